@@ -1,1 +1,3 @@
 //! talweg-cpu
+
+pub mod pool;

@@ -1,0 +1,362 @@
+//! A pool of threads for kernels: low wake-up cost, no allocation per call.
+//!
+//! [`parallel_for`] runs task indexes `0..tasks`, each exactly once, on the calling thread and on
+//! the workers, and returns when all are done. Workers spin for a few tens of microseconds after
+//! a job before they sleep, because a kernel is usually followed by another one.
+//!
+//! The caller decides how the work is split, by the size of the problem and never by the number
+//! of threads: then results do not depend on how many threads there are.
+//!
+//! What it does not do: no futures, no work stealing between jobs, no priorities. A call from
+//! inside a task, or while another thread's job is running, runs its tasks inline.
+
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// The most threads the pool will use.
+pub const THREADS_MAX: usize = 256;
+
+/// How long an idle worker looks for new work before it sleeps.
+const SPIN: Duration = Duration::from_micros(40);
+
+type Task = dyn Fn(usize) + Sync;
+
+/// What the workers are to do now. Written by the caller that holds `busy`, while the gate is
+/// shut and no worker is inside; read by workers that are inside.
+struct Job {
+    task: UnsafeCell<Option<*const Task>>,
+    tasks: AtomicUsize,
+    next: AtomicUsize,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+struct Pool {
+    /// Held by the one caller whose job is running.
+    busy: AtomicBool,
+    /// Odd while a job may be entered; changes twice a job.
+    gate: AtomicUsize,
+    /// Workers that are inside the job.
+    inside: AtomicUsize,
+    job: Job,
+    /// Workers started so far; grows only under `busy`.
+    started: AtomicUsize,
+    sleepers: AtomicUsize,
+    lock: Mutex<()>,
+    bell: Condvar,
+}
+
+// SAFETY: the only field that is not `Sync` by itself is `job.task`. It is written only by the
+// holder of `busy` while the gate is even and `inside` is 0, and read only by workers that are
+// counted in `inside` and have then seen the gate odd (both sequentially consistent).
+unsafe impl Sync for Pool {}
+// SAFETY: the raw pointer in `job.task` is never followed outside the call that stored it.
+unsafe impl Send for Pool {}
+
+static POOL: Pool = Pool {
+    busy: AtomicBool::new(false),
+    gate: AtomicUsize::new(0),
+    inside: AtomicUsize::new(0),
+    job: Job {
+        task: UnsafeCell::new(None),
+        tasks: AtomicUsize::new(0),
+        next: AtomicUsize::new(0),
+        panic: Mutex::new(None),
+    },
+    started: AtomicUsize::new(0),
+    sleepers: AtomicUsize::new(0),
+    lock: Mutex::new(()),
+    bell: Condvar::new(),
+};
+
+/// 0: not chosen by [`set_threads`].
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static INSIDE_TASK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The number of threads that work on one job, the caller included: what [`set_threads`] said,
+/// else the environment variable `TALWEG_THREADS`, else the processors available.
+pub fn threads() -> usize {
+    match CHOSEN.load(Relaxed) {
+        0 => default_threads(),
+        n => n,
+    }
+}
+
+fn default_threads() -> usize {
+    static DEFAULT: OnceLock<usize> = OnceLock::new();
+    *DEFAULT.get_or_init(|| {
+        let wanted = std::env::var("TALWEG_THREADS")
+            .ok()
+            .and_then(|v| v.trim().parse().ok())
+            .filter(|&n: &usize| n > 0);
+        let n =
+            wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+        n.min(THREADS_MAX)
+    })
+}
+
+/// Sets the number of threads for all later jobs; 0 returns to the default.
+pub fn set_threads(n: usize) {
+    CHOSEN.store(n.min(THREADS_MAX), Relaxed);
+}
+
+/// Runs `f(0)`, `f(1)`, … `f(tasks - 1)`, each exactly once, in any order and on any thread of
+/// the pool, and returns when all are done. A panic in a task is raised again here; the
+/// tasks that had not begun by then may be left out.
+pub fn parallel_for(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
+    let threads = threads();
+    if tasks <= 1 || threads <= 1 || INSIDE_TASK.get() {
+        return (0..tasks).for_each(f);
+    }
+    if POOL
+        .busy
+        .compare_exchange(false, true, Acquire, Relaxed)
+        .is_err()
+    {
+        return (0..tasks).for_each(f);
+    }
+    POOL.start_workers(threads - 1);
+    let panic = POOL.run(tasks, f);
+    POOL.busy.store(false, Release);
+    if let Some(payload) = panic {
+        resume_unwind(payload);
+    }
+}
+
+impl Pool {
+    /// Runs a job; the caller holds `busy`.
+    fn run(&self, tasks: usize, f: &(dyn Fn(usize) + Sync)) -> Option<Box<dyn Any + Send>> {
+        // SAFETY: no worker is inside (the last job waited for that) and the gate is even, so
+        // nobody reads. The lifetime is erased only until `shut` below has returned.
+        unsafe {
+            debug_assert!(
+                self.gate.load(SeqCst).is_multiple_of(2) && self.inside.load(SeqCst) == 0
+            );
+            *self.job.task.get() = Some(
+                std::mem::transmute::<&(dyn Fn(usize) + Sync), *const Task>(f),
+            );
+        }
+        self.job.tasks.store(tasks, Relaxed);
+        self.job.next.store(0, Relaxed);
+        self.gate.fetch_add(1, SeqCst);
+        let asleep = self.sleepers.load(SeqCst);
+        if asleep > 0 {
+            drop(self.lock.lock());
+            if tasks > asleep {
+                self.bell.notify_all();
+            } else {
+                (1..tasks).for_each(|_| self.bell.notify_one());
+            }
+        }
+        self.work(f);
+        self.shut();
+        self.job
+            .panic
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .take()
+    }
+
+    /// Shuts the gate and waits until no worker is inside. Workers that have not entered by now
+    /// find the gate shut and are not waited for.
+    fn shut(&self) {
+        self.gate.fetch_add(1, SeqCst);
+        let mut spins = 0u32;
+        while self.inside.load(SeqCst) != 0 {
+            spins += 1;
+            if spins < 20_000 {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Takes tasks until none is left.
+    fn work(&self, f: &(dyn Fn(usize) + Sync)) {
+        let tasks = self.job.tasks.load(Relaxed);
+        INSIDE_TASK.set(true);
+        loop {
+            let i = self.job.next.fetch_add(1, Relaxed);
+            if i >= tasks {
+                break;
+            }
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| f(i))) {
+                self.job
+                    .panic
+                    .lock()
+                    .unwrap_or_else(|e| e.into_inner())
+                    .get_or_insert(payload);
+            }
+        }
+        INSIDE_TASK.set(false);
+    }
+
+    /// Starts workers until there are `wanted`; the caller holds `busy`. Fewer than wanted is
+    /// not an error: the caller works too.
+    fn start_workers(&'static self, wanted: usize) {
+        while self.started.load(Relaxed) < wanted {
+            let index = self.started.load(Relaxed);
+            let builder = std::thread::Builder::new().name(format!("talweg-{index}"));
+            if builder.spawn(move || self.worker(index)).is_err() {
+                break;
+            }
+            self.started.store(index + 1, Relaxed);
+        }
+    }
+
+    fn worker(&self, index: usize) {
+        let mut seen = 0;
+        loop {
+            seen = self.wait_for_gate(seen);
+            if index + 1 >= threads() {
+                continue;
+            }
+            self.inside.fetch_add(1, SeqCst);
+            if self.gate.load(SeqCst) == seen {
+                // SAFETY: this thread is counted in `inside` and has then seen the gate open, so
+                // the caller is between opening it and the end of `shut`: `task` is set, nobody
+                // writes it, and what it points to is alive.
+                let f = unsafe { &*(*self.job.task.get()).expect("an open gate has a task") };
+                self.work(f);
+            }
+            self.inside.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// Returns the gate's value when it is open and not `seen`: first spinning, then sleeping.
+    fn wait_for_gate(&self, seen: usize) -> usize {
+        let is_new = |g: usize| g % 2 == 1 && g != seen;
+        let start = Instant::now();
+        loop {
+            for _ in 0..64 {
+                let g = self.gate.load(Acquire);
+                if is_new(g) {
+                    return g;
+                }
+                std::hint::spin_loop();
+            }
+            if start.elapsed() > SPIN {
+                break;
+            }
+        }
+        let mut guard = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+        self.sleepers.fetch_add(1, SeqCst);
+        loop {
+            // The caller opens the gate before it reads `sleepers`: one of the two sees the other.
+            let g = self.gate.load(SeqCst);
+            if is_new(g) {
+                self.sleepers.fetch_sub(1, SeqCst);
+                return g;
+            }
+            guard = self.bell.wait(guard).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+}
+
+/// A pointer that tasks may share; each task must keep to its own part of what it points to.
+#[derive(Clone, Copy)]
+pub struct Shared<T>(*mut T);
+
+// SAFETY: a promise of the code that dereferences it, inside `unsafe`, that tasks write disjoint
+// parts.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// Wraps a pointer.
+    pub fn new(p: *mut T) -> Shared<T> {
+        Shared(p)
+    }
+
+    /// The pointer.
+    pub fn get(self) -> *mut T {
+        self.0
+    }
+
+    /// The elements `start..start + len`.
+    ///
+    /// # Safety
+    /// They must lie inside one live allocation, be initialized, and be used by no other thread
+    /// while the slice lives.
+    pub unsafe fn slice<'a>(self, start: usize, len: usize) -> &'a mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(start), len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    fn counts(tasks: usize) -> Vec<u32> {
+        let c: Vec<AtomicU32> = (0..tasks).map(|_| AtomicU32::new(0)).collect();
+        parallel_for(tasks, &|i| {
+            c[i].fetch_add(1, SeqCst);
+        });
+        c.iter().map(|x| x.load(SeqCst)).collect()
+    }
+
+    #[test]
+    fn each_task_runs_once() {
+        set_threads(4);
+        for round in 0..2000 {
+            let n = round % 37;
+            assert_eq!(counts(n), vec![1; n]);
+        }
+        // Long enough for the workers to fall asleep.
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(1));
+            assert_eq!(counts(9), vec![1; 9]);
+        }
+    }
+
+    #[test]
+    fn concurrent_callers_and_nesting() {
+        set_threads(4);
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    for _ in 0..300 {
+                        let total = AtomicUsize::new(0);
+                        parallel_for(5, &|_| {
+                            parallel_for(7, &|j| {
+                                total.fetch_add(j, SeqCst);
+                            });
+                        });
+                        assert_eq!(total.load(SeqCst), 5 * 21);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_pool_survives() {
+        set_threads(4);
+        let ran = AtomicUsize::new(0);
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            parallel_for(8, &|i| {
+                ran.fetch_add(1, SeqCst);
+                assert!(i != 3, "task three");
+            })
+        }));
+        let message = caught.expect_err("the panic is passed on");
+        assert!(
+            message
+                .downcast_ref::<&str>()
+                .is_some_and(|m| m.contains("task three"))
+        );
+        assert_eq!(counts(16), vec![1; 16]);
+    }
+}
