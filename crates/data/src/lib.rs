@@ -1,0 +1,1 @@
+//! Data sets, loader and run records.
