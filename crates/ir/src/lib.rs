@@ -1,1 +1,28 @@
-//! talweg-ir
+//! The words everything else is written in: element types, shapes, values on the host, the row
+//! type of the op table, the live graph a program builds, the flat graph that is compiled, and
+//! the one error type.
+//!
+//! This crate knows no op by name, runs nothing and knows no device.
+
+mod attr;
+mod buffer;
+mod dtype;
+mod error;
+mod graph;
+mod literal;
+mod node;
+mod op;
+mod shape;
+
+pub use attr::{Attr, AttrKind, Attrs};
+pub use buffer::{Buffer, Storage};
+pub use dtype::{DType, Element};
+pub use error::{Error, ErrorKind, Result, Site};
+pub use graph::{Collect, Collected, FlatNode, Graph, Slot, broadcast_shapes, collect, scalar_category};
+pub use half::{bf16, f16};
+pub use literal::{Bytes, Literal};
+pub use node::{Node, Source, Value, Var, no_grad};
+pub use op::{
+    Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, Op, Out, RunGraph, Scalar, Type, Types,
+};
+pub use shape::{Layout, Shape};

@@ -1,1 +1,9 @@
-//! talweg-runtime
+//! Running graphs: the device trait, the engine with its plan cache, and the reference that
+//! everything fast is tested against.
+
+mod device;
+mod engine;
+pub mod reference;
+
+pub use device::{Device, Program};
+pub use engine::{Engine, Reference, note_assigned};

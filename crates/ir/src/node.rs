@@ -1,0 +1,408 @@
+//! The live graph: what a program has asked for so far.
+//!
+//! A [`Value`] is a counted reference to one output of a [`Node`]. Nodes point at their inputs,
+//! never the other way, so a value lives exactly as long as somebody can still ask for it.
+//! Variables are chains of values: assigning makes the variable name another value, and a read
+//! fixes the value it had at that point of the program.
+
+use crate::{Attrs, Buffer, CONST, Call, Error, ErrorKind, Literal, Op, Result, Site, Type, Types};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// What a live node is.
+pub enum Source {
+    /// The result of an op.
+    Apply(&'static Op),
+    /// Data that the program gave.
+    Data,
+    /// A value to be fed.
+    Placeholder(Arc<str>),
+    /// A variable's value at one point of the program.
+    Read(Arc<Var>),
+    /// The key of one random draw; a replayed graph draws anew.
+    Key,
+}
+
+struct State {
+    inputs: SmallVec<[Value; 2]>,
+    buffers: SmallVec<[Option<Buffer>; 1]>,
+    grad: Option<Value>,
+}
+
+/// One node of the live graph.
+pub struct Node {
+    id: u64,
+    source: Source,
+    attrs: Attrs,
+    outs: Types,
+    site: Site,
+    needs_grad: bool,
+    depth: u32,
+    differentiated: AtomicBool,
+    state: Mutex<State>,
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+thread_local! {
+    static GRAD: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Runs `f` without recording that its results depend on trainable values.
+pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            GRAD.set(self.0);
+        }
+    }
+    let _restore = Restore(GRAD.replace(false));
+    f()
+}
+
+impl Node {
+    /// Number in program order: inputs have smaller ones than their users.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    /// What it is.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+    /// The op, if it is the result of one.
+    pub fn op(&self) -> Option<&'static Op> {
+        if let Source::Apply(op) = self.source { Some(op) } else { None }
+    }
+    /// Its attributes.
+    pub fn attrs(&self) -> &Attrs {
+        &self.attrs
+    }
+    /// Types of its outputs.
+    pub fn outs(&self) -> &[Type] {
+        &self.outs
+    }
+    /// The user's line that made it.
+    pub fn site(&self) -> Site {
+        self.site
+    }
+    /// True if a trainable value is among its ancestors.
+    pub fn needs_grad(&self) -> bool {
+        self.needs_grad
+    }
+    /// Length of the longest chain of uncomputed nodes that ends here, when it was made.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+    /// Its inputs; empty for leaves, and once computed when no gradient can ask for them.
+    pub fn inputs(&self) -> SmallVec<[Value; 2]> {
+        self.state.lock().inputs.clone()
+    }
+    /// The computed value of output `i`, if there is one.
+    pub fn buffer(&self, i: usize) -> Option<Buffer> {
+        self.state.lock().buffers.get(i).and_then(Clone::clone)
+    }
+    /// Records that a gradient was taken through it: its inner values need not be kept for one.
+    pub fn mark_differentiated(&self) {
+        self.differentiated.store(true, Ordering::Relaxed);
+    }
+    /// True if a gradient was taken through it.
+    pub fn is_differentiated(&self) -> bool {
+        self.differentiated.load(Ordering::Relaxed)
+    }
+    /// Stores the computed value of output `i`, and lets go of the inputs if all outputs are
+    /// there and no gradient can ask for them.
+    pub fn fill(&self, i: usize, buffer: Buffer) {
+        let mut old = SmallVec::new();
+        {
+            let mut s = self.state.lock();
+            s.buffers[i] = Some(buffer);
+            let is_done = s.buffers.iter().all(Option::is_some);
+            if is_done && (!self.needs_grad || matches!(self.source, Source::Read(_))) {
+                old = std::mem::take(&mut s.inputs);
+            }
+        }
+        release(old);
+    }
+    /// The accumulated gradient of a leaf.
+    pub fn grad(&self) -> Option<Value> {
+        self.state.lock().grad.clone()
+    }
+    /// Replaces the accumulated gradient of a leaf.
+    pub fn set_grad(&self, g: Option<Value>) {
+        self.state.lock().grad = g;
+    }
+}
+
+/// Frees a chain of nodes without recursion: a million-node chain must not overflow the stack.
+fn release(mut stack: SmallVec<[Value; 2]>) {
+    while let Some(v) = stack.pop() {
+        if let Some(mut node) = Arc::into_inner(v.node) {
+            let s = node.state.get_mut();
+            stack.extend(std::mem::take(&mut s.inputs));
+            stack.extend(s.grad.take());
+        }
+    }
+}
+impl Drop for Node {
+    fn drop(&mut self) {
+        let s = self.state.get_mut();
+        let mut stack = std::mem::take(&mut s.inputs);
+        stack.extend(s.grad.take());
+        release(stack);
+    }
+}
+
+/// A handle to one output of a live node.
+#[derive(Clone)]
+pub struct Value {
+    node: Arc<Node>,
+    out: u32,
+}
+
+impl Value {
+    fn new(
+        source: Source,
+        inputs: SmallVec<[Value; 2]>,
+        attrs: Attrs,
+        outs: Types,
+        site: Site,
+        grad: bool,
+    ) -> Arc<Node> {
+        let depth = inputs
+            .iter()
+            .map(|v| if v.node.buffer(v.out as usize).is_some() { 0 } else { v.node.depth + 1 })
+            .max()
+            .unwrap_or(0);
+        let buffers = SmallVec::from_elem(None, outs.len());
+        Arc::new(Node {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            source,
+            attrs,
+            outs,
+            site,
+            needs_grad: grad,
+            depth,
+            differentiated: AtomicBool::new(false),
+            state: Mutex::new(State { inputs, buffers, grad: None }),
+        })
+    }
+
+    /// The results of an op, types checked; nothing is computed.
+    pub fn apply(
+        op: &'static Op,
+        inputs: SmallVec<[Value; 2]>,
+        attrs: Attrs,
+        site: Site,
+    ) -> Result<SmallVec<[Value; 1]>> {
+        let types: SmallVec<[Type; 3]> = inputs.iter().map(|v| v.ty().clone()).collect();
+        let outs = op.check(&Call { types: &types, attrs: &attrs }).map_err(|e| e.at(site))?;
+        let grad = GRAD.get() && inputs.iter().any(|v| v.node.needs_grad) && outs.iter().any(|t| t.dtype.is_float());
+        let count = outs.len() as u32;
+        let node = Value::new(Source::Apply(op), inputs, attrs, outs, site, grad);
+        Ok((0..count).map(|out| Value { node: node.clone(), out }).collect())
+    }
+
+    fn leaf(source: Source, ty: Type, buffer: Option<Buffer>, site: Site, grad: bool) -> Value {
+        let mut outs = Types::new();
+        outs.push(ty);
+        let node = Value::new(source, SmallVec::new(), Attrs::new(), outs, site, grad);
+        if let Some(b) = buffer {
+            node.state.lock().buffers[0] = Some(b);
+        }
+        Value { node, out: 0 }
+    }
+    /// A leaf that holds data; `grad` makes it collect a gradient.
+    pub fn data(literal: Literal, grad: bool, site: Site) -> Value {
+        let ty = Type::new(literal.dtype(), literal.shape().clone());
+        Value::leaf(Source::Data, ty, Some(Buffer::Host(literal)), site, grad)
+    }
+    /// A leaf over a computed value.
+    pub fn computed(ty: Type, buffer: Buffer, grad: bool, site: Site) -> Value {
+        Value::leaf(Source::Data, ty, Some(buffer), site, grad)
+    }
+    /// A leaf to be fed.
+    pub fn placeholder(name: &str, ty: Type, site: Site) -> Value {
+        Value::leaf(Source::Placeholder(name.into()), ty, None, site, true)
+    }
+    /// A leaf for one random draw, with the key it has when the program is run as it stands.
+    pub fn key(literal: Literal, site: Site) -> Value {
+        let ty = Type::new(literal.dtype(), literal.shape().clone());
+        Value::leaf(Source::Key, ty, Some(Buffer::Host(literal)), site, false)
+    }
+    /// A constant baked into the graph.
+    pub fn constant(literal: Literal, site: Site) -> Value {
+        let mut outs = Types::new();
+        outs.push(Type::new(literal.dtype(), literal.shape().clone()));
+        let attrs = Attrs::new().with("value", literal);
+        Value { node: Value::new(Source::Apply(&CONST), SmallVec::new(), attrs, outs, site, false), out: 0 }
+    }
+
+    /// Its node.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+    /// Which output of the node.
+    pub fn out(&self) -> usize {
+        self.out as usize
+    }
+    /// Another output of the same node.
+    pub fn sibling(&self, out: usize) -> Value {
+        assert!(out < self.node.outs.len());
+        Value { node: self.node.clone(), out: out as u32 }
+    }
+    /// Its type.
+    pub fn ty(&self) -> &Type {
+        &self.node.outs[self.out as usize]
+    }
+    /// The computed value, if there is one.
+    pub fn buffer(&self) -> Option<Buffer> {
+        self.node.buffer(self.out as usize)
+    }
+    /// The value of a constant node.
+    pub fn as_const(&self) -> Option<&Literal> {
+        if self.node.op() == Some(&CONST) { self.node.attrs.literal("value").ok() } else { None }
+    }
+    /// True if both handles name the same output of the same node.
+    pub fn is_same(&self, other: &Value) -> bool {
+        Arc::ptr_eq(&self.node, &other.node) && self.out == other.out
+    }
+    /// Adds to the error the node's op and line.
+    pub fn blame(&self, e: Error) -> Error {
+        let e = e.at(self.node.site);
+        if let Some(op) = self.node.op() { e.in_op(op.name) } else { e }
+    }
+}
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match &self.node.source {
+            Source::Apply(op) => op.name,
+            Source::Data => "data",
+            Source::Placeholder(_) => "placeholder",
+            Source::Read(_) => "read",
+            Source::Key => "key",
+        };
+        write!(f, "%{}.{} {what}: {}", self.node.id, self.out, self.ty())
+    }
+}
+
+/// The state behind a variable: a name for a value that changes.
+pub struct Var {
+    id: u64,
+    name: Mutex<Arc<str>>,
+    ty: Type,
+    trainable: AtomicBool,
+    site: Site,
+    state: Mutex<VarState>,
+}
+struct VarState {
+    current: Value,
+    /// The shared read of this version; weak, as reads keep their variable alive.
+    read: Weak<Node>,
+    grad: Option<Value>,
+}
+
+impl Var {
+    /// A variable whose first value is `initial`.
+    pub fn new(name: &str, initial: Value, trainable: bool, site: Site) -> Arc<Var> {
+        Arc::new(Var {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: Mutex::new(name.into()),
+            ty: initial.ty().clone(),
+            trainable: AtomicBool::new(trainable),
+            site,
+            state: Mutex::new(VarState { current: initial, read: Weak::new(), grad: None }),
+        })
+    }
+    /// Number in program order.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    /// Its name.
+    pub fn name(&self) -> Arc<str> {
+        self.name.lock().clone()
+    }
+    /// Renames it.
+    pub fn rename(&self, name: &str) {
+        *self.name.lock() = name.into();
+    }
+    /// Its type, which never changes.
+    pub fn ty(&self) -> &Type {
+        &self.ty
+    }
+    /// True if gradients flow to it.
+    pub fn is_trainable(&self) -> bool {
+        self.trainable.load(Ordering::Relaxed)
+    }
+    /// Freezes or unfreezes it.
+    pub fn set_trainable(&self, yes: bool) {
+        self.trainable.store(yes, Ordering::Relaxed);
+        self.state.lock().read = Weak::new();
+    }
+    /// The line that made it.
+    pub fn site(&self) -> Site {
+        self.site
+    }
+    /// The value it names now.
+    pub fn current(&self) -> Value {
+        self.state.lock().current.clone()
+    }
+    /// Makes it name another value of the same type.
+    pub fn assign(&self, value: Value) -> Result<()> {
+        if *value.ty() != self.ty {
+            let e = format!("variable {} is {}, but the new value is {}", self.name(), self.ty, value.ty());
+            return Err(Error::new(ErrorKind::Shape, e).in_op("assign").at(value.node.site));
+        }
+        let old = {
+            let mut s = self.state.lock();
+            s.read = Weak::new();
+            std::mem::replace(&mut s.current, value)
+        };
+        drop(old);
+        Ok(())
+    }
+    /// Its value at this point of the program, as a leaf; reads of one version share it.
+    pub fn read(self: &Arc<Self>, site: Site) -> Value {
+        let mut s = self.state.lock();
+        if let Some(node) = s.read.upgrade() {
+            return Value { node, out: 0 };
+        }
+        let current = s.current.clone();
+        let mut outs = Types::new();
+        outs.push(self.ty.clone());
+        let buffer = current.buffer();
+        let inputs = if buffer.is_some() { SmallVec::new() } else { SmallVec::from_iter([current]) };
+        let node = Value::new(Source::Read(self.clone()), inputs, Attrs::new(), outs, site, self.is_trainable());
+        node.state.lock().buffers[0] = buffer;
+        s.read = Arc::downgrade(&node);
+        Value { node, out: 0 }
+    }
+    /// Takes the current value's buffer out for an update in place, if it is computed.
+    /// Until the next assignment the variable has no value.
+    pub fn take_buffer(&self) -> Option<Buffer> {
+        let mut s = self.state.lock();
+        s.read = Weak::new();
+        let Some(node) = Arc::get_mut(&mut s.current.node) else { return s.current.buffer() };
+        node.state.get_mut().buffers[0].take()
+    }
+    /// Gives it a computed value.
+    pub fn set_buffer(&self, buffer: Buffer) {
+        let value = Value::computed(self.ty.clone(), buffer, false, self.site);
+        self.assign(value).expect("same type");
+    }
+    /// Its accumulated gradient.
+    pub fn grad(&self) -> Option<Value> {
+        self.state.lock().grad.clone()
+    }
+    /// Replaces its accumulated gradient.
+    pub fn set_grad(&self, g: Option<Value>) {
+        self.state.lock().grad = g;
+    }
+}
+impl fmt::Debug for Var {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name(), self.ty)
+    }
+}

@@ -1,0 +1,34 @@
+//! The recipe: every stage by name, in order.
+
+use crate::{Claims, Eval, decompose, deduplicate, prune, simplify};
+use ir::{Graph, Result};
+
+/// What a graph looks like after each stage.
+pub struct Stage {
+    /// The pass's name.
+    pub name: &'static str,
+    /// Its result.
+    pub graph: Graph,
+}
+
+/// Runs every stage and keeps each result, for `talweg explain`.
+pub fn stages(graph: &Graph, claims: Claims, eval: Eval) -> Result<Vec<Stage>> {
+    let mut out: Vec<Stage> = Vec::new();
+    let mut step = |name, g: Result<Graph>| -> Result<Graph> {
+        let g = g?;
+        out.push(Stage { name, graph: g.clone() });
+        Ok(g)
+    };
+    let g = step("decompose", decompose(graph, claims))?;
+    let g = step("prune", Ok(prune(&g)))?;
+    let g = step("simplify", simplify(&g, eval))?;
+    let g = step("deduplicate", Ok(deduplicate(&g)))?;
+    step("prune", Ok(prune(&g)))?;
+    Ok(out)
+}
+
+/// The graph a device compiles.
+pub fn optimize(graph: &Graph, claims: Claims, eval: Eval) -> Result<Graph> {
+    let last = stages(graph, claims, eval)?.pop();
+    Ok(last.expect("the pipeline has stages").graph)
+}

@@ -1,0 +1,22 @@
+//! What a device is to the rest of the system: it claims ops, compiles graphs and runs them.
+
+use ir::{Buffer, FlatNode, Graph, Result, Type};
+use std::sync::Arc;
+
+/// A place to run graphs.
+pub trait Device: Send + Sync {
+    /// Its name: `cpu`, `cuda:0`.
+    fn name(&self) -> &str;
+    /// Whether it runs this composite itself, faster than the ops it consists of.
+    fn claims(&self, node: &FlatNode, types: &[Type]) -> bool;
+    /// Compiles a graph that holds only primitive ops and claimed composites.
+    fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>>;
+}
+
+/// A compiled graph.
+pub trait Program: Send + Sync {
+    /// Runs it. An input that nobody else holds may be overwritten with a result.
+    fn run(&self, inputs: Vec<Buffer>) -> Result<Vec<Buffer>>;
+    /// What it consists of, for people.
+    fn explain(&self) -> String;
+}

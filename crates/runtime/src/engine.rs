@@ -1,0 +1,156 @@
+//! From live values to computed ones: collect what is pending, compile it once, run it.
+
+use crate::{Device, Program, reference};
+use ir::{Buffer, Collect, Graph, Meaning, Result, Slot, Value, Var, collect};
+use parking_lot::Mutex;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Weak};
+
+/// Plans kept at most; beyond it the cache starts again, which costs one compile each.
+const PLANS_MAX: usize = 4096;
+
+/// A device with the plans made for it.
+pub struct Engine {
+    device: Arc<dyn Device>,
+    plans: Mutex<FxHashMap<u64, Vec<(Graph, Arc<dyn Program>)>>>,
+}
+
+thread_local! {
+    /// Variables this thread has assigned a value that is not computed yet.
+    static PENDING: RefCell<Vec<Weak<Var>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Notes that a variable was assigned: its value is computed along with whatever is next asked for.
+pub fn note_assigned(var: &Arc<Var>) {
+    PENDING.with_borrow_mut(|p| p.push(Arc::downgrade(var)));
+}
+
+impl Engine {
+    /// An engine for one device.
+    pub fn new(device: Arc<dyn Device>) -> Engine {
+        Engine { device, plans: Mutex::default() }
+    }
+    /// Its device.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// The graph after every pass that does not depend on the device's memory or code.
+    pub fn optimize(&self, graph: &Graph) -> Result<Graph> {
+        let device = &self.device;
+        passes::optimize(graph, &|n, t| device.claims(n, t), &reference::run_node)
+    }
+
+    /// The program of a graph, from the cache where the same structure was compiled before.
+    pub fn compile(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
+        let mut h = FxHasher::default();
+        graph.hash(&mut h);
+        let key = h.finish();
+        let known = |m: &FxHashMap<u64, Vec<(Graph, Arc<dyn Program>)>>| {
+            m.get(&key)?.iter().find(|(g, _)| g == graph).map(|(_, p)| p.clone())
+        };
+        if let Some(p) = known(&self.plans.lock()) {
+            return Ok(p);
+        }
+        let program = self.device.compile(self.optimize(graph)?)?;
+        let mut plans = self.plans.lock();
+        if plans.len() >= PLANS_MAX {
+            plans.clear();
+        }
+        plans.entry(key).or_default().push((graph.clone(), program.clone()));
+        Ok(program)
+    }
+
+    /// Computes the values, and with them every pending assignment of this thread.
+    pub fn evaluate(&self, values: &[Value]) -> Result<()> {
+        let vars: Vec<Arc<Var>> = PENDING.take().iter().filter_map(Weak::upgrade).collect();
+        let done = self.evaluate_with(values, &vars);
+        if done.is_err() {
+            // What could not be computed stays pending: the error may lie in the other fetches.
+            PENDING.with_borrow_mut(|p| p.extend(vars.iter().map(Arc::downgrade)));
+        }
+        done
+    }
+
+    fn evaluate_with(&self, values: &[Value], vars: &[Arc<Var>]) -> Result<()> {
+        let assigned: Vec<(&Arc<Var>, Value)> =
+            vars.iter().map(|v| (v, v.current())).filter(|(_, c)| c.buffer().is_none()).collect();
+        let mut fetches: Vec<Value> = values.iter().filter(|v| v.buffer().is_none()).cloned().collect();
+        fetches.extend(assigned.iter().map(|(_, c)| c.clone()));
+        if fetches.is_empty() {
+            return Ok(());
+        }
+        let mut c = collect(&fetches, Collect::Now)?;
+        let asked = c.graph.outputs.len();
+        let kept = kept_for_gradients(&c);
+        c.graph.outputs.extend(&kept);
+        c.graph.outputs.extend(c.reads.iter().map(|(_, s)| *s));
+
+        let program = self.compile(&c.graph)?;
+        let mut inputs = Vec::with_capacity(c.leaves.len());
+        for leaf in &c.leaves {
+            inputs.push(leaf.buffer().ok_or_else(|| ir::Error::bug(format!("leaf {leaf:?} lost its value")))?);
+        }
+        let mut results = program.run(inputs)?.into_iter();
+        for (v, b) in fetches.iter().zip(results.by_ref().take(asked)) {
+            v.node().fill(v.out(), b);
+        }
+        for (s, b) in kept.iter().zip(results.by_ref().take(kept.len())) {
+            if let Some(n) = &c.nodes[s.node as usize] {
+                n.fill(s.out as usize, b);
+            }
+        }
+        for ((read, _), b) in c.reads.iter().zip(results) {
+            read.node().fill(read.out(), b);
+        }
+        for (var, value) in assigned {
+            if let (true, Some(b)) = (var.current().is_same(&value), value.buffer()) {
+                // The variable forgets how its value came about.
+                var.set_buffer(b);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Inner values that a later `backward` would otherwise compute again: results of the costly ops
+/// below trainable values, unless a gradient has been taken already.
+fn kept_for_gradients(c: &ir::Collected) -> Vec<Slot> {
+    let mut kept = Vec::new();
+    for (i, live) in c.nodes.iter().enumerate() {
+        let Some(live) = live else { continue };
+        let is_cheap =
+            live.op().is_none_or(|op| matches!(op.meaning, Meaning::Scalar(_) | Meaning::View(_) | Meaning::Const));
+        if is_cheap || !live.needs_grad() || live.is_differentiated() {
+            continue;
+        }
+        kept.extend((0..live.outs().len()).map(|o| Slot::new(i, o)).filter(|s| !c.graph.outputs.contains(s)));
+    }
+    kept
+}
+
+/// The device that runs the op table's own meanings, op by op: slow, and always right.
+pub struct Reference;
+impl Device for Reference {
+    fn name(&self) -> &str {
+        "reference"
+    }
+    fn claims(&self, _: &ir::FlatNode, _: &[ir::Type]) -> bool {
+        false
+    }
+    fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
+        Ok(Arc::new(ReferenceProgram(graph)))
+    }
+}
+struct ReferenceProgram(Graph);
+impl Program for ReferenceProgram {
+    fn run(&self, inputs: Vec<Buffer>) -> Result<Vec<Buffer>> {
+        let inputs = inputs.iter().map(Buffer::read).collect::<Result<Vec<_>>>()?;
+        Ok(reference::run(&self.0, &inputs)?.into_iter().map(Buffer::Host).collect())
+    }
+    fn explain(&self) -> String {
+        self.0.nodes.iter().map(|n| format!("{}\n", n.op.name)).collect()
+    }
+}

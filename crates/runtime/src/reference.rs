@@ -1,0 +1,129 @@
+//! The slow truth: runs a graph op by op with the meanings in the op table.
+//!
+//! Everything that is fast is tested against this.
+
+use ir::{Call, DType, FlatNode, Graph, Layout, Literal, Meaning, Monoid, Out, Result, Scalar, Type};
+use passes::decompose;
+use std::sync::Arc;
+
+/// Runs a graph on host values.
+pub fn run(graph: &Graph, inputs: &[Literal]) -> Result<Vec<Literal>> {
+    let graph = decompose(graph, &|_, _| false)?;
+    let mut values: Vec<Vec<Literal>> = Vec::with_capacity(graph.nodes.len());
+    let mut next = inputs.iter();
+    for n in &graph.nodes {
+        let outs = if matches!(n.op.meaning, Meaning::Input) {
+            let v = next.next().ok_or_else(|| ir::Error::value("too few inputs were given to the graph"))?;
+            vec![v.clone()]
+        } else {
+            let args: Vec<Literal> = n.inputs.iter().map(|s| values[s.node as usize][s.out as usize].clone()).collect();
+            run_node(n, &args).map_err(|e| e.in_op(n.op.name).at(n.site))?
+        };
+        debug_assert!(outs.iter().zip(&n.outs).all(|(v, t)| v.dtype() == t.dtype && *v.shape() == t.shape), "{n:?}");
+        values.push(outs);
+    }
+    Ok(graph.outputs.iter().map(|s| values[s.node as usize][s.out as usize].clone()).collect())
+}
+
+/// Runs one node that is not a composite.
+pub fn run_node(n: &FlatNode, args: &[Literal]) -> Result<Vec<Literal>> {
+    let types: Vec<Type> = args.iter().map(|a| Type::new(a.dtype(), a.shape().clone())).collect();
+    let call = Call { types: &types, attrs: &n.attrs };
+    Ok(match n.op.meaning {
+        Meaning::Input | Meaning::Composite(_) => return Err(ir::Error::bug("not a primitive op")),
+        Meaning::Const => vec![n.attrs.literal("value")?.clone()],
+        Meaning::Scalar(s) => vec![scalar(&s, &n.outs[0], args)],
+        Meaning::View(f) => {
+            let layout = f(&call, &Layout::contiguous(args[0].shape()))?
+                .ok_or_else(|| ir::Error::bug("a view of a contiguous tensor must exist"))?;
+            vec![args[0].gather(&layout)]
+        }
+        Meaning::Reduce(m) => vec![reduce(m, &n.outs[0], &n.attrs.sizes("axes")?, &args[0])],
+        Meaning::Kernel(f) => f(&call, args)?,
+        Meaning::Control(f) => f(&call, args, &mut |g: &Arc<Graph>, a: &[Literal]| run(g, a))?,
+    })
+}
+
+/// Applies an elementwise op: in f64 for floats, in i64 for integers, rounded to the result type.
+fn scalar(s: &Scalar, out: &Type, args: &[Literal]) -> Literal {
+    let args: Vec<Literal> =
+        args.iter().map(|a| a.gather(&Layout::contiguous(a.shape()).broadcast_to(&out.shape))).collect();
+    let of = args.last().map_or(DType::F32, Literal::dtype);
+    if of.is_float() || s.out == Out::Float || s.int.is_none() {
+        let cols: Vec<Vec<f64>> = args.iter().map(Literal::to_f64).collect();
+        let mut row = vec![0.0; args.len()];
+        let data: Vec<f64> = (0..out.shape.count())
+            .map(|i| {
+                row.iter_mut().zip(&cols).for_each(|(r, c)| *r = c[i]);
+                (s.float)(&row)
+            })
+            .collect();
+        Literal::from_f64(out.dtype, out.shape.clone(), &data)
+    } else {
+        let f = s.int.expect("checked above");
+        let cols: Vec<Vec<i64>> = args.iter().map(Literal::to_i64).collect();
+        let mut row = vec![0; args.len()];
+        let data: Vec<i64> = (0..out.shape.count())
+            .map(|i| {
+                row.iter_mut().zip(&cols).for_each(|(r, c)| *r = c[i]);
+                f(&row)
+            })
+            .collect();
+        Literal::from_i64(out.dtype, out.shape.clone(), &data)
+    }
+}
+
+/// Combines along axes, which stay as size 1; floats accumulate in f64, integers in i64.
+fn reduce(m: Monoid, out: &Type, axes: &[usize], x: &Literal) -> Literal {
+    let strides = out.shape.strides();
+    let target = |flat: usize| -> usize {
+        let mut rest = flat;
+        let mut at = 0;
+        for d in (0..x.shape().rank()).rev() {
+            let i = rest % x.shape()[d];
+            rest /= x.shape()[d];
+            if !axes.contains(&d) {
+                at += i * strides[d] as usize;
+            }
+        }
+        at
+    };
+    if x.dtype().is_float() {
+        let start = match m {
+            Monoid::Sum => 0.0,
+            Monoid::Prod => 1.0,
+            Monoid::Max => f64::NEG_INFINITY,
+            Monoid::Min => f64::INFINITY,
+        };
+        let mut acc = vec![start; out.shape.count()];
+        for (i, v) in x.to_f64().into_iter().enumerate() {
+            let a = &mut acc[target(i)];
+            *a = match m {
+                Monoid::Sum => *a + v,
+                Monoid::Prod => *a * v,
+                _ if a.is_nan() || v.is_nan() => f64::NAN,
+                Monoid::Max => a.max(v),
+                Monoid::Min => a.min(v),
+            };
+        }
+        Literal::from_f64(out.dtype, out.shape.clone(), &acc)
+    } else {
+        let start = match m {
+            Monoid::Sum => 0,
+            Monoid::Prod => 1,
+            Monoid::Max => i64::MIN,
+            Monoid::Min => i64::MAX,
+        };
+        let mut acc = vec![start; out.shape.count()];
+        for (i, v) in x.to_i64().into_iter().enumerate() {
+            let a = &mut acc[target(i)];
+            *a = match m {
+                Monoid::Sum => a.wrapping_add(v),
+                Monoid::Prod => a.wrapping_mul(v),
+                Monoid::Max => (*a).max(v),
+                Monoid::Min => (*a).min(v),
+            };
+        }
+        Literal::from_i64(out.dtype, out.shape.clone(), &acc)
+    }
+}
