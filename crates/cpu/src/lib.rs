@@ -1,3 +1,4 @@
 //! talweg-cpu
 
 pub mod pool;
+pub mod vmath;

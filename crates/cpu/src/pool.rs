@@ -93,12 +93,9 @@ pub fn threads() -> usize {
 fn default_threads() -> usize {
     static DEFAULT: OnceLock<usize> = OnceLock::new();
     *DEFAULT.get_or_init(|| {
-        let wanted = std::env::var("TALWEG_THREADS")
-            .ok()
-            .and_then(|v| v.trim().parse().ok())
-            .filter(|&n: &usize| n > 0);
-        let n =
-            wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+        let wanted =
+            std::env::var("TALWEG_THREADS").ok().and_then(|v| v.trim().parse().ok()).filter(|&n: &usize| n > 0);
+        let n = wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
         n.min(THREADS_MAX)
     })
 }
@@ -116,11 +113,7 @@ pub fn parallel_for(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
     if tasks <= 1 || threads <= 1 || INSIDE_TASK.get() {
         return (0..tasks).for_each(f);
     }
-    if POOL
-        .busy
-        .compare_exchange(false, true, Acquire, Relaxed)
-        .is_err()
-    {
+    if POOL.busy.compare_exchange(false, true, Acquire, Relaxed).is_err() {
         return (0..tasks).for_each(f);
     }
     POOL.start_workers(threads - 1);
@@ -137,12 +130,8 @@ impl Pool {
         // SAFETY: no worker is inside (the last job waited for that) and the gate is even, so
         // nobody reads. The lifetime is erased only until `shut` below has returned.
         unsafe {
-            debug_assert!(
-                self.gate.load(SeqCst).is_multiple_of(2) && self.inside.load(SeqCst) == 0
-            );
-            *self.job.task.get() = Some(
-                std::mem::transmute::<&(dyn Fn(usize) + Sync), *const Task>(f),
-            );
+            debug_assert!(self.gate.load(SeqCst).is_multiple_of(2) && self.inside.load(SeqCst) == 0);
+            *self.job.task.get() = Some(std::mem::transmute::<&(dyn Fn(usize) + Sync), *const Task>(f));
         }
         self.job.tasks.store(tasks, Relaxed);
         self.job.next.store(0, Relaxed);
@@ -158,11 +147,7 @@ impl Pool {
         }
         self.work(f);
         self.shut();
-        self.job
-            .panic
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .take()
+        self.job.panic.lock().unwrap_or_else(|e| e.into_inner()).take()
     }
 
     /// Shuts the gate and waits until no worker is inside. Workers that have not entered by now
@@ -190,11 +175,7 @@ impl Pool {
                 break;
             }
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| f(i))) {
-                self.job
-                    .panic
-                    .lock()
-                    .unwrap_or_else(|e| e.into_inner())
-                    .get_or_insert(payload);
+                self.job.panic.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(payload);
             }
         }
         INSIDE_TASK.set(false);
@@ -352,11 +333,7 @@ mod tests {
             })
         }));
         let message = caught.expect_err("the panic is passed on");
-        assert!(
-            message
-                .downcast_ref::<&str>()
-                .is_some_and(|m| m.contains("task three"))
-        );
+        assert!(message.downcast_ref::<&str>().is_some_and(|m| m.contains("task three")));
         assert_eq!(counts(16), vec![1; 16]);
     }
 }

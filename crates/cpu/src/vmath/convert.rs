@@ -1,0 +1,176 @@
+//! Conversions between float types over slices: `bf16` and `f16` from and to `f32`.
+//!
+//! Rounding is to nearest, ties to even; NaN stays NaN.
+
+#![allow(unsafe_code)]
+
+use super::dispatch;
+use half::{bf16, f16};
+
+/// Elements converted at a time.
+const CHUNK: usize = 16;
+
+/// A type of 16 bits that stands for floats.
+pub trait Half: Copy + Send + Sync + 'static {
+    /// To `f32`, exactly.
+    ///
+    /// # Safety
+    /// `n` elements behind each pointer, apart.
+    unsafe fn widen(x: *const Self, y: *mut f32, n: usize);
+    /// From `f32`, to nearest.
+    ///
+    /// # Safety
+    /// `n` elements behind each pointer, apart.
+    unsafe fn narrow(x: *const f32, y: *mut Self, n: usize);
+    /// One number to `f32`.
+    fn to_f32(self) -> f32;
+    /// One number from `f32`.
+    fn from_f32(x: f32) -> Self;
+}
+
+#[inline(always)]
+fn widen_bf16(x: u16) -> f32 {
+    f32::from_bits((x as u32) << 16)
+}
+
+#[inline(always)]
+fn narrow_bf16(x: f32) -> u16 {
+    let bits = x.to_bits();
+    let rounded = (bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16;
+    let quiet = (bits >> 16) as u16 | 0x40;
+    if x.is_nan() { quiet } else { rounded }
+}
+
+/// By integer arithmetic and one multiplication, in a form that vectorizes.
+#[inline(always)]
+fn widen_f16(x: u16) -> f32 {
+    let sign = (x as u32 & 0x8000) << 16;
+    let magnitude = (x as u32 & 0x7fff) << 13;
+    // The exponent is rebased by multiplying with 2^112, which also normalizes subnormals.
+    let scaled = f32::from_bits(magnitude) * f32::from_bits(0x7780_0000);
+    let special = if magnitude >= 0x0f80_0000 { 0x7f80_0000 } else { 0 };
+    f32::from_bits(scaled.to_bits() | special | sign)
+}
+
+#[inline(always)]
+unsafe fn chunks<A: Copy, B: Copy>(x: *const A, y: *mut B, n: usize, f: impl Fn(A) -> B) {
+    let mut i = 0;
+    // SAFETY: indexes stay below `n`, the caller's promise.
+    unsafe {
+        while i + CHUNK <= n {
+            let p = x.add(i).cast::<[A; CHUNK]>().read_unaligned();
+            y.add(i).cast::<[B; CHUNK]>().write_unaligned(std::array::from_fn(|k| f(p[k])));
+            i += CHUNK;
+        }
+        while i < n {
+            *y.add(i) = f(*x.add(i));
+            i += 1;
+        }
+    }
+}
+
+dispatch! { unsafe fn widen_bf16s(x: *const u16, y: *mut f32, n: usize) { _I => chunks(x, y, n, widen_bf16) } }
+dispatch! { unsafe fn narrow_bf16s(x: *const f32, y: *mut u16, n: usize) { _I => chunks(x, y, n, narrow_bf16) } }
+
+unsafe fn widen_f16s(x: *const u16, y: *mut f32, n: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if super::level() >= super::Level::Avx2 {
+        // SAFETY: the level says that the machine has F16C; bounds are the caller's promise.
+        return unsafe { f16c::widen(x, y, n) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { chunks(x, y, n, widen_f16) }
+}
+
+unsafe fn narrow_f16s(x: *const f32, y: *mut u16, n: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if super::level() >= super::Level::Avx2 {
+        // SAFETY: as above.
+        return unsafe { f16c::narrow(x, y, n) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { chunks(x, y, n, |v| f16::from_f32_const(v).to_bits()) }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod f16c {
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) unsafe fn widen(x: *const u16, y: *mut f32, n: usize) {
+        let mut i = 0;
+        // SAFETY: indexes stay below `n`, the caller's promise.
+        unsafe {
+            while i + 8 <= n {
+                _mm256_storeu_ps(y.add(i), _mm256_cvtph_ps(_mm_loadu_si128(x.add(i).cast())));
+                i += 8;
+            }
+            if i < n {
+                let mut p = [0u16; 8];
+                std::ptr::copy_nonoverlapping(x.add(i), p.as_mut_ptr(), n - i);
+                let mut q = [0f32; 8];
+                _mm256_storeu_ps(q.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(p.as_ptr().cast())));
+                std::ptr::copy_nonoverlapping(q.as_ptr(), y.add(i), n - i);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) unsafe fn narrow(x: *const f32, y: *mut u16, n: usize) {
+        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
+        let mut i = 0;
+        // SAFETY: indexes stay below `n`, the caller's promise.
+        unsafe {
+            while i + 8 <= n {
+                _mm_storeu_si128(y.add(i).cast(), _mm256_cvtps_ph::<NEAREST>(_mm256_loadu_ps(x.add(i))));
+                i += 8;
+            }
+            if i < n {
+                let mut p = [0f32; 8];
+                std::ptr::copy_nonoverlapping(x.add(i), p.as_mut_ptr(), n - i);
+                let mut q = [0u16; 8];
+                _mm_storeu_si128(q.as_mut_ptr().cast(), _mm256_cvtps_ph::<NEAREST>(_mm256_loadu_ps(p.as_ptr())));
+                std::ptr::copy_nonoverlapping(q.as_ptr(), y.add(i), n - i);
+            }
+        }
+    }
+}
+
+macro_rules! halves {
+    ($t:ident, $widen:ident, $narrow:ident) => {
+        impl Half for $t {
+            unsafe fn widen(x: *const $t, y: *mut f32, n: usize) {
+                // SAFETY: the type is 16 bits, transparently; bounds are the caller's promise.
+                unsafe { $widen(x.cast(), y, n) }
+            }
+            unsafe fn narrow(x: *const f32, y: *mut $t, n: usize) {
+                // SAFETY: as above.
+                unsafe { $narrow(x, y.cast(), n) }
+            }
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                $t::to_f32(self)
+            }
+            #[inline(always)]
+            fn from_f32(x: f32) -> $t {
+                $t::from_f32(x)
+            }
+        }
+    };
+}
+halves!(bf16, widen_bf16s, narrow_bf16s);
+halves!(f16, widen_f16s, narrow_f16s);
+
+/// `bf16` or `f16` to `f32`.
+pub fn widen<H: Half>(x: &[H], y: &mut [f32]) {
+    assert!(x.len() == y.len(), "slices of equal length expected, got {} and {}", x.len(), y.len());
+    // SAFETY: both slices have the length given.
+    unsafe { H::widen(x.as_ptr(), y.as_mut_ptr(), x.len()) }
+}
+
+/// `f32` to `bf16` or `f16`, to nearest.
+pub fn narrow<H: Half>(x: &[f32], y: &mut [H]) {
+    assert!(x.len() == y.len(), "slices of equal length expected, got {} and {}", x.len(), y.len());
+    // SAFETY: both slices have the length given.
+    unsafe { H::narrow(x.as_ptr(), y.as_mut_ptr(), x.len()) }
+}
