@@ -240,6 +240,10 @@ impl Value {
         Value { node: Value::new(Source::Apply(&CONST), SmallVec::new(), attrs, outs, site, false), out: 0 }
     }
 
+    /// The first output of a node.
+    pub fn from_node(node: Arc<Node>) -> Value {
+        Value { node, out: 0 }
+    }
     /// Its node.
     pub fn node(&self) -> &Arc<Node> {
         &self.node

@@ -1,1 +1,44 @@
-//! talweg-ops
+//! The language: the tensor handle, the op table (one file an op), differentiation and batching.
+//!
+//! To add an op, write one file with its row and method and add one line to the list of its kind;
+//! see `CONTRIBUTING.md`.
+
+#[macro_use]
+pub mod rules;
+mod arith;
+mod batch;
+pub mod composite;
+mod differentiate;
+pub mod kernel;
+mod operand;
+pub mod reduce;
+pub mod scalar;
+mod tensor;
+pub mod view;
+
+pub use batch::vmap;
+pub use differentiate::{backward, grad, vjp};
+pub use ir::{Attr, Attrs, DType, Element, Error, ErrorKind, Literal, Op, Result, Shape, Site, no_grad};
+pub use operand::{Axes, Nested, Number, Operand, axis};
+pub use tensor::Tensor;
+
+use runtime::Engine;
+use std::sync::{Arc, LazyLock};
+
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(Arc::new(runtime::Reference)));
+
+/// The engine that computes tensors.
+pub fn engine() -> &'static Engine {
+    &ENGINE
+}
+
+/// Every row of the op table.
+pub fn table() -> impl Iterator<Item = &'static Op> {
+    let parts: [&'static [&'static Op]; 5] = [scalar::ROWS, view::ROWS, reduce::ROWS, kernel::ROWS, composite::ROWS];
+    parts.into_iter().flatten().copied()
+}
+
+/// The row with that name.
+pub fn find(name: &str) -> Option<&'static Op> {
+    [&ir::INPUT, &ir::CONST].into_iter().chain(table()).find(|op| op.name == name)
+}

@@ -1,0 +1,148 @@
+//! `vmap`: a function of one example becomes a function of a batch.
+
+use crate::Tensor;
+use ir::{Batch, BatchCall, Call, Collect, FlatNode, INPUT, Meaning, Result, Site, Type, Value, collect};
+use smallvec::SmallVec;
+
+/// Applies `f` to each slice along axis 0 of the arguments, all at once, and stacks the results.
+///
+/// ```
+/// # use talweg_ops::{Tensor, vmap};
+/// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+/// let y = vmap(|a| Ok(vec![a[0].sum(..)]), &[x]).unwrap();
+/// assert_eq!(y[0].to_vec::<f32>().unwrap(), [3.0, 7.0]);
+/// ```
+#[track_caller]
+pub fn vmap(f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>, args: &[Tensor]) -> Result<Vec<Tensor>> {
+    let site = Site::here();
+    let fail = |e: String| ir::Error::shape(e).in_op("vmap").at(site);
+    let mut size = None;
+    let mut stand_ins = Vec::new();
+    for a in args {
+        let ty = a.value()?.ty();
+        let mut shape = ty.shape.clone();
+        if shape.rank() == 0 {
+            return Err(fail("an argument without dimensions has no batch axis".into()));
+        }
+        let n = shape.remove(0);
+        if *size.get_or_insert(n) != n {
+            return Err(fail(format!("batch sizes differ: {} and {n}", size.unwrap_or(0))));
+        }
+        stand_ins.push(Value::placeholder("vmap", Type::new(ty.dtype, shape), site));
+    }
+    let size = size.ok_or_else(|| fail("no arguments".into()))?;
+    let tensors: Vec<Tensor> = stand_ins.iter().cloned().map(Tensor::from).collect();
+    let outs = f(&tensors)?.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
+
+    let c = collect(&outs, Collect::Later)?;
+    let mut leaves = c.leaves.iter();
+    let mut live: Vec<(SmallVec<[Value; 1]>, bool)> = Vec::with_capacity(c.graph.nodes.len());
+    for n in &c.graph.nodes {
+        if n.op == &INPUT {
+            let leaf = leaves.next().expect("a leaf for each input");
+            let arg = stand_ins.iter().position(|s| s.is_same(leaf));
+            let v = match arg {
+                Some(i) => args[i].value()?.clone(),
+                None => leaf.clone(),
+            };
+            live.push((SmallVec::from_iter([v]), arg.is_some()));
+            continue;
+        }
+        let inputs: Vec<Value> = n.inputs.iter().map(|s| live[s.node as usize].0[s.out as usize].clone()).collect();
+        let batched: Vec<bool> = n.inputs.iter().map(|s| live[s.node as usize].1).collect();
+        let any = batched.iter().any(|&b| b);
+        let outs = n.site.scope(|| {
+            if any {
+                batch_node(n, &inputs, &batched, size)
+            } else if let Some(k) = c.nodes[live.len()].as_ref().filter(|k| k.op() == Some(&ir::CONST)) {
+                Ok(vec![Value::from_node(k.clone())])
+            } else {
+                Ok(Value::apply(n.op, inputs.iter().cloned().collect(), n.attrs.clone(), n.site)?.to_vec())
+            }
+        });
+        live.push((outs.map_err(|e| e.in_op(n.op.name).at(n.site))?.into(), any));
+    }
+    c.graph
+        .outputs
+        .iter()
+        .map(|s| {
+            let (outs, batched) = &live[s.node as usize];
+            let t = Tensor::from(outs[s.out as usize].clone());
+            Ok(if *batched { t } else { repeat(&t, size)? })
+        })
+        .collect()
+}
+
+/// The same value for each member of the batch.
+fn repeat(t: &Tensor, size: usize) -> Result<Tensor> {
+    let mut shape = t.shape()?;
+    shape.insert(0, size);
+    Ok(t.broadcast_to(shape))
+}
+
+/// One node over a batch; every result carries the batch dimension.
+fn batch_node(n: &FlatNode, inputs: &[Value], batched: &[bool], size: usize) -> Result<Vec<Value>> {
+    if let Batch::Rule(rule) = n.op.batch {
+        return rule(&BatchCall { op: n.op, attrs: &n.attrs, inputs, batched, size });
+    }
+    match n.op.meaning {
+        Meaning::Scalar(_) => {
+            // Ranks are aligned behind the batch dimension, then the node broadcasts as before.
+            let rank = inputs.iter().zip(batched).map(|(v, &b)| v.ty().shape.rank() - b as usize).max().unwrap_or(0);
+            let aligned = inputs.iter().zip(batched).map(|(v, &b)| {
+                let t = Tensor::from(v.clone());
+                if !b {
+                    return t.value().cloned();
+                }
+                let mut shape = v.ty().shape.clone();
+                while shape.rank() < rank + 1 {
+                    shape.insert(1, 1);
+                }
+                t.reshape(shape).value().cloned()
+            });
+            let aligned = aligned.collect::<Result<SmallVec<[Value; 2]>>>()?;
+            Ok(Value::apply(n.op, aligned, n.attrs.clone(), n.site)?.to_vec())
+        }
+        Meaning::Composite(expand) => {
+            // Expand over single examples, then batch what it consists of.
+            let args: Vec<Tensor> = inputs
+                .iter()
+                .zip(batched)
+                .map(|(v, &b)| if b { Ok(Tensor::from(v.clone())) } else { repeat(&Tensor::from(v.clone()), size) })
+                .collect::<Result<_>>()?;
+            let outs = vmap(
+                |a| {
+                    let values = a.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
+                    let types: Vec<Type> = values.iter().map(|v| v.ty().clone()).collect();
+                    let outs = expand(&Call { types: &types, attrs: &n.attrs }, &values)?;
+                    Ok(outs.into_iter().map(Tensor::from).collect())
+                },
+                &args,
+            )?;
+            outs.iter().map(|t| t.value().cloned()).collect()
+        }
+        _ => looped(n, inputs, batched, size),
+    }
+}
+
+/// One example after the other: always right, used where no rule says better.
+fn looped(n: &FlatNode, inputs: &[Value], batched: &[bool], size: usize) -> Result<Vec<Value>> {
+    if size == 0 {
+        return Err(ir::Error::shape("cannot be batched over an empty batch"));
+    }
+    let mut rows: Vec<Vec<Tensor>> = Vec::new();
+    for i in 0..size {
+        let args = inputs.iter().zip(batched).map(|(v, &b)| {
+            let t = Tensor::from(v.clone());
+            (if b { t.select(0, i as i64) } else { t }).value().cloned()
+        });
+        let args = args.collect::<Result<SmallVec<[Value; 2]>>>()?;
+        rows.push(Value::apply(n.op, args, n.attrs.clone(), n.site)?.into_iter().map(Tensor::from).collect());
+    }
+    (0..n.outs.len())
+        .map(|o| {
+            let column: Vec<Tensor> = rows.iter().map(|r| r[o].clone()).collect();
+            Tensor::stack(&column, 0).value().cloned()
+        })
+        .collect()
+}

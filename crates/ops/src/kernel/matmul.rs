@@ -1,0 +1,129 @@
+//! `matmul`: the matrix product.
+
+use crate::rules::{GradTensors, f64s, floats, grads, one, one_dtype, unbroadcast};
+use crate::{Error, Operand, Result, Tensor};
+use ir::{Attrs, Batch, Call, Case, Grad, Layout, Literal, Meaning, Op, Shape, Site};
+
+/// The row of `matmul`.
+pub static OP: Op = Op {
+    name: "matmul",
+    doc: "Matrix product of the last two dimensions; leading dimensions broadcast.",
+    attrs: &[],
+    infer: |c| {
+        c.arity(2)?;
+        let dtype = one_dtype(c)?;
+        let (a, b) = (c.shape(0), c.shape(1));
+        if a.rank() < 2 || b.rank() < 2 {
+            return Err(Error::shape(format!("both sides must have at least two dimensions: {a} × {b}")));
+        }
+        if a[a.rank() - 1] != b[b.rank() - 2] {
+            return Err(Error::shape(format!("inner sizes differ: {a} × {b}")));
+        }
+        one(dtype, out_shape(a, b).ok_or_else(|| Error::shape(format!("leading sizes do not broadcast: {a} × {b}")))?)
+    },
+    meaning: Meaning::Kernel(reference),
+    grad: Grad::Rule(|c| {
+        let (a, b, g) = (c.x(0), c.x(1), c.g(0));
+        let ga = unbroadcast(g.matmul(&b.t()), &c.inputs[0].ty().shape);
+        let gb = unbroadcast(a.t().matmul(&g), &c.inputs[1].ty().shape);
+        grads([ga, gb])
+    }),
+    batch: Batch::Rule(|c| {
+        let rank = c.inputs.iter().zip(c.batched).map(|(v, &b)| v.ty().shape.rank() - b as usize).max().unwrap_or(2);
+        let aligned: Vec<Tensor> = c
+            .inputs
+            .iter()
+            .zip(c.batched)
+            .map(|(v, &b)| {
+                let mut shape = v.ty().shape.clone();
+                while b && shape.rank() < rank + 1 {
+                    shape.insert(1, 1);
+                }
+                Tensor::from(v.clone()).reshape(shape)
+            })
+            .collect();
+        Ok(vec![Tensor::apply1(&OP, &[&aligned[0], &aligned[1]], Attrs::new()).value()?.clone()])
+    }),
+    cases: || {
+        vec![
+            Case::new(vec![floats([2, 3], 1), floats([3, 4], 2)], Attrs::new()),
+            Case::new(vec![floats([2, 1, 2, 3], 1), floats([3, 3, 2], 2)], Attrs::new()),
+            Case::new(vec![f64s([2, 2], &[1.0, 0.0, 0.0, 1.0]), f64s([2, 2], &[4.0, 1.0, 2.0, 2.0])], Attrs::new())
+                .expect(vec![f64s([2, 2], &[4.0, 1.0, 2.0, 2.0])], "NumPy manual: np.matmul([[1, 0], [0, 1]], [[4, 1], [2, 2]])"),
+        ]
+    },
+};
+
+fn out_shape(a: &Shape, b: &Shape) -> Option<Shape> {
+    let lead = |s: &Shape| Shape::new(&s[..s.rank() - 2]);
+    let mut out = lead(a).broadcast(&lead(b))?;
+    out.push(a[a.rank() - 2]);
+    out.push(b[b.rank() - 1]);
+    Some(out)
+}
+
+/// Row by column, summed in f64 or i64.
+fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
+    let out = out_shape(c.shape(0), c.shape(1)).ok_or_else(|| Error::bug("checked by the type rule"))?;
+    let (m, n) = (out[out.rank() - 2], out[out.rank() - 1]);
+    let k = c.shape(0)[c.shape(0).rank() - 1];
+    let full = |s: &Shape, r: usize, q: usize| {
+        let mut to = Shape::new(&out[..out.rank() - 2]);
+        to.push(r);
+        to.push(q);
+        Layout::contiguous(s).broadcast_to(&to)
+    };
+    let (a, b) = (args[0].gather(&full(c.shape(0), m, k)), args[1].gather(&full(c.shape(1), k, n)));
+    // Element i of the result is row i / n of the stacked left side and column i % n of its batch.
+    let at = |i: usize, j: usize| ((i / n) * k + j, (i / (m * n)) * k * n + j * n + i % n);
+    Ok(vec![if c.dtype(0).is_float() {
+        let (a, b) = (a.to_f64(), b.to_f64());
+        let data: Vec<f64> =
+            (0..out.count()).map(|i| (0..k).map(|j| at(i, j)).map(|(p, q)| a[p] * b[q]).sum()).collect();
+        Literal::from_f64(c.dtype(0), out, &data)
+    } else {
+        let (a, b) = (a.to_i64(), b.to_i64());
+        let dot = |i| (0..k).map(|j| at(i, j)).fold(0i64, |s, (p, q)| s.wrapping_add(a[p].wrapping_mul(b[q])));
+        Literal::from_i64(c.dtype(0), out.clone(), &(0..out.count()).map(dot).collect::<Vec<_>>())
+    }])
+}
+
+impl Tensor {
+    /// Matrix product with NumPy's rules: vectors are rows on the left and columns on the right,
+    /// leading dimensions broadcast.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(a.matmul(&Tensor::from([1.0f32, 1.0])).to_vec::<f32>().unwrap(), [3.0, 7.0]);
+    /// ```
+    #[track_caller]
+    pub fn matmul(&self, other: impl Operand) -> Tensor {
+        let site = Site::here();
+        site.scope(|| {
+            let (a, b) = match self.promoted(other) {
+                Ok(ab) => ab,
+                Err(e) => return e.into(),
+            };
+            a.then(|ta| {
+                let tb = b.value()?.ty();
+                let (va, vb) = (ta.shape.rank() == 1, tb.shape.rank() == 1);
+                if ta.shape.rank() == 0 || tb.shape.rank() == 0 {
+                    return Err(Error::shape(format!("scalars have no matrix product: {} × {}", ta.shape, tb.shape)).in_op("matmul"));
+                }
+                let left = if va { a.reshape([1, ta.shape[0]]) } else { a.clone() };
+                let right = if vb { b.reshape([tb.shape[0], 1]) } else { b.clone() };
+                let y = Tensor::apply1(&OP, &[&left, &right], Attrs::new());
+                let mut shape = y.shape()?;
+                if vb {
+                    shape.remove(shape.rank() - 1);
+                }
+                if va {
+                    let at = shape.rank() - 1 - !vb as usize;
+                    shape.remove(at);
+                }
+                Ok(y.reshape(shape))
+            })
+        })
+    }
+}

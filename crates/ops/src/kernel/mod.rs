@@ -1,0 +1,7 @@
+//! Kernels: ops with a slow obvious reference that devices claim.
+
+crate::table! {
+    concat,
+    matmul,
+    pad,
+}

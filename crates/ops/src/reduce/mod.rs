@@ -1,0 +1,46 @@
+//! Reductions: elements combined along axes.
+
+crate::table! {
+    sum,
+}
+
+use crate::{Axes, Error, Result, Tensor};
+use ir::{Attrs, Batch, Call, Op, Type, Types};
+use smallvec::SmallVec;
+
+/// The type rule of every reduction.
+fn infer(c: &Call) -> Result<Types> {
+    c.arity(1)?;
+    let axes = c.attrs.sizes("axes")?;
+    let rank = c.shape(0).rank();
+    if let Some(a) = axes.iter().find(|&&a| a >= rank) {
+        return Err(Error::index(format!("axis {a} is out of range for a tensor of rank {rank}")));
+    }
+    Ok(SmallVec::from_iter([Type::new(c.dtype(0), c.shape(0).reduce(&axes, true))]))
+}
+
+/// The batching rule of every reduction: the axes move one up.
+const BATCH: Batch = Batch::Rule(|c| {
+    let axes: Vec<i64> = c.attrs.ints("axes")?.iter().map(|a| a + 1).collect();
+    let x = Tensor::from(c.inputs[0].clone());
+    Ok(vec![Tensor::apply1(c.op, &[&x], Attrs::new().with("axes", &axes)).value()?.clone()])
+});
+
+impl Tensor {
+    /// A reduction with its axes resolved; they stay as size 1.
+    #[track_caller]
+    pub(crate) fn reduce(&self, op: &'static Op, axes: &Axes) -> Tensor {
+        self.then(|t| {
+            let axes = axes.resolve(t.shape.rank()).map_err(|e| e.in_op(op.name))?;
+            Ok(Tensor::apply1(op, &[self], Attrs::new().with("axes", &axes)))
+        })
+    }
+    /// This reduction of `x` without the axes it was taken over.
+    #[track_caller]
+    pub(crate) fn squeezed_after(&self, x: &Tensor, axes: &Axes) -> Tensor {
+        self.then(|_| {
+            let shape = x.shape()?;
+            Ok(self.reshape(shape.reduce(&axes.resolve(shape.rank())?, false)))
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! What rows are made of: type rules, gradient helpers, sample values, and the macros that write
+//! a row and its method together.
+
+use crate::Tensor;
+use ir::{Call, Case, DType, Error, GradCall, Literal, Result, Shape, Type, Types, Value};
+use smallvec::SmallVec;
+
+/// The types of an op with one result.
+pub fn one(dtype: DType, shape: impl Into<Shape>) -> Result<Types> {
+    Ok(SmallVec::from_iter([Type::new(dtype, shape)]))
+}
+/// The type of input `i`.
+pub fn same(c: &Call, i: usize) -> Result<Types> {
+    Ok(SmallVec::from_iter([c.types[i].clone()]))
+}
+/// Fails unless input `i` is float.
+pub fn float(c: &Call, i: usize) -> Result<()> {
+    if c.dtype(i).is_float() {
+        return Ok(());
+    }
+    Err(Error::dtype(format!("input {i} must be a float, not {}", c.dtype(i))))
+}
+/// Fails unless input `i` is an integer.
+pub fn integer(c: &Call, i: usize) -> Result<()> {
+    if c.dtype(i).is_int() {
+        return Ok(());
+    }
+    Err(Error::dtype(format!("input {i} must be an integer, not {}", c.dtype(i))))
+}
+/// Fails unless all inputs have one element type.
+pub fn one_dtype(c: &Call) -> Result<DType> {
+    let first = c.types.first().ok_or_else(|| Error::value("at least one input is needed"))?.dtype;
+    match c.types.iter().find(|t| t.dtype != first) {
+        None => Ok(first),
+        Some(t) => Err(Error::dtype(format!("element types differ: {first} and {}", t.dtype))),
+    }
+}
+/// The types of a composite, found by expanding it.
+pub fn by_expansion(c: &Call, expand: fn(&Call, &[Value]) -> Result<Vec<Value>>) -> Result<Types> {
+    let site = ir::Site::here();
+    let args: Vec<Value> = c.types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
+    Ok(expand(c, &args)?.iter().map(|v| v.ty().clone()).collect())
+}
+
+/// A composite's body as it stands in a row: tensors in, tensors out.
+pub fn expand(args: &[Value], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Vec<Value>> {
+    let tensors: Vec<Tensor> = args.iter().cloned().map(Tensor::from).collect();
+    f(&tensors)?.iter().map(|t| t.value().cloned()).collect()
+}
+/// A composite's body with one result.
+pub fn expand1(args: &[Value], f: impl FnOnce(&[Tensor]) -> Tensor) -> Result<Vec<Value>> {
+    expand(args, |t| Ok(vec![f(t)]))
+}
+
+/// The pieces of a gradient call as tensors.
+pub trait GradTensors {
+    /// Input `i`.
+    fn x(&self, i: usize) -> Tensor;
+    /// Output `i`.
+    fn y(&self, i: usize) -> Tensor;
+    /// Gradient of output `i`, zeros if none reached it.
+    fn g(&self, i: usize) -> Tensor;
+}
+impl GradTensors for GradCall<'_> {
+    fn x(&self, i: usize) -> Tensor {
+        self.inputs[i].clone().into()
+    }
+    fn y(&self, i: usize) -> Tensor {
+        self.outputs[i].clone().into()
+    }
+    fn g(&self, i: usize) -> Tensor {
+        match &self.grads[i] {
+            Some(g) => g.clone().into(),
+            None => self.y(i).zeros_like(),
+        }
+    }
+}
+/// Gradients for each input, in order.
+pub fn grads<const N: usize>(list: [Tensor; N]) -> Result<Vec<Option<Value>>> {
+    list.iter().map(|t| t.value().cloned().map(Some)).collect()
+}
+/// Gradients for each input, `None` where there is none.
+pub fn maybe_grads(list: Vec<Option<Tensor>>) -> Result<Vec<Option<Value>>> {
+    list.iter().map(|t| t.as_ref().map(|t| t.value().cloned()).transpose()).collect()
+}
+/// Sums a gradient over the axes along which an input was broadcast.
+pub fn unbroadcast(g: Tensor, to: &Shape) -> Tensor {
+    g.then(|t| {
+        if t.shape == *to {
+            return Ok(g.clone());
+        }
+        let lead = t.shape.rank() - to.rank();
+        let axes: Vec<usize> =
+            (0..t.shape.rank()).filter(|&i| i < lead || (to[i - lead] == 1 && t.shape[i] != 1)).collect();
+        Ok(g.sum_keep(axes).reshape(to))
+    })
+}
+/// The gradient rule of an elementwise op of one input.
+pub fn unary_grad(c: &GradCall, f: impl FnOnce(Tensor, Tensor, Tensor) -> Tensor) -> Result<Vec<Option<Value>>> {
+    grads([f(c.x(0), c.y(0), c.g(0))])
+}
+/// The gradient rule of an elementwise op of two inputs: `f(a, b, y, g)` gives both gradients in
+/// the result's shape.
+pub fn binary_grad(
+    c: &GradCall,
+    f: impl FnOnce(Tensor, Tensor, Tensor, Tensor) -> (Tensor, Tensor),
+) -> Result<Vec<Option<Value>>> {
+    let (ga, gb) = f(c.x(0), c.x(1), c.y(0), c.g(0));
+    grads([unbroadcast(ga, &c.inputs[0].ty().shape), unbroadcast(gb, &c.inputs[1].ty().shape)])
+}
+
+/// Evenly mixed sample values in an interval, the same every time.
+pub fn sample(dtype: DType, shape: impl Into<Shape>, seed: u64, (lo, hi): (f64, f64)) -> Literal {
+    let shape = shape.into();
+    let data: Vec<f64> = (0..shape.count() as u64)
+        .map(|i| {
+            let mut z =
+                (seed << 32).wrapping_add(i).wrapping_add(0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            lo + (hi - lo) * ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        })
+        .collect();
+    Literal::from_f64(dtype, shape, &data)
+}
+/// f64 samples in (-2, 2).
+pub fn floats(shape: impl Into<Shape>, seed: u64) -> Literal {
+    sample(DType::F64, shape, seed, (-2.0, 2.0))
+}
+/// An f64 literal.
+pub fn f64s(shape: impl Into<Shape>, data: &[f64]) -> Literal {
+    Literal::from_f64(DType::F64, shape, data)
+}
+/// An i64 literal.
+pub fn i64s(shape: impl Into<Shape>, data: &[i64]) -> Literal {
+    Literal::from_i64(DType::I64, shape, data)
+}
+
+/// Samples of an elementwise op: same shapes, broadcasting shapes, and a worked example.
+pub fn scalar_cases(
+    arity: usize,
+    domain: (f64, f64),
+    example: (&[&[f64]], &[f64]),
+    bool_out: bool,
+    source: &'static str,
+) -> Vec<Case> {
+    let shapes: [&[usize]; 3] = [&[2, 3], &[3], &[]];
+    let attrs = ir::Attrs::new;
+    let mut out =
+        vec![Case::new((0..arity).map(|i| sample(DType::F64, [2, 3], i as u64 + 1, domain)).collect(), attrs())];
+    if arity > 1 {
+        out.push(Case::new(
+            (0..arity).map(|i| sample(DType::F64, shapes[i % 3], i as u64 + 7, domain)).collect(),
+            attrs(),
+        ));
+    }
+    let n = example.1.len();
+    let inputs = example.0.iter().map(|x| f64s([n], x)).collect();
+    let expect = if bool_out { Literal::generate([n], |i| example.1[i] != 0.0) } else { f64s([n], example.1) };
+    out.push(Case::new(inputs, attrs()).expect(vec![expect], source).kinked());
+    out
+}
+
+/// Writes the row and the method of an elementwise op of one input.
+#[macro_export]
+macro_rules! unary {
+    (
+        $(#[doc = $doc:literal])*
+        $name:ident($x:ident) -> $out:ident;
+        float: $float:expr;
+        int: $int:expr;
+        code: $code:literal;
+        domain: $domain:expr;
+        grad: $grad:expr;
+        example: $ein:expr => $eout:expr, $source:literal;
+    ) => {
+        #[doc = concat!("The row of `", stringify!($name), "`.")]
+        pub static OP: ir::Op = ir::Op {
+            name: stringify!($name),
+            doc: concat!($($doc),*),
+            attrs: &[],
+            infer: |c| {
+                let int: Option<fn(i64) -> i64> = $int;
+                ir::Scalar::infer(c, 1, ir::Out::$out, int.is_some())
+            },
+            meaning: ir::Meaning::Scalar(ir::Scalar {
+                arity: 1,
+                out: ir::Out::$out,
+                float: |v| { let f: fn(f64) -> f64 = $float; f(v[0]) },
+                int: { const INT: Option<fn(i64) -> i64> = $int; match INT { Some(_) => Some(|v| (INT.unwrap())(v[0])), None => None } },
+                code: $code,
+                neutral: None,
+                domain: $domain,
+            }),
+            grad: $grad,
+            batch: ir::Batch::Auto,
+            cases: || $crate::rules::scalar_cases(1, $domain, (&[&$ein], &$eout), ir::Out::$out as u8 == ir::Out::Bool as u8, $source),
+        };
+        impl $crate::Tensor {
+            $(#[doc = $doc])*
+            #[track_caller]
+            pub fn $name(&self) -> $crate::Tensor {
+                $crate::Tensor::apply1(&OP, &[self], ir::Attrs::new())
+            }
+        }
+    };
+}
+
+/// Writes the row and the method of an elementwise op of two inputs, which are promoted.
+#[macro_export]
+macro_rules! binary {
+    (
+        $(#[doc = $doc:literal])*
+        $name:ident($a:ident, $b:ident) -> $out:ident;
+        float: $float:expr;
+        int: $int:expr;
+        code: $code:literal;
+        neutral: $neutral:expr;
+        domain: $domain:expr;
+        grad: $grad:expr;
+        example: $ea:expr, $eb:expr => $eout:expr, $source:literal;
+    ) => {
+        #[doc = concat!("The row of `", stringify!($name), "`.")]
+        pub static OP: ir::Op = ir::Op {
+            name: stringify!($name),
+            doc: concat!($($doc),*),
+            attrs: &[],
+            infer: |c| {
+                let int: Option<fn(i64, i64) -> i64> = $int;
+                ir::Scalar::infer(c, 2, ir::Out::$out, int.is_some())
+            },
+            meaning: ir::Meaning::Scalar(ir::Scalar {
+                arity: 2,
+                out: ir::Out::$out,
+                float: |v| { let f: fn(f64, f64) -> f64 = $float; f(v[0], v[1]) },
+                int: { const INT: Option<fn(i64, i64) -> i64> = $int; match INT { Some(_) => Some(|v| (INT.unwrap())(v[0], v[1])), None => None } },
+                code: $code,
+                neutral: $neutral,
+                domain: $domain,
+            }),
+            grad: $grad,
+            batch: ir::Batch::Auto,
+            cases: || $crate::rules::scalar_cases(2, $domain, (&[&$ea, &$eb], &$eout), ir::Out::$out as u8 == ir::Out::Bool as u8, $source),
+        };
+        impl $crate::Tensor {
+            $(#[doc = $doc])*
+            #[track_caller]
+            #[allow(clippy::should_implement_trait)]
+            pub fn $name(&self, other: impl $crate::Operand) -> $crate::Tensor {
+                self.binary(&OP, other)
+            }
+        }
+    };
+}
+
+/// Declares the modules of a part of the table, one op each, and lists their rows.
+#[macro_export]
+macro_rules! table {
+    ($($name:ident),* $(,)?) => {
+        $( pub mod $name; )*
+        /// The rows of this part of the table.
+        pub static ROWS: &[&ir::Op] = &[$( &$name::OP ),*];
+    };
+}

@@ -1,0 +1,14 @@
+//! `log`: the natural logarithm.
+
+use crate::rules::unary_grad;
+
+crate::unary! {
+    /// Natural logarithm, elementwise; negative numbers give NaN.
+    log(x) -> Float;
+    float: f64::ln;
+    int: None;
+    code: "log({0})";
+    domain: (0.1, 3.0);
+    grad: ir::Grad::Rule(|c| unary_grad(c, |x, _, g| g / x));
+    example: [1.0, 2.0] => [0.0, 0.6931471805599453], "Abramowitz and Stegun, table 4.2";
+}
