@@ -5,16 +5,26 @@
 //! name: what is special about an op stands in its row, what is special about a device in its
 //! claims.
 
+mod arrange;
 mod decompose;
 mod deduplicate;
+mod fuse;
+mod materialize;
 mod pipeline;
 mod prune;
+mod region;
 mod rewrite;
 mod simplify;
+mod space;
+mod weave;
 
+pub use arrange::{ALIGN, Arrangement, Buffer as ResultBuffer, Home, arrange, check as check_arrangement};
 pub use decompose::{Claims, decompose, graph_of, splice};
 pub use deduplicate::deduplicate;
+pub use fuse::{Fused, Target, fuse};
+pub use materialize::{Accepts, COPY, Place, materialize, place_of, places};
 pub use pipeline::{Stage, optimize, stages};
 pub use prune::prune;
+pub use region::{Along, Loop, Region, Step, Store};
 pub use rewrite::Rewriter;
 pub use simplify::{Eval, simplify};

@@ -1,0 +1,304 @@
+//! Gives every stored value a home: lifetimes, one arena with reuse, results in buffers of their
+//! own, updates in place.
+//!
+//! A loop may write a value over one that dies in it, where both are stepped through alike: each
+//! element is then read and written by the same point of the loop.
+
+use crate::{Fused, Region, Step, Store};
+use ir::{Graph, Layout, Meaning, Slot};
+use smallvec::SmallVec;
+
+/// Offsets in the arena are multiples of this: a cache line, and the widest vector.
+pub const ALIGN: usize = 64;
+
+/// Where a value is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// It is not stored: inside a loop, a view, or empty.
+    Nowhere,
+    /// In the graph's input with this number.
+    Input(usize),
+    /// In the constant of this node.
+    Const(usize),
+    /// At this byte of the arena.
+    Arena(usize),
+    /// In the result buffer with this number.
+    Result(usize),
+}
+
+/// A buffer that outlives the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buffer {
+    /// The value it holds.
+    pub slot: Slot,
+    /// Its size.
+    pub bytes: usize,
+    /// The graph's input whose buffer it may take over if nobody else holds it.
+    pub donor: Option<usize>,
+}
+
+/// The homes of a graph's values.
+#[derive(Clone, Debug, Default)]
+pub struct Arrangement {
+    homes: Vec<SmallVec<[Home; 1]>>,
+    /// Result buffers.
+    pub buffers: Vec<Buffer>,
+    /// For each region, where its scratch space begins in the arena.
+    pub scratch: Vec<usize>,
+    /// Size of the arena.
+    pub arena_bytes: usize,
+    /// The most bytes of the arena in use at once: no arrangement can do with less.
+    pub live_bytes: usize,
+}
+
+impl Arrangement {
+    /// Where a value is stored.
+    pub fn home(&self, s: Slot) -> Home {
+        self.homes[s.node as usize][s.out as usize]
+    }
+    /// Arena and result buffers together, nothing donated.
+    pub fn peak_bytes(&self) -> usize {
+        self.arena_bytes + self.buffers.iter().map(|b| b.bytes).sum::<usize>()
+    }
+}
+
+/// A stretch of the arena with its lifetime, in regions.
+#[derive(Clone, Copy)]
+struct Block {
+    bytes: usize,
+    from: usize,
+    to: usize,
+}
+
+/// Arranges the values of a fused graph; `scratch` is the bytes each region wants for itself.
+pub fn arrange(fused: &Fused, scratch: &[usize]) -> Arrangement {
+    let graph = &fused.graph;
+    let mut a = Arrangement {
+        homes: graph.nodes.iter().map(|n| SmallVec::from_elem(Home::Nowhere, n.outs.len())).collect(),
+        ..Arrangement::default()
+    };
+    for (k, &i) in graph.inputs.iter().enumerate() {
+        a.homes[i as usize][0] = Home::Input(k);
+    }
+    for (i, n) in graph.nodes.iter().enumerate() {
+        if matches!(n.op.meaning, Meaning::Const) {
+            a.homes[i][0] = Home::Const(i);
+        }
+    }
+    let last = last_uses(fused);
+    let results: Vec<Slot> = graph.outputs.iter().map(|&s| crate::place_of(graph, &fused.places, s).root).collect();
+    let mut blocks: Vec<Block> = Vec::new();
+    // The block of each value in the arena.
+    let mut block_of: Vec<(Slot, usize)> = Vec::new();
+    let mut donated = vec![false; graph.inputs.len()];
+    for (r, region) in fused.regions.iter().enumerate() {
+        let mut taken: Vec<usize> = Vec::new();
+        for slot in region.writes(graph) {
+            let bytes = graph.ty(slot).bytes();
+            if bytes == 0 {
+                continue;
+            }
+            if results.contains(&slot) {
+                let donor = donor(fused, region, slot, r, &last, &results)
+                    .filter(|&k| !std::mem::replace(&mut donated[k], true));
+                a.homes[slot.node as usize][slot.out as usize] = Home::Result(a.buffers.len());
+                a.buffers.push(Buffer { slot, bytes, donor });
+                continue;
+            }
+            let to = last[slot.node as usize][slot.out as usize].unwrap_or(r).max(r);
+            let dying = dying(graph, region, slot, r, &last)
+                .and_then(|v| block_of.iter().rev().find(|(s, _)| *s == v).map(|&(_, b)| b))
+                .filter(|b| !taken.contains(b) && blocks[*b].to == r);
+            let b = match dying {
+                Some(b) => {
+                    blocks[b].to = to;
+                    taken.push(b);
+                    b
+                }
+                None => {
+                    blocks.push(Block { bytes: bytes.next_multiple_of(ALIGN), from: r, to });
+                    blocks.len() - 1
+                }
+            };
+            block_of.push((slot, b));
+        }
+    }
+    let values = blocks.len();
+    for (r, &bytes) in scratch.iter().enumerate() {
+        blocks.push(Block { bytes: bytes.next_multiple_of(ALIGN), from: r, to: r });
+    }
+    let (offsets, arena_bytes) = pack(&blocks);
+    for (slot, b) in block_of {
+        a.homes[slot.node as usize][slot.out as usize] = Home::Arena(offsets[b]);
+    }
+    a.scratch = offsets[values..].to_vec();
+    a.arena_bytes = arena_bytes;
+    a.live_bytes = live_bytes(&blocks, fused.regions.len());
+    a
+}
+
+/// The last region that reads each value.
+fn last_uses(fused: &Fused) -> Vec<SmallVec<[Option<usize>; 1]>> {
+    let mut last: Vec<SmallVec<[Option<usize>; 1]>> =
+        fused.graph.nodes.iter().map(|n| SmallVec::from_elem(None, n.outs.len())).collect();
+    for (r, region) in fused.regions.iter().enumerate() {
+        for s in region.reads() {
+            last[s.node as usize][s.out as usize] = Some(r);
+        }
+    }
+    last
+}
+
+/// Values of the same size that a loop reads exactly where it writes `slot`, and that nobody
+/// reads later.
+fn replaceable<'a>(
+    graph: &'a Graph,
+    region: &'a Region,
+    slot: Slot,
+    r: usize,
+    last: &'a [SmallVec<[Option<usize>; 1]>],
+) -> impl Iterator<Item = Slot> + 'a {
+    let found = match region {
+        Region::Loop(l) => l.stores.iter().find(|s| s.slot == slot).map(|s| (l, s)),
+        Region::Call { .. } => None,
+    };
+    found.into_iter().flat_map(move |(l, store)| {
+        let is_full = |s: &Store| {
+            !matches!(l.steps[s.step as usize], Step::Reduce { .. }) && s.strides.iter().all(|&k| k != 0)
+        };
+        let is_alike = move |v: Slot| {
+            l.steps.iter().all(|t| match t {
+                Step::Load { root, strides, offset } if *root == v => *strides == store.strides && *offset == 0,
+                _ => true,
+            })
+        };
+        let reads: SmallVec<[Slot; 4]> = if is_full(store) { region.reads() } else { SmallVec::new() };
+        reads.into_iter().filter(move |&v| {
+            last[v.node as usize][v.out as usize] == Some(r)
+                && graph.ty(v).bytes() == graph.ty(slot).bytes()
+                && graph.ty(v).dtype.size() == graph.ty(slot).dtype.size()
+                && is_alike(v)
+        })
+    })
+}
+
+fn dying(
+    graph: &Graph,
+    region: &Region,
+    slot: Slot,
+    r: usize,
+    last: &[SmallVec<[Option<usize>; 1]>],
+) -> Option<Slot> {
+    replaceable(graph, region, slot, r, last)
+        .find(|v| !matches!(graph.node(*v).op.meaning, Meaning::Input | Meaning::Const))
+}
+
+/// The input whose buffer a result may take over.
+fn donor(
+    fused: &Fused,
+    region: &Region,
+    slot: Slot,
+    r: usize,
+    last: &[SmallVec<[Option<usize>; 1]>],
+    results: &[Slot],
+) -> Option<usize> {
+    let graph = &fused.graph;
+    replaceable(graph, region, slot, r, last)
+        .filter(|v| graph.ty(*v).dtype == graph.ty(slot).dtype && !results.contains(v))
+        .find_map(|v| graph.inputs.iter().position(|&i| i == v.node))
+}
+
+/// Offsets for blocks such that those alive together lie apart: the largest first, each in the
+/// smallest gap that holds it.
+fn pack(blocks: &[Block]) -> (Vec<usize>, usize) {
+    let mut order: Vec<usize> = (0..blocks.len()).filter(|&b| blocks[b].bytes > 0).collect();
+    order.sort_by_key(|&b| (std::cmp::Reverse(blocks[b].bytes), blocks[b].from, b));
+    let mut offsets = vec![0; blocks.len()];
+    let mut placed: Vec<usize> = Vec::new();
+    let mut end = 0;
+    for &b in &order {
+        let x = blocks[b];
+        let mut busy: Vec<(usize, usize)> = placed
+            .iter()
+            .filter(|&&p| blocks[p].from <= x.to && x.from <= blocks[p].to)
+            .map(|&p| (offsets[p], offsets[p] + blocks[p].bytes))
+            .collect();
+        busy.sort_unstable();
+        let mut best: Option<(usize, usize)> = None;
+        let mut at = 0;
+        for (lo, hi) in busy {
+            if lo >= at + x.bytes && best.is_none_or(|(gap, _)| lo - at < gap) {
+                best = Some((lo - at, at));
+            }
+            at = at.max(hi);
+        }
+        offsets[b] = best.map_or(at, |(_, at)| at);
+        end = end.max(offsets[b] + x.bytes);
+        placed.push(b);
+    }
+    (offsets, end)
+}
+
+fn live_bytes(blocks: &[Block], regions: usize) -> usize {
+    (0..regions).map(|r| blocks.iter().filter(|b| b.from <= r && r <= b.to).map(|b| b.bytes).sum()).max().unwrap_or(0)
+}
+
+/// Checks an arrangement against the regions, without the means it was made by: walks the regions
+/// and says which value is overwritten while it is still needed.
+pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), String> {
+    let graph = &fused.graph;
+    let mut live: Vec<(Slot, usize, usize)> = Vec::new();
+    for (r, region) in fused.regions.iter().enumerate() {
+        let needed_later = |s: Slot| fused.regions[r + 1..].iter().any(|q| q.reads().contains(&s));
+        let reads = region.reads();
+        for s in &reads {
+            let is_there = !matches!(a.home(*s), Home::Arena(_)) || live.iter().any(|(v, ..)| v == s);
+            if !is_there {
+                return Err(format!("region {r} reads {s:?}, which is not in the arena"));
+            }
+        }
+        live.retain(|(s, ..)| needed_later(*s) || reads.contains(s));
+        let mut mine: Vec<(Option<Slot>, usize, usize)> = Vec::new();
+        if scratch[r] > 0 {
+            mine.push((None, a.scratch[r], a.scratch[r] + scratch[r]));
+        }
+        for s in region.writes(graph) {
+            if let Home::Arena(at) = a.home(s) {
+                mine.push((Some(s), at, at + graph.ty(s).bytes()));
+            }
+        }
+        for (k, &(s, lo, hi)) in mine.iter().enumerate() {
+            if hi > a.arena_bytes {
+                return Err(format!("region {r}: {s:?} lies beyond the arena"));
+            }
+            if mine[..k].iter().any(|&(_, l, h)| lo < h && l < hi) {
+                return Err(format!("region {r}: {s:?} overlaps another of its values"));
+            }
+            for &(v, l, h) in live.iter().filter(|&&(_, l, h)| lo < h && l < hi) {
+                let may_replace = !needed_later(v) && (l, h) == (lo, hi) && s.is_some_and(|s| steps_alike(region, v, s));
+                if !may_replace {
+                    return Err(format!("region {r} writes {s:?} over {v:?}, which is still needed"));
+                }
+            }
+        }
+        live.retain(|(s, ..)| needed_later(*s));
+        live.extend(mine.iter().filter_map(|&(s, lo, hi)| s.map(|s| (s, lo, hi))));
+    }
+    Ok(())
+}
+
+/// True if a loop reads `v` only at the element of `s` that the same point writes.
+fn steps_alike(region: &Region, v: Slot, s: Slot) -> bool {
+    let Region::Loop(l) = region else { return false };
+    let Some(store) = l.stores.iter().find(|t| t.slot == s) else { return false };
+    let shape: ir::Shape = l.dims.iter().copied().collect();
+    let order = |strides: &[isize], offset| Layout { shape: shape.clone(), strides: strides.into(), offset };
+    let written = order(&store.strides, 0);
+    l.steps.iter().all(|t| match t {
+        Step::Load { root, strides, offset } if *root == v => {
+            let read = order(strides, *offset);
+            (0..shape.count()).all(|i| read.position(i) == written.position(i))
+        }
+        _ => true,
+    })
+}

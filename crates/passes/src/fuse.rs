@@ -1,0 +1,470 @@
+//! Cuts a graph into regions: elementwise nodes and reductions that share an iteration space run
+//! as one loop, every other node by itself. Views cost nothing: they are strides of loads.
+//!
+//! Nodes are taken in order; each joins the loops its operands are computed in where the spaces
+//! agree, no result of a whole loop is needed inside it, and no cycle between regions comes about.
+
+use crate::space::{self, Mask, Split};
+use crate::{Accepts, Along, Place, Region, materialize, place_of, places};
+use ir::{FlatNode, Graph, Layout, Meaning, Result, Shape, Slot};
+
+/// What a device can do with a loop.
+pub struct Target<'a> {
+    /// Longest row whose reduction later steps of the same loop may use.
+    pub row_max: usize,
+    /// Which layouts kernels take.
+    pub accepts: Accepts<'a>,
+}
+
+/// The most nodes a loop may have: compile time and registers stay bounded.
+const NODES_MAX: usize = 256;
+/// Largest space that is reduced as a whole inside a loop, by one thread.
+const WHOLE_MAX: usize = 4096;
+
+/// A graph cut into regions that run in order.
+pub struct Fused {
+    /// The graph, with copies where views need them.
+    pub graph: Graph,
+    /// Where each node's first output lies.
+    pub places: Vec<Place>,
+    /// The regions, in an order that respects what they need of each other.
+    pub regions: Vec<Region>,
+}
+
+/// Cuts a graph into regions.
+pub fn fuse(graph: &Graph, target: &Target) -> Result<Fused> {
+    let graph = materialize(graph, target.accepts)?;
+    let places = places(&graph)?;
+    let mut f = Fuser::new(&graph, &places, target.row_max);
+    for i in 0..graph.nodes.len() {
+        f.place(i)?;
+    }
+    let regions = f.regions();
+    Ok(Fused { graph, places, regions })
+}
+
+/// A node's part in a loop.
+#[derive(Clone, Copy)]
+pub(crate) struct Member {
+    /// The dimensions of the loop's space that its value varies along.
+    pub mask: Mask,
+    /// How a reduction combines, and whether its result exists only after the loop.
+    pub reduce: Option<(Along, bool)>,
+    /// The dimensions a reduction's operand varies along.
+    pub from: Mask,
+}
+
+/// A region under construction.
+pub(crate) struct Group {
+    pub dims: Vec<usize>,
+    /// The dimensions that make up a row, once a reduction has decided it.
+    pub inner: Option<Mask>,
+    pub nodes: Vec<usize>,
+    is_loop: bool,
+    next: Vec<usize>,
+}
+
+pub(crate) struct Fuser<'a> {
+    pub graph: &'a Graph,
+    pub places: &'a [Place],
+    row_max: usize,
+    pub groups: Vec<Group>,
+    /// Where a group has gone.
+    merged: Vec<usize>,
+    /// The group of each node that is computed.
+    of: Vec<Option<usize>>,
+    pub members: Vec<Member>,
+    kept: Vec<bool>,
+}
+
+/// How a node would join a group.
+struct Fit {
+    split: Split,
+    member: Member,
+    inner: Option<Mask>,
+}
+
+impl<'a> Fuser<'a> {
+    fn new(graph: &'a Graph, places: &'a [Place], row_max: usize) -> Fuser<'a> {
+        let n = graph.nodes.len();
+        let nothing = Member { mask: 0, reduce: None, from: 0 };
+        Fuser {
+            graph,
+            places,
+            row_max,
+            groups: Vec::new(),
+            merged: Vec::new(),
+            of: vec![None; n],
+            members: vec![nothing; n],
+            kept: vec![false; n],
+        }
+    }
+    /// True if a node's value is needed outside its group.
+    pub fn is_kept(&self, node: usize) -> bool {
+        self.kept[node]
+    }
+
+    /// The group a node is computed in.
+    pub fn group(&self, node: usize) -> Option<usize> {
+        let mut g = self.of[node]?;
+        while self.merged[g] != g {
+            g = self.merged[g];
+        }
+        Some(g)
+    }
+    fn find(&self, mut g: usize) -> usize {
+        while self.merged[g] != g {
+            g = self.merged[g];
+        }
+        g
+    }
+
+    /// Where an operand lies.
+    pub fn operand(&self, s: Slot) -> Place {
+        place_of(self.graph, self.places, s)
+    }
+    /// True if a value is one number known at compile time.
+    pub fn is_number(&self, s: Slot) -> bool {
+        self.graph.constant(s).is_some_and(|c| c.count() == 1)
+    }
+
+    fn place(&mut self, i: usize) -> Result<()> {
+        let n = &self.graph.nodes[i];
+        let is_empty = n.outs.iter().all(|t| t.shape.count() == 0);
+        match n.op.meaning {
+            Meaning::Input | Meaning::Const | Meaning::View(_) => {}
+            _ if is_empty => {}
+            Meaning::Scalar(_) | Meaning::Reduce(_) => self.place_in_loop(i)?,
+            Meaning::Kernel(_) | Meaning::Composite(_) | Meaning::Control(_) => {
+                let g = self.open(Vec::new(), false);
+                self.enter(i, g);
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, dims: Vec<usize>, is_loop: bool) -> usize {
+        let g = self.groups.len();
+        self.groups.push(Group { dims, inner: None, nodes: Vec::new(), is_loop, next: Vec::new() });
+        self.merged.push(g);
+        g
+    }
+
+    /// Puts a node into a group and draws the edges from what it needs.
+    fn enter(&mut self, i: usize, g: usize) {
+        self.of[i] = Some(g);
+        self.groups[g].nodes.push(i);
+        for from in self.needs(i) {
+            if from != g && !self.groups[from].next.contains(&g) {
+                self.groups[from].next.push(g);
+            }
+        }
+    }
+
+    /// The groups a node's operands are computed in.
+    fn needs(&self, i: usize) -> Vec<usize> {
+        let mut out: Vec<usize> = Vec::new();
+        for &s in &self.graph.nodes[i].inputs {
+            let root = self.operand(s).root.node as usize;
+            if let Some(g) = self.group(root)
+                && !out.contains(&g)
+            {
+                out.push(g);
+            }
+        }
+        out
+    }
+
+    fn place_in_loop(&mut self, i: usize) -> Result<()> {
+        // The latest operand's loop first: it is the most likely to be still in cache.
+        let mut needs = self.needs(i);
+        needs.sort_by_key(|&g| std::cmp::Reverse(self.groups[g].nodes.last().copied()));
+        let mut home: Option<usize> = None;
+        for &g in &needs {
+            match home {
+                None if self.admits(i, g, &needs)? => home = Some(g),
+                Some(h) if self.may_merge(h, g) => self.merge(h, g),
+                _ => {}
+            }
+        }
+        // Merging may have split dimensions or decided rows; the node must still fit.
+        let home = match home {
+            Some(h) => self.fit(i, h)?.map(|fit| (h, fit)),
+            None => None,
+        };
+        let (g, fit) = match home {
+            Some(found) => found,
+            None => {
+                let shape = &self.space_shape(&self.graph.nodes[i]);
+                let g = self.open(space::dims_of(shape), true);
+                let fit = self.fit(i, g)?.ok_or_else(|| ir::Error::bug("a node does not fit its own loop"))?;
+                (g, fit)
+            }
+        };
+        self.resize(g, &fit.split);
+        self.groups[g].inner = fit.inner;
+        self.members[i] = fit.member;
+        self.enter(i, g);
+        Ok(())
+    }
+
+    /// The shape a node iterates over: a reduction's is its operand's.
+    fn space_shape(&self, n: &FlatNode) -> Shape {
+        match n.op.meaning {
+            Meaning::Reduce(_) => self.graph.ty(n.inputs[0]).shape.clone(),
+            _ => n.outs[0].shape.clone(),
+        }
+    }
+
+    /// Replaces a group's dimensions by finer ones.
+    fn resize(&mut self, g: usize, split: &Split) {
+        if split.dims == self.groups[g].dims {
+            return;
+        }
+        let group = &mut self.groups[g];
+        group.dims = split.dims.clone();
+        group.inner = group.inner.map(|m| split.remap(m));
+        for &i in &group.nodes {
+            let m = &mut self.members[i];
+            m.mask = split.remap(m.mask);
+            m.from = split.remap(m.from);
+        }
+    }
+
+    /// True if node `i` may join group `g`: it fits, and none of its other needs comes after `g`.
+    fn admits(&self, i: usize, g: usize, needs: &[usize]) -> Result<bool> {
+        let is_open = self.groups[g].is_loop && self.groups[g].nodes.len() < NODES_MAX;
+        if !is_open || self.fit(i, g)?.is_none() {
+            return Ok(false);
+        }
+        Ok(!needs.iter().any(|&h| h != g && self.reaches(g, h)))
+    }
+
+    /// True if `to` needs `from`, directly or through others.
+    fn reaches(&self, from: usize, to: usize) -> bool {
+        let mut seen = vec![false; self.groups.len()];
+        let mut stack = vec![from];
+        while let Some(g) = stack.pop() {
+            for &h in &self.groups[g].next {
+                let h = self.find(h);
+                if h == to {
+                    return true;
+                }
+                if !std::mem::replace(&mut seen[h], true) {
+                    stack.push(h);
+                }
+            }
+        }
+        false
+    }
+
+    fn may_merge(&self, a: usize, b: usize) -> bool {
+        let (ga, gb) = (&self.groups[a], &self.groups[b]);
+        if !gb.is_loop || ga.nodes.len() + gb.nodes.len() >= NODES_MAX {
+            return false;
+        }
+        let Some((sa, sb)) = common(&ga.dims, &gb.dims) else { return false };
+        let rows_agree = match (ga.inner, gb.inner) {
+            (Some(x), Some(y)) => sa.remap(x) == sb.remap(y),
+            _ => true,
+        };
+        rows_agree && !self.reaches(a, b) && !self.reaches(b, a)
+    }
+
+    /// Makes two loops one.
+    fn merge(&mut self, a: usize, b: usize) {
+        let Some((sa, sb)) = common(&self.groups[a].dims, &self.groups[b].dims) else { return };
+        self.resize(a, &sa);
+        self.resize(b, &sb);
+        let b_nodes = std::mem::take(&mut self.groups[b].nodes);
+        let b_next = std::mem::take(&mut self.groups[b].next);
+        let inner = self.groups[b].inner;
+        let ga = &mut self.groups[a];
+        ga.inner = ga.inner.or(inner);
+        ga.nodes.extend(b_nodes);
+        ga.nodes.sort_unstable();
+        for g in b_next {
+            if !ga.next.contains(&g) {
+                ga.next.push(g);
+            }
+        }
+        self.merged[b] = a;
+    }
+
+    /// How a node fits a loop's space, if it does.
+    fn fit(&self, i: usize, g: usize) -> Result<Option<Fit>> {
+        let n = &self.graph.nodes[i];
+        let shape = self.space_shape(n);
+        let Some((split, mask)) = self.align(n, &shape, g) else { return Ok(None) };
+        for &s in &n.inputs {
+            if !self.operand_fits(s, &shape, g, &split, mask) {
+                return Ok(None);
+            }
+        }
+        let inner = self.groups[g].inner.map(|m| split.remap(m));
+        match n.op.meaning {
+            Meaning::Reduce(_) => self.fit_reduce(n, &shape, split, mask, inner),
+            _ => Ok(Some(Fit { split, member: Member { mask, reduce: None, from: 0 }, inner })),
+        }
+    }
+
+    /// The split of a group's space in which a node's shape lies along `mask`: along all of it,
+    /// or along what one of its operands in the group varies along.
+    fn align(&self, n: &FlatNode, shape: &Shape, g: usize) -> Option<(Split, Mask)> {
+        let dims = &self.groups[g].dims;
+        let other = space::dims_of(shape);
+        let all = space::full(dims);
+        if shape.count() == space::count(dims, all) {
+            let split = space::split(dims, all, &other)?;
+            let mask = space::full(&split.dims);
+            return Some((split, mask));
+        }
+        for &s in &n.inputs {
+            let place = self.operand(s);
+            let root = place.root.node as usize;
+            let is_same = self.group(root) == Some(g)
+                && place.layout.is_contiguous()
+                && place.layout.offset == 0
+                && place.layout.shape.count() == shape.count()
+                && self.graph.ty(place.root).shape.count() == shape.count();
+            if is_same && let Some(split) = space::split(dims, self.members[root].mask, &other) {
+                let mask = split.remap(self.members[root].mask);
+                return Some((split, mask));
+            }
+        }
+        None
+    }
+
+    /// True if an operand can be had at each point: from memory by strides, or from the same point
+    /// of the loop.
+    fn operand_fits(&self, s: Slot, shape: &Shape, g: usize, split: &Split, mask: Mask) -> bool {
+        if self.is_number(s) {
+            return true;
+        }
+        let place = self.operand(s);
+        let Some(strides) = load_strides(&place.layout, shape, &split.dims, mask) else { return false };
+        let root = place.root.node as usize;
+        if self.group(root) != Some(g) {
+            return true;
+        }
+        let m = &self.members[root];
+        let is_after = m.reduce.is_some_and(|(_, after)| after);
+        !is_after && place.layout.offset == 0 && strides == space::strides(&split.dims, split.remap(m.mask))
+    }
+
+    /// Which way a reduction runs in a space, if it can.
+    fn fit_reduce(
+        &self,
+        n: &FlatNode,
+        shape: &Shape,
+        split: Split,
+        from: Mask,
+        inner: Option<Mask>,
+    ) -> Result<Option<Fit>> {
+        let axes = n.attrs.sizes("axes")?;
+        let kept: Vec<usize> = (0..shape.rank()).filter(|&a| shape[a] != 1).collect();
+        let gone = split.of_other(|j| axes.contains(&kept[j]));
+        let all = space::full(&split.dims);
+        let last: Mask = if split.dims.is_empty() { 0 } else { 1 << (split.dims.len() - 1) };
+        let done = |along, after, inner| {
+            let member = Member { mask: from & !gone, reduce: Some((along, after)), from };
+            Ok(Some(Fit { split: split.clone(), member, inner }))
+        };
+        if from != all {
+            // A row value: its rows can be combined, not parts of them.
+            let is_rows = inner.is_some_and(|m| from == all & !m);
+            return if is_rows && gone == from { done(Along::Column, true, inner) } else { Ok(None) };
+        }
+        let row = |rows: Mask| done(Along::Row, space::count(&split.dims, rows) > self.row_max, Some(rows));
+        match inner {
+            Some(m) if m == gone => row(m),
+            Some(m) if all & !m == gone => done(Along::Column, true, inner),
+            _ if gone == all && (inner.is_some() || space::count(&split.dims, all) > WHOLE_MAX) => {
+                done(Along::All, true, inner)
+            }
+            None if is_leading(gone) && gone & last == 0 && gone != 0 => done(Along::Column, true, Some(all & !gone)),
+            None => row(gone),
+            _ => Ok(None),
+        }
+    }
+
+    /// The finished regions, in an order that respects their edges; among those that are ready,
+    /// the one with the earliest node.
+    fn regions(mut self) -> Vec<Region> {
+        self.mark_kept();
+        let live: Vec<usize> = (0..self.groups.len()).filter(|&g| self.merged[g] == g).collect();
+        let mut waits = vec![0usize; self.groups.len()];
+        for &g in &live {
+            for h in self.followers(g) {
+                waits[h] += 1;
+            }
+        }
+        let key = |g: usize| std::cmp::Reverse((self.groups[g].nodes.first().copied(), g));
+        let mut ready: std::collections::BinaryHeap<_> =
+            live.iter().filter(|&&g| waits[g] == 0).map(|&g| key(g)).collect();
+        let mut out = Vec::with_capacity(live.len());
+        while let Some(std::cmp::Reverse((_, g))) = ready.pop() {
+            out.push(self.region(g));
+            for h in self.followers(g) {
+                waits[h] -= 1;
+                if waits[h] == 0 {
+                    ready.push(key(h));
+                }
+            }
+        }
+        assert_eq!(out.len(), live.len(), "regions must not need each other in a circle");
+        out
+    }
+
+    fn mark_kept(&mut self) {
+        for (i, n) in self.graph.nodes.iter().enumerate() {
+            let Some(g) = self.group(i) else { continue };
+            for &s in &n.inputs {
+                let root = self.operand(s).root.node as usize;
+                self.kept[root] |= self.group(root) != Some(g);
+            }
+        }
+        for &s in &self.graph.outputs {
+            let root = self.operand(s).root.node as usize;
+            self.kept[root] = true;
+        }
+    }
+
+    fn followers(&self, g: usize) -> Vec<usize> {
+        let mut out: Vec<usize> = self.groups[g].next.iter().map(|&h| self.find(h)).collect();
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
+    fn region(&self, g: usize) -> Region {
+        if self.groups[g].is_loop {
+            return Region::Loop(crate::weave::weave(self, g));
+        }
+        let node = self.groups[g].nodes[0];
+        Region::Call { node, args: self.graph.nodes[node].inputs.iter().map(|&s| self.operand(s)).collect() }
+    }
+}
+
+/// The strides with which an operand of a node of shape `shape` is read in a space.
+pub(crate) fn load_strides(
+    layout: &Layout,
+    shape: &Shape,
+    dims: &[usize],
+    mask: Mask,
+) -> Option<smallvec::SmallVec<[isize; 4]>> {
+    space::embed(&layout.broadcast_to(shape), dims, mask)
+}
+
+/// The finest common split of two spaces with the same points.
+fn common(a: &[usize], b: &[usize]) -> Option<(Split, Split)> {
+    if a.iter().product::<usize>() != b.iter().product::<usize>() {
+        return None;
+    }
+    Some((space::split(a, space::full(a), b)?, space::split(b, space::full(b), a)?))
+}
+
+/// True if the mask is the first dimensions of a space, without gaps.
+fn is_leading(mask: Mask) -> bool {
+    mask & (mask + 1) == 0
+}
