@@ -8,11 +8,18 @@ pub mod rules;
 mod arith;
 mod batch;
 pub mod composite;
+pub mod control;
 mod differentiate;
+pub mod index;
 pub mod kernel;
+pub mod linalg;
+pub mod loss;
+pub mod nn;
 mod operand;
+pub mod random;
 pub mod reduce;
 pub mod scalar;
+pub mod shape;
 mod tensor;
 pub mod view;
 
@@ -34,7 +41,20 @@ pub fn engine() -> &'static Engine {
 
 /// Every row of the op table.
 pub fn table() -> impl Iterator<Item = &'static Op> {
-    let parts: [&'static [&'static Op]; 5] = [scalar::ROWS, view::ROWS, reduce::ROWS, kernel::ROWS, composite::ROWS];
+    let parts: [&'static [&'static Op]; 12] = [
+        scalar::ROWS,
+        view::ROWS,
+        reduce::ROWS,
+        kernel::ROWS,
+        index::ROWS,
+        shape::ROWS,
+        composite::ROWS,
+        nn::ROWS,
+        loss::ROWS,
+        linalg::ROWS,
+        random::ROWS,
+        control::ROWS,
+    ];
     parts.into_iter().flatten().copied()
 }
 

@@ -1,0 +1,3 @@
+//! Control flow: sub-graphs that run conditionally or repeatedly.
+
+crate::table! {}

@@ -1,0 +1,3 @@
+//! Kernels that move elements by index: gathering, scattering, sorting, scanning.
+
+crate::table! {}

@@ -1,0 +1,3 @@
+//! Linear algebra and transforms.
+
+crate::table! {}

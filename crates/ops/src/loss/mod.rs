@@ -1,0 +1,3 @@
+//! Objectives: how far a prediction is from its target.
+
+crate::table! {}

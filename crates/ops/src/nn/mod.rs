@@ -1,0 +1,3 @@
+//! Layers as ops: convolution, pooling, resampling, normalization, attention.
+
+crate::table! {}

@@ -1,0 +1,3 @@
+//! Random draws from explicit keys.
+
+crate::table! {}

@@ -1,0 +1,3 @@
+//! Composites that rearrange elements.
+
+crate::table! {}
