@@ -170,6 +170,13 @@ pub enum Collect {
     /// A graph to be run later, many times: placeholders, variable reads and random keys are
     /// leaves to be bound at each run; computed values are captured.
     Later,
+    /// The body of a function that was traced: whatever was made before the trace began (see
+    /// [`crate::mark`]) is a leaf, computed or not; placeholders, keys and reads of variables are
+    /// leaves too, except reads of values that the trace itself assigned.
+    Trace {
+        /// The mark taken before the trace.
+        since: u64,
+    },
 }
 
 /// A flat graph with the live values it came from.
@@ -199,16 +206,31 @@ fn resolve(v: &Value, reads: &mut Vec<(Value, Value)>) -> Value {
     v
 }
 
+/// The value behind a read of something that the trace itself assigned.
+fn assigned_since(v: &Value, since: u64) -> Value {
+    let mut v = v.clone();
+    while let Source::Read(_) = v.node().source() {
+        match v.node().inputs().into_iter().next() {
+            Some(next) if next.node().id() >= since => v = next,
+            _ => break,
+        }
+    }
+    v
+}
+
 /// Flattens everything that `fetches` need and that is not computed yet.
 pub fn collect(fetches: &[Value], mode: Collect) -> Result<Collected> {
     let mut reads = Vec::new();
     let is_leaf = |v: &Value| match (mode, v.node().source()) {
-        (Collect::Later, Source::Read(_) | Source::Placeholder(_) | Source::Key) => true,
+        (Collect::Now, _) => v.buffer().is_some(),
+        (_, Source::Read(_) | Source::Placeholder(_) | Source::Key) => true,
+        (Collect::Trace { since }, _) if v.node().id() < since => v.as_const().is_none(),
         _ => v.buffer().is_some(),
     };
     let step = |v: &Value, reads: &mut Vec<(Value, Value)>| match mode {
         Collect::Now => resolve(v, reads),
         Collect::Later => v.clone(),
+        Collect::Trace { since } => assigned_since(v, since),
     };
     // Reach: every node once; ids give a topological order that is also the program's.
     let mut seen: FxHashMap<(u64, u32), ()> = FxHashMap::default();

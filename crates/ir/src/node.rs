@@ -51,6 +51,11 @@ thread_local! {
     static GRAD: Cell<bool> = const { Cell::new(true) };
 }
 
+/// A point in program order: nodes made from now on have an id that is not smaller.
+pub fn mark() -> u64 {
+    NEXT.load(Ordering::Relaxed)
+}
+
 /// Runs `f` without recording that its results depend on trainable values.
 pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(bool);
