@@ -1,1 +1,56 @@
-//! Data sets, loader and run records.
+//! Data for training, and the records a run leaves behind. No tensors: samples
+//! are plain [`Array`]s, so that this crate can be used and tested alone.
+//!
+//! In the order the data flows:
+//! - sources: [`Digits`] (built in), [`Memory`], [`Csv`], [`idx`] and
+//!   [`fashion`], [`Text`] with a [`Tokenizer`], [`Lines`]; behind features
+//!   `Images` (`image`), `Parquet` (`parquet`) and `Bpe` (`tokenizers`);
+//! - [`Dataset`]: samples by index, and combinators (`map`, `vary`, `subset`,
+//!   `concat`, `shard`, `split`); [`Augment`] for pictures;
+//! - [`Loader`]: shuffled, batched, prefetched, sharded, with a [`Position`]
+//!   that is saved and restored exactly;
+//! - records: [`events`] for TensorBoard, [`journal`] in JSON lines, [`atomic`]
+//!   for files that are whole or absent.
+//!
+//! Not here: anything that knows a model, a device or a network.
+//!
+//! ```
+//! use talweg_data::{Dataset, Digits, Loader};
+//!
+//! let mut train = Loader::builder(Digits::new(0, 256)).batch(64).shuffle(1).build()?;
+//! for epoch in 0..2 {
+//!     for batch in &mut train {
+//!         let batch = batch?;
+//!         assert_eq!(batch.array("image")?.shape(), [64, 28, 28]);
+//!     }
+//! }
+//! assert_eq!(train.position().epoch, 2);
+//! # Ok::<(), talweg_data::Error>(())
+//! ```
+
+mod array;
+mod collate;
+mod csv;
+mod dataset;
+mod digits;
+mod error;
+pub mod fashion;
+mod glyphs;
+pub mod idx;
+mod loader;
+mod memory;
+pub mod picture;
+mod pool;
+pub mod random;
+mod sample;
+mod table;
+
+pub use array::{Array, Element, Kind, Values};
+pub use collate::{Batch, Collate, Column, ColumnValues};
+pub use csv::Csv;
+pub use dataset::{Concat, Dataset, Map, Shard, Subset, Vary};
+pub use digits::{Digits, Picture, SIDE};
+pub use error::{Error, Result};
+pub use loader::{Builder, Loader, Position};
+pub use memory::Memory;
+pub use sample::{Name, Sample, Value};

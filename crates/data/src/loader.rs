@@ -1,0 +1,396 @@
+//! `Loader`: batches of a data set, in an order that is a pure function of the
+//! seed, the epoch and the batch number.
+//!
+//! Because of that, the whole state is a [`Position`] of a few numbers. Workers
+//! and prefetching change when a batch is made, never what is in it; a run that
+//! is resumed from a position continues bit for bit.
+//!
+//! Ranks share *global* batches: global batch `k` is a contiguous piece of the
+//! epoch's order, and rank `r` takes the `r`-th part of it. So all ranks have
+//! equally many batches, and together they read exactly what one process with
+//! a batch `world` times as large would read.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::collate::{Batch, Collate};
+use crate::dataset::{Dataset, check_rank};
+use crate::error::{Error, Result};
+use crate::pool::Pool;
+use crate::random;
+use crate::sample::Sample;
+
+/// Where a loader stands: all that must be saved to continue exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// Epoch, from 0.
+    pub epoch: u64,
+    /// Batches of that epoch already handed out.
+    pub batch: u64,
+    /// Samples of that epoch already handed out, over all ranks; this is what
+    /// makes a position valid for another number of ranks.
+    pub samples: u64,
+    /// Length of the data set, to refuse another one.
+    pub len: u64,
+    /// Seed of the shuffle, if any, to refuse another order.
+    pub seed: Option<u64>,
+}
+
+/// Settings of a [`Loader`]; made by [`Loader::builder`].
+#[derive(Debug)]
+#[must_use]
+pub struct Builder<D> {
+    dataset: D,
+    batch: usize,
+    shuffle: Option<u64>,
+    drop_last: bool,
+    workers: usize,
+    prefetch: Option<usize>,
+    rank: usize,
+    world: usize,
+    collate: Collate,
+}
+
+impl<D: Dataset + 'static> Builder<D> {
+    /// Samples in a batch of one rank. Default 32.
+    pub fn batch(mut self, size: usize) -> Self {
+        self.batch = size;
+        self
+    }
+
+    /// A new random order every epoch, fixed by the seed. Default: in order.
+    pub fn shuffle(mut self, seed: u64) -> Self {
+        self.shuffle = Some(seed);
+        self
+    }
+
+    /// Leaves out the last batch of an epoch when it is not full.
+    pub fn drop_last(mut self, drop: bool) -> Self {
+        self.drop_last = drop;
+        self
+    }
+
+    /// Threads that prepare batches. Default 0: the calling thread does.
+    pub fn workers(mut self, count: usize) -> Self {
+        self.workers = count;
+        self
+    }
+
+    /// How many batches may be ready or in preparation ahead of the one being
+    /// used. Default: two for each worker.
+    pub fn prefetch(mut self, batches: usize) -> Self {
+        self.prefetch = Some(batches);
+        self
+    }
+
+    /// Reads the part of one rank of `world`; see [`Batch::repeated`].
+    pub fn shard(mut self, rank: usize, world: usize) -> Self {
+        (self.rank, self.world) = (rank, world);
+        self
+    }
+
+    /// How samples become a batch. Default [`Collate::Stack`].
+    pub fn collate(mut self, collate: Collate) -> Self {
+        self.collate = collate;
+        self
+    }
+
+    /// Checks the settings and makes the loader; nothing is read yet.
+    ///
+    /// # Errors
+    /// If a setting makes no sense, or an epoch would have no batch at all.
+    pub fn build(self) -> Result<Loader> {
+        if self.batch == 0 {
+            return Err(Error::mismatch("a batch needs at least 1 sample, 0 were asked for"));
+        }
+        check_rank(self.rank, self.world)?;
+        let Some(global) = self.batch.checked_mul(self.world) else {
+            return Err(Error::mismatch(format!("batch {} is too large", self.batch)));
+        };
+        let len = self.dataset.len();
+        if len == 0 {
+            return Err(Error::mismatch("the data set is empty"));
+        }
+        if self.drop_last && len < global {
+            return Err(Error::mismatch(format!(
+                "the data set has {len} samples, fewer than one batch of {} on {} ranks, \
+                 and drop_last leaves out what does not fill a batch",
+                self.batch, self.world
+            )));
+        }
+        let source = Source {
+            dataset: Box::new(self.dataset),
+            len,
+            batch: self.batch,
+            shuffle: self.shuffle,
+            drop_last: self.drop_last,
+            rank: self.rank,
+            world: self.world,
+            collate: self.collate,
+        };
+        Ok(Loader {
+            source: Arc::new(source),
+            workers: self.workers,
+            prefetch: self.prefetch.unwrap_or(2 * self.workers).max(1),
+            pool: None,
+            order: None,
+            epoch: 0,
+            batch: 0,
+        })
+    }
+}
+
+/// Hands out the batches of one epoch after another.
+///
+/// `next` answers `None` once at the end of each epoch; the call after that
+/// begins the next one. A batch that fails answers its error in its place, and
+/// the batches after it are not disturbed.
+///
+/// ```
+/// use talweg_data::{Dataset, Digits, Loader};
+///
+/// let mut loader = Loader::builder(Digits::new(1, 100))
+///     .batch(32)
+///     .shuffle(7)
+///     .workers(2)
+///     .build()?;
+/// assert_eq!(loader.batches(), 4);
+///
+/// let first = loader.next().unwrap()?;
+/// assert_eq!(first.array("image")?.shape(), [32, 28, 28]);
+///
+/// // Saved with a checkpoint, restored in another process.
+/// let saved = loader.position();
+/// let expected = loader.next().unwrap()?;
+/// loader.restore(&saved)?;
+/// assert_eq!(loader.next().unwrap()?, expected);
+/// # Ok::<(), talweg_data::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Loader {
+    source: Arc<Source>,
+    workers: usize,
+    prefetch: usize,
+    /// Started when the first batch is asked for.
+    pool: Option<Pool>,
+    /// The order of the current epoch, once it is needed.
+    order: Option<Arc<Order>>,
+    epoch: u64,
+    batch: u64,
+}
+
+impl Loader {
+    /// Begins the settings of a loader over a data set.
+    pub fn builder<D: Dataset + 'static>(dataset: D) -> Builder<D> {
+        Builder {
+            dataset,
+            batch: 32,
+            shuffle: None,
+            drop_last: false,
+            workers: 0,
+            prefetch: None,
+            rank: 0,
+            world: 1,
+            collate: Collate::Stack,
+        }
+    }
+
+    /// Batches in an epoch; the same for every rank.
+    pub fn batches(&self) -> u64 {
+        self.source.batches()
+    }
+
+    /// Samples in the data set, over all ranks.
+    pub fn samples(&self) -> usize {
+        self.source.len
+    }
+
+    /// Where the loader stands: after the batch that was handed out last.
+    pub fn position(&self) -> Position {
+        self.source.position(self.epoch, self.batch)
+    }
+
+    /// Continues from a position of this or of an earlier process, whatever the
+    /// number of workers and prefetched batches there was. The number of ranks
+    /// and the batch size may differ if the position lies between two batches
+    /// of the new size.
+    ///
+    /// # Errors
+    /// If the position belongs to another data set or shuffle, or lies within a
+    /// batch. The loader stays where it was.
+    pub fn restore(&mut self, position: &Position) -> Result<()> {
+        let batch = self.source.locate(position)?;
+        if let Some(pool) = &self.pool {
+            pool.idle();
+        }
+        self.order = None;
+        (self.epoch, self.batch) = (position.epoch, batch);
+        Ok(())
+    }
+
+    /// The order of the current epoch; (re)starts the workers on it.
+    fn begin(&mut self) -> Result<Arc<Order>> {
+        if let Some(order) = &self.order {
+            return Ok(Arc::clone(order));
+        }
+        let order = Arc::new(self.source.order(self.epoch));
+        if self.workers > 0 {
+            if self.pool.is_none() {
+                self.pool = Some(Pool::start(&self.source, self.workers, self.prefetch)?);
+            }
+            if let Some(pool) = &self.pool {
+                pool.begin(Arc::clone(&order), self.batch, self.source.batches());
+            }
+        }
+        self.order = Some(Arc::clone(&order));
+        Ok(order)
+    }
+}
+
+impl Iterator for Loader {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Result<Batch>> {
+        if self.batch >= self.source.batches() {
+            (self.epoch, self.batch, self.order) = (self.epoch + 1, 0, None);
+            return None;
+        }
+        let order = match self.begin() {
+            Ok(order) => order,
+            Err(error) => return Some(Err(error)),
+        };
+        let result = match &self.pool {
+            Some(pool) => pool.take(),
+            None => self.source.assemble(&order, self.batch, &|| false),
+        };
+        self.batch += 1;
+        Some(result)
+    }
+}
+
+/// What workers share: the data set and the rule that makes batches of it.
+pub(crate) struct Source {
+    dataset: Box<dyn Dataset>,
+    len: usize,
+    batch: usize,
+    shuffle: Option<u64>,
+    drop_last: bool,
+    rank: usize,
+    world: usize,
+    collate: Collate,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} samples in batches of {}", self.len, self.batch)?;
+        write!(f, ", rank {} of {}", self.rank, self.world)
+    }
+}
+
+/// The order of one epoch; nothing is stored when it is the natural one.
+#[derive(Debug)]
+pub(crate) struct Order {
+    epoch: u64,
+    shuffled: Option<Vec<usize>>,
+}
+
+impl Source {
+    fn global(&self) -> usize {
+        self.batch * self.world
+    }
+
+    fn batches(&self) -> u64 {
+        let full = self.len / self.global();
+        (full + usize::from(!self.drop_last && !self.len.is_multiple_of(self.global()))) as u64
+    }
+
+    fn position(&self, epoch: u64, batch: u64) -> Position {
+        let (len, global) = (self.len as u64, self.global() as u64);
+        let samples = (batch * global).min(len);
+        Position { epoch, batch, samples, len, seed: self.shuffle }
+    }
+
+    /// The batch at which a position continues.
+    fn locate(&self, position: &Position) -> Result<u64> {
+        let refuse = |what: String| Err(Error::mismatch(format!("cannot continue: {what}")));
+        let (len, global) = (self.len as u64, self.global() as u64);
+        if position.len != len {
+            let saved = position.len;
+            return refuse(format!("the position is of a data set with {saved} samples, not {len}"));
+        }
+        if position.seed != self.shuffle {
+            return refuse(format!("the position is of shuffle seed {:?}, not {:?}", position.seed, self.shuffle));
+        }
+        let samples = position.samples;
+        if samples > len {
+            return refuse(format!("{samples} of {len} samples were read"));
+        }
+        if samples == len {
+            return Ok(self.batches());
+        }
+        if !samples.is_multiple_of(global) {
+            return refuse(format!(
+                "{samples} samples of the epoch were read, which is within a batch of {} on {} ranks",
+                self.batch, self.world
+            ));
+        }
+        Ok(samples / global)
+    }
+
+    fn order(&self, epoch: u64) -> Order {
+        let shuffle = |seed| random::permutation(seed, random::PURPOSE_SHUFFLE, epoch, self.len);
+        Order { epoch, shuffled: self.shuffle.map(shuffle) }
+    }
+
+    /// Indices of one batch of this rank, and how many at the end repeat.
+    fn members(&self, order: &Order, batch: u64) -> (Vec<usize>, usize) {
+        let start = batch as usize * self.global();
+        let count = self.global().min(self.len - start);
+        let part = count.div_ceil(self.world);
+        let first = self.rank * part;
+        // The last global batch may not divide evenly: ranks that run past its
+        // end begin again at its start.
+        let place = |offset: usize| start + offset % count;
+        let index = |place: usize| order.shuffled.as_ref().map_or(place, |order| order[place]);
+        let indices = (first..first + part).map(|offset| index(place(offset))).collect();
+        (indices, (first + part).saturating_sub(count).min(part))
+    }
+
+    /// Reads and collates one batch. `cancelled` is asked between samples; the
+    /// result is of no use then.
+    pub(crate) fn assemble(&self, order: &Order, batch: u64, cancelled: &dyn Fn() -> bool) -> Result<Batch> {
+        let epoch = order.epoch;
+        let (indices, repeated) = self.members(order, batch);
+        let mut samples: Vec<Sample> = Vec::with_capacity(indices.len());
+        for &index in &indices {
+            if cancelled() {
+                return Err(Error::mismatch("cancelled"));
+            }
+            let sample = guard(|| self.dataset.get_at(index, epoch)).map_err(|source| Error::Sample {
+                epoch,
+                batch,
+                index,
+                source: Box::new(source),
+            })?;
+            samples.push(sample);
+        }
+        let columns = guard(|| self.collate.apply(samples)).map_err(|source| Error::Batch {
+            epoch,
+            batch,
+            source: Box::new(source),
+        })?;
+        Ok(Batch { columns, indices, repeated, resume: self.position(epoch, batch + 1) })
+    }
+}
+
+/// Runs code of the user and turns a panic into an error: a worker that dies
+/// silently would leave the loader waiting for ever.
+fn guard<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Error::Panic(text.unwrap_or_else(|| "no message".into())))
+    })
+}
