@@ -10,6 +10,7 @@ mod batch;
 pub mod composite;
 pub mod control;
 mod differentiate;
+pub mod generator;
 pub mod index;
 pub mod kernel;
 pub mod linalg;
@@ -25,6 +26,7 @@ pub mod view;
 
 pub use batch::vmap;
 pub use differentiate::{backward, grad, vjp};
+pub use generator::manual_seed;
 pub use ir::{Attr, Attrs, DType, Element, Error, ErrorKind, Literal, Op, Result, Shape, Site, no_grad};
 pub use operand::{Axes, Nested, Number, Operand, axis};
 pub use tensor::Tensor;

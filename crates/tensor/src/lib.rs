@@ -1,1 +1,15 @@
-//! talweg-tensor
+//! State and the three faces of one graph: variables, `Session::run` with feeds and fetches,
+//! `jit`, and files.
+//!
+//! Imperative code needs none of this but [`Variable`]: tensors compute themselves when looked at.
+
+mod bind;
+mod jit;
+mod session;
+mod trace;
+mod variable;
+
+pub use jit::{Jit, jit};
+pub use ops::*;
+pub use session::{Fetch, Session, placeholder};
+pub use variable::{Update, Variable};

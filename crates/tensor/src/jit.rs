@@ -1,0 +1,96 @@
+//! `jit(f)`: trace once, replay without tracing or hashing.
+
+use crate::bind::Bound;
+use crate::trace::trace;
+use ir::{Buffer, Collect, Result, Site, Type, Value};
+use ops::{Tensor, engine};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Signatures kept at most; a function called with ever new shapes is traced anew each time
+/// beyond it.
+const SIGNATURES_MAX: usize = 64;
+
+/// A function traced once for each combination of argument types.
+pub struct Jit<F> {
+    f: F,
+    traces: Mutex<Vec<(Vec<Type>, Arc<(Bound, Vec<Type>)>)>>,
+}
+
+/// Makes a function of tensors that is traced once for each combination of argument types and
+/// then replayed. Variables it reads are read at each call, those it assigns are assigned, and
+/// random draws are drawn anew. Host control flow is fixed when traced. Gradients collected
+/// inside do not outlive the call.
+///
+/// ```
+/// # use talweg_tensor::{Tensor, Variable, jit};
+/// let w = Variable::new("w", Tensor::from([1.0f32])).unwrap();
+/// let step = jit(|a: &[Tensor]| {
+///     let loss = (&w.tensor() * &a[0]).sum(..);
+///     loss.backward()?;
+///     w.assign(&(w.tensor() - w.grad().unwrap() * 0.5))?;
+///     Ok(vec![loss])
+/// });
+/// let x = Tensor::from([2.0f32]);
+/// assert_eq!(step.call(&[&x]).unwrap()[0].item::<f32>().unwrap(), 2.0);
+/// assert_eq!(step.call(&[&x]).unwrap()[0].item::<f32>().unwrap(), 0.0);
+/// ```
+pub fn jit<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>>(f: F) -> Jit<F> {
+    Jit { f, traces: Mutex::default() }
+}
+
+impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
+    /// Calls it.
+    #[track_caller]
+    pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let site = Site::here();
+        let mut feeds: Vec<Buffer> = Vec::with_capacity(args.len());
+        for a in args {
+            a.eval()?;
+            feeds.push(a.value()?.buffer().ok_or_else(|| ir::Error::bug("evaluated, but without a value"))?);
+        }
+        let bound = self.bound(args, site)?;
+        let results = bound.0.run(&feeds)?;
+        Ok(results.into_iter().zip(&bound.1).map(|(b, t)| Value::computed(t.clone(), b, false, site).into()).collect())
+    }
+
+    /// What was compiled for these argument types, for people.
+    #[track_caller]
+    pub fn explain(&self, args: &[&Tensor]) -> Result<String> {
+        Ok(self.bound(args, Site::here())?.0.explain())
+    }
+
+    fn bound(&self, args: &[&Tensor], site: Site) -> Result<Arc<(Bound, Vec<Type>)>> {
+        let mut traces = self.traces.lock();
+        for (types, bound) in traces.iter() {
+            if types.len() == args.len() && types.iter().zip(args).all(|(t, a)| a.value().is_ok_and(|v| v.ty() == t)) {
+                return Ok(bound.clone());
+            }
+        }
+        let types = args.iter().map(|a| Ok(a.value()?.ty().clone())).collect::<Result<Vec<Type>>>()?;
+        let bound = Arc::new(self.trace(&types, site)?);
+        if traces.len() >= SIGNATURES_MAX {
+            traces.remove(0);
+        }
+        traces.push((types, bound.clone()));
+        Ok(bound)
+    }
+
+    fn trace(&self, types: &[Type], site: Site) -> Result<(Bound, Vec<Type>)> {
+        // Pending assignments belong to the program before the trace.
+        engine().evaluate(&[])?;
+        let mut stand_ins = Vec::new();
+        let traced = trace(|| {
+            stand_ins = types.iter().map(|t| Value::placeholder("argument", t.clone(), site)).collect();
+            let args: Vec<Tensor> = stand_ins.iter().cloned().map(Tensor::from).collect();
+            (self.f)(&args)?.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()
+        })?;
+        let bound = Bound::new(&traced.result, &traced.assigned, &stand_ins, Collect::Trace { since: traced.since })?;
+        for var in bound.variables() {
+            if var.grad().is_some_and(|g| g.node().id() >= traced.since) {
+                var.set_grad(None);
+            }
+        }
+        Ok((bound, traced.result.iter().map(|v| v.ty().clone()).collect()))
+    }
+}

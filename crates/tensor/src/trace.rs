@@ -1,0 +1,52 @@
+//! Tracing a function: its assignments are recorded and undone, to be carried out at each run.
+
+use ir::{Result, Value, Var};
+use ops::Tensor;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+struct Trace {
+    since: u64,
+    /// Variables assigned during the trace, with the value they had before.
+    old: Vec<(Arc<Var>, Value)>,
+}
+thread_local! {
+    static TRACE: RefCell<Option<Trace>> = const { RefCell::new(None) };
+}
+
+/// The value to assign; under a trace, notes what the variable was before.
+pub(crate) fn assigned(var: &Arc<Var>, value: &Tensor) -> Result<Value> {
+    let v = value.value()?.clone();
+    TRACE.with_borrow_mut(|t| {
+        let Some(t) = t else { return Ok(v) };
+        if !t.old.iter().any(|(o, _)| Arc::ptr_eq(o, var)) {
+            t.old.push((var.clone(), var.current()));
+        }
+        // A value from before the trace would look like the variable's own at the next read.
+        if v.node().id() < t.since { value.stop_gradient().value().cloned() } else { Ok(v) }
+    })
+}
+
+/// What a traced function did.
+pub(crate) struct Traced<R> {
+    /// What it returned.
+    pub result: R,
+    /// The mark before the trace.
+    pub since: u64,
+    /// The variables it assigned, with their new values.
+    pub assigned: Vec<(Arc<Var>, Value)>,
+}
+
+/// Runs `f`, then puts every variable back to what it was.
+pub(crate) fn trace<R>(f: impl FnOnce() -> Result<R>) -> Result<Traced<R>> {
+    let since = ir::mark();
+    let outer = TRACE.replace(Some(Trace { since, old: Vec::new() }));
+    let result = f();
+    let trace = TRACE.replace(outer).expect("set above");
+    let mut assigned = Vec::new();
+    for (var, old) in trace.old {
+        assigned.push((var.clone(), var.current()));
+        var.assign(old)?;
+    }
+    Ok(Traced { result: result?, since, assigned })
+}
