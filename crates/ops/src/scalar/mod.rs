@@ -1,21 +1,117 @@
 //! Elementwise ops: a value on numbers, text for code generators, a gradient.
 
+/// Writes the row of an op of two integers (and bool, where its cases say so).
+macro_rules! bits {
+    (
+        $name:literal, $doc:literal;
+        int: $int:expr;
+        code: $code:literal;
+        bool: $bool:literal;
+        example: $ea:expr, $eb:expr => $eout:expr, $source:literal;
+    ) => {
+        #[doc = concat!("The row of `", $name, "`.")]
+        pub static OP: ir::Op = ir::Op {
+            name: $name,
+            doc: $doc,
+            attrs: &[],
+            infer: |c| $crate::scalar::infer_bits(c, $bool),
+            meaning: ir::Meaning::Scalar(ir::Scalar {
+                arity: 2,
+                out: ir::Out::Same,
+                // Floats are refused by the type rule.
+                float: |_| f64::NAN,
+                int: Some(|v| {
+                    let f: fn(i64, i64) -> i64 = $int;
+                    f(v[0], v[1])
+                }),
+                code: $code,
+                neutral: None,
+                domain: (0.0, 2.0),
+            }),
+            grad: ir::Grad::Zero,
+            batch: ir::Batch::Auto,
+            cases: || {
+                let ints = |x: &[i64]| $crate::rules::i64s([x.len()], x);
+                vec![
+                    ir::Case::new(vec![ints(&$ea), ints(&$eb)], ir::Attrs::new())
+                        .expect(vec![ints(&$eout)], $source)
+                        .kinked(),
+                ]
+            },
+        };
+    };
+}
+use bits;
+
 crate::table! {
+    abs,
+    acos,
+    acosh,
     add,
+    and,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
     cast,
+    ceil,
     cos,
+    cosh,
     div,
     eq,
+    erf,
+    erfc,
     exp,
+    exp2,
+    expm1,
     floor,
+    ge,
     gt,
+    is_finite,
+    is_inf,
+    is_nan,
+    le,
     log,
+    log10,
+    log1p,
+    log2,
+    lt,
     maximum,
+    minimum,
     mul,
+    ne,
     neg,
+    not,
+    or,
     pow,
+    recip,
     rem,
+    round,
+    rsqrt,
+    shl,
+    shr,
+    sigmoid,
+    sign,
     sin,
+    sinh,
+    sqrt,
+    square,
     sub,
+    tan,
+    tanh,
+    trunc,
     where_,
+    xor,
+}
+
+/// The type rule of ops on bits: no floats, and bool only where that makes sense.
+fn infer_bits(c: &ir::Call, has_bool: bool) -> ir::Result<ir::Types> {
+    match c.types.first().map(|t| t.dtype) {
+        Some(d) if d.is_float() || (d == ir::DType::Bool && !has_bool) => Err(ir::Error::dtype(format!(
+            "defined for integers{}, not for {d}",
+            if has_bool { " and bool" } else { "" }
+        ))),
+        _ => ir::Scalar::infer(c, 2, ir::Out::Same, true),
+    }
 }

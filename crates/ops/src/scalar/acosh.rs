@@ -1,0 +1,14 @@
+//! `acosh`: the inverse hyperbolic cosine.
+
+use crate::rules::unary_grad;
+
+crate::unary! {
+    /// Inverse hyperbolic cosine, elementwise; NaN below 1.
+    acosh(x) -> Float;
+    float: libm::acosh;
+    int: None;
+    code: "acosh({0})";
+    domain: (1.2, 3.0);
+    grad: ir::Grad::Rule(|c| unary_grad(c, |x, _, g| g * (x.square() - 1.0).rsqrt()));
+    example: [1.0, 2.0] => [0.0, 1.3169578969248166], "log(2 + sqrt 3)";
+}

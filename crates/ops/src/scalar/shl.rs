@@ -1,0 +1,19 @@
+//! `shl`: shift to the left.
+
+use crate::{Operand, Tensor};
+
+super::bits! {
+    "shl", "Bits of `a` moved `b` places up, elementwise; 0 for more than 63 places or fewer than none.";
+    int: |a, b| if (0..64).contains(&b) { a << b } else { 0 };
+    code: "shl({0}, {1})";
+    bool: false;
+    example: [5, 1], [1, 4] => [10, 16], "by hand";
+}
+
+impl Tensor {
+    /// Bits of `a` moved `b` places up, elementwise; 0 for more than 63 places or fewer than none.
+    #[track_caller]
+    pub fn shl(&self, other: impl Operand) -> Tensor {
+        self.binary(&OP, other)
+    }
+}

@@ -1,0 +1,19 @@
+//! `shr`: shift to the right.
+
+use crate::{Operand, Tensor};
+
+super::bits! {
+    "shr", "Bits of `a` moved `b` places down keeping the sign, elementwise: `a / 2ᵇ` rounded down; as for 63 places beyond that.";
+    int: |a, b| a >> b.clamp(0, 63);
+    code: "shr({0}, {1})";
+    bool: false;
+    example: [10, -5], [1, 1] => [5, -3], "by hand";
+}
+
+impl Tensor {
+    /// Bits of `a` moved `b` places down keeping the sign, elementwise: `a / 2ᵇ` rounded down; as for 63 places beyond that.
+    #[track_caller]
+    pub fn shr(&self, other: impl Operand) -> Tensor {
+        self.binary(&OP, other)
+    }
+}

@@ -1,0 +1,12 @@
+//! `trunc`: rounding toward zero.
+
+crate::unary! {
+    /// The whole part, elementwise: rounds toward zero.
+    trunc(x) -> Same;
+    float: f64::trunc;
+    int: Some(|x| x);
+    code: "trunc({0})";
+    domain: (-3.0, 3.0);
+    grad: ir::Grad::Zero;
+    example: [-1.7, 1.7] => [-1.0, 1.0], "by hand";
+}
