@@ -26,10 +26,12 @@ impl Site {
     /// The caller's line, or the one set by [`Site::scope`].
     #[track_caller]
     pub fn here() -> Site {
-        SITE.get().unwrap_or_else(|| {
-            let l = Location::caller();
-            Site { file: l.file(), line: l.line(), column: l.column() }
-        })
+        // Not in a closure: a closure would be its own caller.
+        if let Some(site) = SITE.get() {
+            return site;
+        }
+        let l = Location::caller();
+        Site { file: l.file(), line: l.line(), column: l.column() }
     }
 
     /// Runs `f` with every node it makes attributed to this line: gradients carry the line of
