@@ -302,6 +302,7 @@ pub struct Var {
     id: u64,
     name: Mutex<Arc<str>>,
     ty: Type,
+    is_parameter: bool,
     trainable: AtomicBool,
     site: Site,
     state: Mutex<VarState>,
@@ -320,6 +321,7 @@ impl Var {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: Mutex::new(name.into()),
             ty: initial.ty().clone(),
+            is_parameter: trainable,
             trainable: AtomicBool::new(trainable),
             site,
             state: Mutex::new(VarState { current: initial, read: Weak::new(), grad: None }),
@@ -340,6 +342,10 @@ impl Var {
     /// Its type, which never changes.
     pub fn ty(&self) -> &Type {
         &self.ty
+    }
+    /// True if it was made to be trained; freezing does not change that.
+    pub fn is_parameter(&self) -> bool {
+        self.is_parameter
     }
     /// True if gradients flow to it.
     pub fn is_trainable(&self) -> bool {

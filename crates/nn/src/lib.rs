@@ -1,1 +1,13 @@
-//! talweg-nn
+//! What a model is made of and how it is trained: modules, layers, initial values, optimizers.
+
+// The derive macro names this crate by its full name, also here.
+extern crate self as talweg_nn;
+
+pub mod init;
+pub mod layers;
+mod module;
+pub mod optim;
+
+pub use layers::*;
+pub use module::{Entry, Layer, Mode, Module, Parameters, Visitor, join};
+pub use nn_derive::Module;

@@ -4,11 +4,13 @@
 //! Imperative code needs none of this but [`Variable`]: tensors compute themselves when looked at.
 
 mod bind;
+pub mod files;
 mod jit;
 mod session;
 mod trace;
 mod variable;
 
+pub use files::{load, load_npy, save, save_npy};
 pub use jit::{Jit, jit};
 pub use ops::*;
 pub use session::{Fetch, Session, placeholder};

@@ -1,0 +1,175 @@
+//! Optimizers: a rule is ordinary tensor code for one parameter; everything else is the same for
+//! all of them.
+
+mod clip;
+mod rules;
+
+pub use clip::{clip_grad_norm, clip_grad_value};
+pub use rules::{Adagrad, Adam, AdamW, Sgd};
+
+use crate::{Parameters, join};
+use tensor::{Error, ErrorKind, Result, Shape, Tensor, Update, Variable, grad, no_grad};
+
+/// What a rule sees of one parameter at one step.
+pub struct Step<'a> {
+    /// The parameter's value.
+    pub param: &'a Tensor,
+    /// Its gradient.
+    pub grad: &'a Tensor,
+    /// Its state, in the order of [`Rule::slots`].
+    pub slots: &'a [Tensor],
+    /// Learning rate, a scalar.
+    pub lr: &'a Tensor,
+    /// Number of this step, from 1, a scalar.
+    pub t: &'a Tensor,
+    /// Weight decay of the parameter's group.
+    pub weight_decay: f64,
+}
+
+/// How one parameter moves. Implement it for an optimizer of your own.
+pub trait Rule {
+    /// Learning rate to start with.
+    fn lr(&self) -> f64;
+    /// Weight decay to start with.
+    fn weight_decay(&self) -> f64 {
+        0.0
+    }
+    /// Names and first values of the state kept for a parameter of this shape.
+    fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)>;
+    /// The parameter's next value and the next state.
+    fn step(&self, s: &Step) -> (Tensor, Vec<Tensor>);
+}
+
+/// Parameters that share settings.
+struct Group {
+    params: Vec<Variable>,
+    slots: Vec<Vec<(&'static str, Variable)>>,
+    lr: Variable,
+    weight_decay: f64,
+}
+
+/// A rule applied to parameters.
+///
+/// ```
+/// # use talweg_nn::optim::{Optimizer, Sgd};
+/// # use tensor::{Tensor, Variable};
+/// let w = Variable::new("w", Tensor::from([3.0f32])).unwrap();
+/// let optimizer = Optimizer::new(Sgd { lr: 0.1, ..Sgd::default() }, [w.clone()].as_slice()).unwrap();
+/// for _ in 0..50 {
+///     (&w.tensor() * &w.tensor()).sum(..).backward().unwrap();
+///     optimizer.step().unwrap();
+/// }
+/// assert!(w.tensor().item::<f32>().unwrap().abs() < 1e-3);
+/// ```
+pub struct Optimizer {
+    rule: Box<dyn Rule>,
+    groups: Vec<Group>,
+    t: Variable,
+}
+
+impl Optimizer {
+    /// A rule for the parameters of a module, or for a list of variables.
+    pub fn new(rule: impl Rule + 'static, params: &(impl Parameters + ?Sized)) -> Result<Optimizer> {
+        let t = Variable::buffer("step", Tensor::from(0.0f32))?;
+        let (lr, decay) = (rule.lr(), rule.weight_decay());
+        let mut o = Optimizer { rule: Box::new(rule), groups: Vec::new(), t };
+        o.add_group(params, lr, decay)?;
+        Ok(o)
+    }
+    /// Adds parameters with a learning rate and weight decay of their own.
+    pub fn add_group(&mut self, params: &(impl Parameters + ?Sized), lr: f64, weight_decay: f64) -> Result<()> {
+        let params = params.variables();
+        for p in &params {
+            if self.groups.iter().flat_map(|g| &g.params).any(|q| q.is_same(p)) {
+                return Err(Error::value(format!("parameter {} is in two groups", p.name())).in_op("optimizer"));
+            }
+        }
+        let slots = params
+            .iter()
+            .map(|p| {
+                let slots = self.rule.slots(&p.shape());
+                slots.into_iter().map(|(n, v)| Ok((n, Variable::buffer(n, v.cast(state_dtype(p)))?))).collect()
+            })
+            .collect::<Result<_>>()?;
+        let lr = Variable::buffer("lr", Tensor::from(lr as f32))?;
+        self.groups.push(Group { params, slots, lr, weight_decay });
+        Ok(())
+    }
+    /// Learning rate of the first group.
+    pub fn lr(&self) -> Result<f64> {
+        self.groups[0].lr.tensor().item()
+    }
+    /// Sets the learning rate of every group.
+    pub fn set_lr(&self, lr: f64) -> Result<()> {
+        self.groups.iter().try_for_each(|g| g.lr.assign(&Tensor::from(lr as f32)))
+    }
+    /// Sets the learning rate of one group.
+    pub fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
+        let g = self.groups.get(group).ok_or_else(|| Error::index(format!("there is no group {group}")))?;
+        g.lr.assign(&Tensor::from(lr as f32))
+    }
+    /// The parameters.
+    pub fn parameters(&self) -> Vec<Variable> {
+        self.groups.iter().flat_map(|g| g.params.clone()).collect()
+    }
+    /// Everything a checkpoint needs: step count, learning rates and the state of each parameter
+    /// (named by the parameter's name).
+    pub fn state(&self) -> Vec<(String, Variable)> {
+        let mut out = vec![("step".to_string(), self.t.clone())];
+        for (i, g) in self.groups.iter().enumerate() {
+            out.push((format!("group.{i}.lr"), g.lr.clone()));
+            for (p, slots) in g.params.iter().zip(&g.slots) {
+                out.extend(slots.iter().map(|(n, v)| (join(&p.name(), n), v.clone())));
+            }
+        }
+        out
+    }
+
+    /// The assignments of one step, given a gradient for each parameter (`None`: it stays).
+    pub fn update(&self, grads: &[Option<Tensor>]) -> Result<Update> {
+        no_grad(|| {
+            let mut update = Update::new();
+            let t = self.t.tensor() + 1.0;
+            let mut grads = grads.iter();
+            for g in &self.groups {
+                let lr = g.lr.tensor();
+                for (p, slots) in g.params.iter().zip(&g.slots) {
+                    let Some(Some(grad)) = grads.next() else { continue };
+                    let values: Vec<Tensor> = slots.iter().map(|(_, v)| v.tensor()).collect();
+                    let param = p.tensor();
+                    let s = Step { param: &param, grad, slots: &values, lr: &lr, t: &t, weight_decay: g.weight_decay };
+                    let (next, state) = self.rule.step(&s);
+                    update.set(p, next.cast(p.dtype()));
+                    slots.iter().zip(state).for_each(|((_, v), x)| update.set(v, x.cast(v.dtype())));
+                }
+            }
+            update.set(&self.t, t);
+            Ok(update)
+        })
+    }
+    /// One step with the gradients that `backward` has collected, which are then forgotten.
+    #[track_caller]
+    pub fn step(&self) -> Result<()> {
+        let params = self.parameters();
+        let grads: Vec<Option<Tensor>> = params.iter().map(Variable::grad).collect();
+        if grads.iter().all(Option::is_none) {
+            let e = "no parameter has a gradient: call backward() first";
+            return Err(Error::new(ErrorKind::Gradient, e).in_op("step"));
+        }
+        self.update(&grads)?.apply()?;
+        params.iter().for_each(Variable::zero_grad);
+        Ok(())
+    }
+    /// The assignments that make a loss smaller: fetch them in a `Session`, or `apply` them.
+    #[track_caller]
+    pub fn minimize(&self, loss: &Tensor) -> Result<Update> {
+        let reads: Vec<Tensor> = self.parameters().iter().map(Variable::tensor).collect();
+        let grads = no_grad(|| grad(loss, &reads))?;
+        self.update(&grads.into_iter().map(Some).collect::<Vec<_>>())
+    }
+}
+
+/// State is kept at least in f32: small steps vanish in half precision.
+fn state_dtype(p: &Variable) -> tensor::DType {
+    if p.dtype() == tensor::DType::F64 { tensor::DType::F64 } else { tensor::DType::F32 }
+}

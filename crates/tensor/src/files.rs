@@ -1,0 +1,235 @@
+//! Tensors in files: safetensors (several by name) and NumPy's npy (one).
+
+use ir::{DType, Error, ErrorKind, Literal, Result, Shape};
+use ops::Tensor;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// An error that names the file.
+fn in_file(path: &Path, kind: ErrorKind, e: impl std::fmt::Display) -> Error {
+    Error::new(kind, format!("{}: {e}", path.display()))
+}
+
+fn to_safetensors(d: DType) -> Dtype {
+    match d {
+        DType::Bool => Dtype::BOOL,
+        DType::U8 => Dtype::U8,
+        DType::I8 => Dtype::I8,
+        DType::I32 => Dtype::I32,
+        DType::U32 => Dtype::U32,
+        DType::I64 => Dtype::I64,
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+    }
+}
+fn from_safetensors(d: Dtype) -> Option<DType> {
+    DType::ALL.into_iter().find(|&o| to_safetensors(o) == d)
+}
+
+/// Encodes named tensors and free-form metadata as safetensors.
+pub fn encode(tensors: &BTreeMap<String, Literal>, metadata: &BTreeMap<String, String>) -> Result<Vec<u8>> {
+    let mut views = Vec::with_capacity(tensors.len());
+    for (name, l) in tensors {
+        let view = TensorView::new(to_safetensors(l.dtype()), l.shape().to_vec(), l.bytes())
+            .map_err(|e| Error::bug(format!("tensor {name}: {e}")))?;
+        views.push((name.as_str(), view));
+    }
+    let info = (!metadata.is_empty()).then(|| metadata.iter().map(|(k, v)| (k.clone(), v.clone())).collect());
+    safetensors::serialize(views, info).map_err(|e| Error::format(e.to_string()))
+}
+
+/// Decodes safetensors: tensors by name, and the metadata.
+pub fn decode(bytes: &[u8]) -> Result<(BTreeMap<String, Literal>, BTreeMap<String, String>)> {
+    let fail = |e: safetensors::SafeTensorError| Error::format(format!("not a safetensors file: {e}"));
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(fail)?;
+    let metadata = header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let file = SafeTensors::deserialize(bytes).map_err(fail)?;
+    let mut out = BTreeMap::new();
+    for (name, view) in file.tensors() {
+        let dtype = from_safetensors(view.dtype()).ok_or_else(|| {
+            Error::dtype(format!("tensor {name} has the type {:?}, which is not supported", view.dtype()))
+        })?;
+        let literal = Literal::from_bytes(dtype, Shape::new(view.shape()), view.data())
+            .map_err(|e| Error::format(format!("tensor {name}: {}", e.message)))?;
+        out.insert(name, literal);
+    }
+    Ok((out, metadata))
+}
+
+/// Writes tensors by name to a safetensors file. The file appears whole or not at all.
+///
+/// ```
+/// # use talweg_tensor::{Tensor, load, save};
+/// # let dir = std::env::temp_dir().join(format!("talweg-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir).unwrap();
+/// let path = dir.join("weights.safetensors");
+/// save(&path, &[("w", &Tensor::from([1.0f32, 2.0]))]).unwrap();
+/// assert_eq!(load(&path).unwrap()["w"].to_vec::<f32>().unwrap(), [1.0, 2.0]);
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// ```
+pub fn save(path: impl AsRef<Path>, tensors: &[(&str, &Tensor)]) -> Result<()> {
+    let path = path.as_ref();
+    Tensor::eval_all(&tensors.iter().map(|(_, t)| *t).collect::<Vec<_>>())?;
+    let mut map = BTreeMap::new();
+    for (name, t) in tensors {
+        if map.insert(name.to_string(), t.literal()?).is_some() {
+            return Err(in_file(path, ErrorKind::Value, format!("two tensors have the name {name}")));
+        }
+    }
+    write(path, &encode(&map, &BTreeMap::new())?)
+}
+
+/// Reads every tensor of a safetensors file.
+pub fn load(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
+    let path = path.as_ref();
+    let (tensors, _) = decode(&read(path)?).map_err(|e| in_file(path, e.kind, e.message))?;
+    Ok(tensors.into_iter().map(|(k, v)| (k, Tensor::from(v))).collect())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| in_file(path, ErrorKind::Io, e))
+}
+
+/// Writes beside the target, flushes to the disk, then renames over it.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write;
+    let fail = |e: std::io::Error| in_file(path, ErrorKind::Io, e);
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.tmp", std::process::id()));
+    let beside = Path::new(&beside);
+    let done = (|| {
+        let mut f = std::fs::File::create(beside)?;
+        f.write_all(bytes)?;
+        f.sync_all()?;
+        std::fs::rename(beside, path)
+    })();
+    if done.is_err() {
+        // The half-written file is of no use to anybody; the error to report is the first.
+        let _ = std::fs::remove_file(beside);
+    }
+    done.map_err(fail)
+}
+
+const NPY_MAGIC: &[u8] = b"\x93NUMPY";
+
+fn npy_descr(d: DType) -> Option<&'static str> {
+    Some(match d {
+        DType::Bool => "|b1",
+        DType::U8 => "|u1",
+        DType::I8 => "|i1",
+        DType::I32 => "<i4",
+        DType::U32 => "<u4",
+        DType::I64 => "<i8",
+        DType::F16 => "<f2",
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::BF16 => return None,
+    })
+}
+
+/// Writes one tensor as a NumPy file. NumPy has no bf16: cast it first.
+pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
+    let path = path.as_ref();
+    let l = tensor.literal()?;
+    let descr = npy_descr(l.dtype())
+        .ok_or_else(|| in_file(path, ErrorKind::DType, format!("NumPy files cannot hold {}; cast it first", l.dtype())))?;
+    let dims: Vec<String> = l.shape().iter().map(|d| d.to_string()).collect();
+    let tuple = if dims.len() == 1 { format!("({},)", dims[0]) } else { format!("({})", dims.join(", ")) };
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple}, }}");
+    // Magic, version and length take 10 bytes; the data must begin at a multiple of 64.
+    while !(header.len() + 11).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut out = NPY_MAGIC.to_vec();
+    out.extend([1, 0]);
+    out.extend((header.len() as u16).to_le_bytes());
+    out.extend(header.as_bytes());
+    out.extend(l.bytes());
+    write(path, &out)
+}
+
+/// Reads a NumPy file.
+pub fn load_npy(path: impl AsRef<Path>) -> Result<Tensor> {
+    let path = path.as_ref();
+    let bytes = read(path)?;
+    parse_npy(&bytes).map(Tensor::from).map_err(|e| in_file(path, e.kind, e.message))
+}
+
+fn parse_npy(bytes: &[u8]) -> Result<Literal> {
+    let fail = |e: &str| Error::format(format!("not a NumPy file that can be read: {e}"));
+    let rest = bytes.strip_prefix(NPY_MAGIC).ok_or_else(|| fail("it does not begin with the NumPy mark"))?;
+    let (&major, rest) = rest.split_first().ok_or_else(|| fail("it ends in the header"))?;
+    let wide = if major == 1 { 2 } else { 4 };
+    let size = rest.get(1..1 + wide).ok_or_else(|| fail("it ends in the header"))?;
+    let size = size.iter().rev().fold(0usize, |n, &b| n << 8 | b as usize);
+    let header = rest.get(1 + wide..1 + wide + size).ok_or_else(|| fail("it ends in the header"))?;
+    let header = std::str::from_utf8(header).map_err(|_| fail("the header is not text"))?;
+    let field = |name: &str| -> Result<&str> {
+        let at = header.find(&format!("'{name}':")).ok_or_else(|| fail(&format!("the header has no {name}")))?;
+        Ok(header[at + name.len() + 3..].trim_start())
+    };
+    let descr = field("descr")?.trim_start_matches('\'').split('\'').next().unwrap_or("");
+    let dtype = DType::ALL
+        .into_iter()
+        .find(|&d| npy_descr(d).is_some_and(|n| n == descr || n.replace('|', "<") == descr))
+        .ok_or_else(|| fail(&format!("the type {descr:?} is not supported")))?;
+    let inside = field("shape")?.trim_start_matches('(').split(')').next().unwrap_or("");
+    let dims = inside.split(',').map(str::trim).filter(|s| !s.is_empty());
+    let dims: Vec<usize> =
+        dims.map(|s| s.parse().map_err(|_| fail(&format!("bad size {s:?}")))).collect::<Result<_>>()?;
+    let shape = Shape::new(&dims);
+    let is_fortran = field("fortran_order")?.starts_with("True");
+    let stored = if is_fortran { dims.iter().rev().copied().collect() } else { shape.clone() };
+    let literal = Literal::from_bytes(dtype, stored, &rest[1 + wide + size..])?;
+    if !is_fortran {
+        return Ok(literal);
+    }
+    let mut layout = ir::Layout::contiguous(literal.shape());
+    layout.strides.reverse();
+    layout.shape = shape;
+    Ok(literal.gather(&layout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn npy(header: &str, data: &[u8]) -> Vec<u8> {
+        let mut out = NPY_MAGIC.to_vec();
+        out.extend([1, 0]);
+        out.extend((header.len() as u16).to_le_bytes());
+        out.extend(header.as_bytes());
+        out.extend(data);
+        out
+    }
+
+    #[test]
+    fn npy_in_c_and_fortran_order() {
+        let c = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }\n", &[1, 2, 3, 4, 5, 6]);
+        assert_eq!(parse_npy(&c).unwrap().to_i64(), [1, 2, 3, 4, 5, 6]);
+        let f = npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n", &[1, 4, 2, 5, 3, 6]);
+        assert_eq!(parse_npy(&f).unwrap(), parse_npy(&c).unwrap());
+    }
+
+    #[test]
+    fn broken_npy_is_refused() {
+        let good = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n", &[0; 4]);
+        assert!(parse_npy(&good).is_ok());
+        for cut in 0..good.len() {
+            assert!(parse_npy(&good[..cut]).is_err(), "cut at {cut}");
+        }
+        let e = parse_npy(&npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", &[0; 8])).unwrap_err();
+        assert!(e.to_string().contains("<c8"), "{e}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let e = load("no/such/file.safetensors").unwrap_err();
+        assert!(e.to_string().contains("no/such/file.safetensors"), "{e}");
+    }
+}
