@@ -1,6 +1,12 @@
 //! Reductions: elements combined along axes.
 
 crate::table! {
+    all,
+    any,
+    max,
+    mean,
+    min,
+    prod,
     sum,
 }
 
@@ -9,7 +15,7 @@ use ir::{Attrs, Batch, Call, Op, Type, Types};
 use smallvec::SmallVec;
 
 /// The type rule of every reduction.
-fn infer(c: &Call) -> Result<Types> {
+pub(crate) fn infer(c: &Call) -> Result<Types> {
     c.arity(1)?;
     let axes = c.attrs.sizes("axes")?;
     let rank = c.shape(0).rank();
@@ -19,20 +25,37 @@ fn infer(c: &Call) -> Result<Types> {
     Ok(SmallVec::from_iter([Type::new(c.dtype(0), c.shape(0).reduce(&axes, true))]))
 }
 
+/// The type rule of reductions without a neutral element: an empty axis has no result.
+pub(crate) fn infer_nonempty(c: &Call) -> Result<Types> {
+    let out = infer(c)?;
+    match c.attrs.sizes("axes")?.iter().find(|&&a| c.shape(0)[a] == 0) {
+        Some(a) if out[0].shape.count() > 0 => {
+            Err(Error::shape(format!("axis {a} of {} is empty and has no such element", c.shape(0))))
+        }
+        _ => Ok(out),
+    }
+}
+
 /// The batching rule of every reduction: the axes move one up.
-const BATCH: Batch = Batch::Rule(|c| {
+pub(crate) const BATCH: Batch = Batch::Rule(|c| {
     let axes: Vec<i64> = c.attrs.ints("axes")?.iter().map(|a| a + 1).collect();
     let x = Tensor::from(c.inputs[0].clone());
-    Ok(vec![Tensor::apply1(c.op, &[&x], Attrs::new().with("axes", &axes)).value()?.clone()])
+    Ok(vec![Tensor::apply1(c.op, &[&x], c.attrs.clone().set("axes", &axes)).value()?.clone()])
 });
 
 impl Tensor {
     /// A reduction with its axes resolved; they stay as size 1.
     #[track_caller]
     pub(crate) fn reduce(&self, op: &'static Op, axes: &Axes) -> Tensor {
+        self.reduce_with(op, axes, Attrs::new())
+    }
+    /// A reduction with further attributes behind the axes.
+    #[track_caller]
+    pub(crate) fn reduce_with(&self, op: &'static Op, axes: &Axes, more: Attrs) -> Tensor {
         self.then(|t| {
             let axes = axes.resolve(t.shape.rank()).map_err(|e| e.in_op(op.name))?;
-            Ok(Tensor::apply1(op, &[self], Attrs::new().with("axes", &axes)))
+            let attrs = more.iter().fold(Attrs::new().with("axes", &axes), |a, (n, v)| a.with(n, v.clone()));
+            Ok(Tensor::apply1(op, &[self], attrs))
         })
     }
     /// This reduction of `x` without the axes it was taken over.

@@ -1,3 +1,8 @@
-//! Composites that rearrange elements.
+//! Rearrangements that users know by name, made of views, concat and pad.
 
-crate::table! {}
+crate::table! {
+    flatten,
+    squeeze,
+    unflatten,
+    unsqueeze,
+}

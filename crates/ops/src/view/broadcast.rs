@@ -1,7 +1,7 @@
 //! `broadcast`: repeated along dimensions of size 1.
 
 use crate::rules::{GradTensors, f64s, floats, grads, one, unbroadcast};
-use crate::{Error, Tensor};
+use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Shape};
 
 /// The row of `broadcast`.
@@ -49,5 +49,22 @@ impl Tensor {
             Ok(v) if v.ty().shape == shape => self.clone(),
             _ => Tensor::apply1(&OP, &[self], Attrs::new().with("shape", &shape)),
         }
+    }    /// Repeated to a larger shape where -1 keeps a size.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// assert_eq!(Tensor::zeros([3, 1]).expand(&[2, -1, 4]).shape().unwrap().dims(), [2, 3, 4]);
+    /// ```
+    #[track_caller]
+    pub fn expand(&self, sizes: &[i64]) -> Tensor {
+        self.then(|t| {
+            let bad = || Error::shape(format!("{} does not expand to {sizes:?}", t.shape)).in_op("expand");
+            let lead = sizes.len().checked_sub(t.shape.rank()).ok_or_else(bad)?;
+            let size = |(i, &s): (usize, &i64)| match s {
+                -1 if i >= lead => Ok(t.shape[i - lead]),
+                s => usize::try_from(s).map_err(|_| bad()),
+            };
+            Ok(self.broadcast_to(sizes.iter().enumerate().map(size).collect::<Result<Shape>>()?))
+        })
     }
 }

@@ -2,8 +2,10 @@
 
 crate::table! {
     broadcast,
+    diagonal,
     flip,
     permute,
     reshape,
     slice,
+    unfold,
 }

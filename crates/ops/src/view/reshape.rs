@@ -56,13 +56,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn view(&self, sizes: &[i64]) -> Tensor {
-        self.then(|t| Ok(self.reshape(infer_size(sizes, t.shape.count())?)))
+        self.then(|t| Ok(self.reshape(infer_size(sizes, t.shape.count()).map_err(|e| e.in_op("reshape"))?)))
     }
 }
 
 /// Puts a number in place of a -1.
-fn infer_size(sizes: &[i64], count: usize) -> Result<Shape> {
-    let fail = |e: &str| Err(Error::shape(format!("{e}: {sizes:?} for {count} elements")).in_op("reshape"));
+pub(crate) fn infer_size(sizes: &[i64], count: usize) -> Result<Shape> {
+    let fail = |e: &str| Err(Error::shape(format!("{e}: {sizes:?} for {count} elements")));
     let known: i64 = sizes.iter().filter(|&&s| s != -1).product();
     match sizes.iter().filter(|&&s| s == -1).count() {
         _ if sizes.iter().any(|&s| s < -1) => fail("sizes must not be negative"),

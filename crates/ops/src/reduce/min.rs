@@ -1,0 +1,63 @@
+//! `min`: the least element along axes.
+
+use crate::rules::{GradTensors, f64s, floats, grads};
+use crate::{Axes, Tensor};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Monoid, Op, Site};
+
+/// The row of `min`.
+pub static OP: Op = Op {
+    name: "min",
+    doc: "The least element along axes, which stay as size 1; NaN if there is one. Equal elements share the gradient \
+          evenly.",
+    attrs: &[("axes", AttrKind::Ints)],
+    infer: super::infer_nonempty,
+    meaning: Meaning::Reduce(Monoid::Min),
+    grad: Grad::Rule(|c| {
+        let (x, g, axes) = (c.x(0), c.g(0), c.attrs.ints("axes")?);
+        let hit = x.eq(&c.y(0)).cast_like(&g);
+        grads([(g / hit.sum_keep(axes)) * hit])
+    }),
+    batch: super::BATCH,
+    cases: || {
+        let over = |a: &[i64]| Attrs::new().with("axes", a);
+        vec![
+            Case::new(vec![floats([2, 3, 4], 1)], over(&[0, 2])),
+            Case::new(vec![floats([3], 2)], over(&[0])),
+            Case::new(vec![f64s([2, 2], &[0.0, 1.0, 2.0, 3.0])], over(&[0]))
+                .expect(vec![f64s([1, 2], &[0.0, 1.0])], "NumPy manual: np.amin(np.arange(4).reshape((2, 2)), axis=0)"),
+        ]
+    },
+};
+
+impl Tensor {
+    /// The least element along axes (`..` for all), which disappear; NaN if there is one. Equal
+    /// elements share the gradient evenly; see `min_index` for the place.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// let x = Tensor::from([[1, 5], [3, 4]]);
+    /// assert_eq!(x.min(1).to_vec::<i32>().unwrap(), [1, 3]);
+    /// ```
+    #[track_caller]
+    pub fn min(&self, axes: impl Into<Axes>) -> Tensor {
+        let (site, axes) = (Site::here(), axes.into());
+        site.scope(|| self.min_keep(axes.clone()).squeezed_after(self, &axes))
+    }
+    /// The least element along axes, which stay as size 1.
+    #[track_caller]
+    pub fn min_keep(&self, axes: impl Into<Axes>) -> Tensor {
+        let axes = axes.into();
+        self.reduce(&OP, &axes)
+    }
+    /// The least element along one axis, which disappears, and its place: the first of equal ones,
+    /// which alone gets the gradient.
+    #[track_caller]
+    pub fn min_index(&self, along: i64) -> [Tensor; 2] {
+        self.then2(|t| {
+            let (x, at) = self.at_axis("min", along)?;
+            let place = x.argmin_keep(at);
+            let out = t.shape.reduce(if t.shape.rank() == 0 { &[] } else { std::slice::from_ref(&at) }, false);
+            Ok([x.gather(at as i64, &place).reshape(&out), place.reshape(&out)])
+        })
+    }
+}
