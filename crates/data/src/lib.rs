@@ -29,14 +29,22 @@
 //! ```
 
 mod array;
+pub mod atomic;
+pub mod augment;
+#[cfg(feature = "tokenizers")]
+mod bpe;
 mod collate;
 mod csv;
 mod dataset;
 mod digits;
 mod error;
+pub mod events;
 pub mod fashion;
 mod glyphs;
 pub mod idx;
+#[cfg(feature = "image")]
+mod images;
+pub mod journal;
 mod loader;
 mod memory;
 pub mod picture;
@@ -44,13 +52,22 @@ mod pool;
 pub mod random;
 mod sample;
 mod table;
+mod text;
+mod token;
 
 pub use array::{Array, Element, Kind, Values};
+pub use augment::Augment;
+#[cfg(feature = "tokenizers")]
+pub use bpe::Bpe;
 pub use collate::{Batch, Collate, Column, ColumnValues};
 pub use csv::Csv;
 pub use dataset::{Concat, Dataset, Map, Shard, Subset, Vary};
 pub use digits::{Digits, Picture, SIDE};
 pub use error::{Error, Result};
+#[cfg(feature = "image")]
+pub use images::Images;
 pub use loader::{Builder, Loader, Position};
 pub use memory::Memory;
 pub use sample::{Name, Sample, Value};
+pub use text::{Lines, Text};
+pub use token::{Bytes, Chars, Tokenizer};
