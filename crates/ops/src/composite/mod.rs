@@ -1,6 +1,113 @@
 //! Composites: ops made of other ops; devices may claim them.
 
+/// Writes the row and the method of a smooth or piecewise function of one float input with
+/// numbers as parameters: its body and its gradient, both in tensors.
+macro_rules! activation {
+    (
+        $(#[doc = $doc:literal])*
+        $name:ident($($p:ident),*);
+        body: |$x:ident| $body:expr;
+        grad: |$gx:ident, $gy:ident, $g:ident| $grad:expr;
+        samples: $domain:expr => [$(($($v:expr),*)),*];
+        example: ($($ev:expr),*), $ein:expr => $eout:expr, $source:literal;
+    ) => {
+        #[doc = concat!("The row of `", stringify!($name), "`.")]
+        pub static OP: ir::Op = ir::Op {
+            name: stringify!($name),
+            doc: concat!($($doc),*),
+            attrs: &[$((stringify!($p), ir::AttrKind::Float)),*],
+            infer: |c| {
+                c.arity(1)?;
+                $crate::rules::float(c, 0)?;
+                $crate::rules::same(c, 0)
+            },
+            meaning: ir::Meaning::Composite(|_c, args| {
+                $( let $p = _c.attrs.float(stringify!($p))?; )*
+                $crate::rules::expand1(args, |t| { let $x = &t[0]; $body })
+            }),
+            #[allow(unused_variables)]
+            grad: ir::Grad::Rule(|c| {
+                // Not every parameter shows in the slope.
+                $( let $p = c.attrs.float(stringify!($p))?; )*
+                $crate::rules::unary_grad(c, |$gx, $gy, $g| $grad)
+            }),
+            batch: ir::Batch::Auto,
+            cases: || {
+                #[allow(unused_mut, unused_assignments, clippy::redundant_closure_call)]
+                let attrs = |values: &[f64]| {
+                    let mut values = values.iter().copied();
+                    let mut attrs = ir::Attrs::new();
+                    $( attrs = attrs.with(stringify!($p), values.next().unwrap_or(f64::NAN)); )*
+                    assert!(values.next().is_none());
+                    attrs
+                };
+                let (x, y) = ($ein, $eout);
+                vec![
+                    $( ir::Case::new(vec![$crate::rules::sample(ir::DType::F64, [2, 4], 3, $domain)], attrs(&[$($v),*])), )*
+                    ir::Case::new(vec![$crate::rules::f64s([x.len()], &x)], attrs(&[$($ev),*]))
+                        .expect(vec![$crate::rules::f64s([y.len()], &y)], $source)
+                        .kinked(),
+                ]
+            },
+        };
+        impl $crate::Tensor {
+            $(#[doc = $doc])*
+            #[track_caller]
+            pub fn $name(&self $(, $p: f64)*) -> $crate::Tensor {
+                $crate::Tensor::apply1(&OP, &[self], ir::Attrs::new()$(.with(stringify!($p), $p))*)
+            }
+        }
+    };
+}
+use activation;
+
 crate::table! {
+    addcdiv,
+    addcmul,
+    angle,
+    celu,
+    clamp,
+    clamp_max,
+    clamp_min,
+    deg2rad,
+    elu,
+    frac,
+    gelu,
+    gelu_tanh,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    lerp,
+    log_sigmoid,
+    logaddexp,
+    logit,
+    mish,
+    prelu,
+    rad2deg,
     relu,
+    relu6,
+    selu,
+    silu,
+    sinc,
+    softplus,
+    softshrink,
+    softsign,
     stop_gradient,
+    tanhshrink,
+    threshold,
+    xlogy,
+}
+
+use crate::{Result, Tensor};
+
+/// All tensors in their common element type.
+pub(crate) fn promote<const N: usize>(list: [&Tensor; N]) -> Result<[Tensor; N]> {
+    let mut dtype = list[0].dtype()?;
+    for t in &list[1..] {
+        dtype = dtype.promote(t.dtype()?);
+    }
+    Ok(list.map(|t| t.cast(dtype)))
 }

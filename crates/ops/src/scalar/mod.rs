@@ -43,6 +43,8 @@ macro_rules! bits {
 }
 use bits;
 
+mod special;
+
 crate::table! {
     abs,
     acos,
@@ -56,22 +58,31 @@ crate::table! {
     atanh,
     cast,
     ceil,
+    copysign,
     cos,
     cosh,
+    digamma,
     div,
     eq,
     erf,
     erfc,
+    erfinv,
     exp,
     exp2,
     expm1,
     floor,
+    floor_divide,
+    fmax,
+    fmin,
+    fmod,
     ge,
     gt,
+    hypot,
     is_finite,
     is_inf,
     is_nan,
     le,
+    lgamma,
     log,
     log10,
     log1p,
@@ -84,6 +95,7 @@ crate::table! {
     neg,
     not,
     or,
+    polygamma,
     pow,
     recip,
     rem,

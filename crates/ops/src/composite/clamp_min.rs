@@ -1,0 +1,37 @@
+//! `clamp_min`: the value, not below a bound.
+
+use crate::rules::{binary_grad, expand1, f64s, floats};
+use crate::{Operand, Tensor};
+use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
+
+/// The row of `clamp_min`.
+pub static OP: Op = Op {
+    name: "clamp_min",
+    doc: "x, or the bound where x is below it, elementwise. Where they are equal, x gets the gradient.",
+    attrs: &[],
+    infer: |c| Scalar::infer(c, 2, Out::Same, true),
+    meaning: Meaning::Composite(|_, a| expand1(a, |a| a[0].maximum(&a[1]))),
+    grad: Grad::Rule(|c| {
+        binary_grad(c, |x, lo, _, g| {
+            let (inside, zero) = (x.ge(lo), g.zeros_like());
+            (Tensor::where_(&inside, &g, &zero), Tensor::where_(&inside, &zero, &g))
+        })
+    }),
+    batch: Batch::Auto,
+    cases: || {
+        vec![
+            Case::new(vec![floats([2, 3], 1), floats([3], 2)], Attrs::new()),
+            Case::new(vec![f64s([3], &[-1.0, 0.0, 2.0]), f64s((), &[0.0])], Attrs::new())
+                .expect(vec![f64s([3], &[0.0, 0.0, 2.0])], "by hand")
+                .kinked(),
+        ]
+    },
+};
+
+impl Tensor {
+    /// x, or the bound where x is below it, elementwise.
+    #[track_caller]
+    pub fn clamp_min(&self, lo: impl Operand) -> Tensor {
+        self.binary(&OP, lo)
+    }
+}

@@ -1,0 +1,23 @@
+//! `sinc`: the sine cardinal.
+
+use crate::Tensor;
+
+use std::f64::consts::PI;
+
+super::activation! {
+    /// sin(πx) / (πx), elementwise; 1 at 0.
+    sinc();
+    body: |x| {
+        let z = x * PI;
+        let safe = Tensor::where_(&x.eq(0.0), &x.ones_like(), &z);
+        Tensor::where_(&x.eq(0.0), &x.ones_like(), safe.sin() / &safe)
+    };
+    grad: |x, _y, g| {
+        let z = &x * PI;
+        let safe = Tensor::where_(&x.eq(0.0), &x.ones_like(), &z);
+        let slope = (&safe * safe.cos() - safe.sin()) / (safe.square() / PI);
+        g * Tensor::where_(&x.eq(0.0), &x.zeros_like(), slope)
+    };
+    samples: (-4.0, 4.0) => [()];
+    example: (), [0.0, 0.5, 1.5] => [1.0, 0.6366197723675814, -0.2122065907891938], "by hand: 2/π, -2/(3π)";
+}
