@@ -2,8 +2,11 @@
 //!
 //! Prints the best of several runs, so that other load on the machine matters least.
 
+#![allow(unsafe_code)]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use talweg_cpu::kernels::gemm::{Gemm, Mat};
 use talweg_cpu::{pool, vmath::f32s};
 
 /// Seconds of the fastest of many calls, within about half a second.
@@ -48,6 +51,7 @@ fn main() {
         })
     });
     vector_functions(&report);
+    products(&report);
 }
 
 fn vector_functions(report: &Report) {
@@ -83,4 +87,30 @@ fn vector_functions(report: &Report) {
     report.time("vmath dot", n as f64, "G/s", || {
         black_box(f32s::dot(black_box(&x), &x));
     });
+}
+
+fn products(report: &Report) {
+    for (m, k, n) in [
+        (256, 256, 256),
+        (1024, 1024, 1024),
+        (2048, 2048, 2048),
+        (64, 4096, 4096),
+        (1, 1024, 1024),
+        (1, 4096, 4096),
+        (32, 64, 32),
+        (32, 784, 100),
+        (128, 1024, 1024),
+        (512, 768, 3072),
+    ] {
+        let (a, b) = (fill(m * k), fill(k * n));
+        let mut c = vec![0f32; m * n];
+        let flops = 2.0 * (m * n * k) as f64;
+        let name = format!("gemm {m}x{k}x{n}");
+        let (ma, mb) = (Mat::row_major(a.as_ptr(), k), Mat::row_major(b.as_ptr(), n));
+        // SAFETY: row-major matrices of these sizes.
+        report.time(&name, flops, "GFLOP/s", || unsafe { Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run() });
+        let mb = Mat::row_major(b.as_ptr(), k).t();
+        // SAFETY: as above, with B transposed.
+        report.time(&(name + " B^T"), flops, "GFLOP/s", || unsafe { Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run() });
+    }
 }

@@ -288,7 +288,7 @@ pub(crate) unsafe fn dot<V: Vector>(a: *const V::E, b: *const V::E, n: usize) ->
 }
 
 #[inline(always)]
-unsafe fn dot_leaf<V: Vector>(a: *const V::E, b: *const V::E, n: usize) -> V::E {
+pub(crate) unsafe fn dot_leaf<V: Vector>(a: *const V::E, b: *const V::E, n: usize) -> V::E {
     let mut acc = [V::zero(); 4];
     let mut i = 0;
     // SAFETY: as in `map1`.

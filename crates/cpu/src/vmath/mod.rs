@@ -36,7 +36,7 @@ pub mod simd;
 #[cfg(target_arch = "x86_64")]
 pub mod x86;
 
-mod loops;
+pub(crate) mod loops;
 #[cfg(test)]
 mod tests;
 

@@ -341,7 +341,7 @@ avx2!(
 
 macro_rules! avx512 {
     ($v:ident, $e:ty, $n:literal, $mask:ty, $loadn:ident, $storen:ident, $round:ident, $cmp:ident, $blend:ident,
-     $scalef:ident, $split:ident, $($shared:ident),*) => {
+     $scalef:ident, $split:ident, $sum:ident, $($shared:ident),*) => {
         impl Vector for $v {
             type M = $mask;
             shared!($v, $e, $n, $($shared),*);
@@ -396,6 +396,10 @@ macro_rules! avx512 {
             fn split(self, low: $e) -> (Self, Self) {
                 unsafe { $split(self, low) }
             }
+            #[inline(always)]
+            fn sum(self) -> $e {
+                unsafe { $sum(self.0) }
+            }
         }
     };
 }
@@ -432,6 +436,7 @@ avx512!(
     _mm512_mask_blend_ps,
     _mm512_scalef_ps,
     split16,
+    _mm512_reduce_add_ps,
     _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
@@ -455,6 +460,7 @@ avx512!(
     _mm512_mask_blend_pd,
     _mm512_scalef_pd,
     split_8,
+    _mm512_reduce_add_pd,
     _mm512_set1_pd,
     _mm512_loadu_pd,
     _mm512_storeu_pd,

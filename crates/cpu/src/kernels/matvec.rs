@@ -1,0 +1,123 @@
+//! Products with one row (or very few): bound by memory, so nothing is packed.
+//!
+//! [`rows`] runs down the rows of B, a few at a time, adding into the output, which stays in
+//! cache; [`dots`] forms dot products along contiguous columns of B.
+
+#![allow(unsafe_code)]
+
+use super::scratch::Scratch;
+use crate::vmath::simd::{Isa, Vector};
+use crate::vmath::{dispatch, loops};
+
+/// What a row times a matrix needs: `y[j] (+)= alpha * sum_p x[p] b[p, j]`.
+#[derive(Clone, Copy)]
+pub(crate) struct MatVec<E> {
+    pub n: usize,
+    pub k: usize,
+    pub alpha: E,
+    pub x: *const E,
+    pub x_step: isize,
+    pub b: *const E,
+    /// Elements between rows of B ([`rows`]) or between its columns ([`dots`]).
+    pub b_step: isize,
+    pub y: *mut E,
+    pub y_step: isize,
+    pub add: bool,
+}
+
+/// Rows of B that one sweep over the output covers.
+const SWEEP: usize = 4;
+
+#[inline(always)]
+unsafe fn rows<V: Vector>(q: &MatVec<V::E>) {
+    let sums = Scratch::<V::E>::new(q.n + V::N);
+    let y = sums.ptr();
+    // SAFETY: `n` outputs, `k` rows of `n` elements and `k` elements of x, the caller's promise.
+    unsafe {
+        let mut p = 0;
+        while p < q.k {
+            let count = SWEEP.min(q.k - p);
+            let x: [V; SWEEP] = std::array::from_fn(|r| {
+                if r < count { V::splat(*q.x.offset((p + r) as isize * q.x_step)) } else { V::zero() }
+            });
+            // Rows that do not exist repeat the last one, times zero would spoil infinities.
+            let b = q.b.offset(p as isize * q.b_step);
+            if count == SWEEP {
+                sweep::<V, SWEEP>(&x, b, q.b_step, y, q.n, p == 0);
+            } else {
+                for r in 0..count {
+                    sweep::<V, 1>(&[x[r]], b.offset(r as isize * q.b_step), q.b_step, y, q.n, p + r == 0);
+                }
+            }
+            p += count;
+        }
+        for j in 0..q.n {
+            let to = q.y.offset(j as isize * q.y_step);
+            let v = if q.k == 0 { V::E::default() } else { *y.add(j) * q.alpha };
+            *to = if q.add { *to + v } else { v };
+        }
+    }
+}
+
+/// `y (+)= x[0] b[0, :] + … + x[R - 1] b[R - 1, :]`.
+#[inline(always)]
+unsafe fn sweep<V: Vector, const R: usize>(
+    x: &[V; R],
+    b: *const V::E,
+    step: isize,
+    y: *mut V::E,
+    n: usize,
+    first: bool,
+) {
+    let mut j = 0;
+    // SAFETY: `n` columns, the caller's promise.
+    unsafe {
+        while j + V::N <= n {
+            let mut s = if first { V::zero() } else { V::load(y.add(j)) };
+            for r in 0..R {
+                s = x[r].fma(V::load(b.offset(r as isize * step).add(j)), s);
+            }
+            s.store(y.add(j));
+            j += V::N;
+        }
+        if j < n {
+            let m = n - j;
+            let mut s = if first { V::zero() } else { V::load_n(y.add(j), m) };
+            for r in 0..R {
+                s = x[r].fma(V::load_n(b.offset(r as isize * step).add(j), m), s);
+            }
+            s.store_n(y.add(j), m);
+        }
+    }
+}
+
+/// One column after the other: a single stream through memory is what processors fetch ahead
+/// best, and columns a power of two apart would fight for the same cache lines.
+#[inline(always)]
+unsafe fn dots<V: Vector>(q: &MatVec<V::E>) {
+    // SAFETY: `n` columns of `k` contiguous elements, the caller's promise.
+    unsafe {
+        for j in 0..q.n as isize {
+            let s = loops::dot_leaf::<V>(q.x, q.b.offset(j * q.b_step), q.k) * q.alpha;
+            let to = q.y.offset(j * q.y_step);
+            *to = if q.add { *to + s } else { s };
+        }
+    }
+}
+
+dispatch! {
+    /// B by rows, `f32`.
+    pub(crate) unsafe fn rows_f32(q: &MatVec<f32>) { I => rows::<<I as Isa>::S>(q) }
+}
+dispatch! {
+    /// B by rows, `f64`.
+    pub(crate) unsafe fn rows_f64(q: &MatVec<f64>) { I => rows::<<I as Isa>::D>(q) }
+}
+dispatch! {
+    /// B by columns and x contiguous, `f32`.
+    pub(crate) unsafe fn dots_f32(q: &MatVec<f32>) { I => dots::<<I as Isa>::S>(q) }
+}
+dispatch! {
+    /// B by columns and x contiguous, `f64`.
+    pub(crate) unsafe fn dots_f64(q: &MatVec<f64>) { I => dots::<<I as Isa>::D>(q) }
+}

@@ -1,0 +1,14 @@
+//! Kernels on slices and strided memory: matrix products, convolutions, pooling, attention, row
+//! normalizations. They know nothing of graphs or tensors.
+//!
+//! All of them run on [`crate::pool`], split by the size of the problem alone, and give the same
+//! bits for any number of threads.
+
+pub mod gemm;
+mod matvec;
+mod micro;
+mod pack;
+mod scratch;
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,198 @@
+//! Packing of strided matrices into panels, with conversion to the type of the computation.
+//!
+//! A panel of width `w` holds, for each step of `k`, `w` neighboring elements: rows for the left
+//! operand, columns for the right one.
+
+#![allow(unsafe_code)]
+
+use crate::vmath::convert::Half;
+use half::{bf16, f16};
+
+/// An element type of an operand, computed with as [`Operand::Acc`].
+pub trait Operand: Copy + Send + Sync + 'static {
+    /// What products are summed in.
+    type Acc: Copy + Default;
+    /// Whether packing may be skipped, because the type is that of the computation.
+    const SAME: bool;
+
+    /// One element, converted.
+    fn acc(self) -> Self::Acc;
+
+    /// `n` consecutive elements, converted.
+    ///
+    /// # Safety
+    /// `n` elements behind each pointer, apart.
+    unsafe fn copy(x: *const Self, y: *mut Self::Acc, n: usize);
+}
+
+macro_rules! same {
+    ($t:ty) => {
+        impl Operand for $t {
+            type Acc = $t;
+            const SAME: bool = true;
+            #[inline(always)]
+            fn acc(self) -> $t {
+                self
+            }
+            #[inline(always)]
+            unsafe fn copy(x: *const $t, y: *mut $t, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { std::ptr::copy_nonoverlapping(x, y, n) }
+            }
+        }
+    };
+}
+same!(f32);
+same!(f64);
+
+macro_rules! widened {
+    ($t:ty) => {
+        impl Operand for $t {
+            type Acc = f32;
+            const SAME: bool = false;
+            #[inline(always)]
+            fn acc(self) -> f32 {
+                Half::to_f32(self)
+            }
+            #[inline(always)]
+            unsafe fn copy(x: *const $t, y: *mut f32, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { <$t as Half>::widen(x, y, n) }
+            }
+        }
+    };
+}
+widened!(bf16);
+widened!(f16);
+
+/// Packs one panel: `to[p * w + i] = from[i * stride_i + p * stride_p]` for `i < count`, `p < k`,
+/// and zero for the other `i < w`.
+///
+/// # Safety
+/// All of that memory must be valid.
+#[inline(always)]
+pub(crate) unsafe fn panel<S: Operand>(
+    from: *const S,
+    stride_i: isize,
+    stride_p: isize,
+    count: usize,
+    k: usize,
+    w: usize,
+    to: *mut S::Acc,
+) {
+    debug_assert!(count <= w);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if stride_i == 1 {
+            for p in 0..k {
+                let (src, dst) = (from.offset(p as isize * stride_p), to.add(p * w));
+                if S::SAME && count == 48 && w == 48 {
+                    S::copy(src, dst, 48);
+                } else {
+                    S::copy(src, dst, count);
+                }
+                for i in count..w {
+                    dst.add(i).write(S::Acc::default());
+                }
+            }
+        } else if stride_p == 1 {
+            transpose(from, stride_i, count, k, w, to);
+        } else {
+            for p in 0..k {
+                let dst = to.add(p * w);
+                for i in 0..count {
+                    let x = *from.offset(i as isize * stride_i + p as isize * stride_p);
+                    dst.add(i).write(x.acc());
+                }
+                for i in count..w {
+                    dst.add(i).write(S::Acc::default());
+                }
+            }
+        }
+    }
+}
+
+/// The case of a panel whose source runs along `k`: blocks of 8 by 8 through registers.
+#[inline(always)]
+unsafe fn transpose<S: Operand>(from: *const S, stride_i: isize, count: usize, k: usize, w: usize, to: *mut S::Acc) {
+    const B: usize = 8;
+    // SAFETY: indexes stay inside the panel and its source.
+    unsafe {
+        let mut i = 0;
+        while i + B <= count {
+            let mut p = 0;
+            while p + B <= k {
+                let src = from.offset(i as isize * stride_i + p as isize);
+                transpose_block(src, stride_i, to.add(p * w + i), w);
+                p += B;
+            }
+            for p in p..k {
+                for j in i..i + B {
+                    to.add(p * w + j).write((*from.offset(j as isize * stride_i + p as isize)).acc());
+                }
+            }
+            i += B;
+        }
+        for j in i..count {
+            let src = from.offset(j as isize * stride_i);
+            for p in 0..k {
+                to.add(p * w + j).write((*src.add(p)).acc());
+            }
+        }
+        for j in count..w {
+            for p in 0..k {
+                to.add(p * w + j).write(S::Acc::default());
+            }
+        }
+    }
+}
+
+/// Transposes 8 rows of 8 elements.
+#[inline(always)]
+unsafe fn transpose_block<S: Operand>(from: *const S, stride: isize, to: *mut S::Acc, w: usize) {
+    let mut rows = [[S::Acc::default(); 8]; 8];
+    // SAFETY: the caller's promise.
+    unsafe {
+        for (r, row) in rows.iter_mut().enumerate() {
+            S::copy(from.offset(r as isize * stride), row.as_mut_ptr(), 8);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if size_of::<S::Acc>() == 4 && crate::vmath::level() >= crate::vmath::Level::Avx2 {
+            return x86::transpose8(rows.as_ptr().cast(), to.cast(), w);
+        }
+        for p in 0..8 {
+            for r in 0..8 {
+                to.add(p * w + r).write(rows[r][p]);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// Eight rows of eight floats, one after the other, to rows `w` apart.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn transpose8(from: *const f32, to: *mut f32, w: usize) {
+        // SAFETY: 64 floats behind `from`, 8 behind each row of `to`.
+        unsafe {
+            let r: [__m256; 8] = std::array::from_fn(|i| _mm256_loadu_ps(from.add(8 * i)));
+            let lo = |i: usize| _mm256_unpacklo_ps(r[i], r[i + 1]);
+            let hi = |i: usize| _mm256_unpackhi_ps(r[i], r[i + 1]);
+            let (t0, t1, t2, t3) = (lo(0), hi(0), lo(2), hi(2));
+            let (t4, t5, t6, t7) = (lo(4), hi(4), lo(6), hi(6));
+            let quads = [
+                (_mm256_shuffle_ps::<0x44>(t0, t2), _mm256_shuffle_ps::<0x44>(t4, t6)),
+                (_mm256_shuffle_ps::<0xee>(t0, t2), _mm256_shuffle_ps::<0xee>(t4, t6)),
+                (_mm256_shuffle_ps::<0x44>(t1, t3), _mm256_shuffle_ps::<0x44>(t5, t7)),
+                (_mm256_shuffle_ps::<0xee>(t1, t3), _mm256_shuffle_ps::<0xee>(t5, t7)),
+            ];
+            for (i, (a, b)) in quads.into_iter().enumerate() {
+                _mm256_storeu_ps(to.add(i * w), _mm256_permute2f128_ps::<0x20>(a, b));
+                _mm256_storeu_ps(to.add((i + 4) * w), _mm256_permute2f128_ps::<0x31>(a, b));
+            }
+        }
+    }
+}
