@@ -1,9 +1,9 @@
-//! talweg-cpu
+//! The CPU: a device that compiles graphs to tile programs and kernel calls, the kernels, and
+//! the threads they run on.
 
 mod call;
 mod device;
 mod explain;
-pub mod kernels;
 pub mod kernels;
 pub mod pool;
 mod program;
