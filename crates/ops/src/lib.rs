@@ -27,6 +27,7 @@ pub mod view;
 pub use batch::vmap;
 pub use differentiate::{backward, grad, vjp};
 pub use generator::manual_seed;
+pub use index::scatter_reduce::Combine;
 pub use ir::{Attr, Attrs, DType, Element, Error, ErrorKind, Literal, Op, Result, Shape, Site, no_grad};
 pub use operand::{Axes, Nested, Number, Operand, axis};
 pub use tensor::Tensor;

@@ -5,10 +5,21 @@ crate::table! {
     argmin,
     gather,
     index_add,
+    index_copy,
+    kthvalue,
+    masked_fill,
+    median,
+    nanmedian,
+    one_hot,
+    put,
     scatter,
     scatter_add,
+    scatter_reduce,
+    searchsorted,
     sort,
     take,
+    take_along_axis,
+    top_k,
 }
 
 use crate::kernel::Lanes;

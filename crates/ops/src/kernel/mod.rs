@@ -2,15 +2,19 @@
 
 crate::table! {
     concat,
+    cummax,
+    cummin,
+    cumprod,
     cumsum,
     fold,
     iota,
+    logcumsumexp,
     matmul,
     pad,
 }
 
-use crate::{Result, Tensor};
-use ir::{Batch, BatchCall, Shape};
+use crate::{DType, Result, Tensor};
+use ir::{Attrs, Batch, BatchCall, Call, Literal, Op, Shape, Type, Types};
 
 /// How the elements lie along one axis: `outer` × `size` × `inner`, row-major.
 #[derive(Clone, Copy)]
@@ -49,3 +53,87 @@ pub(crate) const BATCH_AXIS: Batch = Batch::Rule(|c| {
     let outs = Tensor::apply(c.op, &inputs.iter().collect::<Vec<_>>(), attrs);
     outs.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()
 });
+
+/// Solves r[i] = b[i] + a[i] · r[i + 1] from the end of an axis.
+///
+/// By doubling: after each round an element covers twice as many of its successors. That takes
+/// the logarithm of the axis' size in rounds of ordinary ops, so it can be differentiated again.
+pub(crate) fn recur_back(a: &Tensor, b: &Tensor, axis: usize) -> Result<Tensor> {
+    let shape = b.shape()?;
+    let (size, rank) = (shape[axis], shape.rank());
+    let ahead = |t: &Tensor, by: usize| {
+        let mut hi = vec![0; rank];
+        hi[axis] = by as i64;
+        t.narrow(axis as i64, by, size - by).pad_raw(&vec![0; rank], &hi, 0.0)
+    };
+    let (mut a, mut b, mut by) = (a.clone(), b.clone(), 1);
+    while by < size {
+        b = &b + &a * ahead(&b, by);
+        a = &a * ahead(&a, by);
+        by *= 2;
+    }
+    Ok(b)
+}
+
+/// The elements of an axis moved one place, with `first` coming in at the start.
+pub(crate) fn delay(x: &Tensor, axis: usize, first: f64) -> Result<Tensor> {
+    let shape = x.shape()?;
+    let (mut lo, mut hi) = (vec![0; shape.rank()], vec![0; shape.rank()]);
+    (lo[axis], hi[axis]) = (1, -1);
+    Ok(x.pad_raw(&lo, &hi, first))
+}
+/// The elements of an axis moved one place toward its start, with `last` coming in at the end.
+pub(crate) fn advance(x: &Tensor, axis: usize, last: f64) -> Result<Tensor> {
+    let shape = x.shape()?;
+    let (mut lo, mut hi) = (vec![0; shape.rank()], vec![0; shape.rank()]);
+    (lo[axis], hi[axis]) = (-1, 1);
+    Ok(x.pad_raw(&lo, &hi, last))
+}
+
+/// The type rule of ops along `axis` that give values and where they came from.
+pub(crate) fn infer_values_and_places(c: &Call) -> Result<Types> {
+    c.arity(1)?;
+    c.axis("axis")?;
+    Ok([c.types[0].clone(), Type::new(DType::I64, c.shape(0))].into_iter().collect())
+}
+
+/// The greatest or least element so far in each lane, and its place.
+fn running_extreme(c: &Call, args: &[Literal], greatest: bool) -> Result<Vec<Literal>> {
+    let lanes = Lanes::new(c.shape(0), c.axis("axis")?);
+    let float = c.dtype(0).is_float();
+    let floats = if float { args[0].to_f64() } else { vec![] };
+    let ints = if float { vec![] } else { args[0].to_i64() };
+    // True if the element at `new` takes the place of the one at `old`.
+    let replaces = |new: usize, old: usize| match float {
+        true if floats[new].is_nan() => true,
+        true if greatest => floats[new] >= floats[old],
+        true => floats[new] <= floats[old],
+        false if greatest => ints[new] >= ints[old],
+        false => ints[new] <= ints[old],
+    };
+    let (mut from, mut places) = (vec![0; args[0].count()], vec![0i64; args[0].count()]);
+    for lane in lanes.each() {
+        let mut best = None;
+        for (i, p) in lane.enumerate() {
+            let (at, place) = match best {
+                Some((q, j)) if !replaces(p, q) => (q, j),
+                _ => (p, i),
+            };
+            best = Some((at, place));
+            (from[p], places[p]) = (at, place as i64);
+        }
+    }
+    let values = args[0].pick(c.shape(0), |i| Some(from[i]));
+    Ok(vec![values, Literal::from_i64(DType::I64, c.shape(0).clone(), &places)])
+}
+
+impl Tensor {
+    #[track_caller]
+    fn running(&self, op: &'static Op, along: i64) -> [Tensor; 2] {
+        self.then2(|t| {
+            let (x, at) = self.at_axis(op.name, along)?;
+            let [values, places] = Tensor::apply_n(op, &[&x], Attrs::new().with("axis", at));
+            Ok([values.reshape(&t.shape), places.reshape(&t.shape)])
+        })
+    }
+}

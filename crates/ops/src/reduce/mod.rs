@@ -3,11 +3,16 @@
 crate::table! {
     all,
     any,
+    count_nonzero,
     max,
     mean,
     min,
+    nanmean,
+    nansum,
     prod,
+    std,
     sum,
+    var,
 }
 
 use crate::{Axes, Error, Result, Tensor};

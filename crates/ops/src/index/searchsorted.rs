@@ -1,0 +1,171 @@
+//! `searchsorted`: where values would have to be inserted to keep an order; and counts by value.
+
+use super::sort::compare;
+use crate::rules::{f64s, i64s, one, one_dtype};
+use crate::{DType, Error, Result, Tensor};
+use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op};
+
+/// The row of `searchsorted`.
+pub static OP: Op = Op {
+    name: "searchsorted",
+    doc: "For each value, how many elements of an ascending sequence come before it: those less than it or, if `right`, \
+          not greater. The sequence is the last dimension of the first input and has no others, or those of the values.",
+    attrs: &[("right", AttrKind::Bool)],
+    infer: |c| {
+        c.arity(2)?;
+        one_dtype(c)?;
+        let (s, v) = (c.shape(0), c.shape(1));
+        let fits = s.rank() == 1 || s.rank() > 1 && s.rank() == v.rank() && s[..s.rank() - 1] == v[..v.rank() - 1];
+        if !fits {
+            return Err(Error::shape(format!("sequences of shape {s} do not fit values of shape {v}")));
+        }
+        one(DType::I64, v)
+    },
+    meaning: Meaning::Kernel(reference),
+    grad: Grad::Zero,
+    batch: Batch::Auto,
+    cases: || {
+        let by = |r: bool| Attrs::new().with("right", r);
+        let sorted = f64s([2, 5], &[1., 3., 5., 7., 9., 2., 4., 6., 8., 10.]);
+        let values = f64s([2, 3], &[3., 6., 9., 3., 6., 9.]);
+        vec![
+            Case::new(vec![sorted.clone(), values.clone()], by(false))
+                .expect(vec![i64s([2, 3], &[1, 3, 4, 1, 2, 4])], "PyTorch manual: torch.searchsorted"),
+            Case::new(vec![sorted, values], by(true))
+                .expect(vec![i64s([2, 3], &[2, 3, 5, 1, 3, 4])], "PyTorch manual: torch.searchsorted(right=True)"),
+            Case::new(vec![f64s([4], &[1., 2., 3., 4.]), f64s([2], &[2.5, -3.0])], by(false))
+                .expect(vec![i64s([2], &[2, 0])], "by hand"),
+        ]
+    },
+};
+
+fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
+    let (s, v) = (c.shape(0), c.shape(1));
+    let (n, right) = (s[s.rank() - 1], c.attrs.bool("right")?);
+    let per_row = if s.rank() == 1 { v.count().max(1) } else { v[v.rank() - 1].max(1) };
+    let (sorted, values) = (args[0].to_f64(), args[1].to_f64());
+    let count = |(i, &x): (usize, &f64)| {
+        let row = &sorted[i / per_row * n..][..n];
+        row.partition_point(|&y| if right { compare(y, x).is_le() } else { compare(y, x).is_lt() }) as i64
+    };
+    let out: Vec<i64> = values.iter().enumerate().map(count).collect();
+    Ok(vec![Literal::from_i64(DType::I64, v.clone(), &out)])
+}
+
+impl Tensor {
+    /// For each value, the place in this ascending sequence before which it would be inserted: the
+    /// number of elements less than it.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// let places = Tensor::from([1, 3, 5]).searchsorted(&Tensor::from([3, 4]));
+    /// assert_eq!(places.to_vec::<i64>().unwrap(), [1, 2]);
+    /// ```
+    #[track_caller]
+    pub fn searchsorted(&self, values: &Tensor) -> Tensor {
+        self.searchsorted_in(values, false)
+    }
+    /// For each value, the number of elements of this ascending sequence that are not greater.
+    #[track_caller]
+    pub fn searchsorted_right(&self, values: &Tensor) -> Tensor {
+        self.searchsorted_in(values, true)
+    }
+    #[track_caller]
+    fn searchsorted_in(&self, values: &Tensor, right: bool) -> Tensor {
+        self.then(|_| {
+            let (a, b) = self.promoted(values)?;
+            Ok(Tensor::apply1(&OP, &[&a, &b], Attrs::new().with("right", right)))
+        })
+    }
+    /// For each element, the number of the interval between ascending boundaries it falls into.
+    #[track_caller]
+    pub fn bucketize(&self, boundaries: &Tensor) -> Tensor {
+        boundaries.searchsorted(self)
+    }
+
+    /// How often each of the numbers 0, 1, 2… occurs, up to the greatest, at least `size_min`.
+    ///
+    /// The result's size depends on the values, so they are computed at once.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// assert_eq!(Tensor::from([1, 3, 1]).bincount(0).to_vec::<i64>().unwrap(), [0, 2, 0, 1]);
+    /// ```
+    #[track_caller]
+    pub fn bincount(&self, size_min: usize) -> Tensor {
+        self.then(|t| {
+            let fail = |e: Error| e.in_op("bincount");
+            let index = self.as_index("bincount")?.ravel();
+            let data = index.literal()?.to_i64();
+            if let Some(bad) = data.iter().find(|&&i| i < 0) {
+                return Err(fail(Error::value(format!("only numbers from 0 on are counted, not {bad}"))));
+            }
+            let size = data.iter().max().map_or(0, |&m| m as usize + 1).max(size_min);
+            let ones = Tensor::full_of(t.shape.count(), 1.0, DType::I64);
+            Ok(Tensor::full_of(size, 0.0, DType::I64).index_add(0, &index, &ones))
+        })
+    }
+    /// How many elements fall into each of `bins` equal intervals from `lo` to `hi`, which belongs
+    /// to the last; others are not counted.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// let x = Tensor::from([1.0f32, 2.0, 1.0]);
+    /// assert_eq!(x.histogram(4, 0.0, 3.0).to_vec::<i64>().unwrap(), [0, 2, 1, 0]);
+    /// ```
+    #[track_caller]
+    pub fn histogram(&self, bins: usize, lo: f64, hi: f64) -> Tensor {
+        self.then(|t| {
+            if bins == 0 || lo >= hi || !(hi - lo).is_finite() {
+                let e = format!("{bins} bins from {lo} to {hi} are no intervals");
+                return Err(Error::value(e).in_op("histogram"));
+            }
+            let x = self.cast(t.dtype.to_float()).ravel();
+            let counts = x.ge(lo).and(x.le(hi)).cast(DType::I64);
+            let place = ((&x - lo) * (bins as f64 / (hi - lo))).floor();
+            let place = Tensor::where_(&counts.gt(0i64), &place, 0.0).minimum((bins - 1) as f64).cast(DType::I64);
+            Ok(Tensor::full_of(bins, 0.0, DType::I64).index_add(0, &place, &counts))
+        })
+    }
+    /// The different elements in ascending order; for each element of the tensor the place of its
+    /// equal among them; and how often each occurs.
+    ///
+    /// How many there are depends on the values, so they are computed at once.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// let [values, inverse, counts] = Tensor::from([3, 1, 3]).unique();
+    /// assert_eq!(values.to_vec::<i32>().unwrap(), [1, 3]);
+    /// assert_eq!(inverse.to_vec::<i64>().unwrap(), [1, 0, 1]);
+    /// assert_eq!(counts.to_vec::<i64>().unwrap(), [1, 2]);
+    /// ```
+    #[track_caller]
+    pub fn unique(&self) -> [Tensor; 3] {
+        let site = ir::Site::here();
+        site.scope(|| unique(self)).unwrap_or_else(|e| {
+            let t = Tensor::from(e.in_op("unique").at(site));
+            [t.clone(), t.clone(), t]
+        })
+    }
+}
+
+fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
+    let l = x.literal()?;
+    let lanes = crate::kernel::Lanes { outer: 1, size: l.count(), inner: 1 };
+    let order = super::sort::order(&l, lanes, false);
+    let (mut firsts, mut counts, mut inverse) = (Vec::<usize>::new(), Vec::<i64>::new(), vec![0i64; l.count()]);
+    let (float, floats, ints) = (l.dtype().is_float(), l.to_f64(), l.to_i64());
+    let equal = |a: usize, b: usize| if float { floats[a] == floats[b] } else { ints[a] == ints[b] };
+    for (p, _) in order {
+        match (firsts.last(), counts.last_mut()) {
+            (Some(&first), Some(count)) if equal(first, p) => *count += 1,
+            _ => {
+                firsts.push(p);
+                counts.push(1);
+            }
+        }
+        inverse[p] = firsts.len() as i64 - 1;
+    }
+    let values = l.pick(&[firsts.len()].into(), |i| Some(firsts[i]));
+    Ok([values.into(), Tensor::new(l.shape(), &inverse), Tensor::new(counts.len(), &counts)])
+}

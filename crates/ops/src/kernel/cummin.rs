@@ -1,0 +1,39 @@
+//! `cummin`: the least element so far along an axis, and its place.
+
+use super::BATCH_AXIS;
+use crate::Tensor;
+use crate::rules::{GradTensors, f64s, floats, grads, i64s};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
+
+/// The row of `cummin`.
+pub static OP: Op = Op {
+    name: "cummin",
+    doc: "The least element so far along `axis` and its place; the last of equal ones, NaN from the first NaN on.",
+    attrs: &[("axis", AttrKind::Int)],
+    infer: super::infer_values_and_places,
+    meaning: Meaning::Kernel(|c, args| super::running_extreme(c, args, false)),
+    grad: Grad::Rule(|c| {
+        let zeros = c.x(0).zeros_like();
+        grads([zeros.scatter_add(c.attrs.int("axis")?, &c.y(1), &c.g(0))])
+    }),
+    batch: BATCH_AXIS,
+    cases: || {
+        let along = |a: i64| Attrs::new().with("axis", a);
+        vec![
+            Case::new(vec![floats([2, 4], 1)], along(1)),
+            Case::new(vec![floats([3, 2], 2)], along(0)),
+            Case::new(vec![f64s([4], &[2.0, 3.0, 2.0, 1.0])], along(0))
+                .expect(vec![f64s([4], &[2.0, 2.0, 2.0, 1.0]), i64s([4], &[0, 0, 2, 3])], "by hand, with the last of equal ones as in PyTorch")
+                .kinked(),
+        ]
+    },
+};
+
+impl Tensor {
+    /// The least element so far along an axis and its place: the last of equal ones, NaN from the
+    /// first NaN on.
+    #[track_caller]
+    pub fn cummin(&self, along: i64) -> [Tensor; 2] {
+        self.running(&OP, along)
+    }
+}
