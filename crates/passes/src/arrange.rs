@@ -163,9 +163,8 @@ fn replaceable<'a>(
         Region::Call { .. } => None,
     };
     found.into_iter().flat_map(move |(l, store)| {
-        let is_full = |s: &Store| {
-            !matches!(l.steps[s.step as usize], Step::Reduce { .. }) && s.strides.iter().all(|&k| k != 0)
-        };
+        let is_full =
+            |s: &Store| !matches!(l.steps[s.step as usize], Step::Reduce { .. }) && s.strides.iter().all(|&k| k != 0);
         let is_alike = move |v: Slot| {
             l.steps.iter().all(|t| match t {
                 Step::Load { root, strides, offset } if *root == v => *strides == store.strides && *offset == 0,
@@ -182,13 +181,7 @@ fn replaceable<'a>(
     })
 }
 
-fn dying(
-    graph: &Graph,
-    region: &Region,
-    slot: Slot,
-    r: usize,
-    last: &[SmallVec<[Option<usize>; 1]>],
-) -> Option<Slot> {
+fn dying(graph: &Graph, region: &Region, slot: Slot, r: usize, last: &[SmallVec<[Option<usize>; 1]>]) -> Option<Slot> {
     replaceable(graph, region, slot, r, last)
         .find(|v| !matches!(graph.node(*v).op.meaning, Meaning::Input | Meaning::Const))
 }
@@ -275,7 +268,8 @@ pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), St
                 return Err(format!("region {r}: {s:?} overlaps another of its values"));
             }
             for &(v, l, h) in live.iter().filter(|&&(_, l, h)| lo < h && l < hi) {
-                let may_replace = !needed_later(v) && (l, h) == (lo, hi) && s.is_some_and(|s| steps_alike(region, v, s));
+                let may_replace =
+                    !needed_later(v) && (l, h) == (lo, hi) && s.is_some_and(|s| steps_alike(region, v, s));
                 if !may_replace {
                     return Err(format!("region {r} writes {s:?} over {v:?}, which is still needed"));
                 }

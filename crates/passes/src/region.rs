@@ -104,9 +104,11 @@ impl Region {
     /// The stored values it reads.
     pub fn reads(&self) -> SmallVec<[Slot; 4]> {
         match self {
-            Region::Loop(l) => {
-                l.steps.iter().filter_map(|s| if let Step::Load { root, .. } = s { Some(*root) } else { None }).collect()
-            }
+            Region::Loop(l) => l
+                .steps
+                .iter()
+                .filter_map(|s| if let Step::Load { root, .. } = s { Some(*root) } else { None })
+                .collect(),
             Region::Call { args, .. } => args.iter().map(|p| p.root).collect(),
         }
     }

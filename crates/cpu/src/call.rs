@@ -1,0 +1,105 @@
+//! Single nodes: kernels by the name of their op, else the slow reference in the op's row;
+//! control flow over programs of its own.
+
+#![allow(unsafe_code)]
+
+mod control;
+mod matmul;
+
+use crate::tile::access::{Bases, Spot};
+use ir::{Bytes, FlatNode, Layout, Literal, Meaning, Result, Type};
+use std::sync::Arc;
+
+/// An operand or result in memory.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    /// The first byte of its buffer.
+    pub spot: Spot,
+    /// Element type and shape.
+    pub ty: Type,
+    /// Where its elements lie in the buffer.
+    pub layout: Layout,
+}
+
+impl Operand {
+    /// The address of its first element.
+    fn first<T>(&self, bases: Bases) -> *mut T {
+        bases.at(self.spot).wrapping_add(self.layout.offset * self.ty.dtype.size()).cast()
+    }
+    /// Its bytes, if it is contiguous.
+    ///
+    /// # Safety
+    /// The buffer is alive and nobody writes it meanwhile.
+    unsafe fn bytes<'a>(&self, bases: Bases) -> &'a [u8] {
+        debug_assert!(self.layout.is_contiguous());
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.first(bases), self.ty.bytes()) }
+    }
+}
+
+/// A node ready to run.
+pub type Prepared = Box<dyn Fn(Bases) -> Result<()> + Send + Sync>;
+
+/// Whether the CPU runs a composite itself.
+pub fn claims(_: &FlatNode, _: &[Type]) -> bool {
+    false
+}
+
+/// Whether a kernel takes an operand with this layout; all take contiguous ones.
+pub fn accepts(n: &FlatNode, _: usize, _: &Layout) -> bool {
+    matches!(n.op.name, "matmul")
+}
+
+/// Chooses how a node is run.
+pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepared> {
+    let fast = match n.op.name {
+        "matmul" => matmul::prepare(args, outs),
+        _ => None,
+    };
+    match (fast, n.op.meaning) {
+        (Some(f), _) => Ok(f),
+        (None, Meaning::Kernel(f)) => Ok(reference(n, args, outs, f)),
+        (None, Meaning::Control(f)) => control::prepare(n, args, outs, f),
+        _ => Err(ir::Error::bug("neither a loop nor a kernel").in_op(n.op.name).at(n.site)),
+    }
+}
+
+/// The value of a contiguous operand.
+///
+/// # Safety
+/// As for [`Operand::bytes`].
+unsafe fn literal(o: &Operand, bases: Bases) -> Literal {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { o.bytes(bases) };
+    Literal::from_buffer(o.ty.dtype, o.ty.shape.clone(), Arc::new(Bytes::copy_of(bytes)))
+}
+
+/// Writes values to where a node's results are.
+///
+/// # Safety
+/// The results' buffers are alive and nobody else uses them meanwhile.
+unsafe fn write(outs: &[Operand], bases: Bases, values: &[Literal]) -> Result<()> {
+    for (o, v) in outs.iter().zip(values) {
+        if v.dtype() != o.ty.dtype || *v.shape() != o.ty.shape {
+            return Err(ir::Error::bug(format!("a result should be {}, not {}{}", o.ty, v.dtype(), v.shape())));
+        }
+        // SAFETY: the caller's promise; the sizes agree.
+        unsafe { std::ptr::copy_nonoverlapping(v.bytes().as_ptr(), o.first(bases), v.bytes().len()) };
+    }
+    Ok(())
+}
+
+type Reference = fn(&ir::Call, &[Literal]) -> Result<Vec<Literal>>;
+
+/// The row's own function, on copies.
+fn reference(n: &FlatNode, args: &[Operand], outs: &[Operand], f: Reference) -> Prepared {
+    let (attrs, args, outs) = (n.attrs.clone(), args.to_vec(), outs.to_vec());
+    let types: Vec<Type> = args.iter().map(|a| a.ty.clone()).collect();
+    Box::new(move |bases| {
+        // SAFETY: a program's regions run one after the other.
+        let values: Vec<Literal> = args.iter().map(|a| unsafe { literal(a, bases) }).collect();
+        let results = f(&ir::Call { types: &types, attrs: &attrs }, &values)?;
+        // SAFETY: as above.
+        unsafe { write(&outs, bases, &results) }
+    })
+}

@@ -1,0 +1,44 @@
+//! Control flow: the op's own rule, over programs compiled once.
+
+#![allow(unsafe_code)]
+
+use super::{Operand, Prepared, literal, write};
+use crate::call;
+use crate::program::Compiled;
+use ir::{Attr, Buffer, Call, FlatNode, Graph, Literal, Result, RunGraph, Type};
+use runtime::{Program, reference};
+use std::sync::Arc;
+
+type Rule = fn(&Call, &[Literal], RunGraph) -> Result<Vec<Literal>>;
+
+/// Compiles the sub-graphs of a control node.
+pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand], rule: Rule) -> Result<Prepared> {
+    let mut programs: Vec<(Arc<Graph>, Compiled)> = Vec::new();
+    for (_, a) in n.attrs.iter() {
+        if let Attr::Graph(g) = a {
+            programs.push((g.clone(), program(g)?));
+        }
+    }
+    let (attrs, args, outs) = (n.attrs.clone(), args.to_vec(), outs.to_vec());
+    let types: Vec<Type> = args.iter().map(|a| a.ty.clone()).collect();
+    Ok(Box::new(move |bases| {
+        // SAFETY: a program's regions run one after the other.
+        let values: Vec<Literal> = args.iter().map(|a| unsafe { literal(a, bases) }).collect();
+        let mut run = |g: &Arc<Graph>, inputs: &[Literal]| -> Result<Vec<Literal>> {
+            let inputs = inputs.iter().cloned().map(Buffer::Host).collect();
+            let results = match programs.iter().find(|(h, _)| Arc::ptr_eq(g, h)) {
+                Some((_, p)) => p.run(inputs)?,
+                // A graph the rule has made itself.
+                None => program(g)?.run(inputs)?,
+            };
+            results.iter().map(Buffer::read).collect()
+        };
+        let results = rule(&Call { types: &types, attrs: &attrs }, &values, &mut run)?;
+        // SAFETY: as above.
+        unsafe { write(&outs, bases, &results) }
+    }))
+}
+
+fn program(g: &Graph) -> Result<Compiled> {
+    Compiled::new(passes::optimize(g, &|n, t| call::claims(n, t), &reference::run_node)?)
+}

@@ -1,0 +1,123 @@
+//! `matmul` with strided operands, by the kernels in [`crate::kernels::gemm`].
+
+#![allow(unsafe_code)]
+
+use super::{Operand, Prepared};
+use crate::kernels::gemm::{Gemm, Integer, Mat, Multiply, Output, gemm_int};
+use crate::tile::access::Bases;
+use ir::{DType, Layout, Shape, bf16, f16};
+
+/// The sizes of a product, and for each of its batch the offsets of the operands in elements.
+#[derive(Clone)]
+struct Product {
+    m: usize,
+    n: usize,
+    k: usize,
+    a: (isize, isize),
+    b: (isize, isize),
+    batch: Batch,
+}
+
+#[derive(Clone)]
+enum Batch {
+    /// Evenly spaced.
+    Even { count: usize, a: isize, b: isize },
+    /// Anything else.
+    Listed(Vec<(isize, isize)>),
+}
+
+/// The product for these operands; `None` for types without a kernel.
+pub fn prepare(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (a, b, c) = (args[0].clone(), args[1].clone(), outs[0].clone());
+    let p = product(&a.layout, &b.layout, &c.ty.shape);
+    Some(match c.ty.dtype {
+        DType::F32 => Box::new(move |bases| floats::<f32, f32>(&p, &a, &b, &c, bases)),
+        DType::F64 => Box::new(move |bases| floats::<f64, f64>(&p, &a, &b, &c, bases)),
+        DType::BF16 => Box::new(move |bases| floats::<bf16, bf16>(&p, &a, &b, &c, bases)),
+        DType::F16 => Box::new(move |bases| floats::<f16, f16>(&p, &a, &b, &c, bases)),
+        DType::I32 => Box::new(move |bases| ints::<i32>(&p, &a, &b, &c, bases)),
+        DType::I64 => Box::new(move |bases| ints::<i64>(&p, &a, &b, &c, bases)),
+        _ => return None,
+    })
+}
+
+fn product(a: &Layout, b: &Layout, out: &Shape) -> Product {
+    let rank = out.rank();
+    let (m, n) = (out[rank - 2], out[rank - 1]);
+    let k = a.shape[a.shape.rank() - 1];
+    let lead: Shape = out[..rank - 2].into();
+    // The layout of the batch dimensions alone, broadcast.
+    let batch = |l: &Layout| {
+        let r = l.shape.rank() - 2;
+        Layout { shape: l.shape[..r].into(), strides: l.strides[..r].into(), offset: 0 }.broadcast_to(&lead)
+    };
+    let (la, lb) = (batch(a), batch(b));
+    let count = lead.count();
+    let flat = Shape::new(&[count]);
+    let batch = match (la.reshape(&flat), lb.reshape(&flat)) {
+        (Some(x), Some(y)) => Batch::Even { count, a: x.strides[0], b: y.strides[0] },
+        _ => {
+            let at = |l: &Layout, i: usize| {
+                // Offsets may be negative, which `Layout::position` cannot say.
+                let mut rest = i;
+                let mut sum = 0;
+                for d in (0..lead.rank()).rev() {
+                    sum += (rest % lead[d]) as isize * l.strides[d];
+                    rest /= lead[d];
+                }
+                sum
+            };
+            Batch::Listed((0..count).map(|i| (at(&la, i), at(&lb, i))).collect())
+        }
+    };
+    let last = |l: &Layout| {
+        let r = l.shape.rank();
+        (l.strides[r - 2], l.strides[r - 1])
+    };
+    Product { m, n, k, a: last(a), b: last(b), batch }
+}
+
+fn floats<S: Multiply, C: Output<S::Acc>>(
+    p: &Product,
+    a: &Operand,
+    b: &Operand,
+    c: &Operand,
+    bases: Bases,
+) -> ir::Result<()> {
+    let a = Mat { p: a.first::<S>(bases).cast_const(), row: p.a.0, col: p.a.1 };
+    let b = Mat { p: b.first::<S>(bases).cast_const(), row: p.b.0, col: p.b.1 };
+    let c = c.first::<C>(bases);
+    let each = (p.m * p.n) as isize;
+    let one = Gemm::<S, C>::new(p.m, p.n, p.k, a, b, c);
+    // SAFETY: the layouts lie inside their buffers, and the result is apart from the operands.
+    unsafe {
+        match &p.batch {
+            Batch::Even { count, a, b } => {
+                Gemm { batch: *count, a_batch: *a, b_batch: *b, c_batch: each, ..one }.run();
+            }
+            Batch::Listed(offsets) => {
+                for (i, (oa, ob)) in offsets.iter().enumerate() {
+                    let a = Mat { p: a.p.wrapping_offset(*oa), ..a };
+                    let b = Mat { p: b.p.wrapping_offset(*ob), ..b };
+                    Gemm::<S, C>::new(p.m, p.n, p.k, a, b, c.wrapping_offset(i as isize * each)).run();
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ints<T: Integer<Sum = T>>(p: &Product, a: &Operand, b: &Operand, c: &Operand, bases: Bases) -> ir::Result<()> {
+    let offsets: Vec<(isize, isize)> = match &p.batch {
+        Batch::Even { count, a, b } => (0..*count as isize).map(|i| (i * a, i * b)).collect(),
+        Batch::Listed(offsets) => offsets.clone(),
+    };
+    for (i, (oa, ob)) in offsets.into_iter().enumerate() {
+        let a = Mat { p: a.first::<T>(bases).cast_const().wrapping_offset(oa), row: p.a.0, col: p.a.1 };
+        let b = Mat { p: b.first::<T>(bases).cast_const().wrapping_offset(ob), row: p.b.0, col: p.b.1 };
+        let c = c.first::<T>(bases).wrapping_add(i * p.m * p.n);
+        // SAFETY: the layouts lie inside their buffers, and the result is apart from the operands.
+        unsafe { gemm_int(p.m, p.n, p.k, a, b, c, p.n as isize, false) };
+    }
+    Ok(())
+}

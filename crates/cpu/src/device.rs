@@ -1,0 +1,30 @@
+//! The CPU as a device.
+
+use crate::call;
+use crate::program::Compiled;
+use ir::{FlatNode, Graph, Result, Type};
+use runtime::{Device, Program};
+use std::sync::Arc;
+
+/// The CPU: graphs become tile programs and kernel calls on [`crate::pool`]'s threads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu;
+
+impl Cpu {
+    /// The device. All of them share the pool.
+    pub fn new() -> Cpu {
+        Cpu
+    }
+}
+
+impl Device for Cpu {
+    fn name(&self) -> &str {
+        "cpu"
+    }
+    fn claims(&self, node: &FlatNode, types: &[Type]) -> bool {
+        call::claims(node, types)
+    }
+    fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
+        Ok(Arc::new(Compiled::new(graph)?))
+    }
+}

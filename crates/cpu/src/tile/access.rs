@@ -1,0 +1,238 @@
+//! How a tile's elements lie in memory: strided reads into tiles and writes out of them.
+
+#![allow(unsafe_code)]
+
+use smallvec::SmallVec;
+
+/// A place in memory: an offset from one of the program's base pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Which base pointer.
+    pub base: u32,
+    /// Bytes from it.
+    pub offset: usize,
+}
+
+/// The base pointers of a run: inputs, constants, results, arena.
+#[derive(Clone, Copy)]
+pub struct Bases<'a>(pub &'a [*mut u8]);
+
+// SAFETY: the pointers lead to memory that outlives the run; who writes where is decided by the
+// arrangement, which `passes::check_arrangement` checks.
+unsafe impl Sync for Bases<'_> {}
+// SAFETY: as above.
+unsafe impl Send for Bases<'_> {}
+
+impl Bases<'_> {
+    /// The address of a spot.
+    #[inline]
+    pub fn at(&self, spot: Spot) -> *mut u8 {
+        // A spot lies inside its buffer, so the sum stays inside one allocation.
+        self.0[spot.base as usize].wrapping_add(spot.offset)
+    }
+}
+
+/// A stretch of a loop's space: rows `r..r + h`, columns `c..c + w` of each.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    pub r: usize,
+    pub h: usize,
+    pub c: usize,
+    pub w: usize,
+}
+
+/// Sizes with strides in bytes, outermost first.
+pub type Steps = SmallVec<[(usize, isize); 2]>;
+
+/// A strided walk over a value in memory.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Its first element.
+    pub spot: Spot,
+    /// Bytes an element takes.
+    pub size: usize,
+    /// From row to row.
+    pub outer: Steps,
+    /// Along a row.
+    pub inner: Steps,
+}
+
+/// The position in bytes of element `i` of the space `steps` span.
+#[inline]
+fn position(steps: &Steps, i: usize) -> isize {
+    match steps.as_slice() {
+        [] => 0,
+        [(_, s)] => i as isize * s,
+        more => {
+            let mut rest = i;
+            let mut at = 0;
+            for &(d, s) in more.iter().rev() {
+                at += (rest % d) as isize * s;
+                rest /= d;
+            }
+            at
+        }
+    }
+}
+
+/// Drops dimensions that do not matter and joins those that can be stepped through as one.
+pub fn join(dims: &[usize], strides: &[isize], size: usize) -> Steps {
+    let mut out = Steps::new();
+    for (&d, &s) in dims.iter().zip(strides) {
+        let s = s * size as isize;
+        match out.last_mut() {
+            _ if d == 1 => {}
+            Some((e, t)) if *t == s * d as isize => {
+                *e *= d;
+                *t = s;
+            }
+            _ => out.push((d, s)),
+        }
+    }
+    out
+}
+
+impl Access {
+    /// True if the value differs from row to row.
+    pub fn varies_by_row(&self) -> bool {
+        self.outer.iter().any(|&(_, s)| s != 0)
+    }
+    /// True if the value differs along a row.
+    pub fn varies_by_column(&self) -> bool {
+        self.inner.iter().any(|&(_, s)| s != 0)
+    }
+    /// The address of the window's first element.
+    #[inline]
+    pub fn first(&self, bases: Bases, at: Window) -> *mut u8 {
+        bases.at(self.spot).wrapping_offset(position(&self.outer, at.r) + position(&self.inner, at.c))
+    }
+    /// True if windows of this height and width lie in memory as in a tile, one element after the
+    /// other; `columns` is the length of a row.
+    pub fn is_dense(&self, h: usize, w: usize, columns: usize) -> bool {
+        let size = self.size as isize;
+        let by_row = !self.varies_by_row()
+            || h == 1
+            || match self.outer.as_slice() {
+                [(_, s)] if self.varies_by_column() => *s == size * columns as isize && w == columns,
+                [(_, s)] => *s == size,
+                _ => false,
+            };
+        let by_column = !self.varies_by_column() || w == 1 || matches!(self.inner.as_slice(), [(_, s)] if *s == size);
+        by_row && by_column
+    }
+    /// True if a row's elements lie far apart while a column's lie close: a transposed operand.
+    pub fn is_transposed(&self) -> bool {
+        match (self.outer.last(), self.inner.last()) {
+            (Some((_, r)), Some((_, c))) => *r != 0 && r.unsigned_abs() * 2 <= c.unsigned_abs(),
+            _ => false,
+        }
+    }
+
+    /// Reads the window's elements into a tile. A value that does not vary by row fills one row,
+    /// one that does not vary by column one element a row.
+    ///
+    /// # Safety
+    /// The window lies inside the space, `tile` has room, and nobody writes either meanwhile.
+    pub unsafe fn read(&self, bases: Bases, at: Window, tile: *mut u8) {
+        let at = self.narrowed(at);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.size {
+                1 => walk::<u8, false>(self, bases, at, tile),
+                2 => walk::<u16, false>(self, bases, at, tile),
+                4 => walk::<u32, false>(self, bases, at, tile),
+                _ => walk::<u64, false>(self, bases, at, tile),
+            }
+        }
+    }
+
+    /// Writes a tile to the window's elements; the value varies with every dimension it is
+    /// stored along.
+    ///
+    /// # Safety
+    /// As for [`Access::read`].
+    pub unsafe fn write(&self, bases: Bases, at: Window, tile: *const u8) {
+        let at = self.narrowed(at);
+        let tile = tile.cast_mut();
+        // SAFETY: the caller's promise; the tile is only read.
+        unsafe {
+            match self.size {
+                1 => walk::<u8, true>(self, bases, at, tile),
+                2 => walk::<u16, true>(self, bases, at, tile),
+                4 => walk::<u32, true>(self, bases, at, tile),
+                _ => walk::<u64, true>(self, bases, at, tile),
+            }
+        }
+    }
+
+    fn narrowed(&self, at: Window) -> Window {
+        Window {
+            h: if self.varies_by_row() { at.h } else { 1 },
+            w: if self.varies_by_column() { at.w } else { 1 },
+            ..at
+        }
+    }
+}
+
+/// Moves elements between memory and a tile, row by row; `OUT` is toward memory.
+#[inline(always)]
+unsafe fn walk<T: Copy, const OUT: bool>(a: &Access, bases: Bases, at: Window, tile: *mut u8) {
+    let tile = tile.cast::<T>();
+    let base = bases.at(a.spot);
+    let size = size_of::<T>() as isize;
+    // A transposed operand is walked down its columns, which are close together in memory.
+    if let ([(_, rs)], [(_, cs)], true) = (a.outer.as_slice(), a.inner.as_slice(), a.is_transposed() && at.h >= 4) {
+        let first = base.wrapping_offset(at.r as isize * rs + at.c as isize * cs);
+        for c in 0..at.w {
+            let column = first.wrapping_offset(c as isize * cs);
+            for r in 0..at.h {
+                let p = column.wrapping_offset(r as isize * rs).cast::<T>();
+                // SAFETY: the caller's promise.
+                unsafe { swap_in::<T, OUT>(p, tile.add(r * at.w + c)) };
+            }
+        }
+        return;
+    }
+    for r in 0..at.h {
+        let row = base.wrapping_offset(position(&a.outer, at.r + r));
+        // SAFETY: row `r` of the tile.
+        let tile = unsafe { tile.add(r * at.w) };
+        let mut c = 0;
+        while c < at.w {
+            // A run along the innermost dimension.
+            let (run, step) = match a.inner.last() {
+                None => (1, size),
+                Some(&(d, s)) => ((d - (at.c + c) % d).min(at.w - c), s),
+            };
+            let p = row.wrapping_offset(position(&a.inner, at.c + c));
+            // SAFETY: the caller's promise.
+            unsafe {
+                if step == size {
+                    let (from, to) = if OUT {
+                        (tile.add(c).cast_const(), p.cast::<T>())
+                    } else {
+                        (p.cast_const().cast::<T>(), tile.add(c))
+                    };
+                    std::ptr::copy_nonoverlapping(from, to, run);
+                } else {
+                    for k in 0..run {
+                        swap_in::<T, OUT>(p.wrapping_offset(k as isize * step).cast(), tile.add(c + k));
+                    }
+                }
+            }
+            c += run;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn swap_in<T: Copy, const OUT: bool>(memory: *mut T, tile: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if OUT {
+            *memory = *tile;
+        } else {
+            *tile = *memory;
+        }
+    }
+}

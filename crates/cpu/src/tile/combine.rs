@@ -1,0 +1,294 @@
+//! Reductions over tiles: rows to one value each, and accumulation over a whole loop in `f64` or
+//! `i64`, in an order that depends on the sizes alone.
+
+#![allow(unsafe_code)]
+
+use super::lane::Lane;
+use crate::vmath::{dispatch, f32s, f64s};
+use ir::{DType, Element, Monoid};
+
+/// Reduces `n` elements at `x` to one at `y`, of the same lane.
+pub type Row = unsafe fn(x: *const u8, y: *mut u8, n: usize);
+/// Combines `rows` rows of `n` elements at `x` into `n` accumulators, each element on its own.
+pub type Columns = unsafe fn(x: *const u8, acc: *mut u8, rows: usize, n: usize);
+
+macro_rules! float_rows {
+    ($name:ident, $m:ident, $t:ty) => {
+        fn $name(monoid: Monoid) -> Row {
+            unsafe fn sum(x: *const u8, y: *mut u8, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { *y.cast::<$t>() = $m::raw::sum(x.cast(), n) }
+            }
+            unsafe fn max(x: *const u8, y: *mut u8, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { *y.cast::<$t>() = $m::raw::reduce_max(x.cast(), n) }
+            }
+            unsafe fn min(x: *const u8, y: *mut u8, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { *y.cast::<$t>() = $m::raw::reduce_min(x.cast(), n) }
+            }
+            unsafe fn prod(x: *const u8, y: *mut u8, n: usize) {
+                let x = x.cast::<$t>();
+                let mut p = 1f64;
+                for i in 0..n {
+                    // SAFETY: the caller's promise.
+                    p *= unsafe { *x.add(i) } as f64;
+                }
+                // SAFETY: the caller's promise.
+                unsafe { *y.cast::<$t>() = p as $t }
+            }
+            match monoid {
+                Monoid::Sum => sum,
+                Monoid::Prod => prod,
+                Monoid::Max => max,
+                Monoid::Min => min,
+            }
+        }
+    };
+}
+float_rows!(row_f32, f32s, f32);
+float_rows!(row_f64, f64s, f64);
+
+macro_rules! int_row {
+    ($name:ident, $t:ty, $start:expr, |$a:ident, $b:ident| $f:expr) => {
+        dispatch! {
+            unsafe fn $name(x: *const u8, y: *mut u8, n: usize) {
+                _I => {
+                    let x = x.cast::<$t>();
+                    let mut $a: $t = $start;
+                    for i in 0..n {
+                        let $b = *x.add(i);
+                        $a = $f;
+                    }
+                    *y.cast::<$t>() = $a;
+                }
+            }
+        }
+    };
+}
+macro_rules! int_rows {
+    ($name:ident, $t:ty) => {
+        fn $name(monoid: Monoid) -> Row {
+            int_row!(sum, $t, 0, |a, b| a.wrapping_add(b));
+            int_row!(prod, $t, 1, |a, b| a.wrapping_mul(b));
+            int_row!(max, $t, <$t>::MIN, |a, b| a.max(b));
+            int_row!(min, $t, <$t>::MAX, |a, b| a.min(b));
+            match monoid {
+                Monoid::Sum => sum,
+                Monoid::Prod => prod,
+                Monoid::Max => max,
+                Monoid::Min => min,
+            }
+        }
+    };
+}
+int_rows!(row_i64, i64);
+int_rows!(row_i32, i32);
+int_rows!(row_u32, u32);
+int_rows!(row_u8, u8);
+int_rows!(row_i8, i8);
+
+/// The reduction of a row.
+pub fn row(monoid: Monoid, lane: Lane) -> Row {
+    match lane {
+        Lane::F32 => row_f32(monoid),
+        Lane::F64 => row_f64(monoid),
+        Lane::I64 => row_i64(monoid),
+        Lane::I32 => row_i32(monoid),
+        Lane::U32 => row_u32(monoid),
+        Lane::U8 => row_u8(monoid),
+        Lane::I8 => row_i8(monoid),
+        // A sum of truth values is true if any is, a product if all are.
+        Lane::Bool | Lane::Half => row_u8(match monoid {
+            Monoid::Sum | Monoid::Max => Monoid::Max,
+            Monoid::Prod | Monoid::Min => Monoid::Min,
+        }),
+    }
+}
+
+#[inline(always)]
+fn combine_f64(monoid: Monoid, a: f64, b: f64) -> f64 {
+    match monoid {
+        Monoid::Sum => a + b,
+        Monoid::Prod => a * b,
+        _ if a.is_nan() || b.is_nan() => f64::NAN,
+        Monoid::Max => a.max(b),
+        Monoid::Min => a.min(b),
+    }
+}
+#[inline(always)]
+fn combine_i64(monoid: Monoid, a: i64, b: i64) -> i64 {
+    match monoid {
+        Monoid::Sum => a.wrapping_add(b),
+        Monoid::Prod => a.wrapping_mul(b),
+        Monoid::Max => a.max(b),
+        Monoid::Min => a.min(b),
+    }
+}
+
+/// Accumulators of one reduction over a whole loop: 8 bytes each, `f64` for floats, else `i64`.
+#[derive(Clone, Copy)]
+pub struct Wide {
+    /// How values are combined.
+    pub monoid: Monoid,
+    /// What the tiles' elements are.
+    pub lane: Lane,
+    /// Combines columns.
+    pub columns: Columns,
+}
+
+dispatch! {
+    unsafe fn sum_columns_f32(x: *const u8, acc: *mut u8, rows: usize, n: usize) {
+        _I => {
+            let acc = acc.cast::<f64>();
+            for r in 0..rows {
+                let x = x.cast::<f32>().add(r * n);
+                for i in 0..n {
+                    *acc.add(i) += *x.add(i) as f64;
+                }
+            }
+        }
+    }
+}
+
+macro_rules! columns {
+    ($name:ident, $t:ty, $wide:ty, $load:expr, $combine:ident) => {
+        fn $name(monoid: Monoid) -> Columns {
+            macro_rules! each {
+                ($m:ident) => {{
+                    unsafe fn f(x: *const u8, acc: *mut u8, rows: usize, n: usize) {
+                        let acc = acc.cast::<$wide>();
+                        for r in 0..rows {
+                            for i in 0..n {
+                                // SAFETY: the caller's promise.
+                                unsafe {
+                                    let a = &mut *acc.add(i);
+                                    *a = $combine(Monoid::$m, *a, $load(*x.cast::<$t>().add(r * n + i)));
+                                }
+                            }
+                        }
+                    }
+                    f as Columns
+                }};
+            }
+            match monoid {
+                Monoid::Sum => each!(Sum),
+                Monoid::Prod => each!(Prod),
+                Monoid::Max => each!(Max),
+                Monoid::Min => each!(Min),
+            }
+        }
+    };
+}
+columns!(columns_f32, f32, f64, |x| x as f64, combine_f64);
+columns!(columns_f64, f64, f64, |x| x, combine_f64);
+columns!(columns_i64, i64, i64, |x| x, combine_i64);
+columns!(columns_i32, i32, i64, |x| x as i64, combine_i64);
+columns!(columns_u32, u32, i64, |x| x as i64, combine_i64);
+columns!(columns_u8, u8, i64, |x| x as i64, combine_i64);
+columns!(columns_i8, i8, i64, |x| x as i64, combine_i64);
+
+impl Wide {
+    /// The accumulation of a reduction over elements of a lane.
+    pub fn new(monoid: Monoid, lane: Lane) -> Wide {
+        let columns = match (lane, monoid) {
+            (Lane::F32, Monoid::Sum) => sum_columns_f32,
+            (Lane::F32, _) => columns_f32(monoid),
+            (Lane::F64, _) => columns_f64(monoid),
+            (Lane::I64, _) => columns_i64(monoid),
+            (Lane::I32, _) => columns_i32(monoid),
+            (Lane::U32, _) => columns_u32(monoid),
+            (Lane::U8 | Lane::Bool | Lane::Half, _) => columns_u8(monoid),
+            (Lane::I8, _) => columns_i8(monoid),
+        };
+        Wide { monoid, lane, columns }
+    }
+
+    fn is_float(&self) -> bool {
+        matches!(self.lane, Lane::F32 | Lane::F64)
+    }
+
+    /// Sets `n` accumulators to the neutral value.
+    ///
+    /// # Safety
+    /// `n` accumulators behind the pointer.
+    pub unsafe fn clear(&self, acc: *mut u8, n: usize) {
+        let float = match self.monoid {
+            Monoid::Sum => 0.0,
+            Monoid::Prod => 1.0,
+            Monoid::Max => f64::NEG_INFINITY,
+            Monoid::Min => f64::INFINITY,
+        };
+        let int = match self.monoid {
+            Monoid::Sum => 0,
+            Monoid::Prod => 1,
+            Monoid::Max => i64::MIN,
+            Monoid::Min => i64::MAX,
+        };
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            unsafe {
+                if self.is_float() {
+                    *acc.cast::<f64>().add(i) = float;
+                } else {
+                    *acc.cast::<i64>().add(i) = int;
+                }
+            }
+        }
+    }
+
+    /// Combines `n` elements of a tile into one accumulator: first among themselves.
+    ///
+    /// # Safety
+    /// `n` elements behind `x`, one accumulator behind `acc`.
+    pub unsafe fn all(&self, x: *const u8, acc: *mut u8, n: usize) {
+        if matches!(self.lane, Lane::F32 | Lane::F64) && self.monoid != Monoid::Prod {
+            let mut y = 0u64;
+            let y = (&raw mut y).cast::<u8>();
+            // SAFETY: the caller's promise; `y` has room for any element.
+            unsafe {
+                row(self.monoid, self.lane)(x, y, n);
+                (self.columns)(y, acc, 1, 1);
+            }
+        } else {
+            // SAFETY: the caller's promise: `n` rows of one element.
+            unsafe { (self.columns)(x, acc, n, 1) };
+        }
+    }
+
+    /// Combines accumulator `b` into `a`.
+    ///
+    /// # Safety
+    /// One accumulator behind each pointer.
+    pub unsafe fn join(&self, a: *mut u8, b: *const u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.is_float() {
+                *a.cast::<f64>() = combine_f64(self.monoid, *a.cast::<f64>(), *b.cast::<f64>());
+            } else {
+                *a.cast::<i64>() = combine_i64(self.monoid, *a.cast::<i64>(), *b.cast::<i64>());
+            }
+        }
+    }
+
+    /// Writes an accumulator as element `i` of a value.
+    ///
+    /// # Safety
+    /// One accumulator behind `acc`, `i + 1` elements behind `out`.
+    pub unsafe fn finish(&self, acc: *const u8, dtype: DType, out: *mut u8, i: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.is_float() {
+                let x = *acc.cast::<f64>();
+                ir::with_dtype!(dtype, T => {
+                    *out.cast::<<T as Element>::Stored>().add(i) = <T as Element>::from_f64(x).store()
+                });
+            } else {
+                let x = *acc.cast::<i64>();
+                ir::with_dtype!(dtype, T => {
+                    *out.cast::<<T as Element>::Stored>().add(i) = <T as Element>::from_i64(x).store()
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! Writes the tile program of a loop: values, instructions, registers.
+
+use super::access::{Access, Spot, join};
+use super::combine::{self, Wide};
+use super::lane::{self, Binary, F1, Lane, is_half};
+use super::plan::Plan;
+use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles, Val};
+use ir::{DType, FlatNode, Graph, Literal, Meaning, Out, Slot};
+use passes::{Along, Loop, Step};
+use smallvec::SmallVec;
+
+/// Where stored values are.
+pub struct Homes<'a> {
+    /// Of each stored value.
+    pub spot: &'a dyn Fn(Slot) -> Spot,
+    /// The value whose memory another may take over when the loop runs.
+    pub donor: &'a dyn Fn(Slot) -> Option<Slot>,
+}
+
+/// The walk of a load or store.
+fn access(l: &Loop, strides: &[isize], offset: usize, dtype: DType, spot: Spot) -> Access {
+    let size = dtype.size();
+    let outer = l.dims.len() - l.inner;
+    Access {
+        spot: Spot { offset: spot.offset + offset * size, ..spot },
+        size,
+        outer: join(&l.dims[..outer], &strides[..outer], size),
+        inner: join(&l.dims[outer..], &strides[outer..], size),
+    }
+}
+
+fn is_after(l: &Loop, step: u32) -> bool {
+    matches!(l.steps[step as usize], Step::Reduce { after: true, .. })
+}
+
+/// The cut of a loop.
+pub fn plan(l: &Loop, graph: &Graph) -> Plan {
+    let nowhere = Spot { base: 0, offset: 0 };
+    let loads = l.steps.iter().filter_map(|s| match s {
+        Step::Load { root, strides, offset } => Some(access(l, strides, *offset, graph.ty(*root).dtype, nowhere)),
+        _ => None,
+    });
+    let stores = l.stores.iter().filter(|s| !is_after(l, s.step));
+    let stores = stores.map(|s| access(l, &s.strides, 0, graph.ty(s.slot).dtype, nowhere));
+    let all: Vec<Access> = loads.chain(stores).collect();
+    Plan::new(l, graph, &all)
+}
+
+fn gather(along: Along, row: bool) -> Gather {
+    match (along, row) {
+        (Along::Row, _) => Gather::Rows,
+        (Along::Column, false) => Gather::Columns,
+        (Along::All, _) => Gather::Points,
+        (Along::Column, true) => Gather::RowValues,
+    }
+}
+
+fn partial_bytes(plan: &Plan, how: Gather) -> usize {
+    8 * match how {
+        Gather::Rows => plan.rows * plan.across,
+        Gather::Columns => plan.columns * plan.down,
+        Gather::Points | Gather::RowValues => plan.tasks(),
+    }
+}
+
+/// Bytes of the arena a loop wants for partial results of its reductions.
+pub fn scratch_bytes(l: &Loop, plan: &Plan) -> usize {
+    let bytes = |s: &Step| match s {
+        Step::Reduce { along, row, after: true, .. } => partial_bytes(plan, gather(*along, *row)),
+        _ => 0,
+    };
+    l.steps.iter().map(bytes).sum()
+}
+
+/// Writes the program of a loop.
+pub fn emit(l: &Loop, graph: &Graph, plan: Plan, homes: &Homes, partials: Spot) -> Tiles {
+    let mut e = Emitter {
+        l,
+        graph,
+        plan,
+        homes,
+        values: Vec::new(),
+        consts: Vec::new(),
+        instrs: Vec::new(),
+        accumulators: Vec::new(),
+        partial_bytes: 0,
+        at: Vec::new(),
+    };
+    for s in &l.steps {
+        let computed = e.step(s);
+        e.at.push(computed);
+    }
+    e.stores();
+    e.finish(partials)
+}
+
+/// A value under construction.
+struct Value {
+    span: Span,
+    lane: Lane,
+    home: Place,
+}
+
+enum Place {
+    Scratch,
+    Const(usize),
+    Memory(Access),
+}
+
+/// A step's value: as it is computed with, and as it is stored where that differs.
+#[derive(Clone, Copy)]
+struct Computed {
+    val: Val,
+    half: Option<Val>,
+}
+
+struct Emitter<'a> {
+    l: &'a Loop,
+    graph: &'a Graph,
+    plan: Plan,
+    homes: &'a Homes<'a>,
+    values: Vec<Value>,
+    consts: Vec<u64>,
+    instrs: Vec<Instr>,
+    accumulators: Vec<Accumulator>,
+    partial_bytes: usize,
+    at: Vec<Computed>,
+}
+
+impl Emitter<'_> {
+    fn value(&mut self, span: Span, lane: Lane) -> Val {
+        self.values.push(Value { span, lane, home: Place::Scratch });
+        (self.values.len() - 1) as Val
+    }
+    fn arg(&self, val: Val) -> Arg {
+        let v = &self.values[val as usize];
+        Arg { val, span: v.span, size: v.lane.size() as u8 }
+    }
+    fn lane(&self, val: Val) -> Lane {
+        self.values[val as usize].lane
+    }
+    fn span(&self, val: Val) -> Span {
+        self.values[val as usize].span
+    }
+
+    fn step(&mut self, step: &Step) -> Computed {
+        match step {
+            Step::Load { root, strides, offset } => {
+                let dtype = self.graph.ty(*root).dtype;
+                let a = access(self.l, strides, *offset, dtype, (self.homes.spot)(*root));
+                self.load(a, dtype)
+            }
+            Step::Const(c) => Computed { val: self.constant(c), half: None },
+            Step::Scalar { node, args, .. } => {
+                let n = &self.graph.nodes[*node as usize];
+                let args: SmallVec<[Val; 3]> = args.iter().map(|&a| self.at[a as usize].val).collect();
+                let val = self.scalar(n, &args);
+                self.round(val, n.outs[0].dtype)
+            }
+            Step::Reduce { node, monoid, arg, row, along, after } => {
+                let n = &self.graph.nodes[*node as usize];
+                let mut x = self.at[*arg as usize].val;
+                let rows = Span { by_column: false, ..self.all() };
+                let full = if *row { rows } else { self.all() };
+                if self.span(x) != full {
+                    x = self.expand(x, full);
+                }
+                if !after {
+                    let y = self.value(rows, self.lane(x));
+                    let f = combine::row(*monoid, self.lane(x));
+                    self.instrs.push(Instr::Rows { f, x: self.arg(x), y });
+                    return self.round(y, n.outs[0].dtype);
+                }
+                let how = gather(*along, *row);
+                let out = (self.homes.spot)(Slot::new(*node as usize, 0));
+                let wide = Wide::new(*monoid, self.lane(x));
+                let dtype = n.outs[0].dtype;
+                self.instrs.push(Instr::Accumulate { to: self.accumulators.len(), x });
+                self.accumulators.push(Accumulator { wide, how, offset: self.partial_bytes, dtype, out });
+                self.partial_bytes += partial_bytes(&self.plan, how);
+                Computed { val: x, half: None }
+            }
+        }
+    }
+
+    /// A value in memory, as it lies there where that is how tiles lie.
+    fn load(&mut self, a: Access, dtype: DType) -> Computed {
+        let span = Span::of(&a);
+        let raw = self.value(span, Lane::stored(dtype));
+        if a.is_dense(self.plan.h, self.plan.w, self.plan.columns) {
+            self.values[raw as usize].home = Place::Memory(a);
+        } else {
+            self.instrs.push(Instr::Read { access: a, y: raw });
+        }
+        if !is_half(dtype) {
+            return Computed { val: raw, half: None };
+        }
+        let val = self.unary(lane::widen(dtype), raw, Lane::F32);
+        Computed { val, half: Some(raw) }
+    }
+
+    fn constant(&mut self, c: &Literal) -> Val {
+        let lane = Lane::of(c.dtype());
+        let c = c.cast(lane.dtype());
+        let mut bytes = [0u8; 8];
+        bytes[..c.bytes().len()].copy_from_slice(c.bytes());
+        let k = self.consts.len();
+        self.consts.push(u64::from_ne_bytes(bytes));
+        self.values.push(Value { span: Span::ONE, lane, home: Place::Const(k) });
+        (self.values.len() - 1) as Val
+    }
+
+    fn number(&mut self, lane: Lane, x: f64) -> Val {
+        self.constant(&Literal::scalar_f64(lane.dtype(), x))
+    }
+
+    /// Rounds a result to what its type can hold.
+    fn round(&mut self, val: Val, dtype: DType) -> Computed {
+        if !is_half(dtype) || self.lane(val) != Lane::F32 {
+            return Computed { val, half: None };
+        }
+        let half = self.unary(lane::narrow(dtype), val, Lane::Half);
+        let val = self.unary(lane::widen(dtype), half, Lane::F32);
+        Computed { val, half: Some(half) }
+    }
+
+    fn unary(&mut self, f: F1, x: Val, to: Lane) -> Val {
+        let span = self.span(x);
+        let y = self.value(span, to);
+        self.instrs.push(Instr::Unary { f, x, y, span });
+        y
+    }
+    fn binary(&mut self, f: Binary, a: Val, b: Val, to: Lane) -> Val {
+        let y = self.value(self.span(a).or(self.span(b)), to);
+        self.instrs.push(Instr::Binary { f, a: self.arg(a), b: self.arg(b), y: self.arg(y) });
+        y
+    }
+    fn cast(&mut self, x: Val, to: Lane) -> Val {
+        match lane::cast(self.lane(x), to) {
+            Some(f) => self.unary(f, x, to),
+            None => x,
+        }
+    }
+    fn expand(&mut self, x: Val, span: Span) -> Val {
+        let y = self.value(span, self.lane(x));
+        self.instrs.push(Instr::Expand { x: self.arg(x), y: self.arg(y) });
+        y
+    }
+    /// What a value that differs at every point varies along.
+    fn all(&self) -> Span {
+        Span { by_row: self.l.dims.len() > self.l.inner, by_column: self.l.inner > 0 }
+    }
+
+    /// An elementwise node: the vector loop of its name, or else the function in its row.
+    fn scalar(&mut self, n: &FlatNode, args: &[Val]) -> Val {
+        let Meaning::Scalar(s) = n.op.meaning else { unreachable!("loops hold elementwise nodes and reductions") };
+        let out = Lane::of(n.outs[0].dtype);
+        let lane = args.last().map_or(out, |&a| self.lane(a));
+        match (n.op.name, args) {
+            ("copy", &[x]) => return x,
+            ("cast", &[x]) => return self.cast(x, out),
+            ("where", &[c, a, b]) => {
+                let span = self.span(c).or(self.span(a)).or(self.span(b));
+                let y = self.value(span, lane);
+                let [c, a, b, ya] = [c, a, b, y].map(|v| self.arg(v));
+                self.instrs.push(Instr::Select { f: lane::select(lane), c, a, b, y: ya });
+                return y;
+            }
+            ("neg", &[x]) if n.outs[0].dtype.is_int() => {
+                if let Some(f) = lane::binary("sub", lane) {
+                    let zero = self.number(lane, 0.0);
+                    return self.binary(f, zero, x, lane);
+                }
+            }
+            ("pow", &[x, p]) => {
+                if let Some(y) = self.power(x, p) {
+                    return y;
+                }
+            }
+            _ => {}
+        }
+        let computes_as_float = s.out == Out::Float && out == Lane::F32 && lane != Lane::F32;
+        let (work, to) = if computes_as_float { (Lane::F64, Lane::F32) } else { (lane, lane) };
+        let known = match (args, s.out) {
+            (&[x], Out::Same | Out::Float) => lane::unary(n.op.name, work).map(|f| {
+                let x = self.cast(x, work);
+                self.unary(f, x, work)
+            }),
+            (&[a, b], Out::Same | Out::Float) => lane::binary(n.op.name, work).map(|f| {
+                let (a, b) = (self.cast(a, work), self.cast(b, work));
+                self.binary(f, a, b, work)
+            }),
+            (&[a, b], Out::Bool) => lane::compare(n.op.name, lane)
+                .map(|vv| self.binary(Binary { vv, vs: None, sv: None }, a, b, Lane::Bool)),
+            _ => None,
+        };
+        match known {
+            Some(y) if s.out == Out::Bool => y,
+            Some(y) => self.cast(y, to),
+            None => self.each(&s, lane, args, out),
+        }
+    }
+
+    /// Powers with small constant exponents are products.
+    fn power(&mut self, x: Val, p: Val) -> Option<Val> {
+        let lane = self.lane(x);
+        let Place::Const(k) = self.values[p as usize].home else { return None };
+        let p = match lane {
+            Lane::F32 => f32::from_bits(self.consts[k] as u32) as f64,
+            Lane::F64 => f64::from_bits(self.consts[k]),
+            _ => return None,
+        };
+        let mul = lane::binary("mul", lane)?;
+        match p {
+            1.0 => Some(x),
+            2.0 => Some(self.binary(mul, x, x, lane)),
+            3.0 => {
+                let y = self.binary(mul, x, x, lane);
+                Some(self.binary(mul, y, x, lane))
+            }
+            -1.0 => lane::unary("recip", lane).map(|f| self.unary(f, x, lane)),
+            _ => None,
+        }
+    }
+
+    fn each(&mut self, s: &ir::Scalar, lane: Lane, args: &[Val], out: Lane) -> Val {
+        let is_float = matches!(lane, Lane::F32 | Lane::F64) || s.out == Out::Float;
+        let f = match s.int {
+            Some(f) if !is_float => Function::Int(f),
+            _ => Function::Float(s.float),
+        };
+        let span = args.iter().fold(Span::ONE, |sp, &a| sp.or(self.span(a)));
+        let y = self.value(span, out);
+        let args = args.iter().map(|&a| (self.arg(a), self.lane(a))).collect();
+        self.instrs.push(Instr::Each { f, args, y: self.arg(y), to: out });
+        y
+    }
+
+    /// Writes what is kept: computed in place where memory lies as tiles do, else copied.
+    fn stores(&mut self) {
+        let roots: Vec<Slot> = self
+            .l
+            .steps
+            .iter()
+            .filter_map(|s| if let Step::Load { root, .. } = s { Some(*root) } else { None })
+            .collect();
+        let replaces = |slot: Slot| {
+            let (spot, donor) = ((self.homes.spot)(slot), (self.homes.donor)(slot));
+            roots.iter().any(|&r| (self.homes.spot)(r) == spot || Some(r) == donor)
+        };
+        let kept: Vec<_> = self.l.stores.iter().filter(|s| !is_after(self.l, s.step)).collect();
+        let replacing: Vec<bool> = kept.iter().map(|s| replaces(s.slot)).collect();
+        let any_replaces = replacing.contains(&true);
+        let mut bound: Vec<Val> = Vec::new();
+        for (s, replaces) in kept.into_iter().zip(replacing) {
+            let dtype = self.graph.ty(s.slot).dtype;
+            let a = access(self.l, &s.strides, 0, dtype, (self.homes.spot)(s.slot));
+            let c = self.at[s.step as usize];
+            let mut x = match c.half {
+                Some(h) => h,
+                None if is_half(dtype) => self.unary(lane::narrow(dtype), c.val, Lane::Half),
+                None => c.val,
+            };
+            let span = Span::of(&a);
+            let is_loaded = matches!(self.values[x as usize].home, Place::Memory(_)) && !bound.contains(&x);
+            // What is still in memory must be saved before another store replaces it.
+            if self.span(x) != span || (is_loaded && any_replaces) {
+                x = self.expand(x, span);
+            }
+            let is_own = matches!(self.values[x as usize].home, Place::Scratch);
+            if is_own && !replaces && a.is_dense(self.plan.h, self.plan.w, self.plan.columns) {
+                self.values[x as usize].home = Place::Memory(a);
+                bound.push(x);
+            } else {
+                // Written when all is computed, in case it replaces an operand.
+                self.instrs.push(Instr::Write { access: a, x });
+            }
+        }
+    }
+
+    /// Gives scratch values their place: one that is not used any more makes room for the next.
+    fn finish(mut self, partials: Spot) -> Tiles {
+        // Writes come last, in case they replace something that is read.
+        let (writes, mut instrs): (Vec<Instr>, Vec<Instr>) =
+            self.instrs.drain(..).partition(|i| matches!(i, Instr::Write { .. }));
+        instrs.extend(writes);
+        let mut last = vec![0usize; self.values.len()];
+        for (i, instr) in instrs.iter().enumerate() {
+            visit(instr, |v, _| last[v as usize] = i);
+        }
+        let (h, w) = (self.plan.h, self.plan.w);
+        let mut offsets = vec![usize::MAX; self.values.len()];
+        let mut free: Vec<(usize, usize)> = Vec::new();
+        let mut end = 0;
+        for (i, instr) in instrs.iter().enumerate() {
+            let mut made: SmallVec<[Val; 1]> = SmallVec::new();
+            let mut used: SmallVec<[Val; 4]> = SmallVec::new();
+            visit(instr, |v, is_result| if is_result { made.push(v) } else { used.push(v) });
+            let bytes = |v: Val| {
+                let x = &self.values[v as usize];
+                (x.span.count(h, w) * x.lane.size()).next_multiple_of(64)
+            };
+            let mut release: SmallVec<[Val; 4]> = SmallVec::new();
+            for &v in &used {
+                if last[v as usize] == i && offsets[v as usize] != usize::MAX && !release.contains(&v) {
+                    release.push(v);
+                }
+            }
+            // Same-size elementwise loops may write over an operand that is not needed again.
+            let over = matches!(instr, Instr::Unary { .. } | Instr::Binary { .. });
+            let is_alike = |v: Val, y: Val| {
+                let (a, b) = (&self.values[v as usize], &self.values[y as usize]);
+                a.span == b.span && a.lane.size() == b.lane.size()
+            };
+            for &y in &made {
+                if !matches!(self.values[y as usize].home, Place::Scratch) {
+                    continue;
+                }
+                let need = bytes(y);
+                if over && let Some(k) = release.iter().position(|&v| is_alike(v, y)) {
+                    let v = release.remove(k);
+                    offsets[y as usize] = offsets[v as usize];
+                    continue;
+                }
+                let found = free.iter().position(|&(size, _)| size == need);
+                offsets[y as usize] = match found {
+                    Some(k) => free.swap_remove(k).1,
+                    None => {
+                        end += need;
+                        end - need
+                    }
+                };
+                if last[y as usize] <= i {
+                    release.push(y);
+                }
+            }
+            for v in release {
+                free.push((bytes(v), offsets[v as usize]));
+            }
+        }
+        let homes = self.values.into_iter().zip(offsets).map(|(v, at)| match v.home {
+            Place::Scratch => Home::Scratch(if at == usize::MAX { 0 } else { at }),
+            Place::Const(k) => Home::Const(k),
+            Place::Memory(a) => Home::Memory(a),
+        });
+        Tiles {
+            plan: self.plan,
+            homes: homes.collect(),
+            consts: self.consts,
+            instrs,
+            accumulators: self.accumulators,
+            partials,
+            scratch: end,
+        }
+    }
+}
+
+/// Calls `f(value, is_result)` for the values of an instruction.
+fn visit(instr: &Instr, mut f: impl FnMut(Val, bool)) {
+    match instr {
+        Instr::Read { y, .. } => f(*y, true),
+        Instr::Write { x, .. } | Instr::Accumulate { x, .. } => f(*x, false),
+        Instr::Unary { x, y, .. } => {
+            f(*x, false);
+            f(*y, true);
+        }
+        Instr::Binary { a, b, y, .. } => {
+            f(a.val, false);
+            f(b.val, false);
+            f(y.val, true);
+        }
+        Instr::Select { c, a, b, y, .. } => {
+            for v in [c, a, b] {
+                f(v.val, false);
+            }
+            f(y.val, true);
+        }
+        Instr::Each { args, y, .. } => {
+            args.iter().for_each(|(a, _)| f(a.val, false));
+            f(y.val, true);
+        }
+        Instr::Expand { x, y } => {
+            f(x.val, false);
+            f(y.val, true);
+        }
+        Instr::Rows { x, y, .. } => {
+            f(x.val, false);
+            f(*y, true);
+        }
+    }
+}

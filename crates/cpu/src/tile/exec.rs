@@ -1,0 +1,361 @@
+//! Runs tile programs.
+
+#![allow(unsafe_code)]
+
+use super::access::{Bases, Window};
+use super::lane::{Binary, Lane};
+use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles};
+use crate::pool;
+use ir::Element;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+
+/// Numbers repeated at a time for loops that take vectors only.
+const SPLAT: usize = 256;
+
+/// 64 bytes on a cache line's boundary.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A tile at work: where its values are, and what part of the space it is.
+struct Tile<'a> {
+    vals: &'a [*mut u8],
+    at: Window,
+}
+
+impl Tiles {
+    /// Runs the loop.
+    ///
+    /// # Safety
+    /// The bases are those the program was emitted for, with every buffer alive, and nobody else
+    /// touches what the loop writes.
+    pub unsafe fn run(&self, bases: Bases) {
+        let tasks = self.plan.tasks();
+        if tasks == 1 {
+            // SAFETY: the caller's promise.
+            unsafe { self.task(bases, 0) };
+        } else if tasks > 1 {
+            // SAFETY: tasks write disjoint parts of the space.
+            pool::parallel_for(tasks, &|i| unsafe { self.task(bases, i) });
+        }
+        for a in &self.accumulators {
+            // SAFETY: every task is done.
+            unsafe { self.finish(a, bases) };
+        }
+    }
+
+    unsafe fn task(&self, bases: Bases, i: usize) {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let lines = self.scratch.div_ceil(64);
+            if scratch.len() < lines {
+                scratch.resize(lines, Line([0; 64]));
+            }
+            let scratch = scratch.as_mut_ptr().cast::<u8>();
+            let mut vals: SmallVec<[*mut u8; 48]> = SmallVec::with_capacity(self.homes.len());
+            for h in &self.homes {
+                vals.push(match h {
+                    Home::Scratch(at) => scratch.wrapping_add(*at),
+                    Home::Const(k) => (&raw const self.consts[*k]).cast::<u8>().cast_mut(),
+                    Home::Memory(_) => std::ptr::null_mut(),
+                });
+            }
+            let all = self.plan.task(i);
+            for a in &self.accumulators {
+                // SAFETY: this task's own accumulators.
+                unsafe { a.wide.clear(self.partial(a, bases, all), a.count(all)) };
+            }
+            let mut r = all.r;
+            while r < all.r + all.h {
+                let h = self.plan.h.min(all.r + all.h - r);
+                let mut c = all.c;
+                while c < all.c + all.w {
+                    let at = Window { r, h, c, w: self.plan.w.min(all.c + all.w - c) };
+                    for (v, home) in vals.iter_mut().zip(&self.homes) {
+                        if let Home::Memory(access) = home {
+                            *v = access.first(bases, at);
+                        }
+                    }
+                    // SAFETY: the window lies inside the task.
+                    unsafe { self.tile(bases, &Tile { vals: &vals, at }, all) };
+                    c += at.w;
+                }
+                r += h;
+            }
+        });
+    }
+
+    unsafe fn tile(&self, bases: Bases, t: &Tile, all: Window) {
+        let (h, w) = (t.at.h, t.at.w);
+        let at = |v: u16| t.vals[v as usize];
+        for instr in &self.instrs {
+            // SAFETY: values were given room for a tile of their span; memory windows lie inside
+            // their buffers.
+            unsafe {
+                match instr {
+                    Instr::Read { access, y } => access.read(bases, t.at, at(*y)),
+                    Instr::Write { access, x } => access.write(bases, t.at, at(*x)),
+                    Instr::Unary { f, x, y, span } => f(at(*x), at(*y), span.count(h, w)),
+                    Instr::Binary { f, a, b, y } => t.binary(f, *a, *b, *y),
+                    Instr::Select { f, c, a, b, y } => t.select(*f, [*c, *a, *b], *y),
+                    Instr::Each { f, args, y, to } => t.each(*f, args, *y, *to),
+                    Instr::Expand { x, y } => t.expand(*x, *y),
+                    Instr::Rows { f, x, y } => {
+                        let size = x.size as usize;
+                        for r in 0..if x.span.by_row { h } else { 1 } {
+                            f(at(x.val).add(r * w * size), at(*y).add(r * size), w);
+                        }
+                    }
+                    Instr::Accumulate { to, x } => {
+                        let a = &self.accumulators[*to];
+                        a.add(self.partial(a, bases, all), at(*x), t.at, all);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where a task's accumulators of a reduction begin.
+    fn partial(&self, a: &Accumulator, bases: Bases, all: Window) -> *mut u8 {
+        let (down, across) = (all.r / self.plan.task_rows, all.c / self.plan.task_columns);
+        let first = match a.how {
+            Gather::Rows => across * self.plan.rows + all.r,
+            Gather::Columns => down * self.plan.columns + all.c,
+            Gather::Points | Gather::RowValues => down * self.plan.across + across,
+        };
+        bases.at(self.partials).wrapping_add(a.offset + first * 8)
+    }
+
+    /// Joins the tasks' partial results in order and writes the result.
+    unsafe fn finish(&self, a: &Accumulator, bases: Bases) {
+        let (values, parts) = match a.how {
+            Gather::Rows => (self.plan.rows, self.plan.across),
+            Gather::Columns => (self.plan.columns, self.plan.down),
+            Gather::Points => (1, self.plan.tasks()),
+            // Tasks side by side see the same rows; those of the first column count.
+            Gather::RowValues => (1, self.plan.down),
+        };
+        let first = bases.at(self.partials).wrapping_add(a.offset);
+        let out = bases.at(a.out);
+        let stride = if a.how == Gather::RowValues { self.plan.across } else { values };
+        for i in 0..values {
+            let acc = first.wrapping_add(i * 8);
+            for p in 1..parts {
+                // SAFETY: partial results lie one part after the other.
+                unsafe { a.wide.join(acc, first.wrapping_add((p * stride + i) * 8)) };
+            }
+            // SAFETY: the result has room for `values` elements.
+            unsafe { a.wide.finish(acc, a.dtype, out, i) };
+        }
+    }
+}
+
+impl Accumulator {
+    /// How many accumulators a task has.
+    fn count(&self, all: Window) -> usize {
+        match self.how {
+            Gather::Rows => all.h,
+            Gather::Columns => all.w,
+            Gather::Points | Gather::RowValues => 1,
+        }
+    }
+
+    /// Adds a tile.
+    unsafe fn add(&self, acc: *mut u8, x: *const u8, at: Window, all: Window) {
+        let size = self.wide.lane.size();
+        // SAFETY: the caller's promise: `acc` has this task's accumulators, `x` a tile.
+        unsafe {
+            match self.how {
+                Gather::Rows => {
+                    for r in 0..at.h {
+                        self.wide.all(x.add(r * at.w * size), acc.add((at.r - all.r + r) * 8), at.w);
+                    }
+                }
+                Gather::Columns => (self.wide.columns)(x, acc.add((at.c - all.c) * 8), at.h, at.w),
+                Gather::Points => self.wide.all(x, acc, at.h * at.w),
+                Gather::RowValues => self.wide.all(x, acc, at.h),
+            }
+        }
+    }
+}
+
+impl Tile<'_> {
+    /// Where row `r` of an operand is, and whether it is one number for the whole row.
+    fn row(&self, a: Arg, r: usize) -> (*mut u8, bool) {
+        let size = a.size as usize;
+        let p = self.vals[a.val as usize];
+        match (a.span.by_row, a.span.by_column) {
+            (true, true) => (p.wrapping_add(r * self.at.w * size), false),
+            (true, false) => (p.wrapping_add(r * size), true),
+            (false, true) => (p, false),
+            (false, false) => (p, true),
+        }
+    }
+
+    /// Runs `f` over stretches in which each operand is a vector or one number: the whole tile
+    /// where all operands allow it, else row by row.
+    #[inline]
+    unsafe fn stretches<const N: usize>(
+        &self,
+        args: [Arg; N],
+        y: Arg,
+        mut f: impl FnMut([(*const u8, bool); N], *mut u8, usize),
+    ) {
+        let (h, w) = (self.at.h, self.at.w);
+        let whole = |s: Span| s == y.span || s == Span::ONE || (w == 1 && s.by_row == y.span.by_row);
+        if args.iter().all(|a| whole(a.span)) {
+            let ops = args.map(|a| {
+                let is_number = a.span == Span::ONE && y.span != Span::ONE;
+                (self.vals[a.val as usize].cast_const(), is_number)
+            });
+            return f(ops, self.vals[y.val as usize], y.span.count(h, w));
+        }
+        for r in 0..h {
+            let ops = args.map(|a| {
+                let (p, is_number) = self.row(a, r);
+                (p.cast_const(), is_number)
+            });
+            f(ops, self.row(y, r).0, w);
+        }
+    }
+
+    unsafe fn binary(&self, f: &Binary, a: Arg, b: Arg, y: Arg) {
+        let (sa, sy) = (a.size as usize, y.size as usize);
+        // SAFETY: stretches lie inside their tiles.
+        unsafe {
+            self.stretches([a, b], y, |[(a, a1), (b, b1)], y, n| match (a1, b1, f.vs, f.sv) {
+                (false, false, ..) => (f.vv)(a, b, y, n),
+                (false, true, Some(vs), _) => vs(a, b, y, n),
+                (true, false, _, Some(sv)) => sv(a, b, y, n),
+                _ => in_chunks(n, |i, m, room| {
+                    let a = if a1 { repeat(a, sa, &mut room[0], m) } else { a.add(i * sa) };
+                    let b = if b1 { repeat(b, sa, &mut room[1], m) } else { b.add(i * sa) };
+                    (f.vv)(a, b, y.add(i * sy), m);
+                }),
+            });
+        }
+    }
+
+    unsafe fn select(&self, f: super::F3, args: [Arg; 3], y: Arg) {
+        let size = y.size as usize;
+        // SAFETY: stretches lie inside their tiles.
+        unsafe {
+            self.stretches(args, y, |[(c, c1), (a, a1), (b, b1)], y, n| {
+                if !c1 && !a1 && !b1 {
+                    return f(c, a, b, y, n);
+                }
+                in_chunks(n, |i, m, room| {
+                    let c = if c1 { repeat(c, 1, &mut room[0], m) } else { c.add(i) };
+                    let a = if a1 { repeat(a, size, &mut room[1], m) } else { a.add(i * size) };
+                    let b = if b1 { repeat(b, size, &mut room[2], m) } else { b.add(i * size) };
+                    f(c, a, b, y.add(i * size), m);
+                });
+            });
+        }
+    }
+
+    /// Number by number, with the function in the op's row.
+    unsafe fn each(&self, f: Function, args: &[(Arg, Lane)], y: Arg, to: Lane) {
+        let (h, w) = (if y.span.by_row { self.at.h } else { 1 }, if y.span.by_column { self.at.w } else { 1 });
+        let mut floats: SmallVec<[f64; 4]> = SmallVec::from_elem(0.0, args.len());
+        let mut ints: SmallVec<[i64; 4]> = SmallVec::from_elem(0, args.len());
+        for i in 0..h * w {
+            let (r, c) = (i / w, i % w);
+            for (k, (a, lane)) in args.iter().enumerate() {
+                let (p, is_number) = self.row(*a, r);
+                let at = if is_number { 0 } else { c };
+                // SAFETY: element `c` of row `r` of a tile.
+                unsafe {
+                    match f {
+                        Function::Float(_) => floats[k] = load_f64(p, *lane, at),
+                        Function::Int(_) => ints[k] = load_i64(p, *lane, at),
+                    }
+                }
+            }
+            // SAFETY: as above.
+            unsafe {
+                let p = self.vals[y.val as usize];
+                match f {
+                    Function::Float(f) => store_f64(p, to, i, f(&floats)),
+                    Function::Int(f) => store_i64(p, to, i, f(&ints)),
+                }
+            }
+        }
+    }
+
+    unsafe fn expand(&self, x: Arg, y: Arg) {
+        let size = x.size as usize;
+        let w = if y.span.by_column { self.at.w } else { 1 };
+        for r in 0..if y.span.by_row { self.at.h } else { 1 } {
+            let (p, is_number) = self.row(x, r);
+            let q = self.vals[y.val as usize].wrapping_add(r * w * size);
+            // SAFETY: row `r` of both tiles.
+            unsafe {
+                if is_number {
+                    fill(p, size, q, w);
+                } else {
+                    std::ptr::copy_nonoverlapping(p, q, w * size);
+                }
+            }
+        }
+    }
+}
+
+type Room = [[u64; SPLAT]; 3];
+
+/// Runs `f(start, length, room)` over stretches that repeated numbers have room for.
+#[inline]
+unsafe fn in_chunks(n: usize, mut f: impl FnMut(usize, usize, &mut Room)) {
+    let mut room: Room = [[0; SPLAT]; 3];
+    let mut i = 0;
+    while i < n {
+        let m = SPLAT.min(n - i);
+        f(i, m, &mut room);
+        i += m;
+    }
+}
+
+/// `n` copies of one number.
+unsafe fn repeat(x: *const u8, size: usize, room: &mut [u64; SPLAT], n: usize) -> *const u8 {
+    let y = room.as_mut_ptr().cast::<u8>();
+    // SAFETY: the room holds `SPLAT` numbers of any size.
+    unsafe { fill(x, size, y, n) };
+    y
+}
+
+unsafe fn fill(x: *const u8, size: usize, y: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size {
+            1 => std::slice::from_raw_parts_mut(y, n).fill(*x),
+            2 => std::slice::from_raw_parts_mut(y.cast::<u16>(), n).fill(*x.cast()),
+            4 => std::slice::from_raw_parts_mut(y.cast::<u32>(), n).fill(*x.cast()),
+            _ => std::slice::from_raw_parts_mut(y.cast::<u64>(), n).fill(*x.cast()),
+        }
+    }
+}
+
+unsafe fn load_f64(p: *const u8, lane: Lane, i: usize) -> f64 {
+    // SAFETY: the caller's promise.
+    ir::with_dtype!(lane.dtype(), T => unsafe { T::load(*p.cast::<<T as Element>::Stored>().add(i)).to_f64() })
+}
+unsafe fn load_i64(p: *const u8, lane: Lane, i: usize) -> i64 {
+    // SAFETY: the caller's promise.
+    ir::with_dtype!(lane.dtype(), T => unsafe { T::load(*p.cast::<<T as Element>::Stored>().add(i)).to_i64() })
+}
+unsafe fn store_f64(p: *mut u8, lane: Lane, i: usize, x: f64) {
+    // SAFETY: the caller's promise.
+    ir::with_dtype!(lane.dtype(), T => unsafe {
+        *p.cast::<<T as Element>::Stored>().add(i) = <T as Element>::from_f64(x).store()
+    })
+}
+unsafe fn store_i64(p: *mut u8, lane: Lane, i: usize, x: i64) {
+    // SAFETY: the caller's promise.
+    ir::with_dtype!(lane.dtype(), T => unsafe {
+        *p.cast::<<T as Element>::Stored>().add(i) = <T as Element>::from_i64(x).store()
+    })
+}

@@ -1,0 +1,177 @@
+//! Loops as tile programs: a few rows of the space at a time stay in cache while every step of
+//! the loop runs over them with vector loops.
+//!
+//! A *value* of a tile program is a tile of one lane type: all points of the tile, one number a
+//! row, one a column, or one. [`emit()`] writes the program of a loop, [`Tiles::run`] runs it.
+
+#![allow(unsafe_code)]
+
+pub mod access;
+mod combine;
+mod emit;
+mod exec;
+pub mod lane;
+pub mod plan;
+
+use access::{Access, Spot};
+use combine::{Row, Wide};
+use ir::DType;
+use lane::{Binary, F1, F3, Lane};
+use plan::Plan;
+
+pub use emit::{Homes, emit, plan, scratch_bytes};
+
+/// What a tile's numbers vary along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// There is one a row.
+    pub by_row: bool,
+    /// There is one a column.
+    pub by_column: bool,
+}
+
+impl Span {
+    const ONE: Span = Span { by_row: false, by_column: false };
+
+    fn of(a: &Access) -> Span {
+        Span { by_row: a.varies_by_row(), by_column: a.varies_by_column() }
+    }
+    fn or(self, other: Span) -> Span {
+        Span { by_row: self.by_row || other.by_row, by_column: self.by_column || other.by_column }
+    }
+    #[inline]
+    fn count(self, h: usize, w: usize) -> usize {
+        (if self.by_row { h } else { 1 }) * (if self.by_column { w } else { 1 })
+    }
+}
+
+/// A value of a tile program, by number.
+type Val = u16;
+
+/// An operand of an instruction.
+#[derive(Clone, Copy, Debug)]
+struct Arg {
+    val: Val,
+    span: Span,
+    size: u8,
+}
+
+/// The function in an op's row.
+#[derive(Clone, Copy)]
+enum Function {
+    Float(fn(&[f64]) -> f64),
+    Int(fn(&[i64]) -> i64),
+}
+
+/// One instruction, run once a tile.
+enum Instr {
+    /// Reads strided memory into a tile.
+    Read {
+        access: Access,
+        y: Val,
+    },
+    /// Writes a tile to strided memory.
+    Write {
+        access: Access,
+        x: Val,
+    },
+    Unary {
+        f: F1,
+        x: Val,
+        y: Val,
+        span: Span,
+    },
+    Binary {
+        f: Binary,
+        a: Arg,
+        b: Arg,
+        y: Arg,
+    },
+    Select {
+        f: F3,
+        c: Arg,
+        a: Arg,
+        b: Arg,
+        y: Arg,
+    },
+    /// An op without a vector loop.
+    Each {
+        f: Function,
+        args: Vec<(Arg, Lane)>,
+        y: Arg,
+        to: Lane,
+    },
+    /// Repeats a value along what it does not vary along.
+    Expand {
+        x: Arg,
+        y: Arg,
+    },
+    /// Each row to one value.
+    Rows {
+        f: Row,
+        x: Arg,
+        y: Val,
+    },
+    /// Adds to the accumulators of a reduction over the whole loop.
+    Accumulate {
+        to: usize,
+        x: Val,
+    },
+}
+
+/// How a reduction over the whole loop accumulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gather {
+    /// One accumulator a row, for each task across.
+    Rows,
+    /// One a column, for each task down.
+    Columns,
+    /// One a task, of all points.
+    Points,
+    /// One a task, of one value a row.
+    RowValues,
+}
+
+/// A reduction over the whole loop.
+struct Accumulator {
+    wide: Wide,
+    how: Gather,
+    /// Of its partial results, from the start of the loop's scratch space.
+    offset: usize,
+    dtype: DType,
+    out: Spot,
+}
+
+/// Where a value's numbers are.
+enum Home {
+    /// In the thread's scratch memory, at this byte.
+    Scratch(usize),
+    /// In the program's constants, at this index.
+    Const(usize),
+    /// In memory, where this walk begins.
+    Memory(Access),
+}
+
+/// The program of a loop.
+pub struct Tiles {
+    plan: Plan,
+    homes: Vec<Home>,
+    consts: Vec<u64>,
+    instrs: Vec<Instr>,
+    accumulators: Vec<Accumulator>,
+    /// The loop's scratch space in the arena.
+    partials: Spot,
+    /// Bytes of scratch memory a thread needs.
+    scratch: usize,
+}
+
+impl Tiles {
+    /// The cut of the loop.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+    /// How many instructions run for each tile.
+    pub fn len(&self) -> usize {
+        self.instrs.len()
+    }
+}

@@ -1,0 +1,113 @@
+//! How a loop is cut into tiles and tasks: by the sizes and the work alone, never by the number of
+//! threads, so that results do not depend on it.
+
+use super::access::{Access, Window};
+use passes::{Along, Loop, Step};
+
+/// Elements a tile should have: a few registers of them fit the first-level cache.
+const TILE: usize = 2048;
+/// Height and width of tiles where an operand is transposed.
+const SQUARE: (usize, usize) = (32, 64);
+/// Longest row that is reduced inside a tile.
+pub const ROW_MAX: usize = 16384;
+/// Work of a task, in simple operations on one element.
+const TASK_WORK: usize = 256 * 1024;
+/// Loops with less work than this run on the calling thread: waking another costs more.
+const INLINE_WORK: usize = 96 * 1024;
+/// The most partial results along the rows that a reduction over them keeps.
+const PARTIALS_MAX: usize = 64;
+
+/// The cut of a loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Rows of the space.
+    pub rows: usize,
+    /// Points a row has.
+    pub columns: usize,
+    /// Rows of a tile.
+    pub h: usize,
+    /// Columns of a tile.
+    pub w: usize,
+    /// Rows of a task.
+    pub task_rows: usize,
+    /// Columns of a task.
+    pub task_columns: usize,
+    /// Tasks one above the other.
+    pub down: usize,
+    /// Tasks side by side.
+    pub across: usize,
+}
+
+/// The work a step does at each point, in simple operations.
+fn work(step: &Step, graph: &ir::Graph) -> usize {
+    let Step::Scalar { node, row: false, .. } = step else { return 1 };
+    let n = &graph.nodes[*node as usize];
+    match n.op.name {
+        "exp" | "log" | "tanh" | "sigmoid" | "sin" | "cos" | "erf" | "log1p" | "expm1" | "exp2" | "log2" => 8,
+        "pow" | "tan" | "erfc" => 24,
+        "div" | "sqrt" | "rsqrt" | "recip" => 3,
+        "add" | "sub" | "mul" | "neg" | "maximum" | "minimum" | "where" | "cast" | "copy" | "abs" => 1,
+        _ => 8,
+    }
+}
+
+impl Plan {
+    /// The cut of a loop whose loads and stores are `accesses`.
+    pub fn new(l: &Loop, graph: &ir::Graph, accesses: &[Access]) -> Plan {
+        let (rows, columns) = (l.rows(), l.columns());
+        let is_reduced = |s: &Step| matches!(s, Step::Reduce { along: Along::Row, after: false, .. });
+        let whole_rows = l.steps.iter().any(is_reduced);
+        let is_transposed = accesses.iter().any(Access::is_transposed);
+        let (mut h, mut w) = if columns <= TILE { (TILE / columns.max(1), columns) } else { (1, TILE) };
+        if is_transposed && !whole_rows && columns > SQUARE.1 {
+            (h, w) = SQUARE;
+        } else if is_transposed {
+            h = h.max(SQUARE.0.min(ROW_MAX * 2 / columns.max(1)));
+        }
+        if whole_rows {
+            w = columns;
+        }
+        let h = h.clamp(1, rows.max(1));
+        let w = w.clamp(1, columns.max(1));
+
+        let per_point: usize = l.steps.iter().map(|s| work(s, graph)).sum();
+        let total = per_point.saturating_mul(rows).saturating_mul(columns);
+        let tile_work = (per_point * h * w).max(1);
+        let (row_tiles, column_tiles) = (rows.div_ceil(h), columns.div_ceil(w));
+        let tiles = if total < INLINE_WORK { row_tiles * column_tiles } else { (TASK_WORK / tile_work).max(1) };
+        // A reduction over rows wants tasks that are high, so that there are few partial results.
+        let by_column = l.steps.iter().any(|s| matches!(s, Step::Reduce { along: Along::Column, after: true, .. }));
+        let (mut down, across) = if by_column && tiles < row_tiles * column_tiles {
+            (tiles.min(row_tiles), (tiles / row_tiles).clamp(1, column_tiles))
+        } else if tiles >= column_tiles {
+            ((tiles / column_tiles).min(row_tiles), column_tiles)
+        } else {
+            (1, tiles)
+        };
+        if by_column {
+            down = down.max(row_tiles.div_ceil(PARTIALS_MAX));
+        }
+        let (task_rows, task_columns) = ((down * h).clamp(1, rows.max(1)), (across * w).clamp(1, columns.max(1)));
+        Plan {
+            rows,
+            columns,
+            h,
+            w,
+            task_rows,
+            task_columns,
+            down: rows.div_ceil(task_rows),
+            across: columns.div_ceil(task_columns),
+        }
+    }
+
+    /// How many tasks.
+    pub fn tasks(&self) -> usize {
+        self.down * self.across
+    }
+    /// The part of the space a task works on.
+    pub fn task(&self, i: usize) -> Window {
+        let (d, a) = (i / self.across, i % self.across);
+        let (r, c) = (d * self.task_rows, a * self.task_columns);
+        Window { r, h: self.task_rows.min(self.rows - r), c, w: self.task_columns.min(self.columns - c) }
+    }
+}
