@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// One attribute's value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Attr {
     /// A flag.
     Bool(bool),
@@ -64,6 +64,22 @@ impl Attr {
     }
 }
 
+/// Numbers are equal if their bits are: 0.0 and -0.0 are two constants, a NaN equals itself.
+impl PartialEq for Attr {
+    fn eq(&self, other: &Attr) -> bool {
+        match (self, other) {
+            (Attr::Bool(a), Attr::Bool(b)) => a == b,
+            (Attr::Int(a), Attr::Int(b)) => a == b,
+            (Attr::Float(a), Attr::Float(b)) => a.to_bits() == b.to_bits(),
+            (Attr::Str(a), Attr::Str(b)) => a == b,
+            (Attr::Ints(a), Attr::Ints(b)) => a == b,
+            (Attr::DType(a), Attr::DType(b)) => a == b,
+            (Attr::Literal(a), Attr::Literal(b)) => a == b,
+            (Attr::Graph(a), Attr::Graph(b)) => a == b,
+            _ => false,
+        }
+    }
+}
 impl Hash for Attr {
     fn hash<H: Hasher>(&self, h: &mut H) {
         std::mem::discriminant(self).hash(h);

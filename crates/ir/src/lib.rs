@@ -5,6 +5,7 @@
 //! This crate knows no op by name, runs nothing and knows no device.
 
 mod attr;
+mod binary;
 mod buffer;
 mod dtype;
 mod error;
@@ -13,6 +14,9 @@ mod literal;
 mod node;
 mod op;
 mod shape;
+mod site;
+mod text;
+mod verify;
 
 pub use attr::{Attr, AttrKind, Attrs};
 pub use buffer::{Buffer, Storage};
@@ -26,3 +30,4 @@ pub use op::{
     Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, Op, Out, RunGraph, Scalar, Type, Types,
 };
 pub use shape::{Layout, Shape};
+pub use text::Find;

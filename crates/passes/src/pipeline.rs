@@ -1,7 +1,7 @@
 //! The recipe: every stage by name, in order.
 
 use crate::{Claims, Eval, decompose, deduplicate, prune, simplify};
-use ir::{Graph, Result};
+use ir::{Error, Graph, Result};
 
 /// What a graph looks like after each stage.
 pub struct Stage {
@@ -16,6 +16,10 @@ pub fn stages(graph: &Graph, claims: Claims, eval: Eval) -> Result<Vec<Stage>> {
     let mut out: Vec<Stage> = Vec::new();
     let mut step = |name, g: Result<Graph>| -> Result<Graph> {
         let g = g?;
+        // A pass that breaks a rule is found where it does so, not where a device stumbles.
+        if cfg!(debug_assertions) {
+            g.verify().map_err(|e| Error { message: format!("after {name}: {}", e.message), ..e })?;
+        }
         out.push(Stage { name, graph: g.clone() });
         Ok(g)
     };
