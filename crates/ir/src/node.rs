@@ -41,6 +41,7 @@ pub struct Node {
     outs: Types,
     site: Site,
     needs_grad: bool,
+    is_symbolic: bool,
     depth: u32,
     differentiated: AtomicBool,
     state: Mutex<State>,
@@ -96,6 +97,10 @@ impl Node {
     /// True if a trainable value is among its ancestors.
     pub fn needs_grad(&self) -> bool {
         self.needs_grad
+    }
+    /// True if a placeholder is among its ancestors: it cannot be computed as the program stands.
+    pub fn is_symbolic(&self) -> bool {
+        self.is_symbolic
     }
     /// Length of the longest chain of uncomputed nodes that ends here, when it was made.
     pub fn depth(&self) -> u32 {
@@ -181,6 +186,8 @@ impl Value {
             .map(|v| if v.node.buffer(v.out as usize).is_some() { 0 } else { v.node.depth + 1 })
             .max()
             .unwrap_or(0);
+        let is_symbolic =
+            matches!(source, Source::Placeholder(_)) || inputs.iter().any(|v| v.node.is_symbolic);
         let buffers = SmallVec::from_elem(None, outs.len());
         Arc::new(Node {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -189,6 +196,7 @@ impl Value {
             outs,
             site,
             needs_grad: grad,
+            is_symbolic,
             depth,
             differentiated: AtomicBool::new(false),
             state: Mutex::new(State { inputs, buffers, grad: None }),

@@ -64,10 +64,11 @@ impl Tensor {
         }
         match Value::apply(op, values, attrs, Site::here()) {
             Ok(outs) => {
-                let depth = outs[0].node().depth();
-                if depth >= DEPTH_MAX && depth.is_multiple_of(DEPTH_MAX) {
-                    // A graph with placeholders cannot be computed yet: that is no error here.
-                    let _ = engine().evaluate(&outs);
+                let node = outs[0].node();
+                if node.depth() >= DEPTH_MAX && node.depth().is_multiple_of(DEPTH_MAX) && !node.is_symbolic() {
+                    if let Err(e) = engine().evaluate(&outs) {
+                        return SmallVec::from_iter([Tensor::from(e)]);
+                    }
                 }
                 outs.into_iter().map(Tensor::from).collect()
             }
