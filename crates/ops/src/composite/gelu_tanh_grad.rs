@@ -1,0 +1,26 @@
+//! `gelu_tanh_grad`: the slope of `gelu_tanh`.
+
+use super::gelu_tanh::{CUBE, ROOT, inner};
+use crate::Tensor;
+
+/// The slope of what the hyperbolic tangent is taken of.
+fn slope(x: &Tensor) -> Tensor {
+    x.square() * (3.0 * CUBE * ROOT) + ROOT
+}
+
+super::activation! {
+    /// The slope of `gelu_tanh`, elementwise.
+    gelu_tanh_grad();
+    body: |x| {
+        let t = inner(x).tanh();
+        ((&t + 1.0) + x * (1.0 - t.square()) * slope(x)) * 0.5
+    };
+    grad: |x, _y, g| {
+        let t = inner(&x).tanh();
+        let (sech, u) = (1.0 - t.square(), slope(&x));
+        let bend = &x * (6.0 * CUBE * ROOT) - t * u.square() * 2.0;
+        g * sech * (u + x * bend * 0.5)
+    };
+    samples: (-4.0, 4.0) => [()];
+    example: (), [0.0] => [0.5], "by symmetry";
+}

@@ -1,0 +1,129 @@
+//! `rms_norm`: the last dimensions scaled to mean square one.
+
+use super::norm::{affine, inputs};
+use crate::rules::{GradTensors, expand1, f64s, float, floats, maybe_grads, one_dtype, same};
+use crate::{Error, Result, Tensor};
+use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape};
+
+/// The row of `rms_norm`.
+pub static OP: Op = Op {
+    name: "rms_norm",
+    doc: "x divided by the root of its mean square over the last `axes` dimensions, plus eps; times a weight if given.",
+    attrs: &[("axes", AttrKind::Int), ("eps", AttrKind::Float)],
+    infer: |c| {
+        inner(c)?;
+        same(c, 0)
+    },
+    meaning: Meaning::Composite(|c, args| {
+        let (eps, shape) = (c.attrs.float("eps")?, inner(c)?);
+        expand1(args, |t| {
+            let x = t[0].widened();
+            let (y, _) = normalized(&x, shape.rank(), eps);
+            affine(y, t.get(1), None, &shape).cast(c.dtype(0))
+        })
+    }),
+    grad: Grad::Rule(|c| {
+        let (n, eps) = (c.attrs.size("axes")?, c.attrs.float("eps")?);
+        let (x, g) = (c.x(0).widened(), c.g(0).widened());
+        let rank = c.inputs[0].ty().shape.rank();
+        let (last, first): (Vec<usize>, Vec<usize>) = (0..rank).partition(|&i| i >= rank - n);
+        let (y, scale) = normalized(&x, n, eps);
+        let weighted = if c.inputs.len() > 1 { &g * c.x(1).widened() } else { g.clone() };
+        let along = (&weighted * &y).mean_keep(last.as_slice());
+        let dx = (weighted - &y * along) * scale;
+        let onto = |t: Tensor, i: usize| t.sum(first.as_slice()).cast_like(&c.x(i));
+        let mut out = vec![Some(dx.cast_like(&c.x(0)))];
+        if c.inputs.len() > 1 {
+            out.push(Some(onto(&g * y, 1)));
+        }
+        maybe_grads(out)
+    }),
+    batch: Batch::Rule(|c| {
+        // Leading dimensions are many already: only a batched scale needs its place found.
+        let t: Vec<Tensor> = c.inputs.iter().cloned().map(Tensor::from).collect();
+        let n = c.attrs.size("axes")?;
+        let x = if c.batched[0] {
+            t[0].clone()
+        } else {
+            let mut shape = t[0].shape()?;
+            shape.insert(0, c.size);
+            t[0].broadcast_to(shape)
+        };
+        if c.batched[1..].iter().all(|&b| !b) {
+            let all: Vec<&Tensor> = std::iter::once(&x).chain(&t[1..]).collect();
+            return Ok(vec![Tensor::apply1(&OP, &all, c.attrs.clone()).value()?.clone()]);
+        }
+        let rank = x.rank()?;
+        let placed = |i: usize| -> Result<Option<Tensor>> {
+            let Some(p) = t.get(i) else { return Ok(None) };
+            let mut shape = p.shape()?;
+            while c.batched[i] && shape.rank() < rank {
+                shape.insert(1, 1);
+            }
+            Ok(Some(p.widened().reshape(shape)))
+        };
+        let mut y = Tensor::apply1(&OP, &[&x.widened()], c.attrs.clone());
+        debug_assert!(n < rank);
+        if let Some(w) = placed(1)? {
+            y = y * w;
+        }
+        if let Some(b) = placed(2)? {
+            y = y + b;
+        }
+        Ok(vec![y.cast_like(&x).value()?.clone()])
+    }),
+    cases: || {
+        let over = |n: i64, eps: f64| Attrs::new().with("axes", n).with("eps", eps);
+        vec![
+            Case::new(vec![floats([2, 3], 1)], over(1, 1e-5)),
+            Case::new(vec![floats([2, 3], 2), floats([3], 3)], over(1, 0.1)),
+            Case::new(vec![floats([2, 2, 2], 5), floats([2, 2], 6)], over(2, 0.5)),
+            Case::new(vec![f64s([2, 2], &[1.0, 7.0, 5.0, -5.0])], over(1, 0.0))
+                .expect(vec![f64s([2, 2], &[0.2, 1.4, 1.0, -1.0])], "by hand: the mean squares are 25"),
+        ]
+    },
+};
+
+/// The normalized dimensions, after checking all inputs against them.
+fn inner(c: &Call) -> Result<Shape> {
+    if c.types.is_empty() || c.types.len() > 2 {
+        return Err(Error::value(format!("takes 1 to 2 inputs, but {} were given", c.types.len())));
+    }
+    float(c, 0)?;
+    one_dtype(c)?;
+    let (n, rank) = (c.attrs.size("axes")?, c.shape(0).rank());
+    if n == 0 || n > rank {
+        return Err(Error::value(format!("the last {n} dimensions of {} cannot be normalized", c.shape(0))));
+    }
+    let shape = Shape::new(&c.shape(0).dims()[rank - n..]);
+    match c.types[1..].iter().find(|t| t.shape != shape) {
+        Some(t) => Err(Error::shape(format!("a parameter has shape {}, but the normalized dimensions are {shape}", t.shape))),
+        None => Ok(shape),
+    }
+}
+
+/// The last `n` dimensions at mean square one, and the factor that brought them there.
+fn normalized(x: &Tensor, n: usize, eps: f64) -> (Tensor, Tensor) {
+    let last: Vec<i64> = (1..=n as i64).map(|i| -i).collect();
+    let scale = (x.square().mean_keep(&last) + eps).rsqrt();
+    (x * &scale, scale)
+}
+
+impl Tensor {
+    /// x divided by the root of its mean square over the last `axes` dimensions; then times a
+    /// weight of their shape, if given.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// let x = Tensor::from([[1.0f64, 7.0]]);
+    /// assert_eq!(x.rms_norm(1, None, 0.0).to_vec::<f64>().unwrap(), [0.2, 1.4000000000000001]);
+    /// ```
+    #[track_caller]
+    pub fn rms_norm(&self, axes: usize, weight: Option<&Tensor>, eps: f64) -> Tensor {
+        self.then(|_| {
+            let inputs = inputs(self, weight, None)?;
+            let attrs = Attrs::new().with("axes", axes).with("eps", eps);
+            Ok(Tensor::apply1(&OP, &inputs.iter().collect::<Vec<_>>(), attrs))
+        })
+    }
+}

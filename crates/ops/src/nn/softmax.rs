@@ -1,0 +1,58 @@
+//! `softmax`: positive shares that sum to one.
+
+use crate::Tensor;
+use crate::kernel::BATCH_AXIS;
+use crate::rules::{GradTensors, expand1, f64s, float, floats, grads, same};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
+
+/// The row of `softmax`.
+pub static OP: Op = Op {
+    name: "softmax",
+    doc: "exp(x) divided by its sum along an axis, without overflow.",
+    attrs: &[("axis", AttrKind::Int)],
+    infer: |c| {
+        c.arity(1)?;
+        float(c, 0)?;
+        c.axis("axis")?;
+        same(c, 0)
+    },
+    meaning: Meaning::Composite(|c, x| {
+        let axis = c.axis("axis")?;
+        if c.shape(0).count() == 0 {
+            return Ok(vec![x[0].clone()]);
+        }
+        expand1(x, |x| {
+            let x = x[0].widened();
+            let e = (&x - x.max_keep(axis).stop_gradient()).exp();
+            (&e / e.sum_keep(axis)).cast(c.dtype(0))
+        })
+    }),
+    grad: Grad::Rule(|c| {
+        let axis = c.attrs.size("axis")?;
+        let (y, g) = (c.y(0).widened(), c.g(0).widened());
+        let dot = (&g * &y).sum_keep(axis);
+        grads([(y * (g - dot)).cast_like(&c.x(0))])
+    }),
+    batch: BATCH_AXIS,
+    cases: || {
+        let along = |a: i64| Attrs::new().with("axis", a);
+        vec![
+            Case::new(vec![floats([2, 3], 1)], along(1)),
+            Case::new(vec![floats([3, 2], 2)], along(0)),
+            Case::new(vec![f64s([2, 2], &[0.0, 1.0986122886681098, 1000.0, 0.0])], along(1))
+                .expect(vec![f64s([2, 2], &[0.25, 0.75, 1.0, 0.0])], "by hand: 1 to 3, and a limit")
+                .kinked(),
+        ]
+    },
+};
+
+impl Tensor {
+    /// exp(x) divided by its sum along an axis, without overflow.
+    #[track_caller]
+    pub fn softmax(&self, along: i64) -> Tensor {
+        self.then(|t| {
+            let (x, at) = self.cast(t.dtype.to_float()).at_axis("softmax", along)?;
+            Ok(Tensor::apply1(&OP, &[&x], Attrs::new().with("axis", at)).reshape(&t.shape))
+        })
+    }
+}
