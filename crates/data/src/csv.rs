@@ -115,8 +115,8 @@ impl Csv {
         if rows == 0 {
             return Err(Error::format(input.path, "expected rows of data, found none"));
         }
-        let fields = self.fields.iter().zip(cells);
-        fields.fold(Ok(Memory::new()), |memory, (field, cells)| field.finish(cells, rows, memory?))
+        let mut fields = self.fields.iter().zip(cells);
+        fields.try_fold(Memory::new(), |memory, (field, cells)| field.finish(cells, rows, memory))
     }
 
     /// Where the columns of each field stand.

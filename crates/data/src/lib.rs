@@ -47,6 +47,8 @@ mod images;
 pub mod journal;
 mod loader;
 mod memory;
+#[cfg(feature = "parquet")]
+mod parquet;
 pub mod picture;
 mod pool;
 pub mod random;
@@ -68,6 +70,8 @@ pub use error::{Error, Result};
 pub use images::Images;
 pub use loader::{Builder, Loader, Position};
 pub use memory::Memory;
+#[cfg(feature = "parquet")]
+pub use parquet::Parquet;
 pub use sample::{Name, Sample, Value};
 pub use text::{Lines, Text};
 pub use token::{Bytes, Chars, Tokenizer};

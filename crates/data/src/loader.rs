@@ -254,7 +254,7 @@ impl Iterator for Loader {
 
     fn next(&mut self) -> Option<Result<Batch>> {
         if self.batch >= self.source.batches() {
-            (self.epoch, self.batch, self.order) = (self.epoch + 1, 0, None);
+            (self.epoch, self.batch, self.order) = (self.epoch.wrapping_add(1), 0, None);
             return None;
         }
         let order = match self.begin() {
@@ -393,4 +393,35 @@ fn guard<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
         Err(Error::Panic(text.unwrap_or_else(|| "no message".into())))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::array::Array;
+
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Dataset for Counted {
+        fn len(&self) -> usize {
+            1000
+        }
+        fn get(&self, _: usize) -> Result<Sample> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Ok(Sample::from([Array::scalar(0u8)]))
+        }
+    }
+
+    /// Dropping a loader must not wait for the rest of a batch.
+    #[test]
+    fn a_cancelled_batch_stops_after_the_sample_it_is_at() {
+        let reads = Arc::new(AtomicUsize::new(0));
+        let loader = Loader::builder(Counted(Arc::clone(&reads))).batch(1000).build().unwrap();
+        let order = loader.source.order(0);
+        let cancelled = || reads.load(Ordering::SeqCst) == 7;
+        assert!(loader.source.assemble(&order, 0, &cancelled).is_err());
+        assert_eq!(reads.load(Ordering::SeqCst), 7);
+    }
 }
