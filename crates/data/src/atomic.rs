@@ -50,7 +50,7 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
 /// Replaces the content of a file by what a function writes.
 ///
 /// # Errors
-/// As [`write`]; also if the function fails.
+/// As [`write()`]; also if the function fails.
 pub fn write_with(path: impl AsRef<Path>, content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
     Partial::fill(path.as_ref(), content)?.commit()
 }
@@ -63,7 +63,7 @@ pub fn write_with(path: impl AsRef<Path>, content: impl FnOnce(&mut dyn Write) -
 /// agrees with it before and after its own replacement.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_checked(
     path: impl AsRef<Path>,
     content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
@@ -127,7 +127,7 @@ pub fn remove_checked(path: impl AsRef<Path>) -> Result<()> {
 /// checksum; read it back with [`read_sealed`].
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_sealed(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     write_with(path, |writer| {
         writer.write_all(bytes)?;

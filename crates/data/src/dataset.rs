@@ -109,7 +109,7 @@ pub trait Dataset: Send + Sync {
     /// Every `world`-th sample from `rank` on: the part of one process.
     ///
     /// Parts differ by at most one sample. For training use
-    /// [`Loader::shard`](crate::Loader::shard) instead, which shuffles across
+    /// [`Builder::shard`](crate::Builder::shard) instead, which shuffles across
     /// parts and keeps the number of batches equal.
     ///
     /// # Errors

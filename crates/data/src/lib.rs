@@ -66,6 +66,7 @@ pub use csv::Csv;
 pub use dataset::{Concat, Dataset, Map, Shard, Subset, Vary};
 pub use digits::{Digits, Picture, SIDE};
 pub use error::{Error, Result};
+pub use fashion::load as fashion_mnist;
 #[cfg(feature = "image")]
 pub use images::Images;
 pub use loader::{Builder, Loader, Position};

@@ -25,7 +25,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 
 fn masked(bytes: &[u8]) -> u32 {
     let crc = crc32c(bytes);
-    ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8)
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 fn records(mut bytes: &[u8]) -> Vec<Vec<u8>> {
