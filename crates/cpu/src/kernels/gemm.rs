@@ -149,13 +149,19 @@ where
 }
 
 /// A type that products are computed in.
-pub trait Float: Operand<Acc = Self> + crate::vmath::simd::Scalar {
+pub trait Float: Operand<Acc = Self> + Output<Self> + crate::vmath::simd::Scalar {
     /// One.
     const ONE: Self;
     #[doc(hidden)]
     unsafe fn rows(q: &MatVecOf<Self>);
     #[doc(hidden)]
     unsafe fn dots(q: &MatVecOf<Self>);
+    /// `y += s x`.
+    #[doc(hidden)]
+    unsafe fn axpy(s: Self, x: *const Self, y: *mut Self, n: usize);
+    /// The sum of products.
+    #[doc(hidden)]
+    unsafe fn dot(x: *const Self, y: *const Self, n: usize) -> Self;
     /// Bias and activation on one row.
     #[doc(hidden)]
     unsafe fn finish(row: *mut Self, n: usize, bias: Option<&[Self]>, activation: Activation);
@@ -176,6 +182,14 @@ macro_rules! float {
             unsafe fn dots(q: &MatVecOf<$t>) {
                 // SAFETY: the caller's promise.
                 unsafe { matvec::$dots(&q.0) }
+            }
+            unsafe fn axpy(s: $t, x: *const $t, y: *mut $t, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { $module::raw::axpy(s, x, y, n) }
+            }
+            unsafe fn dot(x: *const $t, y: *const $t, n: usize) -> $t {
+                // SAFETY: the caller's promise.
+                unsafe { $module::raw::dot(x, y, n) }
             }
             unsafe fn finish(row: *mut $t, n: usize, bias: Option<&[$t]>, activation: Activation) {
                 use $module::raw;

@@ -4,6 +4,8 @@
 //! All of them run on [`crate::pool`], split by the size of the problem alone, and give the same
 //! bits for any number of threads.
 
+pub mod conv;
+mod depthwise;
 pub mod gemm;
 mod matvec;
 mod micro;
@@ -12,3 +14,5 @@ mod scratch;
 
 #[cfg(test)]
 mod testing;
+mod unfold;
+pub mod window;

@@ -1,0 +1,284 @@
+//! Convolution over one to three spatial dimensions, channels first: forward, gradient of the
+//! input, gradient of the weight.
+//!
+//! `x[batch, channels, …]`, `weight[out_channels, channels / groups, kernel…]`,
+//! `y[batch, out_channels, …]`, all contiguous. Windows are laid out as a matrix for a span of
+//! output positions at a time ([`super::unfold`]) and multiplied ([`super::gemm`]); windows of one
+//! element skip the first step, groups of one channel both ([`super::depthwise`]).
+
+#![allow(unsafe_code)]
+
+use super::depthwise;
+use super::gemm::{Activation, Epilogue, Float, Gemm, Mat, Multiply};
+use super::scratch::Scratch;
+use super::unfold::{Span, fold, unfold};
+use super::window::Window;
+use crate::pool::{self, Shared};
+
+/// The sizes of a convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conv {
+    /// Images.
+    pub batch: usize,
+    /// Channels of the input.
+    pub channels: usize,
+    /// Channels of the output.
+    pub out_channels: usize,
+    /// Groups of channels that do not mix.
+    pub groups: usize,
+    /// Spatial sizes.
+    pub window: Window,
+}
+
+/// Elements of a laid-out matrix that a task works on: about half of a second-level cache.
+const UNFOLDED: usize = 1 << 17;
+/// Multiplications that make a task.
+const TASK: usize = 1 << 21;
+
+impl Conv {
+    fn check(&self, x: usize, weight: usize, y: usize) {
+        let g = self.groups;
+        assert!(
+            g > 0 && self.channels.is_multiple_of(g) && self.out_channels.is_multiple_of(g),
+            "conv: {} groups do not divide {} input and {} output channels",
+            g,
+            self.channels,
+            self.out_channels
+        );
+        let expect = |what: &str, want: usize, got: usize| {
+            assert!(want == got, "conv: {what} of {want} elements expected, got {got}");
+        };
+        expect("an input", self.batch * self.channels * self.window.input_len(), x);
+        expect("a weight", self.out_channels * self.depth(), weight);
+        expect("an output", self.batch * self.out_channels * self.window.output_len(), y);
+    }
+
+    /// Channels of a group, in and out.
+    fn group(&self) -> (usize, usize) {
+        (self.channels / self.groups, self.out_channels / self.groups)
+    }
+
+    /// Elements that one output sums over.
+    fn depth(&self) -> usize {
+        self.channels / self.groups * self.window.kernel_len()
+    }
+
+    /// `y = weight * x + bias`, then the activation.
+    pub fn forward<E: Multiply + Float>(
+        &self,
+        x: &[E],
+        weight: &[E],
+        bias: Option<&[E]>,
+        activation: Activation,
+        y: &mut [E],
+    ) {
+        self.check(x.len(), weight.len(), y.len());
+        if let Some(b) = bias {
+            assert!(
+                b.len() == self.out_channels,
+                "conv: a bias of {} numbers expected, got {}",
+                self.out_channels,
+                b.len()
+            );
+        }
+        if self.channels == self.groups {
+            // SAFETY: lengths were checked.
+            unsafe { depthwise::forward(self, x.as_ptr(), weight.as_ptr(), bias, y.as_mut_ptr()) };
+            return finish_planes(y, self.window.output_len(), self.out_channels, None, activation);
+        }
+        let (cg, og) = self.group();
+        let (depth, plane) = (self.depth(), self.window.output_len());
+        let target = (UNFOLDED / depth.max(1)).clamp(64, 2048).next_multiple_of(16);
+        let cut = Span::cut(self.batch, plane, if self.window.is_pointwise() { plane.max(1) } else { target });
+        let (px, pw, py) =
+            (Shared::new(x.as_ptr().cast_mut()), Shared::new(weight.as_ptr().cast_mut()), Shared::new(y.as_mut_ptr()));
+        let task = |task: usize| {
+            let (g, span) = (task % self.groups, cut.span(task / self.groups));
+            let n = span.len();
+            if n == 0 {
+                return;
+            }
+            // SAFETY: lengths were checked; spans are apart from one another.
+            unsafe {
+                let w = Mat::row_major(pw.get().add(g * og * depth), depth);
+                let to = py.get().add((span.image * self.out_channels + g * og) * plane + span.first);
+                let matrix;
+                let b = if self.window.is_pointwise() {
+                    Mat::row_major(px.get().add((span.image * self.channels + g * cg) * plane + span.first), plane)
+                } else {
+                    matrix = Scratch::<E>::new(depth * n);
+                    unfold(&self.window, px.get(), self.channels, g * cg..(g + 1) * cg, span, matrix.ptr());
+                    Mat::row_major(matrix.ptr().cast_const(), n)
+                };
+                if span.images == 1 {
+                    let q = Gemm { c_row: plane as isize, ..Gemm::new(og, n, depth, w, b, to) };
+                    q.run();
+                } else {
+                    let out = Scratch::<E>::new(og * n);
+                    Gemm::new(og, n, depth, w, b, out.ptr()).run();
+                    for o in 0..og {
+                        for i in 0..span.images {
+                            let dst = to.add((i * self.out_channels + o) * plane);
+                            std::ptr::copy_nonoverlapping(out.ptr().add(o * n + i * plane), dst, plane);
+                        }
+                    }
+                }
+            }
+        };
+        // A pointwise span of several images is several matrices, so there it is one image.
+        run_tasks(cut.count() * self.groups, og * depth * plane.min(target), &task);
+        finish_planes(y, plane, self.out_channels, bias, activation);
+    }
+
+    /// `dx`, the gradient of the input, from `dy`, that of the output.
+    pub fn grad_input<E: Multiply + Float>(&self, dy: &[E], weight: &[E], dx: &mut [E]) {
+        self.check(dx.len(), weight.len(), dy.len());
+        if self.channels == self.groups {
+            // SAFETY: lengths were checked.
+            return unsafe { depthwise::grad_input(self, dy.as_ptr(), weight.as_ptr(), dx.as_mut_ptr()) };
+        }
+        let (cg, og) = self.group();
+        let (depth, plane, taps) = (self.depth(), self.window.output_len(), self.window.kernel_len());
+        // Channels a task: as many as make it worth while.
+        let each = (TASK / (og * taps * plane).max(1)).max(32 / taps).clamp(1, cg);
+        let blocks = cg.div_ceil(each);
+        let (pdy, pw, pdx) = (
+            Shared::new(dy.as_ptr().cast_mut()),
+            Shared::new(weight.as_ptr().cast_mut()),
+            Shared::new(dx.as_mut_ptr()),
+        );
+        let task = |task: usize| {
+            let (n, g, c0) = (task / blocks / self.groups, task / blocks % self.groups, task % blocks * each);
+            let count = each.min(cg - c0);
+            let rows = count * taps;
+            // SAFETY: lengths were checked; each task writes its own channels of its own image.
+            unsafe {
+                let to = pdx.get().add((n * self.channels + g * cg + c0) * self.window.input_len());
+                let w = Mat::row_major(pw.get().add(g * og * depth + c0 * taps).cast_const(), depth).t();
+                let grad = pdy.get().add((n * self.out_channels + g * og) * plane);
+                if self.window.is_pointwise() {
+                    Gemm::new(rows, plane, og, w, Mat::row_major(grad.cast_const(), plane), to).run();
+                    return;
+                }
+                (0..count * self.window.input_len()).for_each(|i| to.add(i).write(E::default()));
+                let target = (UNFOLDED / rows).clamp(64, 4096);
+                let cut = Span::cut(1, plane, target);
+                for span in (0..cut.count()).map(|i| cut.span(i)).filter(|s| s.len() > 0) {
+                    let matrix = Scratch::<E>::new(rows * span.len());
+                    let b = Mat::row_major(grad.add(span.first).cast_const(), plane);
+                    Gemm::new(rows, span.len(), og, w, b, matrix.ptr()).run();
+                    fold(&self.window, matrix.ptr(), count, span.first, span.end, to);
+                }
+            }
+        };
+        run_tasks(self.batch * self.groups * blocks, each * taps * og * plane, &task);
+    }
+
+    /// `dw`, the gradient of the weight, from the input and `dy`, the gradient of the output.
+    pub fn grad_weight<E: Multiply + Float>(&self, x: &[E], dy: &[E], dw: &mut [E]) {
+        self.check(x.len(), dw.len(), dy.len());
+        if self.channels == self.groups {
+            // SAFETY: lengths were checked.
+            return unsafe { depthwise::grad_weight(self, x.as_ptr(), dy.as_ptr(), dw.as_mut_ptr()) };
+        }
+        let (cg, og) = self.group();
+        let (depth, taps, plane) = (self.depth(), self.window.kernel_len(), self.window.output_len());
+        // Channels a task, then images a task where channels are few.
+        let each = (96 / taps).clamp(1, cg);
+        let blocks = cg.div_ceil(each) * self.groups;
+        let chunks = if blocks >= 8 { 1 } else { self.batch.clamp(1, 8) };
+        let parts = Scratch::<E>::new(if chunks > 1 { chunks * dw.len() } else { 0 });
+        let size = dw.len();
+        let (px, pdy, pdw) =
+            (Shared::new(x.as_ptr().cast_mut()), Shared::new(dy.as_ptr().cast_mut()), Shared::new(dw.as_mut_ptr()));
+        let partial = Shared::new(parts.ptr());
+        let task = |task: usize| {
+            let (chunk, block) = (task / blocks, task % blocks);
+            let (g, c0) = (block % self.groups, block / self.groups * each);
+            let channels = g * cg + c0..g * cg + (c0 + each).min(cg);
+            let images = self.batch * chunk / chunks..self.batch * (chunk + 1) / chunks;
+            let rows = channels.len() * taps;
+            let target = (UNFOLDED / rows).clamp(128, 4096);
+            let cut = Span::cut(images.len(), plane, target);
+            // SAFETY: lengths were checked; each task writes its own columns of its own part.
+            unsafe {
+                let base = if chunks > 1 { partial.get().add(chunk * size) } else { pdw.get() };
+                let to = base.add(g * og * depth + c0 * taps);
+                for o in 0..og {
+                    (0..rows).for_each(|i| to.add(o * depth + i).write(E::default()));
+                }
+                for mut span in (0..cut.count()).map(|i| cut.span(i)).filter(|s| s.len() > 0) {
+                    span.image += images.start;
+                    let n = span.len();
+                    let matrix = Scratch::<E>::new(rows * n);
+                    unfold(&self.window, px.get(), self.channels, channels.clone(), span, matrix.ptr());
+                    let grad = pdy.get().add((span.image * self.out_channels + g * og) * plane + span.first);
+                    let gathered;
+                    let a = if span.images == 1 {
+                        Mat::row_major(grad.cast_const(), plane)
+                    } else {
+                        gathered = Scratch::<E>::new(og * n);
+                        for o in 0..og {
+                            for i in 0..span.images {
+                                let src = grad.add((i * self.out_channels + o) * plane);
+                                std::ptr::copy_nonoverlapping(src, gathered.ptr().add(o * n + i * plane), plane);
+                            }
+                        }
+                        Mat::row_major(gathered.ptr().cast_const(), n)
+                    };
+                    let b = Mat::row_major(matrix.ptr().cast_const(), n).t();
+                    let q = Gemm { c_row: depth as isize, accumulate: true, ..Gemm::new(og, rows, n, a, b, to) };
+                    q.run();
+                }
+            }
+        };
+        run_tasks(blocks * chunks, each * taps * og * plane * self.batch.div_ceil(chunks), &task);
+        if chunks > 1 {
+            // SAFETY: every part was written whole.
+            let parts = unsafe { parts.slice() };
+            dw.copy_from_slice(&parts[..size]);
+            for part in parts.chunks_exact(size).skip(1) {
+                // SAFETY: equal lengths, apart.
+                unsafe { E::axpy(E::ONE, part.as_ptr(), dw.as_mut_ptr(), size) };
+            }
+        }
+    }
+}
+
+/// Runs tasks of `work` multiplications each: on all threads when there are several of some size,
+/// else one after the other, so that the matrix products inside may use the threads.
+fn run_tasks(tasks: usize, work: usize, task: &(dyn Fn(usize) + Sync)) {
+    if tasks >= 4 || (tasks > 1 && work <= TASK) {
+        pool::parallel_for(tasks, task);
+    } else {
+        (0..tasks).for_each(task);
+    }
+}
+
+/// Adds each plane its channel's bias and applies the activation.
+fn finish_planes<E: Float>(y: &mut [E], plane: usize, channels: usize, bias: Option<&[E]>, activation: Activation) {
+    if (bias.is_none() && activation == Activation::None) || plane == 0 {
+        return;
+    }
+    let epilogue: Epilogue<'_, E> = Epilogue { bias: None, activation };
+    let p = Shared::new(y.as_mut_ptr());
+    let planes = y.len() / plane;
+    let each = (16384 / plane).max(1);
+    pool::parallel_for(planes.div_ceil(each), &move |task| {
+        for i in task * each..((task + 1) * each).min(planes) {
+            // SAFETY: each task has its own planes.
+            unsafe {
+                let row = p.slice(i * plane, plane);
+                if let Some(bias) = bias {
+                    let b = bias[i % channels];
+                    row.iter_mut().for_each(|v| *v = *v + b);
+                }
+                E::finish(row.as_mut_ptr(), plane, None, epilogue.activation);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+#[path = "conv_tests.rs"]
+mod tests;

@@ -1,0 +1,117 @@
+//! Convolutions against the definition, and gradients against it read backwards.
+
+use super::super::testing::{Noise, assert_close};
+use super::*;
+
+/// Calls `f(output index, input index, weight index)` for every product of the definition.
+fn each_product(q: &Conv, mut f: impl FnMut(usize, usize, usize)) {
+    let w = &q.window;
+    let (cg, og) = q.group();
+    for n in 0..q.batch {
+        for o in 0..q.out_channels {
+            for p in 0..w.output_len() {
+                let pos = [p / w.output[2] / w.output[1], p / w.output[2] % w.output[1], p % w.output[2]];
+                for c in 0..cg {
+                    for t in 0..w.kernel_len() {
+                        let tap = [t / w.kernel[2] / w.kernel[1], t / w.kernel[2] % w.kernel[1], t % w.kernel[2]];
+                        let mut at = 0;
+                        let mut inside = true;
+                        for d in 0..3 {
+                            let i = (pos[d] * w.stride[d] + tap[d] * w.dilation[d]) as isize - w.pad[d] as isize;
+                            inside &= i >= 0 && (i as usize) < w.input[d];
+                            at = at * w.input[d] + i.max(0) as usize;
+                        }
+                        if inside {
+                            let x = (n * q.channels + o / og * cg + c) * w.input_len() + at;
+                            f((n * q.out_channels + o) * w.output_len() + p, x, (o * cg + c) * w.kernel_len() + t);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn random(noise: &mut Noise, round: usize) -> Conv {
+    let dims = noise.range(1, 3);
+    let pointwise = round % 6 == 0;
+    let kernel: Vec<usize> = (0..dims).map(|_| if pointwise { 1 } else { noise.range(1, 4) }).collect();
+    let dilation: Vec<usize> = (0..dims).map(|_| noise.range(1, 2)).collect();
+    let stride: Vec<usize> = (0..dims).map(|_| if pointwise || noise.flip() { 1 } else { noise.range(1, 3) }).collect();
+    let input: Vec<usize> = (0..dims).map(|d| noise.range(1, 9) + dilation[d] * (kernel[d] - 1)).collect();
+    let pad: Vec<(usize, usize)> =
+        (0..dims).map(|_| if pointwise { (0, 0) } else { (noise.range(0, 2), noise.range(0, 3)) }).collect();
+    let window = Window::new(&input, &kernel, &stride, &pad, &dilation);
+    let (groups, cg, og) = match round % 4 {
+        0 => (noise.range(1, 5), 1, noise.range(1, 2)),
+        1 => (noise.range(1, 3), noise.range(1, 4), noise.range(1, 5)),
+        _ => (1, noise.range(1, 9), noise.range(1, 9)),
+    };
+    Conv { batch: noise.range(1, 5), channels: groups * cg, out_channels: groups * og, groups, window }
+}
+
+fn check(q: &Conv, noise: &mut Noise, what: &str) {
+    let x = noise.f32s(q.batch * q.channels * q.window.input_len());
+    let w = noise.f32s(q.out_channels * q.depth());
+    let dy = noise.f32s(q.batch * q.out_channels * q.window.output_len());
+    let bias = noise.f32s(q.out_channels);
+    let plane = q.window.output_len();
+    let mut want_y: Vec<f64> = (0..dy.len()).map(|i| bias[i / plane % q.out_channels] as f64).collect();
+    let (mut want_dx, mut want_dw) = (vec![0f64; x.len()], vec![0f64; w.len()]);
+    each_product(q, |o, i, k| {
+        want_y[o] += x[i] as f64 * w[k] as f64;
+        want_dx[i] += dy[o] as f64 * w[k] as f64;
+        want_dw[k] += dy[o] as f64 * x[i] as f64;
+    });
+    want_y.iter_mut().for_each(|v| *v = v.max(0.0));
+    let mut y = vec![9f32; dy.len()];
+    q.forward(&x, &w, Some(&bias), Activation::Relu, &mut y);
+    assert_close(&y, &want_y, 2e-5, &format!("{what} forward {q:?}"));
+    let mut dx = vec![9f32; x.len()];
+    q.grad_input(&dy, &w, &mut dx);
+    assert_close(&dx, &want_dx, 2e-5, &format!("{what} grad_input {q:?}"));
+    let mut dw = vec![9f32; w.len()];
+    q.grad_weight(&x, &dy, &mut dw);
+    assert_close(&dw, &want_dw, 5e-5, &format!("{what} grad_weight {q:?}"));
+}
+
+#[test]
+fn random_convolutions() {
+    let mut noise = Noise::new(11);
+    for round in 0..150 {
+        let q = random(&mut noise, round);
+        check(&q, &mut noise, &format!("round {round}"));
+    }
+}
+
+#[test]
+fn larger_planes_are_cut_into_spans() {
+    let mut noise = Noise::new(12);
+    let window = Window::new(&[40, 33], &[3, 3], &[1, 1], &[(1, 1), (1, 1)], &[1, 1]);
+    check(&Conv { batch: 2, channels: 24, out_channels: 10, groups: 1, window }, &mut noise, "cut");
+    let window = Window::new(&[61, 70], &[5, 5], &[2, 2], &[(2, 2), (2, 2)], &[1, 1]);
+    check(&Conv { batch: 3, channels: 3, out_channels: 20, groups: 1, window }, &mut noise, "cut");
+}
+
+#[test]
+fn doubles() {
+    let mut noise = Noise::new(13);
+    for round in 0..10 {
+        let q = random(&mut noise, round);
+        let x = noise.f64s(q.batch * q.channels * q.window.input_len());
+        let w = noise.f64s(q.out_channels * q.depth());
+        let mut y = vec![0f64; q.batch * q.out_channels * q.window.output_len()];
+        q.forward(&x, &w, None, Activation::None, &mut y);
+        let mut want = vec![0f64; y.len()];
+        each_product(&q, |o, i, k| want[o] += x[i] * w[k]);
+        assert!(y.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-12), "{q:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "2 groups do not divide 3 input and 4 output channels")]
+fn groups_must_divide() {
+    let window = Window::new(&[4], &[1], &[1], &[(0, 0)], &[1]);
+    let q = Conv { batch: 1, channels: 3, out_channels: 4, groups: 2, window };
+    q.forward::<f32>(&[0.0; 12], &[0.0; 4], None, Activation::None, &mut [0.0; 16]);
+}
