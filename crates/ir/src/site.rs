@@ -3,21 +3,24 @@
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
-/// Different file names kept at most, and the longest of them: they live as long as the program.
-const NAMES_MAX: usize = 4096;
-const NAME_BYTES_MAX: usize = 4096;
+/// Bytes kept at most, each name counted with what it costs to remember: names live as long as
+/// the program.
+const BYTES_MAX: usize = 16 << 20;
+const BYTES_PER_NAME: usize = 64;
 
-static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+static NAMES: Mutex<(BTreeSet<&'static str>, usize)> = Mutex::new((BTreeSet::new(), 0));
 
 /// A name that lives as long as the program; `None` when there are too many of them already.
 pub(crate) fn intern(name: &str) -> Option<&'static str> {
-    let mut names = NAMES.lock();
+    let (names, bytes) = &mut *NAMES.lock();
     if let Some(known) = names.get(name) {
         return Some(known);
     }
-    if names.len() >= NAMES_MAX || name.len() > NAME_BYTES_MAX {
+    let more = name.len() + BYTES_PER_NAME;
+    if *bytes + more > BYTES_MAX {
         return None;
     }
+    *bytes += more;
     let name: &'static str = Box::leak(name.into());
     names.insert(name);
     Some(name)
