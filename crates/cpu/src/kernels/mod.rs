@@ -4,12 +4,15 @@
 //! All of them run on [`crate::pool`], split by the size of the problem alone, and give the same
 //! bits for any number of threads.
 
+pub mod attention;
 pub mod conv;
 mod depthwise;
 pub mod gemm;
 mod matvec;
 mod micro;
 mod pack;
+pub mod pooling;
+pub mod rows;
 mod scratch;
 
 #[cfg(test)]

@@ -1,0 +1,366 @@
+//! Scaled dot-product attention, forward and backward, block by block: no matrix of all queries
+//! by all keys is ever held.
+//!
+//! `q[heads, queries, d]`, `k[kv_heads, keys, d]`, `v[kv_heads, keys, dv]`, contiguous `f32`;
+//! "heads" counts batch times heads. Several heads may share a key and value head.
+
+#![allow(unsafe_code)]
+
+use super::gemm::{Gemm, Mat};
+use super::scratch::Scratch;
+use crate::pool::{self, Shared};
+use crate::vmath::simd::{Isa, Vector};
+use crate::vmath::{dispatch, f32s, math};
+
+/// Queries and keys of a block.
+const QUERIES: usize = 128;
+const KEYS: usize = 256;
+
+/// A matrix added to the scores: element `(query, key)` of head `h` is at
+/// `data[h * head + query * row + key]`; strides may be 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Mask<'a> {
+    /// The numbers, minus infinity to hide a key.
+    pub data: &'a [f32],
+    /// Elements between heads.
+    pub head: usize,
+    /// Elements between queries.
+    pub row: usize,
+}
+
+/// The sizes and the masking of an attention.
+#[derive(Clone, Copy, Debug)]
+pub struct Attention<'a> {
+    /// The key and value head of each head.
+    pub kv_of: &'a [usize],
+    /// Number of key and value heads.
+    pub kv_heads: usize,
+    /// Queries a head.
+    pub queries: usize,
+    /// Keys a head.
+    pub keys: usize,
+    /// Elements of a query and a key.
+    pub d: usize,
+    /// Elements of a value.
+    pub dv: usize,
+    /// Factor of the scores, usually `1 / sqrt(d)`.
+    pub scale: f32,
+    /// With `Some(offset)`, query `i` sees keys up to `i + offset` only.
+    pub causal: Option<isize>,
+    /// Added to the scores.
+    pub mask: Option<Mask<'a>>,
+}
+
+/// What backward needs of forward, and the gradient of the output.
+#[derive(Clone, Copy, Debug)]
+pub struct Saved<'a> {
+    /// Queries.
+    pub q: &'a [f32],
+    /// Keys.
+    pub k: &'a [f32],
+    /// Values.
+    pub v: &'a [f32],
+    /// The output of forward.
+    pub out: &'a [f32],
+    /// The logarithms of the sums of exponentials that forward returned.
+    pub lse: &'a [f32],
+    /// The gradient of the output.
+    pub dout: &'a [f32],
+}
+
+#[track_caller]
+fn check(what: &str, want: usize, got: usize) {
+    assert!(want == got, "attention: {what} of {want} elements expected, got {got}");
+}
+
+impl Attention<'_> {
+    #[track_caller]
+    fn check(&self, q: &[f32], k: &[f32], v: &[f32]) {
+        check("queries", self.kv_of.len() * self.queries * self.d, q.len());
+        check("keys", self.kv_heads * self.keys * self.d, k.len());
+        check("values", self.kv_heads * self.keys * self.dv, v.len());
+        if let Some(bad) = self.kv_of.iter().find(|&&h| h >= self.kv_heads) {
+            panic!("attention: a key head below {} expected, got {bad}", self.kv_heads);
+        }
+        if let (Some(m), false) = (self.mask, self.kv_of.is_empty() || self.queries == 0) {
+            let need = (self.kv_of.len() - 1) * m.head + (self.queries - 1) * m.row + self.keys;
+            assert!(m.data.len() >= need, "attention: a mask of {need} elements expected, got {}", m.data.len());
+        }
+    }
+
+    /// Keys that queries `first..end` may see.
+    fn visible(&self, end: usize) -> usize {
+        match self.causal {
+            None => self.keys,
+            Some(offset) => (end as isize + offset).clamp(0, self.keys as isize) as usize,
+        }
+    }
+
+    /// The scores of a block, masked: `s[rows, cols]`.
+    unsafe fn scores(
+        &self,
+        head: usize,
+        q: *const f32,
+        k: *const f32,
+        i: usize,
+        rows: usize,
+        j: usize,
+        cols: usize,
+        s: *mut f32,
+    ) {
+        // SAFETY: blocks lie inside the matrices, whose lengths were checked.
+        unsafe {
+            let (a, b) = (Mat::row_major(q.add(i * self.d), self.d), Mat::row_major(k.add(j * self.d), self.d).t());
+            Gemm { alpha: self.scale, ..Gemm::new(rows, cols, self.d, a, b, s) }.run();
+            for r in 0..rows {
+                let row = s.add(r * cols);
+                if let Some(m) = self.mask {
+                    let at = head * m.head + (i + r) * m.row + j;
+                    f32s::raw::add(row, m.data[at..at + cols].as_ptr(), row, cols);
+                }
+                let seen = self.visible(i + r + 1).saturating_sub(j).min(cols);
+                for c in seen..cols {
+                    row.add(c).write(f32::NEG_INFINITY);
+                }
+            }
+        }
+    }
+
+    /// `out[heads, queries, dv] = softmax(scale q k^T + mask) v`; `lse[heads, queries]` takes the
+    /// logarithm of each row's sum. A query that sees no key gives zeros.
+    pub fn forward(&self, q: &[f32], k: &[f32], v: &[f32], out: &mut [f32], lse: &mut [f32]) {
+        self.check(q, k, v);
+        check("an output", self.kv_of.len() * self.queries * self.dv, out.len());
+        check("sums", self.kv_of.len() * self.queries, lse.len());
+        let blocks = self.queries.div_ceil(QUERIES);
+        let (po, pl) = (Shared::new(out.as_mut_ptr()), Shared::new(lse.as_mut_ptr()));
+        pool::parallel_for(self.kv_of.len() * blocks, &|task| {
+            let (h, i) = (task / blocks, task % blocks * QUERIES);
+            let rows = QUERIES.min(self.queries - i);
+            let kv = self.kv_of[h];
+            let q = &q[h * self.queries * self.d..];
+            let (k, v) = (&k[kv * self.keys * self.d..], &v[kv * self.keys * self.dv..]);
+            // SAFETY: each task writes its own queries; lengths were checked.
+            unsafe {
+                let out = po.slice((h * self.queries + i) * self.dv, rows * self.dv);
+                let lse = pl.slice(h * self.queries + i, rows);
+                self.forward_block(h, q, k, v, i, rows, out, lse);
+            }
+        });
+    }
+
+    /// The queries `i..i + rows` of one head, over all keys.
+    unsafe fn forward_block(
+        &self,
+        h: usize,
+        q: &[f32],
+        k: &[f32],
+        v: &[f32],
+        i: usize,
+        rows: usize,
+        out: &mut [f32],
+        lse: &mut [f32],
+    ) {
+        let keys = self.visible(i + rows);
+        let s = Scratch::<f32>::new(rows * KEYS.min(keys.max(1)));
+        let (mut top, mut sum) = ([f32::NEG_INFINITY; QUERIES], [0f32; QUERIES]);
+        out.fill(0.0);
+        for j in (0..keys).step_by(KEYS) {
+            let cols = KEYS.min(keys - j);
+            // SAFETY: the block lies inside the matrices.
+            unsafe {
+                self.scores(h, q.as_ptr(), k.as_ptr(), i, rows, j, cols, s.ptr());
+                for r in 0..rows {
+                    let (old, row) = (top[r], s.ptr().add(r * cols));
+                    (top[r], sum[r]) = exp_row(row, cols, old, sum[r]);
+                    if old != top[r] && j > 0 {
+                        let f = (old - finite(top[r])).exp();
+                        let o = out.as_mut_ptr().add(r * self.dv);
+                        f32s::raw::mul_scalar(o, f, o, self.dv);
+                    }
+                }
+                let (a, b) =
+                    (Mat::row_major(s.ptr().cast_const(), cols), Mat::row_major(v.as_ptr().add(j * self.dv), self.dv));
+                Gemm { accumulate: j > 0, ..Gemm::new(rows, self.dv, cols, a, b, out.as_mut_ptr()) }.run();
+            }
+        }
+        for r in 0..rows {
+            let f = if sum[r] > 0.0 || sum[r].is_nan() { 1.0 / sum[r] } else { 0.0 };
+            out[r * self.dv..(r + 1) * self.dv].iter_mut().for_each(|o| *o *= f);
+            lse[r] = if sum[r] == 0.0 { f32::NEG_INFINITY } else { top[r] + sum[r].ln() };
+        }
+    }
+
+    /// Gradients of queries, keys and values.
+    pub fn backward(&self, saved: &Saved<'_>, dq: &mut [f32], dk: &mut [f32], dv: &mut [f32]) {
+        self.check(saved.q, saved.k, saved.v);
+        check("an output", self.kv_of.len() * self.queries * self.dv, saved.out.len());
+        check("an output gradient", saved.out.len(), saved.dout.len());
+        check("sums", self.kv_of.len() * self.queries, saved.lse.len());
+        check("query gradients", saved.q.len(), dq.len());
+        check("key gradients", saved.k.len(), dk.len());
+        check("value gradients", saved.v.len(), dv.len());
+        let (pq, pk, pv) = (Shared::new(dq.as_mut_ptr()), Shared::new(dk.as_mut_ptr()), Shared::new(dv.as_mut_ptr()));
+        let task = |kv: usize| {
+            // SAFETY: one task writes the key head's gradients and those of the queries that use it.
+            unsafe {
+                let dk = pk.slice(kv * self.keys * self.d, self.keys * self.d);
+                let dv = pv.slice(kv * self.keys * self.dv, self.keys * self.dv);
+                dk.fill(0.0);
+                dv.fill(0.0);
+                for h in (0..self.kv_of.len()).filter(|&h| self.kv_of[h] == kv) {
+                    let dq = pq.slice(h * self.queries * self.d, self.queries * self.d);
+                    dq.fill(0.0);
+                    for i in (0..self.queries).step_by(QUERIES) {
+                        self.backward_block(saved, h, i, QUERIES.min(self.queries - i), dq, dk, dv);
+                    }
+                }
+            }
+        };
+        // Few key heads: one after the other, so that the products inside use the threads.
+        if self.kv_heads >= 4 {
+            pool::parallel_for(self.kv_heads, &task);
+        } else {
+            (0..self.kv_heads).for_each(task);
+        }
+    }
+
+    unsafe fn backward_block(
+        &self,
+        s: &Saved<'_>,
+        h: usize,
+        i: usize,
+        rows: usize,
+        dq: &mut [f32],
+        dk: &mut [f32],
+        dv: &mut [f32],
+    ) {
+        let keys = self.visible(i + rows);
+        let (d, dvn, kv) = (self.d, self.dv, self.kv_of[h]);
+        let q = &s.q[h * self.queries * d..][..self.queries * d];
+        let (k, v) = (&s.k[kv * self.keys * d..][..self.keys * d], &s.v[kv * self.keys * dvn..][..self.keys * dvn]);
+        let first = (h * self.queries + i) * dvn;
+        let (dout, out) = (&s.dout[first..][..rows * dvn], &s.out[first..][..rows * dvn]);
+        let lse = &s.lse[h * self.queries + i..][..rows];
+        let mut dots = [0f32; QUERIES];
+        for r in 0..rows {
+            dots[r] = f32s::dot(&dout[r * dvn..][..dvn], &out[r * dvn..][..dvn]);
+        }
+        let p = Scratch::<f32>::new(rows * KEYS);
+        let dp = Scratch::<f32>::new(rows * KEYS);
+        for j in (0..keys).step_by(KEYS) {
+            let cols = KEYS.min(keys - j);
+            let row_major = |m: *mut f32| Mat::row_major(m.cast_const(), cols);
+            // SAFETY: blocks lie inside the matrices, whose lengths were checked.
+            unsafe {
+                self.scores(h, q.as_ptr(), k.as_ptr(), i, rows, j, cols, p.ptr());
+                for r in 0..rows {
+                    shifted_exp(p.ptr().add(r * cols), finite(lse[r]), cols);
+                }
+                let grad = Mat::row_major(dout.as_ptr(), dvn);
+                let to = dv.as_mut_ptr().add(j * dvn);
+                Gemm { accumulate: true, ..Gemm::new(cols, dvn, rows, row_major(p.ptr()).t(), grad, to) }.run();
+                let values = Mat::row_major(v.as_ptr().add(j * dvn), dvn).t();
+                Gemm::new(rows, cols, dvn, grad, values, dp.ptr()).run();
+                for r in 0..rows {
+                    score_grad(p.ptr().add(r * cols), dp.ptr().add(r * cols), dots[r], self.scale, cols);
+                }
+                let (kj, qi) = (Mat::row_major(k.as_ptr().add(j * d), d), Mat::row_major(q.as_ptr().add(i * d), d));
+                let to = dq.as_mut_ptr().add(i * d);
+                Gemm { accumulate: true, ..Gemm::new(rows, d, cols, row_major(p.ptr()), kj, to) }.run();
+                let to = dk.as_mut_ptr().add(j * d);
+                Gemm { accumulate: true, ..Gemm::new(cols, d, rows, row_major(p.ptr()).t(), qi, to) }.run();
+            }
+        }
+    }
+}
+
+/// A shift for exponentials: a row that sees nothing has no finite one.
+fn finite(x: f32) -> f32 {
+    if x == f32::NEG_INFINITY { 0.0 } else { x }
+}
+
+/// Exponentials of a row under the running maximum; returns the new maximum and sum.
+#[inline(always)]
+unsafe fn exp_row_body<V: Vector<E = f32>>(row: *mut f32, n: usize, top: f32, sum: f32) -> (f32, f32) {
+    // SAFETY: `n` elements, the caller's promise.
+    unsafe {
+        let mut m = V::splat(top);
+        let mut i = 0;
+        while i + V::N <= n {
+            m = m.maximum(V::load(row.add(i)));
+            i += V::N;
+        }
+        let mut new = m.fold(|a, b| if a > b || a.is_nan() { a } else { b });
+        for i in i..n {
+            let x = *row.add(i);
+            new = if x > new || x.is_nan() { x } else { new };
+        }
+        let shift = V::splat(finite(new));
+        let mut acc = V::zero();
+        let mut i = 0;
+        while i + V::N <= n {
+            let e = math::exp(V::load(row.add(i)) - shift);
+            e.store(row.add(i));
+            acc = acc + e;
+            i += V::N;
+        }
+        let mut total = acc.sum();
+        if i < n {
+            let e = math::exp(V::load_n(row.add(i), n - i) - shift);
+            e.store_n(row.add(i), n - i);
+            for j in i..n {
+                total += *row.add(j);
+            }
+        }
+        let kept = if sum == 0.0 { 0.0 } else { sum * (top - finite(new)).exp() };
+        (new, kept + total)
+    }
+}
+
+/// `row = exp(row - shift)`.
+#[inline(always)]
+unsafe fn shifted_exp_body<V: Vector<E = f32>>(row: *mut f32, shift: f32, n: usize) {
+    let shift = V::splat(shift);
+    let mut i = 0;
+    // SAFETY: `n` elements, the caller's promise.
+    unsafe {
+        while i < n {
+            let m = V::N.min(n - i);
+            math::exp(V::load_n(row.add(i), m) - shift).store_n(row.add(i), m);
+            i += m;
+        }
+    }
+}
+
+/// `p = p (dp - dot) scale`.
+#[inline(always)]
+unsafe fn score_grad_body<V: Vector<E = f32>>(p: *mut f32, dp: *const f32, dot: f32, scale: f32, n: usize) {
+    let (dot, scale) = (V::splat(dot), V::splat(scale));
+    let mut i = 0;
+    // SAFETY: `n` elements, the caller's promise.
+    unsafe {
+        while i < n {
+            let m = V::N.min(n - i);
+            let v = V::load_n(p.add(i), m) * (V::load_n(dp.add(i), m) - dot) * scale;
+            v.store_n(p.add(i), m);
+            i += m;
+        }
+    }
+}
+
+dispatch! {
+    unsafe fn exp_row(row: *mut f32, n: usize, top: f32, sum: f32) -> (f32, f32) { I => exp_row_body::<<I as Isa>::S>(row, n, top, sum) }
+}
+dispatch! {
+    unsafe fn shifted_exp(row: *mut f32, shift: f32, n: usize) { I => shifted_exp_body::<<I as Isa>::S>(row, shift, n) }
+}
+dispatch! {
+    unsafe fn score_grad(p: *mut f32, dp: *const f32, dot: f32, scale: f32, n: usize) {
+        I => score_grad_body::<<I as Isa>::S>(p, dp, dot, scale, n)
+    }
+}
+
+#[cfg(test)]
+#[path = "attention_tests.rs"]
+mod tests;

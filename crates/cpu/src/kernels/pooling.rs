@@ -1,0 +1,274 @@
+//! Max and average pooling over one to three spatial dimensions, and their gradients.
+//!
+//! Planes are independent: `x[planes, …]` to `y[planes, …]`, both contiguous, `planes` being
+//! batch times channels. Output sizes are the window's, so ceil mode is the caller's choice
+//! ([`Window::with_output`]).
+
+#![allow(unsafe_code)]
+
+use super::window::Window;
+use crate::pool::{self, Shared};
+
+/// A float that can be pooled.
+pub trait Pooled:
+    Copy + Send + Sync + PartialOrd + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self> + 'static
+{
+    /// Less than every number.
+    const LOWEST: Self;
+    /// Zero.
+    const ZERO: Self;
+    /// `1 / n`.
+    fn inverse(n: usize) -> Self;
+}
+
+impl Pooled for f32 {
+    const LOWEST: f32 = f32::NEG_INFINITY;
+    const ZERO: f32 = 0.0;
+    fn inverse(n: usize) -> f32 {
+        1.0 / n as f32
+    }
+}
+
+impl Pooled for f64 {
+    const LOWEST: f64 = f64::NEG_INFINITY;
+    const ZERO: f64 = 0.0;
+    fn inverse(n: usize) -> f64 {
+        1.0 / n as f64
+    }
+}
+
+#[track_caller]
+fn check(what: &str, want: usize, got: usize) {
+    assert!(want == got, "{what} of {want} elements expected, got {got}");
+}
+
+/// Runs `f(plane)` on all threads, several small planes a task.
+fn each_plane(planes: usize, size: usize, f: &(dyn Fn(usize) + Sync)) {
+    let each = (16384 / size.max(1)).max(1);
+    pool::parallel_for(planes.div_ceil(each), &|task| {
+        (task * each..((task + 1) * each).min(planes)).for_each(f);
+    });
+}
+
+/// Calls `f(first output, first input, outputs)` for each run of outputs along the last dimension
+/// that has a tap inside the input; inputs of a run are a stride apart. Runs of one output row
+/// come one after the other, in the order of taps.
+#[inline(always)]
+fn each_run(w: &Window, mut f: impl FnMut(usize, usize, usize)) {
+    for oz in 0..w.output[0] {
+        for oy in 0..w.output[1] {
+            let out = (oz * w.output[1] + oy) * w.output[2];
+            for kz in 0..w.kernel[0] {
+                let Some(z) = w.at(0, oz, kz) else { continue };
+                for ky in 0..w.kernel[1] {
+                    let Some(y) = w.at(1, oy, ky) else { continue };
+                    let row = (z * w.input[1] + y) * w.input[2];
+                    for kx in 0..w.kernel[2] {
+                        let (low, high) = w.inside(2, kx);
+                        if low < high {
+                            let at = row + low * w.stride[2] + kx * w.dilation[2] - w.pad[2];
+                            f(out + low, at, high - low);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The largest element of each window, and its place in the input plane (the first of equals, or
+/// the first NaN). Padding is never chosen; a window of padding alone gives minus infinity and 0.
+pub fn max_pool<E: Pooled>(w: &Window, planes: usize, x: &[E], y: &mut [E], index: &mut [i64]) {
+    let (size_in, size_out) = (w.input_len(), w.output_len());
+    check("max_pool: an input", planes * size_in, x.len());
+    check("max_pool: an output", planes * size_out, y.len());
+    check("max_pool: an index", planes * size_out, index.len());
+    let (py, pi) = (Shared::new(y.as_mut_ptr()), Shared::new(index.as_mut_ptr()));
+    each_plane(planes, size_in, &|plane| {
+        let x = &x[plane * size_in..][..size_in];
+        // SAFETY: each plane is written by one task.
+        let (y, index) = unsafe { (py.slice(plane * size_out, size_out), pi.slice(plane * size_out, size_out)) };
+        y.fill(E::LOWEST);
+        index.fill(0);
+        let mut fresh = usize::MAX;
+        each_run(w, |out, at, count| {
+            // The first tap of a row is taken even when it is minus infinity.
+            let row = out / w.output[2];
+            if row != fresh {
+                fresh = row;
+                index[row * w.output[2]..(row + 1) * w.output[2]].fill(-1);
+            }
+            let (y, index) = (&mut y[out..out + count], &mut index[out..out + count]);
+            for i in 0..count {
+                let from = at + i * w.stride[2];
+                let v = x[from];
+                #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+                let better = (v > y[i]) | ((v != v) & (y[i] == y[i])) | (index[i] < 0);
+                y[i] = if better { v } else { y[i] };
+                index[i] = if better { from as i64 } else { index[i] };
+            }
+        });
+        index.iter_mut().for_each(|i| *i = (*i).max(0));
+    });
+}
+
+/// The gradient of [`max_pool`]: `dy` goes to the places in `index`, the rest is zero.
+pub fn max_pool_grad<E: Pooled>(w: &Window, planes: usize, dy: &[E], index: &[i64], dx: &mut [E]) {
+    let (size_in, size_out) = (w.input_len(), w.output_len());
+    check("max_pool_grad: an output gradient", planes * size_out, dy.len());
+    check("max_pool_grad: an index", planes * size_out, index.len());
+    check("max_pool_grad: an input gradient", planes * size_in, dx.len());
+    let p = Shared::new(dx.as_mut_ptr());
+    each_plane(planes, size_in, &|plane| {
+        // SAFETY: each plane is written by one task.
+        let dx = unsafe { p.slice(plane * size_in, size_in) };
+        dx.fill(E::ZERO);
+        for o in plane * size_out..(plane + 1) * size_out {
+            let at = index[o] as usize;
+            dx[at] = dx[at] + dy[o];
+        }
+    });
+}
+
+/// What an average divides by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Divisor {
+    /// The size of the window, padding included.
+    Window,
+    /// The elements that are inside the input.
+    Inside,
+}
+
+/// One factor an output position.
+fn factors<E: Pooled>(w: &Window, divisor: Divisor) -> Vec<E> {
+    let count = |d: usize, o: usize| (0..w.kernel[d]).filter(|&k| w.at(d, o, k).is_some()).count();
+    let inside = |p: usize| {
+        let [_, oy, ox] = w.output;
+        count(0, p / ox / oy) * count(1, p / ox % oy) * count(2, p % ox)
+    };
+    (0..w.output_len())
+        .map(|p| match divisor {
+            Divisor::Window => E::inverse(w.kernel_len()),
+            Divisor::Inside => E::inverse(inside(p).max(1)),
+        })
+        .collect()
+}
+
+/// The average of each window; padding counts as zero.
+pub fn avg_pool<E: Pooled>(w: &Window, planes: usize, divisor: Divisor, x: &[E], y: &mut [E]) {
+    let (size_in, size_out) = (w.input_len(), w.output_len());
+    check("avg_pool: an input", planes * size_in, x.len());
+    check("avg_pool: an output", planes * size_out, y.len());
+    let factors = factors::<E>(w, divisor);
+    let p = Shared::new(y.as_mut_ptr());
+    each_plane(planes, size_in, &|plane| {
+        let x = &x[plane * size_in..][..size_in];
+        // SAFETY: each plane is written by one task.
+        let y = unsafe { p.slice(plane * size_out, size_out) };
+        y.fill(E::ZERO);
+        each_run(w, |out, at, count| {
+            for i in 0..count {
+                y[out + i] = y[out + i] + x[at + i * w.stride[2]];
+            }
+        });
+        y.iter_mut().zip(&factors).for_each(|(y, f)| *y = *y * *f);
+    });
+}
+
+/// The gradient of [`avg_pool`].
+pub fn avg_pool_grad<E: Pooled>(w: &Window, planes: usize, divisor: Divisor, dy: &[E], dx: &mut [E]) {
+    let (size_in, size_out) = (w.input_len(), w.output_len());
+    check("avg_pool_grad: an output gradient", planes * size_out, dy.len());
+    check("avg_pool_grad: an input gradient", planes * size_in, dx.len());
+    let factors = factors::<E>(w, divisor);
+    let p = Shared::new(dx.as_mut_ptr());
+    each_plane(planes, size_in, &|plane| {
+        let dy = &dy[plane * size_out..][..size_out];
+        // SAFETY: each plane is written by one task.
+        let dx = unsafe { p.slice(plane * size_in, size_in) };
+        dx.fill(E::ZERO);
+        each_run(w, |out, at, count| {
+            for i in 0..count {
+                let to = &mut dx[at + i * w.stride[2]];
+                *to = *to + dy[out + i] * factors[out + i];
+            }
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Noise, assert_close};
+    use super::*;
+
+    fn random(noise: &mut Noise) -> Window {
+        let dims = noise.range(1, 3);
+        let kernel: Vec<usize> = (0..dims).map(|_| noise.range(1, 4)).collect();
+        let dilation: Vec<usize> = (0..dims).map(|_| noise.range(1, 2)).collect();
+        let stride: Vec<usize> = (0..dims).map(|_| noise.range(1, 3)).collect();
+        let input: Vec<usize> = (0..dims).map(|d| noise.range(1, 7) + dilation[d] * (kernel[d] - 1)).collect();
+        let pad: Vec<(usize, usize)> = (0..dims).map(|d| (noise.range(0, kernel[d] / 2), noise.range(0, 2))).collect();
+        Window::new(&input, &kernel, &stride, &pad, &dilation)
+    }
+
+    /// The input places of the window of output `p`.
+    fn places(w: &Window, p: usize) -> Vec<usize> {
+        let pos = [p / w.output[2] / w.output[1], p / w.output[2] % w.output[1], p % w.output[2]];
+        let mut all = Vec::new();
+        for t in 0..w.kernel_len() {
+            let tap = [t / w.kernel[2] / w.kernel[1], t / w.kernel[2] % w.kernel[1], t % w.kernel[2]];
+            let at = (0..3).try_fold(0, |at, d| {
+                let i = (pos[d] * w.stride[d] + tap[d] * w.dilation[d]) as isize - w.pad[d] as isize;
+                (i >= 0 && (i as usize) < w.input[d]).then(|| at * w.input[d] + i as usize)
+            });
+            all.extend(at);
+        }
+        all
+    }
+
+    #[test]
+    fn pools_and_gradients() {
+        let mut noise = Noise::new(21);
+        for _ in 0..150 {
+            let w = random(&mut noise);
+            let planes = noise.range(1, 4);
+            let (a, b) = (w.input_len(), w.output_len());
+            let (x, dy) = (noise.f32s(planes * a), noise.f32s(planes * b));
+            let (mut y, mut index, mut dx) = (vec![0f32; planes * b], vec![0i64; planes * b], vec![7f32; planes * a]);
+            max_pool(&w, planes, &x, &mut y, &mut index);
+            max_pool_grad(&w, planes, &dy, &index, &mut dx);
+            let (mut mean, mut dmean) = (vec![0f32; planes * b], vec![7f32; planes * a]);
+            let divisor = if noise.flip() { Divisor::Window } else { Divisor::Inside };
+            avg_pool(&w, planes, divisor, &x, &mut mean);
+            avg_pool_grad(&w, planes, divisor, &dy, &mut dmean);
+            let (mut want_dx, mut want_mean, mut want_dmean) =
+                (vec![0f64; planes * a], vec![0f64; planes * b], vec![0f64; planes * a]);
+            for n in 0..planes {
+                for p in 0..b {
+                    let all = places(&w, p);
+                    let best = all.iter().copied().reduce(|i, j| if x[n * a + j] > x[n * a + i] { j } else { i });
+                    assert_eq!(index[n * b + p] as usize, best.unwrap_or(0), "{w:?}");
+                    assert_eq!(y[n * b + p], best.map_or(f32::NEG_INFINITY, |i| x[n * a + i]));
+                    want_dx[n * a + best.unwrap_or(0)] += dy[n * b + p] as f64;
+                    let count = if divisor == Divisor::Window { w.kernel_len() } else { all.len().max(1) };
+                    for i in all {
+                        want_mean[n * b + p] += x[n * a + i] as f64 / count as f64;
+                        want_dmean[n * a + i] += dy[n * b + p] as f64 / count as f64;
+                    }
+                }
+            }
+            assert_close(&dx, &want_dx, 1e-5, "max gradient");
+            assert_close(&mean, &want_mean, 1e-5, "mean");
+            assert_close(&dmean, &want_dmean, 1e-5, "mean gradient");
+        }
+    }
+
+    #[test]
+    fn nan_wins_and_minus_infinity_has_a_place() {
+        let w = Window::new(&[4], &[2], &[2], &[(0, 0)], &[1]);
+        let (mut y, mut index) = ([0f32; 2], [0i64; 2]);
+        max_pool(&w, 1, &[1.0, f32::NAN, f32::NEG_INFINITY, f32::NEG_INFINITY], &mut y, &mut index);
+        assert!(y[0].is_nan() && y[1] == f32::NEG_INFINITY);
+        assert_eq!(index, [1, 2]);
+    }
+}
