@@ -1,0 +1,98 @@
+//! Each pass on a small graph: text before, text after.
+//!
+//! A file of `tests/golden` has the name of a pass and holds the graph before it, a line of
+//! dashes, and what comes out. `TALWEG_BLESS=1` rewrites the second half; read the difference.
+
+use ir::{Graph, Layout, Slot};
+use passes::{Fused, Home, Target};
+use std::fmt::Write;
+use talweg_passes as passes;
+
+const LINE: &str = "----\n";
+
+/// Contiguous operands only, as the simplest kernel has it.
+fn accepts(_: &ir::FlatNode, _: usize, layout: &Layout) -> bool {
+    layout.is_contiguous()
+}
+fn fused(g: &Graph) -> Fused {
+    passes::fuse(g, &Target { row_max: 4096, accepts: &accepts }).unwrap()
+}
+
+fn regions(g: &Graph) -> String {
+    let f = fused(g);
+    let mut out = f.graph.to_string();
+    for r in &f.regions {
+        match r {
+            passes::Region::Loop(l) => writeln!(out, "{}", l.text(&f.graph).trim_end()).unwrap(),
+            passes::Region::Call { node, .. } => writeln!(out, "call %{node} {}", f.graph.nodes[*node].op.name).unwrap(),
+        }
+    }
+    out
+}
+
+fn homes(g: &Graph) -> String {
+    let f = fused(g);
+    let none = vec![0; f.regions.len()];
+    let a = passes::arrange(&f, &none);
+    passes::check_arrangement(&f, &a, &none).unwrap();
+    let mut out = String::new();
+    for (i, n) in f.graph.nodes.iter().enumerate() {
+        let home = match a.home(Slot::new(i, 0)) {
+            Home::Nowhere => "nowhere".into(),
+            Home::Input(k) => format!("input {k}"),
+            Home::Const(k) => format!("constant %{k}"),
+            Home::Arena(at) => format!("arena from byte {at}"),
+            Home::Result(k) => format!("result {k}"),
+        };
+        writeln!(out, "%{i} {}: {home}", n.op.name).unwrap();
+    }
+    writeln!(out, "arena: {} bytes, of which {} are live at once", a.arena_bytes, a.live_bytes).unwrap();
+    out
+}
+
+fn stages(g: &Graph) -> String {
+    let all = passes::stages(g, &|_, _| false, &runtime::reference::run_node).unwrap();
+    all.iter().map(|s| format!("# after {}\n{}", s.name, s.graph)).collect()
+}
+
+/// What a pass makes of a graph, as text.
+fn apply(pass: &str, g: &Graph) -> String {
+    let graph = |g: Graph| {
+        g.verify().unwrap_or_else(|e| panic!("{pass}: {e}\n{g}"));
+        g.to_string()
+    };
+    match pass {
+        "decompose" => graph(passes::decompose(g, &|_, _| false).unwrap()),
+        "prune" => graph(passes::prune(g)),
+        "simplify" => graph(passes::simplify(g, &runtime::reference::run_node).unwrap()),
+        "deduplicate" => graph(passes::deduplicate(g)),
+        "materialize" => graph(passes::materialize(g, &accepts).unwrap()),
+        "fuse" => regions(g),
+        "arrange" => homes(g),
+        "stages" => stages(g),
+        other => panic!("no pass is named {other}"),
+    }
+}
+
+#[test]
+fn passes_do_what_the_files_say() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 8, "a file for each pass");
+    let mut changed = Vec::new();
+    for path in files {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (before, after) = text.split_once(LINE).unwrap_or((&text, ""));
+        let find = |name: &str| ops::find(name).or((name == passes::COPY.name).then_some(&passes::COPY));
+        let g = Graph::parse(before, &find).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let pass = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+        let got = apply(pass, &g);
+        if std::env::var_os("TALWEG_BLESS").is_some() {
+            std::fs::write(&path, format!("{before}{LINE}{got}")).unwrap();
+        } else if got != after {
+            changed.push(format!("{}:\n{got}instead of\n{after}", path.display()));
+        }
+    }
+    assert!(changed.is_empty(), "TALWEG_BLESS=1 rewrites these:\n{}", changed.join("\n"));
+}
