@@ -6,7 +6,11 @@
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use talweg_cpu::kernels::gemm::{Gemm, Mat};
+use talweg_cpu::kernels::attention::{Attention, Saved};
+use talweg_cpu::kernels::conv::Conv;
+use talweg_cpu::kernels::gemm::{Activation, Gemm, Mat};
+use talweg_cpu::kernels::window::Window;
+use talweg_cpu::kernels::{pooling, rows};
 use talweg_cpu::{pool, vmath::f32s};
 
 /// Seconds of the fastest of many calls, within about half a second.
@@ -52,6 +56,9 @@ fn main() {
     });
     vector_functions(&report);
     products(&report);
+    convolutions(&report);
+    attentions(&report);
+    row_kernels(&report);
 }
 
 fn vector_functions(report: &Report) {
@@ -113,4 +120,90 @@ fn products(report: &Report) {
         // SAFETY: as above, with B transposed.
         report.time(&(name + " B^T"), flops, "GFLOP/s", || unsafe { Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run() });
     }
+}
+
+fn convolutions(report: &Report) {
+    // Batch, channels, output channels, groups, size, kernel, stride: layers of LeNet, of ResNet-18
+    // on 32x32 and on 224x224 images, and a depthwise one.
+    for (batch, c, o, groups, size, k, stride) in [
+        (64, 1, 6, 1, 28, 5, 1),
+        (32, 64, 64, 1, 32, 3, 1),
+        (32, 256, 256, 1, 8, 3, 1),
+        (32, 512, 512, 1, 4, 3, 1),
+        (1, 3, 64, 1, 224, 7, 2),
+        (1, 64, 64, 1, 56, 3, 1),
+        (1, 512, 512, 1, 7, 3, 1),
+        (1, 64, 128, 1, 56, 1, 2),
+        (1, 256, 256, 1, 14, 1, 1),
+        (8, 128, 128, 128, 28, 3, 1),
+    ] {
+        let pad = (k / 2, k / 2);
+        let window = Window::new(&[size; 2], &[k; 2], &[stride; 2], &[pad; 2], &[1; 2]);
+        let q = Conv { batch, channels: c, out_channels: o, groups, window };
+        let (x, w) = (fill(batch * c * size * size), fill(o * c / groups * k * k));
+        let mut y = fill(batch * o * window.output_len());
+        let dy = y.clone();
+        let (mut dx, mut dw) = (x.clone(), w.clone());
+        let flops = 2.0 * (y.len() * c / groups * k * k) as f64;
+        let name = format!("conv {batch}x{c}->{o} {size}x{size} k{k}/{stride} g{groups}");
+        report.time(&name, flops, "GFLOP/s", || q.forward(&x, &w, None, Activation::None, &mut y));
+        report.time(&(name.clone() + " dx"), flops, "GFLOP/s", || q.grad_input(&dy, &w, &mut dx));
+        report.time(&(name + " dw"), flops, "GFLOP/s", || q.grad_weight(&x, &dy, &mut dw));
+    }
+    let window = Window::new(&[112; 2], &[3; 2], &[2; 2], &[(1, 1); 2], &[1; 2]);
+    let x = fill(64 * 112 * 112);
+    let (mut y, mut index) = (fill(64 * 56 * 56), vec![0i64; 64 * 56 * 56]);
+    let bytes = (4 * x.len()) as f64;
+    report.time("max_pool 64x112x112 k3/2", bytes, "GB/s", || pooling::max_pool(&window, 64, &x, &mut y, &mut index));
+    let divisor = pooling::Divisor::Window;
+    report.time("avg_pool 64x112x112 k3/2", bytes, "GB/s", || pooling::avg_pool(&window, 64, divisor, &x, &mut y));
+}
+
+fn attentions(report: &Report) {
+    for (heads, t, d, causal) in [(48, 256, 64, true), (12, 1024, 64, true), (12, 1024, 64, false)] {
+        let kv_of: Vec<usize> = (0..heads).collect();
+        let a = Attention {
+            kv_of: &kv_of,
+            kv_heads: heads,
+            queries: t,
+            keys: t,
+            d,
+            dv: d,
+            scale: 1.0 / (d as f32).sqrt(),
+            causal: causal.then_some(0),
+            mask: None,
+        };
+        let x = fill(heads * t * d);
+        let (mut out, mut lse) = (x.clone(), vec![0f32; heads * t]);
+        a.forward(&x, &x, &x, &mut out, &mut lse);
+        let flops = 4.0 * (heads * t * t * d) as f64 * if causal { 0.5 } else { 1.0 };
+        let name = format!("attention {heads}x{t}x{d}{}", if causal { " causal" } else { "" });
+        let (mut y, mut sums) = (out.clone(), lse.clone());
+        report.time(&name, flops, "GFLOP/s", || a.forward(&x, &x, &x, &mut y, &mut sums));
+        let (mut dq, mut dk, mut dv) = (x.clone(), x.clone(), x.clone());
+        let saved = Saved { q: &x, k: &x, v: &x, out: &out, lse: &lse, dout: &x };
+        report.time(&(name + " backward"), 2.5 * flops, "GFLOP/s", || a.backward(&saved, &mut dq, &mut dk, &mut dv));
+    }
+}
+
+fn row_kernels(report: &Report) {
+    let (count, n) = (4096, 1024);
+    let x = fill(count * n);
+    let (mut y, mut mean, mut rstd) = (x.clone(), vec![0f32; count], vec![0f32; count]);
+    let w = fill(n);
+    // One read and one write.
+    let bytes = (8 * count * n) as f64;
+    report.time("rows softmax 4096x1024", bytes, "GB/s", || rows::softmax(n, &x, &mut y));
+    report.time("rows log_softmax 4096x1024", bytes, "GB/s", || rows::log_softmax(n, &x, &mut y));
+    report.time("rows layer_norm 4096x1024", bytes, "GB/s", || {
+        rows::layer_norm(n, &x, Some(&w), Some(&w), 1e-5, &mut y, &mut mean, &mut rstd);
+    });
+    let (mut dx, mut dw, mut db) = (x.clone(), w.clone(), w.clone());
+    let grad = rows::NormGrad { n, x: &x, dy: &y, weight: Some(&w), mean: &mean, rstd: &rstd };
+    report.time("rows layer_norm_grad 4096x1024", 1.5 * bytes, "GB/s", || {
+        grad.run(&mut dx, Some(&mut dw), Some(&mut db))
+    });
+    let index: Vec<i64> = (0..count as i64).map(|i| i * 7919 % count as i64).collect();
+    report.time("rows gather 4096x1024", bytes, "GB/s", || rows::gather_rows(n, &x, &index, &mut dx));
+    report.time("rows scatter_add 4096x1024", 1.5 * bytes, "GB/s", || rows::scatter_add_rows(n, &mut dx, &index, &x));
 }

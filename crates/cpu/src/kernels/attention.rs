@@ -12,8 +12,9 @@ use crate::pool::{self, Shared};
 use crate::vmath::simd::{Isa, Vector};
 use crate::vmath::{dispatch, f32s, math};
 
-/// Queries and keys of a block.
+/// The most queries of a block.
 const QUERIES: usize = 128;
+/// The most keys of a block.
 const KEYS: usize = 256;
 
 /// A matrix added to the scores: element `(query, key)` of head `h` is at
@@ -88,7 +89,12 @@ impl Attention<'_> {
         }
     }
 
-    /// Keys that queries `first..end` may see.
+    /// Queries of a block: fewer where a causal mask would hide much of a large one.
+    fn block(&self) -> usize {
+        if self.causal.is_some() && self.keys <= 2 * KEYS { QUERIES / 2 } else { QUERIES }
+    }
+
+    /// Keys that queries before `end` may see.
     fn visible(&self, end: usize) -> usize {
         match self.causal {
             None => self.keys,
@@ -132,11 +138,12 @@ impl Attention<'_> {
         self.check(q, k, v);
         check("an output", self.kv_of.len() * self.queries * self.dv, out.len());
         check("sums", self.kv_of.len() * self.queries, lse.len());
-        let blocks = self.queries.div_ceil(QUERIES);
+        let size = self.block();
+        let blocks = self.queries.div_ceil(size);
         let (po, pl) = (Shared::new(out.as_mut_ptr()), Shared::new(lse.as_mut_ptr()));
         pool::parallel_for(self.kv_of.len() * blocks, &|task| {
-            let (h, i) = (task / blocks, task % blocks * QUERIES);
-            let rows = QUERIES.min(self.queries - i);
+            let (h, i) = (task / blocks, task % blocks * size);
+            let rows = size.min(self.queries - i);
             let kv = self.kv_of[h];
             let q = &q[h * self.queries * self.d..];
             let (k, v) = (&k[kv * self.keys * self.d..], &v[kv * self.keys * self.dv..]);
@@ -211,8 +218,8 @@ impl Attention<'_> {
                 for h in (0..self.kv_of.len()).filter(|&h| self.kv_of[h] == kv) {
                     let dq = pq.slice(h * self.queries * self.d, self.queries * self.d);
                     dq.fill(0.0);
-                    for i in (0..self.queries).step_by(QUERIES) {
-                        self.backward_block(saved, h, i, QUERIES.min(self.queries - i), dq, dk, dv);
+                    for i in (0..self.queries).step_by(self.block()) {
+                        self.backward_block(saved, h, i, self.block().min(self.queries - i), dq, dk, dv);
                     }
                 }
             }

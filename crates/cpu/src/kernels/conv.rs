@@ -58,6 +58,11 @@ impl Conv {
         (self.channels / self.groups, self.out_channels / self.groups)
     }
 
+    /// One input channel a group, and more than one group: with a single one, products are better.
+    fn is_depthwise(&self) -> bool {
+        self.channels == self.groups && self.groups > 1
+    }
+
     /// Elements that one output sums over.
     fn depth(&self) -> usize {
         self.channels / self.groups * self.window.kernel_len()
@@ -81,7 +86,7 @@ impl Conv {
                 b.len()
             );
         }
-        if self.channels == self.groups {
+        if self.is_depthwise() {
             // SAFETY: lengths were checked.
             unsafe { depthwise::forward(self, x.as_ptr(), weight.as_ptr(), bias, y.as_mut_ptr()) };
             return finish_planes(y, self.window.output_len(), self.out_channels, None, activation);
@@ -133,7 +138,7 @@ impl Conv {
     /// `dx`, the gradient of the input, from `dy`, that of the output.
     pub fn grad_input<E: Multiply + Float>(&self, dy: &[E], weight: &[E], dx: &mut [E]) {
         self.check(dx.len(), weight.len(), dy.len());
-        if self.channels == self.groups {
+        if self.is_depthwise() {
             // SAFETY: lengths were checked.
             return unsafe { depthwise::grad_input(self, dy.as_ptr(), weight.as_ptr(), dx.as_mut_ptr()) };
         }
@@ -177,7 +182,7 @@ impl Conv {
     /// `dw`, the gradient of the weight, from the input and `dy`, the gradient of the output.
     pub fn grad_weight<E: Multiply + Float>(&self, x: &[E], dy: &[E], dw: &mut [E]) {
         self.check(x.len(), dw.len(), dy.len());
-        if self.channels == self.groups {
+        if self.is_depthwise() {
             // SAFETY: lengths were checked.
             return unsafe { depthwise::grad_weight(self, x.as_ptr(), dy.as_ptr(), dw.as_mut_ptr()) };
         }

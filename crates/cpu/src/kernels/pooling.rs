@@ -8,6 +8,7 @@
 
 use super::window::Window;
 use crate::pool::{self, Shared};
+use crate::vmath::dispatch;
 
 /// A float that can be pooled.
 pub trait Pooled:
@@ -19,6 +20,50 @@ pub trait Pooled:
     const ZERO: Self;
     /// `1 / n`.
     fn inverse(n: usize) -> Self;
+    /// Takes `x[0]`, `x[stride]`, … into `n` running maxima; they are elements `at`, `at + stride`,
+    /// … of the plane. An index below 0 says that nothing was taken yet.
+    ///
+    /// # Safety
+    /// `n` elements behind `y` and `index`, and `n` a stride apart behind `x`.
+    unsafe fn take_max(x: *const Self, stride: usize, at: usize, y: *mut Self, index: *mut i64, n: usize);
+}
+
+#[inline(always)]
+unsafe fn take_max<E: Pooled>(x: *const E, stride: usize, at: usize, y: *mut E, index: *mut i64, n: usize) {
+    for i in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (v, best, place) = (*x.add(i * stride), *y.add(i), *index.add(i));
+            #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+            let better = (v > best) | ((v != v) & (best == best)) | (place < 0);
+            *y.add(i) = if better { v } else { best };
+            *index.add(i) = if better { (at + i * stride) as i64 } else { place };
+        }
+    }
+}
+
+/// Strides that are common get loops of their own.
+#[inline(always)]
+unsafe fn take_max_strided<E: Pooled>(x: *const E, stride: usize, at: usize, y: *mut E, index: *mut i64, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match stride {
+            1 => take_max(x, 1, at, y, index, n),
+            2 => take_max(x, 2, at, y, index, n),
+            _ => take_max(x, stride, at, y, index, n),
+        }
+    }
+}
+
+dispatch! {
+    unsafe fn take_max_f32(x: *const f32, stride: usize, at: usize, y: *mut f32, index: *mut i64, n: usize) {
+        _I => take_max_strided(x, stride, at, y, index, n)
+    }
+}
+dispatch! {
+    unsafe fn take_max_f64(x: *const f64, stride: usize, at: usize, y: *mut f64, index: *mut i64, n: usize) {
+        _I => take_max_strided(x, stride, at, y, index, n)
+    }
 }
 
 impl Pooled for f32 {
@@ -27,6 +72,10 @@ impl Pooled for f32 {
     fn inverse(n: usize) -> f32 {
         1.0 / n as f32
     }
+    unsafe fn take_max(x: *const f32, stride: usize, at: usize, y: *mut f32, index: *mut i64, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { take_max_f32(x, stride, at, y, index, n) }
+    }
 }
 
 impl Pooled for f64 {
@@ -34,6 +83,10 @@ impl Pooled for f64 {
     const ZERO: f64 = 0.0;
     fn inverse(n: usize) -> f64 {
         1.0 / n as f64
+    }
+    unsafe fn take_max(x: *const f64, stride: usize, at: usize, y: *mut f64, index: *mut i64, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { take_max_f64(x, stride, at, y, index, n) }
     }
 }
 
@@ -99,13 +152,10 @@ pub fn max_pool<E: Pooled>(w: &Window, planes: usize, x: &[E], y: &mut [E], inde
                 index[row * w.output[2]..(row + 1) * w.output[2]].fill(-1);
             }
             let (y, index) = (&mut y[out..out + count], &mut index[out..out + count]);
-            for i in 0..count {
-                let from = at + i * w.stride[2];
-                let v = x[from];
-                #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-                let better = (v > y[i]) | ((v != v) & (y[i] == y[i])) | (index[i] < 0);
-                y[i] = if better { v } else { y[i] };
-                index[i] = if better { from as i64 } else { index[i] };
+            debug_assert!(at + (count - 1) * w.stride[2] < x.len());
+            // SAFETY: runs stay inside the planes.
+            unsafe {
+                E::take_max(x.as_ptr().add(at), w.stride[2], at, y.as_mut_ptr(), index.as_mut_ptr(), count);
             }
         });
         index.iter_mut().for_each(|i| *i = (*i).max(0));
