@@ -3,7 +3,9 @@
 
 mod device;
 mod engine;
+mod numerics;
 pub mod reference;
 
 pub use device::{Device, Program};
 pub use engine::{Engine, Reference, note_assigned};
+pub use numerics::check_numerics;

@@ -135,8 +135,9 @@ fn npy_descr(d: DType) -> Option<&'static str> {
 pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let path = path.as_ref();
     let l = tensor.literal()?;
-    let descr = npy_descr(l.dtype())
-        .ok_or_else(|| in_file(path, ErrorKind::DType, format!("NumPy files cannot hold {}; cast it first", l.dtype())))?;
+    let descr = npy_descr(l.dtype()).ok_or_else(|| {
+        in_file(path, ErrorKind::DType, format!("NumPy files cannot hold {}; cast it first", l.dtype()))
+    })?;
     let dims: Vec<String> = l.shape().iter().map(|d| d.to_string()).collect();
     let tuple = if dims.len() == 1 { format!("({},)", dims[0]) } else { format!("({})", dims.join(", ")) };
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple}, }}");

@@ -13,5 +13,6 @@ mod variable;
 pub use files::{load, load_npy, save, save_npy};
 pub use jit::{Jit, jit};
 pub use ops::*;
+pub use runtime::check_numerics;
 pub use session::{Fetch, Session, placeholder};
 pub use variable::{Update, Variable};

@@ -1,7 +1,7 @@
 //! Tracing a function: its assignments are recorded and undone, to be carried out at each run.
 
 use ir::{Result, Value, Var};
-use ops::Tensor;
+use ops::{Tensor, generator};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -41,7 +41,10 @@ pub(crate) struct Traced<R> {
 pub(crate) fn trace<R>(f: impl FnOnce() -> Result<R>) -> Result<Traced<R>> {
     let since = ir::mark();
     let outer = TRACE.replace(Some(Trace { since, old: Vec::new() }));
+    let drawn = generator::state();
     let result = f();
+    // Tracing draws nothing: the first call draws what the program would have drawn.
+    generator::set_state(drawn);
     let trace = TRACE.replace(outer).expect("set above");
     let mut assigned = Vec::new();
     for (var, old) in trace.old {
