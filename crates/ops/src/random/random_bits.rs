@@ -1,0 +1,105 @@
+//! `random_bits`: 32 random bits an element, by Philox4x32-10.
+//!
+//! J. K. Salmon and others, "Parallel random numbers: as easy as 1, 2, 3" (2011). The generator
+//! is a function from a counter of four words and a key of two words to four words. Here the
+//! counter is the element's place divided by 4 (low word first), then the key tensor's counter;
+//! the key is the seed; the place modulo 4 selects the word.
+
+use super::{check_key, shape_of};
+use crate::rules::{i64s, one};
+use crate::{DType, Tensor};
+use ir::{AttrKind, Attrs, Batch, Case, Grad, Literal, Meaning, Op, Shape};
+
+/// The row of `random_bits`.
+pub static OP: Op = Op {
+    name: "random_bits",
+    doc: "32 random bits for each element by Philox4x32-10, a function of the key and the element's place alone.",
+    attrs: &[("shape", AttrKind::Ints)],
+    infer: |c| {
+        c.arity(1)?;
+        check_key(c, 0)?;
+        one(DType::U32, shape_of(c)?)
+    },
+    meaning: Meaning::Kernel(|c, args| {
+        let key = args[0].to_i64();
+        let mut block = (u64::MAX, [0; 4]);
+        let bits = |i: usize| {
+            let at = i as u64 / 4;
+            if block.0 != at {
+                block = (at, philox(&words(at, key[1] as u64), &halves(key[0] as u64)));
+            }
+            block.1[i % 4]
+        };
+        Ok(vec![Literal::generate(shape_of(c)?, bits)])
+    }),
+    grad: Grad::Zero,
+    batch: Batch::Auto,
+    cases: || {
+        let of = |shape: &[usize]| Attrs::new().with("shape", shape);
+        let u32s = |x: &[u32]| Literal::generate([x.len()], |i| x[i]);
+        vec![
+            Case::new(vec![i64s([2], &[7, 9])], of(&[2, 3])),
+            Case::new(vec![i64s([2], &[0, 0])], of(&[4])).expect(
+                vec![u32s(&[0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8])],
+                "Random123, kat_vectors: philox4x32 10 of zeros",
+            ),
+        ]
+    },
+};
+
+/// Low and high word.
+fn halves(x: u64) -> [u32; 2] {
+    [x as u32, (x >> 32) as u32]
+}
+fn words(at: u64, counter: u64) -> [u32; 4] {
+    let ([a, b], [c, d]) = (halves(at), halves(counter));
+    [a, b, c, d]
+}
+
+/// Philox4x32-10: four random words from a counter and a key.
+///
+/// ```
+/// # use talweg_ops::random::philox;
+/// assert_eq!(philox(&[0; 4], &[0; 2]), [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
+/// ```
+pub fn philox(counter: &[u32; 4], key: &[u32; 2]) -> [u32; 4] {
+    let (mut c, mut k) = (*counter, *key);
+    for _ in 0..10 {
+        let a = 0xD251_1F53_u64 * u64::from(c[0]);
+        let b = 0xCD9E_8D57_u64 * u64::from(c[2]);
+        c = [(b >> 32) as u32 ^ c[1] ^ k[0], b as u32, (a >> 32) as u32 ^ c[3] ^ k[1], a as u32];
+        k = [k[0].wrapping_add(0x9E37_79B9), k[1].wrapping_add(0xBB67_AE85)];
+    }
+    c
+}
+
+impl Tensor {
+    /// 32 random bits for each element, u32, a function of the key and the element's place alone.
+    /// A key is an i64 tensor of a seed and a counter.
+    #[track_caller]
+    pub fn random_bits(key: &Tensor, shape: impl Into<Shape>) -> Tensor {
+        Tensor::apply1(&OP, &[key], Attrs::new().with("shape", &shape.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_answers() {
+        // Random123, kat_vectors.
+        assert_eq!(philox(&[u32::MAX; 4], &[u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+        assert_eq!(
+            philox(&[0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344], &[0xa409_3822, 0x299f_31d0]),
+            [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]
+        );
+    }
+    #[test]
+    fn key_and_place_are_laid_out_low_word_first() {
+        let key = Tensor::from([0x299f_31d0_a409_3822_i64, 0x0370_7344_1319_8a2e]);
+        let got = Tensor::random_bits(&key, [6]).to_vec::<u32>().unwrap();
+        assert_eq!(got[..4], philox(&[0, 0, 0x1319_8a2e, 0x0370_7344], &[0xa409_3822, 0x299f_31d0]));
+        assert_eq!(got[4..], philox(&[1, 0, 0x1319_8a2e, 0x0370_7344], &[0xa409_3822, 0x299f_31d0])[..2]);
+    }
+}
