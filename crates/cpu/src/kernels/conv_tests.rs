@@ -34,7 +34,7 @@ fn each_product(q: &Conv, mut f: impl FnMut(usize, usize, usize)) {
 
 fn random(noise: &mut Noise, round: usize) -> Conv {
     let dims = noise.range(1, 3);
-    let pointwise = round % 6 == 0;
+    let pointwise = round.is_multiple_of(6);
     let kernel: Vec<usize> = (0..dims).map(|_| if pointwise { 1 } else { noise.range(1, 4) }).collect();
     let dilation: Vec<usize> = (0..dims).map(|_| noise.range(1, 2)).collect();
     let stride: Vec<usize> = (0..dims).map(|_| if pointwise || noise.flip() { 1 } else { noise.range(1, 3) }).collect();

@@ -3,14 +3,36 @@
 #![allow(unsafe_code)]
 
 use super::conv::Conv;
-use super::gemm::Float;
+use super::gemm::{Float, PlaneOf};
+use super::window::Window;
 use crate::pool::{self, Shared};
+use crate::vmath::simd::{Isa, Vector};
+use crate::vmath::{dispatch, loops};
 
-/// Calls `f(tap, output row start, input row start, columns)` for every run of outputs along the
-/// last dimension whose tap is inside the input.
+/// What one pass over an input plane and an output plane does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// Adds the input times the taps to the output.
+    Forward,
+    /// Adds the output times the taps to the input.
+    Input,
+    /// Adds the products of both to the taps.
+    Weight,
+}
+
+/// One pass: an input plane, an output plane and the taps between them.
+pub(crate) struct Plane<'a, E> {
+    pass: Pass,
+    window: &'a Window,
+    x: *mut E,
+    y: *mut E,
+    taps: *mut E,
+}
+
+/// Calls `f(tap, first output, first input, columns)` for every run of outputs along the last
+/// dimension whose tap is inside the input.
 #[inline(always)]
-fn each_run(q: &Conv, mut f: impl FnMut(usize, usize, usize, usize)) {
-    let w = &q.window;
+fn each_run(w: &Window, mut f: impl FnMut(usize, usize, usize, usize)) {
     for tap in 0..w.kernel_len() {
         let (kx, ky, kz) = (tap % w.kernel[2], tap / w.kernel[2] % w.kernel[1], tap / w.kernel[2] / w.kernel[1]);
         let (low, high) = w.inside(2, kx);
@@ -29,88 +51,89 @@ fn each_run(q: &Conv, mut f: impl FnMut(usize, usize, usize, usize)) {
     }
 }
 
-/// Forward, one task a few output planes.
+#[inline(always)]
+unsafe fn plane<V: Vector>(q: &Plane<'_, V::E>) {
+    let stride = q.window.stride[2];
+    // SAFETY: runs stay inside the planes, which the caller promises to be there.
+    each_run(q.window, |tap, out, at, count| unsafe {
+        let (x, y, t) = (q.x.add(at), q.y.add(out), q.taps.add(tap));
+        match (q.pass, stride) {
+            (Pass::Forward, 1) => loops::axpy::<V>(*t, x, y, count),
+            (Pass::Input, 1) => loops::axpy::<V>(*t, y, x, count),
+            (Pass::Weight, 1) => *t = *t + loops::dot_leaf::<V>(x, y, count),
+            (Pass::Forward, _) => (0..count).for_each(|i| *y.add(i) = *y.add(i) + *t * *x.add(i * stride)),
+            (Pass::Input, _) => (0..count).for_each(|i| *x.add(i * stride) = *x.add(i * stride) + *t * *y.add(i)),
+            (Pass::Weight, _) => (0..count).for_each(|i| *t = *t + *y.add(i) * *x.add(i * stride)),
+        }
+    });
+}
+
+dispatch! { pub(crate) unsafe fn plane_f32(q: &Plane<'_, f32>) { I => plane::<<I as Isa>::S>(q) } }
+dispatch! { pub(crate) unsafe fn plane_f64(q: &Plane<'_, f64>) { I => plane::<<I as Isa>::D>(q) } }
+
+/// Runs one pass of a convolution. Tasks own planes of what is written: output planes, input
+/// planes, or the taps of a channel.
+///
+/// # Safety
+/// The pointers must lead to arrays of the sizes that `q` says; only the one the pass writes is
+/// written.
+unsafe fn run<E: Float>(q: &Conv, pass: Pass, x: *mut E, taps: *mut E, y: *mut E, start: Option<&[E]>) {
+    let (x, taps, y) = (Shared::new(x), Shared::new(taps), Shared::new(y));
+    let window = &q.window;
+    let (size_in, size_out, count) = (window.input_len(), window.output_len(), window.kernel_len());
+    let many = q.out_channels / q.groups;
+    // SAFETY: planes lie inside the arrays.
+    let one = |n: usize, o: usize| unsafe {
+        E::plane(&PlaneOf(Plane {
+            pass,
+            window,
+            x: x.get().add((n * q.channels + o / many) * size_in),
+            y: y.get().add((n * q.out_channels + o) * size_out),
+            taps: taps.get().add(o * count),
+        }))
+    };
+    // SAFETY: each task fills and writes its own planes or taps.
+    match pass {
+        Pass::Forward => pool::parallel_for(q.batch * q.out_channels, &|task| unsafe {
+            let (n, o) = (task / q.out_channels, task % q.out_channels);
+            y.slice(task * size_out, size_out).fill(start.map_or(E::default(), |b| b[o]));
+            one(n, o);
+        }),
+        Pass::Input => pool::parallel_for(q.batch * q.channels, &|task| unsafe {
+            let (n, c) = (task / q.channels, task % q.channels);
+            x.slice(task * size_in, size_in).fill(E::default());
+            (c * many..(c + 1) * many).for_each(|o| one(n, o));
+        }),
+        Pass::Weight => pool::parallel_for(q.out_channels, &|o| unsafe {
+            taps.slice(o * count, count).fill(E::default());
+            (0..q.batch).for_each(|n| one(n, o));
+        }),
+    }
+}
+
+/// Forward.
+///
+/// # Safety
+/// Arrays of the sizes that `q` says.
 pub(crate) unsafe fn forward<E: Float>(q: &Conv, x: *const E, weight: *const E, bias: Option<&[E]>, y: *mut E) {
-    let (x, weight, y) = (Shared::new(x.cast_mut()), Shared::new(weight.cast_mut()), Shared::new(y));
-    let (plane_in, plane_out, taps) = (q.window.input_len(), q.window.output_len(), q.window.kernel_len());
-    let many = q.out_channels / q.groups;
-    pool::parallel_for(q.batch * q.out_channels, &move |task| {
-        let (n, o) = (task / q.out_channels, task % q.out_channels);
-        // SAFETY: each task writes its own plane; runs stay inside planes.
-        unsafe {
-            let src = x.get().add((n * q.channels + o / many) * plane_in);
-            let dst = y.get().add(task * plane_out);
-            let taps_at = weight.get().add(o * taps);
-            let start = bias.map_or(E::default(), |b| b[o]);
-            (0..plane_out).for_each(|i| dst.add(i).write(start));
-            each_run(q, |tap, out, at, count| {
-                let f = *taps_at.add(tap);
-                if q.window.stride[2] == 1 {
-                    return E::axpy(f, src.add(at), dst.add(out), count);
-                }
-                for i in 0..count {
-                    let v = *dst.add(out + i) + f * *src.add(at + i * q.window.stride[2]);
-                    dst.add(out + i).write(v);
-                }
-            });
-        }
-    });
+    // SAFETY: the caller's promise.
+    unsafe { run(q, Pass::Forward, x.cast_mut(), weight.cast_mut(), y, bias) }
 }
 
-/// Gradient of the input, one task an input plane.
+/// Gradient of the input.
+///
+/// # Safety
+/// Arrays of the sizes that `q` says.
 pub(crate) unsafe fn grad_input<E: Float>(q: &Conv, dy: *const E, weight: *const E, dx: *mut E) {
-    let (dy, weight, dx) = (Shared::new(dy.cast_mut()), Shared::new(weight.cast_mut()), Shared::new(dx));
-    let (plane_in, plane_out, taps) = (q.window.input_len(), q.window.output_len(), q.window.kernel_len());
-    let many = q.out_channels / q.groups;
-    pool::parallel_for(q.batch * q.channels, &move |task| {
-        let (n, c) = (task / q.channels, task % q.channels);
-        // SAFETY: each task writes its own plane; runs stay inside planes.
-        unsafe {
-            let dst = dx.get().add(task * plane_in);
-            (0..plane_in).for_each(|i| dst.add(i).write(E::default()));
-            for o in c * many..(c + 1) * many {
-                let src = dy.get().add((n * q.out_channels + o) * plane_out);
-                let taps_at = weight.get().add(o * taps);
-                each_run(q, |tap, out, at, count| {
-                    let f = *taps_at.add(tap);
-                    if q.window.stride[2] == 1 {
-                        return E::axpy(f, src.add(out), dst.add(at), count);
-                    }
-                    for i in 0..count {
-                        let to = dst.add(at + i * q.window.stride[2]);
-                        *to = *to + f * *src.add(out + i);
-                    }
-                });
-            }
-        }
-    });
+    // SAFETY: the caller's promise.
+    unsafe { run(q, Pass::Input, dx, weight.cast_mut(), dy.cast_mut(), None) }
 }
 
-/// Gradient of the weight, one task an output channel.
+/// Gradient of the weight.
+///
+/// # Safety
+/// Arrays of the sizes that `q` says.
 pub(crate) unsafe fn grad_weight<E: Float>(q: &Conv, x: *const E, dy: *const E, dw: *mut E) {
-    let (x, dy, dw) = (Shared::new(x.cast_mut()), Shared::new(dy.cast_mut()), Shared::new(dw));
-    let (plane_in, plane_out, taps) = (q.window.input_len(), q.window.output_len(), q.window.kernel_len());
-    let many = q.out_channels / q.groups;
-    pool::parallel_for(q.out_channels, &move |o| {
-        // SAFETY: each task writes its own channel's taps; runs stay inside planes.
-        unsafe {
-            let dst = dw.get().add(o * taps);
-            (0..taps).for_each(|i| dst.add(i).write(E::default()));
-            for n in 0..q.batch {
-                let src = x.get().add((n * q.channels + o / many) * plane_in);
-                let grad = dy.get().add((n * q.out_channels + o) * plane_out);
-                each_run(q, |tap, out, at, count| {
-                    let mut s = E::default();
-                    if q.window.stride[2] == 1 {
-                        s = E::dot(src.add(at), grad.add(out), count);
-                    } else {
-                        for i in 0..count {
-                            s = s + *grad.add(out + i) * *src.add(at + i * q.window.stride[2]);
-                        }
-                    }
-                    *dst.add(tap) = *dst.add(tap) + s;
-                });
-            }
-        }
-    });
+    // SAFETY: the caller's promise.
+    unsafe { run(q, Pass::Weight, x.cast_mut(), dw, dy.cast_mut(), None) }
 }

@@ -12,6 +12,7 @@
 
 #![allow(unsafe_code)]
 
+use super::depthwise::{self, Plane};
 use super::matvec::{self, MatVec};
 use super::micro::{Tile, tile};
 pub use super::pack::Operand;
@@ -159,9 +160,9 @@ pub trait Float: Operand<Acc = Self> + Output<Self> + crate::vmath::simd::Scalar
     /// `y += s x`.
     #[doc(hidden)]
     unsafe fn axpy(s: Self, x: *const Self, y: *mut Self, n: usize);
-    /// The sum of products.
+    /// One plane of a depthwise convolution.
     #[doc(hidden)]
-    unsafe fn dot(x: *const Self, y: *const Self, n: usize) -> Self;
+    unsafe fn plane(q: &PlaneOf<Self>);
     /// Bias and activation on one row.
     #[doc(hidden)]
     unsafe fn finish(row: *mut Self, n: usize, bias: Option<&[Self]>, activation: Activation);
@@ -171,8 +172,12 @@ pub trait Float: Operand<Acc = Self> + Output<Self> + crate::vmath::simd::Scalar
 #[doc(hidden)]
 pub struct MatVecOf<E>(MatVec<E>);
 
+/// Opaque to users of the crate.
+#[doc(hidden)]
+pub struct PlaneOf<'a, E>(pub(crate) Plane<'a, E>);
+
 macro_rules! float {
-    ($t:ident, $rows:ident, $dots:ident, $module:ident) => {
+    ($t:ident, $rows:ident, $dots:ident, $plane:ident, $module:ident) => {
         impl Float for $t {
             const ONE: $t = 1.0;
             unsafe fn rows(q: &MatVecOf<$t>) {
@@ -187,9 +192,9 @@ macro_rules! float {
                 // SAFETY: the caller's promise.
                 unsafe { $module::raw::axpy(s, x, y, n) }
             }
-            unsafe fn dot(x: *const $t, y: *const $t, n: usize) -> $t {
+            unsafe fn plane(q: &PlaneOf<$t>) {
                 // SAFETY: the caller's promise.
-                unsafe { $module::raw::dot(x, y, n) }
+                unsafe { depthwise::$plane(&q.0) }
             }
             unsafe fn finish(row: *mut $t, n: usize, bias: Option<&[$t]>, activation: Activation) {
                 use $module::raw;
@@ -213,8 +218,8 @@ macro_rules! float {
         }
     };
 }
-float!(f32, rows_f32, dots_f32, f32s);
-float!(f64, rows_f64, dots_f64, f64s);
+float!(f32, rows_f32, dots_f32, plane_f32, f32s);
+float!(f64, rows_f64, dots_f64, plane_f64, f64s);
 
 /// Steps of `k` that one packing covers: panels of both operands fit the second-level cache.
 const KC: usize = 512;
@@ -593,7 +598,8 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<'_, S, C> {
         let (a_batch, b_batch) = if is_row { (self.a_batch, self.b_batch) } else { (self.b_batch, self.a_batch) };
         let y_step = if is_row { 1 } else { self.c_row };
         let by_rows = b.col == 1;
-        if !by_rows && !(b.row == 1 && a.col == 1) {
+        let by_columns = b.row == 1 && a.col == 1;
+        if !by_rows && !by_columns {
             return false;
         }
         // By rows: strips wide enough for long runs. By columns: any number will do.

@@ -23,13 +23,11 @@ impl Drop for Block {
     }
 }
 
-const NONE: Cell<Option<Block>> = Cell::new(None);
-
 /// Blocks that nested uses on one thread may hold at the same time.
 const DEPTH: usize = 12;
 
 thread_local! {
-    static KEPT: [Cell<Option<Block>>; DEPTH] = const { [NONE; DEPTH] };
+    static KEPT: [Cell<Option<Block>>; DEPTH] = const { [const { Cell::new(None) }; DEPTH] };
 }
 
 /// Scratch memory for `len` elements, aligned to 64 bytes, not initialized; goes back to the
