@@ -133,12 +133,19 @@ impl Program for Compiled {
             let Buffer::Host(l) = b else { return Err(Error::bug("an input that was not read")) };
             bases.push(l.buffer().as_slice().as_ptr().cast_mut());
         }
-        // A donated buffer keeps its address, so the input's base stays right.
-        let mut results: SmallVec<[Arc<Bytes>; 4]> =
-            self.arrangement.buffers.iter().map(|b| self.buffer(b, &mut inputs)).collect();
-        for r in &mut results {
-            let bytes = Arc::get_mut(r).ok_or_else(|| Error::bug("a result buffer is shared"))?;
-            bases.push(bytes.as_mut().as_mut_ptr());
+        let mut results: SmallVec<[Arc<Bytes>; 4]> = SmallVec::new();
+        for b in &self.arrangement.buffers {
+            let mut r = self.buffer(b, &mut inputs);
+            let bytes = Arc::get_mut(&mut r).ok_or_else(|| Error::bug("a result buffer is shared"))?;
+            let p = bytes.as_mut().as_mut_ptr();
+            if let Some(k) = b.donor
+                && bases[k] == p
+            {
+                // Taken over: the input is now read through the pointer that may write it.
+                bases[k] = p;
+            }
+            bases.push(p);
+            results.push(r);
         }
         bases.extend(self.consts.iter().map(|c| c.bytes().as_ptr().cast_mut()));
         let arena = self.arenas.lock().pop();

@@ -99,8 +99,8 @@ pub fn arrange(fused: &Fused, scratch: &[usize]) -> Arrangement {
                 continue;
             }
             if results.contains(&slot) {
-                let donor = donor(fused, region, slot, r, &last, &results)
-                    .filter(|&k| !std::mem::replace(&mut donated[k], true));
+                let donor = donor(fused, region, slot, r, &last, &results, &donated);
+                donor.into_iter().for_each(|k| donated[k] = true);
                 a.homes[slot.node as usize][slot.out as usize] = Home::Result(a.buffers.len());
                 a.buffers.push(Buffer { slot, bytes, donor });
                 continue;
@@ -194,11 +194,12 @@ fn donor(
     r: usize,
     last: &[SmallVec<[Option<usize>; 1]>],
     results: &[Slot],
+    donated: &[bool],
 ) -> Option<usize> {
     let graph = &fused.graph;
     replaceable(graph, region, slot, r, last)
         .filter(|v| graph.ty(*v).dtype == graph.ty(slot).dtype && !results.contains(v))
-        .find_map(|v| graph.inputs.iter().position(|&i| i == v.node))
+        .find_map(|v| graph.inputs.iter().position(|&i| i == v.node).filter(|&k| !donated[k]))
 }
 
 /// Offsets for blocks such that those alive together lie apart: the largest first, each in the

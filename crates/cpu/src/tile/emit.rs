@@ -6,7 +6,7 @@ use super::lane::{self, Binary, F1, Lane, is_half};
 use super::plan::Plan;
 use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles, Val};
 use ir::{DType, FlatNode, Graph, Literal, Meaning, Out, Slot};
-use passes::{Along, Loop, Step};
+use passes::{Along, Loop, Step, Store};
 use smallvec::SmallVec;
 
 /// Where stored values are.
@@ -85,6 +85,7 @@ pub fn emit(l: &Loop, graph: &Graph, plan: Plan, homes: &Homes, partials: Spot) 
         accumulators: Vec::new(),
         partial_bytes: 0,
         at: Vec::new(),
+        arena: partials.base as usize,
     };
     for s in &l.steps {
         let computed = e.step(s);
@@ -125,6 +126,8 @@ struct Emitter<'a> {
     accumulators: Vec<Accumulator>,
     partial_bytes: usize,
     at: Vec<Computed>,
+    /// The arena's base.
+    arena: usize,
 }
 
 impl Emitter<'_> {
@@ -336,45 +339,88 @@ impl Emitter<'_> {
         y
     }
 
-    /// Writes what is kept: computed in place where memory lies as tiles do, else copied.
+    /// Writes what is kept: computed where it is kept if memory lies as tiles do, else copied when
+    /// all is computed.
     fn stores(&mut self) {
-        let roots: Vec<Slot> = self
-            .l
-            .steps
-            .iter()
-            .filter_map(|s| if let Step::Load { root, .. } = s { Some(*root) } else { None })
-            .collect();
-        let replaces = |slot: Slot| {
-            let (spot, donor) = ((self.homes.spot)(slot), (self.homes.donor)(slot));
-            roots.iter().any(|&r| (self.homes.spot)(r) == spot || Some(r) == donor)
-        };
-        let kept: Vec<_> = self.l.stores.iter().filter(|s| !is_after(self.l, s.step)).collect();
-        let replacing: Vec<bool> = kept.iter().map(|s| replaces(s.slot)).collect();
-        let any_replaces = replacing.contains(&true);
+        let kept: Vec<&Store> = self.l.stores.iter().filter(|s| !is_after(self.l, s.step)).collect();
+        let replaced: Vec<Option<Slot>> = kept.iter().map(|s| self.replaced(s.slot)).collect();
+        let tiles: Vec<(Access, Val, bool)> = kept.iter().map(|s| self.stored(s, &replaced)).collect();
+        let any_loaded = tiles.iter().any(|t| t.2);
         let mut bound: Vec<Val> = Vec::new();
-        for (s, replaces) in kept.into_iter().zip(replacing) {
-            let dtype = self.graph.ty(s.slot).dtype;
-            let a = access(self.l, &s.strides, 0, dtype, (self.homes.spot)(s.slot));
-            let c = self.at[s.step as usize];
-            let mut x = match c.half {
-                Some(h) => h,
-                None if is_half(dtype) => self.unary(lane::narrow(dtype), c.val, Lane::Half),
-                None => c.val,
+        for ((a, x, _), old) in tiles.into_iter().zip(replaced) {
+            let is_own = matches!(self.values[x as usize].home, Place::Scratch) && !bound.contains(&x);
+            let is_free = match old {
+                None => true,
+                Some(root) => !any_loaded && self.is_read_before(root, x),
             };
-            let span = Span::of(&a);
-            let is_loaded = matches!(self.values[x as usize].home, Place::Memory(_)) && !bound.contains(&x);
-            // What is still in memory must be saved before another store replaces it.
-            if self.span(x) != span || (is_loaded && any_replaces) {
-                x = self.expand(x, span);
-            }
-            let is_own = matches!(self.values[x as usize].home, Place::Scratch);
-            if is_own && !replaces && a.is_dense(self.plan.h, self.plan.w, self.plan.columns) {
+            if is_own && is_free && a.is_dense(self.plan.h, self.plan.w, self.plan.columns) {
                 self.values[x as usize].home = Place::Memory(a);
                 bound.push(x);
             } else {
-                // Written when all is computed, in case it replaces an operand.
                 self.instrs.push(Instr::Write { access: a, x });
             }
+        }
+    }
+
+    /// The loaded value whose memory a stored one takes over, or may take over.
+    fn replaced(&self, slot: Slot) -> Option<Slot> {
+        let (spot, donor) = ((self.homes.spot)(slot), (self.homes.donor)(slot));
+        self.l.steps.iter().find_map(|s| match s {
+            Step::Load { root, .. } if (self.homes.spot)(*root) == spot || Some(*root) == donor => Some(*root),
+            _ => None,
+        })
+    }
+
+    /// A store's walk, the tile that is written, and whether that is still a load's memory.
+    fn stored(&mut self, s: &Store, replaced: &[Option<Slot>]) -> (Access, Val, bool) {
+        let dtype = self.graph.ty(s.slot).dtype;
+        let a = access(self.l, &s.strides, 0, dtype, (self.homes.spot)(s.slot));
+        let c = self.at[s.step as usize];
+        let mut x = match c.half {
+            Some(h) => h,
+            None if is_half(dtype) => self.unary(lane::narrow(dtype), c.val, Lane::Half),
+            None => c.val,
+        };
+        let is_loaded = matches!(self.values[x as usize].home, Place::Memory(_));
+        // What is still in memory must be saved before another store replaces it.
+        let must_save = is_loaded && replaced.iter().any(Option::is_some);
+        if self.span(x) != Span::of(&a) || must_save {
+            x = self.expand(x, Span::of(&a));
+        }
+        (a, x, is_loaded)
+    }
+
+    /// True if nothing reads the memory of `root` after the instruction that computes `x`, which
+    /// may itself read it element by element.
+    fn is_read_before(&self, root: Slot, x: Val) -> bool {
+        let spot = (self.homes.spot)(root);
+        let is_root = |a: &Access| a.spot.base == spot.base && (spot.base as usize != self.arena || a.spot == spot);
+        let mut made = None;
+        let mut read = None;
+        for (i, instr) in self.instrs.iter().enumerate() {
+            visit(instr, |v, is_result| {
+                if is_result && v == x {
+                    made = Some(i);
+                }
+                if !is_result && matches!(&self.values[v as usize].home, Place::Memory(a) if is_root(a)) {
+                    read = Some(i);
+                }
+            });
+            if matches!(instr, Instr::Read { access, .. } if is_root(access)) {
+                // Copied before anything else happens to it, but not elementwise with a result.
+                read = Some(i);
+            }
+        }
+        let is_elementwise = |i: usize| {
+            matches!(
+                self.instrs[i],
+                Instr::Unary { .. } | Instr::Binary { .. } | Instr::Select { .. } | Instr::Each { .. }
+            )
+        };
+        match (made, read) {
+            (Some(m), Some(r)) => r < m || (r == m && is_elementwise(m)),
+            (Some(_), None) => true,
+            (None, _) => false,
         }
     }
 

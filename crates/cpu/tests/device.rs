@@ -1,0 +1,172 @@
+//! The device as a whole: donation, threads, errors, what it says about itself.
+
+use ir::{Attr, Attrs, Buffer, DType, Graph, Literal, Site, Slot, Type};
+use runtime::{Device, Program, reference};
+use std::sync::Arc;
+use talweg_cpu::{Cpu, pool};
+
+const SITE: Site = Site { file: "user.rs", line: 7, column: 1 };
+
+#[derive(Default)]
+struct Net(Graph);
+impl Net {
+    fn input(&mut self, shape: &[usize]) -> Slot {
+        self.0.input("", &Type::new(DType::F32, shape), SITE)
+    }
+    fn op(&mut self, name: &str, inputs: &[Slot], attrs: Attrs) -> Slot {
+        self.0.push(ops::find(name).unwrap(), inputs, attrs, SITE).unwrap()
+    }
+    fn f(&mut self, name: &str, inputs: &[Slot]) -> Slot {
+        self.op(name, inputs, Attrs::new())
+    }
+    fn number(&mut self, x: f32) -> Slot {
+        let attrs = Attrs::new().with("value", Attr::Literal(Literal::scalar(x)));
+        self.0.push(&ir::CONST, &[], attrs, SITE).unwrap()
+    }
+    fn compile(&mut self, outputs: &[Slot]) -> Arc<dyn Program> {
+        self.0.outputs = outputs.to_vec();
+        Cpu::new().compile(self.0.clone()).unwrap()
+    }
+}
+
+fn ramp(shape: &[usize]) -> Literal {
+    Literal::generate(shape, |i| (i % 97) as f32 * 0.25 - 3.0)
+}
+
+fn run(p: &dyn Program, inputs: Vec<Literal>) -> Vec<Literal> {
+    p.run(inputs.into_iter().map(Buffer::Host).collect()).unwrap().iter().map(|b| b.read().unwrap()).collect()
+}
+
+/// `p - lr * m`, with momentum `m * 0.9 + g` first: an optimizer's step.
+fn update() -> (Net, Vec<Slot>) {
+    let mut net = Net::default();
+    let (p, m, g) = (net.input(&[300, 7]), net.input(&[300, 7]), net.input(&[300, 7]));
+    let (decay, rate) = (net.number(0.9), net.number(0.1));
+    let kept = net.f("mul", &[m, decay]);
+    let m = net.f("add", &[kept, g]);
+    let step = net.f("mul", &[m, rate]);
+    let p = net.f("sub", &[p, step]);
+    (net, vec![p, m])
+}
+
+#[test]
+fn an_input_that_nobody_else_holds_is_overwritten() {
+    let (mut net, outs) = update();
+    let program = net.compile(&outs);
+    let inputs = || vec![ramp(&[300, 7]), ramp(&[300, 7]), ramp(&[300, 7])];
+    let want = reference::run(&net.0, &inputs()).unwrap();
+    let given: Vec<Literal> =
+        inputs().iter().map(|l| Literal::from_bytes(l.dtype(), l.shape(), l.bytes()).unwrap()).collect();
+    let addresses: Vec<_> = given.iter().map(|l| l.bytes().as_ptr()).collect();
+    let got = run(program.as_ref(), given);
+    assert_eq!(got, want);
+    for (k, l) in got.iter().enumerate() {
+        assert!(addresses.contains(&l.bytes().as_ptr()), "result {k} has memory of its own");
+    }
+    assert_ne!(got[0].bytes().as_ptr(), got[1].bytes().as_ptr());
+}
+
+#[test]
+fn an_input_that_somebody_holds_is_left_alone() {
+    let (mut net, outs) = update();
+    let program = net.compile(&outs);
+    let held = [ramp(&[300, 7]), ramp(&[300, 7]), ramp(&[300, 7])];
+    let want = reference::run(&net.0, &held).unwrap();
+    assert_eq!(run(program.as_ref(), held.to_vec()), want);
+    assert_eq!(run(program.as_ref(), held.to_vec()), want, "a second run sees the same inputs");
+    assert_eq!(held[0], ramp(&[300, 7]));
+}
+
+#[test]
+fn values_swapped_in_place_keep_their_meaning() {
+    // Each result may take the memory of an input that the other result still needs.
+    let mut net = Net::default();
+    let (a, b) = (net.input(&[64, 64]), net.input(&[64, 64]));
+    let (x, y) = (net.f("add", &[a, b]), net.f("sub", &[a, b]));
+    let z = net.f("mul", &[x, y]);
+    let program = net.compile(&[y, z, x]);
+    let inputs = || vec![Literal::generate([64, 64], |i| i as f32), Literal::generate([64, 64], |i| 2.0 - i as f32)];
+    assert_eq!(run(program.as_ref(), inputs()), reference::run(&net.0, &inputs()).unwrap());
+}
+
+#[test]
+fn the_same_bits_for_any_number_of_threads() {
+    let mut net = Net::default();
+    let x = net.input(&[700, 513]);
+    let e = net.f("exp", &[x]);
+    let over = |axes: &[usize]| Attrs::new().with("axes", axes);
+    let rows = net.op("sum", &[e], over(&[1]));
+    let columns = net.op("sum", &[e], over(&[0]));
+    let all = net.op("sum", &[e], over(&[0, 1]));
+    let soft = net.f("div", &[e, rows]);
+    let turned = net.op("permute", &[soft], Attrs::new().with("axes", [1usize, 0]));
+    let product = net.f("matmul", &[turned, e]);
+    let program = net.compile(&[soft, columns, all, product]);
+    let mut seen: Option<Vec<Literal>> = None;
+    for threads in [1, 2, 3] {
+        pool::set_threads(threads);
+        let got = run(program.as_ref(), vec![ramp(&[700, 513])]);
+        match &seen {
+            None => seen = Some(got),
+            Some(want) => assert_eq!(&got, want, "{threads} threads"),
+        }
+    }
+    pool::set_threads(0);
+    // And the sums are as good as pairwise ones.
+    let want = reference::run(&net.0, &[ramp(&[700, 513])]).unwrap();
+    let total = |l: &[Literal]| l[2].to_f64()[0];
+    let got = seen.unwrap();
+    assert!((total(&got) - total(&want)).abs() <= 1e-6 * total(&want).abs());
+}
+
+#[test]
+fn runs_at_the_same_time_do_not_disturb_each_other() {
+    let mut net = Net::default();
+    let x = net.input(&[50, 40]);
+    let t = net.op("permute", &[x], Attrs::new().with("axes", [1usize, 0]));
+    let y = net.f("matmul", &[x, t]);
+    let z = net.f("exp", &[y]);
+    let s = net.op("sum", &[z], Attrs::new().with("axes", [0usize]));
+    let program = net.compile(&[s]);
+    let of = |k: usize| Literal::generate([50, 40], move |i| ((i * k) % 13) as f32 * 0.01);
+    let want: Vec<Vec<Literal>> = (0..4).map(|k| run(program.as_ref(), vec![of(k)])).collect();
+    std::thread::scope(|scope| {
+        for k in 0..4 {
+            let (program, want) = (&program, &want[k]);
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    assert_eq!(&run(program.as_ref(), vec![of(k)]), want);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn softmax_and_norm_are_one_loop() {
+    let mut net = Net::default();
+    let x = net.input(&[32, 100]);
+    let over = || Attrs::new().with("axes", [1usize]);
+    let m = net.op("max", &[x], over());
+    let d = net.f("sub", &[x, m]);
+    let e = net.f("exp", &[d]);
+    let s = net.op("sum", &[e], over());
+    let y = net.f("div", &[e, s]);
+    let program = net.compile(&[y]);
+    let text = program.explain();
+    assert_eq!(text.lines().filter(|l| l.contains("loop")).count(), 1, "{text}");
+    assert!(text.contains("max sub exp sum div"), "{text}");
+    assert!(text.contains("user.rs:7"), "{text}");
+    assert!(text.contains("arena 0 B"), "{text}");
+}
+
+#[test]
+fn wrong_inputs_are_refused() {
+    let (mut net, outs) = update();
+    let program = net.compile(&outs);
+    let e = program.run(vec![]).err().unwrap();
+    assert!(e.to_string().contains("takes 3 inputs, but 0 were given"), "{e}");
+    let bad = vec![ramp(&[7, 300]), ramp(&[300, 7]), ramp(&[300, 7])];
+    let e = program.run(bad.into_iter().map(Buffer::Host).collect()).err().unwrap();
+    assert!(e.to_string().contains("input 0 of the graph is f32[300, 7], but f32[7, 300] was given"), "{e}");
+}
