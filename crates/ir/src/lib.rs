@@ -13,6 +13,7 @@ mod graph;
 mod literal;
 mod node;
 mod op;
+pub mod picture;
 mod shape;
 mod site;
 mod text;

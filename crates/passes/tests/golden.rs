@@ -24,7 +24,9 @@ fn regions(g: &Graph) -> String {
     for r in &f.regions {
         match r {
             passes::Region::Loop(l) => writeln!(out, "{}", l.text(&f.graph).trim_end()).unwrap(),
-            passes::Region::Call { node, .. } => writeln!(out, "call %{node} {}", f.graph.nodes[*node].op.name).unwrap(),
+            passes::Region::Call { node, .. } => {
+                writeln!(out, "call %{node} {}", f.graph.nodes[*node].op.name).unwrap()
+            }
         }
     }
     out
