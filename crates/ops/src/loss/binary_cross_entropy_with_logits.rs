@@ -3,7 +3,6 @@
 use super::binary_cross_entropy::{check, each_gradient};
 use super::{REDUCTION, Reduction, body};
 use crate::rules::{by_expansion, f64s, floats, maybe_grads, sample, unbroadcast};
-use crate::nn::soft::softplus;
 use crate::{Error, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Result, Value};
 
@@ -27,7 +26,7 @@ pub static OP: Op = Op {
         let all: Vec<Tensor> = c.inputs.iter().cloned().map(Tensor::from).collect();
         let Parts { x, t, weight, positive } = parts(c.attrs, &all)?;
         let g = each_gradient(c, weight.cloned())?;
-        let tail = softplus(&-x);
+        let tail = -x.log_sigmoid();
         let factor = positive_factor(t, positive);
         // d softplus(−x) = −sigmoid(−x)
         let slope = (1.0 - t) - factor * (-x).sigmoid();
@@ -84,7 +83,7 @@ fn positive_factor(t: &Tensor, positive: Option<&Tensor>) -> Tensor {
     }
 }
 fn losses(x: &Tensor, t: &Tensor, positive: Option<&Tensor>) -> Tensor {
-    let tail = softplus(&-x);
+    let tail = -x.log_sigmoid();
     let tail = if positive.is_some() { positive_factor(t, positive) * tail } else { tail };
     (1.0 - t) * x + tail
 }

@@ -31,7 +31,7 @@ fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let margin = c.attrs.float("margin")?;
     body(c, args, |v| {
         let (x, t) = (&v[0], &v[1]);
-        let apart = Tensor::where_(&t.ne(1.0), &(margin - x).relu(), 0.0);
+        let apart = Tensor::where_(&t.ne(1.0), &(margin - x).clamp_min(0.0), 0.0);
         Ok(apart + Tensor::where_(&t.ne(-1.0), x, 0.0))
     })
 }

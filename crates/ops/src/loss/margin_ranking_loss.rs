@@ -29,7 +29,7 @@ pub static OP: Op = Op {
 
 fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let margin = c.attrs.float("margin")?;
-    body(c, args, |v| Ok((margin - &v[2] * (&v[0] - &v[1])).relu()))
+    body(c, args, |v| Ok((margin - &v[2] * (&v[0] - &v[1])).clamp_min(0.0)))
 }
 
 impl Tensor {

@@ -3,6 +3,7 @@
 crate::table! {
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
     cross_entropy,
     gaussian_nll_loss,
     hinge_embedding_loss,
@@ -15,11 +16,13 @@ crate::table! {
     poisson_nll_loss,
     smooth_l1_loss,
     softmax_cross_entropy,
+    triplet_margin_loss,
 }
 
 pub use cross_entropy::CrossEntropyOptions;
 pub use nll_loss::NllOptions;
 pub use poisson_nll_loss::PoissonOptions;
+pub use triplet_margin_loss::TripletOptions;
 
 use crate::{Error, Result, Tensor};
 use ir::{Attr, AttrKind, Call, Value};

@@ -1,7 +1,6 @@
 //! `softmax_cross_entropy`: cross entropy of a softmax with a target distribution, along one axis.
 
 use crate::Tensor;
-use crate::nn::soft::{log_softmax, softmax};
 use crate::rules::{GradTensors, expand1, f64s, float, floats, maybe_grads, one, one_dtype, sample};
 use crate::{Error, axis};
 use ir::{AttrKind, Attrs, Batch, Case, DType, Grad, Meaning, Op};
@@ -23,19 +22,19 @@ pub static OP: Op = Op {
     meaning: Meaning::Composite(|c, v| {
         let along = c.attrs.int("axis")?;
         expand1(v, |v| {
-            let (x, p) = (&v[0], &v[1]);
+            let (x, p) = (&v[0].widened(), &v[1].widened());
             // Relative to the greatest logit, so that nothing overflows and little cancels.
             let z = x - x.max_keep(along);
             let terms = Tensor::where_(&p.eq(0.0), &p.zeros_like(), p * &z);
-            p.sum_keep(along) * z.exp().sum_keep(along).log() - terms.sum_keep(along)
+            (p.sum_keep(along) * z.exp().sum_keep(along).log() - terms.sum_keep(along)).cast(c.dtype(0))
         })
     }),
     grad: Grad::Rule(|c| {
         let along = c.attrs.int("axis")?;
         let (x, p, g) = (c.x(0), c.x(1), c.g(0));
         maybe_grads(vec![
-            c.wanted[0].then(|| (softmax(&x, along) * p.sum_keep(along) - &p) * &g),
-            c.wanted[1].then(|| -(log_softmax(&x, along) * &g)),
+            c.wanted[0].then(|| (x.softmax(along) * p.sum_keep(along) - &p) * &g),
+            c.wanted[1].then(|| -(x.log_softmax(along) * &g)),
         ])
     }),
     batch: Batch::Auto,

@@ -123,7 +123,7 @@ fn attend(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, causal: boo
         Some(m) => scores = (scores + m).maximum(floor),
         None => {}
     }
-    let mut weights = super::soft::softmax(&scores, -1);
+    let mut weights = scores.softmax(-1);
     if mask.is_some() {
         weights = Tensor::where_(&scores.max_keep(-1).gt(floor), &weights, 0.0);
     }

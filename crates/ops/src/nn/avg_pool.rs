@@ -1,6 +1,6 @@
 //! `avg_pool`: the mean of each window.
 
-use super::window::{AvgPoolOptions, PerAxis, Sizes, Windows, spatial};
+use super::window::{AvgPoolOptions, PerAxis, Sizes, Windows, spatial, table};
 use crate::rules::{by_expansion, expand1, f64s, float, floats};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
@@ -102,7 +102,7 @@ fn divide_by_counts(sums: Tensor, sizes: &[usize], w: &Windows, count_pad: bool)
         }
         let mut shape = Shape::new(&vec![1; sizes.len() + 2]);
         shape.dims_mut()[i + 2] = counts.len();
-        y = y.then(|t| Ok(&y / Tensor::new(shape, &counts).cast(t.dtype)));
+        y = y.then(|t| Ok(&y / table(shape, &counts).cast(t.dtype)));
     }
     if common == 1.0 { y } else { y / common }
 }

@@ -1,16 +1,25 @@
 //! Layers as ops: convolution, pooling, resampling, normalization, attention.
 
 crate::table! {
+    adaptive_avg_pool,
+    adaptive_max_pool,
     attention,
     avg_pool,
     batch_norm,
     batch_norm_train,
+    bilinear,
+    cdist,
+    col2im,
     conv,
     conv_input_grad,
     conv_weight_grad,
+    cosine_similarity,
     embedding,
+    grid_sample,
     group_norm,
+    im2col,
     instance_norm,
+    interpolate,
     layer_norm,
     linear,
     local_response_norm,
@@ -18,14 +27,18 @@ crate::table! {
     logsumexp,
     max_pool,
     max_pool_index,
+    pairwise_distance,
     rms_norm,
+    rope,
     softmax,
     softmin,
 }
 
+mod distance;
 mod norm;
-pub(crate) mod soft;
 mod window;
 
 pub use attention::AttentionOptions;
+pub use grid_sample::SampleOptions;
+pub use interpolate::{InterpolateOptions, Interpolation, Resize};
 pub use window::{AvgPoolOptions, ConvOptions, MaxPoolOptions, Padding, PerAxis};

@@ -2,7 +2,7 @@
 //! of convolution and pooling.
 
 use crate::{Error, Result, Tensor};
-use ir::Type;
+use ir::{Element, Literal, Shape, Site, Type, Value};
 use smallvec::SmallVec;
 
 /// One size for each spatial dimension.
@@ -196,7 +196,7 @@ pub(super) fn spatial<const N: usize>(
     op: &str,
     f: impl FnOnce(&Tensor, &Type) -> Result<[Tensor; N]>,
 ) -> [Tensor; N] {
-    let site = ir::Site::here();
+    let site = Site::here();
     let run = || -> Result<[Tensor; N]> {
         let shape = x.shape()?;
         if shape.rank() != rank + 1 && shape.rank() != rank + 2 {
@@ -366,5 +366,24 @@ impl Windows {
         };
         let out = (0..rank).map(count).collect::<Result<_>>()?;
         Ok(Windows { window, stride, padding, dilation, out })
+    }
+}
+
+/// `x` with one axis multiplied by a matrix `[size, out]`.
+pub(super) fn along_axis(x: &Tensor, axis: usize, matrix: &Tensor) -> Tensor {
+    x.then(|t| {
+        let matrix = matrix.cast(t.dtype);
+        let last = t.shape.rank() as i64 - 1;
+        Ok(x.transpose(axis as i64, last).matmul(&matrix).transpose(axis as i64, last))
+    })
+}
+
+/// A table baked into the graph.
+#[track_caller]
+pub(super) fn table<T: Element>(shape: impl Into<Shape>, data: &[T]) -> Tensor {
+    let site = Site::here();
+    match Literal::new(shape, data) {
+        Ok(l) => Value::constant(l, site).into(),
+        Err(e) => e.at(site).into(),
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! The data is `cases.json` (argument trees) beside `tensors.safetensors`. Inputs are exact in
 //! f32 and the answers were computed in f64, so everything here runs in f64. An *adapter* calls
-//! our API from PyTorch's argument tree; `elementwise`, `shape`, `nn` and `linalg` hold one arm
+//! our API from PyTorch's argument tree; `elementwise`, `shape`, `nn`, `loss` and `linalg` hold one arm
 //! an operator.
 
 mod arg;
 mod check;
 mod elementwise;
 mod linalg;
+mod loss;
 mod nn;
 mod report;
 mod shape;
@@ -24,5 +25,9 @@ use ops::{Result, Tensor};
 /// What our op gives for a case: all results in PyTorch's order. `None`: no adapter knows the
 /// operator.
 pub fn call(case: &GoldenCase) -> Option<Result<Vec<Tensor>>> {
-    elementwise::call(case).or_else(|| shape::call(case)).or_else(|| nn::call(case)).or_else(|| linalg::call(case))
+    elementwise::call(case)
+        .or_else(|| shape::call(case))
+        .or_else(|| nn::call(case))
+        .or_else(|| loss::call(case))
+        .or_else(|| linalg::call(case))
 }

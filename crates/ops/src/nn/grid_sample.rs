@@ -1,0 +1,230 @@
+//! `grid_sample`: an image read at given places.
+
+use super::interpolate::CUBIC;
+use crate::rules::{by_expansion, expand, f64s, float, floats, one_dtype, sample};
+use crate::{Error, Result, Tensor};
+use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Shape, Value};
+
+/// The row of `grid_sample`.
+pub static OP: Op = Op {
+    name: "grid_sample",
+    doc: "x[N, C, *S] read at places grid[N, *Q, D], D the number of spatial dimensions: the last dimension's coordinate \
+          comes first, −1 and 1 are the outer edges of the image, or the centers of its corner elements with \
+          `align_corners`. Modes: bilinear, nearest, bicubic. Padding: zeros, border, reflection.",
+    attrs: &[("mode", AttrKind::Str), ("padding", AttrKind::Str), ("align_corners", AttrKind::Bool)],
+    infer: |c| {
+        check(c)?;
+        by_expansion(c, body)
+    },
+    meaning: Meaning::Composite(body),
+    grad: Grad::Expand,
+    batch: Batch::Auto,
+    cases: || {
+        let with = |mode: &str, padding: &str, align: bool| {
+            Attrs::new().with("mode", mode).with("padding", padding).with("align_corners", align)
+        };
+        let grid = |seed| sample(DType::F64, [1, 1, 3, 2], seed, (-1.4, 1.4));
+        let x = || f64s([1, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        vec![
+            Case::new(vec![floats([1, 2, 3, 3], 1), grid(2)], with("bilinear", "zeros", false)),
+            Case::new(vec![floats([1, 1, 3, 3], 1), grid(3)], with("bilinear", "border", true)),
+            Case::new(vec![floats([1, 1, 3, 3], 1), grid(4)], with("bilinear", "reflection", false)),
+            Case::new(vec![floats([1, 1, 3, 3], 1), grid(5)], with("nearest", "border", false)),
+            Case::new(vec![floats([1, 1, 3, 3], 1), grid(6)], with("bicubic", "zeros", true)),
+            Case::new(vec![floats([1, 1, 3, 3], 1), grid(7)], with("bicubic", "reflection", false)),
+            Case::new(vec![x(), f64s([1, 1, 3, 2], &[0.0, 0.0, 1.0, -1.0, 5.0, 0.0])], with("bilinear", "zeros", true))
+                .expect(vec![f64s([1, 1, 1, 3], &[2.5, 2.0, 0.0])], "by hand: the middle, the upper right corner, outside")
+                .kinked(),
+        ]
+    },
+};
+
+fn check(c: &Call) -> Result<()> {
+    c.arity(2)?;
+    float(c, 0)?;
+    one_dtype(c)?;
+    let (x, grid) = (c.shape(0), c.shape(1));
+    let rank = x.rank().saturating_sub(2);
+    if !(1..=3).contains(&rank) || grid.rank() != x.rank() || grid[0] != x[0] || grid[grid.rank() - 1] != rank {
+        return Err(Error::shape(format!("takes x[N, C, *S] and grid[N, *Q, {rank}], not {x} and {grid}")));
+    }
+    if x[2..].contains(&0) {
+        return Err(Error::shape(format!("an image {x} has nothing to read")));
+    }
+    Ok(())
+}
+
+/// What lies outside of the image.
+#[derive(Clone, Copy, PartialEq)]
+enum Outside {
+    Zeros,
+    Border,
+    Reflection,
+}
+
+/// One dimension of the image.
+#[derive(Clone, Copy)]
+struct Side {
+    size: usize,
+    outside: Outside,
+    align: bool,
+}
+
+/// An element to be read along one dimension: its place, its weight, and whether it exists.
+struct Tap {
+    place: Tensor,
+    weight: Option<Tensor>,
+    inside: Option<Tensor>,
+}
+
+impl Side {
+    /// From coordinates in −1 to 1 to places.
+    fn place(self, g: &Tensor) -> Tensor {
+        let n = self.size as f64;
+        if self.align { (g + 1.0) * ((n - 1.0) / 2.0) } else { ((g + 1.0) * n - 1.0) * 0.5 }
+    }
+    /// Places outside brought back as the padding says; zeros are left to `tap`.
+    fn bring_back(self, x: &Tensor) -> Tensor {
+        let last = self.size as f64 - 1.0;
+        match self.outside {
+            Outside::Zeros => x.clone(),
+            Outside::Border => x.clamp_min(0.0).clamp_max(last),
+            Outside::Reflection => {
+                let (low, span) = if self.align { (0.0, last) } else { (-0.5, last + 1.0) };
+                if span == 0.0 {
+                    return x.zeros_like();
+                }
+                let from = (x - low).abs();
+                let turns = (&from / span).floor();
+                let rest = &from - &turns * span;
+                let odd = turns.rem(2.0).eq(1.0);
+                let back = Tensor::where_(&odd, &(span - &rest), &rest) + low;
+                back.clamp_min(0.0).clamp_max(last)
+            }
+        }
+    }
+    /// The element at a whole-numbered place.
+    fn tap(self, place: &Tensor, weight: Option<Tensor>) -> Tap {
+        let last = self.size as f64 - 1.0;
+        let inside = (self.outside == Outside::Zeros).then(|| place.ge(0.0).and(place.le(last)));
+        // A NaN or far place is read somewhere; its weight or mask decides.
+        let place = place.stop_gradient().clamp_min(0.0).clamp_max(last).cast(DType::I64);
+        let place = place.clamp_min(0).clamp_max(self.size as i64 - 1);
+        Tap { place, weight, inside }
+    }
+    fn taps(self, mode: &str, g: &Tensor) -> Result<Vec<Tap>> {
+        let x = self.place(g);
+        Ok(match mode {
+            "nearest" => vec![self.tap(&self.bring_back(&x).round(), None)],
+            "bilinear" => {
+                let x = self.bring_back(&x);
+                let first = x.floor();
+                let t = &x - &first;
+                vec![self.tap(&first, Some(1.0 - &t)), self.tap(&(first + 1.0), Some(t))]
+            }
+            "bicubic" => {
+                // Each neighbor is brought back by itself.
+                let first = x.floor();
+                let t = &x - &first;
+                let near = |x: Tensor| (&x * (CUBIC + 2.0) - (CUBIC + 3.0)) * &x * &x + 1.0;
+                let far = |x: Tensor| ((&x * CUBIC - 5.0 * CUBIC) * &x + 8.0 * CUBIC) * &x - 4.0 * CUBIC;
+                let weights = [far(&t + 1.0), near(t.clone()), near(1.0 - &t), far(2.0 - &t)];
+                let at = |k: usize| self.bring_back(&(&first + (k as f64 - 1.0)));
+                weights.into_iter().enumerate().map(|(k, w)| self.tap(&at(k), Some(w))).collect()
+            }
+            _ => return Err(Error::value(format!("mode must be bilinear, nearest or bicubic, not {mode:?}"))),
+        })
+    }
+}
+
+fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
+    let (shape, mode, align) = (c.shape(0), c.attrs.str("mode")?, c.attrs.bool("align_corners")?);
+    let outside = match c.attrs.str("padding")? {
+        "zeros" => Outside::Zeros,
+        "border" => Outside::Border,
+        "reflection" => Outside::Reflection,
+        other => return Err(Error::value(format!("padding must be zeros, border or reflection, not {other:?}"))),
+    };
+    expand(args, |v| {
+        let sizes = &shape[2..];
+        let along = |i: usize| {
+            let g = v[1].select(-1, (sizes.len() - 1 - i) as i64);
+            Side { size: sizes[i], outside, align }.taps(mode, &g)
+        };
+        let taps = (0..sizes.len()).map(along).collect::<Result<Vec<_>>>()?;
+        let flat = v[0].flatten(2, -1);
+        let q: usize = c.shape(1)[1..sizes.len() + 1].iter().product();
+        let mut sum: Option<Tensor> = None;
+        // Every combination of one tap from each dimension.
+        for mut k in 0..taps.iter().map(Vec::len).product() {
+            let chosen = taps.iter().map(|t| {
+                let tap = &t[k % t.len()];
+                k /= t.len();
+                tap
+            });
+            let part = read(&flat, shape, q, &chosen.collect::<Vec<_>>());
+            sum = Some(match sum {
+                Some(s) => s + part,
+                None => part,
+            });
+        }
+        let out: Shape = shape[..2].iter().chain(&c.shape(1)[1..sizes.len() + 1]).copied().collect();
+        let sum = sum.ok_or_else(|| Error::bug("no taps"))?;
+        Ok(vec![sum.reshape(out)])
+    })
+}
+
+/// The elements that one tap in each dimension leads to, weighted: [N, C, Q].
+fn read(flat: &Tensor, shape: &Shape, q: usize, taps: &[&Tap]) -> Tensor {
+    let lead = [shape[0], 1, q];
+    let mut index = Tensor::full_of((), 0.0, DType::I64);
+    for (tap, &size) in taps.iter().zip(&shape[2..]) {
+        index = index * size as i64 + &tap.place;
+    }
+    let mut value = flat.gather(2, &index.reshape(lead).broadcast_to([shape[0], shape[1], q]));
+    if let Some(w) = taps.iter().filter_map(|t| t.weight.clone()).reduce(|a, b| a * b) {
+        value = value * w.reshape(lead);
+    }
+    if let Some(m) = taps.iter().filter_map(|t| t.inside.clone()).reduce(|a, b| a.and(b)) {
+        value = Tensor::where_(&m.reshape(lead), &value, 0.0);
+    }
+    value
+}
+
+/// How an image is read at given places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleOptions {
+    /// `bilinear`, `nearest` or `bicubic`.
+    pub mode: String,
+    /// What lies outside: `zeros`, `border` or `reflection`.
+    pub padding: String,
+    /// −1 and 1 are the centers of the corner elements, not the outer edges.
+    pub align_corners: bool,
+}
+impl Default for SampleOptions {
+    fn default() -> SampleOptions {
+        SampleOptions { mode: "bilinear".into(), padding: "zeros".into(), align_corners: false }
+    }
+}
+
+impl Tensor {
+    /// An image `[N, C, *S]` read at places `[N, *Q, D]`; see the row for what places mean.
+    ///
+    /// ```
+    /// # use talweg_ops::{Tensor, nn::SampleOptions};
+    /// let x = Tensor::from([[[[1.0f32, 2.0], [3.0, 4.0]]]]);
+    /// let y = x.grid_sample(&Tensor::zeros([1, 1, 1, 2]), SampleOptions::default());
+    /// assert_eq!(y.to_vec::<f32>().unwrap(), [2.5]);
+    /// ```
+    #[track_caller]
+    pub fn grid_sample(&self, grid: &Tensor, options: SampleOptions) -> Tensor {
+        self.then(|_| {
+            let (x, g) = self.promoted(grid)?;
+            let attrs = Attrs::new()
+                .with("mode", options.mode.as_str())
+                .with("padding", options.padding.as_str())
+                .with("align_corners", options.align_corners);
+            Ok(Tensor::apply1(&OP, &[&x, &g], attrs))
+        })
+    }
+}
