@@ -18,20 +18,26 @@ pub(super) struct Layout {
     pub height: f64,
 }
 
-/// The layer of each box: as deep as its longest chain of predecessors, and what has none just
-/// above its first user.
+/// The layer of each box: as deep as its longest chain of predecessors; a box with no more arrows
+/// in than out then sinks to just above its first user, which makes arrows shorter.
 pub(super) fn ranks(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
-    let mut rank = vec![0; count];
-    // Edges lead from earlier boxes to later ones, so one pass in the order of targets will do.
-    let mut sorted = edges.to_vec();
-    sorted.sort_by_key(|e| e.1);
-    for &(from, to) in &sorted {
-        rank[to] = rank[to].max(rank[from] + 1);
+    let mut users = vec![Vec::new(); count];
+    let mut incoming = vec![0; count];
+    for &(from, to) in edges {
+        users[from].push(to);
+        incoming[to] += 1;
     }
-    for i in 0..count {
-        if !edges.iter().any(|e| e.1 == i) {
-            let users = edges.iter().filter(|e| e.0 == i).map(|e| rank[e.1] - 1);
-            rank[i] = users.min().unwrap_or(0);
+    // Edges lead from earlier boxes to later ones, so the order of boxes is that of the data.
+    let mut rank = vec![0; count];
+    for from in 0..count {
+        for &to in &users[from] {
+            rank[to] = rank[to].max(rank[from] + 1);
+        }
+    }
+    for i in (0..count).rev() {
+        let first = users[i].iter().map(|&to| rank[to] - 1).min();
+        if let (Some(first), true) = (first, incoming[i] <= users[i].len()) {
+            rank[i] = rank[i].max(first);
         }
     }
     rank

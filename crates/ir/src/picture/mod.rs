@@ -9,7 +9,7 @@ mod svg;
 
 pub use svg::to_svg;
 
-use crate::{Attr, CONST, FlatNode, Graph, INPUT, Meaning, Site, Slot, Type};
+use crate::{Attr, CONST, DType, FlatNode, Graph, INPUT, Meaning, Site, Slot, Type};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -116,7 +116,12 @@ fn cut(s: &str) -> String {
 /// The number a value is, if it is a constant of one element.
 fn number(g: &Graph, s: Slot) -> Option<String> {
     let l = g.constant(s).filter(|l| l.count() == 1)?;
-    Some(if l.dtype().is_float() { format!("{}", l.to_f64()[0]) } else { l.to_i64()[0].to_string() })
+    let x = l.to_f64()[0];
+    Some(match l.dtype() {
+        DType::F64 => x.to_string(),
+        d if d.is_float() => (x as f32).to_string(),
+        _ => l.to_i64()[0].to_string(),
+    })
 }
 
 /// `main.rs:4` of `src/main.rs:4:9`.
