@@ -4,8 +4,12 @@
 #![allow(unsafe_code)]
 
 mod control;
+mod conv;
 mod matmul;
+mod moves;
+mod scan;
 
+use crate::pool::{self, Shared};
 use crate::tile::access::{Bases, Spot};
 use ir::{Bytes, FlatNode, Layout, Literal, Meaning, Result, Type};
 use std::sync::Arc;
@@ -37,6 +41,49 @@ impl Operand {
     }
 }
 
+/// A contiguous operand's elements.
+///
+/// # Safety
+/// `T` has the size of its elements, the buffer is alive and nobody writes it meanwhile.
+unsafe fn rows<'a, T>(o: &Operand, bases: Bases) -> &'a [T] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(o.first(bases), o.ty.bytes() / size_of::<T>()) }
+}
+
+/// A result's elements, for tasks that keep to their own parts.
+///
+/// # Safety
+/// `T` has the size of its elements, or is bytes.
+unsafe fn rows_mut<T>(o: &Operand, bases: Bases) -> Shared<T> {
+    Shared::new(o.first(bases))
+}
+
+/// A tensor cut along an axis: what is before it, its size, what is behind it.
+#[derive(Clone, Copy)]
+struct Lanes {
+    outer: usize,
+    size: usize,
+    inner: usize,
+}
+impl Lanes {
+    fn new(shape: &ir::Shape, axis: usize) -> Lanes {
+        let outer = shape[..axis].iter().product();
+        Lanes { outer, size: shape[axis], inner: shape[axis + 1..].iter().product() }
+    }
+}
+
+/// Runs `f` for `0..n`, in parallel where there is enough to do; each moves about `bytes`.
+fn each_task(n: usize, bytes: usize, f: &(dyn Fn(usize) + Sync)) {
+    const TASK: usize = 128 * 1024;
+    let group = (TASK / bytes.max(1)).max(1);
+    pool::parallel_for(n.div_ceil(group), &|t| (t * group..((t + 1) * group).min(n)).for_each(f));
+}
+
+/// An index checked against the size of the axis it points into.
+fn index_of(i: i64, axis: usize, size: usize) -> Result<usize> {
+    if i >= 0 && (i as u64) < size as u64 { Ok(i as usize) } else { Err(moves::out_of_range(i, axis, size)) }
+}
+
 /// A node ready to run.
 pub type Prepared = Box<dyn Fn(Bases) -> Result<()> + Send + Sync>;
 
@@ -52,8 +99,27 @@ pub fn accepts(n: &FlatNode, _: usize, _: &Layout) -> bool {
 
 /// Chooses how a node is run.
 pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepared> {
+    let attrs = &n.attrs;
     let fast = match n.op.name {
         "matmul" => matmul::prepare(args, outs),
+        "conv" => conv::prepare(attrs, args, outs, conv::Which::Forward),
+        "conv_input_grad" => conv::prepare(attrs, args, outs, conv::Which::Input),
+        "conv_weight_grad" => conv::prepare(attrs, args, outs, conv::Which::Weight),
+        "max_pool_index" => conv::max_pool_index(attrs, args, outs),
+        "concat" => moves::concat(attrs, args, outs),
+        "pad" => moves::pad(attrs, args, outs),
+        "take" => moves::take(attrs, args, outs),
+        "gather" => moves::gather(attrs, args, outs),
+        "scatter" => moves::scatter(attrs, args, outs),
+        "scatter_add" => moves::scatter_add(attrs, args, outs),
+        "index_add" => moves::index_add(attrs, args, outs),
+        "fold" => moves::fold(attrs, args, outs),
+        "iota" => moves::iota(outs),
+        "cumsum" => scan::cumsum(attrs, args, outs),
+        "argmax" => scan::extreme(attrs, args, outs, true),
+        "argmin" => scan::extreme(attrs, args, outs, false),
+        "sort" => scan::sort(attrs, args, outs),
+        "random_bits" => scan::random_bits(args, outs),
         _ => None,
     };
     match (fast, n.op.meaning) {

@@ -170,3 +170,25 @@ fn wrong_inputs_are_refused() {
     let e = program.run(bad.into_iter().map(Buffer::Host).collect()).err().unwrap();
     assert!(e.to_string().contains("input 0 of the graph is f32[300, 7], but f32[7, 300] was given"), "{e}");
 }
+
+#[test]
+fn an_index_out_of_range_names_op_and_line() {
+    for (name, shapes) in
+        [("take", vec![vec![3]]), ("gather", vec![vec![1, 4]]), ("index_add", vec![vec![3], vec![3, 4]])]
+    {
+        let mut net = Net::default();
+        let x = net.input(&[5, 4]);
+        let index = net.0.input("", &Type::new(DType::I64, shapes[0].as_slice()), SITE);
+        let mut slots = vec![x, index];
+        let mut inputs = vec![ramp(&[5, 4]), Literal::generate(shapes[0].as_slice(), |i| i as i64 * 3)];
+        if let Some(s) = shapes.get(1) {
+            slots.push(net.input(s));
+            inputs.push(ramp(s));
+        }
+        let y = net.op(name, &slots, Attrs::new().with("axis", 0i64));
+        let program = net.compile(&[y]);
+        let e = program.run(inputs.into_iter().map(Buffer::Host).collect()).err().unwrap();
+        let want = format!("{name}: index 6 is out of range for axis 0 of size 5 (at user.rs:7:1)");
+        assert_eq!(e.to_string(), want);
+    }
+}

@@ -174,20 +174,40 @@ impl Builder {
     fn kernel(&mut self, s: Slot, shape: &Shape) {
         let rank = shape.rank();
         let a = self.cast(s, self.dtype);
-        match self.dice.below(3) {
-            0 if rank >= 2 && !matches!(self.dtype, DType::Bool | DType::U8 | DType::I8 | DType::U32) => {
+        match self.dice.below(7) {
+            0 | 1 if rank >= 2 && !matches!(self.dtype, DType::Bool | DType::U8 | DType::I8 | DType::U32) => {
                 let mut axes: Vec<usize> = (0..rank).collect();
                 axes.swap(rank - 1, rank - 2);
                 if let Ok(t) = self.graph.push(op("permute"), &[a], Attrs::new().with("axes", &axes), Site::UNKNOWN) {
                     self.push("matmul", &[t, a], Attrs::new());
                 }
             }
-            1 if rank > 0 => {
+            2 if rank > 0 => {
                 let axis = self.dice.below(rank);
                 self.push("concat", &[a, a], Attrs::new().with("axis", axis));
             }
+            3 if rank > 0 && shape.count() > 0 => {
+                let axis = self.dice.below(rank);
+                let attrs = Attrs::new().with("axis", axis);
+                let at = Literal::generate([4], |i| ((i * 7) % shape[axis]) as i64);
+                let value = Attrs::new().with("value", Attr::Literal(at));
+                let index = self.graph.push(&ir::CONST, &[], value, Site::UNKNOWN).unwrap();
+                self.push("take", &[a, index], attrs.clone());
+                let taken = *self.slots.last().unwrap();
+                self.push("index_add", &[a, index, taken], attrs);
+            }
+            4 if rank > 0 && shape.count() > 0 && self.exact => {
+                let attrs = Attrs::new().with("axis", self.dice.below(rank));
+                let name = self.dice.pick(&["argmax", "argmin", "sort", "cumsum"]);
+                let attrs = match name {
+                    "sort" => attrs.with("descending", self.dice.below(2) == 0),
+                    "cumsum" => attrs.with("reverse", self.dice.below(2) == 0),
+                    _ => attrs,
+                };
+                self.push(name, &[a], attrs);
+            }
             _ => {
-                let (lo, hi) = (vec![1i64; rank], vec![0i64; rank]);
+                let (lo, hi) = (vec![1i64; rank], vec![-((rank > 1) as i64); rank]);
                 self.push("pad", &[a], Attrs::new().with("lo", &lo).with("hi", &hi).with("value", 2.0));
             }
         }

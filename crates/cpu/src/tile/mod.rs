@@ -164,14 +164,3 @@ pub struct Tiles {
     /// Bytes of scratch memory a thread needs.
     scratch: usize,
 }
-
-impl Tiles {
-    /// The cut of the loop.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-    /// How many instructions run for each tile.
-    pub fn len(&self) -> usize {
-        self.instrs.len()
-    }
-}

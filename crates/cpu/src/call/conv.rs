@@ -1,0 +1,136 @@
+//! Convolutions and pooling, by the kernels in [`crate::kernels`].
+
+#![allow(unsafe_code)]
+
+use super::{Operand, Prepared, rows, rows_mut};
+use crate::kernels::conv::Conv;
+use crate::kernels::gemm::{Activation, Float, Multiply};
+use crate::kernels::pooling::{Pooled, max_pool};
+use crate::kernels::window::{DIMS, Window};
+use crate::tile::access::Bases;
+use crate::vmath::convert::{Half, narrow, widen};
+use ir::{Attrs, DType, Shape, bf16, f16};
+
+/// Which of the three sums a convolution is read for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// `y` from `x, w`.
+    Forward,
+    /// `x`'s gradient from `y`'s and `w`.
+    Input,
+    /// `w`'s gradient from `x` and `y`'s.
+    Weight,
+}
+
+fn window(attrs: &Attrs, input: &[usize], kernel: &[usize]) -> Option<Window> {
+    let sizes = |name: &str| attrs.sizes(name).ok();
+    let (stride, dilation) = (sizes("stride")?, sizes("dilation")?);
+    // Negative widths crop, which windows cannot say.
+    let (lo, hi) = (sizes("padding_lo")?, sizes("padding_hi")?);
+    if input.is_empty() || input.len() > DIMS || kernel.iter().chain(input).any(|&d| d == 0) {
+        return None;
+    }
+    let pad: Vec<(usize, usize)> = lo.iter().copied().zip(hi.iter().copied()).collect();
+    Some(Window::new(input, kernel, &stride, &pad, &dilation))
+}
+
+/// A convolution or one of its gradients; `None` for what the kernels cannot do.
+pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand], which: Which) -> Option<Prepared> {
+    let (a, b, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
+    // The shapes of x, w and y, wherever they stand.
+    let [x, w, y]: [&Shape; 3] = match which {
+        Which::Forward => [&a.ty.shape, &b.ty.shape, &out.ty.shape],
+        Which::Input => [&out.ty.shape, &b.ty.shape, &a.ty.shape],
+        Which::Weight => [&a.ty.shape, &out.ty.shape, &b.ty.shape],
+    };
+    if x.count() == 0 || w.count() == 0 || y.count() == 0 {
+        return None;
+    }
+    let window = window(attrs, &x[2..], &w[2..])?;
+    if window.output_len() != y[2..].iter().product::<usize>() {
+        return None;
+    }
+    let groups = attrs.size("groups").ok()?;
+    let conv = Conv { batch: x[0], channels: x[1], out_channels: w[0], groups, window };
+    Some(match out.ty.dtype {
+        DType::F32 => Box::new(move |bases| run::<f32>(&conv, which, &a, &b, &out, bases)),
+        DType::F64 => Box::new(move |bases| run::<f64>(&conv, which, &a, &b, &out, bases)),
+        DType::BF16 => Box::new(move |bases| run_half::<bf16>(&conv, which, &a, &b, &out, bases)),
+        DType::F16 => Box::new(move |bases| run_half::<f16>(&conv, which, &a, &b, &out, bases)),
+        _ => return None,
+    })
+}
+
+fn sum<E: Multiply + Float>(conv: &Conv, which: Which, a: &[E], b: &[E], out: &mut [E]) {
+    match which {
+        Which::Forward => conv.forward(a, b, None, Activation::None, out),
+        Which::Input => conv.grad_input(a, b, out),
+        Which::Weight => conv.grad_weight(a, b, out),
+    }
+}
+
+fn run<E: Multiply + Float>(
+    conv: &Conv,
+    which: Which,
+    a: &Operand,
+    b: &Operand,
+    out: &Operand,
+    bases: Bases,
+) -> ir::Result<()> {
+    // SAFETY: the result is apart from the operands.
+    let (a, b, y) = unsafe { (rows::<E>(a, bases), rows::<E>(b, bases), rows_mut::<E>(out, bases)) };
+    // SAFETY: as above.
+    sum(conv, which, a, b, unsafe { y.slice(0, out.ty.shape.count()) });
+    Ok(())
+}
+
+fn run_half<H: Half>(
+    conv: &Conv,
+    which: Which,
+    a: &Operand,
+    b: &Operand,
+    out: &Operand,
+    bases: Bases,
+) -> ir::Result<()> {
+    let wide = |o: &Operand| {
+        let mut v = vec![0f32; o.ty.shape.count()];
+        // SAFETY: nobody writes an operand.
+        widen(unsafe { rows::<H>(o, bases) }, &mut v);
+        v
+    };
+    let mut y = vec![0f32; out.ty.shape.count()];
+    sum(conv, which, &wide(a), &wide(b), &mut y);
+    // SAFETY: nobody else uses the result.
+    narrow(&y, unsafe { rows_mut::<H>(out, bases).slice(0, y.len()) });
+    Ok(())
+}
+
+/// The place of the greatest element of each window.
+pub fn max_pool_index(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (x, out) = (args[0].clone(), outs[0].clone());
+    let sizes = |name: &str| attrs.sizes(name).ok();
+    let (kernel, stride, lo, dilation, to) =
+        (sizes("window")?, sizes("stride")?, sizes("padding_lo")?, sizes("dilation")?, sizes("out")?);
+    let input = x.ty.shape.get(2..)?.to_vec();
+    if input.is_empty() || input.len() > DIMS || input.contains(&0) || kernel.contains(&0) {
+        return None;
+    }
+    // Room behind for any window; the sizes of the output are given.
+    let reach = |i: usize| dilation[i] * (kernel[i] - 1) + 1;
+    let pad: Vec<(usize, usize)> = (0..input.len()).map(|i| (lo[i], reach(i))).collect();
+    let window = Window::new(&input, &kernel, &stride, &pad, &dilation).with_output(&to);
+    let planes = x.ty.shape[0] * x.ty.shape[1];
+    Some(match x.ty.dtype {
+        DType::F32 => Box::new(move |bases| pool::<f32>(&window, planes, &x, &out, bases)),
+        DType::F64 => Box::new(move |bases| pool::<f64>(&window, planes, &x, &out, bases)),
+        _ => return None,
+    })
+}
+
+fn pool<E: Pooled + Default>(w: &Window, planes: usize, x: &Operand, out: &Operand, bases: Bases) -> ir::Result<()> {
+    let n = out.ty.shape.count();
+    let mut y = vec![E::default(); n];
+    // SAFETY: the result is apart from the operand.
+    unsafe { max_pool(w, planes, rows::<E>(x, bases), &mut y, rows_mut::<i64>(out, bases).slice(0, n)) };
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! Kernels along one axis, and random bits: running sums, places of extremes, order.
+
+#![allow(unsafe_code)]
+
+use super::{Lanes, Operand, Prepared, each_task, rows, rows_mut};
+use ir::{Attrs, DType, Element};
+use std::cmp::Ordering;
+
+macro_rules! with_number {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            _ => return None,
+        }
+    };
+}
+
+/// Running sums along an axis; floats are added up in `f64`.
+pub fn cumsum(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (x, out) = (args[0].clone(), outs[0].clone());
+    let lanes = Lanes::new(&x.ty.shape, attrs.size("axis").ok()?);
+    let reverse = attrs.bool("reverse").ok()?;
+    Some(with_number!(x.ty.dtype, T => Box::new(move |bases| {
+        // SAFETY: the result is apart from the operand.
+        let (src, dst) = unsafe { (rows::<T>(&x, bases), rows_mut::<T>(&out, bases)) };
+        each_task(lanes.outer, lanes.size * lanes.inner * size_of::<T>(), &|o| {
+            let first = o * lanes.size * lanes.inner;
+            // SAFETY: each task writes its own block.
+            let dst = unsafe { dst.slice(first, lanes.size * lanes.inner) };
+            for l in 0..lanes.inner {
+                let (mut float, mut int) = (0f64, 0i64);
+                for k in 0..lanes.size {
+                    let at = (if reverse { lanes.size - 1 - k } else { k }) * lanes.inner + l;
+                    dst[at] = if T::DTYPE.is_float() {
+                        float += src[first + at].to_f64();
+                        <T as Element>::from_f64(float)
+                    } else {
+                        int = int.wrapping_add(src[first + at].to_i64());
+                        <T as Element>::from_i64(int)
+                    };
+                }
+            }
+        });
+        Ok(())
+    })))
+}
+
+/// True if `new` is a greater (or lesser) element than `best`: a NaN before all, the first of
+/// equals.
+fn wins<T: PartialOrd>(new: T, best: T, greatest: bool) -> bool {
+    let is_nan = |x: &T| x.partial_cmp(x).is_none();
+    if is_nan(&best) {
+        return false;
+    }
+    is_nan(&new) || if greatest { new > best } else { new < best }
+}
+
+/// The place of the greatest or least element along an axis.
+pub fn extreme(attrs: &Attrs, args: &[Operand], outs: &[Operand], greatest: bool) -> Option<Prepared> {
+    let (x, out) = (args[0].clone(), outs[0].clone());
+    let lanes = Lanes::new(&x.ty.shape, attrs.size("axis").ok()?);
+    Some(with_number!(x.ty.dtype, T => Box::new(move |bases| {
+        // SAFETY: the result is apart from the operand.
+        let (src, dst) = unsafe { (rows::<T>(&x, bases), rows_mut::<i64>(&out, bases)) };
+        each_task(lanes.outer, lanes.size * lanes.inner * size_of::<T>(), &|o| {
+            // SAFETY: each task writes its own lanes.
+            let dst = unsafe { dst.slice(o * lanes.inner, lanes.inner) };
+            for (l, place) in dst.iter_mut().enumerate() {
+                let at = |k: usize| src[(o * lanes.size + k) * lanes.inner + l];
+                let mut best = 0;
+                for k in 1..lanes.size {
+                    if wins(at(k), at(best), greatest) {
+                        best = k;
+                    }
+                }
+                *place = best as i64;
+            }
+        });
+        Ok(())
+    })))
+}
+
+/// The elements along an axis in order, and where each came from; equal ones keep their order,
+/// NaN is the greatest.
+pub fn sort(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (x, values, places) = (args[0].clone(), outs[0].clone(), outs[1].clone());
+    let lanes = Lanes::new(&x.ty.shape, attrs.size("axis").ok()?);
+    let descending = attrs.bool("descending").ok()?;
+    fn compare<T: PartialOrd>(a: &T, b: &T) -> Ordering {
+        let is_nan = |x: &T| x.partial_cmp(x).is_none();
+        a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
+    }
+    Some(with_number!(x.ty.dtype, T => Box::new(move |bases| {
+        // SAFETY: the results are apart from the operand and from each other.
+        let (src, values, places) =
+            unsafe { (rows::<T>(&x, bases), rows_mut::<T>(&values, bases), rows_mut::<i64>(&places, bases)) };
+        each_task(lanes.outer, lanes.size * lanes.inner * 64, &|o| {
+            let block = lanes.size * lanes.inner;
+            // SAFETY: each task writes its own block.
+            let (values, places) = unsafe { (values.slice(o * block, block), places.slice(o * block, block)) };
+            let mut lane: Vec<(T, i64)> = Vec::with_capacity(lanes.size);
+            for l in 0..lanes.inner {
+                lane.clear();
+                lane.extend((0..lanes.size).map(|k| (src[o * block + k * lanes.inner + l], k as i64)));
+                lane.sort_by(|a, b| if descending { compare(&b.0, &a.0) } else { compare(&a.0, &b.0) });
+                for (k, (v, place)) in lane.iter().enumerate() {
+                    (values[k * lanes.inner + l], places[k * lanes.inner + l]) = (*v, *place);
+                }
+            }
+        });
+        Ok(())
+    })))
+}
+
+/// 32 random bits an element by Philox4x32-10, of the key and the element's place.
+pub fn random_bits(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    const TASK: usize = 4096;
+    let (key, out) = (args[0].clone(), outs[0].clone());
+    Some(Box::new(move |bases| {
+        let n = out.ty.shape.count();
+        // SAFETY: the result is apart from the key.
+        let (key, dst) = unsafe { (rows::<i64>(&key, bases), rows_mut::<u32>(&out, bases)) };
+        let (seed, counter) = (key[0] as u64, key[1] as u64);
+        each_task(n.div_ceil(TASK), TASK * 16, &|task| {
+            let first = task * TASK;
+            // SAFETY: each task writes its own stretch.
+            let dst = unsafe { dst.slice(first, TASK.min(n - first)) };
+            for (block, words) in dst.chunks_mut(4).enumerate() {
+                let at = (first / 4 + block) as u64;
+                let c = [at as u32, (at >> 32) as u32, counter as u32, (counter >> 32) as u32];
+                words.copy_from_slice(&philox(c, [seed as u32, (seed >> 32) as u32])[..words.len()]);
+            }
+        });
+        Ok(())
+    }))
+}
+
+fn philox(mut c: [u32; 4], mut k: [u32; 2]) -> [u32; 4] {
+    for _ in 0..10 {
+        let a = 0xD251_1F53_u64 * u64::from(c[0]);
+        let b = 0xCD9E_8D57_u64 * u64::from(c[2]);
+        c = [(b >> 32) as u32 ^ c[1] ^ k[0], b as u32, (a >> 32) as u32 ^ c[3] ^ k[1], a as u32];
+        k = [k[0].wrapping_add(0x9E37_79B9), k[1].wrapping_add(0xBB67_AE85)];
+    }
+    c
+}
