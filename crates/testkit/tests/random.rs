@@ -1,0 +1,98 @@
+//! Random graphs, optimized and run by a device, against the reference that runs op by op.
+//!
+//! `TALWEG_SEED=7` runs one graph, `TALWEG_SEEDS=10000` more of them. A failure is shrunk and
+//! printed as text with the seed it came from.
+
+use ir::{Buffer, Literal};
+use runtime::{Engine, reference};
+use std::sync::Arc;
+use talweg_testkit::random::{Sample, random_graph, shrink};
+
+/// Graphs run by default.
+const SEEDS: u64 = 300;
+
+fn tolerance(l: &Literal) -> f64 {
+    // Rounding is amplified a little at each of a few dozen nodes.
+    if l.dtype() == ir::DType::F32 { 2e-4 } else { 1e-9 }
+}
+
+/// Where a device and the reference disagree.
+fn disagreement(engine: &Engine, s: &Sample) -> Option<String> {
+    let want = match reference::run(&s.graph, &s.inputs) {
+        Ok(want) => want,
+        Err(e) => return Some(format!("the reference fails: {e}")),
+    };
+    let inputs = s.inputs.iter().cloned().map(Buffer::Host).collect();
+    let got = engine.compile(&s.graph).and_then(|p| p.run(inputs));
+    let got = got.and_then(|all| all.iter().map(Buffer::read).collect::<ir::Result<Vec<Literal>>>());
+    let got = match got {
+        Ok(got) => got,
+        Err(e) => return Some(format!("the device fails: {e}")),
+    };
+    for (k, (g, w)) in got.iter().zip(&want).enumerate() {
+        if g.dtype() != w.dtype() || g.shape() != w.shape() {
+            return Some(format!("output {k}: {}{} instead of {}{}", g.dtype(), g.shape(), w.dtype(), w.shape()));
+        }
+        for (i, (x, y)) in g.to_f64().into_iter().zip(w.to_f64()).enumerate() {
+            let is_same = x == y || (x.is_nan() && y.is_nan());
+            let off = (x - y).abs() / y.abs().max(1.0);
+            if !is_same && (off.is_nan() || off > tolerance(w)) {
+                return Some(format!("output {k}[{i}]: {x} instead of {y}"));
+            }
+        }
+    }
+    None
+}
+
+fn seeds() -> Vec<u64> {
+    let number = |name: &str| std::env::var(name).ok().map(|v| v.parse().expect("a whole number"));
+    match number("TALWEG_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("TALWEG_SEEDS").unwrap_or(SEEDS)).collect(),
+    }
+}
+
+fn agrees(engine: &Engine) {
+    for seed in seeds() {
+        let s = random_graph(seed);
+        if let Some(why) = disagreement(engine, &s) {
+            let small = shrink(&s, &|s| disagreement(engine, s).is_some());
+            let why_small = disagreement(engine, &small).unwrap_or_default();
+            panic!("seed {seed}: {why}\nshrunk: {why_small}\n{small}");
+        }
+    }
+}
+
+#[test]
+fn the_engine_agrees_with_the_reference() {
+    agrees(ops::engine());
+}
+
+#[test]
+fn the_cpu_agrees_with_the_reference() {
+    agrees(&Engine::new(Arc::new(cpu::Cpu::new())));
+}
+
+#[test]
+fn random_graphs_keep_the_rules_and_are_varied() {
+    let mut ops = std::collections::BTreeSet::new();
+    let mut nodes = 0;
+    for seed in 0..SEEDS {
+        let s = random_graph(seed);
+        s.graph.verify().unwrap_or_else(|e| panic!("seed {seed}: {e}\n{s}"));
+        assert_eq!(s.graph, random_graph(seed).graph, "the same graph for the same seed");
+        nodes += s.graph.nodes.len();
+        ops.extend(s.graph.nodes.iter().map(|n| n.op.name));
+    }
+    assert!(ops.len() > 50, "{} ops: {ops:?}", ops.len());
+    assert!(nodes > 15 * SEEDS as usize, "{nodes} nodes");
+}
+
+#[test]
+fn shrinking_finds_the_culprit() {
+    // Pretend that every graph with a matrix product is wrong: little else must be left.
+    let has = |s: &Sample| s.graph.nodes.iter().any(|n| n.op.name == "matmul");
+    let s = (0..).map(random_graph).find(|s| has(s) && s.graph.nodes.len() > 30).unwrap();
+    let small = shrink(&s, &|s| has(s) && reference::run(&s.graph, &s.inputs).is_ok());
+    assert!(has(&small) && small.graph.nodes.len() <= 8, "{small}");
+}
