@@ -1,6 +1,6 @@
 //! What a program consists of, for people.
 
-use ir::Graph;
+use ir::{Graph, Slot};
 use passes::{Arrangement, Fused, Region, Step};
 use std::fmt::Write;
 
@@ -14,24 +14,13 @@ pub fn explain(fused: &Fused, a: &Arrangement) -> String {
             Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
             Region::Call { .. } => "call".to_string(),
         };
-        let bytes = |slots: &[ir::Slot]| slots.iter().map(|&s| graph.ty(s).bytes()).sum::<usize>();
-        let mut reads = r.reads();
-        reads.sort_unstable();
-        reads.dedup();
-        let nodes = r.nodes();
-        let names: Vec<&str> = nodes.iter().map(|&n| graph.nodes[n as usize].op.name).collect();
-        let mut sites: Vec<String> =
-            nodes.iter().map(|&n| graph.nodes[n as usize].site).filter(|s| s.line > 0).map(|s| s.to_string()).collect();
-        sites.sort();
-        sites.dedup();
+        let (read, written) = traffic(r, graph);
         let _ = writeln!(
             s,
-            "{i:4} {kind}: {} | reads {} B, writes {} B, {} flops | {}",
-            names.join(" "),
-            bytes(&reads),
-            bytes(&r.writes(graph)),
+            "{i:4} {kind}: {} | reads {read} B, writes {written} B, {} flops | {}",
+            names(r, graph),
             flops(r, graph),
-            sites.join(" ")
+            sites(r, graph)
         );
     }
     let results: usize = a.buffers.iter().map(|b| b.bytes).sum();
@@ -43,6 +32,29 @@ pub fn explain(fused: &Fused, a: &Arrangement) -> String {
         a.peak_bytes()
     );
     s
+}
+
+/// The names of a region's ops, in order.
+pub fn names(r: &Region, graph: &Graph) -> String {
+    r.nodes().iter().map(|&n| graph.nodes[n as usize].op.name).collect::<Vec<_>>().join(" ")
+}
+
+/// The user's lines behind a region.
+pub fn sites(r: &Region, graph: &Graph) -> String {
+    let of = |n: &u32| graph.nodes[*n as usize].site;
+    let mut sites: Vec<String> = r.nodes().iter().map(of).filter(|s| s.line > 0).map(|s| s.to_string()).collect();
+    sites.sort();
+    sites.dedup();
+    sites.join(" ")
+}
+
+/// Bytes of the values a region reads and writes.
+pub fn traffic(r: &Region, graph: &Graph) -> (usize, usize) {
+    let bytes = |slots: &[Slot]| slots.iter().map(|&s| graph.ty(s).bytes()).sum::<usize>();
+    let mut reads = r.reads();
+    reads.sort_unstable();
+    reads.dedup();
+    (bytes(&reads), bytes(&r.writes(graph)))
 }
 
 /// Operations on numbers a region does, where that is known.

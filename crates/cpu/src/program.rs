@@ -3,8 +3,10 @@
 #![allow(unsafe_code)]
 
 use crate::call::{self, Operand, Prepared};
+use crate::explain;
 use crate::tile::access::{Bases, Spot};
 use crate::tile::{self, Homes, Tiles, plan::ROW_MAX};
+use crate::trace;
 use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Meaning, Result, Slot, Type};
 use parking_lot::Mutex;
 use passes::{Arrangement, Fused, Home, Place, Region, Target, arrange, fuse, place_of};
@@ -105,16 +107,33 @@ impl Compiled {
     }
 
     fn run_regions(&self, bases: Bases) -> Result<()> {
-        for (work, region) in self.work.iter().zip(&self.fused.regions) {
-            match work {
-                // SAFETY: the bases were made for this program, and regions run one after the
-                // other.
-                Work::Loop(tiles) => unsafe { tiles.run(bases) },
-                Work::Call(f) => f(bases).map_err(|e| {
-                    let n = &self.fused.graph.nodes[region.nodes()[0] as usize];
-                    e.in_op(n.op.name).at(n.site)
-                })?,
-            }
+        if trace::is_on() {
+            return self.run_traced(bases);
+        }
+        (0..self.work.len()).try_for_each(|r| self.run_region(r, bases))
+    }
+
+    fn run_region(&self, r: usize, bases: Bases) -> Result<()> {
+        match &self.work[r] {
+            // SAFETY: the bases were made for this program, and regions run one after the other.
+            Work::Loop(tiles) => unsafe { tiles.run(bases) },
+            Work::Call(f) => f(bases).map_err(|e| {
+                let n = &self.fused.graph.nodes[self.fused.regions[r].nodes()[0] as usize];
+                e.in_op(n.op.name).at(n.site)
+            })?,
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn run_traced(&self, bases: Bases) -> Result<()> {
+        let graph = &self.fused.graph;
+        for (r, region) in self.fused.regions.iter().enumerate() {
+            let describe = || {
+                let (read, written) = explain::traffic(region, graph);
+                (explain::names(region, graph), explain::sites(region, graph), read + written)
+            };
+            trace::time(describe, || self.run_region(r, bases))?;
         }
         Ok(())
     }
@@ -171,7 +190,7 @@ impl Program for Compiled {
     }
 
     fn explain(&self) -> String {
-        crate::explain::explain(&self.fused, &self.arrangement)
+        explain::explain(&self.fused, &self.arrangement)
     }
 }
 

@@ -192,3 +192,19 @@ fn an_index_out_of_range_names_op_and_line() {
         assert_eq!(e.to_string(), want);
     }
 }
+
+#[test]
+fn a_trace_names_ops_and_lines() {
+    let mut net = Net::default();
+    let x = net.input(&[8, 8]);
+    let t = net.f("matmul", &[x, x]);
+    let y = net.f("exp", &[t]);
+    let program = net.compile(&[y]);
+    let (_, events) = talweg_cpu::trace::record(|| run(program.as_ref(), vec![ramp(&[8, 8])]));
+    // Other tests may run at the same time; these two are ours, in order.
+    let ours: Vec<_> = events.iter().filter(|e| e.bytes == 2 * 256).collect();
+    assert!(ours.iter().any(|e| e.name == "matmul" && e.sites == "user.rs:7:1"), "{events:?}");
+    assert!(ours.iter().any(|e| e.name == "exp"), "{events:?}");
+    let json = talweg_cpu::trace::to_json(&events);
+    assert!(json.starts_with("[\n{\"name\":") && json.ends_with("]\n"), "{json}");
+}

@@ -91,6 +91,7 @@ pub fn emit(l: &Loop, graph: &Graph, plan: Plan, homes: &Homes, partials: Spot) 
         let computed = e.step(s);
         e.at.push(computed);
     }
+    e.join();
     e.stores();
     e.finish(partials)
 }
@@ -171,7 +172,7 @@ impl Emitter<'_> {
                 if !after {
                     let y = self.value(rows, self.lane(x));
                     let f = combine::row(*monoid, self.lane(x));
-                    self.instrs.push(Instr::Rows { f, x: self.arg(x), y });
+                    self.instrs.push(Instr::Rows { monoid: *monoid, f, x: self.arg(x), y });
                     return self.round(y, n.outs[0].dtype);
                 }
                 let how = gather(*along, *row);
@@ -233,9 +234,9 @@ impl Emitter<'_> {
         self.instrs.push(Instr::Unary { f, x, y, span });
         y
     }
-    fn binary(&mut self, f: Binary, a: Val, b: Val, to: Lane) -> Val {
+    fn binary(&mut self, name: &'static str, f: Binary, a: Val, b: Val, to: Lane) -> Val {
         let y = self.value(self.span(a).or(self.span(b)), to);
-        self.instrs.push(Instr::Binary { f, a: self.arg(a), b: self.arg(b), y: self.arg(y) });
+        self.instrs.push(Instr::Binary { name, f, a: self.arg(a), b: self.arg(b), y: self.arg(y) });
         y
     }
     fn cast(&mut self, x: Val, to: Lane) -> Val {
@@ -272,7 +273,7 @@ impl Emitter<'_> {
             ("neg", &[x]) if n.outs[0].dtype.is_int() => {
                 if let Some(f) = lane::binary("sub", lane) {
                     let zero = self.number(lane, 0.0);
-                    return self.binary(f, zero, x, lane);
+                    return self.binary("sub", f, zero, x, lane);
                 }
             }
             ("pow", &[x, p]) => {
@@ -291,10 +292,10 @@ impl Emitter<'_> {
             }),
             (&[a, b], Out::Same | Out::Float) => lane::binary(n.op.name, work).map(|f| {
                 let (a, b) = (self.cast(a, work), self.cast(b, work));
-                self.binary(f, a, b, work)
+                self.binary(n.op.name, f, a, b, work)
             }),
             (&[a, b], Out::Bool) => lane::compare(n.op.name, lane)
-                .map(|vv| self.binary(Binary { vv, vs: None, sv: None }, a, b, Lane::Bool)),
+                .map(|vv| self.binary(n.op.name, Binary { vv, vs: None, sv: None }, a, b, Lane::Bool)),
             _ => None,
         };
         match known {
@@ -316,10 +317,10 @@ impl Emitter<'_> {
         let mul = lane::binary("mul", lane)?;
         match p {
             1.0 => Some(x),
-            2.0 => Some(self.binary(mul, x, x, lane)),
+            2.0 => Some(self.binary("mul", mul, x, x, lane)),
             3.0 => {
-                let y = self.binary(mul, x, x, lane);
-                Some(self.binary(mul, y, x, lane))
+                let y = self.binary("mul", mul, x, x, lane);
+                Some(self.binary("mul", mul, y, x, lane))
             }
             -1.0 => lane::unary("recip", lane).map(|f| self.unary(f, x, lane)),
             _ => None,
@@ -337,6 +338,17 @@ impl Emitter<'_> {
         let args = args.iter().map(|&a| (self.arg(a), self.lane(a))).collect();
         self.instrs.push(Instr::Each { f, args, y: self.arg(y), to: out });
         y
+    }
+
+    fn join(&mut self) {
+        let mut kept = vec![false; self.values.len()];
+        for s in &self.l.stores {
+            let c = self.at[s.step as usize];
+            kept[c.val as usize] = true;
+            c.half.into_iter().for_each(|h| kept[h as usize] = true);
+        }
+        let values = &self.values;
+        super::peephole::join(&mut self.instrs, |v| values[v as usize].lane, |v| kept[v as usize]);
     }
 
     /// Writes what is kept: computed where it is kept if memory lies as tiles do, else copied when
@@ -414,7 +426,11 @@ impl Emitter<'_> {
         let is_elementwise = |i: usize| {
             matches!(
                 self.instrs[i],
-                Instr::Unary { .. } | Instr::Binary { .. } | Instr::Select { .. } | Instr::Each { .. }
+                Instr::Unary { .. }
+                    | Instr::Binary { .. }
+                    | Instr::Chain { .. }
+                    | Instr::Select { .. }
+                    | Instr::Each { .. }
             )
         };
         match (made, read) {
@@ -453,7 +469,7 @@ impl Emitter<'_> {
                 }
             }
             // Same-size elementwise loops may write over an operand that is not needed again.
-            let over = matches!(instr, Instr::Unary { .. } | Instr::Binary { .. });
+            let over = matches!(instr, Instr::Unary { .. } | Instr::Binary { .. } | Instr::Chain { .. });
             let is_alike = |v: Val, y: Val| {
                 let (a, b) = (&self.values[v as usize], &self.values[y as usize]);
                 a.span == b.span && a.lane.size() == b.lane.size()
@@ -502,7 +518,7 @@ impl Emitter<'_> {
 }
 
 /// Calls `f(value, is_result)` for the values of an instruction.
-fn visit(instr: &Instr, mut f: impl FnMut(Val, bool)) {
+pub(super) fn visit(instr: &Instr, mut f: impl FnMut(Val, bool)) {
     match instr {
         Instr::Read { y, .. } => f(*y, true),
         Instr::Write { x, .. } | Instr::Accumulate { x, .. } => f(*x, false),
@@ -515,7 +531,12 @@ fn visit(instr: &Instr, mut f: impl FnMut(Val, bool)) {
             f(b.val, false);
             f(y.val, true);
         }
-        Instr::Select { c, a, b, y, .. } => {
+        Instr::Dot { a, b, y } => {
+            f(a.val, false);
+            f(b.val, false);
+            f(*y, true);
+        }
+        Instr::Select { c, a, b, y, .. } | Instr::Chain { c, a, b, y, .. } => {
             for v in [c, a, b] {
                 f(v.val, false);
             }

@@ -6,6 +6,7 @@ use super::access::{Bases, Window};
 use super::lane::{Binary, Lane};
 use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles};
 use crate::pool;
+use crate::vmath::f32s;
 use ir::Element;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -100,11 +101,22 @@ impl Tiles {
                     Instr::Read { access, y } => access.read(bases, t.at, at(*y)),
                     Instr::Write { access, x } => access.write(bases, t.at, at(*x)),
                     Instr::Unary { f, x, y, span } => f(at(*x), at(*y), span.count(h, w)),
-                    Instr::Binary { f, a, b, y } => t.binary(f, *a, *b, *y),
+                    Instr::Binary { f, a, b, y, .. } => t.binary(f, *a, *b, *y),
+                    Instr::Chain { f, a, b, c, y } => {
+                        t.stretches([*a, *b, *c], *y, |[(a, _), (b, b1), (c, c1)], y, n| {
+                            f[usize::from(!b1)][usize::from(!c1)](a.cast(), b.cast(), c.cast(), y.cast(), n)
+                        })
+                    }
+                    Instr::Dot { a, b, y } => {
+                        for r in 0..if a.span.by_row { h } else { 1 } {
+                            let (p, q) = (at(a.val).cast::<f32>().add(r * w), at(b.val).cast::<f32>().add(r * w));
+                            *at(*y).cast::<f32>().add(r) = f32s::raw::dot(p, q, w);
+                        }
+                    }
                     Instr::Select { f, c, a, b, y } => t.select(*f, [*c, *a, *b], *y),
                     Instr::Each { f, args, y, to } => t.each(*f, args, *y, *to),
                     Instr::Expand { x, y } => t.expand(*x, *y),
-                    Instr::Rows { f, x, y } => {
+                    Instr::Rows { f, x, y, .. } => {
                         let size = x.size as usize;
                         for r in 0..if x.span.by_row { h } else { 1 } {
                             f(at(x.val).add(r * w * size), at(*y).add(r * size), w);

@@ -7,15 +7,18 @@
 #![allow(unsafe_code)]
 
 pub mod access;
+mod chain;
 mod combine;
 mod emit;
 mod exec;
 pub mod lane;
+mod peephole;
 pub mod plan;
 
 use access::{Access, Spot};
+use chain::Chain;
 use combine::{Row, Wide};
-use ir::DType;
+use ir::{DType, Monoid};
 use lane::{Binary, F1, F3, Lane};
 use plan::Plan;
 
@@ -81,11 +84,27 @@ enum Instr {
         y: Val,
         span: Span,
     },
+    /// `name` is the op's where the values have its type.
     Binary {
+        name: &'static str,
         f: Binary,
         a: Arg,
         b: Arg,
         y: Arg,
+    },
+    /// Two operations in one pass.
+    Chain {
+        f: [[Chain; 2]; 2],
+        a: Arg,
+        b: Arg,
+        c: Arg,
+        y: Arg,
+    },
+    /// The sum of a product's row.
+    Dot {
+        a: Arg,
+        b: Arg,
+        y: Val,
     },
     Select {
         f: F3,
@@ -108,6 +127,7 @@ enum Instr {
     },
     /// Each row to one value.
     Rows {
+        monoid: Monoid,
         f: Row,
         x: Arg,
         y: Val,

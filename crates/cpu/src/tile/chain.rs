@@ -1,0 +1,131 @@
+//! Two simple operations in one pass: `(a op b) op c`, which halves the traffic between them.
+//!
+//! The result is the same as that of two passes: nothing is contracted.
+
+#![allow(unsafe_code)]
+
+use crate::vmath::dispatch;
+use crate::vmath::simd::{Isa, Vector};
+
+/// A simple operation, `x` being the first operand of the chain so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Simple {
+    /// `x + b`
+    Add,
+    /// `x - b`
+    Sub,
+    /// `b - x`
+    Rsub,
+    /// `x * b`
+    Mul,
+}
+
+impl Simple {
+    /// The operation of that name with the chain as first (or else second) operand.
+    pub fn new(name: &str, is_first: bool) -> Option<Simple> {
+        Some(match (name, is_first) {
+            ("add", _) => Simple::Add,
+            ("mul", _) => Simple::Mul,
+            ("sub", true) => Simple::Sub,
+            ("sub", false) => Simple::Rsub,
+            _ => return None,
+        })
+    }
+}
+
+trait Op {
+    fn apply<V: Vector>(x: V, b: V) -> V;
+}
+struct Add;
+struct Sub;
+struct Rsub;
+struct Mul;
+impl Op for Add {
+    #[inline(always)]
+    fn apply<V: Vector>(x: V, b: V) -> V {
+        x + b
+    }
+}
+impl Op for Sub {
+    #[inline(always)]
+    fn apply<V: Vector>(x: V, b: V) -> V {
+        x - b
+    }
+}
+impl Op for Rsub {
+    #[inline(always)]
+    fn apply<V: Vector>(x: V, b: V) -> V {
+        b - x
+    }
+}
+impl Op for Mul {
+    #[inline(always)]
+    fn apply<V: Vector>(x: V, b: V) -> V {
+        x * b
+    }
+}
+
+/// `y[i] = (a[i] op b[i]) op c[i]`; `b` and `c` may be one number.
+pub type Chain = unsafe fn(*const f32, *const f32, *const f32, *mut f32, usize);
+
+#[inline(always)]
+unsafe fn chain<V: Vector<E = f32>, P: Op, Q: Op, const B: bool, const C: bool>(
+    a: *const f32,
+    b: *const f32,
+    c: *const f32,
+    y: *mut f32,
+    n: usize,
+) {
+    // SAFETY: `n` elements behind each vector, one behind each number, the caller's promise.
+    unsafe {
+        let (b1, c1) = (V::splat(*b), V::splat(*c));
+        let mut i = 0;
+        while i + V::N <= n {
+            let p = if B { V::load(b.add(i)) } else { b1 };
+            let q = if C { V::load(c.add(i)) } else { c1 };
+            Q::apply(P::apply(V::load(a.add(i)), p), q).store(y.add(i));
+            i += V::N;
+        }
+        if i < n {
+            let m = n - i;
+            let p = if B { V::load_n(b.add(i), m) } else { b1 };
+            let q = if C { V::load_n(c.add(i), m) } else { c1 };
+            Q::apply(P::apply(V::load_n(a.add(i), m), p), q).store_n(y.add(i), m);
+        }
+    }
+}
+
+macro_rules! entry {
+    ($p:ident, $q:ident, $b:literal, $c:literal) => {{
+        dispatch! {
+            unsafe fn f(a: *const f32, b: *const f32, c: *const f32, y: *mut f32, n: usize) {
+                I => chain::<<I as Isa>::S, $p, $q, $b, $c>(a, b, c, y, n)
+            }
+        }
+        f as Chain
+    }};
+}
+macro_rules! kinds {
+    ($p:ident, $q:ident) => {
+        [
+            [entry!($p, $q, false, false), entry!($p, $q, false, true)],
+            [entry!($p, $q, true, false), entry!($p, $q, true, true)],
+        ]
+    };
+}
+macro_rules! seconds {
+    ($p:ident) => {
+        [kinds!($p, Add), kinds!($p, Sub), kinds!($p, Rsub), kinds!($p, Mul)]
+    };
+}
+
+/// The loops of a chain: for `b` one number or a vector, then for `c`.
+pub fn loops(first: Simple, second: Simple) -> [[Chain; 2]; 2] {
+    let seconds = match first {
+        Simple::Add => seconds!(Add),
+        Simple::Sub => seconds!(Sub),
+        Simple::Rsub => seconds!(Rsub),
+        Simple::Mul => seconds!(Mul),
+    };
+    seconds[second as usize]
+}

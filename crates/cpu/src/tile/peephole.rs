@@ -1,0 +1,66 @@
+//! Joins neighboring instructions where one pass does the work of two: `(a op b) op c`, and the
+//! sum of a product's row.
+
+use super::chain::{self, Simple};
+use super::emit::visit;
+use super::lane::Lane;
+use super::{Arg, Instr, Val};
+use ir::Monoid;
+
+/// Joins instructions; `lane` tells a value's lane, `is_kept` whether it is needed elsewhere.
+pub fn join(instrs: &mut Vec<Instr>, lane: impl Fn(Val) -> Lane, is_kept: impl Fn(Val) -> bool) {
+    let mut uses: Vec<(u32, usize)> = Vec::new();
+    for (i, instr) in instrs.iter().enumerate() {
+        visit(instr, |v, is_result| {
+            if uses.len() <= v as usize {
+                uses.resize(v as usize + 1, (0, 0));
+            }
+            if !is_result {
+                let u = &mut uses[v as usize];
+                *u = (u.0 + 1, i);
+            }
+        });
+    }
+    let mut gone = vec![false; instrs.len()];
+    for i in 0..instrs.len() {
+        let Instr::Binary { name, a, b, y, .. } = &instrs[i] else { continue };
+        let (name, a, b, y) = (*name, *a, *b, *y);
+        let (count, at) = uses.get(y.val as usize).copied().unwrap_or_default();
+        if count != 1 || is_kept(y.val) || lane(y.val) != Lane::F32 || lane(a.val) != Lane::F32 {
+            continue;
+        }
+        let joined = match &instrs[at] {
+            Instr::Binary { name: second, a: c, b: d, y: z, .. } if lane(z.val) == Lane::F32 && z.span == y.span => {
+                let is_first = c.val == y.val;
+                chained((name, a, b, y), (second, is_first), if is_first { *d } else { *c }, *z)
+            }
+            Instr::Rows { monoid: Monoid::Sum, x, y: z, .. }
+                if name == "mul" && a.span == x.span && b.span == x.span =>
+            {
+                Some(Instr::Dot { a, b, y: *z })
+            }
+            _ => None,
+        };
+        if let Some(joined) = joined {
+            instrs[at] = joined;
+            gone[i] = true;
+        }
+    }
+    let mut gone = gone.into_iter();
+    instrs.retain(|_| !gone.next().unwrap_or(false));
+}
+
+/// The chain of `first` and then an operation with `c`, if both are simple.
+fn chained(first: (&str, Arg, Arg, Arg), second: (&str, bool), c: Arg, z: Arg) -> Option<Instr> {
+    let (name, a, b, y) = first;
+    // The chain runs along an operand that varies as the result does.
+    let (p, a, b) = if a.span == y.span {
+        (Simple::new(name, true)?, a, b)
+    } else if b.span == y.span {
+        (Simple::new(name, false)?, b, a)
+    } else {
+        return None;
+    };
+    let q = Simple::new(second.0, second.1)?;
+    Some(Instr::Chain { f: chain::loops(p, q), a, b, c, y: z })
+}
