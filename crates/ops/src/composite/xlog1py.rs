@@ -1,0 +1,45 @@
+//! `xlog1py`: x log(1 + y), 0 where x is 0.
+
+use crate::rules::{binary_grad, expand1, f64s, sample};
+use crate::{Operand, Tensor};
+use ir::{Attrs, Batch, Case, DType, Grad, Meaning, Op, Out, Scalar};
+
+/// The row of `xlog1py`.
+pub static OP: Op = Op {
+    name: "xlog1py",
+    doc: "x log(1 + y), elementwise; 0 where x is 0, whatever y, unless y is NaN.",
+    attrs: &[],
+    infer: |c| Scalar::infer(c, 2, Out::Same, false),
+    meaning: Meaning::Composite(|_, a| {
+        expand1(a, |t| {
+            let (x, y) = (&t[0], &t[1]);
+            let empty = x.eq(0.0).and(y.is_nan().not());
+            Tensor::where_(&empty, &x.zeros_like(), x * y.log1p())
+        })
+    }),
+    grad: Grad::Rule(|c| {
+        binary_grad(c, |x, y, _, g| {
+            let empty = x.eq(0.0).and(y.le(-1.0));
+            let log = Tensor::where_(&empty, &y.zeros_like(), &y).log1p();
+            (&g * log, g * (x / (y + 1.0)))
+        })
+    }),
+    batch: Batch::Auto,
+    cases: || {
+        let of = |shape: &[usize], seed| sample(DType::F64, shape, seed, (0.3, 2.0));
+        vec![
+            Case::new(vec![of(&[2, 3], 1), of(&[3], 2)], Attrs::new()),
+            Case::new(vec![f64s([2], &[0.0, 2.0]), f64s([2], &[-1.0, std::f64::consts::E - 1.0])], Attrs::new())
+                .expect(vec![f64s([2], &[0.0, 2.0])], "by definition")
+                .kinked(),
+        ]
+    },
+};
+
+impl Tensor {
+    /// x log(1 + y), elementwise; 0 where x is 0.
+    #[track_caller]
+    pub fn xlog1py(&self, y: impl Operand) -> Tensor {
+        self.binary(&OP, y)
+    }
+}
