@@ -26,7 +26,11 @@ fn axes(c: &GoldenCase) -> Axes {
 }
 
 /// A reduction in one of its two forms; PyTorch lets a scalar be reduced along axis 0 or -1.
-pub(super) fn reduced(c: &GoldenCase, drop: impl Fn(&Tensor, Axes) -> Tensor, keep: impl Fn(&Tensor, Axes) -> Tensor) -> Tensor {
+pub(super) fn reduced(
+    c: &GoldenCase,
+    drop: impl Fn(&Tensor, Axes) -> Tensor,
+    keep: impl Fn(&Tensor, Axes) -> Tensor,
+) -> Tensor {
     let x = c.tensor(0);
     let axes = if x.rank() == Ok(0) { Axes::All } else { axes(c) };
     if c.bool((2, "keepdim"), false) { keep(&x, axes) } else { drop(&x, axes) }
