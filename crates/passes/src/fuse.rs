@@ -183,7 +183,10 @@ impl<'a> Fuser<'a> {
         for &g in &needs {
             match home {
                 None if self.admits(i, g, &needs)? => home = Some(g),
-                Some(h) if self.may_merge(h, g) => self.merge(h, g),
+                // What comes after the merged loop must not be among the node's other needs.
+                Some(h) if self.may_merge(h, g) && !needs.iter().any(|&o| self.reaches(g, self.find(o))) => {
+                    self.merge(h, g)
+                }
                 _ => {}
             }
         }

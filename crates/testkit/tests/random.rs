@@ -5,6 +5,7 @@
 
 use ir::{Buffer, Literal};
 use runtime::{Engine, reference};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use talweg_testkit::random::{Sample, random_graph, shrink};
 
@@ -23,7 +24,8 @@ fn disagreement(engine: &Engine, s: &Sample) -> Option<String> {
         Err(e) => return Some(format!("the reference fails: {e}")),
     };
     let inputs = s.inputs.iter().cloned().map(Buffer::Host).collect();
-    let got = engine.compile(&s.graph).and_then(|p| p.run(inputs));
+    let run = AssertUnwindSafe(|| engine.compile(&s.graph).and_then(|p| p.run(inputs)));
+    let Ok(got) = catch_unwind(run) else { return Some("the device panics".into()) };
     let got = got.and_then(|all| all.iter().map(Buffer::read).collect::<ir::Result<Vec<Literal>>>());
     let got = match got {
         Ok(got) => got,
