@@ -3,11 +3,13 @@
 // The derive macro names this crate by its full name, also here.
 extern crate self as talweg_nn;
 
+mod batch;
 pub mod init;
 pub mod layers;
 mod module;
 pub mod optim;
 
+pub use batch::{column, tensor_of};
 pub use layers::*;
 pub use module::{Entry, Layer, Mode, Module, Parameters, Visitor, join};
 pub use nn_derive::Module;

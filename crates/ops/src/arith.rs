@@ -50,8 +50,9 @@ macro_rules! operators {
                 Tensor::$method(&self, rhs)
             }
         }
-        operators!(@left $trait $method, f64, f32, i64, i32);
+        operators!(@left $trait $method, f64, i32);
     )*};
+    // One float and one integer type, so that a literal on the left needs no annotation.
     (@left $trait:ident $method:ident, $($n:ty),*) => {$(
         impl ops::$trait<Tensor> for $n {
             type Output = Tensor;

@@ -4,7 +4,7 @@
 //! they do not depend on when, where or in what order tensors are computed.
 
 use crate::Tensor;
-use ir::{Literal, Site, Value};
+use ir::{Literal, Shape, Site, Value};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,4 +38,40 @@ pub fn next_key() -> Tensor {
     let (seed, draw) = take(1);
     let key = [seed as i64, draw as i64];
     Value::key(Literal::generate([2], |i| key[i]), Site::here()).into()
+}
+
+impl Tensor {
+    /// Uniform numbers in [0, 1) from this thread's generator.
+    ///
+    /// ```
+    /// # use talweg_ops::{Tensor, manual_seed};
+    /// manual_seed(7);
+    /// let a = Tensor::rand([3]).to_vec::<f32>().unwrap();
+    /// manual_seed(7);
+    /// assert_eq!(a, Tensor::rand([3]).to_vec::<f32>().unwrap());
+    /// ```
+    #[track_caller]
+    pub fn rand(shape: impl Into<Shape>) -> Tensor {
+        Tensor::random_uniform(&next_key(), shape, 0.0, 1.0)
+    }
+    /// Uniform numbers in [lo, hi) from this thread's generator.
+    #[track_caller]
+    pub fn uniform(shape: impl Into<Shape>, lo: f64, hi: f64) -> Tensor {
+        Tensor::random_uniform(&next_key(), shape, lo, hi)
+    }
+    /// Normal numbers (mean 0, variance 1) from this thread's generator.
+    #[track_caller]
+    pub fn randn(shape: impl Into<Shape>) -> Tensor {
+        Tensor::random_normal(&next_key(), shape)
+    }
+    /// Whole numbers in a range from this thread's generator.
+    #[track_caller]
+    pub fn randint(shape: impl Into<Shape>, range: std::ops::Range<i64>) -> Tensor {
+        Tensor::random_integers(&next_key(), shape, range)
+    }
+    /// The numbers 0 to n - 1 in a random order, from this thread's generator.
+    #[track_caller]
+    pub fn randperm(n: usize) -> Tensor {
+        Tensor::random_permutation(&next_key(), n)
+    }
 }

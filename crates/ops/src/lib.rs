@@ -35,7 +35,7 @@ pub use tensor::Tensor;
 use runtime::Engine;
 use std::sync::{Arc, LazyLock};
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(Arc::new(runtime::Reference)));
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(Arc::new(cpu::Cpu::new())));
 
 /// The engine that computes tensors.
 pub fn engine() -> &'static Engine {

@@ -1,11 +1,13 @@
 //! From live values to computed ones: collect what is pending, compile it once, run it.
 
+use crate::hoist::{Constants, Hoisted};
 use crate::{Device, Program, numerics, reference};
 use ir::{Buffer, Collect, Graph, Meaning, Result, Slot, Value, Var, collect};
 use parking_lot::Mutex;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Plans kept at most; beyond it the cache starts again, which costs one compile each.
@@ -15,6 +17,8 @@ const PLANS_MAX: usize = 4096;
 pub struct Engine {
     device: Arc<dyn Device>,
     plans: Mutex<FxHashMap<u64, Vec<(Graph, Arc<dyn Program>)>>>,
+    constants: Mutex<Constants>,
+    compiled: AtomicUsize,
 }
 
 thread_local! {
@@ -30,7 +34,7 @@ pub fn note_assigned(var: &Arc<Var>) {
 impl Engine {
     /// An engine for one device.
     pub fn new(device: Arc<dyn Device>) -> Engine {
-        Engine { device, plans: Mutex::default() }
+        Engine { device, plans: Mutex::default(), constants: Mutex::default(), compiled: AtomicUsize::new(0) }
     }
     /// Its device.
     pub fn device(&self) -> &Arc<dyn Device> {
@@ -48,6 +52,13 @@ impl Engine {
         if numerics::is_checking() {
             return Ok(Arc::new(numerics::Checked::new(graph, &self.device, |g| self.optimize(g))?));
         }
+        match self.constants.lock().hoist(graph) {
+            None => self.cached(graph),
+            Some((general, extra)) => Ok(Arc::new(Hoisted { program: self.cached(&general)?, extra })),
+        }
+    }
+
+    fn cached(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
         let mut h = FxHasher::default();
         graph.hash(&mut h);
         let key = h.finish();
@@ -58,12 +69,18 @@ impl Engine {
             return Ok(p);
         }
         let program = self.device.compile(self.optimize(graph)?)?;
+        self.compiled.fetch_add(1, Ordering::Relaxed);
         let mut plans = self.plans.lock();
         if plans.len() >= PLANS_MAX {
             plans.clear();
         }
         plans.entry(key).or_default().push((graph.clone(), program.clone()));
         Ok(program)
+    }
+
+    /// How many programs have been compiled so far.
+    pub fn compiled(&self) -> usize {
+        self.compiled.load(Ordering::Relaxed)
     }
 
     /// Computes the values, and with them every pending assignment of this thread.
@@ -121,6 +138,7 @@ impl Engine {
 /// Inner values that a later `backward` would otherwise compute again: results of the costly ops
 /// below trainable values, unless a gradient has been taken already.
 fn kept_for_gradients(c: &ir::Collected) -> Vec<Slot> {
+    let asked: FxHashSet<Slot> = c.graph.outputs.iter().copied().collect();
     let mut kept = Vec::new();
     for (i, live) in c.nodes.iter().enumerate() {
         let Some(live) = live else { continue };
@@ -129,7 +147,7 @@ fn kept_for_gradients(c: &ir::Collected) -> Vec<Slot> {
         if is_cheap || !live.needs_grad() || live.is_differentiated() {
             continue;
         }
-        kept.extend((0..live.outs().len()).map(|o| Slot::new(i, o)).filter(|s| !c.graph.outputs.contains(s)));
+        kept.extend((0..live.outs().len()).map(|o| Slot::new(i, o)).filter(|s| !asked.contains(s)));
     }
     kept
 }

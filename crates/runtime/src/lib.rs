@@ -3,6 +3,7 @@
 
 mod device;
 mod engine;
+mod hoist;
 mod numerics;
 pub mod reference;
 

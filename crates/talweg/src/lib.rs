@@ -1,1 +1,27 @@
-//! talweg
+//! Talweg: a machine-learning system. A model is defined once, imperatively or as a dataflow
+//! graph, and the same definition is differentiated, compiled and trained.
+//!
+//! ```
+//! use talweg::prelude::*;
+//!
+//! let x = Tensor::from([[0.0f32, 1.0], [1.0, 0.0]]);
+//! let w = Variable::new("w", Tensor::ones([2, 1]))?;
+//! let loss = (x.matmul(&w) - 3.0).square().mean(..);
+//! loss.backward()?;
+//! assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [-2.0, -2.0]);
+//! # Ok::<(), talweg::Error>(())
+//! ```
+
+pub use ::data;
+pub use ::ir;
+pub use ::nn;
+pub use tensor::*;
+
+/// What most programs use.
+pub mod prelude {
+    pub use nn::optim::{Adagrad, Adam, AdamW, Optimizer, Sgd};
+    pub use nn::{Activation, Layer, Linear, Module, Sequential};
+    pub use tensor::{
+        DType, Error, Result, Session, Tensor, Update, Variable, grad, jit, manual_seed, no_grad, placeholder, vmap,
+    };
+}

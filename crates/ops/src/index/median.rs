@@ -56,7 +56,7 @@ impl Tensor {
         let [sorted, places] = self.sort(at as i64);
         let nans = self.is_nan().sum_keep(at);
         // NaN sort to the end: the first of them, if any, stands behind all other elements.
-        let valid = size - &nans;
+        let valid = -&nans + size;
         let k = if skip_nan {
             (&valid - 1i64).shr(1i64).maximum(0i64)
         } else {

@@ -1,0 +1,26 @@
+//! From the data crate's arrays to tensors.
+
+use data::{Array, Batch, Values};
+use tensor::{Error, Literal, Result, Tensor};
+
+/// An array as a tensor of the same type (16-bit integers become `i32`).
+pub fn tensor_of(array: &Array) -> Result<Tensor> {
+    let shape = array.shape();
+    let literal = match array.data() {
+        Values::Bool(v) => Literal::new(shape, v),
+        Values::U8(v) => Literal::new(shape, v),
+        Values::I8(v) => Literal::new(shape, v),
+        Values::I16(v) => Literal::new(shape, &v.iter().map(|&x| x as i32).collect::<Vec<_>>()),
+        Values::I32(v) => Literal::new(shape, v),
+        Values::I64(v) => Literal::new(shape, v),
+        Values::F32(v) => Literal::new(shape, v),
+        Values::F64(v) => Literal::new(shape, v),
+    };
+    literal.map(Tensor::from)
+}
+
+/// A named column of a batch as a tensor.
+pub fn column(batch: &Batch, name: &str) -> Result<Tensor> {
+    let array = batch.array(name).map_err(|e| Error::value(e.to_string()))?;
+    tensor_of(array)
+}

@@ -1,0 +1,68 @@
+//! `Sequential`: layers one after the other; functions without parameters as layers.
+
+use crate::{Layer, Module, Visitor, join};
+use tensor::Tensor;
+
+/// Layers applied one after the other.
+///
+/// ```
+/// # use talweg_nn::{Activation, Layer, Linear, Sequential};
+/// # use tensor::Tensor;
+/// let model = Sequential::new()
+///     .with(Linear::new(4, 8).unwrap())
+///     .with(Activation::new("relu", Tensor::relu))
+///     .with(Linear::new(8, 2).unwrap());
+/// assert_eq!(model.forward(&Tensor::ones([3, 4])).dims().unwrap(), [3, 2]);
+/// ```
+#[derive(Default)]
+pub struct Sequential(Vec<Box<dyn Layer>>);
+
+impl Sequential {
+    /// Nothing yet: the identity.
+    pub fn new() -> Sequential {
+        Sequential::default()
+    }
+    /// With one more layer at the end.
+    pub fn with(mut self, layer: impl Layer + 'static) -> Sequential {
+        self.0.push(Box::new(layer));
+        self
+    }
+}
+impl Module for Sequential {
+    fn visit(&self, path: &str, visitor: &mut dyn Visitor) {
+        for (i, m) in self.0.iter().enumerate() {
+            m.visit(&join(path, &i.to_string()), visitor);
+        }
+    }
+}
+impl Layer for Sequential {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.0.iter().fold(x.clone(), |x, l| l.forward(&x))
+    }
+}
+
+/// A function of one tensor as a layer.
+pub struct Activation {
+    name: &'static str,
+    f: fn(&Tensor) -> Tensor,
+}
+impl Activation {
+    /// From a function.
+    pub fn new(name: &'static str, f: fn(&Tensor) -> Tensor) -> Activation {
+        Activation { name, f }
+    }
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+}
+impl Module for Activation {
+    fn visit(&self, _: &str, _: &mut dyn Visitor) {}
+}
+impl Layer for Activation {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        (self.f)(x)
+    }
+}

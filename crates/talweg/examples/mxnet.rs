@@ -1,0 +1,19 @@
+//! The MXNet example: `B` and `C` depend only on `A`, so they may run side by side.
+//!
+//! `cargo run --release -p talweg --example mxnet` prints D = 12 and the plan: nothing ran before
+//! D was looked at, and B, C and D became one pass over A.
+
+use talweg::prelude::*;
+
+fn main() -> Result<()> {
+    let program = jit(|x: &[Tensor]| {
+        let a = &x[0] * 2.0;
+        let c = &a + 2.0;
+        let b = &a + 1.0;
+        Ok(vec![b * c])
+    });
+    let ones = Tensor::ones([2, 2]);
+    println!("{}", program.call(&[&ones])?[0]);
+    println!("{}", program.explain(&[&ones])?);
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! `talweg explain`: what becomes of a graph on its way to the device.
+
+use nn::optim::{Adagrad, Optimizer};
+use std::path::PathBuf;
+use talweg::ir::{Collect, Graph, Literal};
+use talweg::{DType, Error, Fetch, Result, Tensor, Variable, engine, find, placeholder};
+
+/// What to explain.
+#[derive(clap::Args)]
+pub struct Options {
+    /// A graph in text or binary form; without it, the training step of a small perceptron.
+    file: Option<PathBuf>,
+    /// Writes a picture of the graph as SVG.
+    #[arg(long)]
+    svg: Option<PathBuf>,
+    /// Writes a picture of the graph in DOT.
+    #[arg(long)]
+    dot: Option<PathBuf>,
+    /// Writes the graph's text form.
+    #[arg(long)]
+    text: Option<PathBuf>,
+}
+
+/// Reads a graph from a file in either form.
+pub fn read(path: &PathBuf) -> Result<Graph> {
+    let in_file = |e: Error| Error { message: format!("{}: {}", path.display(), e.message), ..e };
+    let bytes = std::fs::read(path).map_err(|e| in_file(e.into()))?;
+    let graph = match std::str::from_utf8(&bytes) {
+        Ok(text) => Graph::parse(text, &find),
+        Err(_) => Graph::from_bytes(&bytes, &find),
+    };
+    graph.map_err(in_file)
+}
+
+/// The training step of the perceptron in the documents: 784-100-10, Adagrad.
+fn perceptron() -> Result<Graph> {
+    let x = placeholder("x", [128, 784], DType::F32);
+    let y = placeholder("y", [128], DType::I64);
+    let variable = |name: &str, shape: &[usize]| Variable::new(name, Tensor::zeros(shape));
+    let (w1, b1) = (variable("W_1", &[784, 100])?, variable("b_1", &[100])?);
+    let (w2, b2) = (variable("W_2", &[100, 10])?, variable("b_2", &[10])?);
+    let hidden = (x.matmul(&w1) + &b1).relu();
+    let loss = (hidden.matmul(&w2) + &b2).cross_entropy(&y, Default::default());
+    let optimizer = Optimizer::new(Adagrad::default(), [w1, b1, w2, b2].as_slice())?;
+    let step = optimizer.minimize(&loss)?;
+    let (mut values, mut assigned) = (Vec::new(), Vec::new());
+    loss.fetch(&mut values, &mut assigned)?;
+    step.fetch(&mut values, &mut assigned)?;
+    values.extend(assigned.into_iter().map(|(_, v)| v));
+    Ok(talweg::ir::collect(&values, Collect::Later)?.graph)
+}
+
+/// Prints the stages and writes the pictures.
+pub fn run(o: &Options) -> Result<()> {
+    let graph = match &o.file {
+        Some(path) => read(path)?,
+        None => perceptron()?,
+    };
+    println!("== as written: {} nodes\n{graph}", graph.nodes.len());
+    let device = engine().device();
+    let claims = |n: &talweg::ir::FlatNode, t: &[talweg::ir::Type]| device.claims(n, t);
+    let eval = |n: &talweg::ir::FlatNode, a: &[Literal]| runtime::reference::run_node(n, a);
+    let stages = passes::stages(&graph, &claims, &eval)?;
+    for s in &stages {
+        println!("== after {}: {} nodes\n{}", s.name, s.graph.nodes.len(), s.graph);
+    }
+    let last = &stages.last().ok_or_else(|| Error::bug("the pipeline is empty"))?.graph;
+    println!("== compiled for {}\n{}", device.name(), device.compile(last.clone())?.explain());
+    let write = |path: &Option<PathBuf>, what: String| match path {
+        Some(p) => std::fs::write(p, what).map_err(|e| Error::value(format!("{}: {e}", p.display()))),
+        None => Ok(()),
+    };
+    write(&o.svg, talweg::ir::picture::to_svg(&graph))?;
+    write(&o.dot, talweg::ir::picture::to_dot(&graph))?;
+    write(&o.text, graph.to_string())
+}

@@ -1,0 +1,64 @@
+//! The `talweg` command.
+
+mod bench;
+mod explain;
+mod inspect;
+mod quickstart;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// A machine-learning system: train, look inside, measure.
+#[derive(Parser)]
+#[command(name = "talweg", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a small model on built-in handwritten digits, in under a minute.
+    Quickstart(quickstart::Options),
+    /// Show what becomes of a graph: every pass, the compiled program, a picture.
+    Explain(explain::Options),
+    /// Show what is in a file: tensors (safetensors), or a graph (text or binary form).
+    Inspect {
+        /// The file.
+        file: PathBuf,
+    },
+    /// List the op table, or one op's row.
+    Ops {
+        /// Name of an op.
+        name: Option<String>,
+    },
+    /// Measure a workload and print one JSON line.
+    Bench(bench::Options),
+    /// Print a completion script for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Quickstart(o) => quickstart::run(&o),
+        Command::Explain(o) => explain::run(&o),
+        Command::Inspect { file } => inspect::run(&file),
+        Command::Ops { name } => inspect::ops(name.as_deref()),
+        Command::Bench(o) => bench::run(&o),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "talweg", &mut std::io::stdout());
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("talweg: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
