@@ -30,6 +30,7 @@ pub use generator::manual_seed;
 pub use index::scatter_reduce::Combine;
 pub use ir::{Attr, Attrs, DType, Element, Error, ErrorKind, Literal, Op, Result, Shape, Site, no_grad};
 pub use operand::{Axes, Nested, Number, Operand, axis};
+pub use shape::pad_edges::Pad;
 pub use tensor::Tensor;
 
 use runtime::Engine;

@@ -94,26 +94,4 @@ impl Tensor {
             run().map_err(|e| e.at(site)).into()
         })
     }
-    /// Tensors of one shape stacked along a new axis.
-    #[track_caller]
-    pub fn stack(parts: &[Tensor], along: i64) -> Tensor {
-        let site = Site::here();
-        site.scope(|| {
-            let run = || -> Result<Tensor> {
-                let first = parts.first().ok_or_else(|| Error::value("at least one tensor is needed").in_op("stack"))?;
-                let at = axis(along, first.rank()? + 1).map_err(|e| e.in_op("stack"))?;
-                let mut shape = first.shape()?;
-                let want = shape.clone();
-                shape.insert(at, 1);
-                for p in parts {
-                    if p.shape()? != want {
-                        return Err(Error::shape(format!("shapes differ: {want} and {}", p.shape()?)).in_op("stack"));
-                    }
-                }
-                let parts: Vec<Tensor> = parts.iter().map(|p| p.reshape(shape.clone())).collect();
-                Ok(Tensor::concat(&parts, at as i64))
-            };
-            run().map_err(|e| e.at(site)).into()
-        })
-    }
 }

@@ -60,4 +60,10 @@ impl Tensor {
             Ok([x.gather(at as i64, &place).reshape(&out), place.reshape(&out)])
         })
     }
+    /// The least and the greatest element along axes (`..` for all), which disappear.
+    #[track_caller]
+    pub fn aminmax(&self, axes: impl Into<Axes>) -> [Tensor; 2] {
+        let axes = axes.into();
+        [self.min(axes.clone()), self.max(axes)]
+    }
 }

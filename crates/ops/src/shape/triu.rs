@@ -1,0 +1,48 @@
+//! `triu`: the elements on and above a diagonal, zeros elsewhere.
+
+use crate::rules::{by_expansion, expand1, f64s, floats};
+use crate::{DType, Result, Tensor};
+use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+
+/// The row of `triu`.
+pub static OP: Op = Op {
+    name: "triu",
+    doc: "The elements on and above diagonal `k` of the last two dimensions, zeros elsewhere.",
+    attrs: &[("k", AttrKind::Int)],
+    infer: |c| by_expansion(c, body),
+    meaning: Meaning::Composite(body),
+    grad: Grad::Expand,
+    batch: Batch::Auto,
+    cases: || {
+        let on = |k: i64| Attrs::new().with("k", k);
+        let x = f64s([3, 3], &[1., 2., 3., 4., 5., 6., 7., 8., 9.]);
+        vec![
+            Case::new(vec![floats([2, 2, 3], 1)], on(1)),
+            Case::new(vec![floats([3, 2], 2)], on(-1)),
+            Case::new(vec![x], on(0)).expect(vec![f64s([3, 3], &[1., 2., 3., 0., 5., 6., 0., 0., 9.])], "by hand"),
+        ]
+    },
+};
+
+fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
+    c.arity(1)?;
+    let k = c.attrs.int("k")?;
+    let [rows, columns] = super::matrix(c)?;
+    expand1(x, |x| {
+        let row = Tensor::iota(rows, DType::I64).reshape([rows, 1]) + k;
+        Tensor::where_(&row.le(Tensor::iota(columns, DType::I64)), &x[0], &x[0].zeros_like())
+    })
+}
+
+impl Tensor {
+    /// The elements on and above diagonal `k` of the last two dimensions, zeros elsewhere.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// assert_eq!(Tensor::from([[1, 2], [3, 4]]).triu(0).to_vec::<i32>().unwrap(), [1, 2, 0, 4]);
+    /// ```
+    #[track_caller]
+    pub fn triu(&self, k: i64) -> Tensor {
+        Tensor::apply1(&OP, &[self], Attrs::new().with("k", k))
+    }
+}

@@ -1,0 +1,50 @@
+//! `unbind`: the slices along an axis, one tensor each.
+
+use crate::rules::{expand, f64s, floats};
+use crate::{Error, Tensor, axis};
+use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Type};
+
+/// The row of `unbind`.
+pub static OP: Op = Op {
+    name: "unbind",
+    doc: "The slices along `axis`, one result each, without the axis.",
+    attrs: &[("axis", AttrKind::Int)],
+    infer: |c| {
+        c.arity(1)?;
+        let at = c.axis("axis")?;
+        if c.shape(0)[at] == 0 {
+            return Err(Error::shape(format!("axis {at} of {} is empty: there are no slices", c.shape(0))));
+        }
+        let slice = Type::new(c.dtype(0), c.shape(0).reduce(&[at], false));
+        Ok(std::iter::repeat_n(slice, c.shape(0)[at]).collect())
+    },
+    meaning: Meaning::Composite(|c, x| {
+        let at = c.axis("axis")?;
+        expand(x, |x| Ok((0..c.shape(0)[at]).map(|i| x[0].select(at as i64, i as i64)).collect()))
+    }),
+    grad: Grad::Expand,
+    batch: Batch::Auto,
+    cases: || {
+        let along = |a: i64| Attrs::new().with("axis", a);
+        vec![
+            Case::new(vec![floats([2, 3], 1)], along(1)),
+            Case::new(vec![f64s([2, 2], &[1., 2., 3., 4.])], along(0))
+                .expect(vec![f64s([2], &[1., 2.]), f64s([2], &[3., 4.])], "PyTorch manual: torch.unbind"),
+        ]
+    },
+};
+
+impl Tensor {
+    /// The slices along an axis, one tensor each, without the axis.
+    #[track_caller]
+    pub fn unbind(&self, along: i64) -> Vec<Tensor> {
+        let first = self.then(|t| {
+            let at = axis(along, t.shape.rank()).map_err(|e| e.in_op("unbind"))?;
+            Ok(Tensor::apply(&OP, &[self], Attrs::new().with("axis", at)).swap_remove(0))
+        });
+        match first.value() {
+            Ok(v) => (0..v.node().outs().len()).map(|i| v.sibling(i).into()).collect(),
+            Err(_) => vec![first],
+        }
+    }
+}
