@@ -36,14 +36,6 @@ impl From<Error> for Tensor {
         Tensor(Err(Arc::new(e)))
     }
 }
-impl std::fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
-            Ok(v) => std::fmt::Debug::fmt(v, f),
-            Err(e) => write!(f, "error: {e}"),
-        }
-    }
-}
 impl From<Result<Tensor>> for Tensor {
     fn from(r: Result<Tensor>) -> Tensor {
         r.unwrap_or_else(Tensor::from)

@@ -12,6 +12,7 @@ crate::table! {
     nanmedian,
     one_hot,
     put,
+    ravel_index,
     scatter,
     scatter_add,
     scatter_reduce,
