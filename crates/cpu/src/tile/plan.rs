@@ -5,7 +5,7 @@ use super::access::{Access, Window};
 use passes::{Along, Loop, Step};
 
 /// Elements a tile should have: a few registers of them fit the first-level cache.
-const TILE: usize = 2048;
+const TILE: usize = 1024;
 /// Height and width of tiles where an operand is transposed.
 const SQUARE: (usize, usize) = (32, 64);
 /// Longest row that is reduced inside a tile.
