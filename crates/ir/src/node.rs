@@ -57,6 +57,11 @@ pub fn mark() -> u64 {
     NEXT.load(Ordering::Relaxed)
 }
 
+/// True unless inside [`no_grad`].
+pub fn is_grad_on() -> bool {
+    GRAD.get()
+}
+
 /// Runs `f` without recording that its results depend on trainable values.
 pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(bool);

@@ -48,7 +48,12 @@ fn accumulate(grads: &mut BTreeMap<(u64, usize), Value>, v: &Value, g: Value) ->
 /// Vector-Jacobian product: gradients of Σ⟨outputs, cotangents⟩ with respect to `wrt`.
 /// With `stop`, values in `wrt` are independent of each other even where one is computed from
 /// another.
-fn pull(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], stop: bool) -> Result<Vec<Option<Value>>> {
+pub(crate) fn pull(
+    outputs: &[Value],
+    cotangents: &[Option<Value>],
+    wrt: &[Value],
+    stop: bool,
+) -> Result<Vec<Option<Value>>> {
     let Reach { nodes } = reach(outputs, if stop { wrt } else { &[] });
     // Inputs come before their users, so one pass in order finds what leads to `wrt`.
     let mut leads: BTreeMap<u64, bool> = BTreeMap::new();

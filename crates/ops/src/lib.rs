@@ -9,6 +9,7 @@ mod arith;
 mod batch;
 pub mod composite;
 pub mod control;
+pub mod derivatives;
 mod differentiate;
 pub mod generator;
 pub mod index;

@@ -38,19 +38,36 @@ fn expansion(n: &FlatNode, types: &[Type], expand: fn(&Call, &[Value]) -> Result
 
 /// The flat graph that computes `outs` from `args` (placeholders), inputs in the order of `args`.
 pub fn graph_of(args: &[Value], outs: &[Value]) -> Result<Graph> {
-    let c = collect(outs, Collect::Later)?;
+    bind(collect(outs, Collect::Later)?, args)
+}
+
+/// What functions traced over the same `args` use beside them: everything made before the mark
+/// `since` that is reached, and every other leaf. Each value is named once.
+pub fn captures_of(args: &[Value], outs: &[Value], since: u64) -> Result<Vec<Value>> {
+    let leaves = collect(outs, Collect::Trace { since })?.leaves;
+    Ok(leaves.into_iter().filter(|l| !args.iter().any(|a| a.is_same(l))).collect())
+}
+
+/// The flat graph of a traced function; its inputs are `args`, which include what it captured.
+pub fn body_of(args: &[Value], outs: &[Value], since: u64) -> Result<Graph> {
+    bind(collect(outs, Collect::Trace { since })?, args)
+}
+
+/// A collected graph with its leaves bound to `args`; computed leaves that are not among them
+/// become constants.
+fn bind(c: ir::Collected, args: &[Value]) -> Result<Graph> {
     let mut graph = Graph::new();
-    let mut slots: FxHashMap<u64, Slot> = FxHashMap::default();
+    let mut slots: FxHashMap<(u64, usize), Slot> = FxHashMap::default();
     for a in args {
         let name = if let ir::Source::Placeholder(n) = a.node().source() { n.to_string() } else { String::new() };
-        slots.insert(a.node().id(), graph.input(&name, a.ty(), a.node().site()));
+        slots.insert((a.node().id(), a.out()), graph.input(&name, a.ty(), a.node().site()));
     }
     let mut map: Vec<SmallVec<[Slot; 1]>> = Vec::with_capacity(c.graph.nodes.len());
     let mut leaves = c.leaves.iter();
     for n in &c.graph.nodes {
         if n.op == &INPUT {
             let leaf = leaves.next().ok_or_else(|| ir::Error::bug("inputs and leaves differ"))?;
-            let slot = match (slots.get(&leaf.node().id()), leaf.buffer()) {
+            let slot = match (slots.get(&(leaf.node().id(), leaf.out())), leaf.buffer()) {
                 (Some(&s), _) => s,
                 (None, Some(b)) => {
                     let attrs = ir::Attrs::new().with("value", b.read()?);

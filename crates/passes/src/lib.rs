@@ -19,7 +19,7 @@ mod space;
 mod weave;
 
 pub use arrange::{ALIGN, Arrangement, Buffer as ResultBuffer, Home, arrange, check as check_arrangement};
-pub use decompose::{Claims, decompose, graph_of, splice};
+pub use decompose::{Claims, body_of, captures_of, decompose, graph_of, splice};
 pub use deduplicate::deduplicate;
 pub use fuse::{Fused, Target, fuse};
 pub use materialize::{Accepts, COPY, Place, materialize, place_of, places};

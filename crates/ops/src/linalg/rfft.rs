@@ -1,0 +1,48 @@
+//! `rfft`: the Fourier transform of real numbers.
+
+use super::FftOptions;
+use super::fft::{FftNorm, place, resized};
+use crate::rules::{f64s, floats};
+use crate::{DType, Error, Tensor};
+use ir::{Attrs, Case};
+
+super::composite!(
+    "rfft",
+    "Discrete Fourier transform of a real tensor along `axis`, cut off or filled up to `n`: the n/2 + 1 frequencies \
+     that determine the others, as a complex tensor (a new last dimension: real, imaginary).",
+    1,
+    [("n", Int), ("axis", Int), ("norm", Str)],
+    |c, t| {
+        crate::rules::float(c, 0)?;
+        let (n, at) = (c.attrs.size("n")?, c.axis("axis")?);
+        let scale = FftNorm::parse(c.attrs.str("norm")?)?.scale(n, false);
+        if n == 0 {
+            return Err(Error::value("a transform of no elements"));
+        }
+        let y = resized(&t[0], at, n)?.to_complex().transformed(at, false).narrow(at as i64, 0, n / 2 + 1);
+        Ok(if scale == 1.0 { y } else { y * scale })
+    },
+    || {
+        let by = |n: i64, a: i64, norm: &str| Attrs::new().with("n", n).with("axis", a).with("norm", norm);
+        let want = f64s([3, 2], &[1.0, 0.0, 0.0, -1.0, -1.0, 0.0]);
+        vec![
+            Case::new(vec![floats([2, 3], 1)], by(3, 1, "ortho")),
+            Case::new(vec![floats([3, 2], 1)], by(5, 0, "forward")),
+            Case::new(vec![f64s([4], &[0.0, 1.0, 0.0, 0.0])], by(4, 0, "backward"))
+                .expect(vec![want], "NumPy manual: np.fft.rfft([0, 1, 0, 0])"),
+        ]
+    }
+);
+
+impl Tensor {
+    /// Discrete Fourier transform of a real tensor: the n/2 + 1 frequencies that determine the
+    /// others, as a complex tensor with a new last dimension of size 2 (real, imaginary).
+    #[track_caller]
+    pub fn rfft(&self, options: FftOptions) -> Tensor {
+        self.then(|t| {
+            let x = if t.dtype.is_float() { self.clone() } else { self.cast(DType::F32) };
+            let (at, n) = place(options, t, t.shape.rank(), "rfft", |d| d)?;
+            Ok(Tensor::apply1(&OP, &[&x], Attrs::new().with("n", n).with("axis", at).with("norm", options.norm.word())))
+        })
+    }
+}
