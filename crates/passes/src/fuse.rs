@@ -7,6 +7,7 @@
 use crate::space::{self, Mask, Split};
 use crate::{Accepts, Along, Place, Region, materialize, place_of, places};
 use ir::{FlatNode, Graph, Layout, Meaning, Result, Shape, Slot};
+use rustc_hash::FxHashMap;
 
 /// What a device can do with a loop.
 pub struct Target<'a> {
@@ -20,6 +21,10 @@ pub struct Target<'a> {
 const NODES_MAX: usize = 256;
 /// Largest space that is reduced as a whole inside a loop, by one thread.
 const WHOLE_MAX: usize = 4096;
+/// Values with at least so many elements are worth reading only once: loops that share one join.
+const SHARE_MIN: usize = 4096;
+/// How many of the loops that read a value are considered for joining.
+const READERS_MAX: usize = 4;
 
 /// A graph cut into regions that run in order.
 pub struct Fused {
@@ -75,6 +80,8 @@ pub(crate) struct Fuser<'a> {
     of: Vec<Option<usize>>,
     pub members: Vec<Member>,
     kept: Vec<bool>,
+    /// The loops that read each stored value.
+    readers: FxHashMap<Slot, Vec<usize>>,
 }
 
 /// How a node would join a group.
@@ -97,6 +104,7 @@ impl<'a> Fuser<'a> {
             of: vec![None; n],
             members: vec![nothing; n],
             kept: vec![false; n],
+            readers: FxHashMap::default(),
         }
     }
     /// True if a node's value is needed outside its group.
@@ -159,6 +167,14 @@ impl<'a> Fuser<'a> {
                 self.groups[from].next.push(g);
             }
         }
+        if self.groups[g].is_loop {
+            for &s in &self.graph.nodes[i].inputs {
+                let root = self.operand(s).root;
+                if self.group(root.node as usize) != Some(g) && self.graph.ty(root).shape.count() >= SHARE_MIN {
+                    self.readers.entry(root).or_default().push(g);
+                }
+            }
+        }
     }
 
     /// The groups a node's operands are computed in.
@@ -190,6 +206,9 @@ impl<'a> Fuser<'a> {
                 _ => {}
             }
         }
+        if home.is_none() {
+            home = self.sibling(i, &needs)?;
+        }
         // Merging may have split dimensions or decided rows; the node must still fit.
         let home = match home {
             Some(h) => self.fit(i, h)?.map(|fit| (h, fit)),
@@ -209,6 +228,24 @@ impl<'a> Fuser<'a> {
         self.members[i] = fit.member;
         self.enter(i, g);
         Ok(())
+    }
+
+    /// A loop over the same space that reads one of the node's large operands anyway.
+    fn sibling(&self, i: usize, needs: &[usize]) -> Result<Option<usize>> {
+        let n = &self.graph.nodes[i];
+        let count = self.space_shape(n).count();
+        for &s in &n.inputs {
+            let place = self.operand(s);
+            let is_whole = place.layout.shape.count() == count && place.layout.is_contiguous();
+            let readers = self.readers.get(&place.root).filter(|_| is_whole);
+            for &g in readers.into_iter().flat_map(|r| r.iter().rev().take(READERS_MAX)) {
+                let g = self.find(g);
+                if !needs.contains(&g) && self.admits(i, g, needs)? {
+                    return Ok(Some(g));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The shape a node iterates over: a reduction's is its operand's.
