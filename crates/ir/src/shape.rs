@@ -159,6 +159,10 @@ impl Layout {
     }
     /// True if the elements lie in row-major order without gaps, from any offset.
     pub fn is_contiguous(&self) -> bool {
+        // No elements lie in any order.
+        if self.shape.count() == 0 {
+            return true;
+        }
         let mut expect = 1isize;
         for i in (0..self.shape.rank()).rev() {
             if self.shape[i] != 1 {
@@ -245,6 +249,13 @@ mod tests {
         assert_eq!(s(&[]).broadcast(&s(&[2, 0])), Some(s(&[2, 0])));
         assert_eq!(s(&[3]).broadcast(&s(&[4])), None);
         assert!(!s(&[3, 4]).broadcasts_to(&s(&[4])));
+    }
+
+    #[test]
+    fn layouts_without_elements_are_contiguous() {
+        for dims in [&[0][..], &[3, 0, 0], &[0, 5], &[2, 0, 3]] {
+            assert!(Layout::contiguous(&Shape::new(dims)).is_contiguous(), "{dims:?}");
+        }
     }
 
     #[test]

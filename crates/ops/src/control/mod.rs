@@ -2,7 +2,9 @@
 //!
 //! Closures are traced once, over placeholders of the inputs' types. Whatever they use beside
 //! their arguments (variables, leaves, values computed before) becomes an explicit input of the
-//! op, so gradients reach it and sub-graphs stay closed.
+//! op, so gradients reach it and sub-graphs stay closed. A random draw inside a closure is such a
+//! value too: it is drawn once, and every turn of a loop sees the same numbers; give loops the keys
+//! they draw from as rows or carried values.
 
 crate::table! {
     barrier,
