@@ -1,22 +1,49 @@
 //! `attention`: scaled dot-product attention.
 
-use crate::rules::{by_expansion, expand, f64s, float, floats};
+use super::attention_grad::{self, Gradients};
+use crate::rules::{GradTensors, by_expansion, expand, f64s, float, floats, maybe_grads};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Literal, Meaning, Op, Shape, Value};
+
+/// The attributes of attention and its gradient.
+pub(super) const ATTRS: [(&str, AttrKind); 2] = [("causal", AttrKind::Bool), ("scale", AttrKind::Float)];
 
 /// The row of `attention`.
 pub static OP: Op = Op {
     name: "attention",
     doc: "softmax(scale q kᵀ + mask) v for q[…, H, L, E], k[…, G, S, E], v[…, G, S, F]: G is H or divides it, and then \
           neighboring query heads share keys and values. The optional mask […, L, S] is bool (true takes part) or \
-          added; with `causal`, query i sees keys 0 to i. A query that sees nothing gives zeros.",
-    attrs: &[("causal", AttrKind::Bool), ("scale", AttrKind::Float)],
+          added; with `causal`, query i sees keys 0 to i. A query that sees nothing gives zeros. The second result \
+          […, H, L] is the logarithm of the sum of each query's exponentials (−∞ for a query that sees nothing), \
+          from which the gradient finds the weights again; for 16-bit floats it is f32.",
+    attrs: &ATTRS,
     infer: |c| {
-        check(c)?;
+        if !(3..=4).contains(&c.types.len()) {
+            return Err(Error::value(format!("takes 3 or 4 inputs, but {} were given", c.types.len())));
+        }
+        check(c, 3)?;
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
+    grad: Grad::Rule(|c| {
+        let (q, k, v, y, lse, g) = (c.x(0), c.x(1), c.x(2), c.y(0), c.y(1), c.g(0));
+        let mask = c.inputs.get(3).map(|m| Tensor::from(m.clone()));
+        let mask_wanted = mask.is_some() && c.wanted[3];
+        if !mask_wanted && c.grads[1].is_none() {
+            let mut all = vec![&q, &k, &v, &y, &lse, &g];
+            all.extend(&mask);
+            let got = Tensor::apply(&attention_grad::OP, &all, c.attrs.clone());
+            let mut got: Vec<Option<Tensor>> = got.into_iter().map(Some).collect();
+            got.extend(mask.map(|_| None));
+            return maybe_grads(got);
+        }
+        let heads = Heads::new(&q, &k, &v, mask.as_ref(), c.attrs)?;
+        let of_lse = c.grads[1].as_ref().map(|g| Tensor::from(g.clone()));
+        let Gradients { q, k, v, mask } = attention_grad::gradients(&heads, &y, &lse, &g, of_lse.as_ref())?;
+        let mut got = vec![Some(q), Some(k), Some(v)];
+        got.extend(c.inputs.get(3).map(|m| mask.map(|g| g.reshape(&m.ty().shape))));
+        maybe_grads(got)
+    }),
     batch: Batch::Auto,
     cases: || {
         let with = |causal: bool, scale: f64| Attrs::new().with("causal", causal).with("scale", scale);
@@ -28,24 +55,33 @@ pub static OP: Op = Op {
             all.push(m);
             all
         };
-        let v = f64s([2, 1], &[1.0, 3.0]);
+        let (q, k, v) = (f64s([2, 1], &[0.0, 3f64.ln()]), f64s([2, 1], &[0.0, 1.0]), f64s([2, 1], &[1.0, 3.0]));
+        let unseen = Literal::generate([2, 2], |i| i < 2);
         vec![
             Case::new(qkv(&[2, 2], &[3, 2]), with(false, 0.7)),
             Case::new(qkv(&[3, 2], &[3, 2]), with(true, 0.7)),
             Case::new(qkv(&[4, 2, 1], &[2, 2, 1]), with(true, 1.0)),
+            Case::new(qkv(&[2, 2], &[2, 2, 2]), with(false, 1.0)),
             Case::new(masked(floats([2, 3], 4), &[3, 2]), with(false, 0.5)),
             Case::new(masked(mask, &[3, 2]), with(false, 0.5)),
-            Case::new(masked(none, &[2, 2]), with(false, 0.5)),
-            Case::new(vec![f64s([2, 1], &[0.0, 3f64.ln()]), f64s([2, 1], &[0.0, 1.0]), v], with(false, 1.0))
-                .expect(vec![f64s([2, 1], &[2.0, 2.5])], "by hand: weights (1/2, 1/2) and (1/4, 3/4)"),
+            // Infinities are no matter for finite differences.
+            Case::new(masked(none, &[2, 2]), with(false, 0.5)).kinked(),
+            Case::new(vec![q.clone(), k.clone(), v.clone()], with(false, 1.0)).expect(
+                vec![f64s([2, 1], &[2.0, 2.5]), f64s([2], &[2f64.ln(), 4f64.ln()])],
+                "by hand: weights (1/2, 1/2) and (1/4, 3/4)",
+            ),
+            Case::new(vec![q, k, v, unseen], with(false, 1.0))
+                .expect(
+                    vec![f64s([2, 1], &[2.0, 0.0]), f64s([2], &[2f64.ln(), f64::NEG_INFINITY])],
+                    "by hand: the second query sees nothing",
+                )
+                .kinked(),
         ]
     },
 };
 
-fn check(c: &Call) -> Result<()> {
-    if !(3..=4).contains(&c.types.len()) {
-        return Err(Error::value(format!("takes 3 or 4 inputs, but {} were given", c.types.len())));
-    }
+/// What attention and its gradient need; the mask, if there is one, is input `mask`.
+pub(super) fn check(c: &Call, mask: usize) -> Result<()> {
     float(c, 0)?;
     let (q, k, v) = (c.shape(0), c.shape(1), c.shape(2));
     if c.dtype(1) != c.dtype(0) || c.dtype(2) != c.dtype(0) {
@@ -58,35 +94,107 @@ fn check(c: &Call) -> Result<()> {
     if !fits {
         return Err(Error::shape(format!("q[…, L, E], k[…, S, E] and v[…, S, F] are needed, but came {q}, {k} and {v}")));
     }
-    match c.types.get(3) {
+    match c.types.get(mask) {
         Some(m) if m.dtype != DType::Bool && m.dtype != c.dtype(0) => {
             Err(Error::dtype(format!("the mask must be bool or {}, not {}", c.dtype(0), m.dtype)))
+        }
+        Some(m) if m.shape.rank() < 2 => {
+            Err(Error::shape(format!("the mask must have at least two dimensions, but is {}", m.shape)))
         }
         _ => Ok(()),
     }
 }
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
-    let (causal, scale) = (c.attrs.bool("causal")?, c.attrs.float("scale")?);
     expand(args, |a| {
-        let groups = shared_heads(c.shape(0), c.shape(1));
-        let Some((kept, each)) = groups else {
-            return Ok(vec![attend(&a[0], &a[1], &a[2], a.get(3), causal, scale)?]);
+        let heads = Heads::new(&a[0], &a[1], &a[2], a.get(3), c.attrs)?;
+        let scores = heads.scores()?;
+        let mut weights = scores.softmax(-1);
+        let mut lse = scores.logsumexp(-1);
+        if heads.mask.is_some() {
+            let sees = scores.max_keep(-1).gt(heads.floor()?);
+            weights = Tensor::where_(&sees, &weights, 0.0);
+            lse = Tensor::where_(&sees.squeeze(-1), &lse, f64::NEG_INFINITY);
+        }
+        let y = weights.cast(c.dtype(0)).matmul(&heads.v);
+        Ok(vec![heads.join(&y, 3)?, heads.join(&lse, 2)?])
+    })
+}
+
+/// Queries, keys and values whose heads broadcast against each other: heads that share keys have
+/// a dimension of their own, along which the keys are broadcast.
+pub(super) struct Heads {
+    pub q: Tensor,
+    pub k: Tensor,
+    pub v: Tensor,
+    pub mask: Option<Tensor>,
+    pub scale: f64,
+    causal: bool,
+    is_shared: bool,
+}
+
+impl Heads {
+    pub(super) fn new(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, attrs: &Attrs) -> Result<Heads> {
+        let (causal, scale) = (attrs.bool("causal")?, attrs.float("scale")?);
+        let Some((kept, each)) = shared_heads(&q.shape()?, &k.shape()?) else {
+            let (q, k, v) = (q.clone(), k.clone(), v.clone());
+            return Ok(Heads { q, k, v, mask: mask.cloned(), scale, causal, is_shared: false });
         };
-        // Heads that share keys get a dimension of their own, along which the keys are broadcast.
-        let (q, k, v) = (split(&a[0], kept, each)?, split(&a[1], kept, 1)?, split(&a[2], kept, 1)?);
-        let mask = match a.get(3) {
+        let mask = match mask {
             Some(m) if m.rank()? >= 3 && m.shape()?[m.rank()? - 3] != 1 => Some(split(m, kept, each)?),
             Some(m) if m.rank()? >= 3 => Some(split(m, 1, 1)?),
             other => other.cloned(),
         };
-        let y = attend(&q, &k, &v, mask.as_ref(), causal, scale)?;
-        let mut shape = y.shape()?;
-        let at = shape.rank() - 4;
-        shape.remove(at + 1);
-        shape.dims_mut()[at] = kept * each;
-        Ok(vec![y.reshape(shape)])
-    })
+        let (q, k, v) = (split(q, kept, each)?, split(k, kept, 1)?, split(v, kept, 1)?);
+        Ok(Heads { q, k, v, mask, scale, causal, is_shared: true })
+    }
+    /// Below every score: what hides a key. It is finite, so that a query that sees nothing does
+    /// not become NaN, nor its gradient.
+    pub(super) fn floor(&self) -> Result<f64> {
+        Ok(if self.q.dtype()? == DType::F16 { -6e4 } else { -1e30 })
+    }
+    /// Scores of every query and key, those hidden at the floor; 16-bit floats become f32.
+    pub(super) fn scores(&self) -> Result<Tensor> {
+        let mut scores = (&self.q * self.scale).matmul(self.k.t()).widened();
+        let shape = scores.shape()?;
+        let (queries, keys) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
+        let floor = self.floor()?;
+        if self.causal {
+            let rows = Tensor::iota(queries, DType::I64).reshape([queries, 1]);
+            scores = Tensor::where_(&rows.ge(Tensor::iota(keys, DType::I64)), &scores, floor);
+        }
+        match &self.mask {
+            Some(m) if m.dtype()? == DType::Bool => scores = Tensor::where_(m, &scores, floor),
+            Some(m) => scores = (scores + m).maximum(floor),
+            None => {}
+        }
+        Ok(scores)
+    }
+    /// Puts heads that share keys together again; the first of their two dimensions is `from_end`
+    /// + 1 from the end.
+    pub(super) fn join(&self, x: &Tensor, from_end: usize) -> Result<Tensor> {
+        if !self.is_shared {
+            return Ok(x.clone());
+        }
+        let mut shape = x.shape()?;
+        let each = shape.remove(shape.rank() - from_end);
+        let at = shape.rank() - from_end;
+        shape.dims_mut()[at] *= each;
+        Ok(x.reshape(shape))
+    }
+    /// Heads divided as the queries' are; the head dimension is `from_end` from the end.
+    pub(super) fn divide(&self, x: &Tensor, from_end: usize) -> Result<Tensor> {
+        if !self.is_shared {
+            return Ok(x.clone());
+        }
+        let q = self.q.shape()?;
+        let (kept, each) = (q[q.rank() - 4], q[q.rank() - 3]);
+        let mut shape = x.shape()?;
+        let at = shape.rank() - from_end;
+        shape.dims_mut()[at] = kept;
+        shape.insert(at + 1, each);
+        Ok(x.reshape(shape))
+    }
 }
 
 /// Heads divided into `kept` times `each`.
@@ -105,29 +213,6 @@ fn shared_heads(q: &Shape, k: &Shape) -> Option<(usize, usize)> {
     }
     let (heads, kept) = (q[q.rank() - 3], k[k.rank() - 3]);
     (kept > 1 && heads > kept && heads.is_multiple_of(kept)).then(|| (kept, heads / kept))
-}
-
-/// Attention of heads that broadcast against each other.
-fn attend(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, causal: bool, scale: f64) -> Result<Tensor> {
-    let mut scores = (q * scale).matmul(k.t());
-    let shape = scores.shape()?;
-    let (queries, keys) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
-    // A finite floor: a row without any key must not become NaN, nor its gradient.
-    let floor = if scores.dtype()? == DType::F16 { -6e4 } else { -1e30 };
-    if causal {
-        let rows = Tensor::iota(queries, DType::I64).reshape([queries, 1]);
-        scores = Tensor::where_(&rows.ge(Tensor::iota(keys, DType::I64)), &scores, floor);
-    }
-    match mask {
-        Some(m) if m.dtype()? == DType::Bool => scores = Tensor::where_(m, &scores, floor),
-        Some(m) => scores = (scores + m).maximum(floor),
-        None => {}
-    }
-    let mut weights = scores.softmax(-1);
-    if mask.is_some() {
-        weights = Tensor::where_(&scores.max_keep(-1).gt(floor), &weights, 0.0);
-    }
-    Ok(weights.matmul(v))
 }
 
 /// What attention takes beside queries, keys and values.
@@ -171,7 +256,8 @@ impl Tensor {
                 all.push(if m.dtype()? == DType::Bool { m.clone() } else { m.cast(dtype) });
             }
             let attrs = Attrs::new().with("causal", options.causal).with("scale", scale);
-            Ok(Tensor::apply1(&OP, &all.iter().collect::<Vec<_>>(), attrs))
+            let [y, _] = Tensor::apply_n(&OP, &all.iter().collect::<Vec<_>>(), attrs);
+            Ok(y)
         })
     }
 }

@@ -1,9 +1,20 @@
 //! `avg_pool`: the mean of each window.
 
+use super::avg_pool_grad;
 use super::window::{AvgPoolOptions, PerAxis, Sizes, Windows, spatial, table};
-use crate::rules::{by_expansion, expand1, f64s, float, floats};
+use crate::rules::{GradTensors, by_expansion, expand, f64s, float, floats, grads};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
+
+/// The attributes of average pooling, lists with one entry for each spatial dimension.
+pub(super) const ATTRS: [(&str, AttrKind); 6] = [
+    ("window", AttrKind::Ints),
+    ("stride", AttrKind::Ints),
+    ("padding", AttrKind::Ints),
+    ("out", AttrKind::Ints),
+    ("count_include_pad", AttrKind::Bool),
+    ("divisor", AttrKind::Int),
+];
 
 /// The row of `avg_pool`.
 pub static OP: Op = Op {
@@ -11,32 +22,19 @@ pub static OP: Op = Op {
     doc: "The sum of each of `out` windows over the spatial dimensions of x[N, C, *S], with `padding` zeros on both \
           sides, divided by `divisor`, or if that is 0 by the number of elements, of which those of the padding \
           count if `count_include_pad`.",
-    attrs: &[
-        ("window", AttrKind::Ints),
-        ("stride", AttrKind::Ints),
-        ("padding", AttrKind::Ints),
-        ("out", AttrKind::Ints),
-        ("count_include_pad", AttrKind::Bool),
-        ("divisor", AttrKind::Int),
-    ],
+    attrs: &ATTRS,
     infer: |c| {
         c.arity(1)?;
         float(c, 0)?;
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
+    grad: Grad::Rule(|c| {
+        let attrs = c.attrs.clone().with("shape", &c.inputs[0].ty().shape);
+        grads([Tensor::apply1(&avg_pool_grad::OP, &[&c.g(0)], attrs)])
+    }),
     batch: Batch::Auto,
     cases: || {
-        let by = |window: &[i64], stride: &[i64], padding: &[i64], out: &[i64], count: bool, divisor: i64| {
-            Attrs::new()
-                .with("window", window)
-                .with("stride", stride)
-                .with("padding", padding)
-                .with("out", out)
-                .with("count_include_pad", count)
-                .with("divisor", divisor)
-        };
         vec![
             Case::new(vec![floats([2, 1, 5], 1)], by(&[3], &[2], &[1], &[3], false, 0)),
             Case::new(vec![floats([1, 2, 3, 4], 2)], by(&[2, 3], &[1, 2], &[1, 1], &[4, 2], true, 0)),
@@ -50,10 +48,26 @@ pub static OP: Op = Op {
     },
 };
 
+/// Attributes as a row of cases writes them.
+pub(super) fn by(window: &[i64], stride: &[i64], padding: &[i64], out: &[i64], count: bool, divisor: i64) -> Attrs {
+    Attrs::new()
+        .with("window", window)
+        .with("stride", stride)
+        .with("padding", padding)
+        .with("out", out)
+        .with("count_include_pad", count)
+        .with("divisor", divisor)
+}
+
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
-    let shape = c.shape(0);
+    let w = windows(c.attrs, c.shape(0))?;
+    expand(args, |x| Ok(vec![divided(window_sums(&x[0], c.shape(0), &w), c.attrs, c.shape(0), &w)?]))
+}
+
+/// The windows over an input of this shape, checked.
+pub(super) fn windows(attrs: &Attrs, shape: &Shape) -> Result<Windows> {
     let rank = shape.rank().saturating_sub(2);
-    let list = |name| -> Result<Sizes> { Ok(c.attrs.sizes(name)?.as_slice().into()) };
+    let list = |name| -> Result<Sizes> { Ok(attrs.sizes(name)?.as_slice().into()) };
     let (window, stride, padding, out) = (list("window")?, list("stride")?, list("padding")?, list("out")?);
     if rank == 0 || [&window, &stride, &padding, &out].iter().any(|l| l.len() != rank) {
         return Err(Error::shape(format!("takes [N, C, *S] and attributes with one entry for each size, not {shape}")));
@@ -61,23 +75,30 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     if window.contains(&0) || stride.contains(&0) || out.contains(&0) {
         return Err(Error::value("window, stride and out must be at least 1"));
     }
-    let w = Windows { window, stride, padding, dilation: Sizes::from_elem(1, rank), out };
-    let (count_pad, divisor) = (c.attrs.bool("count_include_pad")?, c.attrs.int("divisor")?);
-    expand1(args, |x| {
-        let sums = window_sums(&x[0], shape, &w);
-        if divisor != 0 { sums / divisor as f64 } else { divide_by_counts(sums, &shape[2..], &w, count_pad) }
-    })
+    Ok(Windows { window, stride, padding, dilation: Sizes::from_elem(1, rank), out })
+}
+
+/// Sums of windows divided as the attributes ask.
+pub(super) fn divided(sums: Tensor, attrs: &Attrs, shape: &Shape, w: &Windows) -> Result<Tensor> {
+    let (count_pad, divisor) = (attrs.bool("count_include_pad")?, attrs.int("divisor")?);
+    Ok(if divisor != 0 { sums / divisor as f64 } else { divide_by_counts(sums, &shape[2..], w, count_pad) })
+}
+
+/// Zeros needed before and after each dimension so that every window lies inside.
+pub(super) fn borders(shape: &Shape, w: &Windows) -> (Vec<i64>, Vec<i64>) {
+    let (mut lo, mut hi) = (vec![0; shape.rank()], vec![0; shape.rank()]);
+    for i in 0..w.window.len() {
+        let reach = (w.out[i] - 1) * w.stride[i] + w.window[i];
+        lo[i + 2] = w.padding[i] as i64;
+        hi[i + 2] = reach as i64 - shape[i + 2] as i64 - lo[i + 2];
+    }
+    (lo, hi)
 }
 
 /// The sum of each window, zeros around.
 fn window_sums(x: &Tensor, shape: &Shape, w: &Windows) -> Tensor {
     let rank = w.window.len();
-    let (mut lo, mut hi) = (vec![0; rank + 2], vec![0; rank + 2]);
-    for i in 0..rank {
-        let reach = (w.out[i] - 1) * w.stride[i] + w.window[i];
-        lo[i + 2] = w.padding[i] as i64;
-        hi[i + 2] = reach as i64 - shape[i + 2] as i64 - lo[i + 2];
-    }
+    let (lo, hi) = borders(shape, w);
     let mut y = if lo.iter().chain(&hi).all(|&p| p == 0) { x.clone() } else { x.pad_raw(&lo, &hi, 0.0) };
     for i in 0..rank {
         y = y.unfold(i as i64 + 2, w.window[i], w.stride[i]);

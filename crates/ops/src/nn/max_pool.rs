@@ -3,7 +3,7 @@
 use super::max_pool_index::{self, ATTRS, Pool, attrs};
 use super::window::{MaxPoolOptions, PerAxis, Windows, spatial};
 use crate::Tensor;
-use crate::rules::{expand, f64s, floats, i64s};
+use crate::rules::{GradTensors, expand, f64s, floats, grads, i64s};
 use ir::{Attrs, Batch, Case, DType, Grad, Meaning, Op, Type};
 
 /// The row of `max_pool`.
@@ -24,7 +24,13 @@ pub static OP: Op = Op {
             Ok(vec![flat(&v[0]).gather(2, &flat(&index)).reshape(shape), index])
         })
     }),
-    grad: Grad::Expand,
+    grad: Grad::Rule(|c| {
+        // To the places found going forward; they need not be found again.
+        let flat = |t: Tensor| t.flatten(2, -1);
+        let x = c.x(0);
+        let g = flat(x.zeros_like()).scatter_add(2, &flat(c.y(1)), &flat(c.g(0)));
+        grads([g.reshape(&c.inputs[0].ty().shape)])
+    }),
     batch: Batch::Auto,
     cases: || {
         vec![

@@ -1,0 +1,111 @@
+//! `attention_grad`: gradients of attention for queries, keys and values.
+
+use super::attention::{ATTRS, Heads, check};
+use crate::rules::{expand, f64s, floats, unbroadcast};
+use crate::{Error, Result, Tensor};
+use ir::{Attrs, Batch, Call, Case, DType, Grad, Literal, Meaning, Op, Value};
+
+/// The row of `attention_grad`.
+pub static OP: Op = Op {
+    name: "attention_grad",
+    doc: "Gradients of `attention` for q, k and v, from these, its two results y and lse, the gradient g of y, and the \
+          mask if there is one.",
+    attrs: &ATTRS,
+    infer: |c| {
+        if !(6..=7).contains(&c.types.len()) {
+            return Err(Error::value(format!("takes 6 or 7 inputs, but {} were given", c.types.len())));
+        }
+        check(c, 6)?;
+        if c.types[3] != c.types[5] {
+            return Err(Error::shape(format!("the result is {}, but its gradient {}", c.types[3], c.types[5])));
+        }
+        let mut lse = c.shape(3).clone();
+        lse.remove(lse.rank() - 1);
+        if *c.shape(4) != lse {
+            return Err(Error::shape(format!("logarithms must have shape {lse}, not {}", c.shape(4))));
+        }
+        Ok(c.types[..3].iter().cloned().collect())
+    },
+    meaning: Meaning::Composite(body),
+    grad: Grad::Expand,
+    batch: Batch::Auto,
+    cases: || {
+        let with = |causal: bool, scale: f64| Attrs::new().with("causal", causal).with("scale", scale);
+        // Logarithms above every score, as they are.
+        let lse = |n: &[usize]| crate::rules::sample(DType::F64, n, 9, (3.0, 4.0));
+        let all = |q: &[usize], k: &[usize]| {
+            vec![floats(q, 1), floats(k, 2), floats(k, 3), floats(q, 4), lse(&q[..q.len() - 1]), floats(q, 5)]
+        };
+        let mut masked = all(&[2, 2], &[2, 2]);
+        masked.push(Literal::generate([2, 2], |i| i != 1));
+        let two = |a: f64, b: f64| f64s([2, 1], &[a, b]);
+        let one = |a: f64| f64s([1, 1], &[a]);
+        vec![
+            Case::new(all(&[2, 2], &[2, 2]), with(true, 0.7)),
+            Case::new(all(&[4, 1, 2], &[2, 2, 2]), with(false, 0.5)),
+            Case::new(masked, with(false, 0.5)),
+            Case::new(
+                vec![one(0.0), two(0.0, 1.0), two(1.0, 3.0), one(2.0), f64s([1], &[2f64.ln()]), one(1.0)],
+                with(false, 1.0),
+            )
+            .expect(
+                vec![one(0.5), two(0.0, 0.0), two(0.5, 0.5)],
+                "by hand: weights (1/2, 1/2), of which the scores' gradient is (-1/2, 1/2)",
+            ),
+        ]
+    },
+};
+
+fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
+    expand(args, |a| {
+        let heads = Heads::new(&a[0], &a[1], &a[2], a.get(6), c.attrs)?;
+        let Gradients { q, k, v, .. } = gradients(&heads, &a[3], &a[4], &a[5], None)?;
+        Ok(vec![q, k, v])
+    })
+}
+
+/// Gradients for each operand of an attention.
+pub(super) struct Gradients {
+    pub q: Tensor,
+    pub k: Tensor,
+    pub v: Tensor,
+    /// With heads divided as the operands' are.
+    pub mask: Option<Tensor>,
+}
+
+/// Gradients from the results and the gradients of both results.
+pub(super) fn gradients(
+    heads: &Heads,
+    y: &Tensor,
+    lse: &Tensor,
+    g: &Tensor,
+    of_lse: Option<&Tensor>,
+) -> Result<Gradients> {
+    let dtype = g.dtype()?;
+    let (y, g) = (heads.divide(y, 3)?, heads.divide(g, 3)?);
+    let column = |t: &Tensor| -> Result<Tensor> { Ok(heads.divide(t, 2)?.widened().unsqueeze(-1)) };
+    let lse = column(lse)?;
+    // The weights again; a query that sees nothing has none.
+    let sees = lse.gt(f64::NEG_INFINITY);
+    let weights = (heads.scores()? - Tensor::where_(&sees, &lse, 0.0)).exp();
+    let weights = Tensor::where_(&sees, &weights, 0.0);
+    let along = (&g * &y).widened().sum_keep(-1);
+    let along = match of_lse {
+        Some(l) => along - column(l)?,
+        None => along,
+    };
+    let of_weights = g.matmul(heads.v.t()).widened();
+    let of_scores = &weights * (of_weights - along);
+    let narrow = of_scores.cast(dtype);
+    let back = |t: Tensor, to: &Tensor| -> Result<Tensor> { Ok(unbroadcast(t, &to.shape()?)) };
+    let of_mask = match &heads.mask {
+        Some(m) if m.dtype()?.is_float() => Some(back(narrow.clone(), m)?),
+        _ => None,
+    };
+    Ok(Gradients {
+        q: heads.join(&back(narrow.matmul(&heads.k) * heads.scale, &heads.q)?, 3)?,
+        k: heads.join(&back(narrow.t().matmul(&heads.q) * heads.scale, &heads.k)?, 3)?,
+        v: heads.join(&back(weights.cast(dtype).t().matmul(&g), &heads.v)?, 3)?,
+        mask: of_mask,
+    })
+}
