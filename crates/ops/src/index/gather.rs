@@ -52,6 +52,11 @@ impl Tensor {
     pub fn gather(&self, along: i64, index: &Tensor) -> Tensor {
         self.then(|t| {
             let index = index.as_index("gather")?;
+            if index.count()? == 0 {
+                // As in PyTorch, an empty index may have any shape.
+                axis(along, t.shape.rank().max(1)).map_err(|e| e.in_op("gather"))?;
+                return Ok(Tensor::full_of(index.shape()?, 0.0, t.dtype));
+            }
             if t.shape.rank() == 0 || index.rank()? == 0 {
                 // As in PyTorch, a scalar counts as a vector of one element.
                 axis(along, t.shape.rank().max(1)).map_err(|e| e.in_op("gather"))?;

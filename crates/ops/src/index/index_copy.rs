@@ -2,7 +2,7 @@
 
 use super::index_add::check_slices;
 use crate::rules::{expand1, f64s, floats, i64s, same};
-use crate::{Result, Tensor};
+use crate::{DType, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Shape};
 
 /// The row of `index_copy`.
@@ -53,10 +53,15 @@ impl Tensor {
     pub fn index_fill(&self, along: i64, index: &Tensor, value: impl crate::Operand) -> Tensor {
         self.then(|t| {
             let (x, at) = self.at_axis("index_fill", along)?;
-            let mut dims = x.shape()?;
-            dims.dims_mut()[at] = index.count()?;
+            let dims = x.shape()?;
+            // A mask and not a scatter: a place named twice is filled, and counts, once.
+            let index = index.as_index("index_fill")?.ravel();
+            let none = Tensor::full_of(dims[at], 0.0, DType::I64);
+            let named = none.scatter(0, &index, &index.ones_like()).gt(0i64);
+            let mut thin = Shape::new(&vec![1; dims.rank()]);
+            thin.dims_mut()[at] = dims[at];
             let value = one_value(&value.operand(t.dtype), "index_fill")?;
-            Ok(x.index_copy(at as i64, index, &value.cast(t.dtype).broadcast_to(dims)).reshape(&t.shape))
+            Ok(x.masked_fill(&named.reshape(thin), value).reshape(&t.shape))
         })
     }
 }

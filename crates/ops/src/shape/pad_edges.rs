@@ -53,7 +53,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
             "circular" => size as i64,
             _ => return Err(Error::value(format!("mode must be reflect, replicate or circular, not {mode}"))),
         };
-        if lo[d] > most || hi[d] > most {
+        if lo[d].max(hi[d]) > most.max(0) {
             let e = format!("{mode} cannot pad dimension {d} of size {size} by {} and {}", lo[d], hi[d]);
             return Err(Error::shape(e));
         }
