@@ -294,6 +294,7 @@ impl Emitter<'_> {
                 let (a, b) = (self.cast(a, work), self.cast(b, work));
                 self.binary(n.op.name, f, a, b, work)
             }),
+            (&[x], Out::Bool) => lane::test(n.op.name, lane).map(|f| self.unary(f, x, Lane::Bool)),
             (&[a, b], Out::Bool) => lane::compare(n.op.name, lane)
                 .map(|vv| self.binary(n.op.name, Binary { vv, vs: None, sv: None }, a, b, Lane::Bool)),
             _ => None,

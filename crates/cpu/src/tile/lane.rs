@@ -128,6 +128,7 @@ macro_rules! float_ops {
                 "square" => r::square,
                 "floor" => r::floor,
                 "ceil" => r::ceil,
+                "round" => r::round,
                 _ => return None,
             }))
         }
@@ -186,7 +187,23 @@ macro_rules! int_ops {
             plain2!(mul, $t, $t, |a, b| a.wrapping_mul(b));
             plain2!(minimum, $t, $t, |a, b| a.min(b));
             plain2!(maximum, $t, $t, |a, b| a.max(b));
+            plain2!(and, $t, $t, |a, b| a & b);
+            plain2!(or, $t, $t, |a, b| a | b);
+            plain2!(xor, $t, $t, |a, b| a ^ b);
+            // Shifts are those of wider numbers: by nothing for less than 0, and out of the type.
+            const LAST: i64 = <$t>::BITS as i64 - 1;
+            plain2!(shl, $t, $t, |a, b| if (0..=LAST).contains(&(b as i64)) { a << b } else { 0 });
+            plain2!(shr, $t, $t, |a, b| {
+                let by = (b as i64).clamp(0, LAST) as u32;
+                let is_out = <$t>::MIN == 0 && b as i64 > LAST;
+                if is_out { 0 } else { a >> by }
+            });
             Some(match name {
+                "and" => and,
+                "or" => or,
+                "xor" => xor,
+                "shl" => shl,
+                "shr" => shr,
                 "add" => add,
                 "sub" => sub,
                 "mul" => mul,
@@ -235,10 +252,33 @@ compare_ops!(compare_i8, i8);
 /// The loop of a known op of one operand.
 pub fn unary(name: &str, lane: Lane) -> Option<F1> {
     match lane {
-        Lane::F32 => unary_f32(name),
-        Lane::F64 => unary_f64(name),
+        Lane::F32 => match name {
+            "sign" => Some(sign_f32),
+            "trunc" => Some(trunc_f32),
+            _ => unary_f32(name),
+        },
+        Lane::F64 => match name {
+            "sign" => Some(sign_f64),
+            "trunc" => Some(trunc_f64),
+            _ => unary_f64(name),
+        },
+        Lane::Bool if name == "not" => Some(not),
         _ => None,
     }
+}
+
+/// The loop of a known op of one operand whose result is a truth value.
+pub fn test(name: &str, lane: Lane) -> Option<F1> {
+    Some(match (lane, name) {
+        (Lane::F32, "is_nan") => is_nan_f32,
+        (Lane::F32, "is_inf") => is_inf_f32,
+        (Lane::F32, "is_finite") => is_finite_f32,
+        (Lane::F64, "is_nan") => is_nan_f64,
+        (Lane::F64, "is_inf") => is_inf_f64,
+        (Lane::F64, "is_finite") => is_finite_f64,
+        (Lane::Bool, "not") => not,
+        _ => return None,
+    })
 }
 
 /// The loops of a known op of two operands whose result has their type.
@@ -254,8 +294,9 @@ pub fn binary(name: &str, lane: Lane) -> Option<Binary> {
         Lane::I8 => plain(binary_i8(name)),
         // 0 and 1 as bytes: the smaller is "and", the larger "or".
         Lane::Bool => match name {
-            "minimum" | "logical_and" | "mul" => plain(binary_u8("minimum")),
-            "maximum" | "logical_or" | "add" => plain(binary_u8("maximum")),
+            "minimum" | "and" | "mul" => plain(binary_u8("minimum")),
+            "maximum" | "or" | "add" => plain(binary_u8("maximum")),
+            "xor" => plain(binary_u8("xor")),
             _ => None,
         },
         Lane::Half => None,
@@ -334,6 +375,31 @@ macro_rules! plain1 {
         }
     };
 }
+plain1!(sign_f32, f32, f32, |a| if a > 0.0 {
+    1.0
+} else if a < 0.0 {
+    -1.0
+} else {
+    a
+});
+plain1!(sign_f64, f64, f64, |a| if a > 0.0 {
+    1.0
+} else if a < 0.0 {
+    -1.0
+} else {
+    a
+});
+plain1!(trunc_f32, f32, f32, |a| a.trunc());
+plain1!(trunc_f64, f64, f64, |a| a.trunc());
+plain1!(is_nan_f32, f32, u8, |a| a.is_nan() as u8);
+plain1!(is_inf_f32, f32, u8, |a| a.is_infinite() as u8);
+plain1!(is_finite_f32, f32, u8, |a| a.is_finite() as u8);
+plain1!(is_nan_f64, f64, u8, |a| a.is_nan() as u8);
+plain1!(is_inf_f64, f64, u8, |a| a.is_infinite() as u8);
+plain1!(is_finite_f64, f64, u8, |a| a.is_finite() as u8);
+plain1!(not, u8, u8, |a| (a == 0) as u8);
+plain1!(u32_to_f32, u32, f32, |a| a as f32);
+plain1!(u32_to_i64, u32, i64, |a| a as i64);
 plain1!(f32_to_f64, f32, f64, |a| a as f64);
 plain1!(f64_to_f32, f64, f32, |a| a as f32);
 plain1!(i64_to_f32, i64, f32, |a| a as f32);
@@ -378,6 +444,8 @@ pub fn cast(from: Lane, to: Lane) -> Option<F1> {
         (F64, F32) => f64_to_f32,
         (I64, F32) => i64_to_f32,
         (I32, F32) => i32_to_f32,
+        (U32, F32) => u32_to_f32,
+        (U32, I64) => u32_to_i64,
         (U8 | Bool, F32) => u8_to_f32,
         (F32, Bool) => f32_to_bool,
         (F32, I64) => f32_to_i64,

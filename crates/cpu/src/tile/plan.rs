@@ -64,6 +64,12 @@ impl Plan {
         } else if is_transposed {
             h = h.max(SQUARE.0.min(ROW_MAX * 2 / columns.max(1)));
         }
+        // A reduction over rows wants tasks that are high, so that there are few partial results,
+        // and tiles of some rows, which it adds up before it touches them.
+        let by_column = l.steps.iter().any(|s| matches!(s, Step::Reduce { along: Along::Column, after: true, .. }));
+        if by_column {
+            h = h.max(4);
+        }
         if whole_rows {
             w = columns;
         }
@@ -75,8 +81,6 @@ impl Plan {
         let tile_work = (per_point * h * w).max(1);
         let (row_tiles, column_tiles) = (rows.div_ceil(h), columns.div_ceil(w));
         let tiles = if total < INLINE_WORK { row_tiles * column_tiles } else { (TASK_WORK / tile_work).max(1) };
-        // A reduction over rows wants tasks that are high, so that there are few partial results.
-        let by_column = l.steps.iter().any(|s| matches!(s, Step::Reduce { along: Along::Column, after: true, .. }));
         let (mut down, across) = if by_column && tiles < row_tiles * column_tiles {
             (tiles.min(row_tiles), (tiles / row_tiles).clamp(1, column_tiles))
         } else if tiles >= column_tiles {
