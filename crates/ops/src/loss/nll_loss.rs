@@ -106,10 +106,11 @@ pub(super) fn class_axis(c: &Call) -> Result<usize> {
     if target.is_float() && c.shape(1) != shape {
         return Err(Error::shape(format!("class probabilities must have shape {shape}, not {}", c.shape(1))));
     }
-    if let Some(w) = c.types.get(2) {
-        if w.shape.dims() != [shape[axis]] || w.dtype != c.dtype(0) {
-            return Err(Error::shape(format!("the weights of {} classes must be {}[{}], not {w}", shape[axis], c.dtype(0), shape[axis])));
-        }
+    if let Some(w) = c.types.get(2)
+        && (w.shape.dims() != [shape[axis]] || w.dtype != c.dtype(0))
+    {
+        let (n, dtype) = (shape[axis], c.dtype(0));
+        return Err(Error::shape(format!("the weights of {n} classes must be {dtype}[{n}], not {w}")));
     }
     Ok(axis)
 }
