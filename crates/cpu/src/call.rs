@@ -94,7 +94,7 @@ pub fn claims(_: &FlatNode, _: &[Type]) -> bool {
 
 /// Whether a kernel takes an operand with this layout; all take contiguous ones.
 pub fn accepts(n: &FlatNode, _: usize, _: &Layout) -> bool {
-    matches!(n.op.name, "matmul")
+    n.op.name == "matmul" && matmul::has_kernel(n.outs[0].dtype)
 }
 
 /// Chooses how a node is run.
