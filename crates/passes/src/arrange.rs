@@ -5,7 +5,7 @@
 //! element is then read and written by the same point of the loop.
 
 use crate::{Fused, Region, Step, Store};
-use ir::{Graph, Layout, Meaning, Slot};
+use ir::{Graph, Meaning, Slot};
 use smallvec::SmallVec;
 
 /// Offsets in the arena are multiples of this: a cache line, and the widest vector.
@@ -202,15 +202,29 @@ fn donor(
         .find_map(|v| graph.inputs.iter().position(|&i| i == v.node).filter(|&k| !donated[k]))
 }
 
-/// Offsets for blocks such that those alive together lie apart: the largest first, each in the
-/// smallest gap that holds it.
+/// Offsets for blocks such that those alive together lie apart. The best of a few orders to place
+/// them in: the largest first, those that take the most room for the longest, the earliest.
 fn pack(blocks: &[Block]) -> (Vec<usize>, usize) {
-    let mut order: Vec<usize> = (0..blocks.len()).filter(|&b| blocks[b].bytes > 0).collect();
-    order.sort_by_key(|&b| (std::cmp::Reverse(blocks[b].bytes), blocks[b].from, b));
+    let filled: Vec<usize> = (0..blocks.len()).filter(|&b| blocks[b].bytes > 0).collect();
+    let keys: [fn(&Block) -> (usize, usize); 3] = [
+        |b| (usize::MAX - b.bytes, b.from),
+        |b| (usize::MAX - b.bytes.saturating_mul(b.to - b.from + 1), b.from),
+        |b| (b.from, usize::MAX - b.bytes),
+    ];
+    let packed = keys.map(|key| {
+        let mut order = filled.clone();
+        order.sort_by_key(|&b| (key(&blocks[b]), b));
+        pack_in(blocks, &order)
+    });
+    packed.into_iter().min_by_key(|(_, end)| *end).unwrap_or_default()
+}
+
+/// Places blocks one by one, each in the smallest gap that holds it.
+fn pack_in(blocks: &[Block], order: &[usize]) -> (Vec<usize>, usize) {
     let mut offsets = vec![0; blocks.len()];
     let mut placed: Vec<usize> = Vec::new();
     let mut end = 0;
-    for &b in &order {
+    for &b in order {
         let x = blocks[b];
         let mut busy: Vec<(usize, usize)> = placed
             .iter()
@@ -282,18 +296,14 @@ pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), St
     Ok(())
 }
 
-/// True if a loop reads `v` only at the element of `s` that the same point writes.
+/// True if a loop reads `v` only at the element of `s` that the same point writes. Every size of a
+/// space is greater than 1, so steps are alike only if strides are.
 fn steps_alike(region: &Region, v: Slot, s: Slot) -> bool {
     let Region::Loop(l) = region else { return false };
     let Some(store) = l.stores.iter().find(|t| t.slot == s) else { return false };
-    let shape: ir::Shape = l.dims.iter().copied().collect();
-    let order = |strides: &[isize], offset| Layout { shape: shape.clone(), strides: strides.into(), offset };
-    let written = order(&store.strides, 0);
-    l.steps.iter().all(|t| match t {
-        Step::Load { root, strides, offset } if *root == v => {
-            let read = order(strides, *offset);
-            (0..shape.count()).all(|i| read.position(i) == written.position(i))
-        }
-        _ => true,
-    })
+    l.dims.iter().all(|&d| d > 1)
+        && l.steps.iter().all(|t| match t {
+            Step::Load { root, strides, offset } if *root == v => *offset == 0 && *strides == store.strides,
+            _ => true,
+        })
 }
