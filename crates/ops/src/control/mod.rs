@@ -6,6 +6,8 @@
 //! value too: it is drawn once, and every turn of a loop sees the same numbers; give loops the keys
 //! they draw from as rows or carried values.
 
+mod associative;
+
 crate::table! {
     barrier,
     checkpoint,
@@ -15,6 +17,7 @@ crate::table! {
     while_loop,
 }
 
+pub use associative::associative_scan;
 pub use checkpoint::checkpoint;
 pub use cond::cond;
 pub use custom_gradient::custom_gradient;
