@@ -6,6 +6,7 @@
 
 use crate::{Fused, Region, Step, Store};
 use ir::{Graph, Meaning, Slot};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Offsets in the arena are multiples of this: a cache line, and the widest vector.
@@ -248,7 +249,20 @@ fn pack_in(blocks: &[Block], order: &[usize]) -> (Vec<usize>, usize) {
 }
 
 fn live_bytes(blocks: &[Block], regions: usize) -> usize {
-    (0..regions).map(|r| blocks.iter().filter(|b| b.from <= r && r <= b.to).map(|b| b.bytes).sum()).max().unwrap_or(0)
+    let mut change = vec![0isize; regions + 1];
+    for b in blocks {
+        change[b.from] += b.bytes as isize;
+        change[b.to + 1] -= b.bytes as isize;
+    }
+    let mut live = 0;
+    change
+        .iter()
+        .map(|c| {
+            live += c;
+            live as usize
+        })
+        .max()
+        .unwrap_or(0)
 }
 
 /// Checks an arrangement against the regions, without the means it was made by: walks the regions
@@ -256,8 +270,13 @@ fn live_bytes(blocks: &[Block], regions: usize) -> usize {
 pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), String> {
     let graph = &fused.graph;
     let mut live: Vec<(Slot, usize, usize)> = Vec::new();
+    let mut readers: FxHashMap<Slot, usize> = FxHashMap::default();
+    fused.regions.iter().flat_map(|r| r.reads()).for_each(|s| *readers.entry(s).or_default() += 1);
     for (r, region) in fused.regions.iter().enumerate() {
-        let needed_later = |s: Slot| fused.regions[r + 1..].iter().any(|q| q.reads().contains(&s));
+        for s in region.reads() {
+            readers.entry(s).and_modify(|n| *n -= 1);
+        }
+        let needed_later = |s: Slot| readers.get(&s).is_some_and(|&n| n > 0);
         let reads = region.reads();
         for s in &reads {
             let is_there = !matches!(a.home(*s), Home::Arena(_)) || live.iter().any(|(v, ..)| v == s);
