@@ -101,6 +101,7 @@ pub fn join(path: &str, name: &str) -> String {
 /// A module of one tensor to one tensor, which `Sequential` can chain.
 pub trait Layer: Module {
     /// Its result.
+    #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor;
 }
 

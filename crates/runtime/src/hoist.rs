@@ -58,7 +58,10 @@ impl Constants {
         if self.0.len() >= SKELETONS_MAX {
             self.0.clear();
         }
-        let seen = self.0.entry(skeleton(graph)).or_insert_with(|| Seen { varies: vec![false; values.len()], values: values.clone() });
+        let seen = self
+            .0
+            .entry(skeleton(graph))
+            .or_insert_with(|| Seen { varies: vec![false; values.len()], values: values.clone() });
         if seen.values.len() != values.len() {
             return None; // two structures with one hash: leave them as they are
         }

@@ -17,7 +17,7 @@ const TEST_SEED: u64 = 1_000_003;
 #[derive(clap::Args)]
 pub struct Options {
     /// Passes over the training pictures.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 8)]
     epochs: usize,
     /// Pictures a step.
     #[arg(long, default_value_t = 128)]

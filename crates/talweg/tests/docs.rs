@@ -14,7 +14,11 @@ fn ops_page() -> String {
          - **vmap**: *rule*, *aligned* (elementwise), *expand*, or *loop* (one example after the other).\n\n",
     );
     let rows: Vec<_> = table().collect();
-    let _ = writeln!(out, "{} ops.\n\n| op | kind | gradient | vmap | what it computes |\n|---|---|---|---|---|", rows.len());
+    let _ = writeln!(
+        out,
+        "{} ops.\n\n| op | kind | gradient | vmap | what it computes |\n|---|---|---|---|---|",
+        rows.len()
+    );
     for op in rows {
         let kind = match op.meaning {
             Meaning::Input | Meaning::Const => "leaf",

@@ -1,7 +1,7 @@
 //! `Sequential`: layers one after the other; functions without parameters as layers.
 
 use crate::{Layer, Module, Visitor, join};
-use tensor::Tensor;
+use tensor::{Site, Tensor};
 
 /// Layers applied one after the other.
 ///
@@ -38,7 +38,8 @@ impl Module for Sequential {
 impl Layer for Sequential {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        self.0.iter().fold(x.clone(), |x, l| l.forward(&x))
+        let site = Site::here();
+        site.scope(|| self.0.iter().fold(x.clone(), |x, l| l.forward(&x)))
     }
 }
 

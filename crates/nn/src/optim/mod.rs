@@ -8,7 +8,7 @@ pub use clip::{clip_grad_norm, clip_grad_value};
 pub use rules::{Adagrad, Adam, AdamW, Sgd};
 
 use crate::{Parameters, join};
-use tensor::{Error, ErrorKind, Result, Shape, Tensor, Update, Variable, grad, no_grad};
+use tensor::{Error, ErrorKind, Result, Shape, Site, Tensor, Update, Variable, grad, no_grad};
 
 /// What a rule sees of one parameter at one step.
 pub struct Step<'a> {
@@ -126,7 +126,13 @@ impl Optimizer {
     }
 
     /// The assignments of one step, given a gradient for each parameter (`None`: it stays).
+    #[track_caller]
     pub fn update(&self, grads: &[Option<Tensor>]) -> Result<Update> {
+        // Profiles and errors name the line that asked for the step, not the rule's.
+        let site = Site::here();
+        site.scope(|| self.update_here(grads))
+    }
+    fn update_here(&self, grads: &[Option<Tensor>]) -> Result<Update> {
         no_grad(|| {
             let mut update = Update::new();
             let t = self.t.tensor() + 1.0;
@@ -164,7 +170,8 @@ impl Optimizer {
     #[track_caller]
     pub fn minimize(&self, loss: &Tensor) -> Result<Update> {
         let reads: Vec<Tensor> = self.parameters().iter().map(Variable::tensor).collect();
-        let grads = no_grad(|| grad(loss, &reads))?;
+        let site = Site::here();
+        let grads = no_grad(|| site.scope(|| grad(loss, &reads)))?;
         self.update(&grads.into_iter().map(Some).collect::<Vec<_>>())
     }
 }
