@@ -219,7 +219,7 @@ fn plan(shape: &Shape, parts: &[Index]) -> Result<Plan> {
     let mut p = Plan { starts: vec![], sizes: vec![], steps: vec![], shape: Shape::scalar(), places: vec![], apart };
     for part in &parts {
         let axis = p.starts.len();
-        let mut take = |p: &mut Plan, start: i64, size: i64, step: i64| {
+        let take = |p: &mut Plan, start: i64, size: i64, step: i64| {
             p.starts.push(start);
             p.sizes.push(size);
             p.steps.push(step);

@@ -14,7 +14,7 @@ pub static OP: Op = Op {
     meaning: Meaning::Reduce(Monoid::Min),
     grad: Grad::Rule(|c| {
         let (x, g, axes) = (c.x(0), c.g(0), c.attrs.ints("axes")?);
-        let hit = x.eq(&c.y(0)).cast_like(&g);
+        let hit = x.eq(c.y(0)).cast_like(&g);
         grads([(g / hit.sum_keep(axes)) * hit])
     }),
     batch: super::BATCH,

@@ -118,7 +118,7 @@ impl Tensor {
     pub fn pad(&self, widths: &[i64], mode: Pad) -> Tensor {
         self.then(|t| {
             let rank = t.shape.rank();
-            if widths.len() % 2 != 0 || widths.len() / 2 > rank {
+            if !widths.len().is_multiple_of(2) || widths.len() / 2 > rank {
                 let e = format!("widths come in pairs, at most one for each dimension of {}: {widths:?}", t.shape);
                 return Err(Error::value(e).in_op("pad"));
             }

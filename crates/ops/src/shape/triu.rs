@@ -30,7 +30,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     let [rows, columns] = super::matrix(c)?;
     expand1(x, |x| {
         let row = Tensor::iota(rows, DType::I64).reshape([rows, 1]) + k;
-        Tensor::where_(&row.le(Tensor::iota(columns, DType::I64)), &x[0], &x[0].zeros_like())
+        Tensor::where_(&row.le(Tensor::iota(columns, DType::I64)), &x[0], x[0].zeros_like())
     })
 }
 
