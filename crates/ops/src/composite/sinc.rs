@@ -19,5 +19,5 @@ super::activation! {
         g * Tensor::where_(&x.eq(0.0), &x.zeros_like(), slope)
     };
     samples: (-4.0, 4.0) => [()];
-    example: (), [0.0, 0.5, 1.5] => [1.0, 0.6366197723675814, -0.2122065907891938], "by hand: 2/π, -2/(3π)";
+    example: (), [0.0, 0.5, 1.5] => [1.0, std::f64::consts::FRAC_2_PI, -0.2122065907891938], "by hand: 2/π, -2/(3π)";
 }

@@ -12,3 +12,11 @@ crate::unary! {
     grad: ir::Grad::Rule(|c| unary_grad(c, |_, y, g| g * y * std::f64::consts::LN_2));
     example: [0.0, 3.0, -1.0] => [1.0, 8.0, 0.5], "by hand";
 }
+
+impl crate::Tensor {
+    /// x times 2 to the power `exponent`, elementwise.
+    #[track_caller]
+    pub fn ldexp(&self, exponent: &crate::Tensor) -> crate::Tensor {
+        self * exponent.exp2()
+    }
+}

@@ -14,10 +14,18 @@ crate::binary! {
         // Zero exponents have zero slope even where a is 0; log(0) must not reach the product.
         let zero = a.zeros_like();
         let slope = Tensor::where_(&b.eq(0.0), &zero, &(&b * a.pow(&b - 1.0)));
-        let safe = Tensor::where_(&a.gt(0.0), &a, &a.ones_like());
+        let safe = Tensor::where_(&a.gt(0.0), &a, a.ones_like());
         (&g * slope, g * Tensor::where_(&a.gt(0.0), &(y * safe.log()), &zero))
     }));
     example: [2.0, 9.0], [3.0, 0.5] => [8.0, 3.0], "by hand";
 }
 
 use crate::Tensor;
+
+impl Tensor {
+    /// `self` to the power `exponent`, elementwise, computed in f64.
+    #[track_caller]
+    pub fn float_power(&self, exponent: impl crate::Operand) -> Tensor {
+        self.cast(ir::DType::F64).pow(exponent)
+    }
+}
