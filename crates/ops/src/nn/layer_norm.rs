@@ -23,24 +23,11 @@ pub static OP: Op = Op {
         })
     }),
     grad: Grad::Rule(|c| {
-        let (n, eps) = (c.attrs.size("axes")?, c.attrs.float("eps")?);
-        let (x, g) = (c.x(0).widened(), c.g(0).widened());
-        let rank = c.inputs[0].ty().shape.rank();
-        let (last, first): (Vec<usize>, Vec<usize>) = (0..rank).partition(|&i| i >= rank - n);
-        let (y, scale) = normalized(&x, n, eps);
-        let weighted = if c.inputs.len() > 1 { &g * c.x(1).widened() } else { g.clone() };
-        let along = (&weighted * &y).mean_keep(last.as_slice());
-        let mean = weighted.mean_keep(last.as_slice());
-        let dx = (weighted - mean - &y * along) * scale;
-        let onto = |t: Tensor, i: usize| t.sum(first.as_slice()).cast_like(&c.x(i));
-        let mut out = vec![Some(dx.cast_like(&c.x(0)))];
-        if c.inputs.len() > 1 {
-            out.push(Some(onto(&g * y, 1)));
-        }
-        if c.inputs.len() > 2 {
-            out.push(Some(onto(g, 2)));
-        }
-        maybe_grads(out)
+        // A device may do all of it in one pass.
+        let mut inputs = vec![c.x(0), c.g(0)];
+        inputs.extend((c.inputs.len() > 1).then(|| c.x(1)));
+        let outs = Tensor::apply(&super::layer_norm_grad::OP, &inputs.iter().collect::<Vec<_>>(), c.attrs.clone());
+        maybe_grads(outs.into_iter().take(c.inputs.len()).map(Some).collect())
     }),
     batch: Batch::Rule(|c| {
         // Leading dimensions are many already: only a batched scale needs its place found.
@@ -108,7 +95,7 @@ fn inner(c: &Call) -> Result<Shape> {
 }
 
 /// The last `n` dimensions at mean 0 and variance 1, and the factor that brought them there.
-fn normalized(x: &Tensor, n: usize, eps: f64) -> (Tensor, Tensor) {
+pub(super) fn normalized(x: &Tensor, n: usize, eps: f64) -> (Tensor, Tensor) {
     let last: Vec<i64> = (1..=n as i64).map(|i| -i).collect();
     let centered = x - x.mean_keep(&last);
     let scale = (centered.square().mean_keep(&last) + eps).rsqrt();

@@ -27,12 +27,7 @@ pub static OP: Op = Op {
             (&z - z.exp().sum_keep(axis).log()).cast(c.dtype(0))
         })
     }),
-    grad: Grad::Rule(|c| {
-        let axis = c.attrs.size("axis")?;
-        let (y, g) = (c.y(0).widened(), c.g(0).widened());
-        let total = g.sum_keep(axis);
-        grads([(g - y.exp() * total).cast_like(&c.x(0))])
-    }),
+    grad: Grad::Rule(|c| grads([c.y(0).log_softmax_grad(&c.g(0), c.attrs.size("axis")?)])),
     batch: BATCH_AXIS,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);

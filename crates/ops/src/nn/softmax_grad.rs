@@ -1,0 +1,51 @@
+//! `softmax_grad`: the gradient of `softmax`.
+
+use crate::Tensor;
+use crate::kernel::BATCH_AXIS;
+use crate::rules::{expand1, f64s, float, floats, one_dtype, same};
+use crate::Error;
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
+
+/// The row of `softmax_grad`.
+pub static OP: Op = Op {
+    name: "softmax_grad",
+    doc: "The gradient of `softmax` from its result y and the gradient g of that: y (g - Σ g y) along an axis.",
+    attrs: &[("axis", AttrKind::Int)],
+    infer: |c| {
+        c.arity(2)?;
+        float(c, 0)?;
+        one_dtype(c)?;
+        c.axis("axis")?;
+        if c.shape(0) != c.shape(1) {
+            return Err(Error::shape(format!("the gradient of {} has shape {}", c.shape(0), c.shape(1))));
+        }
+        same(c, 0)
+    },
+    meaning: Meaning::Composite(|c, args| {
+        let axis = c.axis("axis")?;
+        expand1(args, |t| {
+            let (y, g) = (t[0].widened(), t[1].widened());
+            let dot = (&g * &y).sum_keep(axis);
+            (y * (g - dot)).cast(c.dtype(0))
+        })
+    }),
+    grad: Grad::Expand,
+    batch: BATCH_AXIS,
+    cases: || {
+        let along = |a: i64| Attrs::new().with("axis", a);
+        vec![
+            Case::new(vec![floats([2, 3], 1), floats([2, 3], 2)], along(1)),
+            Case::new(vec![floats([3, 2], 3), floats([3, 2], 4)], along(0)),
+            Case::new(vec![f64s([2], &[0.25, 0.75]), f64s([2], &[4.0, 0.0])], along(0))
+                .expect(vec![f64s([2], &[0.75, -0.75])], "by hand: Σ g y is 1"),
+        ]
+    },
+};
+
+impl Tensor {
+    /// The gradient of `softmax` along an axis from its result (`self`) and the gradient of that.
+    #[track_caller]
+    pub(crate) fn softmax_grad(&self, g: &Tensor, axis: usize) -> Tensor {
+        Tensor::apply1(&OP, &[self, g], Attrs::new().with("axis", axis))
+    }
+}
