@@ -32,6 +32,7 @@ crate::table! {
     max_pool,
     max_pool_index,
     pairwise_distance,
+    normalize,
     rms_norm,
     rms_norm_grad,
     rope,

@@ -1,7 +1,7 @@
 //! Adapters: elementwise operators, activations, softmax, norms of layers.
 
 use super::GoldenCase;
-use ops::{Error, Result, Tensor};
+use ops::{Axes, Error, Result, Tensor};
 
 /// The adapter of `case`'s operator, if it is one of these.
 pub fn call(c: &GoldenCase) -> Option<Result<Vec<Tensor>>> {
@@ -173,6 +173,11 @@ fn norm(c: &GoldenCase) -> Option<Tensor> {
                 (Some(mean), Some(var)) => x().batch_norm(&mean, &var, weight(3).as_ref(), bias(4).as_ref(), eps(7)),
                 _ => Error::value("inference needs running statistics").into(),
             }
+        }
+        "nn.functional.normalize" => {
+            // PyTorch lets a scalar be normalized along axis 0 or -1.
+            let axes = if x().rank() == Ok(0) { Axes::All } else { Axes::from(c.int((2, "dim"), 1)) };
+            x().normalize(c.float((1, "p"), 2.0), axes, c.float((3, "eps"), 1e-12))
         }
         "nn.functional.local_response_norm" => {
             let size = usize::try_from(c.int((1, "size"), 1)).unwrap_or(0);
