@@ -178,7 +178,7 @@ pub struct Value {
 }
 
 impl Value {
-    fn new(
+    fn node_of(
         source: Source,
         inputs: SmallVec<[Value; 2]>,
         attrs: Attrs,
@@ -219,14 +219,14 @@ impl Value {
         let outs = op.check(&Call { types: &types, attrs: &attrs }).map_err(|e| e.at(site))?;
         let grad = GRAD.get() && inputs.iter().any(|v| v.node.needs_grad) && outs.iter().any(|t| t.dtype.is_float());
         let count = outs.len() as u32;
-        let node = Value::new(Source::Apply(op), inputs, attrs, outs, site, grad);
+        let node = Value::node_of(Source::Apply(op), inputs, attrs, outs, site, grad);
         Ok((0..count).map(|out| Value { node: node.clone(), out }).collect())
     }
 
     fn leaf(source: Source, ty: Type, buffer: Option<Buffer>, site: Site, grad: bool) -> Value {
         let mut outs = Types::new();
         outs.push(ty);
-        let node = Value::new(source, SmallVec::new(), Attrs::new(), outs, site, grad);
+        let node = Value::node_of(source, SmallVec::new(), Attrs::new(), outs, site, grad);
         if let Some(b) = buffer {
             node.state.lock().buffers[0] = Some(b);
         }
@@ -255,7 +255,7 @@ impl Value {
         let mut outs = Types::new();
         outs.push(Type::new(literal.dtype(), literal.shape().clone()));
         let attrs = Attrs::new().with("value", literal);
-        Value { node: Value::new(Source::Apply(&CONST), SmallVec::new(), attrs, outs, site, false), out: 0 }
+        Value { node: Value::node_of(Source::Apply(&CONST), SmallVec::new(), attrs, outs, site, false), out: 0 }
     }
 
     /// The first output of a node.
@@ -402,7 +402,7 @@ impl Var {
         outs.push(self.ty.clone());
         let buffer = current.buffer();
         let inputs = if buffer.is_some() { SmallVec::new() } else { SmallVec::from_iter([current]) };
-        let node = Value::new(Source::Read(self.clone()), inputs, Attrs::new(), outs, site, self.is_trainable());
+        let node = Value::node_of(Source::Read(self.clone()), inputs, Attrs::new(), outs, site, self.is_trainable());
         node.state.lock().buffers[0] = buffer;
         s.read = Arc::downgrade(&node);
         Value { node, out: 0 }

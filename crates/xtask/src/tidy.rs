@@ -42,10 +42,8 @@ pub fn examples() -> Result<Vec<String>, String> {
     if !dir.exists() {
         return Ok(Vec::new());
     }
-    let mut names: Vec<String> = sources(dir)?
-        .iter()
-        .filter_map(|p| p.file_stem().map(|s| s.to_string_lossy().into_owned()))
-        .collect();
+    let mut names: Vec<String> =
+        sources(dir)?.iter().filter_map(|p| p.file_stem().map(|s| s.to_string_lossy().into_owned())).collect();
     names.sort();
     Ok(names)
 }
@@ -102,7 +100,7 @@ fn source(file: &Path, bad: &mut Vec<String>) -> Result<(), String> {
 }
 
 /// Every Rust file below a folder, in order.
-fn sources(dir: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn sources(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let mut out = Vec::new();
     let mut stack = vec![dir.to_path_buf()];
     while let Some(d) = stack.pop() {
