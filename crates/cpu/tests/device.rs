@@ -208,3 +208,47 @@ fn a_trace_names_ops_and_lines() {
     let json = talweg_cpu::trace::to_json(&events);
     assert!(json.starts_with("[\n{\"name\":") && json.ends_with("]\n"), "{json}");
 }
+
+/// Sizes that need many tiles and tasks, down and across, with every set of axes.
+#[test]
+fn reductions_of_every_shape() {
+    for shape in [vec![3, 70_000], vec![3000, 70], vec![2, 1500, 50], vec![40, 9, 600], vec![150_000]] {
+        let count: usize = shape.iter().product();
+        // Small whole numbers: sums are exact in any order.
+        let x = Literal::generate(shape.as_slice(), |i| ((i * 7 + i / 13) % 5) as f32 - 1.0);
+        for set in 1..1usize << shape.len() {
+            let axes: Vec<usize> = (0..shape.len()).filter(|a| set >> a & 1 == 1).collect();
+            let mut net = Net::default();
+            let a = net.input(&shape);
+            let two = net.number(2.0);
+            let b = net.f("mul", &[a, two]);
+            let over = || Attrs::new().with("axes", &axes);
+            let sum = net.op("sum", &[b], over());
+            let max = net.op("max", &[b], over());
+            let centered = net.f("sub", &[b, sum]);
+            let program = net.compile(&[sum, max, centered, b]);
+            let got = run(program.as_ref(), vec![x.clone()]);
+            let want = reference::run(&net.0, std::slice::from_ref(&x)).unwrap();
+            for (k, (g, w)) in got.iter().zip(&want).enumerate() {
+                assert!(g == w, "output {k} of {shape:?} ({count} elements) over {axes:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_result_does_not_take_an_input_that_is_read_later() {
+    let mut net = Net::default();
+    let x = net.input(&[40, 40]);
+    let one = net.number(1.0);
+    let y = net.f("add", &[x, one]);
+    // A kernel between them keeps the two readers of x apart.
+    let z = net.f("matmul", &[y, y]);
+    let w = net.f("add", &[z, x]);
+    let program = net.compile(&[y, w]);
+    let own = || Literal::from_bytes(DType::F32, [40, 40], ramp(&[40, 40]).bytes()).unwrap();
+    let held = own();
+    let want = run(program.as_ref(), vec![held.clone()]);
+    assert_eq!(run(program.as_ref(), vec![own()]), want);
+    assert_eq!(held, own());
+}

@@ -249,8 +249,16 @@ fn run(graph: &Graph, inputs: &[Literal]) -> Result<Vec<Literal>, String> {
     let optimized =
         passes::optimize(graph, &|n, t| device.claims(n, t), &reference::run_node).map_err(|e| e.to_string())?;
     let program = device.compile(optimized).map_err(|e| e.to_string())?;
-    let out = program.run(inputs.iter().cloned().map(Buffer::Host).collect()).map_err(|e| e.to_string())?;
-    out.iter().map(|b| b.read().map_err(|e| e.to_string())).collect()
+    let read = |given: Vec<Buffer>| -> Result<Vec<Literal>, String> {
+        let out = program.run(given).map_err(|e| e.to_string())?;
+        out.iter().map(|b| b.read().map_err(|e| e.to_string())).collect()
+    };
+    let held = read(inputs.iter().cloned().map(Buffer::Host).collect())?;
+    // Inputs that nobody else holds may be overwritten; that must not show.
+    let own = |l: &Literal| Literal::from_bytes(l.dtype(), l.shape(), l.bytes()).expect("its own bytes");
+    let given = read(inputs.iter().map(|l| Buffer::Host(own(l))).collect())?;
+    let is_same = |(a, b): (&Literal, &Literal)| a.bytes() == b.bytes();
+    if held.iter().zip(&given).all(is_same) { Ok(held) } else { Err("inputs given away change the result".into()) }
 }
 
 /// Where two results differ, if they do.
