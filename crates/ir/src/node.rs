@@ -191,8 +191,7 @@ impl Value {
             .map(|v| if v.node.buffer(v.out as usize).is_some() { 0 } else { v.node.depth + 1 })
             .max()
             .unwrap_or(0);
-        let is_symbolic =
-            matches!(source, Source::Placeholder(_)) || inputs.iter().any(|v| v.node.is_symbolic);
+        let is_symbolic = matches!(source, Source::Placeholder(_)) || inputs.iter().any(|v| v.node.is_symbolic);
         let buffers = SmallVec::from_elem(None, outs.len());
         Arc::new(Node {
             id: NEXT.fetch_add(1, Ordering::Relaxed),

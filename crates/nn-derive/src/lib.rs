@@ -18,18 +18,21 @@ pub fn derive_module(input: TokenStream) -> TokenStream {
         Fields::Unnamed(f) => f.unnamed.iter().collect(),
         Fields::Unit => Vec::new(),
     };
+    // Programs know this as a part of the façade; the layers' own crate cannot name the façade.
+    let inside = std::env::var("CARGO_PKG_NAME").is_ok_and(|name| name == "talweg-nn");
+    let nn = if inside { quote!(::talweg_nn) } else { quote!(::talweg::nn) };
     let visits = fields.iter().enumerate().filter(|(_, f)| !is_skipped(f)).map(|(i, f)| {
         let (member, name) = match &f.ident {
             Some(id) => (Member::Named(id.clone()), id.to_string()),
             None => (Member::Unnamed(Index::from(i)), i.to_string()),
         };
-        quote! { ::talweg_nn::Module::visit(&self.#member, &::talweg_nn::join(path, #name), visitor); }
+        quote! { #nn::Module::visit(&self.#member, &#nn::join(path, #name), visitor); }
     });
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     quote! {
-        impl #impl_generics ::talweg_nn::Module for #name #type_generics #where_clause {
-            fn visit(&self, path: &str, visitor: &mut dyn ::talweg_nn::Visitor) {
+        impl #impl_generics #nn::Module for #name #type_generics #where_clause {
+            fn visit(&self, path: &str, visitor: &mut dyn #nn::Visitor) {
                 let _ = (path, &visitor);
                 #(#visits)*
             }
@@ -39,8 +42,8 @@ pub fn derive_module(input: TokenStream) -> TokenStream {
 }
 
 fn is_skipped(field: &syn::Field) -> bool {
-    field.attrs.iter().any(|a| {
-        a.path().is_ident("module")
-            && a.parse_args::<syn::Ident>().is_ok_and(|word| word == "skip")
-    })
+    field
+        .attrs
+        .iter()
+        .any(|a| a.path().is_ident("module") && a.parse_args::<syn::Ident>().is_ok_and(|word| word == "skip"))
 }

@@ -57,10 +57,12 @@ impl Tensor {
         match Value::apply(op, values, attrs, Site::here()) {
             Ok(outs) => {
                 let node = outs[0].node();
-                if node.depth() >= DEPTH_MAX && node.depth().is_multiple_of(DEPTH_MAX) && !node.is_symbolic() {
-                    if let Err(e) = engine().evaluate(&outs) {
-                        return SmallVec::from_iter([Tensor::from(e)]);
-                    }
+                let is_long = node.depth() >= DEPTH_MAX && node.depth().is_multiple_of(DEPTH_MAX);
+                if is_long
+                    && !node.is_symbolic()
+                    && let Err(e) = engine().evaluate(&outs)
+                {
+                    return SmallVec::from_iter([Tensor::from(e)]);
                 }
                 outs.into_iter().map(Tensor::from).collect()
             }

@@ -126,7 +126,7 @@ fn writes_what_it_would_read() {
 fn gradients_go_back_to_the_places() {
     let x = Tensor::from([[1.0f64, 2.0, 3.0], [4.0, 5.0, 6.0]]).requires_grad();
     let picked = x.i((0.., [2, 2]));
-    let g = &grad(&(&picked * &picked).sum(..), &[x.clone()]).unwrap()[0];
+    let g = &grad(&(&picked * &picked).sum(..), std::slice::from_ref(&x)).unwrap()[0];
     assert_eq!(g.to_vec::<f64>().unwrap(), [0.0, 0.0, 12.0, 0.0, 0.0, 24.0]);
     let v = Tensor::from(2.0f64).requires_grad();
     let y = x.index_put((0.., 1), &v);

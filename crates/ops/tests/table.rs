@@ -124,7 +124,7 @@ fn differences(f: &dyn Fn(&[Tensor]) -> Result<f64>, case: &Case, which: usize) 
 
 fn gradients(op: &'static Op, case: &Case, xs: &[Tensor], wrt: &[usize]) -> Result<Vec<Tensor>> {
     let y = objective(op, case, xs)?;
-    vjp(&[y.clone()], &[y.ones_like()], &wrt.iter().map(|&i| xs[i].clone()).collect::<Vec<_>>())
+    vjp(std::slice::from_ref(&y), &[y.ones_like()], &wrt.iter().map(|&i| xs[i].clone()).collect::<Vec<_>>())
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn second_order_matches_finite_differences() {
         }
         let y = show(length(&xs))?;
         let values: Vec<Tensor> = wrt.iter().map(|&i| xs[i].clone()).collect();
-        let got = show(vjp(&[y.clone()], &[y.ones_like()], &values))?;
+        let got = show(vjp(std::slice::from_ref(&y), &[y.ones_like()], &values))?;
         for (&i, g) in wrt.iter().zip(&got) {
             let want = show(differences(&|xs| length(xs)?.item::<f64>(), case, i))?;
             let d = distance(&show(g.literal())?.to_f64(), &want);

@@ -49,18 +49,8 @@ fn scalar(s: &Scalar, out: &Type, args: &[Literal]) -> Literal {
     let args: Vec<Literal> =
         args.iter().map(|a| a.gather(&Layout::contiguous(a.shape()).broadcast_to(&out.shape))).collect();
     let of = args.last().map_or(DType::F32, Literal::dtype);
-    if of.is_float() || s.out == Out::Float || s.int.is_none() {
-        let cols: Vec<Vec<f64>> = args.iter().map(Literal::to_f64).collect();
-        let mut row = vec![0.0; args.len()];
-        let data: Vec<f64> = (0..out.shape.count())
-            .map(|i| {
-                row.iter_mut().zip(&cols).for_each(|(r, c)| *r = c[i]);
-                (s.float)(&row)
-            })
-            .collect();
-        Literal::from_f64(out.dtype, out.shape.clone(), &data)
-    } else {
-        let f = s.int.expect("checked above");
+    let int = s.int.filter(|_| !of.is_float() && s.out != Out::Float);
+    if let Some(f) = int {
         let cols: Vec<Vec<i64>> = args.iter().map(Literal::to_i64).collect();
         let mut row = vec![0; args.len()];
         let data: Vec<i64> = (0..out.shape.count())
@@ -69,8 +59,17 @@ fn scalar(s: &Scalar, out: &Type, args: &[Literal]) -> Literal {
                 f(&row)
             })
             .collect();
-        Literal::from_i64(out.dtype, out.shape.clone(), &data)
+        return Literal::from_i64(out.dtype, out.shape.clone(), &data);
     }
+    let cols: Vec<Vec<f64>> = args.iter().map(Literal::to_f64).collect();
+    let mut row = vec![0.0; args.len()];
+    let data: Vec<f64> = (0..out.shape.count())
+        .map(|i| {
+            row.iter_mut().zip(&cols).for_each(|(r, c)| *r = c[i]);
+            (s.float)(&row)
+        })
+        .collect();
+    Literal::from_f64(out.dtype, out.shape.clone(), &data)
 }
 
 /// Combines along axes, which stay as size 1; floats accumulate in f64, integers in i64.

@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     for (step, batch) in (&mut batches).enumerate() {
         let batch = batch.map_err(fail)?;
         let x_data = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
-        let y_data = column(&batch, "label")?.one_hot(10).cast(DType::F32);
+        let y_data = column(&batch, "label")?.one_hot(10, DType::F32);
         let out = sess.run(&[&train_op, &loss], &[(&x, &x_data), (&y, &y_data)])?; // Perform one training step.
         if step % 50 == 0 || step + 1 == steps {
             println!("step {step:4}  loss {:.4}", out[0].item::<f32>()?);

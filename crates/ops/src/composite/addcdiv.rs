@@ -13,7 +13,9 @@ pub static OP: Op = Op {
     infer: |c| Scalar::infer(c, 3, Out::Float, true),
     meaning: Meaning::Composite(|c, args| {
         let value = c.attrs.float("value")?;
-        expand1(args, |t| if value == 1.0 { &t[0] + &t[1] / &t[2] } else { &t[0] + &t[1] * value / &t[2] }.cast(c.dtype(0).to_float()))
+        expand1(args, |t| {
+            if value == 1.0 { &t[0] + &t[1] / &t[2] } else { &t[0] + &t[1] * value / &t[2] }.cast(c.dtype(0).to_float())
+        })
     }),
     grad: Grad::Expand,
     batch: Batch::Auto,

@@ -18,9 +18,7 @@ pub static OP: Op = Op {
         let inside = x.ge(&lo).and(x.le(&hi));
         let below = x.lt(&lo).and(lo.lt(&hi));
         let above = x.gt(&hi).or(hi.lt(&lo));
-        let part = |mask: Tensor, i: usize| {
-            unbroadcast(Tensor::where_(&mask, &g, &zero), &c.inputs[i].ty().shape)
-        };
+        let part = |mask: Tensor, i: usize| unbroadcast(Tensor::where_(&mask, &g, &zero), &c.inputs[i].ty().shape);
         grads([part(inside, 0), part(below, 1), part(above, 2)])
     }),
     batch: Batch::Auto,

@@ -20,8 +20,10 @@ pub static OP: Op = Op {
         let x = f64s([2, 3], &[10.0, 11.0, 12.0, 13.0, 14.0, 15.0]);
         vec![
             Case::new(vec![floats([2, 3, 2], 1)], along(1)),
-            Case::new(vec![f64s([4], &[1.0, 5.0, f64::NAN, 0.0])], along(0)).expect(vec![i64s([1], &[2])], "NumPy manual, np.argmin on NaN"),
-            Case::new(vec![x], along(1)).expect(vec![i64s([2, 1], &[0, 0])], "NumPy manual: np.argmin(np.arange(6).reshape(2,3) + 10, axis=1)"),
+            Case::new(vec![f64s([4], &[1.0, 5.0, f64::NAN, 0.0])], along(0))
+                .expect(vec![i64s([1], &[2])], "NumPy manual, np.argmin on NaN"),
+            Case::new(vec![x], along(1))
+                .expect(vec![i64s([2, 1], &[0, 0])], "NumPy manual: np.argmin(np.arange(6).reshape(2,3) + 10, axis=1)"),
         ]
     },
 };

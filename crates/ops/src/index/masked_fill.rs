@@ -60,7 +60,8 @@ impl Tensor {
     pub fn masked_select(&self, mask: &Tensor) -> Tensor {
         self.then(|t| {
             let dims = mask.shape()?.broadcast(&t.shape).ok_or_else(|| {
-                let e = format!("a mask of shape {} does not broadcast with {}", mask.shape().unwrap_or_default(), t.shape);
+                let e =
+                    format!("a mask of shape {} does not broadcast with {}", mask.shape().unwrap_or_default(), t.shape);
                 Error::shape(e).in_op("masked_select")
             })?;
             let [places] = mask.broadcast_to(&dims).ravel().held("masked_select")?;

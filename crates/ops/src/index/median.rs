@@ -73,7 +73,11 @@ impl Tensor {
                 return Err(crate::Error::shape(e).in_op(op.name));
             }
             let outs: [Tensor; 2] = Tensor::apply_n(op, &[&x], Attrs::new().with("axis", at));
-            let out = if *axes == Axes::All || t.shape.rank() == 0 { ir::Shape::scalar() } else { t.shape.reduce(&[at], false) };
+            let out = if *axes == Axes::All || t.shape.rank() == 0 {
+                ir::Shape::scalar()
+            } else {
+                t.shape.reduce(&[at], false)
+            };
             Ok(outs.map(|y| y.reshape(&out)))
         })
     }

@@ -20,7 +20,10 @@ pub static OP: Op = Op {
             Case::new(vec![floats([3, 2], 2)], along(0)),
             Case::new(vec![floats([2, 4], 3)], along(1)),
             Case::new(vec![f64s([3], &[1.0, f64::NAN, 3.0])], along(0))
-                .expect(vec![f64s([1], &[1.0]), i64s([1], &[0])], "PyTorch manual: torch.tensor([1, float('nan'), 3]).nanmedian()")
+                .expect(
+                    vec![f64s([1], &[1.0]), i64s([1], &[0])],
+                    "PyTorch manual: torch.tensor([1, float('nan'), 3]).nanmedian()",
+                )
                 .kinked(),
         ]
     },

@@ -16,7 +16,9 @@ pub static OP: Op = Op {
     batch: Batch::Auto,
     cases: || {
         let attrs = Attrs::new().with("classes", 3i64).with("dtype", DType::F64);
-        vec![Case::new(vec![i64s([2], &[2, 0])], attrs).expect(vec![f64s([2, 3], &[0., 0., 1., 1., 0., 0.])], "by hand")]
+        vec![
+            Case::new(vec![i64s([2], &[2, 0])], attrs).expect(vec![f64s([2, 3], &[0., 0., 1., 1., 0., 0.])], "by hand"),
+        ]
     },
 };
 

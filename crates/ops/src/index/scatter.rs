@@ -1,9 +1,9 @@
 //! `scatter`: values put at places along an axis.
 
 use super::{check_scatter, places};
+use crate::Tensor;
 use crate::kernel::BATCH_AXIS;
 use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, same};
-use crate::Tensor;
 use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op};
 
 /// The row of `scatter`.

@@ -37,11 +37,14 @@ pub static OP: Op = Op {
         vec![
             Case::new(vec![floats([3, 3], 1), i64s([2, 2], &[2, 0, 2, 0]), floats([2, 2], 2)], along(0)),
             Case::new(vec![floats([2, 3], 3), i64s([2, 2], &[2, 0, 1, 1]), floats([2, 2], 4)], along(1)),
-            Case::new(vec![f64s([3, 5], &[0.0; 15]), i64s([1, 5], &[0, 1, 2, 0, 0]), f64s([1, 5], &[1.0; 5])], along(0))
-                .expect(
-                    vec![f64s([3, 5], &[1., 0., 0., 1., 1., 0., 1., 0., 0., 0., 0., 0., 1., 0., 0.])],
-                    "PyTorch manual: torch.zeros(3, 5).scatter_add_(0, index, torch.ones((2, 5)))",
-                ),
+            Case::new(
+                vec![f64s([3, 5], &[0.0; 15]), i64s([1, 5], &[0, 1, 2, 0, 0]), f64s([1, 5], &[1.0; 5])],
+                along(0),
+            )
+            .expect(
+                vec![f64s([3, 5], &[1., 0., 0., 1., 1., 0., 1., 0., 0., 0., 0., 0., 1., 0., 0.])],
+                "PyTorch manual: torch.zeros(3, 5).scatter_add_(0, index, torch.ones((2, 5)))",
+            ),
         ]
     },
 };

@@ -35,7 +35,10 @@ pub static OP: Op = Op {
                 "NumPy manual: np.sort([[1, 4], [3, 1]])",
             ),
             Case::new(vec![x], along(1, true))
-                .expect(vec![f64s([2, 3], &[3.0, 2.0, 1.0, 5.0, 5.0, 4.0]), i64s([2, 3], &[0, 2, 1, 0, 1, 2])], "by hand")
+                .expect(
+                    vec![f64s([2, 3], &[3.0, 2.0, 1.0, 5.0, 5.0, 4.0]), i64s([2, 3], &[0, 2, 1, 0, 1, 2])],
+                    "by hand",
+                )
                 .kinked(),
         ]
     },

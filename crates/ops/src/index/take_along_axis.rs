@@ -31,14 +31,21 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     super::is_index(c, 1)?;
     let at = c.axis("axis")?;
     let (mut whole, mut index) = (c.shape(0).clone(), c.shape(1).clone());
-    let bad = || Error::shape(format!("an index of shape {} does not broadcast with {} beside axis {at}", c.shape(1), c.shape(0)));
+    let bad = || {
+        Error::shape(format!(
+            "an index of shape {} does not broadcast with {} beside axis {at}",
+            c.shape(1),
+            c.shape(0)
+        ))
+    };
     if whole.rank() != index.rank() {
         return Err(bad());
     }
     let (n, k) = (whole[at], index[at]);
     (whole.dims_mut()[at], index.dims_mut()[at]) = (1, 1);
     let both = whole.broadcast(&index).ok_or_else(bad)?;
-    let with = |size: usize| -> Shape { both.iter().enumerate().map(|(d, &s)| if d == at { size } else { s }).collect() };
+    let with =
+        |size: usize| -> Shape { both.iter().enumerate().map(|(d, &s)| if d == at { size } else { s }).collect() };
     expand(x, |x| Ok(vec![x[0].broadcast_to(with(n)).gather(at as i64, &x[1].wrapped(n)?.broadcast_to(with(k)))]))
 }
 

@@ -39,8 +39,14 @@ pub static OP: Op = Op {
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([2, 1], 2), floats([2, 2], 3)], Attrs::new().with("axis", 1i64)),
-            Case::new(vec![f64s([2, 2], &[1.0, 2.0, 3.0, 4.0]), f64s([1, 2], &[5.0, 6.0])], Attrs::new().with("axis", 0i64))
-                .expect(vec![f64s([3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])], "NumPy manual: np.concatenate((a, b), axis=0)"),
+            Case::new(
+                vec![f64s([2, 2], &[1.0, 2.0, 3.0, 4.0]), f64s([1, 2], &[5.0, 6.0])],
+                Attrs::new().with("axis", 0i64),
+            )
+            .expect(
+                vec![f64s([3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])],
+                "NumPy manual: np.concatenate((a, b), axis=0)",
+            ),
         ]
     },
 };
@@ -81,7 +87,8 @@ impl Tensor {
         let site = Site::here();
         site.scope(|| {
             let run = || -> Result<Tensor> {
-                let first = parts.first().ok_or_else(|| Error::value("at least one tensor is needed").in_op("concat"))?;
+                let first =
+                    parts.first().ok_or_else(|| Error::value("at least one tensor is needed").in_op("concat"))?;
                 let at = axis(along, first.rank()?).map_err(|e| e.in_op("concat"))?;
                 let mut dtype = first.dtype()?;
                 for p in parts {

@@ -23,7 +23,10 @@ pub static OP: Op = Op {
             Case::new(vec![floats([2, 4], 1)], along(1)),
             Case::new(vec![floats([3, 2], 2)], along(0)),
             Case::new(vec![f64s([4], &[2.0, 3.0, 2.0, 1.0])], along(0))
-                .expect(vec![f64s([4], &[2.0, 2.0, 2.0, 1.0]), i64s([4], &[0, 0, 2, 3])], "by hand, with the last of equal ones as in PyTorch")
+                .expect(
+                    vec![f64s([4], &[2.0, 2.0, 2.0, 1.0]), i64s([4], &[0, 0, 2, 3])],
+                    "by hand, with the last of equal ones as in PyTorch",
+                )
                 .kinked(),
         ]
     },

@@ -9,17 +9,10 @@ pub static OP: Op = Op {
     name: "fold",
     doc: "Windows along `axis`, `step` apart and `size` long (the last dimension), added up where they overlap in an \
           axis of `length` elements: the transpose of unfold.",
-    attrs: &[
-        ("axis", AttrKind::Int),
-        ("size", AttrKind::Int),
-        ("step", AttrKind::Int),
-        ("length", AttrKind::Int),
-    ],
+    attrs: &[("axis", AttrKind::Int), ("size", AttrKind::Int), ("step", AttrKind::Int), ("length", AttrKind::Int)],
     infer: |c| one(c.dtype(0), out_shape(c)?),
     meaning: Meaning::Kernel(reference),
-    grad: Grad::Rule(|c| {
-        grads([c.g(0).unfold(c.attrs.int("axis")?, c.attrs.size("size")?, c.attrs.size("step")?)])
-    }),
+    grad: Grad::Rule(|c| grads([c.g(0).unfold(c.attrs.int("axis")?, c.attrs.size("size")?, c.attrs.size("step")?)])),
     batch: Batch::Rule(|c| {
         let x = Tensor::from(c.inputs[0].clone());
         Ok(vec![x.fold(c.attrs.int("axis")? + 1, c.attrs.size("step")?, c.attrs.size("length")?).value()?.clone()])

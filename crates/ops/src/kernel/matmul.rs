@@ -49,7 +49,10 @@ pub static OP: Op = Op {
             Case::new(vec![floats([2, 3], 1), floats([3, 4], 2)], Attrs::new()),
             Case::new(vec![floats([2, 1, 2, 3], 1), floats([3, 3, 2], 2)], Attrs::new()),
             Case::new(vec![f64s([2, 2], &[1.0, 0.0, 0.0, 1.0]), f64s([2, 2], &[4.0, 1.0, 2.0, 2.0])], Attrs::new())
-                .expect(vec![f64s([2, 2], &[4.0, 1.0, 2.0, 2.0])], "NumPy manual: np.matmul([[1, 0], [0, 1]], [[4, 1], [2, 2]])"),
+                .expect(
+                    vec![f64s([2, 2], &[4.0, 1.0, 2.0, 2.0])],
+                    "NumPy manual: np.matmul([[1, 0], [0, 1]], [[4, 1], [2, 2]])",
+                ),
         ]
     },
 };
@@ -109,7 +112,8 @@ impl Tensor {
                 let tb = b.value()?.ty();
                 let (va, vb) = (ta.shape.rank() == 1, tb.shape.rank() == 1);
                 if ta.shape.rank() == 0 || tb.shape.rank() == 0 {
-                    return Err(Error::shape(format!("scalars have no matrix product: {} × {}", ta.shape, tb.shape)).in_op("matmul"));
+                    return Err(Error::shape(format!("scalars have no matrix product: {} × {}", ta.shape, tb.shape))
+                        .in_op("matmul"));
                 }
                 let left = if va { a.reshape([1, ta.shape[0]]) } else { a.clone() };
                 let right = if vb { b.reshape([tb.shape[0], 1]) } else { b.clone() };

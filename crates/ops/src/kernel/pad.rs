@@ -17,9 +17,8 @@ pub static OP: Op = Op {
         grads([c.g(0).pad_raw(&neg("lo")?, &neg("hi")?, 0.0)])
     }),
     batch: Batch::Rule(|c| {
-        let with = |name| -> Result<Vec<i64>> {
-            Ok(std::iter::once(0).chain(c.attrs.ints(name)?.iter().copied()).collect())
-        };
+        let with =
+            |name| -> Result<Vec<i64>> { Ok(std::iter::once(0).chain(c.attrs.ints(name)?.iter().copied()).collect()) };
         let x = Tensor::from(c.inputs[0].clone());
         Ok(vec![x.pad_raw(&with("lo")?, &with("hi")?, c.attrs.float("value")?).value()?.clone()])
     }),
@@ -44,7 +43,10 @@ fn out_shape(c: &Call) -> Result<Shape> {
     (0..shape.rank())
         .map(|i| match size(i) {
             Some(d) if d >= 0 => Ok(d as usize),
-            _ => Err(Error::shape(format!("dimension {i} of size {} cannot be padded by {} and {}", shape[i], lo[i], hi[i]))),
+            _ => Err(Error::shape(format!(
+                "dimension {i} of size {} cannot be padded by {} and {}",
+                shape[i], lo[i], hi[i]
+            ))),
         })
         .collect()
 }

@@ -55,9 +55,12 @@ pub static OP: Op = Op {
             Case::new(vec![floats([2, 3], 3), p(4), weight(5)], with(true, Reduction::Sum)),
             Case::new(vec![floats([2, 3], 3), p(4), weight(5)], with(false, Reduction::None)),
             Case::new(vec![floats([2, 3], 3), p(4), weight(5), weight(6)], with(true, Reduction::Mean)),
-            Case::new(vec![f64s([3], &[0.0, 1000.0, -1000.0]), f64s([3], &[1.0, 1.0, 1.0])], with(false, Reduction::None))
-                .expect(vec![f64s([3], &[ln2, 0.0, 1000.0])], "by hand")
-                .kinked(),
+            Case::new(
+                vec![f64s([3], &[0.0, 1000.0, -1000.0]), f64s([3], &[1.0, 1.0, 1.0])],
+                with(false, Reduction::None),
+            )
+            .expect(vec![f64s([3], &[ln2, 0.0, 1000.0])], "by hand")
+            .kinked(),
         ]
     },
 };

@@ -31,9 +31,12 @@ pub static OP: Op = Op {
             Case::new(vec![floats([2, 3], 3), i64s([2], &[2, -100]), weight()], with(0.2, Reduction::Sum)),
             Case::new(vec![floats([2, 3], 4), p, weight()], with(0.1, Reduction::Mean)),
             Case::new(vec![floats([3], 5), i64s([], &[1])], with(0.0, Reduction::Mean)),
-            Case::new(vec![f64s([3, 3], &[0.0, 0.0, 0.0, 1e4, 0.0, 0.0, 1.0, 2.0, 3.0]), i64s([3], &[1, 1, -100])], with(0.0, Reduction::None))
-                .expect(vec![f64s([3], &[ln3, 1e4, 0.0])], "by hand")
-                .kinked(),
+            Case::new(
+                vec![f64s([3, 3], &[0.0, 0.0, 0.0, 1e4, 0.0, 0.0, 1.0, 2.0, 3.0]), i64s([3], &[1, 1, -100])],
+                with(0.0, Reduction::None),
+            )
+            .expect(vec![f64s([3], &[ln3, 1e4, 0.0])], "by hand")
+            .kinked(),
         ]
     },
 };

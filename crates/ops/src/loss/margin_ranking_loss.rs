@@ -20,9 +20,12 @@ pub static OP: Op = Op {
         vec![
             Case::new(vec![floats([4], 1), floats([4], 2), target()], with(Reduction::Mean)),
             Case::new(vec![floats([4], 3), floats([4], 4), target()], with(Reduction::Sum)),
-            Case::new(vec![f64s([4], &[1.0, 1.0, 2.0, 2.0]), f64s([4], &[2.0, 2.0, 1.0, 1.0]), target()], with(Reduction::None))
-                .expect(vec![f64s([4], &[1.5, 0.0, 0.0, 1.5])], "by hand")
-                .kinked(),
+            Case::new(
+                vec![f64s([4], &[1.0, 1.0, 2.0, 2.0]), f64s([4], &[2.0, 2.0, 1.0, 1.0]), target()],
+                with(Reduction::None),
+            )
+            .expect(vec![f64s([4], &[1.5, 0.0, 0.0, 1.5])], "by hand")
+            .kinked(),
         ]
     },
 };

@@ -23,8 +23,11 @@ pub static OP: Op = Op {
             Case::new(vec![floats([2, 3], 1), i64s([2], &[2, 0])], with(Reduction::Mean)),
             Case::new(vec![floats([2, 3, 2], 2), i64s([2, 2], &[2, -100, 1, 1]), weight()], with(Reduction::Mean)),
             Case::new(vec![floats([3], 3), i64s([], &[1]), weight()], with(Reduction::Sum)),
-            Case::new(vec![f64s([2, 2], &[-1.0, -2.0, -3.0, -4.0]), i64s([2], &[1, 0]), f64s([2], &[1.0, 3.0])], with(Reduction::Mean))
-                .expect(vec![f64s((), &[2.25])], "by hand: (3·2 + 1·3) / (3 + 1)"),
+            Case::new(
+                vec![f64s([2, 2], &[-1.0, -2.0, -3.0, -4.0]), i64s([2], &[1, 0]), f64s([2], &[1.0, 3.0])],
+                with(Reduction::Mean),
+            )
+            .expect(vec![f64s((), &[2.25])], "by hand: (3·2 + 1·3) / (3 + 1)"),
         ]
     },
 };
@@ -47,7 +50,9 @@ impl<'a> Classes<'a> {
         let shape = v[0].shape()?;
         let (want, got) = (shape.reduce(&[axis], false), v[1].shape()?);
         if want != got {
-            let e = format!("predictions {shape} need class numbers of shape {want} or class probabilities of shape {shape}, not {got}");
+            let e = format!(
+                "predictions {shape} need class numbers of shape {want} or class probabilities of shape {shape}, not {got}"
+            );
             return Err(Error::shape(e));
         }
         let ignored = c.attrs.int("ignore_index")?;

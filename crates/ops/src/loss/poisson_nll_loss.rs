@@ -16,9 +16,8 @@ pub static OP: Op = Op {
     grad: Grad::Expand,
     batch: Batch::Auto,
     cases: || {
-        let with = |log: bool, full: bool| {
-            move || Attrs::new().with("log_input", log).with("full", full).with("eps", 1e-8)
-        };
+        let with =
+            |log: bool, full: bool| move || Attrs::new().with("log_input", log).with("full", full).with("eps", 1e-8);
         let stirling = 2.0 * 2f64.ln() - 2.0 + 0.5 * (2.0 * std::f64::consts::TAU).ln();
         let mut cases = pair_cases(with(true, false), (-1.0, 1.0), (&[0.0], &[3.0], &[1.0]), "by hand");
         let full = (&[0.0, 0.0][..], &[0.5, 2.0][..], &[1.0, 1.0 + stirling][..]);

@@ -45,9 +45,15 @@ pub static OP: Op = Op {
         vec![
             Case::new(vec![floats([2, 3], 1), p([2, 3])], along(1)),
             Case::new(vec![floats([3, 2], 2), p([3, 2])], along(0)),
-            Case::new(vec![f64s([2, 3], &[0.0, 0.0, 0.0, 1e4, 0.0, f64::NEG_INFINITY]), f64s([2, 3], &[1.0, 0.0, 0.0, 0.0, 1.0, 0.0])], along(1))
-                .expect(vec![f64s([2, 1], &[ln3, 1e4])], "by hand")
-                .kinked(),
+            Case::new(
+                vec![
+                    f64s([2, 3], &[0.0, 0.0, 0.0, 1e4, 0.0, f64::NEG_INFINITY]),
+                    f64s([2, 3], &[1.0, 0.0, 0.0, 0.0, 1.0, 0.0]),
+                ],
+                along(1),
+            )
+            .expect(vec![f64s([2, 1], &[ln3, 1e4])], "by hand")
+            .kinked(),
         ]
     },
 };

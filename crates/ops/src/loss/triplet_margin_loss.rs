@@ -22,7 +22,8 @@ pub static OP: Op = Op {
     grad: Grad::Expand,
     batch: Batch::Auto,
     cases: || {
-        let with = |swap: bool, r: Reduction| attrs(TripletOptions { swap, reduction: r, eps: 0.0, ..Default::default() });
+        let with =
+            |swap: bool, r: Reduction| attrs(TripletOptions { swap, reduction: r, eps: 0.0, ..Default::default() });
         let three = |s: u64| vec![floats([2, 3], s), floats([2, 3], s + 1), floats([2, 3], s + 2)];
         let hand = vec![f64s([2], &[0.0, 0.0]), f64s([2], &[3.0, 4.0]), f64s([2], &[0.0, 2.0])];
         vec![

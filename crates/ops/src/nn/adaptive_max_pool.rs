@@ -31,8 +31,10 @@ pub static OP: Op = Op {
             Case::new(vec![floats([1, 2, 5], 1)], out(&[3])),
             Case::new(vec![floats([1, 1, 4, 5], 2)], out(&[2, 3])),
             Case::new(vec![floats([1, 1, 4, 4], 2)], out(&[2, 1])),
-            Case::new(vec![x], out(&[1, 2]))
-                .expect(vec![f64s([1, 1, 1, 2], &[6.0, 6.0]), i64s([1, 1, 1, 2], &[1, 1])], "by hand: columns 0..2 and 1..3"),
+            Case::new(vec![x], out(&[1, 2])).expect(
+                vec![f64s([1, 1, 1, 2], &[6.0, 6.0]), i64s([1, 1, 1, 2], &[1, 1])],
+                "by hand: columns 0..2 and 1..3",
+            ),
         ]
     },
 };

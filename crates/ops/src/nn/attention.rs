@@ -92,7 +92,9 @@ pub(super) fn check(c: &Call, mask: usize) -> Result<()> {
         && k[k.rank() - 2] == v[v.rank() - 2]
         && (shared_heads(q, k).is_none() || shared_heads(q, k) == shared_heads(q, v));
     if !fits {
-        return Err(Error::shape(format!("q[…, L, E], k[…, S, E] and v[…, S, F] are needed, but came {q}, {k} and {v}")));
+        return Err(Error::shape(format!(
+            "q[…, L, E], k[…, S, E] and v[…, S, F] are needed, but came {q}, {k} and {v}"
+        )));
     }
     match c.types.get(mask) {
         Some(m) if m.dtype != DType::Bool && m.dtype != c.dtype(0) => {
@@ -245,7 +247,11 @@ impl Tensor {
             let rank = t.shape.rank();
             let ks = k.shape()?;
             if !options.grouped && shared_heads(&t.shape, &ks).is_some() {
-                let e = format!("{} heads of queries and {} of keys need grouped: true", t.shape[rank - 3], ks[ks.rank() - 3]);
+                let e = format!(
+                    "{} heads of queries and {} of keys need grouped: true",
+                    t.shape[rank - 3],
+                    ks[ks.rank() - 3]
+                );
                 return Err(fail(Error::shape(e)));
             }
             let dtype = t.dtype.promote(k.dtype()?).promote(v.dtype()?);

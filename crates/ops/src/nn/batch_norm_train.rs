@@ -138,7 +138,8 @@ impl Tensor {
                 }
                 Ok(n / (n - 1.0))
             };
-            let moved = |old: &Tensor, new: Tensor| old * (1.0 - momentum) + (new.stop_gradient() * momentum).cast_like(old);
+            let moved =
+                |old: &Tensor, new: Tensor| old * (1.0 - momentum) + (new.stop_gradient() * momentum).cast_like(old);
             match (y.error(), correction()) {
                 (Some(_), _) => [y.clone(), y.clone(), y],
                 (None, Err(e)) => std::array::from_fn(|_| e.clone().into()),

@@ -39,8 +39,11 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
         return Err(Error::shape(e));
     }
     expand(args, |v| {
-        let apart: Shape =
-            [shape[0], shape[1] / window].into_iter().chain(w.window.iter().copied()).chain(w.out.iter().copied()).collect();
+        let apart: Shape = [shape[0], shape[1] / window]
+            .into_iter()
+            .chain(w.window.iter().copied())
+            .chain(w.out.iter().copied())
+            .collect();
         let mut y = v[0].reshape(apart).permute(&w.swap());
         for i in (0..sizes.len()).rev() {
             if w.dilation[i] > 1 {

@@ -43,13 +43,22 @@ pub static OP: Op = Op {
         let at = attrs;
         vec![
             Case::new(vec![floats([2, 2, 4], 1), floats([2, 2, 2], 2)], at(&[2], &[1], &[0], &[1], 1)),
-            Case::new(vec![floats([1, 2, 3, 4], 1), floats([4, 1, 2, 2], 2)], at(&[1, 2], &[0, 1], &[1, 2], &[2, 1], 2)),
-            Case::new(vec![floats([1, 1, 2, 2, 3], 1), floats([1, 1, 1, 2, 2], 2)], at(&[1; 3], &[0, 0, -1], &[0; 3], &[1; 3], 1)),
+            Case::new(
+                vec![floats([1, 2, 3, 4], 1), floats([4, 1, 2, 2], 2)],
+                at(&[1, 2], &[0, 1], &[1, 2], &[2, 1], 2),
+            ),
+            Case::new(
+                vec![floats([1, 1, 2, 2, 3], 1), floats([1, 1, 1, 2, 2], 2)],
+                at(&[1; 3], &[0, 0, -1], &[0; 3], &[1; 3], 1),
+            ),
             Case::new(
                 vec![f64s([1, 1, 5], &[1.0, 2.0, 3.0, 4.0, 5.0]), f64s([1, 1, 3], &[1.0, 0.0, -1.0])],
                 at(&[1], &[1], &[1], &[1], 1),
             )
-            .expect(vec![f64s([1, 1, 5], &[-2.0, -2.0, -2.0, -2.0, 4.0])], "NumPy: np.correlate([1, 2, 3, 4, 5], [1, 0, -1], 'same')"),
+            .expect(
+                vec![f64s([1, 1, 5], &[-2.0, -2.0, -2.0, -2.0, 4.0])],
+                "NumPy: np.correlate([1, 2, 3, 4, 5], [1, 0, -1], 'same')",
+            ),
             Case::new(
                 vec![
                     f64s([1, 1, 3, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]),
@@ -207,7 +216,11 @@ pub(super) fn batch(c: &BatchCall, roles: [Role; 2], out: Role) -> Result<Vec<Va
                 shape.insert(0, c.size);
             }
             let full = x.broadcast_to(shape);
-            Ok(if shared_weight || roles[i] == Role::Weight { merge(&full, 0)? } else { merge(&full.transpose(0, 1), 1)? })
+            Ok(if shared_weight || roles[i] == Role::Weight {
+                merge(&full, 0)?
+            } else {
+                merge(&full.transpose(0, 1), 1)?
+            })
         })
     };
     let mut attrs = c.attrs.clone();

@@ -12,14 +12,7 @@ pub static OP: Op = Op {
     name: "conv_input_grad",
     doc: "The gradient of `conv` for an image of shape `shape`, from the result's gradient g[N, O, *Q] and the \
           kernel w[O, C / groups, *K]; it is also the transposed convolution of g with w.",
-    attrs: &[
-        conv::ATTRS[0],
-        conv::ATTRS[1],
-        conv::ATTRS[2],
-        conv::ATTRS[3],
-        conv::ATTRS[4],
-        ("shape", AttrKind::Ints),
-    ],
+    attrs: &[conv::ATTRS[0], conv::ATTRS[1], conv::ATTRS[2], conv::ATTRS[3], conv::ATTRS[4], ("shape", AttrKind::Ints)],
     infer: |c| {
         c.arity(2)?;
         float(c, 0)?;
@@ -55,7 +48,10 @@ pub static OP: Op = Op {
                 vec![f64s([1, 1, 2], &[1.0, 2.0]), f64s([1, 1, 2], &[3.0, 4.0])],
                 attrs(&[2], &[0], &[0], &[1], 1).with("shape", [1i64, 1, 5]),
             )
-            .expect(vec![f64s([1, 1, 5], &[3.0, 4.0, 6.0, 8.0, 0.0])], "by hand: each element times the kernel, two apart"),
+            .expect(
+                vec![f64s([1, 1, 5], &[3.0, 4.0, 6.0, 8.0, 0.0])],
+                "by hand: each element times the kernel, two apart",
+            ),
         ]
     },
 };

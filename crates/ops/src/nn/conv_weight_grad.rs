@@ -11,14 +11,7 @@ pub static OP: Op = Op {
     name: "conv_weight_grad",
     doc: "The gradient of `conv` for a kernel of shape `shape`, from the image x[N, C, *S] and the result's gradient \
           g[N, O, *Q].",
-    attrs: &[
-        conv::ATTRS[0],
-        conv::ATTRS[1],
-        conv::ATTRS[2],
-        conv::ATTRS[3],
-        conv::ATTRS[4],
-        ("shape", AttrKind::Ints),
-    ],
+    attrs: &[conv::ATTRS[0], conv::ATTRS[1], conv::ATTRS[2], conv::ATTRS[3], conv::ATTRS[4], ("shape", AttrKind::Ints)],
     infer: |c| {
         c.arity(2)?;
         float(c, 0)?;

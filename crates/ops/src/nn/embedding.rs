@@ -62,8 +62,9 @@ impl Tensor {
     #[track_caller]
     pub fn embedding_padded(&self, index: &Tensor, padding: i64) -> Tensor {
         self.then(|t| {
-            let row = crate::axis(padding, t.shape.first().copied().unwrap_or(0))
-                .map_err(|_| Error::index(format!("there is no row {padding} in a table {}", t.shape)).in_op("embedding"))?;
+            let row = crate::axis(padding, t.shape.first().copied().unwrap_or(0)).map_err(|_| {
+                Error::index(format!("there is no row {padding} in a table {}", t.shape)).in_op("embedding")
+            })?;
             Ok(Tensor::apply1(&OP, &[self, index], Attrs::new().with("padding", row)))
         })
     }

@@ -33,7 +33,10 @@ pub static OP: Op = Op {
             Case::new(vec![floats([1, 1, 3, 3], 1), grid(6)], with("bicubic", "zeros", true)),
             Case::new(vec![floats([1, 1, 3, 3], 1), grid(7)], with("bicubic", "reflection", false)),
             Case::new(vec![x(), f64s([1, 1, 3, 2], &[0.0, 0.0, 1.0, -1.0, 5.0, 0.0])], with("bilinear", "zeros", true))
-                .expect(vec![f64s([1, 1, 1, 3], &[2.5, 2.0, 0.0])], "by hand: the middle, the upper right corner, outside")
+                .expect(
+                    vec![f64s([1, 1, 1, 3], &[2.5, 2.0, 0.0])],
+                    "by hand: the middle, the upper right corner, outside",
+                )
                 .kinked(),
         ]
     },

@@ -6,12 +6,8 @@ use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 
 /// The attributes of windows, one entry for each spatial dimension.
-pub(super) const ATTRS: [(&str, AttrKind); 4] = [
-    ("window", AttrKind::Ints),
-    ("stride", AttrKind::Ints),
-    ("padding", AttrKind::Ints),
-    ("dilation", AttrKind::Ints),
-];
+pub(super) const ATTRS: [(&str, AttrKind); 4] =
+    [("window", AttrKind::Ints), ("stride", AttrKind::Ints), ("padding", AttrKind::Ints), ("dilation", AttrKind::Ints)];
 
 /// The row of `im2col`.
 pub static OP: Op = Op {
@@ -66,7 +62,9 @@ impl Columns {
         let count = |i: usize| {
             let room = sizes[i] as i128 + 2 * padding[i] as i128 - (dilation[i] as i128 * (window[i] as i128 - 1) + 1);
             if room < 0 {
-                let e = format!("a window {window:?} with dilation {dilation:?} does not fit into {sizes:?} padded by {padding:?}");
+                let e = format!(
+                    "a window {window:?} with dilation {dilation:?} does not fit into {sizes:?} padded by {padding:?}"
+                );
                 return Err(Error::shape(e));
             }
             Ok((room / stride[i] as i128 + 1) as usize)
@@ -102,8 +100,7 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
                 y = y.slice_raw(&vec![0; s.rank()], &sizes, &steps);
             }
         }
-        let columns: Shape =
-            [shape[0], shape[1] * w.window.iter().product::<usize>(), w.out.iter().product()].into();
+        let columns: Shape = [shape[0], shape[1] * w.window.iter().product::<usize>(), w.out.iter().product()].into();
         Ok(vec![y.permute(&w.swap()).reshape(columns)])
     })
 }

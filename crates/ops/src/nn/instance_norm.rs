@@ -41,7 +41,10 @@ pub static OP: Op = Op {
             Case::new(vec![floats([2, 2, 2, 2], 1), floats([2], 2), floats([2], 3)], by(0.1)),
             Case::new(vec![floats([2, 2, 3], 4)], by(1e-3)),
             Case::new(vec![f64s([1, 2, 2], &[1.0, 5.0, 3.0, 9.0]), f64s([2], &[1.0, 2.0])], by(0.0))
-                .expect(vec![f64s([1, 2, 2], &[-1.0, 1.0, -2.0, 2.0])], "by hand: one deviation below and above the mean")
+                .expect(
+                    vec![f64s([1, 2, 2], &[-1.0, 1.0, -2.0, 2.0])],
+                    "by hand: one deviation below and above the mean",
+                )
                 .kinked(),
         ]
     },

@@ -53,10 +53,14 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let (shape, out, step) = (c.shape(0), c.attrs.sizes("out")?, c.attrs.literal("step")?.to_f64());
     let (mode, align) = (Interpolation::parse(c.attrs.str("mode")?)?, c.attrs.bool("align_corners")?);
     if shape.rank() < 3 || out.len() + 2 != shape.rank() || step.len() != out.len() {
-        return Err(Error::shape(format!("takes [N, C, *S] and a size and step for each of S, not {shape} and {out:?}")));
+        return Err(Error::shape(format!(
+            "takes [N, C, *S] and a size and step for each of S, not {shape} and {out:?}"
+        )));
     }
     if shape[2..].contains(&0) || out.contains(&0) || step.iter().any(|s| !s.is_finite() || *s < 0.0) {
-        return Err(Error::value(format!("sizes must be at least 1 and steps not negative: {shape} to {out:?} by {step:?}")));
+        return Err(Error::value(format!(
+            "sizes must be at least 1 and steps not negative: {shape} to {out:?} by {step:?}"
+        )));
     }
     if !matches!(mode, Interpolation::Nearest | Interpolation::NearestExact) {
         float(c, 0)?;

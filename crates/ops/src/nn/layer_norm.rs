@@ -89,7 +89,9 @@ fn inner(c: &Call) -> Result<Shape> {
     }
     let shape = Shape::new(&c.shape(0).dims()[rank - n..]);
     match c.types[1..].iter().find(|t| t.shape != shape) {
-        Some(t) => Err(Error::shape(format!("a parameter has shape {}, but the normalized dimensions are {shape}", t.shape))),
+        Some(t) => {
+            Err(Error::shape(format!("a parameter has shape {}, but the normalized dimensions are {shape}", t.shape)))
+        }
         None => Ok(shape),
     }
 }

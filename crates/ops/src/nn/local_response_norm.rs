@@ -9,12 +9,7 @@ pub static OP: Op = Op {
     name: "local_response_norm",
     doc: "x divided by (k + alpha m)^beta, where m is the mean square over `size` neighboring channels (axis 1), counting \
           missing ones as 0.",
-    attrs: &[
-        ("size", AttrKind::Int),
-        ("alpha", AttrKind::Float),
-        ("beta", AttrKind::Float),
-        ("k", AttrKind::Float),
-    ],
+    attrs: &[("size", AttrKind::Int), ("alpha", AttrKind::Float), ("beta", AttrKind::Float), ("k", AttrKind::Float)],
     infer: |c| {
         c.arity(1)?;
         float(c, 0)?;

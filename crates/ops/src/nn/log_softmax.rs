@@ -35,7 +35,10 @@ pub static OP: Op = Op {
             Case::new(vec![floats([2, 3], 1)], along(1)),
             Case::new(vec![floats([3, 2], 2)], along(0)),
             Case::new(vec![f64s([2, 2], &[0.0, 1.0986122886681098, 1000.0, 0.0])], along(1))
-                .expect(vec![f64s([2, 2], &[-1.3862943611198906, -0.2876820724517809, 0.0, -1000.0])], "by hand: log(1/4), log(3/4), and a limit")
+                .expect(
+                    vec![f64s([2, 2], &[-1.3862943611198906, -0.2876820724517809, 0.0, -1000.0])],
+                    "by hand: log(1/4), log(3/4), and a limit",
+                )
                 .kinked(),
         ]
     },

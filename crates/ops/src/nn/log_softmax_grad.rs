@@ -1,9 +1,9 @@
 //! `log_softmax_grad`: the gradient of `log_softmax`.
 
+use crate::Error;
 use crate::Tensor;
 use crate::kernel::BATCH_AXIS;
 use crate::rules::{expand1, f64s, float, floats, one_dtype, same};
-use crate::Error;
 use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
 
 /// The row of `log_softmax_grad`.

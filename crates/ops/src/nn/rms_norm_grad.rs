@@ -28,7 +28,9 @@ pub static OP: Op = Op {
             Some(w) if w.shape == inner => {
                 Ok(std::iter::once(c.types[0].clone()).chain(std::iter::repeat_n(w.clone(), 1)).collect())
             }
-            Some(w) => Err(Error::shape(format!("the weight is {}, but the normalized dimensions are {inner}", w.shape))),
+            Some(w) => {
+                Err(Error::shape(format!("the weight is {}, but the normalized dimensions are {inner}", w.shape)))
+            }
         }
     },
     meaning: Meaning::Composite(|c, args| {

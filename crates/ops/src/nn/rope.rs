@@ -89,8 +89,7 @@ impl Tensor {
             if base.is_nan() || base <= 0.0 {
                 return Err(Error::value(format!("the base must be positive, but is {base}")).in_op("rope_table"));
             }
-            let rates: Vec<f32> =
-                (0..width / 2).map(|i| base.powf(-2.0 * i as f64 / width as f64) as f32).collect();
+            let rates: Vec<f32> = (0..width / 2).map(|i| base.powf(-2.0 * i as f64 / width as f64) as f32).collect();
             Ok(positions.cast(DType::F32).unsqueeze(-1) * super::window::table([rates.len()], &rates))
         });
         [angles.cos(), angles.sin()]

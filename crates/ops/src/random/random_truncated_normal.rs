@@ -10,12 +10,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 pub static OP: Op = Op {
     name: "random_truncated_normal",
     doc: "Distributed in [lo, hi] as the normal distribution with mean 0 and variance 1 is there, from a key.",
-    attrs: &[
-        ("shape", AttrKind::Ints),
-        ("lo", AttrKind::Float),
-        ("hi", AttrKind::Float),
-        ("dtype", AttrKind::DType),
-    ],
+    attrs: &[("shape", AttrKind::Ints), ("lo", AttrKind::Float), ("hi", AttrKind::Float), ("dtype", AttrKind::DType)],
     infer: |c| {
         c.arity(1)?;
         check_key(c, 0)?;
@@ -57,8 +52,7 @@ impl Tensor {
     /// is there, from a key: i64, a seed and a counter.
     #[track_caller]
     pub fn random_truncated_normal(key: &Tensor, shape: impl Into<Shape>, lo: f64, hi: f64) -> Tensor {
-        let attrs =
-            Attrs::new().with("shape", &shape.into()).with("lo", lo).with("hi", hi).with("dtype", DType::F32);
+        let attrs = Attrs::new().with("shape", &shape.into()).with("lo", lo).with("hi", hi).with("dtype", DType::F32);
         Tensor::apply1(&OP, &[key], attrs)
     }
 }

@@ -9,12 +9,7 @@ use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Shape};
 pub static OP: Op = Op {
     name: "random_uniform",
     doc: "Evenly distributed in [lo, hi), from a key.",
-    attrs: &[
-        ("shape", AttrKind::Ints),
-        ("lo", AttrKind::Float),
-        ("hi", AttrKind::Float),
-        ("dtype", AttrKind::DType),
-    ],
+    attrs: &[("shape", AttrKind::Ints), ("lo", AttrKind::Float), ("hi", AttrKind::Float), ("dtype", AttrKind::DType)],
     infer: |c| {
         c.arity(1)?;
         check_key(c, 0)?;

@@ -18,9 +18,7 @@ pub static OP: Op = Op {
         let axes = c.attrs.ints("axes")?;
         let is_empty = c.attrs.sizes("axes")?.iter().any(|&a| c.shape(0)[a] == 0);
         let shape = c.shape(0).reduce(&c.attrs.sizes("axes")?, true);
-        expand1(x, |x| {
-            if is_empty { Tensor::full(shape, true) } else { x[0].cast(DType::Bool).min_keep(axes) }
-        })
+        expand1(x, |x| if is_empty { Tensor::full(shape, true) } else { x[0].cast(DType::Bool).min_keep(axes) })
     }),
     grad: Grad::Zero,
     batch: super::BATCH,
@@ -28,8 +26,10 @@ pub static OP: Op = Op {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
         let truth = |b: &[bool]| Literal::generate([1, b.len()], |i| b[i]);
         vec![
-            Case::new(vec![f64s([2, 2], &[1.0, 0.0, 1.0, 1.0])], over(&[0])).expect(vec![truth(&[true, false])], "NumPy manual: np.all([[True, False], [True, True]], axis=0)"),
-            Case::new(vec![f64s([0, 2], &[])], over(&[0])).expect(vec![truth(&[true, true])], "NumPy manual, Notes of ufunc.reduce: the identity"),
+            Case::new(vec![f64s([2, 2], &[1.0, 0.0, 1.0, 1.0])], over(&[0]))
+                .expect(vec![truth(&[true, false])], "NumPy manual: np.all([[True, False], [True, True]], axis=0)"),
+            Case::new(vec![f64s([0, 2], &[])], over(&[0]))
+                .expect(vec![truth(&[true, true])], "NumPy manual, Notes of ufunc.reduce: the identity"),
         ]
     },
 };

@@ -46,6 +46,8 @@ impl Tensor {
 impl Tensor {
     /// Zeros in place of NaN.
     pub(super) fn nan_to_zero(&self) -> Tensor {
-        self.then(|t| Ok(if t.dtype.is_float() { Tensor::where_(&self.is_nan(), &self.zeros_like(), self) } else { self.clone() }))
+        self.then(|t| {
+            Ok(if t.dtype.is_float() { Tensor::where_(&self.is_nan(), &self.zeros_like(), self) } else { self.clone() })
+        })
     }
 }

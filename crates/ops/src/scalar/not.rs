@@ -44,7 +44,9 @@ impl Tensor {
                 return Ok(self.xor(-1));
             }
             if t.dtype.is_float() {
-                return Err(ir::Error::dtype(format!("not defined for {}; did you mean logical_not?", t.dtype)).in_op("not"));
+                return Err(
+                    ir::Error::dtype(format!("not defined for {}; did you mean logical_not?", t.dtype)).in_op("not")
+                );
             }
             Ok(self.logical_not())
         })

@@ -51,6 +51,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn polygamma(&self, n: u32) -> Tensor {
-        self.then(|t| Ok(Tensor::apply1(&OP, &[&f64::from(n).operand(t.dtype.to_float()), &self.cast(t.dtype.to_float())], Attrs::new())))
+        self.then(|t| {
+            Ok(Tensor::apply1(
+                &OP,
+                &[&f64::from(n).operand(t.dtype.to_float()), &self.cast(t.dtype.to_float())],
+                Attrs::new(),
+            ))
+        })
     }
 }

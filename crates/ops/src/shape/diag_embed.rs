@@ -18,8 +18,7 @@ pub static OP: Op = Op {
         vec![
             Case::new(vec![floats([2, 3], 1)], on(1, 0, 2)),
             Case::new(vec![floats([2], 2)], on(-1, 1, 0)),
-            Case::new(vec![f64s([2], &[1., 2.])], on(0, 0, 1))
-                .expect(vec![f64s([2, 2], &[1., 0., 0., 2.])], "by hand"),
+            Case::new(vec![f64s([2], &[1., 2.])], on(0, 0, 1)).expect(vec![f64s([2, 2], &[1., 0., 0., 2.])], "by hand"),
         ]
     },
 };
@@ -35,7 +34,15 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     let mut rest = 0..rank as i64 - 2;
     let last = rank as i64;
     let order: Vec<i64> = (0..rank)
-        .map(|d| if d == a { last - 2 } else if d == b { last - 1 } else { rest.next().unwrap_or(0) })
+        .map(|d| {
+            if d == a {
+                last - 2
+            } else if d == b {
+                last - 1
+            } else {
+                rest.next().unwrap_or(0)
+            }
+        })
         .collect();
     expand1(x, |x| x[0].undiagonal(size, size, offset).permute(&order))
 }

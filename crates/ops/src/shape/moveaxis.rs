@@ -18,8 +18,10 @@ pub static OP: Op = Op {
         let x = f64s([3, 2, 1], &[1., 2., 3., 4., 5., 6.]);
         vec![
             Case::new(vec![floats([2, 3, 2], 1)], by(&[2, 0], &[0, 1])),
-            Case::new(vec![x], by(&[1], &[0]))
-                .expect(vec![f64s([2, 3, 1], &[1., 3., 5., 2., 4., 6.])], "PyTorch manual: the shape of torch.movedim(t, 1, 0)"),
+            Case::new(vec![x], by(&[1], &[0])).expect(
+                vec![f64s([2, 3, 1], &[1., 3., 5., 2., 4., 6.])],
+                "PyTorch manual: the shape of torch.movedim(t, 1, 0)",
+            ),
         ]
     },
 };

@@ -52,7 +52,8 @@ impl Tensor {
         let axes = axes.into();
         self.then(|t| {
             let rank = t.shape.rank();
-            let named = axes.resolve(if axes == Axes::All { rank } else { rank.max(1) }).map_err(|e| e.in_op("squeeze"))?;
+            let named =
+                axes.resolve(if axes == Axes::All { rank } else { rank.max(1) }).map_err(|e| e.in_op("squeeze"))?;
             let ones: Vec<usize> = named.into_iter().filter(|&a| t.shape.get(a) == Some(&1)).collect();
             if ones.is_empty() {
                 return Ok(self.clone());

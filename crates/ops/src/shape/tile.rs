@@ -28,7 +28,8 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     c.arity(1)?;
     let times = c.attrs.sizes("times")?;
     let rank = times.len().max(c.shape(0).rank());
-    let fill = |list: &[usize]| -> Vec<usize> { vec![1; rank - list.len()].into_iter().chain(list.iter().copied()).collect() };
+    let fill =
+        |list: &[usize]| -> Vec<usize> { vec![1; rank - list.len()].into_iter().chain(list.iter().copied()).collect() };
     let (dims, times) = (fill(c.shape(0)), fill(&times));
     // Each dimension gets a new one before it, which is repeated.
     let apart: Shape = dims.iter().flat_map(|&d| [1, d]).collect();

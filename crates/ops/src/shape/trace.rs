@@ -17,10 +17,8 @@ pub static OP: Op = Op {
         let x = f64s([3, 3], &[1., 2., 3., 4., 5., 6., 7., 8., 9.]);
         vec![
             Case::new(vec![floats([2, 2, 3], 1)], Attrs::new()),
-            Case::new(vec![x], Attrs::new()).expect(
-                vec![f64s((), &[15.])],
-                "PyTorch manual: torch.trace(torch.arange(1., 10.).view(3, 3))",
-            ),
+            Case::new(vec![x], Attrs::new())
+                .expect(vec![f64s((), &[15.])], "PyTorch manual: torch.trace(torch.arange(1., 10.).view(3, 3))"),
         ]
     },
 };

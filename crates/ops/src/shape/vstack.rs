@@ -25,7 +25,8 @@ pub static OP: Op = Op {
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     one_dtype(c)?;
     expand1(x, |x| {
-        let row = |x: &Tensor| x.then(|t| Ok(if t.shape.rank() < 2 { x.reshape([1, t.shape.count()]) } else { x.clone() }));
+        let row =
+            |x: &Tensor| x.then(|t| Ok(if t.shape.rank() < 2 { x.reshape([1, t.shape.count()]) } else { x.clone() }));
         Tensor::concat(&x.iter().map(row).collect::<Vec<_>>(), 0)
     })
 }

@@ -17,9 +17,7 @@ pub static OP: Op = Op {
         }
         one(c.dtype(0), shape)
     },
-    meaning: Meaning::View(|c, layout| {
-        Ok(Some(layout.broadcast_to(&c.attrs.sizes("shape")?.into_iter().collect())))
-    }),
+    meaning: Meaning::View(|c, layout| Ok(Some(layout.broadcast_to(&c.attrs.sizes("shape")?.into_iter().collect())))),
     grad: Grad::Rule(|c| grads([unbroadcast(c.g(0), &c.inputs[0].ty().shape)])),
     batch: Batch::Rule(|c| {
         let mut shape: Shape = c.attrs.sizes("shape")?.into_iter().collect();
@@ -49,7 +47,8 @@ impl Tensor {
             Ok(v) if v.ty().shape == shape => self.clone(),
             _ => Tensor::apply1(&OP, &[self], Attrs::new().with("shape", &shape)),
         }
-    }    /// Repeated to a larger shape where -1 keeps a size.
+    }
+    /// Repeated to a larger shape where -1 keeps a size.
     ///
     /// ```
     /// # use talweg_ops::Tensor;

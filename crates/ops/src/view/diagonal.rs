@@ -31,7 +31,15 @@ pub static OP: Op = Op {
         let mut rest = 0..shape.rank() as i64 - 2;
         let last = shape.rank() as i64;
         let order: Vec<i64> = (0..shape.rank())
-            .map(|d| if d == a { last - 2 } else if d == b { last - 1 } else { rest.next().unwrap_or(0) })
+            .map(|d| {
+                if d == a {
+                    last - 2
+                } else if d == b {
+                    last - 1
+                } else {
+                    rest.next().unwrap_or(0)
+                }
+            })
             .collect();
         grads([square.permute(&order)])
     }),
