@@ -8,6 +8,7 @@ pub mod init;
 pub mod layers;
 mod module;
 pub mod optim;
+pub mod schedule;
 
 pub use batch::{column, tensor_of};
 pub use layers::*;

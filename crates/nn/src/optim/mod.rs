@@ -5,7 +5,7 @@ mod clip;
 mod rules;
 
 pub use clip::{clip_grad_norm, clip_grad_value};
-pub use rules::{Adagrad, Adam, AdamW, Sgd};
+pub use rules::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, RmsProp, Sgd};
 
 use crate::{Parameters, join};
 use tensor::{Error, ErrorKind, Result, Shape, Site, Tensor, Update, Variable, grad, no_grad};
@@ -38,6 +38,21 @@ pub trait Rule {
     fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)>;
     /// The parameter's next value and the next state.
     fn step(&self, s: &Step) -> (Tensor, Vec<Tensor>);
+}
+
+impl Rule for Box<dyn Rule> {
+    fn lr(&self) -> f64 {
+        (**self).lr()
+    }
+    fn weight_decay(&self) -> f64 {
+        (**self).weight_decay()
+    }
+    fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
+        (**self).slots(shape)
+    }
+    fn step(&self, s: &Step) -> (Tensor, Vec<Tensor>) {
+        (**self).step(s)
+    }
 }
 
 /// Parameters that share settings.

@@ -1,0 +1,93 @@
+//! Every optimizer follows PyTorch's parameters over 50 steps of a small problem
+//! (`data/optimizers.txt`, written by `data/optimizers.py`).
+
+use std::collections::BTreeSet;
+use talweg_nn::optim::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, Optimizer, RmsProp, Rule, Sgd};
+use tensor::{Tensor, Variable};
+
+const EXPECTED: &str = include_str!("data/optimizers.txt");
+const TOLERANCE: f32 = 2e-5;
+
+/// The same settings as in `optimizers.py`.
+fn rules() -> Vec<(&'static str, Box<dyn Rule>)> {
+    let momentum = Sgd { lr: 0.05, momentum: 0.9, ..Sgd::default() };
+    let nesterov = Sgd { momentum: 0.8, nesterov: true, weight_decay: 0.01, ..momentum.clone() };
+    let dampening = Sgd { lr: 0.1, momentum: 0.9, dampening: 0.5, weight_decay: 0.1, nesterov: false };
+    let adagrad = Adagrad { lr: 0.1, ..Adagrad::default() };
+    let adagrad_decay = Adagrad { lr_decay: 0.05, weight_decay: 0.1, initial_accumulator: 0.5, ..adagrad.clone() };
+    let adam = Adam { lr: 0.02, ..Adam::default() };
+    let adam_decay = Adam { betas: (0.8, 0.95), weight_decay: 0.1, ..adam.clone() };
+    let rms_momentum = RmsProp { lr: 0.005, alpha: 0.9, momentum: 0.5, weight_decay: 0.1, ..RmsProp::default() };
+    let rms_centered = RmsProp { lr: 0.005, momentum: 0.5, centered: true, ..RmsProp::default() };
+    let nadam = NAdam { lr: 0.02, ..NAdam::default() };
+    let nadam_decay = NAdam { weight_decay: 0.1, momentum_decay: 0.1, ..nadam.clone() };
+    let factor_decay = Adafactor { lr: 0.2, beta2_decay: -0.5, clip: 1.25, weight_decay: 0.1, ..Adafactor::default() };
+    vec![
+        ("sgd", Box::new(Sgd { lr: 0.1, ..Sgd::default() })),
+        ("sgd_momentum", Box::new(momentum)),
+        ("sgd_nesterov", Box::new(nesterov)),
+        ("sgd_dampening", Box::new(dampening)),
+        ("adagrad", Box::new(adagrad)),
+        ("adagrad_decay", Box::new(adagrad_decay)),
+        ("adam", Box::new(adam)),
+        ("adam_decay", Box::new(adam_decay)),
+        ("adamw", Box::new(AdamW { lr: 0.02, weight_decay: 0.1, ..AdamW::default() })),
+        ("rmsprop", Box::new(RmsProp::default())),
+        ("rmsprop_momentum", Box::new(rms_momentum)),
+        ("rmsprop_centered", Box::new(rms_centered)),
+        ("adadelta", Box::new(Adadelta::default())),
+        ("adadelta_decay", Box::new(Adadelta { lr: 0.5, rho: 0.8, weight_decay: 0.1, ..Adadelta::default() })),
+        ("nadam", Box::new(nadam)),
+        ("nadam_decay", Box::new(nadam_decay)),
+        ("lion", Box::new(Lion { lr: 0.01, ..Lion::default() })),
+        ("lion_decay", Box::new(Lion { lr: 0.01, betas: (0.8, 0.95), weight_decay: 0.5 })),
+        ("adafactor", Box::new(Adafactor::default())),
+        ("adafactor_decay", Box::new(factor_decay)),
+    ]
+}
+
+/// Two words and the numbers after them, for each line.
+fn lines() -> impl Iterator<Item = (&'static str, &'static str, Vec<f32>)> {
+    EXPECTED.lines().map(|line| {
+        let mut words = line.split(' ');
+        let (a, b) = (words.next().unwrap(), words.next().unwrap());
+        (a, b, words.map(|w| w.parse().unwrap()).collect())
+    })
+}
+
+fn data(name: &str, shape: &[usize]) -> Tensor {
+    let (_, _, values) = lines().find(|(kind, n, _)| *kind == "data" && *n == name).unwrap();
+    Tensor::new(shape, &values)
+}
+
+/// Largest difference from PyTorch's parameters at any recorded step.
+fn follow(name: &str, rule: Box<dyn Rule>) -> f32 {
+    let (x, y) = (data("x", &[4, 2]), data("y", &[4, 3]));
+    let w = Variable::new("w", data("w", &[2, 3])).unwrap();
+    let b = Variable::new("b", data("b", &[3])).unwrap();
+    let optimizer = Optimizer::new(rule, [w.clone(), b.clone()].as_slice()).unwrap();
+    let mut off = 0f32;
+    for step in 1..=50 {
+        let e = x.matmul(&w.tensor()).tanh() + b.tensor() - &y;
+        (&e * &e).mean(..).backward().unwrap();
+        optimizer.step().unwrap();
+        let Some((_, _, want)) = lines().find(|(n, s, _)| *n == name && *s == step.to_string()) else { continue };
+        let got = [w.tensor().to_vec::<f32>().unwrap(), b.tensor().to_vec::<f32>().unwrap()].concat();
+        assert_eq!(got.len(), want.len(), "{name}");
+        off = got.iter().zip(&want).fold(off, |m, (g, w)| if (g - w).abs() <= m { m } else { (g - w).abs() });
+    }
+    off
+}
+
+#[test]
+fn parameters_follow_pytorch() {
+    let expected: BTreeSet<&str> = lines().map(|l| l.0).filter(|n| *n != "data").collect();
+    assert_eq!(expected, rules().iter().map(|r| r.0).collect::<BTreeSet<_>>());
+    let wrong: Vec<String> = rules()
+        .into_iter()
+        .map(|(name, rule)| (name, follow(name, rule)))
+        .filter(|(_, off)| off.is_nan() || *off > TOLERANCE)
+        .map(|(name, off)| format!("{name}: off by {off:e}"))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
