@@ -1,4 +1,5 @@
-//! What a model is made of and how it is trained: modules, layers, initial values, optimizers.
+//! What a model is made of and how it is trained: modules, layers, initial values, optimizers,
+//! schedules, metrics.
 
 // The derive macro names this crate by its full name, also here.
 extern crate self as talweg_nn;
@@ -6,6 +7,7 @@ extern crate self as talweg_nn;
 mod batch;
 pub mod init;
 pub mod layers;
+pub mod metrics;
 mod module;
 pub mod optim;
 pub mod schedule;

@@ -68,7 +68,7 @@ fn follow(name: &str, rule: Box<dyn Rule>) -> f32 {
     let optimizer = Optimizer::new(rule, [w.clone(), b.clone()].as_slice()).unwrap();
     let mut off = 0f32;
     for step in 1..=50 {
-        let e = x.matmul(&w.tensor()).tanh() + b.tensor() - &y;
+        let e = x.matmul(w.tensor()).tanh() + b.tensor() - &y;
         (&e * &e).mean(..).backward().unwrap();
         optimizer.step().unwrap();
         let Some((_, _, want)) = lines().find(|(n, s, _)| *n == name && *s == step.to_string()) else { continue };
