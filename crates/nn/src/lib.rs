@@ -11,6 +11,7 @@ pub mod metrics;
 mod module;
 pub mod optim;
 pub mod schedule;
+pub mod train;
 
 pub use batch::{column, tensor_of};
 pub use layers::*;

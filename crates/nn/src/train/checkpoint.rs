@@ -1,0 +1,279 @@
+//! `Checkpoint`: everything a run needs to go on, as named tensors and a few numbers.
+//!
+//! It is a safetensors file, so that other tools read the weights; what is not a tensor stands in
+//! the file's metadata, as text that parses back to the same bits. Names are paths: `model.` and
+//! what the module calls its parameter, `optimizer.` and what the optimizer calls its state.
+
+use data::{Position, atomic};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tensor::{Error, ErrorKind, Literal, Result, Tensor, Variable, files, generator};
+
+/// Written into every file, so that a later format can be told from this one.
+const FORMAT: &str = "talweg checkpoint 1";
+/// Begins the metadata keys of the caller's own notes.
+const NOTE: &str = "note.";
+/// How many names an error lists before it only counts.
+const LISTED_MAX: usize = 12;
+
+/// The state of a run after a step.
+///
+/// ```
+/// # use talweg_nn::train::Checkpoint;
+/// # use talweg_nn::{Linear, Module};
+/// let model = Linear::new(3, 2).unwrap();
+/// let saved = Checkpoint::new(10).with("model", &model.state()).unwrap();
+/// let other = Linear::new(3, 2).unwrap();
+/// saved.restore("model", &other.state()).unwrap();
+/// let values = |m: &Linear| m.weight.tensor().to_vec::<f32>().unwrap();
+/// assert_eq!(values(&model), values(&other));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// Steps done.
+    pub step: u64,
+    /// Seed and draws of the random generator of the thread that trains.
+    pub generator: (u64, u64),
+    /// Where the loader stands.
+    pub position: Option<Position>,
+    /// How good the model is by the watched metric, where it was evaluated at this step.
+    pub score: Option<f64>,
+    /// What else has to survive, such as the state of a schedule.
+    pub notes: BTreeMap<String, String>,
+    /// The tensors by path.
+    pub tensors: BTreeMap<String, Literal>,
+}
+
+impl Checkpoint {
+    /// Without tensors, with the present state of this thread's random generator.
+    pub fn new(step: u64) -> Checkpoint {
+        let generator = generator::state();
+        Checkpoint { step, generator, position: None, score: None, notes: BTreeMap::new(), tensors: BTreeMap::new() }
+    }
+
+    /// Adds the present values of variables under a prefix. Later assignments do not change what
+    /// was taken.
+    pub fn with(mut self, prefix: &str, state: &[(String, Variable)]) -> Result<Checkpoint> {
+        let values: Vec<Tensor> = state.iter().map(|(_, v)| v.tensor()).collect();
+        Tensor::eval_all(&values.iter().collect::<Vec<_>>())?;
+        for ((name, _), value) in state.iter().zip(values) {
+            let path = crate::join(prefix, name);
+            if self.tensors.insert(path.clone(), value.literal()?).is_some() {
+                let e = format!("two tensors have the name {path}: call name_variables() on the model first");
+                return Err(Error::value(e).in_op("checkpoint"));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Adds where the loader stands.
+    #[must_use]
+    pub fn at(mut self, position: Position) -> Checkpoint {
+        self.position = Some(position);
+        self
+    }
+
+    /// Adds a note.
+    #[must_use]
+    pub fn note(mut self, key: &str, value: impl ToString) -> Checkpoint {
+        self.notes.insert(key.to_string(), value.to_string());
+        self
+    }
+
+    /// A note, parsed.
+    pub fn noted<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>> {
+        let Some(text) = self.notes.get(key) else { return Ok(None) };
+        let parsed = text.parse();
+        parsed.map(Some).map_err(|_| Error::format(format!("the checkpoint's note {key} is {text:?}")))
+    }
+
+    /// Sets all the variables to what was saved under the prefix. What else is saved does not
+    /// matter, so that a part of a run can be restored: the model without its optimizer, or an
+    /// encoder alone (`restore("model.encoder", &encoder.state())`).
+    ///
+    /// Fails, and changes nothing, if a name is missing or a type differs; the error lists all.
+    pub fn restore(&self, prefix: &str, state: &[(String, Variable)]) -> Result<()> {
+        let (mut missing, mut differ, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, v) in state {
+            let path = crate::join(prefix, name);
+            match self.tensors.get(&path) {
+                None => missing.push(path),
+                Some(l) if *l.shape() != v.shape() || l.dtype() != v.dtype() => {
+                    let saved = format!("{} {:?}", l.dtype(), l.shape().dims());
+                    differ.push(format!("{path} (saved {saved}, needed {} {:?})", v.dtype(), v.shape().dims()));
+                }
+                Some(l) => found.push((v, l)),
+            }
+        }
+        if !missing.is_empty() || !differ.is_empty() {
+            return Err(self.mismatch(missing, differ));
+        }
+        found.into_iter().try_for_each(|(v, l)| v.assign(&Tensor::from(l.clone())))
+    }
+
+    /// Restores what is there under the prefix with the right type, leaves the rest as it is, and
+    /// answers the names that were left: for a model whose head differs from the saved one.
+    pub fn restore_matching(&self, prefix: &str, state: &[(String, Variable)]) -> Result<Vec<String>> {
+        let mut left = Vec::new();
+        for (name, v) in state {
+            match self.tensors.get(&crate::join(prefix, name)) {
+                Some(l) if *l.shape() == v.shape() && l.dtype() == v.dtype() => v.assign(&Tensor::from(l.clone()))?,
+                _ => left.push(name.clone()),
+            }
+        }
+        Ok(left)
+    }
+
+    fn mismatch(&self, missing: Vec<String>, differ: Vec<String>) -> Error {
+        let mut parts = Vec::new();
+        if !missing.is_empty() {
+            parts.push(format!("it has no {}", listed(&missing)));
+        }
+        if !differ.is_empty() {
+            parts.push(format!("other types: {}", listed(&differ)));
+        }
+        let kind = if missing.is_empty() { ErrorKind::Shape } else { ErrorKind::Value };
+        let e = format!("the checkpoint of step {} does not fit: {}", self.step, parts.join("; "));
+        Error::new(kind, e).in_op("restore")
+    }
+
+    /// The file's bytes.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let mut info = BTreeMap::from([
+            ("format".to_string(), FORMAT.to_string()),
+            ("step".to_string(), self.step.to_string()),
+            ("generator".to_string(), format!("{} {}", self.generator.0, self.generator.1)),
+        ]);
+        if let Some(position) = &self.position {
+            let text = serde_json::to_string(position).map_err(|e| Error::bug(format!("position: {e}")))?;
+            info.insert("position".to_string(), text);
+        }
+        if let Some(score) = self.score {
+            // The shortest text that parses to the same number.
+            info.insert("score".to_string(), score.to_string());
+        }
+        info.extend(self.notes.iter().map(|(k, v)| (format!("{NOTE}{k}"), v.clone())));
+        files::encode(&self.tensors, &info)
+    }
+
+    /// From a file's bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Checkpoint> {
+        let (tensors, info) = files::decode(bytes)?;
+        let field = |key: &str| info.get(key).ok_or_else(|| Error::format(format!("not a checkpoint: no {key}")));
+        let bad = |key: &str| Error::format(format!("not a checkpoint: {key} is {:?}", info.get(key)));
+        if field("format")? != FORMAT {
+            return Err(Error::format(format!("expected the format {FORMAT:?}, found {:?}", field("format")?)));
+        }
+        let generator = field("generator")?.split_once(' ');
+        let generator = generator.and_then(|(seed, draws)| Some((seed.parse().ok()?, draws.parse().ok()?)));
+        let position = info.get("position").map(|p| serde_json::from_str(p).map_err(|_| bad("position")));
+        let score = info.get("score").map(|s| s.parse().map_err(|_| bad("score")));
+        let notes = info.iter().filter_map(|(k, v)| Some((k.strip_prefix(NOTE)?.to_string(), v.clone())));
+        Ok(Checkpoint {
+            step: field("step")?.parse().map_err(|_| bad("step"))?,
+            generator: generator.ok_or_else(|| bad("generator"))?,
+            position: position.transpose()?,
+            score: score.transpose()?,
+            notes: notes.collect(),
+            tensors,
+        })
+    }
+
+    /// Writes the file and its checksum (`NAME.xxh3`). Both are there whole, or the old ones are.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let bytes = self.encode()?;
+        if path.exists() && atomic::verify(path).is_err() {
+            // While it is replaced, the sidecar vouches for the old content too; a damaged one
+            // must not get that.
+            atomic::remove_checked(path).map_err(in_data)?;
+        }
+        atomic::write_checked(path, |w| w.write_all(&bytes)).map_err(in_data)
+    }
+
+    /// Reads a file that [`Checkpoint::save`] wrote; one that was truncated or changed is refused
+    /// with its name.
+    pub fn load(path: impl AsRef<Path>) -> Result<Checkpoint> {
+        let path = path.as_ref();
+        let bytes = atomic::read_checked(path).map_err(in_data)?;
+        Checkpoint::decode(&bytes).map_err(|e| Error::new(e.kind, format!("{}: {}", path.display(), e.message)))
+    }
+}
+
+/// An error of the data crate as one of tensors.
+pub(super) fn in_data(e: data::Error) -> Error {
+    let kind = match &e {
+        data::Error::Io { .. } => ErrorKind::Io,
+        data::Error::Format { .. } => ErrorKind::Format,
+        _ => ErrorKind::Value,
+    };
+    Error::new(kind, e.to_string())
+}
+
+fn listed(names: &[String]) -> String {
+    let shown = names[..names.len().min(LISTED_MAX)].join(", ");
+    if names.len() > LISTED_MAX { format!("{shown} and {} more", names.len() - LISTED_MAX) } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Linear, Module};
+
+    #[test]
+    fn numbers_survive_to_the_bit() {
+        let odd = [0.1f64, -0.0, f64::from_bits(0x7ff8_0000_0000_1234), f64::MIN_POSITIVE / 8.0, f64::INFINITY];
+        let v = Variable::buffer("v", Tensor::from(odd)).unwrap();
+        let mut saved = Checkpoint::new(u64::MAX).with("x", &[("v".into(), v)]).unwrap().note("a b", 0.1 + 0.2);
+        saved.generator = (u64::MAX, u64::MAX - 1);
+        saved.score = Some(1.0 / 3.0);
+        saved.position = Some(Position { epoch: 1, batch: 2, samples: 3, len: 4, seed: Some(u64::MAX) });
+        let read = Checkpoint::decode(&saved.encode().unwrap()).unwrap();
+        assert_eq!((read.step, read.generator, read.position), (saved.step, saved.generator, saved.position));
+        assert_eq!(read.score, saved.score);
+        assert_eq!(read.noted::<f64>("a b").unwrap(), Some(0.1 + 0.2));
+        assert_eq!(read.tensors["x.v"].bytes(), saved.tensors["x.v"].bytes());
+    }
+
+    #[test]
+    fn what_was_taken_does_not_follow_the_variable() {
+        let v = Variable::buffer("v", Tensor::from([1.0f32, 2.0])).unwrap();
+        let saved = Checkpoint::new(0).with("", &[("v".into(), v.clone())]).unwrap();
+        v.assign(&(v.tensor() * 3.0)).unwrap();
+        assert_eq!(v.tensor().to_vec::<f32>().unwrap(), [3.0, 6.0]);
+        assert_eq!(saved.tensors["v"].to_f64(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_part_can_be_restored() {
+        let both = (Linear::new(2, 3).unwrap(), Linear::new(3, 1).unwrap());
+        let saved = Checkpoint::new(1).with("model", &both.state()).unwrap();
+        let second = Linear::new(3, 1).unwrap();
+        saved.restore("model.1", &second.state()).unwrap();
+        assert_eq!(second.weight.tensor().literal().unwrap(), both.1.weight.tensor().literal().unwrap());
+        let other = (Linear::new(2, 3).unwrap(), Linear::new(3, 5).unwrap());
+        assert_eq!(saved.restore_matching("model", &other.state()).unwrap(), ["1.weight", "1.bias"]);
+        assert_eq!(other.0.weight.tensor().literal().unwrap(), both.0.weight.tensor().literal().unwrap());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_listed_and_changes_nothing() {
+        let saved = Checkpoint::new(7).with("model", &(Linear::without_bias(2, 3).unwrap()).state()).unwrap();
+        let model = Linear::new(4, 3).unwrap();
+        let before = model.weight.tensor().literal().unwrap();
+        let e = saved.restore("model", &model.state()).unwrap_err().to_string();
+        assert!(e.contains("step 7") && e.contains("it has no model.bias"), "{e}");
+        assert!(e.contains("model.weight (saved f32 [3, 2], needed f32 [3, 4])"), "{e}");
+        assert_eq!(model.weight.tensor().literal().unwrap(), before);
+        let twice = [("a".to_string(), model.weight.clone()), ("a".to_string(), model.weight.clone())];
+        let e = Checkpoint::new(0).with("model", &twice).unwrap_err().to_string();
+        assert!(e.contains("two tensors have the name model.a"), "{e}");
+    }
+
+    #[test]
+    fn other_safetensors_are_refused_in_words() {
+        let plain = files::encode(&BTreeMap::new(), &BTreeMap::from([("a".into(), "b".into())])).unwrap();
+        let e = Checkpoint::decode(&plain).unwrap_err().to_string();
+        assert!(e.contains("not a checkpoint: no format"), "{e}");
+    }
+}

@@ -1,0 +1,277 @@
+//! `Checkpoints`: the checkpoints of a run in one folder, by step; written in the background, old
+//! ones removed, damaged ones passed over.
+
+use super::checkpoint::{Checkpoint, in_data};
+use data::atomic;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use tensor::{Error, ErrorKind, Result};
+
+/// Names are `step-NUMBER.safetensors`, with enough zeros to sort.
+const BEGIN: &str = "step-";
+const END: &str = ".safetensors";
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Goal {
+    /// A loss.
+    #[default]
+    Min,
+    /// An accuracy.
+    Max,
+}
+impl Goal {
+    /// Whether `a` is better than `b`; NaN is better than nothing.
+    pub fn is_better(self, a: f64, b: f64) -> bool {
+        match self {
+            Goal::Min => a < b || (b.is_nan() && !a.is_nan()),
+            Goal::Max => a > b || (b.is_nan() && !a.is_nan()),
+        }
+    }
+}
+
+/// The newest checkpoint that is whole.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What it holds.
+    pub checkpoint: Checkpoint,
+    /// Its file.
+    pub path: PathBuf,
+    /// Why newer ones were passed over.
+    pub refused: Vec<Error>,
+}
+
+/// A folder of checkpoints.
+///
+/// ```
+/// # use talweg_nn::train::{Checkpoint, Checkpoints};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let mut kept = Checkpoints::open(dir.path()).unwrap().keep_last(2);
+/// for step in [10, 20, 30] {
+///     kept.save_later(Checkpoint::new(step)).unwrap(); // training goes on meanwhile
+/// }
+/// kept.wait().unwrap();
+/// assert_eq!(kept.steps().unwrap(), [20, 30]);
+/// assert_eq!(kept.latest().unwrap().unwrap().checkpoint.step, 30);
+/// ```
+#[derive(Debug)]
+pub struct Checkpoints {
+    policy: Policy,
+    writing: Option<JoinHandle<Result<()>>>,
+}
+
+/// Where, and which ones stay.
+#[derive(Clone, Debug)]
+struct Policy {
+    dir: PathBuf,
+    last: usize,
+    best: usize,
+    goal: Goal,
+}
+
+impl Checkpoints {
+    /// A folder, made if it is missing; what a killed process left half-written is removed. Three
+    /// checkpoints are kept unless said otherwise.
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Checkpoints> {
+        let dir = dir.into();
+        std::fs::create_dir_all(&dir).map_err(|e| in_data(data::Error::io("create", &dir, e)))?;
+        atomic::clean(&dir).map_err(in_data)?;
+        Ok(Checkpoints { policy: Policy { dir, last: 3, best: 0, goal: Goal::Min }, writing: None })
+    }
+    /// Keeps this many of the newest; at least one.
+    #[must_use]
+    pub fn keep_last(mut self, count: usize) -> Checkpoints {
+        self.policy.last = count.max(1);
+        self
+    }
+    /// Keeps, besides, this many of those with the best score.
+    #[must_use]
+    pub fn keep_best(mut self, count: usize, goal: Goal) -> Checkpoints {
+        (self.policy.best, self.policy.goal) = (count, goal);
+        self
+    }
+    /// Whether the best are kept.
+    pub fn keeps_best(&self) -> bool {
+        self.policy.best > 0
+    }
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.policy.dir
+    }
+    /// The file of a step.
+    pub fn path(&self, step: u64) -> PathBuf {
+        self.policy.path(step)
+    }
+
+    /// Writes a checkpoint and removes those that need not be kept.
+    pub fn save(&mut self, checkpoint: &Checkpoint) -> Result<PathBuf> {
+        self.wait()?;
+        self.policy.save(checkpoint)?;
+        Ok(self.path(checkpoint.step))
+    }
+
+    /// As [`Checkpoints::save`], but in the background. If the save before this one failed, its
+    /// error comes now, and this one is not begun.
+    pub fn save_later(&mut self, checkpoint: Checkpoint) -> Result<PathBuf> {
+        self.wait()?;
+        let path = self.path(checkpoint.step);
+        let policy = self.policy.clone();
+        let thread = std::thread::Builder::new().name("checkpoint".into());
+        let writing = thread.spawn(move || policy.save(&checkpoint));
+        self.writing = Some(writing.map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?);
+        Ok(path)
+    }
+
+    /// Waits until what was begun is on disk; answers its error if it failed.
+    pub fn wait(&mut self) -> Result<()> {
+        let Some(writing) = self.writing.take() else { return Ok(()) };
+        writing.join().unwrap_or_else(|_| Err(Error::bug("the thread that writes checkpoints panicked")))
+    }
+
+    /// The steps there is a file of, in order; whether the files are whole is seen when loading.
+    pub fn steps(&self) -> Result<Vec<u64>> {
+        self.policy.steps()
+    }
+
+    /// The newest checkpoint that is whole, or `None` in an empty folder.
+    ///
+    /// # Errors
+    /// If there are files, but none is whole; the error names them all.
+    pub fn latest(&mut self) -> Result<Option<Loaded>> {
+        // A failed write leaves the older ones, and those are what is asked for here.
+        let mut refused: Vec<Error> = self.wait().err().into_iter().collect();
+        let steps = self.steps()?;
+        for &step in steps.iter().rev() {
+            let path = self.path(step);
+            match Checkpoint::load(&path) {
+                Ok(checkpoint) => return Ok(Some(Loaded { checkpoint, path, refused })),
+                Err(e) => refused.push(e),
+            }
+        }
+        if steps.is_empty() {
+            return Ok(None);
+        }
+        let reasons: Vec<String> = refused.iter().map(|e| e.message.clone()).collect();
+        let e = format!("{}: no checkpoint is whole: {}", self.dir().display(), reasons.join("; "));
+        Err(Error::format(e))
+    }
+
+    /// The step with the best score, among those that have one.
+    pub fn best(&mut self) -> Result<Option<u64>> {
+        self.wait()?;
+        Ok(self.policy.ranked(&self.steps()?).first().copied())
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        // Whoever wants to know of a failure has called `wait`.
+        let _ = self.wait();
+    }
+}
+
+impl Policy {
+    fn path(&self, step: u64) -> PathBuf {
+        self.dir.join(format!("{BEGIN}{step:010}{END}"))
+    }
+
+    fn save(&self, checkpoint: &Checkpoint) -> Result<()> {
+        checkpoint.save(self.path(checkpoint.step))?;
+        // Later steps belong to a run that was given up or damaged; they are not ours to remove.
+        let steps: Vec<u64> = self.steps()?.into_iter().filter(|s| *s <= checkpoint.step).collect();
+        let mut keep: Vec<u64> = steps.iter().rev().take(self.last).copied().collect();
+        if self.best > 0 {
+            keep.extend(self.ranked(&steps).into_iter().take(self.best));
+        }
+        for step in steps.iter().filter(|s| !keep.contains(s)) {
+            atomic::remove_checked(self.path(*step)).map_err(in_data)?;
+        }
+        Ok(())
+    }
+
+    fn steps(&self) -> Result<Vec<u64>> {
+        let failed = |e| in_data(data::Error::io("list", &self.dir, e));
+        let mut steps = Vec::new();
+        for entry in std::fs::read_dir(&self.dir).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let number = name.to_str().and_then(|n| n.strip_prefix(BEGIN)?.strip_suffix(END));
+            steps.extend(number.and_then(|n| n.parse::<u64>().ok()));
+        }
+        steps.sort_unstable();
+        Ok(steps)
+    }
+
+    /// Steps with a score, the best first; of equals the newest.
+    fn ranked(&self, steps: &[u64]) -> Vec<u64> {
+        let scored = steps.iter().rev().filter_map(|s| Some((*s, score(&self.path(*s))?)));
+        let mut scored: Vec<(u64, f64)> = scored.filter(|(_, x)| !x.is_nan()).collect();
+        scored.sort_by(|a, b| match self.goal {
+            Goal::Min => a.1.total_cmp(&b.1),
+            Goal::Max => b.1.total_cmp(&a.1),
+        });
+        scored.into_iter().map(|(s, _)| s).collect()
+    }
+}
+
+/// The score in a file's header; the tensors are not read.
+fn score(path: &Path) -> Option<f64> {
+    use std::io::Read;
+    let mut file = std::fs::File::open(path).ok()?;
+    let mut size = [0; 8];
+    file.read_exact(&mut size).ok()?;
+    let mut header = Vec::new();
+    file.take(u64::from_le_bytes(size)).read_to_end(&mut header).ok()?;
+    let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
+    header.get("__metadata__")?.get("score")?.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scored(step: u64, score: f64) -> Checkpoint {
+        Checkpoint { score: Some(score), ..Checkpoint::new(step) }
+    }
+
+    #[test]
+    fn the_last_and_the_best_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut kept = Checkpoints::open(dir.path()).unwrap().keep_last(1).keep_best(2, Goal::Max);
+        for (step, score) in [(1, 0.5), (2, 0.9), (3, f64::NAN), (4, 0.7), (5, 0.1)] {
+            kept.save(&scored(step, score)).unwrap();
+        }
+        kept.save(&Checkpoint::new(6)).unwrap();
+        assert_eq!(kept.steps().unwrap(), [2, 4, 6]);
+        assert_eq!(kept.best().unwrap(), Some(2));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 6, "three files with a sidecar each");
+    }
+
+    #[test]
+    fn a_failed_save_is_told_at_the_next_call() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut kept = Checkpoints::open(dir.path().join("a")).unwrap();
+        kept.save(&Checkpoint::new(1)).unwrap();
+        std::fs::rename(dir.path().join("a"), dir.path().join("b")).unwrap();
+        kept.save_later(Checkpoint::new(2)).unwrap();
+        let e = kept.save_later(Checkpoint::new(3)).unwrap_err().to_string();
+        assert!(e.contains("step-0000000002.safetensors"), "{e}");
+        kept.wait().unwrap();
+    }
+
+    #[test]
+    fn later_steps_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut kept = Checkpoints::open(dir.path()).unwrap().keep_last(1);
+        for step in [10, 20] {
+            kept.save(&Checkpoint::new(step)).unwrap();
+        }
+        std::fs::write(kept.path(20), b"damaged").unwrap();
+        kept.save(&Checkpoint::new(15)).unwrap();
+        let found = kept.latest().unwrap().unwrap();
+        assert_eq!((found.checkpoint.step, found.refused.len()), (15, 1));
+        assert!(found.refused[0].to_string().contains("step-0000000020.safetensors"), "{}", found.refused[0]);
+        kept.save(&Checkpoint::new(20)).unwrap();
+        assert_eq!(kept.steps().unwrap(), [20]);
+        assert!(Checkpoints::open(dir.path().join("new")).unwrap().latest().unwrap().is_none());
+    }
+}
