@@ -1,7 +1,11 @@
-//! Training runs: checkpoints that survive crashes.
+//! Training runs: the loop around a step, and checkpoints that survive crashes.
 
 mod checkpoint;
 mod folder;
+mod report;
+mod trainer;
 
 pub use checkpoint::Checkpoint;
 pub use folder::{Checkpoints, Goal, Loaded};
+pub use report::{Outcome, Progress, Report, Silent, Stop};
+pub use trainer::{Metrics, Trainer};

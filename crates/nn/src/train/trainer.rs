@@ -1,0 +1,428 @@
+//! `Trainer`: the loop around a training step. It reads batches, steps, evaluates, logs, saves,
+//! stops and resumes; what a step is, the caller says.
+//!
+//! A resumed run continues bit for bit: everything that decides what the next step does (model,
+//! optimizer, random state, data position, best score so far) is in the checkpoint, and every
+//! step ends with all of it computed, so that a step's graph does not depend on when the last
+//! checkpoint was taken.
+
+use super::checkpoint::{Checkpoint, in_data};
+use super::folder::{Checkpoints, Goal};
+use super::report::{Outcome, Progress, Report, Silent, Stop};
+use crate::Module;
+use crate::optim::{Optimizer, clip_grad_norm};
+use crate::schedule::{Plateau, Schedule};
+use data::events::Events;
+use data::journal::Journal;
+use data::{Batch, Loader};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tensor::{Error, ErrorKind, Result, Tensor, generator};
+
+/// Names and values that an evaluation answers.
+pub type Metrics = Vec<(String, f64)>;
+type Evaluate<'a> = Box<dyn FnMut() -> Result<Metrics> + 'a>;
+
+/// Trains a model.
+///
+/// ```
+/// # use talweg_nn::optim::{Adam, Optimizer};
+/// # use talweg_nn::train::Trainer;
+/// # use talweg_nn::{Layer, Linear, column};
+/// # use data::{Digits, Loader};
+/// # use tensor::DType;
+/// # use tensor::loss::CrossEntropyOptions;
+/// let model = Linear::new(784, 10).unwrap();
+/// let optimizer = Optimizer::new(Adam::default(), &model).unwrap();
+/// let mut batches = Loader::builder(Digits::new(0, 64)).batch(16).shuffle(1).build().unwrap();
+/// let mut trainer = Trainer::new(&model, &optimizer, &mut batches).epochs(2);
+/// let outcome = trainer.fit(|batch| {
+///     let x = column(batch, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+///     Ok(model.forward(&x).cross_entropy(&column(batch, "label")?, CrossEntropyOptions::default()))
+/// });
+/// assert_eq!(outcome.unwrap().step, 8);
+/// ```
+pub struct Trainer<'a> {
+    model: &'a dyn Module,
+    optimizer: &'a Optimizer,
+    loader: &'a mut Loader,
+    steps: u64,
+    clip: Option<f64>,
+    schedule: Option<Box<dyn Schedule + 'a>>,
+    plateau: Option<Plateau>,
+    evaluate: Option<(u64, Evaluate<'a>)>,
+    watch: Option<(String, Goal)>,
+    patience: Option<u64>,
+    checkpoints: Option<(Checkpoints, u64)>,
+    journal: Option<PathBuf>,
+    events: Option<PathBuf>,
+    report: Box<dyn Report + 'a>,
+    stop: Arc<AtomicBool>,
+    state: State,
+}
+
+/// What changes while training, besides the model, the optimizer and the loader.
+#[derive(Clone, Debug, Default)]
+struct State {
+    step: u64,
+    best: Option<(f64, u64)>,
+    /// Evaluations since the best one.
+    worse: u64,
+    /// Step of the last checkpoint.
+    saved: Option<u64>,
+}
+
+/// The records of a run, opened when it begins.
+#[derive(Default)]
+struct Records {
+    journal: Option<Journal>,
+    events: Option<Events>,
+}
+
+impl<'a> Trainer<'a> {
+    /// One epoch, without evaluation, checkpoints or logs. Variables are renamed to their paths.
+    pub fn new(model: &'a dyn Module, optimizer: &'a Optimizer, loader: &'a mut Loader) -> Trainer<'a> {
+        // The optimizer's state is saved under the parameters' names, which must differ.
+        model.name_variables();
+        let steps = loader.batches();
+        Trainer {
+            model,
+            optimizer,
+            loader,
+            steps,
+            clip: None,
+            schedule: None,
+            plateau: None,
+            evaluate: None,
+            watch: None,
+            patience: None,
+            checkpoints: None,
+            journal: None,
+            events: None,
+            report: Box::new(Silent),
+            stop: Arc::default(),
+            state: State::default(),
+        }
+    }
+    /// How many steps in all, those before a resume included.
+    #[must_use]
+    pub fn steps(mut self, steps: u64) -> Self {
+        self.steps = steps;
+        self
+    }
+    /// How many epochs in all.
+    #[must_use]
+    pub fn epochs(mut self, epochs: u64) -> Self {
+        self.steps = epochs * self.loader.batches();
+        self
+    }
+    /// Clips the common length of all gradients in [`Trainer::fit`].
+    #[must_use]
+    pub fn clip_norm(mut self, max: f64) -> Self {
+        self.clip = Some(max);
+        self
+    }
+    /// Sets the learning rate of each step.
+    #[must_use]
+    pub fn schedule(mut self, schedule: impl Schedule + 'a) -> Self {
+        self.schedule = Some(Box::new(schedule));
+        self
+    }
+    /// Lowers the learning rate when the watched metric stops getting better.
+    #[must_use]
+    pub fn plateau(mut self, plateau: Plateau) -> Self {
+        self.plateau = Some(plateau);
+        self
+    }
+    /// Evaluates every so many steps (0: at the end of each epoch) and after the last, with the
+    /// model in inference.
+    #[must_use]
+    pub fn evaluate(mut self, every: u64, f: impl FnMut() -> Result<Metrics> + 'a) -> Self {
+        let every = if every == 0 { self.loader.batches() } else { every };
+        self.evaluate = Some((every, Box::new(f)));
+        self
+    }
+    /// The metric of the evaluation that tells which model is best.
+    #[must_use]
+    pub fn watch(mut self, metric: &str, goal: Goal) -> Self {
+        self.watch = Some((metric.to_string(), goal));
+        self
+    }
+    /// Stops after so many evaluations in a row without a new best of the watched metric.
+    #[must_use]
+    pub fn patience(mut self, evaluations: u64) -> Self {
+        self.patience = Some(evaluations);
+        self
+    }
+    /// Saves every so many steps (0: at the end of each epoch), after the last and when stopped;
+    /// and after a new best, if the folder keeps the best.
+    #[must_use]
+    pub fn checkpoints(mut self, folder: Checkpoints, every: u64) -> Self {
+        let every = if every == 0 { self.loader.batches() } else { every };
+        self.checkpoints = Some((folder, every));
+        self
+    }
+    /// Logs in JSON lines.
+    #[must_use]
+    pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
+        self.journal = Some(path.into());
+        self
+    }
+    /// Writes event files for TensorBoard.
+    #[must_use]
+    pub fn events(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.events = Some(folder.into());
+        self
+    }
+    /// Who hears of the run.
+    #[must_use]
+    pub fn report(mut self, report: impl Report + 'a) -> Self {
+        self.report = Box::new(report);
+        self
+    }
+    /// A flag that ends the run after the present step when somebody sets it, as a handler of
+    /// Ctrl-C does. The state is saved.
+    #[must_use]
+    pub fn stop_when(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.stop = flag;
+        self
+    }
+
+    /// Continues from the newest whole checkpoint of the folder; answers its step, or `None` if
+    /// there is none yet. Damaged ones are reported and passed over.
+    pub fn resume(&mut self) -> Result<Option<u64>> {
+        let Some((folder, _)) = &mut self.checkpoints else {
+            return Err(Error::value("there is no folder of checkpoints to resume from").in_op("resume"));
+        };
+        let Some(loaded) = folder.latest()? else { return Ok(None) };
+        for e in &loaded.refused {
+            self.report.warn(&format!("a checkpoint was passed over: {}", e.message));
+        }
+        self.restore(&loaded.checkpoint)?;
+        Ok(Some(loaded.checkpoint.step))
+    }
+
+    /// Continues from a checkpoint.
+    pub fn restore(&mut self, from: &Checkpoint) -> Result<()> {
+        let best = from.noted::<f64>("trainer.best")?.zip(from.noted::<u64>("trainer.best_step")?);
+        let worse = from.noted::<u64>("trainer.worse")?.unwrap_or(0);
+        let Some(position) = &from.position else {
+            return Err(Error::value(format!("the checkpoint of step {} has no data position", from.step)));
+        };
+        let mut state = self.model.state().into_iter().map(|(n, v)| (format!("model.{n}"), v)).collect::<Vec<_>>();
+        state.extend(self.optimizer.state().into_iter().map(|(n, v)| (format!("optimizer.{n}"), v)));
+        let mut plateau = self.plateau.clone();
+        if let (Some(p), Some(lr)) = (&mut plateau, from.noted("plateau.lr")?) {
+            (p.lr, p.best) = (lr, from.noted("plateau.best")?);
+            p.bad = from.noted("plateau.bad")?.unwrap_or(0);
+            p.cooling = from.noted("plateau.cooling")?.unwrap_or(0);
+        }
+        from.restore("", &state)?;
+        self.loader.restore(position).map_err(in_data)?;
+        generator::set_state(from.generator);
+        self.plateau = plateau;
+        self.state = State { step: from.step, best, worse, saved: Some(from.step) };
+        Ok(())
+    }
+
+    /// The state after the present step.
+    pub fn checkpoint(&self) -> Result<Checkpoint> {
+        let state = &self.state;
+        let mut c = Checkpoint::new(state.step)
+            .with("model", &self.model.state())?
+            .with("optimizer", &self.optimizer.state())?
+            .at(Loader::position(self.loader))
+            .note("trainer.worse", state.worse);
+        if let Some((best, step)) = state.best {
+            c = c.note("trainer.best", best).note("trainer.best_step", step);
+        }
+        if let Some(p) = &self.plateau {
+            c = c.note("plateau.lr", p.lr).note("plateau.bad", p.bad).note("plateau.cooling", p.cooling);
+            c = if let Some(best) = p.best { c.note("plateau.best", best) } else { c };
+        }
+        Ok(c)
+    }
+
+    /// Trains with a function that answers the loss of a batch; gradients and the optimizer's
+    /// step follow from it.
+    pub fn fit(&mut self, mut loss: impl FnMut(&Batch) -> Result<Tensor>) -> Result<Outcome> {
+        let (optimizer, clip) = (self.optimizer, self.clip);
+        self.run(|batch| {
+            let loss = loss(batch)?;
+            loss.backward()?;
+            if let Some(max) = clip {
+                clip_grad_norm(&optimizer.parameters(), max)?;
+            }
+            optimizer.step()?;
+            Ok(loss)
+        })
+    }
+
+    /// Trains with a function that does a whole step and answers its loss.
+    pub fn run(&mut self, mut step: impl FnMut(&Batch) -> Result<Tensor>) -> Result<Outcome> {
+        self.model.train(true);
+        // Initial values are computed now, not within the first step, as after a resume.
+        Checkpoint::new(0).with("model", &self.model.state())?.with("optimizer", &self.optimizer.state())?;
+        let mut records = self.records()?;
+        self.report.begun(self.state.step, self.steps);
+        let (start, first, mut samples, mut last) = (Instant::now(), self.state.step, 0, None);
+        let stop = loop {
+            if self.patience.is_some_and(|p| self.state.worse >= p) {
+                break Stop::Early;
+            }
+            if self.state.step >= self.steps {
+                break Stop::Done;
+            }
+            // After the two above: a run that is over is not called interrupted.
+            if self.stop.load(Ordering::Relaxed) {
+                break Stop::Interrupted;
+            }
+            let Some(batch) = self.loader.next() else { continue };
+            let batch = batch.map_err(in_data)?;
+            let loss = self.one(&mut step, &batch)?;
+            (last, samples) = (Some(loss), samples + batch.len());
+            let elapsed = start.elapsed();
+            let progress = self.progress(loss, &batch, elapsed, self.state.step - first, samples);
+            self.report.step(&progress);
+            records.write(self.state.step, "train/", &[("loss".to_string(), loss)])?;
+            let score = self.evaluated(&progress, &mut records)?;
+            self.save_if_due(score)?;
+        };
+        let checkpoint = self.save_last()?;
+        records.close()?;
+        let outcome = Outcome { stop, step: self.state.step, loss: last, best: self.state.best, checkpoint };
+        self.report.ended(&outcome);
+        Ok(outcome)
+    }
+
+    /// One step; answers its loss.
+    fn one(&mut self, step: &mut impl FnMut(&Batch) -> Result<Tensor>, batch: &Batch) -> Result<f64> {
+        if let Some(schedule) = &self.schedule {
+            schedule.apply(self.optimizer, self.state.step as usize)?;
+        }
+        let number = self.state.step + 1;
+        let loss = step(batch).and_then(|loss| loss.item::<f64>());
+        let loss = loss.map_err(|e| Error { message: format!("step {number}: {}", e.message), ..e })?;
+        if !loss.is_finite() {
+            return Err(self.diverged(number, loss));
+        }
+        self.state.step = number;
+        Ok(loss)
+    }
+
+    fn diverged(&mut self, step: u64, loss: f64) -> Error {
+        let mut e = format!("the loss is {loss} at step {step} of {}", self.steps);
+        match (&mut self.checkpoints, self.state.saved) {
+            (Some((folder, _)), Some(saved)) => match folder.wait() {
+                Ok(()) => e += &format!("; the last checkpoint is {}", folder.path(saved).display()),
+                Err(failed) => e += &format!("; the last checkpoint could not be written: {}", failed.message),
+            },
+            _ => e += "; there is no checkpoint",
+        }
+        e += ". Try a smaller learning rate, clip_norm, or check_numerics to find the op";
+        Error::new(ErrorKind::Numerics, e).in_op("train")
+    }
+
+    fn progress(&self, loss: f64, batch: &Batch, elapsed: Duration, done: u64, samples: usize) -> Progress {
+        let left = elapsed.div_f64(done.max(1) as f64).mul_f64((self.steps - self.state.step) as f64);
+        let samples_per_second = samples as f64 / elapsed.as_secs_f64().max(1e-9);
+        let (step, steps, epoch) = (self.state.step, self.steps, batch.resume.epoch);
+        Progress { step, steps, epoch, loss, samples: batch.len(), samples_per_second, elapsed, left }
+    }
+
+    /// Evaluates if it is time; answers the watched metric.
+    fn evaluated(&mut self, progress: &Progress, records: &mut Records) -> Result<Option<f64>> {
+        let step = self.state.step;
+        let Some((every, evaluate)) = &mut self.evaluate else { return Ok(None) };
+        if !step.is_multiple_of(*every) && step < self.steps {
+            return Ok(None);
+        }
+        self.model.train(false);
+        let metrics = evaluate();
+        self.model.train(true);
+        let metrics = metrics.map_err(|e| Error { message: format!("evaluation: {}", e.message), ..e })?;
+        self.report.evaluated(progress, &metrics);
+        records.write(step, "evaluation/", &metrics)?;
+        let Some((name, goal)) = &self.watch else { return Ok(None) };
+        let Some((_, value)) = metrics.iter().find(|(n, _)| n == name) else {
+            let names: Vec<&str> = metrics.iter().map(|(n, _)| n.as_str()).collect();
+            return Err(Error::value(format!("the evaluation has no metric {name:?}, only {names:?}")).in_op("watch"));
+        };
+        if self.state.best.is_none_or(|(best, _)| goal.is_better(*value, best)) {
+            (self.state.best, self.state.worse) = (Some((*value, step)), 0);
+        } else {
+            self.state.worse += 1;
+        }
+        if let Some(plateau) = &mut self.plateau {
+            self.optimizer.set_lr(plateau.observe(*value))?;
+        }
+        Ok(Some(*value))
+    }
+
+    fn save_if_due(&mut self, score: Option<f64>) -> Result<()> {
+        let Some((folder, every)) = &self.checkpoints else { return Ok(()) };
+        let step = self.state.step;
+        let is_best = folder.keeps_best() && self.state.best.is_some_and(|(_, at)| at == step);
+        // The last step is saved here too: only here its score is known.
+        if !step.is_multiple_of(*every) && !is_best && step < self.steps {
+            return Ok(());
+        }
+        let mut checkpoint = self.checkpoint()?;
+        checkpoint.score = score;
+        self.save(checkpoint)
+    }
+
+    fn save(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        let Some((folder, _)) = &mut self.checkpoints else { return Ok(()) };
+        let step = checkpoint.step;
+        let path = folder.save_later(checkpoint)?;
+        self.state.saved = Some(step);
+        self.report.saving(step, &path);
+        Ok(())
+    }
+
+    /// Saves what is not saved yet and waits until it is on disk.
+    fn save_last(&mut self) -> Result<Option<PathBuf>> {
+        if self.checkpoints.is_some() && self.state.saved != Some(self.state.step) {
+            self.save(self.checkpoint()?)?;
+        }
+        let Some((folder, _)) = &mut self.checkpoints else { return Ok(None) };
+        folder.wait()?;
+        Ok(self.state.saved.map(|step| folder.path(step)))
+    }
+
+    /// Opens the records, cut after the present step.
+    fn records(&self) -> Result<Records> {
+        let step = self.state.step;
+        let journal = self.journal.as_ref().map(|path| match step {
+            0 => Journal::create(path),
+            _ => Journal::resume(path, step),
+        });
+        let events = self.events.as_ref().map(|folder| match step {
+            0 => Events::create(folder),
+            _ => Events::resume(folder, step),
+        });
+        Ok(Records { journal: journal.transpose().map_err(in_data)?, events: events.transpose().map_err(in_data)? })
+    }
+}
+
+impl Records {
+    fn write(&mut self, step: u64, prefix: &str, metrics: &[(String, f64)]) -> Result<()> {
+        let named: Vec<(String, f64)> = metrics.iter().map(|(n, x)| (format!("{prefix}{n}"), *x)).collect();
+        if let Some(journal) = &mut self.journal {
+            let line: Vec<(&str, f64)> = named.iter().map(|(n, x)| (n.as_str(), *x)).collect();
+            journal.write(step, &line).map_err(in_data)?;
+        }
+        if let Some(events) = &mut self.events {
+            named.iter().try_for_each(|(n, x)| events.scalar(n, step, *x as f32)).map_err(in_data)?;
+        }
+        Ok(())
+    }
+
+    fn close(mut self) -> Result<()> {
+        self.journal.as_ref().map_or(Ok(()), Journal::sync).map_err(in_data)?;
+        self.events.as_mut().map_or(Ok(()), Events::flush).map_err(in_data)
+    }
+}
