@@ -1,15 +1,25 @@
 //! Layers, one file each; parameter names are PyTorch's.
 
+mod attention;
 mod conv;
+mod conv_transpose;
 mod dropout;
 mod embedding;
+mod graph;
 mod linear;
 mod norm;
+mod pool;
+mod recurrent;
 mod sequential;
 
+pub use attention::{MultiheadAttention, TransformerDecoderLayer, TransformerEncoderLayer, TransformerOptions};
 pub use conv::{Conv1d, Conv2d, Conv3d};
+pub use conv_transpose::{ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::Dropout;
 pub use embedding::Embedding;
+pub use graph::{Gat, Gcn};
 pub use linear::Linear;
 pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
+pub use pool::{AvgPool2d, Flatten, MaxPool2d};
+pub use recurrent::{Gru, Lstm, RecurrentOptions, Rnn};
 pub use sequential::{Activation, Sequential};

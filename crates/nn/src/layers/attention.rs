@@ -1,0 +1,208 @@
+//! `MultiheadAttention` and the transformer layers made of it.
+
+use crate::{Activation, Dropout, Layer, LayerNorm, Linear, init};
+use nn_derive::Module;
+use tensor::nn::AttentionOptions;
+use tensor::{Error, Result, Site, Tensor, Variable};
+
+/// Attention of several heads (Vaswani and others 2017) over `[N, L, width]`.
+///
+/// ```
+/// # use talweg_nn::MultiheadAttention;
+/// # use tensor::{Tensor, nn::AttentionOptions};
+/// let attention = MultiheadAttention::new(8, 2).unwrap();
+/// let (x, memory) = (Tensor::ones([3, 4, 8]), Tensor::ones([3, 6, 8]));
+/// let y = attention.forward(&x, &memory, &memory, AttentionOptions::default());
+/// assert_eq!(y.dims().unwrap(), [3, 4, 8]);
+/// ```
+#[derive(Module, Debug)]
+pub struct MultiheadAttention {
+    /// Queries', keys' and values' weights, `[3 width, width]`.
+    pub in_proj_weight: Variable,
+    /// Their biases, `[3 width]`.
+    pub in_proj_bias: Variable,
+    /// From the heads to the result.
+    pub out_proj: Linear,
+    /// Number of heads.
+    pub heads: usize,
+}
+impl MultiheadAttention {
+    /// `heads` must divide `width`; starts as in PyTorch.
+    pub fn new(width: usize, heads: usize) -> Result<MultiheadAttention> {
+        if heads == 0 || !width.is_multiple_of(heads) {
+            return Err(Error::value(format!("{heads} heads do not divide a width of {width}")).in_op("attention"));
+        }
+        let mut out_proj = Linear::without_bias(width, width)?;
+        out_proj.bias = Some(Variable::new("bias", Tensor::zeros([width]))?);
+        Ok(MultiheadAttention {
+            in_proj_weight: Variable::new("in_proj_weight", init::xavier_uniform([3 * width, width], 1.0))?,
+            in_proj_bias: Variable::new("in_proj_bias", Tensor::zeros([3 * width]))?,
+            out_proj,
+            heads,
+        })
+    }
+    /// Queries `[N, L, width]` with keys and values `[N, S, width]`. A mask is broadcast to
+    /// `[N, heads, L, S]`.
+    #[track_caller]
+    pub fn forward(&self, q: &Tensor, k: &Tensor, v: &Tensor, options: AttentionOptions) -> Tensor {
+        let site = Site::here();
+        let run = || {
+            let (weights, biases) = (self.in_proj_weight.tensor().chunk(3, 0), self.in_proj_bias.tensor().chunk(3, 0));
+            let heads = |x: &Tensor, i: usize| -> Result<Tensor> {
+                let [n, l, width] = x.dims()?;
+                let y = x.linear(&weights[i], Some(&biases[i]));
+                Ok(y.reshape([n, l, self.heads, width / self.heads]).transpose(1, 2))
+            };
+            let y = heads(q, 0)?.attention(&heads(k, 1)?, &heads(v, 2)?, options);
+            Ok(self.out_proj.forward(&y.transpose(1, 2).reshape(q.shape()?)))
+        };
+        site.scope(run).map_err(|e: Error| e.in_op("multihead_attention").at(site)).into()
+    }
+}
+
+/// Shape of a transformer layer.
+pub struct TransformerOptions {
+    /// Width between the two linear maps.
+    pub inner: usize,
+    /// Probability of dropout behind each part and between the linear maps.
+    pub dropout: f64,
+    /// Normalizes before each part instead of behind it.
+    pub norm_first: bool,
+    /// Between the linear maps.
+    pub activation: Activation,
+}
+impl Default for TransformerOptions {
+    fn default() -> TransformerOptions {
+        let activation = Activation::new("relu", Tensor::relu);
+        TransformerOptions { inner: 2048, dropout: 0.1, norm_first: false, activation }
+    }
+}
+
+/// x + f(x), normalized before `f` or behind the sum.
+#[track_caller]
+fn residual(x: &Tensor, norm: &LayerNorm, first: bool, f: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+    if first { x + f(&norm.forward(x)) } else { norm.forward(&(x + f(x))) }
+}
+
+/// Self-attention and two linear maps, each with a way around it, over `[N, L, width]`.
+///
+/// PyTorch's, but without dropout of the attention weights themselves.
+///
+/// ```
+/// # use talweg_nn::{Layer, TransformerEncoderLayer, TransformerOptions};
+/// # use tensor::Tensor;
+/// let options = TransformerOptions { inner: 16, ..Default::default() };
+/// let layer = TransformerEncoderLayer::new(8, 2, options).unwrap();
+/// assert_eq!(layer.forward(&Tensor::ones([3, 4, 8])).dims().unwrap(), [3, 4, 8]);
+/// ```
+#[derive(Module)]
+pub struct TransformerEncoderLayer {
+    /// Attention of the sequence with itself.
+    pub self_attn: MultiheadAttention,
+    /// Widens.
+    pub linear1: Linear,
+    /// Narrows.
+    pub linear2: Linear,
+    /// Of the attention.
+    pub norm1: LayerNorm,
+    /// Of the linear maps.
+    pub norm2: LayerNorm,
+    dropout: Dropout,
+    norm_first: bool,
+    activation: Activation,
+}
+impl TransformerEncoderLayer {
+    /// `heads` must divide `width`.
+    pub fn new(width: usize, heads: usize, options: TransformerOptions) -> Result<TransformerEncoderLayer> {
+        Ok(TransformerEncoderLayer {
+            self_attn: MultiheadAttention::new(width, heads)?,
+            linear1: Linear::new(width, options.inner)?,
+            linear2: Linear::new(options.inner, width)?,
+            norm1: LayerNorm::new(&[width])?,
+            norm2: LayerNorm::new(&[width])?,
+            dropout: Dropout::new(options.dropout),
+            norm_first: options.norm_first,
+            activation: options.activation,
+        })
+    }
+    /// With a mask, or causal.
+    #[track_caller]
+    pub fn run(&self, x: &Tensor, options: AttentionOptions) -> Tensor {
+        let drop = |x: Tensor| self.dropout.forward(&x);
+        let site = Site::here();
+        site.scope(|| {
+            let x = residual(x, &self.norm1, self.norm_first, |x| drop(self.self_attn.forward(x, x, x, options)));
+            let inner = |x: &Tensor| drop(self.activation.forward(&self.linear1.forward(x)));
+            residual(&x, &self.norm2, self.norm_first, |x| drop(self.linear2.forward(&inner(x))))
+        })
+    }
+}
+impl Layer for TransformerEncoderLayer {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.run(x, AttentionOptions::default())
+    }
+}
+
+/// Self-attention, attention to a memory and two linear maps, each with a way around it.
+///
+/// PyTorch's, but without dropout of the attention weights themselves.
+///
+/// ```
+/// # use talweg_nn::{TransformerDecoderLayer, TransformerOptions};
+/// # use tensor::{Tensor, nn::AttentionOptions};
+/// let layer = TransformerDecoderLayer::new(8, 2, TransformerOptions { inner: 16, ..Default::default() }).unwrap();
+/// let causal = AttentionOptions { causal: true, ..Default::default() };
+/// let y = layer.forward(&Tensor::ones([3, 4, 8]), &Tensor::ones([3, 6, 8]), causal, AttentionOptions::default());
+/// assert_eq!(y.dims().unwrap(), [3, 4, 8]);
+/// ```
+#[derive(Module)]
+pub struct TransformerDecoderLayer {
+    /// Attention of the sequence with itself.
+    pub self_attn: MultiheadAttention,
+    /// Attention to the memory.
+    pub multihead_attn: MultiheadAttention,
+    /// Widens.
+    pub linear1: Linear,
+    /// Narrows.
+    pub linear2: Linear,
+    /// Of the self-attention.
+    pub norm1: LayerNorm,
+    /// Of the attention to the memory.
+    pub norm2: LayerNorm,
+    /// Of the linear maps.
+    pub norm3: LayerNorm,
+    dropout: Dropout,
+    norm_first: bool,
+    activation: Activation,
+}
+impl TransformerDecoderLayer {
+    /// `heads` must divide `width`.
+    pub fn new(width: usize, heads: usize, options: TransformerOptions) -> Result<TransformerDecoderLayer> {
+        Ok(TransformerDecoderLayer {
+            self_attn: MultiheadAttention::new(width, heads)?,
+            multihead_attn: MultiheadAttention::new(width, heads)?,
+            linear1: Linear::new(width, options.inner)?,
+            linear2: Linear::new(options.inner, width)?,
+            norm1: LayerNorm::new(&[width])?,
+            norm2: LayerNorm::new(&[width])?,
+            norm3: LayerNorm::new(&[width])?,
+            dropout: Dropout::new(options.dropout),
+            norm_first: options.norm_first,
+            activation: options.activation,
+        })
+    }
+    /// A sequence `[N, L, width]` and a memory `[N, S, width]`, with options of both attentions.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor, memory: &Tensor, own: AttentionOptions, cross: AttentionOptions) -> Tensor {
+        let drop = |x: Tensor| self.dropout.forward(&x);
+        let (m, first) = (memory, self.norm_first);
+        let site = Site::here();
+        site.scope(|| {
+            let x = residual(x, &self.norm1, first, |x| drop(self.self_attn.forward(x, x, x, own)));
+            let x = residual(&x, &self.norm2, first, |x| drop(self.multihead_attn.forward(x, m, m, cross)));
+            let inner = |x: &Tensor| drop(self.activation.forward(&self.linear1.forward(x)));
+            residual(&x, &self.norm3, first, |x| drop(self.linear2.forward(&inner(x))))
+        })
+    }
+}

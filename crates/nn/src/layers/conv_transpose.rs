@@ -1,0 +1,57 @@
+//! Transposed convolutions of one, two and three spatial dimensions: from small pictures to large.
+
+use crate::{Layer, init};
+use nn_derive::Module;
+use tensor::nn::ConvOptions;
+use tensor::{Result, Tensor, Variable};
+
+macro_rules! conv_transpose {
+    ($name:ident, $rank:literal, $method:ident, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Module, Debug)]
+        pub struct $name {
+            /// `[in, out / groups, *kernel]`.
+            pub weight: Variable,
+            /// `[out]`.
+            pub bias: Option<Variable>,
+            #[module(skip)]
+            options: ConvOptions,
+        }
+        impl $name {
+            /// With bias, stride 1 and no padding; starts as in PyTorch.
+            pub fn new(inputs: usize, outputs: usize, kernel: [usize; $rank]) -> Result<$name> {
+                $name::with(inputs, outputs, kernel, true, ConvOptions::default())
+            }
+            /// With stride, padding, output padding, dilation or groups.
+            pub fn with(
+                inputs: usize,
+                outputs: usize,
+                kernel: [usize; $rank],
+                bias: bool,
+                options: ConvOptions,
+            ) -> Result<$name> {
+                let groups = options.groups.max(1);
+                if inputs % groups != 0 || outputs % groups != 0 {
+                    let e = format!("{groups} groups do not divide {inputs} inputs and {outputs} outputs");
+                    return Err(tensor::Error::value(e).in_op(stringify!($method)));
+                }
+                let mut shape = vec![inputs, outputs / groups];
+                shape.extend(kernel);
+                let bound = 1.0 / ((outputs / groups * kernel.iter().product::<usize>()) as f64).sqrt();
+                let weight = Variable::new("weight", init::uniform(shape, bound))?;
+                let bias = if bias { Some(Variable::new("bias", init::uniform([outputs], bound))?) } else { None };
+                Ok($name { weight, bias, options })
+            }
+        }
+        impl Layer for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Tensor {
+                let bias = self.bias.as_ref().map(Variable::tensor);
+                x.$method(&self.weight.tensor(), bias.as_ref(), self.options.clone())
+            }
+        }
+    };
+}
+conv_transpose!(ConvTranspose1d, 1, conv_transpose1d, "Transposed convolution of signals `[N, C, L]`.");
+conv_transpose!(ConvTranspose2d, 2, conv_transpose2d, "Transposed convolution of pictures `[N, C, H, W]`.");
+conv_transpose!(ConvTranspose3d, 3, conv_transpose3d, "Transposed convolution of volumes `[N, C, D, H, W]`.");

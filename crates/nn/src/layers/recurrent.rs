@@ -1,0 +1,213 @@
+//! `Rnn`, `Lstm`, `Gru`: layers that read a sequence one element after the other. Each stacked layer
+//! is one `scan` in the graph, whatever the length.
+
+use crate::{Entry, Layer, Module, Visitor, init, join};
+use tensor::control::scan;
+use tensor::{Error, Result, Site, Tensor, Variable};
+
+/// Shape of a recurrent layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecurrentOptions {
+    /// Layers on top of each other.
+    pub layers: usize,
+    /// Sequences are `[N, T, inputs]` instead of `[T, N, inputs]`.
+    pub batch_first: bool,
+    /// With biases.
+    pub bias: bool,
+}
+impl Default for RecurrentOptions {
+    fn default() -> RecurrentOptions {
+        RecurrentOptions { layers: 1, batch_first: false, bias: true }
+    }
+}
+
+/// What a step computes from its input's part of the gates, the state's weights and the state.
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    Tanh,
+    Lstm,
+    Gru,
+}
+impl Cell {
+    /// Parts the weights consist of.
+    fn gates(self) -> usize {
+        match self {
+            Cell::Tanh => 1,
+            Cell::Lstm => 4,
+            Cell::Gru => 3,
+        }
+    }
+    /// Tensors the state consists of.
+    fn states(self) -> usize {
+        if matches!(self, Cell::Lstm) { 2 } else { 1 }
+    }
+    /// The next state, its visible part first.
+    fn step(self, x: &Tensor, state: &[Tensor], weight: &Tensor, bias: Option<&Tensor>) -> Vec<Tensor> {
+        let h = state[0].linear(weight, bias);
+        match self {
+            Cell::Tanh => vec![(x + h).tanh()],
+            Cell::Lstm => {
+                let parts = (x + h).chunk(4, -1);
+                let [i, f, g, o] = parts.as_slice() else { return parts };
+                let c = f.sigmoid() * &state[1] + i.sigmoid() * g.tanh();
+                vec![o.sigmoid() * c.tanh(), c]
+            }
+            Cell::Gru => {
+                let (x, h) = (x.chunk(3, -1), h.chunk(3, -1));
+                let ([xr, xz, xn], [hr, hz, hn]) = (x.as_slice(), h.as_slice()) else { return x };
+                let (r, z) = ((xr + hr).sigmoid(), (xz + hz).sigmoid());
+                let n = (xn + r * hn).tanh();
+                vec![&n + z * (&state[0] - &n)]
+            }
+        }
+    }
+}
+
+/// Parameters of one layer.
+#[derive(Debug)]
+struct Weights {
+    input: Variable,
+    state: Variable,
+    biases: Option<[Variable; 2]>,
+}
+
+/// Layers on top of each other, of any cell.
+#[derive(Debug)]
+struct Stack {
+    cell: Cell,
+    hidden: usize,
+    batch_first: bool,
+    layers: Vec<Weights>,
+}
+impl Stack {
+    fn new(cell: Cell, inputs: usize, hidden: usize, options: RecurrentOptions) -> Result<Stack> {
+        if hidden == 0 || options.layers == 0 {
+            let e = format!("{} layers of {hidden} cells: both must be at least 1", options.layers);
+            return Err(Error::value(e).in_op("recurrent"));
+        }
+        let (bound, rows) = (1.0 / (hidden as f64).sqrt(), cell.gates() * hidden);
+        let layer = |l: usize| {
+            let width = if l == 0 { inputs } else { hidden };
+            let new = |name: String, shape: &[usize]| Variable::new(&name, init::uniform(shape, bound));
+            let bias = |name: &str| new(format!("{name}_l{l}"), &[rows]);
+            Ok(Weights {
+                input: new(format!("weight_ih_l{l}"), &[rows, width])?,
+                state: new(format!("weight_hh_l{l}"), &[rows, hidden])?,
+                biases: if options.bias { Some([bias("bias_ih")?, bias("bias_hh")?]) } else { None },
+            })
+        };
+        let layers = (0..options.layers).map(layer).collect::<Result<_>>()?;
+        Ok(Stack { cell, hidden, batch_first: options.batch_first, layers })
+    }
+    fn run(&self, x: &Tensor, state: Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)> {
+        let [a, b, _] = x.dims()?;
+        let rows = if self.batch_first { a } else { b };
+        let shape = [self.layers.len(), rows, self.hidden];
+        let start = match state {
+            None => vec![Tensor::full_of(shape, 0.0, x.dtype()?); self.cell.states()],
+            Some(s) => s.to_vec(),
+        };
+        if start.len() != self.cell.states() {
+            let e = format!("the state consists of {} tensors, not {}", self.cell.states(), start.len());
+            return Err(Error::value(e));
+        }
+        for s in &start {
+            if s.shape()?.dims() != shape {
+                return Err(Error::shape(format!("the state must be {shape:?}, not {:?}", s.shape()?.dims())));
+            }
+        }
+        let mut y = if self.batch_first { x.transpose(0, 1) } else { x.clone() };
+        let mut ends = vec![Vec::new(); start.len()];
+        for (l, layer) in self.layers.iter().enumerate() {
+            let biases = layer.biases.as_ref().map(|b| b.each_ref().map(Variable::tensor));
+            let [of_input, of_state] = [0, 1].map(|i| biases.as_ref().map(|b| &b[i]));
+            // The inputs' part of all steps at once: one large product instead of many small ones.
+            let gates = y.linear(&layer.input.tensor(), of_input);
+            let weight = layer.state.tensor();
+            let from: Vec<Tensor> = start.iter().map(|s| s.select(0, l as i64)).collect();
+            let (last, mut seen) = scan(
+                |state, row| {
+                    let next = self.cell.step(&row[0], state, &weight, of_state);
+                    let visible = next[0].clone();
+                    Ok((next, vec![visible]))
+                },
+                &from,
+                &[gates],
+            )?;
+            y = seen.swap_remove(0);
+            ends.iter_mut().zip(last).for_each(|(e, s)| e.push(s));
+        }
+        let y = if self.batch_first { y.transpose(0, 1) } else { y };
+        Ok((y, ends.iter().map(|e| Tensor::stack(e, 0)).collect()))
+    }
+}
+impl Module for Stack {
+    fn visit(&self, path: &str, visitor: &mut dyn Visitor) {
+        for (l, layer) in self.layers.iter().enumerate() {
+            let mut show = |name: &str, v: &Variable| {
+                visitor.entry(&join(path, &format!("{name}_l{l}")), Entry::Parameter(v));
+            };
+            show("weight_ih", &layer.input);
+            show("weight_hh", &layer.state);
+            if let Some([i, h]) = &layer.biases {
+                show("bias_ih", i);
+                show("bias_hh", h);
+            }
+        }
+    }
+}
+
+macro_rules! recurrent {
+    ($name:ident, $cell:ident, $label:literal, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name(Stack);
+        impl $name {
+            /// One layer with biases, for sequences `[T, N, inputs]`; starts as in PyTorch.
+            pub fn new(inputs: usize, hidden: usize) -> Result<$name> {
+                $name::with(inputs, hidden, RecurrentOptions::default())
+            }
+            /// With more layers, without biases, or with the batch first.
+            pub fn with(inputs: usize, hidden: usize, options: RecurrentOptions) -> Result<$name> {
+                Stack::new(Cell::$cell, inputs, hidden, options).map($name)
+            }
+            /// The last layer's visible state at every step, and the last state of all layers, each
+            /// tensor of it `[layers, N, hidden]`. Without `state` it starts with zeros.
+            #[track_caller]
+            pub fn run(&self, x: &Tensor, state: Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)> {
+                let site = Site::here();
+                site.scope(|| self.0.run(x, state)).map_err(|e| e.in_op($label).at(site))
+            }
+        }
+        impl Module for $name {
+            fn visit(&self, path: &str, visitor: &mut dyn Visitor) {
+                self.0.visit(path, visitor);
+            }
+        }
+        impl Layer for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Tensor {
+                self.run(x, None).map(|(y, _)| y).into()
+            }
+        }
+    };
+}
+recurrent!(Rnn, Tanh, "rnn",
+    /// Elman's recurrent network: h' = tanh(W x + b + U h + c).
+);
+recurrent!(Lstm, Lstm, "lstm",
+    /// Long short-term memory (Hochreiter and Schmidhuber 1997); its state is `[h, c]`.
+    ///
+    /// ```
+    /// # use talweg_nn::{Lstm, RecurrentOptions};
+    /// # use tensor::Tensor;
+    /// let options = RecurrentOptions { layers: 2, batch_first: true, ..Default::default() };
+    /// let lstm = Lstm::with(3, 5, options).unwrap();
+    /// let (y, state) = lstm.run(&Tensor::ones([4, 7, 3]), None).unwrap();
+    /// assert_eq!(y.dims().unwrap(), [4, 7, 5]);
+    /// assert_eq!(state[1].dims().unwrap(), [2, 4, 5]);
+    /// ```
+);
+recurrent!(Gru, Gru, "gru",
+    /// Gated recurrent unit (Cho and others 2014), PyTorch's form with the reset gate after the product.
+);

@@ -1,0 +1,135 @@
+"""Parameters, inputs, results and gradients of PyTorch's layers, as layers.txt.
+
+    python layers.py > layers.txt
+
+Lines: `CASE KIND NAME SHAPE values...`, where KIND is `param`, `input`, `output`, `grad_param` or
+`grad_input`, and SHAPE is `2x3`. Gradients are those of the sum of all outputs times 0.1, 0.2, ...
+in turn (from 1 again for each output, over 10). Graph layers are not PyTorch's: they are computed
+from dense matrices by the papers' formulas.
+"""
+
+import torch
+from torch import nn
+
+torch.manual_seed(3)
+
+
+def line(case, kind, name, t):
+    shape = "x".join(str(d) for d in t.shape)
+    print(case, kind, name, shape, *(f"{v:.8g}" for v in t.detach().flatten().tolist()))
+
+
+def dump(case, params, inputs, f):
+    inputs = {n: t.requires_grad_(t.is_floating_point()) for n, t in inputs.items()}
+    outputs = f(*inputs.values())
+    loss = sum((y * (torch.arange(1, y.numel() + 1).remainder(10).float() / 10).reshape(y.shape)).sum() for y in outputs)
+    loss.backward()
+    for kind, list_ in (("param", params), ("input", inputs)):
+        for n, t in list_.items():
+            line(case, kind, n, t)
+            if t.is_floating_point():
+                line(case, "grad_" + kind, n, t.grad)
+    for i, y in enumerate(outputs):
+        line(case, "output", str(i), y)
+
+
+def layer(case, module, inputs, f):
+    for p in module.parameters():
+        # Also what starts at zero or one must be told apart.
+        nn.init.uniform_(p, -0.7, 0.7)
+    dump(case, dict(module.named_parameters()), inputs, lambda *a: f(module, *a))
+
+
+def x(*shape):
+    return torch.randn(*shape)
+
+
+def recurrent(m, x, *state):
+    y, last = m(x, state if isinstance(m, nn.LSTM) else state[0])
+    return [y, *(last if isinstance(last, tuple) else [last])]
+
+
+h = {"h": x(1, 3, 4)}
+h2 = {"h": x(2, 3, 4)}
+layer("rnn", nn.RNN(2, 4), {"x": x(5, 3, 2)} | h, recurrent)
+layer("gru", nn.GRU(2, 4, num_layers=2, batch_first=True), {"x": x(3, 5, 2), "h": x(2, 3, 4)}, recurrent)
+layer("lstm", nn.LSTM(2, 4), {"x": x(5, 3, 2), "h": x(1, 3, 4), "c": x(1, 3, 4)}, recurrent)
+layer(
+    "lstm_stacked",
+    nn.LSTM(2, 4, num_layers=2, batch_first=True, bias=False),
+    {"x": x(3, 5, 2)} | h2 | {"c": x(2, 3, 4)},
+    recurrent,
+)
+
+
+def qkv():
+    return {"q": x(2, 3, 4), "k": x(2, 5, 4), "v": x(2, 5, 4)}
+
+
+layer("attention", nn.MultiheadAttention(4, 2, batch_first=True), qkv(), lambda m, *a: [m(*a, need_weights=False)[0]])
+options = dict(dim_feedforward=6, dropout=0.0, batch_first=True)
+layer("encoder", nn.TransformerEncoderLayer(4, 2, **options), {"x": x(2, 3, 4)}, lambda m, x: [m(x)])
+layer(
+    "encoder_first",
+    nn.TransformerEncoderLayer(4, 2, norm_first=True, activation="gelu", **options),
+    {"x": x(2, 3, 4)},
+    lambda m, x: [m(x, src_mask=nn.Transformer.generate_square_subsequent_mask(3))],
+)
+layer(
+    "decoder",
+    nn.TransformerDecoderLayer(4, 2, **options),
+    {"x": x(2, 3, 4), "memory": x(2, 5, 4)},
+    lambda m, x, y: [m(x, y, tgt_mask=nn.Transformer.generate_square_subsequent_mask(3))],
+)
+layer("conv_transpose1d", nn.ConvTranspose1d(2, 3, 3, stride=2), {"x": x(2, 2, 4)}, lambda m, x: [m(x)])
+layer(
+    "conv_transpose2d",
+    nn.ConvTranspose2d(4, 2, (3, 2), stride=2, padding=1, output_padding=1, groups=2),
+    {"x": x(1, 4, 3, 3)},
+    lambda m, x: [m(x)],
+)
+layer("conv_transpose3d", nn.ConvTranspose3d(1, 2, 2, bias=False), {"x": x(1, 1, 2, 2, 2)}, lambda m, x: [m(x)])
+layer("max_pool2d", nn.MaxPool2d(3, stride=2, padding=1), {"x": x(1, 2, 5, 4)}, lambda m, x: [m(x)])
+layer("avg_pool2d", nn.AvgPool2d(2), {"x": x(1, 2, 5, 4)}, lambda m, x: [m(x)])
+
+EDGES = torch.tensor([[0, 1, 1, 2, 3, 0, 4], [1, 0, 2, 1, 2, 4, 0]])
+
+
+def dense():
+    """Row i: which nodes send to node i, itself included."""
+    a = torch.eye(5)
+    a[EDGES[1], EDGES[0]] = 1
+    return a
+
+
+def gcn(params):
+    def f(x, _):
+        a = dense()
+        d = a.sum(1).rsqrt().diag()
+        return [d @ a @ d @ x @ params["lin.weight"].T + params["bias"]]
+
+    return f
+
+
+def gat(params, average):
+    def f(x, _):
+        heads, width = params["att_src"].shape[1:]
+        h = (x @ params["lin.weight"].T).reshape(5, heads, width)
+        src, dst = (h * params["att_src"]).sum(-1), (h * params["att_dst"]).sum(-1)
+        e = nn.functional.leaky_relu(dst[:, None] + src[None], 0.2)
+        share = e.masked_fill(dense()[:, :, None] == 0, float("-inf")).softmax(1)
+        y = torch.einsum("ijh,jhw->ihw", share, h)
+        return [(y.mean(1) if average else y.flatten(1)) + params["bias"]]
+
+    return f
+
+
+def leaves(**shapes):
+    return {n.replace("__", "."): x(*s).requires_grad_() for n, s in shapes.items()}
+
+
+p = leaves(lin__weight=(2, 3), bias=(2,))
+dump("gcn", p, {"x": x(5, 3), "edges": EDGES}, gcn(p))
+for case, average, bias in (("gat", False, 4), ("gat_averaged", True, 2)):
+    p = leaves(lin__weight=(4, 3), att_src=(1, 2, 2), att_dst=(1, 2, 2), bias=(bias,))
+    dump(case, p, {"x": x(5, 3), "edges": EDGES}, gat(p, average))
