@@ -100,6 +100,57 @@ fn seven_steps_and_thirteen_are_twenty() {
 }
 
 #[test]
+fn compiled_steps_resume_to_the_bit_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut results = Vec::new();
+    for (name, parts) in [("whole", &[20][..]), ("parts", &[7, 20])] {
+        for &steps in parts {
+            let mut run = rebuild(4);
+            let (model, optimizer) = (&run.model, &run.optimizer);
+            let step = tensor::jit(|a: &[Tensor]| {
+                let loss = model.forward(&a[0]).cross_entropy(&a[1], CrossEntropyOptions::default());
+                loss.backward()?;
+                optimizer.step()?;
+                Ok(vec![loss])
+            });
+            let mut trainer = Trainer::new(model, optimizer, &mut run.loader)
+                .steps(steps)
+                .checkpoints(Checkpoints::open(folder.path().join(name)).unwrap(), 1);
+            trainer.resume().unwrap();
+            let outcome = trainer.run(|b| {
+                let x = column(b, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+                Ok(step.call(&[&x, &column(b, "label")?])?.remove(0))
+            });
+            assert_eq!(outcome.unwrap().step, steps);
+            drop(trainer);
+            if steps == 20 {
+                results.push(weights(&run));
+            }
+        }
+    }
+    assert_same(&results[0], &results[1]);
+    let saved = Checkpoints::open(folder.path().join("whole")).unwrap().latest().unwrap().unwrap().checkpoint;
+    let model = &rebuild(4).model;
+    saved.restore("model", &model.state()).unwrap();
+    for ((name, v), (_, last)) in model.state().iter().zip(&results[0]) {
+        assert!(v.tensor().literal().unwrap().bytes() == last.bytes(), "{name} was saved otherwise");
+    }
+}
+
+#[test]
+fn a_new_run_does_not_mix_with_an_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    Checkpoints::open(folder.path()).unwrap().save(&Checkpoint::new(9)).unwrap();
+    let mut run = rebuild(1);
+    let model = &run.model;
+    let e = Trainer::new(model, &run.optimizer, &mut run.loader)
+        .checkpoints(Checkpoints::open(folder.path()).unwrap(), 1)
+        .fit(|b| loss(model, b));
+    let e = e.unwrap_err().to_string();
+    assert!(e.contains("at step 0") && e.contains("step-0000000009.safetensors already: resume"), "{e}");
+}
+
+#[test]
 fn the_stop_flag_finishes_the_step_and_saves() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = rebuild(1);

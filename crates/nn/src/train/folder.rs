@@ -133,6 +133,14 @@ impl Checkpoints {
         self.policy.steps()
     }
 
+    /// The first whole checkpoint of a later step: a run that begins before it would be overtaken
+    /// by it at the next resume.
+    pub fn later(&mut self, step: u64) -> Result<Option<PathBuf>> {
+        self.wait()?;
+        let mut later = self.steps()?.into_iter().filter(|s| *s > step).map(|s| self.path(s));
+        Ok(later.find(|path| atomic::verify(path).is_ok()))
+    }
+
     /// The newest checkpoint that is whole, or `None` in an empty folder.
     ///
     /// # Errors
@@ -267,6 +275,8 @@ mod tests {
         }
         std::fs::write(kept.path(20), b"damaged").unwrap();
         kept.save(&Checkpoint::new(15)).unwrap();
+        assert_eq!(kept.later(10).unwrap(), Some(kept.path(15)));
+        assert_eq!(kept.later(15).unwrap(), None, "the later one is damaged");
         let found = kept.latest().unwrap().unwrap();
         assert_eq!((found.checkpoint.step, found.refused.len()), (15, 1));
         assert!(found.refused[0].to_string().contains("step-0000000020.safetensors"), "{}", found.refused[0]);

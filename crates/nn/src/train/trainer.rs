@@ -74,11 +74,14 @@ struct State {
     saved: Option<u64>,
 }
 
+/// How often events are handed to the operating system, so that TensorBoard sees them.
+const FLUSH_EVERY: Duration = Duration::from_secs(2);
+
 /// The records of a run, opened when it begins.
-#[derive(Default)]
 struct Records {
     journal: Option<Journal>,
     events: Option<Events>,
+    flushed: Instant,
 }
 
 impl<'a> Trainer<'a> {
@@ -262,6 +265,16 @@ impl<'a> Trainer<'a> {
 
     /// Trains with a function that does a whole step and answers its loss.
     pub fn run(&mut self, mut step: impl FnMut(&Batch) -> Result<Tensor>) -> Result<Outcome> {
+        if let Some((folder, _)) = &mut self.checkpoints
+            && let Some(path) = folder.later(self.state.step)?
+        {
+            let step = self.state.step;
+            let e = format!(
+                "the run is at step {step}, but there is {} already: resume, or choose another folder",
+                path.display()
+            );
+            return Err(Error::value(e).in_op("train"));
+        }
         self.model.train(true);
         // Initial values are computed now, not within the first step, as after a resume.
         Checkpoint::new(0).with("model", &self.model.state())?.with("optimizer", &self.optimizer.state())?;
@@ -404,7 +417,11 @@ impl<'a> Trainer<'a> {
             0 => Events::create(folder),
             _ => Events::resume(folder, step),
         });
-        Ok(Records { journal: journal.transpose().map_err(in_data)?, events: events.transpose().map_err(in_data)? })
+        Ok(Records {
+            journal: journal.transpose().map_err(in_data)?,
+            events: events.transpose().map_err(in_data)?,
+            flushed: Instant::now(),
+        })
     }
 }
 
@@ -417,6 +434,10 @@ impl Records {
         }
         if let Some(events) = &mut self.events {
             named.iter().try_for_each(|(n, x)| events.scalar(n, step, *x as f32)).map_err(in_data)?;
+            if self.flushed.elapsed() >= FLUSH_EVERY {
+                events.flush().map_err(in_data)?;
+                self.flushed = Instant::now();
+            }
         }
         Ok(())
     }
