@@ -85,6 +85,18 @@ fn recurrent_layers() {
 }
 
 #[test]
+fn sequences_of_unequal_length() {
+    let options = RecurrentOptions { layers: 2, batch_first: true, bias: true };
+    let lengths = Tensor::from([2i64, 5, 3]);
+    let lstm = Lstm::with(2, 4, options.clone()).unwrap();
+    check("lstm_lengths", &lstm, |x| joined(lstm.run_lengths(&x[0], &lengths, Some(&x[1..])).unwrap()));
+    let gru = Gru::with(2, 4, options).unwrap();
+    check("gru_lengths", &gru, |x| joined(gru.run_lengths(&x[0], &lengths, Some(&x[1..])).unwrap()));
+    let e = gru.run_lengths(&Tensor::ones([2, 5, 2]), &lengths, None).unwrap_err().to_string();
+    assert!(e.contains("lengths must be i64[2], not i64[3]"), "{e}");
+}
+
+#[test]
 fn a_state_of_the_wrong_shape_is_named() {
     let lstm = Lstm::new(2, 4).unwrap();
     let (x, h) = (Tensor::ones([5, 3, 2]), Tensor::zeros([1, 2, 4]));

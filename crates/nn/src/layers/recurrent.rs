@@ -3,7 +3,7 @@
 
 use crate::{Entry, Layer, Module, Visitor, init, join};
 use tensor::control::scan;
-use tensor::{Error, Result, Site, Tensor, Variable};
+use tensor::{DType, Error, Result, Site, Tensor, Variable};
 
 /// Shape of a recurrent layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,9 +99,10 @@ impl Stack {
         let layers = (0..options.layers).map(layer).collect::<Result<_>>()?;
         Ok(Stack { cell, hidden, batch_first: options.batch_first, layers })
     }
-    fn run(&self, x: &Tensor, state: Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)> {
+    fn run(&self, x: &Tensor, lengths: Option<&Tensor>, state: Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)> {
         let [a, b, _] = x.dims()?;
-        let rows = if self.batch_first { a } else { b };
+        let (rows, steps) = if self.batch_first { (a, b) } else { (b, a) };
+        let inside = lengths.map(|l| within(l, rows, steps)).transpose()?;
         let shape = [self.layers.len(), rows, self.hidden];
         let start = match state {
             None => vec![Tensor::full_of(shape, 0.0, x.dtype()?); self.cell.states()],
@@ -128,11 +129,13 @@ impl Stack {
             let (last, mut seen) = scan(
                 |state, row| {
                     let next = self.cell.step(&row[0], state, &weight, of_state);
-                    let visible = next[0].clone();
-                    Ok((next, vec![visible]))
+                    let Some(inside) = row.get(1) else { return Ok((next.clone(), vec![next[0].clone()])) };
+                    let visible = Tensor::where_(inside, &next[0], 0.0);
+                    let kept = next.iter().zip(state).map(|(n, s)| Tensor::where_(inside, n, s)).collect();
+                    Ok((kept, vec![visible]))
                 },
                 &from,
-                &[gates],
+                &[vec![gates], inside.iter().cloned().collect()].concat(),
             )?;
             y = seen.swap_remove(0);
             ends.iter_mut().zip(last).for_each(|(e, s)| e.push(s));
@@ -140,6 +143,14 @@ impl Stack {
         let y = if self.batch_first { y.transpose(0, 1) } else { y };
         Ok((y, ends.iter().map(|e| Tensor::stack(e, 0)).collect()))
     }
+}
+/// Whether each step `[T, N, 1]` is within its sequence.
+fn within(lengths: &Tensor, rows: usize, steps: usize) -> Result<Tensor> {
+    let (shape, dtype) = (lengths.shape()?, lengths.dtype()?);
+    if shape.dims() != [rows] || dtype != DType::I64 {
+        return Err(Error::shape(format!("lengths must be i64[{rows}], not {dtype}{:?}", shape.dims())));
+    }
+    Ok(Tensor::iota(steps, DType::I64).unsqueeze(-1).lt(lengths).unsqueeze(-1))
 }
 impl Module for Stack {
     fn visit(&self, path: &str, visitor: &mut dyn Visitor) {
@@ -176,7 +187,20 @@ macro_rules! recurrent {
             #[track_caller]
             pub fn run(&self, x: &Tensor, state: Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)> {
                 let site = Site::here();
-                site.scope(|| self.0.run(x, state)).map_err(|e| e.in_op($label).at(site))
+                site.scope(|| self.0.run(x, None, state)).map_err(|e| e.in_op($label).at(site))
+            }
+            /// As `run`, for sequences of the given `lengths` (`i64[N]`) that are filled up at the
+            /// end: results behind a sequence's end are zero, and its last state is that of its own
+            /// last step (PyTorch's packed sequences, in any order).
+            #[track_caller]
+            pub fn run_lengths(
+                &self,
+                x: &Tensor,
+                lengths: &Tensor,
+                state: Option<&[Tensor]>,
+            ) -> Result<(Tensor, Vec<Tensor>)> {
+                let site = Site::here();
+                site.scope(|| self.0.run(x, Some(lengths), state)).map_err(|e| e.in_op($label).at(site))
             }
         }
         impl Module for $name {

@@ -133,3 +133,18 @@ dump("gcn", p, {"x": x(5, 3), "edges": EDGES}, gcn(p))
 for case, average, bias in (("gat", False, 4), ("gat_averaged", True, 2)):
     p = leaves(lin__weight=(4, 3), att_src=(1, 2, 2), att_dst=(1, 2, 2), bias=(bias,))
     dump(case, p, {"x": x(5, 3), "edges": EDGES}, gat(p, average))
+
+# Last, so that the random numbers of the cases before stay.
+LENGTHS = torch.tensor([2, 5, 3])
+
+
+def packed(m, x, *state):
+    xs = nn.utils.rnn.pack_padded_sequence(x, LENGTHS, batch_first=True, enforce_sorted=False)
+    y, last = m(xs, state if isinstance(m, nn.LSTM) else state[0])
+    y = nn.utils.rnn.pad_packed_sequence(y, batch_first=True)[0]
+    return [y, *(last if isinstance(last, tuple) else [last])]
+
+
+stacked = dict(num_layers=2, batch_first=True)
+layer("lstm_lengths", nn.LSTM(2, 4, **stacked), {"x": x(3, 5, 2), "h": x(2, 3, 4), "c": x(2, 3, 4)}, packed)
+layer("gru_lengths", nn.GRU(2, 4, **stacked), {"x": x(3, 5, 2), "h": x(2, 3, 4)}, packed)
