@@ -103,7 +103,7 @@ impl Compiled {
             let empty = Literal::zeros(l.dtype(), [0]);
             return std::mem::replace(l, empty).into_buffer();
         }
-        Arc::new(Bytes::zeroed(b.bytes))
+        Arc::new(Bytes::any(b.bytes))
     }
 
     fn run_regions(&self, bases: Bases) -> Result<()> {
@@ -168,7 +168,7 @@ impl Program for Compiled {
         }
         bases.extend(self.consts.iter().map(|c| c.bytes().as_ptr().cast_mut()));
         let arena = self.arenas.lock().pop();
-        let mut arena = arena.unwrap_or_else(|| Bytes::zeroed(self.arrangement.arena_bytes));
+        let mut arena = arena.unwrap_or_else(|| Bytes::any(self.arrangement.arena_bytes));
         bases.push(arena.as_mut().as_mut_ptr());
         let done = self.run_regions(Bases(&bases));
         self.arenas.lock().push(arena);

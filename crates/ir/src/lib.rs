@@ -7,6 +7,7 @@
 mod attr;
 mod binary;
 mod buffer;
+mod bytes;
 mod dtype;
 mod error;
 mod graph;
@@ -21,11 +22,12 @@ mod verify;
 
 pub use attr::{Attr, AttrKind, Attrs};
 pub use buffer::{Buffer, Storage};
+pub use bytes::Bytes;
 pub use dtype::{DType, Element};
 pub use error::{Error, ErrorKind, Result, Site};
 pub use graph::{Collect, Collected, FlatNode, Graph, Slot, broadcast_shapes, collect, scalar_category};
 pub use half::{bf16, f16};
-pub use literal::{Bytes, Literal};
+pub use literal::Literal;
 pub use node::{Node, Source, Value, Var, is_grad_on, mark, no_grad};
 pub use op::{
     Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, Op, Out, RunGraph, Scalar, Type, Types,

@@ -1,42 +1,8 @@
 //! Values on the host: the bytes of a tensor with their type and shape.
 
-use crate::{DType, Element, Error, Layout, Result, Shape, with_dtype};
+use crate::{Bytes, DType, Element, Error, Layout, Result, Shape, with_dtype};
 use std::fmt;
 use std::sync::Arc;
-
-/// 64 bytes on a 64-byte boundary: a cache line, and the widest vector load.
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C, align(64))]
-pub struct Line([u8; 64]);
-
-/// An owned, aligned, fixed-size run of bytes.
-#[derive(Clone)]
-pub struct Bytes {
-    lines: Vec<Line>,
-    len: usize,
-}
-
-impl Bytes {
-    /// `len` zero bytes.
-    pub fn zeroed(len: usize) -> Bytes {
-        Bytes { lines: bytemuck::zeroed_vec(len.div_ceil(64)), len }
-    }
-    /// A copy of `bytes`.
-    pub fn copy_of(bytes: &[u8]) -> Bytes {
-        let mut b = Bytes::zeroed(bytes.len());
-        b.as_mut().copy_from_slice(bytes);
-        b
-    }
-    /// The bytes.
-    pub fn as_slice(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines)[..self.len]
-    }
-}
-impl AsMut<[u8]> for Bytes {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
-    }
-}
 
 /// A tensor's value in host memory, row-major; clones share the bytes.
 #[derive(Clone)]

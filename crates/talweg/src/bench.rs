@@ -108,7 +108,36 @@ fn matmul(m: usize, k: usize, n: usize) -> Result<(Vec<f64>, f64)> {
     Ok((times, check))
 }
 
+/// softmax(layernorm(gelu(x w + b))) on 4096 × 1024, forward or with the gradients of all inputs.
+fn fuse(backward: bool) -> Result<(Vec<f64>, f64)> {
+    let (rows, n) = (4096, 1024);
+    let near = |seed, at: f64| fill(seed, &[n], 0.1) + at;
+    let args = [
+        fill(1, &[rows, n], 1.0),
+        near(100, 1.0),
+        near(101, 0.0),
+        near(102, 1.0),
+        near(103, 0.0),
+        fill(2, &[rows, n], 1.0),
+    ];
+    Tensor::eval_all(&args.iter().collect::<Vec<_>>())?;
+    let f = jit(move |a: &[Tensor]| {
+        let y = (&a[0] * &a[1] + &a[2]).gelu_tanh().layer_norm(1, Some(&a[3]), Some(&a[4]), 1e-5).softmax(-1);
+        if backward { talweg::vjp(&[y], &a[5..], &a[..5]) } else { Ok(vec![y]) }
+    });
+    let refs: Vec<&Tensor> = args.iter().collect();
+    let (times, _) = measure(|| {
+        f.call(&refs)?;
+        Ok(0.0)
+    })?;
+    let out = f.call(&refs)?[0].cast(talweg::DType::F64);
+    let check = if backward { out.abs().sum(..) } else { out.square().sum(..) };
+    Ok((times, check.item()?))
+}
+
 const WORKLOADS: &[&str] = &[
+    "fuse_fwd",
+    "fuse_fwdbwd",
     "matmul_256",
     "matmul_1024",
     "matmul_2048",
@@ -131,6 +160,8 @@ pub fn run(o: &Options) -> Result<()> {
             WORKLOADS.iter().for_each(|w| println!("{w}"));
             return Ok(());
         }
+        "fuse_fwd" => fuse(false)?,
+        "fuse_fwdbwd" => fuse(true)?,
         "matmul_256" => matmul(256, 256, 256)?,
         "matmul_1024" => matmul(1024, 1024, 1024)?,
         "matmul_2048" => matmul(2048, 2048, 2048)?,
