@@ -22,6 +22,16 @@ impl Type {
     pub fn bytes(&self) -> usize {
         self.shape.count().saturating_mul(self.dtype.size())
     }
+    /// Fails unless every size and stride, counted in bytes, stays addressable: a product that
+    /// overflows would pass unnoticed later. Empty dimensions do not excuse the others, as strides
+    /// step over them too.
+    fn check_size(&self, what: &str) -> Result<()> {
+        let span = self.shape.iter().fold(self.dtype.size(), |a, &d| a.saturating_mul(d.max(1)));
+        if span <= isize::MAX as usize / 2 {
+            return Ok(());
+        }
+        Err(Error::shape(format!("{what} of type {self} is too large")))
+    }
 }
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,7 +112,8 @@ pub struct Scalar {
     /// C expression with `{0}`, `{1}`… for the inputs, in C's float functions without suffix.
     pub code: &'static str,
     /// `x op neutral = x`: the value that makes the op the identity of its first input, and
-    /// whether the neutral value may stand first as well.
+    /// whether the neutral value may stand first as well. For floats it is this very bit pattern
+    /// (adding 0.0 turns -0.0 into 0.0, adding -0.0 changes nothing), for integers its value.
     pub neutral: Option<(f64, bool)>,
     /// Interval from which samples are drawn.
     pub domain: (f64, f64),
@@ -289,13 +300,10 @@ impl Op {
         if let Some((name, _)) = call.attrs.iter().find(|(n, _)| !self.attrs.iter().any(|(m, _)| m == n)) {
             return Err(Error::value(format!("there is no attribute {name}")).in_op(self.name));
         }
+        // Type rules may multiply the sizes of an input without fear.
+        call.types.iter().try_for_each(|t| t.check_size("an input")).map_err(|e| e.in_op(self.name))?;
         let outs = (self.infer)(call).map_err(|e| e.in_op(self.name))?;
-        // Every size must stay addressable: a product that overflows would pass unnoticed later.
-        for t in &outs {
-            if t.bytes() > isize::MAX as usize / 2 {
-                return Err(Error::shape(format!("a result of type {t} is too large")).in_op(self.name));
-            }
-        }
+        outs.iter().try_for_each(|t| t.check_size("a result")).map_err(|e| e.in_op(self.name))?;
         Ok(outs)
     }
 

@@ -9,23 +9,47 @@ use smallvec::SmallVec;
 pub fn one(dtype: DType, shape: impl Into<Shape>) -> Result<Types> {
     Ok(SmallVec::from_iter([Type::new(dtype, shape)]))
 }
+/// Input `i`, or that it is missing.
+fn input<'a>(c: &Call<'a>, i: usize) -> Result<&'a Type> {
+    let missing = || Error::value(format!("input {i} is missing: {} were given", c.types.len()));
+    c.types.get(i).ok_or_else(missing)
+}
+/// The first input's element type in another shape.
+pub fn reshaped(c: &Call, shape: impl Into<Shape>) -> Result<Types> {
+    one(input(c, 0)?.dtype, shape)
+}
+/// The product of sizes, refused where it could not be addressed.
+pub fn product<'a>(sizes: impl IntoIterator<Item = &'a usize>) -> Result<usize> {
+    let mut out = 1usize;
+    let mut all = SmallVec::<[usize; 4]>::new();
+    for &d in sizes {
+        all.push(d);
+        out = out.saturating_mul(d);
+    }
+    if out <= isize::MAX as usize / 2 {
+        return Ok(out);
+    }
+    Err(Error::shape(format!("the product of {all:?} is too large")))
+}
 /// The type of input `i`.
 pub fn same(c: &Call, i: usize) -> Result<Types> {
-    Ok(SmallVec::from_iter([c.types[i].clone()]))
+    Ok(SmallVec::from_iter([input(c, i)?.clone()]))
 }
 /// Fails unless input `i` is float.
 pub fn float(c: &Call, i: usize) -> Result<()> {
-    if c.dtype(i).is_float() {
+    let dtype = input(c, i)?.dtype;
+    if dtype.is_float() {
         return Ok(());
     }
-    Err(Error::dtype(format!("input {i} must be a float, not {}", c.dtype(i))))
+    Err(Error::dtype(format!("input {i} must be a float, not {dtype}")))
 }
 /// Fails unless input `i` is an integer.
 pub fn integer(c: &Call, i: usize) -> Result<()> {
-    if c.dtype(i).is_int() {
+    let dtype = input(c, i)?.dtype;
+    if dtype.is_int() {
         return Ok(());
     }
-    Err(Error::dtype(format!("input {i} must be an integer, not {}", c.dtype(i))))
+    Err(Error::dtype(format!("input {i} must be an integer, not {dtype}")))
 }
 /// Fails unless all inputs have one element type.
 pub fn one_dtype(c: &Call) -> Result<DType> {

@@ -52,9 +52,7 @@ fn identity(graph: &Graph, n: &FlatNode) -> Result<Option<Slot>> {
         }
         Meaning::Scalar(s) if s.arity == 2 => {
             let Some((neutral, commutes)) = s.neutral else { return Ok(None) };
-            let is_neutral = |s: Slot| {
-                graph.constant(s).is_some_and(|c| c.count() == 1 && c.to_f64()[0].to_bits() == neutral.to_bits())
-            };
+            let is_neutral = |s: Slot| graph.constant(s).is_some_and(|c| is_single(c, neutral));
             let (a, b) = (n.inputs[0], n.inputs[1]);
             if is_neutral(b) && graph.ty(a) == out {
                 return Ok(Some(a));
@@ -63,6 +61,12 @@ fn identity(graph: &Graph, n: &FlatNode) -> Result<Option<Slot>> {
         }
         _ => Ok(None),
     }
+}
+
+/// True for one element that is `x`: for floats to the bit, as the zeros are not alike, else by value.
+fn is_single(c: &Literal, x: f64) -> bool {
+    c.count() == 1
+        && if c.dtype().is_float() { c.to_f64()[0].to_bits() == x.to_bits() } else { c.to_i64()[0] == x as i64 }
 }
 
 /// The node's inputs, if all are small constants and so are its results.

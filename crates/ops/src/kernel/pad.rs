@@ -1,6 +1,6 @@
 //! `pad`: a border of one value; negative widths crop.
 
-use crate::rules::{GradTensors, f64s, floats, grads, one};
+use crate::rules::{GradTensors, f64s, floats, grads, reshaped};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape};
 
@@ -10,7 +10,7 @@ pub static OP: Op = Op {
     doc: "A border of one value around the elements: `lo` before and `hi` after, in each dimension; negative \
           widths crop.",
     attrs: &[("lo", AttrKind::Ints), ("hi", AttrKind::Ints), ("value", AttrKind::Float)],
-    infer: |c| one(c.dtype(0), out_shape(c)?),
+    infer: |c| reshaped(c, out_shape(c)?),
     meaning: Meaning::Kernel(reference),
     grad: Grad::Rule(|c| {
         let neg = |name| -> Result<Vec<i64>> { Ok(c.attrs.ints(name)?.iter().map(|x| -x).collect()) };

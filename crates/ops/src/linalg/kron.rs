@@ -1,6 +1,6 @@
 //! `kron`: the Kronecker product.
 
-use crate::rules::{f64s, floats};
+use crate::rules::{f64s, floats, product};
 use crate::{Operand, Tensor};
 use ir::{Attrs, Case, Shape};
 
@@ -16,7 +16,7 @@ super::composite!(
         let (a, b) = (full(c.shape(0)), full(c.shape(1)));
         let first: Shape = a.iter().flat_map(|&d| [d, 1]).collect();
         let second: Shape = b.iter().flat_map(|&d| [1, d]).collect();
-        let shape: Shape = a.iter().zip(&b).map(|(x, y)| x * y).collect();
+        let shape: Shape = a.iter().zip(&b).map(|(&x, &y)| product(&[x, y])).collect::<ir::Result<_>>()?;
         Ok((t[0].reshape(first) * t[1].reshape(second)).reshape(shape))
     },
     || {

@@ -11,6 +11,7 @@ pub static OP: Op = Op {
           greatest and the least magnitude. At zero the gradient is zero.",
     attrs: &[("axes", AttrKind::Ints), ("ord", AttrKind::Float)],
     infer: |c| {
+        c.arity(1)?;
         let ord = c.attrs.float("ord")?;
         crate::rules::float(c, 0)?;
         if ord.is_infinite() { reduce::infer_nonempty(c) } else { reduce::infer(c) }

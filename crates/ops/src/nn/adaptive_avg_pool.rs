@@ -1,9 +1,9 @@
 //! `adaptive_avg_pool`: means of windows chosen so that a given number of them cover the input.
 
-use super::window::{PerAxis, along_axis, spatial, table};
-use crate::rules::{by_expansion, expand, f64s, float, floats};
+use super::window::{PerAxis, along_axis, spatial, table, table_size};
+use crate::rules::{expand, f64s, float, floats, one};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 use std::ops::Range;
 
 /// The row of `adaptive_avg_pool`.
@@ -13,9 +13,12 @@ pub static OP: Op = Op {
           to ⌈(i + 1) S / out⌉.",
     attrs: &[("out", AttrKind::Ints)],
     infer: |c| {
-        check(c)?;
+        let shape = check(c)?;
         float(c, 0)?;
-        by_expansion(c, body)
+        for (&size, &out) in c.shape(0)[2..].iter().zip(&shape[2..]) {
+            weights_size(size, out)?;
+        }
+        one(c.dtype(0), shape)
     },
     meaning: Meaning::Composite(body),
     grad: Grad::Expand,
@@ -32,14 +35,14 @@ pub static OP: Op = Op {
     },
 };
 
-/// One input with a spatial dimension for each entry of `out`.
-pub(super) fn check(c: &Call) -> Result<()> {
+/// One input with a spatial dimension for each entry of `out`; the result's shape.
+pub(super) fn check(c: &Call) -> Result<Shape> {
     c.arity(1)?;
     let (shape, out) = (c.shape(0), c.attrs.sizes("out")?);
     if shape.rank() < 3 || out.len() + 2 != shape.rank() || shape[2..].contains(&0) {
         return Err(Error::shape(format!("takes [N, C, *S] and a size for each of S, not {shape} and {out:?}")));
     }
-    Ok(())
+    Ok(shape[..2].iter().chain(&out).copied().collect())
 }
 
 /// Where window `i` of `out` over `size` elements lies.
@@ -58,6 +61,16 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     })
 }
 
+/// Windows lie side by side: no weights are needed.
+fn is_even(size: usize, out: usize) -> bool {
+    out > 0 && size.is_multiple_of(out)
+}
+
+/// How many weights take `size` elements to `out` means, refused where they are too many.
+pub(super) fn weights_size(size: usize, out: usize) -> Result<usize> {
+    if is_even(size, out) { Ok(0) } else { table_size(&[size, out]) }
+}
+
 /// Means of `out` windows along one axis.
 fn along(x: &Tensor, axis: usize, out: usize) -> Result<Tensor> {
     let mut shape = x.shape()?;
@@ -65,13 +78,12 @@ fn along(x: &Tensor, axis: usize, out: usize) -> Result<Tensor> {
     if size == out {
         return Ok(x.clone());
     }
-    if out > 0 && size.is_multiple_of(out) {
-        // Windows side by side.
+    if is_even(size, out) {
         shape.dims_mut()[axis] = out;
         shape.insert(axis + 1, size / out);
         return Ok(x.reshape(shape).sum(axis + 1) / (size / out) as f64);
     }
-    let mut weights = vec![0.0; size * out];
+    let mut weights = vec![0.0; weights_size(size, out)?];
     for i in 0..out {
         let w = window(i, size, out);
         w.clone().for_each(|s| weights[s * out + i] = 1.0 / w.len() as f64);

@@ -3,10 +3,10 @@
 
 use super::adaptive_avg_pool::{check, window};
 use super::max_pool;
-use super::window::{PerAxis, spatial, table};
-use crate::rules::{by_expansion, expand, f64s, floats, i64s};
+use super::window::{PerAxis, spatial, table, table_size};
+use crate::rules::{expand, f64s, floats, i64s};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Shape, Type, Value};
 
 /// The row of `adaptive_max_pool`.
 pub static OP: Op = Op {
@@ -15,11 +15,14 @@ pub static OP: Op = Op {
           the flattened plane: window i goes from ⌊i S / out⌋ to ⌈(i + 1) S / out⌉.",
     attrs: &[("out", AttrKind::Ints)],
     infer: |c| {
-        check(c)?;
-        if c.attrs.sizes("out")?.contains(&0) {
+        let shape = check(c)?;
+        if shape[2..].contains(&0) {
             return Err(Error::value("out must be at least 1 in each dimension"));
         }
-        by_expansion(c, body)
+        if !is_even(&c.shape(0)[2..], &shape[2..]) {
+            places_size(&c.shape(0)[2..], &shape[2..])?;
+        }
+        Ok([Type::new(c.dtype(0), &shape), Type::new(DType::I64, shape)].into_iter().collect())
     },
     meaning: Meaning::Composite(body),
     grad: Grad::Expand,
@@ -39,10 +42,22 @@ pub static OP: Op = Op {
     },
 };
 
+/// Windows lie side by side in every dimension.
+fn is_even(sizes: &[usize], out: &[usize]) -> bool {
+    sizes.iter().zip(out).all(|(s, n)| s.is_multiple_of(*n))
+}
+
+/// Fails where the places of all windows are too many for a table.
+fn places_size(sizes: &[usize], out: &[usize]) -> Result<usize> {
+    // A window has at most two elements more than the sizes' ratio.
+    let along = |(&size, &n): (&usize, &usize)| n.saturating_mul(size / n + 2);
+    table_size(&sizes.iter().zip(out).map(along).collect::<Vec<_>>())
+}
+
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let out = c.attrs.sizes("out")?;
     let sizes = &c.shape(0)[2..];
-    if sizes.iter().zip(&out).all(|(s, n)| s.is_multiple_of(*n)) {
+    if is_even(sizes, &out) {
         let windows: Vec<usize> = sizes.iter().zip(&out).map(|(s, n)| s / n).collect();
         let attrs = Attrs::new()
             .with("window", &windows)
@@ -52,6 +67,7 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
             .with("out", out.as_slice());
         return expand(args, |v| Ok(Tensor::apply(&max_pool::OP, &[&v[0]], attrs).to_vec()));
     }
+    places_size(sizes, &out)?;
     let (places, windows, most) = places(sizes, &out);
     expand(args, |v| {
         let lead = &c.shape(0)[..2];

@@ -19,10 +19,10 @@ pub static OP: Op = Op {
         if c.types[3] != c.types[5] {
             return Err(Error::shape(format!("the result is {}, but its gradient {}", c.types[3], c.types[5])));
         }
-        let mut lse = c.shape(3).clone();
-        lse.remove(lse.rank() - 1);
-        if *c.shape(4) != lse {
-            return Err(Error::shape(format!("logarithms must have shape {lse}, not {}", c.shape(4))));
+        let rows = c.shape(3).split_last().map(|(_, rows)| rows);
+        if rows != Some(c.shape(4).dims()) {
+            let e = format!("logarithms must have the shape {} but for its end, not {}", c.shape(3), c.shape(4));
+            return Err(Error::shape(e));
         }
         Ok(c.types[..3].iter().cloned().collect())
     },

@@ -1,8 +1,8 @@
 //! `avg_pool`: the mean of each window.
 
 use super::avg_pool_grad;
-use super::window::{AvgPoolOptions, PerAxis, Sizes, Windows, spatial, table};
-use crate::rules::{GradTensors, by_expansion, expand, f64s, float, floats, grads};
+use super::window::{AvgPoolOptions, PerAxis, Sizes, Windows, reach, spatial, table, table_size};
+use crate::rules::{GradTensors, expand, f64s, float, floats, grads, one};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 
@@ -26,7 +26,8 @@ pub static OP: Op = Op {
     infer: |c| {
         c.arity(1)?;
         float(c, 0)?;
-        by_expansion(c, body)
+        let w = windows(c.attrs, c.shape(0))?;
+        one(c.dtype(0), c.shape(0)[..2].iter().chain(&w.out).copied().collect::<Shape>())
     },
     meaning: Meaning::Composite(body),
     grad: Grad::Rule(|c| {
@@ -74,6 +75,11 @@ pub(super) fn windows(attrs: &Attrs, shape: &Shape) -> Result<Windows> {
     }
     if window.contains(&0) || stride.contains(&0) || out.contains(&0) {
         return Err(Error::value("window, stride and out must be at least 1"));
+    }
+    for i in 0..rank {
+        reach(out[i], stride[i], window[i], 1, padding[i])?;
+        // The windows' counts of elements.
+        table_size(&[out[i]])?;
     }
     Ok(Windows { window, stride, padding, dilation: Sizes::from_elem(1, rank), out })
 }

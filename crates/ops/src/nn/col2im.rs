@@ -3,7 +3,7 @@
 
 use super::im2col::{ATTRS, Columns, attrs, resolved};
 use super::window::{ConvOptions, PerAxis};
-use crate::rules::{by_expansion, expand, f64s, floats};
+use crate::rules::{by_expansion, expand, f64s, floats, product};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 
@@ -33,7 +33,7 @@ pub static OP: Op = Op {
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let (shape, sizes) = (c.shape(0), c.attrs.sizes("out")?);
     let w = Columns::new(c.attrs, &sizes)?;
-    let (window, windows): (usize, usize) = (w.window.iter().product(), w.out.iter().product());
+    let (window, windows) = (product(&w.window)?, product(&w.out)?);
     if shape.rank() != 3 || !shape[1].is_multiple_of(window) || shape[2] != windows {
         let e = format!("takes [N, C · {window}, {windows}] for an image {sizes:?}, not {shape}");
         return Err(Error::shape(e));

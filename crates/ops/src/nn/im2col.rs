@@ -1,7 +1,7 @@
 //! `im2col`: the windows of an image as columns (PyTorch's `nn.functional.unfold`).
 
-use super::window::{ConvOptions, PerAxis, Sizes, spatial};
-use crate::rules::{by_expansion, expand, f64s, floats};
+use super::window::{ConvOptions, PerAxis, Sizes, reach, spatial};
+use crate::rules::{by_expansion, expand, f64s, floats, product};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 
@@ -60,6 +60,9 @@ impl Columns {
             return Err(Error::value("window, stride and dilation must be at least 1"));
         }
         let count = |i: usize| {
+            // The padded size, and the stretch of a window.
+            reach(1, 1, sizes[i], 1, padding[i].saturating_mul(2))?;
+            reach(1, 1, window[i], dilation[i], 0)?;
             let room = sizes[i] as i128 + 2 * padding[i] as i128 - (dilation[i] as i128 * (window[i] as i128 - 1) + 1);
             if room < 0 {
                 let e = format!(
@@ -100,7 +103,7 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
                 y = y.slice_raw(&vec![0; s.rank()], &sizes, &steps);
             }
         }
-        let columns: Shape = [shape[0], shape[1] * w.window.iter().product::<usize>(), w.out.iter().product()].into();
+        let columns: Shape = [shape[0], product(w.window.iter().chain([&shape[1]]))?, product(&w.out)?].into();
         Ok(vec![y.permute(&w.swap()).reshape(columns)])
     })
 }

@@ -1,9 +1,11 @@
 //! `interpolate`: an image in another size.
 
-use super::window::{PerAxis, Sizes, along_axis, table};
-use crate::rules::{by_expansion, expand, f64s, float, floats};
+use super::adaptive_avg_pool::weights_size;
+use super::window::{PerAxis, Sizes, along_axis, table, table_size};
+use crate::rules::{expand, f64s, float, floats, one};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape, Value};
+use smallvec::SmallVec;
 
 /// The row of `interpolate`.
 pub static OP: Op = Op {
@@ -18,8 +20,8 @@ pub static OP: Op = Op {
         ("align_corners", AttrKind::Bool),
     ],
     infer: |c| {
-        c.arity(1)?;
-        by_expansion(c, body)
+        let r = Resampling::new(c)?;
+        one(c.dtype(0), c.shape(0)[..2].iter().chain(&r.out).copied().collect::<Shape>())
     },
     meaning: Meaning::Composite(body),
     grad: Grad::Expand,
@@ -49,29 +51,51 @@ pub static OP: Op = Op {
     },
 };
 
+/// The attributes, checked against the input.
+struct Resampling {
+    out: SmallVec<[usize; 4]>,
+    step: Vec<f64>,
+    mode: Interpolation,
+    align: bool,
+}
+
+impl Resampling {
+    fn new(c: &Call) -> Result<Resampling> {
+        c.arity(1)?;
+        let (shape, out, step) = (c.shape(0), c.attrs.sizes("out")?, c.attrs.literal("step")?.to_f64());
+        let (mode, align) = (Interpolation::parse(c.attrs.str("mode")?)?, c.attrs.bool("align_corners")?);
+        if shape.rank() < 3 || out.len() + 2 != shape.rank() || step.len() != out.len() {
+            let e = format!("takes [N, C, *S] and a size and step for each of S, not {shape} and {out:?}");
+            return Err(Error::shape(e));
+        }
+        if shape[2..].contains(&0) || out.contains(&0) || step.iter().any(|s| !s.is_finite() || *s < 0.0) {
+            let e = format!("sizes must be at least 1 and steps not negative: {shape} to {out:?} by {step:?}");
+            return Err(Error::value(e));
+        }
+        let is_nearest = matches!(mode, Interpolation::Nearest | Interpolation::NearestExact);
+        if !is_nearest {
+            float(c, 0)?;
+        }
+        for (&size, &out) in shape[2..].iter().zip(&out) {
+            match mode {
+                Interpolation::Area => weights_size(size, out)?,
+                _ if is_nearest => table_size(&[out])?,
+                _ => table_size(&[size, out])?,
+            };
+        }
+        Ok(Resampling { out, step, mode, align })
+    }
+}
+
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
-    let (shape, out, step) = (c.shape(0), c.attrs.sizes("out")?, c.attrs.literal("step")?.to_f64());
-    let (mode, align) = (Interpolation::parse(c.attrs.str("mode")?)?, c.attrs.bool("align_corners")?);
-    if shape.rank() < 3 || out.len() + 2 != shape.rank() || step.len() != out.len() {
-        return Err(Error::shape(format!(
-            "takes [N, C, *S] and a size and step for each of S, not {shape} and {out:?}"
-        )));
-    }
-    if shape[2..].contains(&0) || out.contains(&0) || step.iter().any(|s| !s.is_finite() || *s < 0.0) {
-        return Err(Error::value(format!(
-            "sizes must be at least 1 and steps not negative: {shape} to {out:?} by {step:?}"
-        )));
-    }
-    if !matches!(mode, Interpolation::Nearest | Interpolation::NearestExact) {
-        float(c, 0)?;
-    }
+    let Resampling { out, step, mode, align } = Resampling::new(c)?;
     if mode == Interpolation::Area {
         return expand(args, |v| Ok(vec![area(&v[0], &out)]));
     }
     expand(args, |v| {
         let mut y = v[0].clone();
         for i in 0..out.len() {
-            y = along(&y, i + 2, shape[i + 2], out[i], mode, Grid { step: step[i], align });
+            y = along(&y, i + 2, c.shape(0)[i + 2], out[i], mode, Grid { step: step[i], align });
         }
         Ok(vec![y])
     })
@@ -121,7 +145,7 @@ fn along(x: &Tensor, axis: usize, size: usize, out: usize, mode: Interpolation, 
         };
         for (k, w) in taps {
             // Beyond the border lies its last element.
-            weights[(first as i64 + k).clamp(0, last) as usize * out + i] += w;
+            weights[(first as i64).saturating_add(*k).clamp(0, last) as usize * out + i] += w;
         }
     }
     let is_identity = size == out && (0..size * out).all(|i| weights[i] == (i / out == i % out) as u8 as f64);

@@ -1,5 +1,6 @@
 //! `max_pool_index`: where the greatest element of each window is.
 
+use super::window::reach;
 use crate::rules::{f64s, i64s, one};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Literal, Meaning, Op, Shape};
@@ -57,6 +58,10 @@ pub(super) fn attrs(window: &[i64], stride: &[i64], lo: &[i64], dilation: &[i64]
         .with("out", out)
 }
 
+/// Windows that start in the padding and might step over the plane are tried one by one, up to
+/// this many.
+const BEFORE_MAX: usize = 1 << 20;
+
 /// The attributes, checked against the input.
 pub(super) struct Pool {
     sizes: SmallVec<[usize; 4]>,
@@ -88,12 +93,41 @@ impl Pool {
         if [&p.window, &p.stride, &p.lo, &p.dilation, &p.out].iter().any(|l| l.len() != rank) {
             return Err(Error::value(format!("attributes must have one entry for each of {rank} spatial dimensions")));
         }
+        if p.window.contains(&0) || p.stride.contains(&0) || p.dilation.contains(&0) {
+            return Err(Error::value("window, stride and dilation must be at least 1"));
+        }
         for i in 0..rank {
-            if let Some(q) = (0..p.out[i]).find(|&q| p.along(i, q).next().is_none()) {
+            reach(p.out[i], p.stride[i], p.window[i], p.dilation[i], p.lo[i])?;
+            if let Some(q) = p.outside(i)? {
                 return Err(Error::shape(format!("window {q} of spatial dimension {i} lies outside of {shape}")));
             }
         }
         Ok(p)
+    }
+    /// A window along dimension `i` that covers no place, without a look at every window.
+    fn outside(&self, i: usize) -> Result<Option<usize>> {
+        let [size, step] = [self.sizes[i], self.dilation[i]].map(|x| x as i64);
+        let first = |q: usize| (q * self.stride[i]) as i64 - self.lo[i] as i64;
+        let misses = |q: usize| {
+            // The window's first element that does not lie before the plane.
+            let k = (-first(q)).max(0).unsigned_abs().div_ceil(step as u64) as i64;
+            k >= self.window[i] as i64 || first(q) + k * step >= size
+        };
+        let Some(last) = self.out[i].checked_sub(1) else { return Ok(None) };
+        // Of the windows that start before the plane, the first is the least likely to reach it;
+        // of those that start behind its beginning, the last to start inside.
+        if let Some(q) = [0, last].into_iter().find(|&q| misses(q)) {
+            return Ok(Some(q));
+        }
+        // Those before the plane can also step over it.
+        let before = self.lo[i].div_ceil(self.stride[i]).min(self.out[i]);
+        if step <= size {
+            return Ok(None);
+        }
+        if before > BEFORE_MAX {
+            return Err(Error::shape(format!("{before} windows start in the padding of spatial dimension {i}")));
+        }
+        Ok((0..before).find(|&q| misses(q)))
     }
     pub(super) fn out_shape(&self, c: &Call) -> Shape {
         c.shape(0)[..2].iter().chain(&self.out).copied().collect()
@@ -137,4 +171,27 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
         out.extend(places.iter().map(|w| w.iter().fold(w[0], |best, &p| if beats(p, best) { p } else { best }) as i64));
     }
     Ok(vec![Literal::from_i64(DType::I64, shape, &out)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_outside_are_found_as_by_trying_all() {
+        let one = |n: usize| SmallVec::from_slice(&[n]);
+        for code in 0..4usize.pow(6) {
+            let digit = |k: u32| code / 4usize.pow(k) % 4;
+            let p = Pool {
+                sizes: one(digit(0)),
+                window: one(digit(1) + 1),
+                stride: one(digit(2) + 1),
+                lo: one(2 * digit(3)),
+                dilation: one(digit(4) + 1),
+                out: one(digit(5)),
+            };
+            let all = (0..p.out[0]).any(|q| p.along(0, q).next().is_none());
+            assert_eq!(p.outside(0).unwrap().is_some(), all, "digits {:?}", [0, 1, 2, 3, 4, 5].map(digit));
+        }
+    }
 }

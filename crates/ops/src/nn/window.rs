@@ -378,6 +378,32 @@ pub(super) fn along_axis(x: &Tensor, axis: usize, matrix: &Tensor) -> Tensor {
     })
 }
 
+/// A table with more elements than this is not baked into a graph.
+const TABLE_MAX: usize = 1 << 28;
+
+/// Fails where a table of these sizes would fill the memory; their product otherwise.
+pub(super) fn table_size(sizes: &[usize]) -> Result<usize> {
+    match sizes.iter().fold(1usize, |a, &d| a.saturating_mul(d)) {
+        n if n <= TABLE_MAX => Ok(n),
+        _ => Err(Error::shape(format!(
+            "a table of sizes {sizes:?} is needed, but more than {TABLE_MAX} entries are too many"
+        ))),
+    }
+}
+
+/// How far windows reach along a dimension, from the start of the padding to the end of the last
+/// window, refused where places could not be counted.
+pub(super) fn reach(out: usize, stride: usize, window: usize, dilation: usize, padding: usize) -> Result<usize> {
+    let span = |n: usize, step: usize| n.saturating_sub(1).saturating_mul(step);
+    let reach = span(out, stride).saturating_add(span(window, dilation)).saturating_add(1);
+    if reach.saturating_add(padding) <= isize::MAX as usize / 4 {
+        return Ok(reach);
+    }
+    Err(Error::shape(format!(
+        "{out} windows of {window} elements, {stride} apart with dilation {dilation} and padding {padding}, reach too far"
+    )))
+}
+
 /// A table baked into the graph.
 #[track_caller]
 pub(super) fn table<T: Element>(shape: impl Into<Shape>, data: &[T]) -> Tensor {

@@ -1,6 +1,6 @@
 //! `diag_embed`: vectors as diagonals of matrices.
 
-use crate::rules::{by_expansion, expand1, f64s, floats};
+use crate::rules::{by_expansion, expand1, f64s, floats, product};
 use crate::{Error, Result, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
 
@@ -30,7 +30,8 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     if a == b || a >= rank || b >= rank || rank < 2 {
         return Err(Error::value(format!("{a} and {b} are no two axes of a result of rank {rank}")));
     }
-    let size = c.shape(0)[rank - 2] + offset.unsigned_abs() as usize;
+    let size = c.shape(0)[rank - 2].saturating_add(offset.unsigned_abs() as usize);
+    product(&[size, size])?;
     let mut rest = 0..rank as i64 - 2;
     let last = rank as i64;
     let order: Vec<i64> = (0..rank)

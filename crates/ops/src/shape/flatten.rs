@@ -1,6 +1,6 @@
 //! `flatten`: neighboring dimensions made one.
 
-use crate::rules::{expand1, f64s, floats, one};
+use crate::rules::{expand1, f64s, floats, reshaped};
 use crate::{Error, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Shape};
 
@@ -9,7 +9,7 @@ pub static OP: Op = Op {
     name: "flatten",
     doc: "The dimensions from `start` to `end`, both included, made one.",
     attrs: &[("start", AttrKind::Int), ("end", AttrKind::Int)],
-    infer: |c| one(c.dtype(0), out_shape(c)?),
+    infer: |c| reshaped(c, out_shape(c)?),
     meaning: Meaning::Composite(|c, x| {
         let shape = out_shape(c)?;
         expand1(x, |x| x[0].reshape(shape))

@@ -1,6 +1,6 @@
 //! `pixel_shuffle`: channels spread over finer pixels.
 
-use crate::rules::{by_expansion, expand1, f64s, floats};
+use crate::rules::{by_expansion, expand1, f64s, floats, product};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 
@@ -27,14 +27,16 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     c.arity(1)?;
     let f = c.attrs.size("factor")?;
     let (lead, [channels, h, w]) = super::planes(c)?;
-    if f == 0 || channels % (f * f) != 0 {
+    let block = product(&[f, f])?;
+    if f == 0 || channels % block != 0 {
         return Err(Error::shape(format!("{channels} channels are no multiple of {f}²")));
     }
     let with = |tail: &[usize]| -> Shape { lead.iter().chain(tail).copied().collect() };
     let n = lead.len() as i64;
     let order: Vec<i64> = (0..n).chain([n, n + 3, n + 1, n + 4, n + 2]).collect();
-    let k = channels / (f * f);
-    expand1(x, |x| x[0].reshape(with(&[k, f, f, h, w])).permute(&order).reshape(with(&[k, h * f, w * f])))
+    let k = channels / block;
+    let (high, wide) = (product(&[h, f])?, product(&[w, f])?);
+    expand1(x, |x| x[0].reshape(with(&[k, f, f, h, w])).permute(&order).reshape(with(&[k, high, wide])))
 }
 
 impl Tensor {

@@ -1,6 +1,6 @@
 //! `pixel_unshuffle`: blocks of pixels gathered into channels.
 
-use crate::rules::{by_expansion, expand1, f64s, floats};
+use crate::rules::{by_expansion, expand1, f64s, floats, product};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 
@@ -33,8 +33,9 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     let with = |tail: &[usize]| -> Shape { lead.iter().chain(tail).copied().collect() };
     let n = lead.len() as i64;
     let order: Vec<i64> = (0..n).chain([n, n + 2, n + 4, n + 1, n + 3]).collect();
+    let channels = product(&[k, f, f])?;
     let apart = with(&[k, h / f, f, w / f, f]);
-    expand1(x, |x| x[0].reshape(apart).permute(&order).reshape(with(&[k * f * f, h / f, w / f])))
+    expand1(x, |x| x[0].reshape(apart).permute(&order).reshape(with(&[channels, h / f, w / f])))
 }
 
 impl Tensor {

@@ -1,6 +1,6 @@
 //! `squeeze`: dimensions of size 1 left out.
 
-use crate::rules::{expand1, f64s, floats, one};
+use crate::rules::{expand1, f64s, floats, reshaped};
 use crate::{Axes, Error, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Shape};
 
@@ -9,7 +9,7 @@ pub static OP: Op = Op {
     name: "squeeze",
     doc: "The dimensions `axes`, which must be of size 1, left out.",
     attrs: &[("axes", AttrKind::Ints)],
-    infer: |c| one(c.dtype(0), out_shape(c)?),
+    infer: |c| reshaped(c, out_shape(c)?),
     meaning: Meaning::Composite(|c, x| {
         let shape = out_shape(c)?;
         expand1(x, |x| x[0].reshape(shape))

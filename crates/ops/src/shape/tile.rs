@@ -1,6 +1,6 @@
 //! `tile`: the whole repeated along dimensions.
 
-use crate::rules::{by_expansion, expand1, f64s, floats};
+use crate::rules::{by_expansion, expand1, f64s, floats, product};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 
@@ -34,7 +34,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     // Each dimension gets a new one before it, which is repeated.
     let apart: Shape = dims.iter().flat_map(|&d| [1, d]).collect();
     let wide: Shape = dims.iter().zip(&times).flat_map(|(&d, &t)| [t, d]).collect();
-    let out: Shape = dims.iter().zip(&times).map(|(&d, &t)| d * t).collect();
+    let out: Shape = dims.iter().zip(&times).map(|(&d, &t)| product(&[d, t])).collect::<Result<_>>()?;
     expand1(x, |x| x[0].reshape(apart).broadcast_to(wide).reshape(out))
 }
 

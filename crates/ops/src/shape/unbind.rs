@@ -4,6 +4,10 @@ use crate::rules::{expand, f64s, floats};
 use crate::{Error, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Type};
 
+/// Each result is a value of its own in the graph: more of them than this is a mistake, and would
+/// fill the memory before anything is computed.
+const RESULTS_MAX: usize = 1 << 20;
+
 /// The row of `unbind`.
 pub static OP: Op = Op {
     name: "unbind",
@@ -14,6 +18,10 @@ pub static OP: Op = Op {
         let at = c.axis("axis")?;
         if c.shape(0)[at] == 0 {
             return Err(Error::shape(format!("axis {at} of {} is empty: there are no slices", c.shape(0))));
+        }
+        if c.shape(0)[at] > RESULTS_MAX {
+            let e = format!("axis {at} of {} has more than {RESULTS_MAX} slices", c.shape(0));
+            return Err(Error::shape(e));
         }
         let slice = Type::new(c.dtype(0), c.shape(0).reduce(&[at], false));
         Ok(std::iter::repeat_n(slice, c.shape(0)[at]).collect())

@@ -1,6 +1,6 @@
 //! `unflatten`: one dimension split into several.
 
-use crate::rules::{expand1, f64s, floats, one};
+use crate::rules::{expand1, f64s, floats, product, reshaped};
 use crate::{Error, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Shape};
 
@@ -9,7 +9,7 @@ pub static OP: Op = Op {
     name: "unflatten",
     doc: "The dimension `axis` split into `sizes`.",
     attrs: &[("axis", AttrKind::Int), ("sizes", AttrKind::Ints)],
-    infer: |c| one(c.dtype(0), out_shape(c)?),
+    infer: |c| reshaped(c, out_shape(c)?),
     meaning: Meaning::Composite(|c, x| {
         let shape = out_shape(c)?;
         expand1(x, |x| x[0].reshape(shape))
@@ -29,7 +29,7 @@ pub static OP: Op = Op {
 fn out_shape(c: &Call) -> Result<Shape> {
     c.arity(1)?;
     let (at, sizes, x) = (c.axis("axis")?, c.attrs.sizes("sizes")?, c.shape(0));
-    if sizes.is_empty() || sizes.iter().product::<usize>() != x[at] {
+    if sizes.is_empty() || product(&sizes)? != x[at] {
         return Err(Error::shape(format!("axis {at} of {x} cannot be split into {sizes:?}")));
     }
     Ok(x[..at].iter().chain(&sizes).chain(&x[at + 1..]).copied().collect())

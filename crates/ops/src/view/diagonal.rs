@@ -1,6 +1,6 @@
 //! `diagonal`: the elements whose places along two axes differ by a fixed offset.
 
-use crate::rules::{GradTensors, f64s, floats, grads, one};
+use crate::rules::{GradTensors, f64s, floats, grads, reshaped};
 use crate::{Error, Result, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Layout, Meaning, Op, Shape};
 
@@ -9,7 +9,7 @@ pub static OP: Op = Op {
     name: "diagonal",
     doc: "The elements whose place along `axis2` is that along `axis1` plus `offset`, as a new last dimension.",
     attrs: &[("offset", AttrKind::Int), ("axis1", AttrKind::Int), ("axis2", AttrKind::Int)],
-    infer: |c| one(c.dtype(0), out_shape(c)?),
+    infer: |c| reshaped(c, out_shape(c)?),
     meaning: Meaning::View(|c, l| {
         let (a, b) = (c.axis("axis1")?, c.axis("axis2")?);
         let (row, column) = start(c.attrs.int("offset")?);

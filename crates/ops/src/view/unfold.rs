@@ -1,6 +1,6 @@
 //! `unfold`: sliding windows along an axis.
 
-use crate::rules::{GradTensors, f64s, floats, grads, one};
+use crate::rules::{GradTensors, f64s, floats, grads, reshaped};
 use crate::{Error, Result, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Layout, Meaning, Op, Shape};
 
@@ -9,7 +9,7 @@ pub static OP: Op = Op {
     name: "unfold",
     doc: "Windows of `size` elements along `axis`, `step` apart; the elements of a window are a new last dimension.",
     attrs: &[("axis", AttrKind::Int), ("size", AttrKind::Int), ("step", AttrKind::Int)],
-    infer: |c| one(c.dtype(0), out_shape(c)?),
+    infer: |c| reshaped(c, out_shape(c)?),
     meaning: Meaning::View(|c, l| {
         let (at, shape) = (c.axis("axis")?, out_shape(c)?);
         let mut strides = l.strides.clone();
