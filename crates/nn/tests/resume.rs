@@ -66,6 +66,11 @@ fn assert_same(a: &[(String, Literal)], b: &[(String, Literal)]) {
     }
 }
 
+/// As above, but names may have been given since.
+fn assert_values(a: &[(String, Literal)], b: &[(String, Literal)]) {
+    assert!(a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.1.bytes() == y.1.bytes()));
+}
+
 #[test]
 fn seven_steps_and_thirteen_are_twenty() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,6 +153,27 @@ fn a_new_run_does_not_mix_with_an_old_one() {
         .fit(|b| loss(model, b));
     let e = e.unwrap_err().to_string();
     assert!(e.contains("at step 0") && e.contains("step-0000000009.safetensors already: resume"), "{e}");
+}
+
+#[test]
+fn a_checkpoint_of_another_run_is_refused_and_changes_nothing() {
+    let mut run = rebuild(1);
+    let (model, before) = (&run.model, weights(&run));
+    let mut trainer = Trainer::new(model, &run.optimizer, &mut run.loader).steps(3);
+    trainer.fit(|b| loss(model, b)).unwrap();
+    let saved = trainer.checkpoint().unwrap();
+    drop(trainer);
+    let mut run = rebuild(1);
+    run.loader = Loader::builder(Digits::new(3, 99)).batch(16).shuffle(9).build().unwrap();
+    let e = Trainer::new(&run.model, &run.optimizer, &mut run.loader).restore(&saved).unwrap_err().to_string();
+    assert!(e.contains("a data set with 100 samples, not 99"), "{e}");
+    assert_values(&before, &weights(&run));
+
+    let (mut run, other) = (rebuild(1), Linear::new(784, 10).unwrap());
+    let optimizer = Optimizer::new(Adam::default(), &other).unwrap();
+    let e = Trainer::new(&other, &optimizer, &mut run.loader).restore(&saved).unwrap_err().to_string();
+    assert!(e.contains("it has no model.weight, model.bias, optimizer.weight.exp_avg"), "{e}");
+    assert_eq!(Loader::position(&run.loader).batch, 0);
 }
 
 #[test]

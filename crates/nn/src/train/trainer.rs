@@ -207,7 +207,8 @@ impl<'a> Trainer<'a> {
         Ok(Some(loaded.checkpoint.step))
     }
 
-    /// Continues from a checkpoint.
+    /// Continues from a checkpoint. One of another model or data set is refused, and nothing
+    /// changes.
     pub fn restore(&mut self, from: &Checkpoint) -> Result<()> {
         let best = from.noted::<f64>("trainer.best")?.zip(from.noted::<u64>("trainer.best_step")?);
         let worse = from.noted::<u64>("trainer.worse")?.unwrap_or(0);
@@ -222,8 +223,13 @@ impl<'a> Trainer<'a> {
             p.bad = from.noted("plateau.bad")?.unwrap_or(0);
             p.cooling = from.noted("plateau.cooling")?.unwrap_or(0);
         }
-        from.restore("", &state)?;
+        // Both change nothing when they fail; the loader goes back if the model does not fit.
+        let before = Loader::position(self.loader);
         self.loader.restore(position).map_err(in_data)?;
+        if let Err(e) = from.restore("", &state) {
+            self.loader.restore(&before).map_err(in_data)?;
+            return Err(e);
+        }
         generator::set_state(from.generator);
         self.plateau = plateau;
         self.state = State { step: from.step, best, worse, saved: Some(from.step) };
