@@ -332,8 +332,8 @@ fn a_run_killed_at_random_moments_ends_with_the_same_bits() {
             .spawn()
             .unwrap();
         if attempts < 10 {
-            // Some die before they have begun, most while they train or write.
-            std::thread::sleep(std::time::Duration::from_millis(5 + random.below(250)));
+            // The first die before they have done much, later ones while they train or write.
+            std::thread::sleep(std::time::Duration::from_millis(5 + random.below(20 + 20 * attempts)));
             child.kill().unwrap();
         }
         attempts += 1;
