@@ -57,3 +57,11 @@ fn the_page_of_ops_is_current() {
     let have = std::fs::read_to_string(path).unwrap_or_default();
     assert!(have == want, "docs/ops.md is out of date: TALWEG_BLESS=1 cargo test -p talweg --test docs");
 }
+
+#[test]
+fn the_op_shown_to_contributors_is_the_real_one() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let guide = std::fs::read_to_string(format!("{root}/CONTRIBUTING.md")).unwrap();
+    let row = std::fs::read_to_string(format!("{root}/crates/ops/src/scalar/square.rs")).unwrap();
+    assert!(guide.contains(&row), "CONTRIBUTING.md shows another square.rs than the one in the table");
+}

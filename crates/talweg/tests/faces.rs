@@ -143,3 +143,21 @@ fn random_draws_follow_program_order_in_every_face() {
     assert_eq!(first[1].to_vec::<f32>().unwrap(), a);
     assert_ne!(first[0].to_vec::<f32>().unwrap(), second[0].to_vec::<f32>().unwrap());
 }
+
+#[test]
+fn the_mxnet_example_in_all_three_faces() {
+    // A = ones * 2; C = A + 2; B = A + 1; D = B * C
+    let d = |ones: &Tensor| {
+        let a = ones * 2.0;
+        let c = &a + 2.0;
+        let b = &a + 1.0;
+        b * c
+    };
+    let ones = Tensor::ones([2, 2]);
+    let x = placeholder("ones", [2, 2], DType::F32);
+    let session = Session::new().run(&[&d(&x)], &[(&x, &ones)]).unwrap();
+    let jitted = jit(|a: &[Tensor]| Ok(vec![d(&a[0])])).call(&[&ones]).unwrap();
+    for got in [&d(&ones), &session[0], &jitted[0]] {
+        assert_eq!(got.to_vec::<f32>().unwrap(), [12.0; 4]);
+    }
+}
