@@ -17,7 +17,7 @@ const TEST_SEED: u64 = 1_000_003;
 #[derive(clap::Args)]
 pub struct Options {
     /// Passes over the training pictures.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 16)]
     epochs: usize,
     /// Pictures a step.
     #[arg(long, default_value_t = 128)]
@@ -92,7 +92,7 @@ pub fn run(o: &Options) -> Result<()> {
     println!("The weights are in {}.", o.out.display());
     println!("\nNext: talweg inspect {}", o.out.display());
     println!("      talweg explain              what the training step was compiled to");
-    println!("      talweg quickstart --epochs 10 --lr 2e-3");
+    println!("      talweg quickstart --epochs 40 --lr 5e-4");
     Ok(())
 }
 
