@@ -25,3 +25,8 @@ pub mod prelude {
         DType, Error, Result, Session, Tensor, Update, Variable, grad, jit, manual_seed, no_grad, placeholder, vmap,
     };
 }
+
+/// The programs in the README run as they stand there.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
