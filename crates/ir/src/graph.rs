@@ -1,8 +1,6 @@
 //! The flat graph: nodes in topological order, what passes rewrite and devices compile.
 
-use crate::{
-    Attrs, Call, DType, Error, ErrorKind, INPUT, Literal, Node, Op, Result, Shape, Site, Source, Type, Types, Value,
-};
+use crate::{Attrs, Call, Error, ErrorKind, INPUT, Literal, Node, Op, Result, Shape, Site, Source, Type, Types, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -303,11 +301,6 @@ fn leaf_name(v: &Value) -> String {
         Source::Placeholder(name) => name.to_string(),
         _ => String::new(),
     }
-}
-
-/// The type of a host scalar's category, for promotion.
-pub fn scalar_category(is_float: bool) -> DType {
-    if is_float { DType::F32 } else { DType::I64 }
 }
 
 /// The shape two shapes broadcast to, as an error where they do not.

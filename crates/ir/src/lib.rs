@@ -25,7 +25,7 @@ pub use buffer::{Buffer, Storage};
 pub use bytes::Bytes;
 pub use dtype::{DType, Element};
 pub use error::{Error, ErrorKind, Result, Site};
-pub use graph::{Collect, Collected, FlatNode, Graph, Slot, broadcast_shapes, collect, scalar_category};
+pub use graph::{Collect, Collected, FlatNode, Graph, Slot, broadcast_shapes, collect};
 pub use half::{bf16, f16};
 pub use literal::Literal;
 pub use node::{Node, Source, Value, Var, is_grad_on, mark, no_grad};

@@ -406,14 +406,6 @@ impl Var {
         s.read = Arc::downgrade(&node);
         Value { node, out: 0 }
     }
-    /// Takes the current value's buffer out for an update in place, if it is computed.
-    /// Until the next assignment the variable has no value.
-    pub fn take_buffer(&self) -> Option<Buffer> {
-        let mut s = self.state.lock();
-        s.read = Weak::new();
-        let Some(node) = Arc::get_mut(&mut s.current.node) else { return s.current.buffer() };
-        node.state.get_mut().buffers[0].take()
-    }
     /// Gives it a computed value.
     pub fn set_buffer(&self, buffer: Buffer) {
         let value = Value::computed(self.ty.clone(), buffer, false, self.site);
