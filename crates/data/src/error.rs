@@ -127,6 +127,18 @@ impl Error {
     }
 }
 
+/// So that `?` works in programs that compute with what they read.
+impl From<Error> for ir::Error {
+    fn from(error: Error) -> ir::Error {
+        let kind = match &error {
+            Error::Io { .. } => ir::ErrorKind::Io,
+            Error::Format { .. } => ir::ErrorKind::Format,
+            _ => ir::ErrorKind::Value,
+        };
+        ir::Error::new(kind, error.to_string())
+    }
+}
+
 /// Cell content for messages: quoted, and short even if the cell is not.
 pub(crate) fn quote(text: &str) -> String {
     const SHOWN: usize = 40;

@@ -1,7 +1,7 @@
 //! From the data crate's arrays to tensors.
 
 use data::{Array, Batch, Values};
-use tensor::{Error, Literal, Result, Tensor};
+use tensor::{Literal, Result, Tensor};
 
 /// An array as a tensor of the same type (16-bit integers become `i32`).
 pub fn tensor_of(array: &Array) -> Result<Tensor> {
@@ -21,6 +21,5 @@ pub fn tensor_of(array: &Array) -> Result<Tensor> {
 
 /// A named column of a batch as a tensor.
 pub fn column(batch: &Batch, name: &str) -> Result<Tensor> {
-    let array = batch.array(name).map_err(|e| Error::value(e.to_string()))?;
-    tensor_of(array)
+    tensor_of(batch.array(name)?)
 }

@@ -32,10 +32,9 @@ fn main() -> Result<()> {
 
     // 3. Execute the graph on batches of input data.
     let sess = Session::new();
-    let fail = |e: data::Error| Error::value(e.to_string());
-    let mut batches = Loader::builder(Digits::new(0, steps * BATCH_SIZE)).batch(BATCH_SIZE).build().map_err(fail)?;
+    let mut batches = Loader::builder(Digits::new(0, steps * BATCH_SIZE)).batch(BATCH_SIZE).build()?;
     for (step, batch) in (&mut batches).enumerate() {
-        let batch = batch.map_err(fail)?;
+        let batch = batch?;
         let x_data = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
         let y_data = column(&batch, "label")?.one_hot(10, DType::F32);
         let out = sess.run(&[&train_op, &loss], &[(&x, &x_data), (&y, &y_data)])?; // Perform one training step.

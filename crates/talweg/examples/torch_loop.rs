@@ -23,11 +23,10 @@ fn main() -> Result<()> {
     manual_seed(0);
     let net = Net { fc1: Linear::new(784, 100)?, fc2: Linear::new(100, 10)? };
     let optimizer = Optimizer::new(Sgd { lr: 0.1, momentum: 0.9, ..Sgd::default() }, &net)?;
-    let fail = |e: data::Error| Error::value(e.to_string());
-    let mut batches = Loader::builder(Digits::new(0, steps * 100)).batch(100).build().map_err(fail)?;
+    let mut batches = Loader::builder(Digits::new(0, steps * 100)).batch(100).build()?;
     let mut smooth = None;
     for (step, batch) in (&mut batches).enumerate() {
-        let batch = batch.map_err(fail)?;
+        let batch = batch?;
         let x = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
         let loss = net.forward(&x).cross_entropy(&column(&batch, "label")?, Default::default());
         loss.backward()?;

@@ -33,10 +33,6 @@ pub struct Options {
     out: PathBuf,
 }
 
-fn failed(e: data::Error) -> Error {
-    Error::value(e.to_string())
-}
-
 /// Trains, tests, shows a few predictions and says what to try next.
 pub fn run(o: &Options) -> Result<()> {
     if o.batch == 0 || o.batch > TRAIN {
@@ -61,14 +57,14 @@ pub fn run(o: &Options) -> Result<()> {
     });
 
     let train = Loader::builder(Digits::new(o.seed, TRAIN)).batch(o.batch).shuffle(o.seed).drop_last(true).workers(1);
-    let mut train = train.build().map_err(failed)?;
+    let mut train = train.build()?;
     let bar = ProgressBar::new(train.batches() * o.epochs as u64);
     let style = ProgressStyle::with_template("{bar:32} {pos}/{len} steps, {per_sec}, {eta} left, {msg}");
     bar.set_style(style.map_err(|e| Error::bug(e.to_string()))?);
     let start = std::time::Instant::now();
     for epoch in 0..o.epochs {
         for batch in &mut train {
-            let batch = batch.map_err(failed)?;
+            let batch = batch?;
             let loss = step.call(&[&column(&batch, "image")?, &column(&batch, "label")?])?;
             let loss = loss[0].item::<f32>()?;
             if !loss.is_finite() {
@@ -106,8 +102,8 @@ fn test(model: &Sequential) -> Result<(usize, Vec<String>)> {
     let digits = Digits::new(TEST_SEED, TEST);
     let test = Loader::builder(digits).batch(500);
     let (mut right, mut answers) = (0, Vec::new());
-    for batch in &mut test.build().map_err(failed)? {
-        let batch = batch.map_err(failed)?;
+    for batch in &mut test.build()? {
+        let batch = batch?;
         let scores = no_grad(|| Ok::<_, Error>(model.forward(&pixels(&column(&batch, "image")?))))?;
         let got = scores.argmax(1).to_vec::<i64>()?;
         let want = column(&batch, "label")?.to_vec::<i64>()?;

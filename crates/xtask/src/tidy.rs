@@ -11,7 +11,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("cpu", &["ir", "passes", "runtime"]),
     ("ops", &["ir", "passes", "runtime", "cpu"]),
     ("tensor", &["ir", "passes", "runtime", "cpu", "ops"]),
-    ("data", &[]),
+    ("data", &["ir"]),
     ("nn-derive", &[]),
     ("nn", &["tensor", "data", "nn-derive"]),
     ("talweg", &["ir", "passes", "runtime", "cpu", "tensor", "nn", "data"]),

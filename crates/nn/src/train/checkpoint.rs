@@ -186,28 +186,18 @@ impl Checkpoint {
         if path.exists() && atomic::verify(path).is_err() {
             // While it is replaced, the sidecar vouches for the old content too; a damaged one
             // must not get that.
-            atomic::remove_checked(path).map_err(in_data)?;
+            atomic::remove_checked(path)?;
         }
-        atomic::write_checked(path, |w| w.write_all(&bytes)).map_err(in_data)
+        Ok(atomic::write_checked(path, |w| w.write_all(&bytes))?)
     }
 
     /// Reads a file that [`Checkpoint::save`] wrote; one that was truncated or changed is refused
     /// with its name.
     pub fn load(path: impl AsRef<Path>) -> Result<Checkpoint> {
         let path = path.as_ref();
-        let bytes = atomic::read_checked(path).map_err(in_data)?;
+        let bytes = atomic::read_checked(path)?;
         Checkpoint::decode(&bytes).map_err(|e| Error::new(e.kind, format!("{}: {}", path.display(), e.message)))
     }
-}
-
-/// An error of the data crate as one of tensors.
-pub(super) fn in_data(e: data::Error) -> Error {
-    let kind = match &e {
-        data::Error::Io { .. } => ErrorKind::Io,
-        data::Error::Format { .. } => ErrorKind::Format,
-        _ => ErrorKind::Value,
-    };
-    Error::new(kind, e.to_string())
 }
 
 fn listed(names: &[String]) -> String {

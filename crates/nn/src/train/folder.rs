@@ -1,7 +1,7 @@
 //! `Checkpoints`: the checkpoints of a run in one folder, by step; written in the background, old
 //! ones removed, damaged ones passed over.
 
-use super::checkpoint::{Checkpoint, in_data};
+use super::checkpoint::Checkpoint;
 use data::atomic;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -74,8 +74,8 @@ impl Checkpoints {
     /// checkpoints are kept unless said otherwise.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Checkpoints> {
         let dir = dir.into();
-        std::fs::create_dir_all(&dir).map_err(|e| in_data(data::Error::io("create", &dir, e)))?;
-        atomic::clean(&dir).map_err(in_data)?;
+        std::fs::create_dir_all(&dir).map_err(|e| data::Error::io("create", &dir, e))?;
+        atomic::clean(&dir)?;
         Ok(Checkpoints { policy: Policy { dir, last: 3, best: 0, goal: Goal::Min }, writing: None })
     }
     /// Keeps this many of the newest; at least one.
@@ -192,13 +192,13 @@ impl Policy {
             keep.extend(self.ranked(&steps).into_iter().take(self.best));
         }
         for step in steps.iter().filter(|s| !keep.contains(s)) {
-            atomic::remove_checked(self.path(*step)).map_err(in_data)?;
+            atomic::remove_checked(self.path(*step))?;
         }
         Ok(())
     }
 
     fn steps(&self) -> Result<Vec<u64>> {
-        let failed = |e| in_data(data::Error::io("list", &self.dir, e));
+        let failed = |e| data::Error::io("list", &self.dir, e);
         let mut steps = Vec::new();
         for entry in std::fs::read_dir(&self.dir).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();

@@ -6,7 +6,7 @@
 //! step ends with all of it computed, so that a step's graph does not depend on when the last
 //! checkpoint was taken.
 
-use super::checkpoint::{Checkpoint, in_data};
+use super::checkpoint::Checkpoint;
 use super::folder::{Checkpoints, Goal};
 use super::report::{Outcome, Progress, Report, Silent, Stop};
 use crate::Module;
@@ -225,9 +225,9 @@ impl<'a> Trainer<'a> {
         }
         // Both change nothing when they fail; the loader goes back if the model does not fit.
         let before = Loader::position(self.loader);
-        self.loader.restore(position).map_err(in_data)?;
+        self.loader.restore(position)?;
         if let Err(e) = from.restore("", &state) {
-            self.loader.restore(&before).map_err(in_data)?;
+            self.loader.restore(&before)?;
             return Err(e);
         }
         generator::set_state(from.generator);
@@ -299,7 +299,7 @@ impl<'a> Trainer<'a> {
                 break Stop::Interrupted;
             }
             let Some(batch) = self.loader.next() else { continue };
-            let batch = batch.map_err(in_data)?;
+            let batch = batch?;
             let loss = self.one(&mut step, &batch)?;
             (last, samples) = (Some(loss), samples + batch.len());
             let elapsed = start.elapsed();
@@ -424,8 +424,8 @@ impl<'a> Trainer<'a> {
             _ => Events::resume(folder, step),
         });
         Ok(Records {
-            journal: journal.transpose().map_err(in_data)?,
-            events: events.transpose().map_err(in_data)?,
+            journal: journal.transpose()?,
+            events: events.transpose()?,
             flushed: Instant::now(),
         })
     }
@@ -436,12 +436,12 @@ impl Records {
         let named: Vec<(String, f64)> = metrics.iter().map(|(n, x)| (format!("{prefix}{n}"), *x)).collect();
         if let Some(journal) = &mut self.journal {
             let line: Vec<(&str, f64)> = named.iter().map(|(n, x)| (n.as_str(), *x)).collect();
-            journal.write(step, &line).map_err(in_data)?;
+            journal.write(step, &line)?;
         }
         if let Some(events) = &mut self.events {
-            named.iter().try_for_each(|(n, x)| events.scalar(n, step, *x as f32)).map_err(in_data)?;
+            named.iter().try_for_each(|(n, x)| events.scalar(n, step, *x as f32))?;
             if self.flushed.elapsed() >= FLUSH_EVERY {
-                events.flush().map_err(in_data)?;
+                events.flush()?;
                 self.flushed = Instant::now();
             }
         }
@@ -449,7 +449,7 @@ impl Records {
     }
 
     fn close(mut self) -> Result<()> {
-        self.journal.as_ref().map_or(Ok(()), Journal::sync).map_err(in_data)?;
-        self.events.as_mut().map_or(Ok(()), Events::flush).map_err(in_data)
+        self.journal.as_ref().map_or(Ok(()), Journal::sync)?;
+        Ok(self.events.as_mut().map_or(Ok(()), Events::flush)?)
     }
 }
