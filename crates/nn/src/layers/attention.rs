@@ -1,7 +1,8 @@
 //! `MultiheadAttention` and the transformer layers made of it.
 
-use crate::{Activation, Dropout, Layer, LayerNorm, Linear, init};
+use crate::{Activation, Dropout, Layer, LayerNorm, Linear, Mode, init};
 use nn_derive::Module;
+use tensor::generator::next_key;
 use tensor::nn::AttentionOptions;
 use tensor::{Error, Result, Site, Tensor, Variable};
 
@@ -25,9 +26,12 @@ pub struct MultiheadAttention {
     pub out_proj: Linear,
     /// Number of heads.
     pub heads: usize,
+    /// Probability that a weight of the attention is dropped, in training.
+    pub dropout: f64,
+    mode: Mode,
 }
 impl MultiheadAttention {
-    /// `heads` must divide `width`; starts as in PyTorch.
+    /// `heads` must divide `width`; starts as in PyTorch, without dropout.
     pub fn new(width: usize, heads: usize) -> Result<MultiheadAttention> {
         if heads == 0 || !width.is_multiple_of(heads) {
             return Err(Error::value(format!("{heads} heads do not divide a width of {width}")).in_op("attention"));
@@ -39,13 +43,24 @@ impl MultiheadAttention {
             in_proj_bias: Variable::new("in_proj_bias", Tensor::zeros([3 * width]))?,
             out_proj,
             heads,
+            dropout: 0.0,
+            mode: Mode::default(),
         })
     }
+    /// With another probability of dropout.
+    #[must_use]
+    pub fn with_dropout(mut self, p: f64) -> MultiheadAttention {
+        self.dropout = p;
+        self
+    }
     /// Queries `[N, L, width]` with keys and values `[N, S, width]`. A mask is broadcast to
-    /// `[N, heads, L, S]`.
+    /// `[N, heads, L, S]`. Dropout that the options ask for goes before the layer's own.
     #[track_caller]
-    pub fn forward(&self, q: &Tensor, k: &Tensor, v: &Tensor, options: AttentionOptions) -> Tensor {
+    pub fn forward(&self, q: &Tensor, k: &Tensor, v: &Tensor, mut options: AttentionOptions) -> Tensor {
         let site = Site::here();
+        if options.dropout.is_none() && self.dropout > 0.0 && self.mode.is_training() {
+            options.dropout = Some((self.dropout, next_key()));
+        }
         let run = || {
             let (weights, biases) = (self.in_proj_weight.tensor().chunk(3, 0), self.in_proj_bias.tensor().chunk(3, 0));
             let heads = |x: &Tensor, i: usize| -> Result<Tensor> {
@@ -61,10 +76,12 @@ impl MultiheadAttention {
 }
 
 /// Shape of a transformer layer.
+#[derive(Clone)]
 pub struct TransformerOptions {
     /// Width between the two linear maps.
     pub inner: usize,
-    /// Probability of dropout behind each part and between the linear maps.
+    /// Probability of dropout of the attention's weights, behind each part and between the linear
+    /// maps.
     pub dropout: f64,
     /// Normalizes before each part instead of behind it.
     pub norm_first: bool,
@@ -85,8 +102,6 @@ fn residual(x: &Tensor, norm: &LayerNorm, first: bool, f: impl FnOnce(&Tensor) -
 }
 
 /// Self-attention and two linear maps, each with a way around it, over `[N, L, width]`.
-///
-/// PyTorch's, but without dropout of the attention weights themselves.
 ///
 /// ```
 /// # use talweg_nn::{Layer, TransformerEncoderLayer, TransformerOptions};
@@ -115,7 +130,7 @@ impl TransformerEncoderLayer {
     /// `heads` must divide `width`.
     pub fn new(width: usize, heads: usize, options: TransformerOptions) -> Result<TransformerEncoderLayer> {
         Ok(TransformerEncoderLayer {
-            self_attn: MultiheadAttention::new(width, heads)?,
+            self_attn: MultiheadAttention::new(width, heads)?.with_dropout(options.dropout),
             linear1: Linear::new(width, options.inner)?,
             linear2: Linear::new(options.inner, width)?,
             norm1: LayerNorm::new(&[width])?,
@@ -145,8 +160,6 @@ impl Layer for TransformerEncoderLayer {
 }
 
 /// Self-attention, attention to a memory and two linear maps, each with a way around it.
-///
-/// PyTorch's, but without dropout of the attention weights themselves.
 ///
 /// ```
 /// # use talweg_nn::{TransformerDecoderLayer, TransformerOptions};
@@ -180,8 +193,8 @@ impl TransformerDecoderLayer {
     /// `heads` must divide `width`.
     pub fn new(width: usize, heads: usize, options: TransformerOptions) -> Result<TransformerDecoderLayer> {
         Ok(TransformerDecoderLayer {
-            self_attn: MultiheadAttention::new(width, heads)?,
-            multihead_attn: MultiheadAttention::new(width, heads)?,
+            self_attn: MultiheadAttention::new(width, heads)?.with_dropout(options.dropout),
+            multihead_attn: MultiheadAttention::new(width, heads)?.with_dropout(options.dropout),
             linear1: Linear::new(width, options.inner)?,
             linear2: Linear::new(options.inner, width)?,
             norm1: LayerNorm::new(&[width])?,
@@ -204,5 +217,74 @@ impl TransformerDecoderLayer {
             let inner = |x: &Tensor| drop(self.activation.forward(&self.linear1.forward(x)));
             residual(&x, &self.norm3, first, |x| drop(self.linear2.forward(&inner(x))))
         })
+    }
+}
+
+macro_rules! stack {
+    ($name:ident, $layer:ident, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Module)]
+        pub struct $name {
+            /// The layers, the first one first.
+            pub layers: Vec<$layer>,
+            /// Of the last layer's result, if there is one.
+            pub norm: Option<LayerNorm>,
+        }
+        impl $name {
+            /// So many layers, without a norm at the end; `heads` must divide `width`.
+            pub fn new(width: usize, heads: usize, layers: usize, options: TransformerOptions) -> Result<$name> {
+                let layer = |_| $layer::new(width, heads, options.clone());
+                Ok($name { layers: (0..layers).map(layer).collect::<Result<_>>()?, norm: None })
+            }
+            /// With a norm at the end, as layers that normalize first need.
+            #[must_use]
+            pub fn with_norm(mut self, norm: LayerNorm) -> $name {
+                self.norm = Some(norm);
+                self
+            }
+            #[track_caller]
+            fn normalized(&self, x: Tensor) -> Tensor {
+                self.norm.as_ref().map_or_else(|| x.clone(), |n| n.forward(&x))
+            }
+        }
+    };
+}
+stack!(
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    "Encoder layers on top of each other.
+
+```
+# use talweg_nn::{Layer, LayerNorm, TransformerEncoder, TransformerOptions};
+# use tensor::Tensor;
+let options = TransformerOptions { inner: 16, norm_first: true, ..Default::default() };
+let encoder = TransformerEncoder::new(8, 2, 3, options).unwrap().with_norm(LayerNorm::new(&[8]).unwrap());
+assert_eq!(encoder.forward(&Tensor::ones([3, 4, 8])).dims().unwrap(), [3, 4, 8]);
+```"
+);
+stack!(TransformerDecoder, TransformerDecoderLayer, "Decoder layers on top of each other, all with the same memory.");
+
+impl TransformerEncoder {
+    /// With a mask, or causal, in every layer.
+    #[track_caller]
+    pub fn run(&self, x: &Tensor, options: AttentionOptions) -> Tensor {
+        let site = Site::here();
+        site.scope(|| self.normalized(self.layers.iter().fold(x.clone(), |x, l| l.run(&x, options.clone()))))
+    }
+}
+impl Layer for TransformerEncoder {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.run(x, AttentionOptions::default())
+    }
+}
+impl TransformerDecoder {
+    /// A sequence `[N, L, width]` and a memory `[N, S, width]`, with options of both attentions of
+    /// every layer.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor, memory: &Tensor, own: AttentionOptions, cross: AttentionOptions) -> Tensor {
+        let site = Site::here();
+        let step = |x: Tensor, l: &TransformerDecoderLayer| l.forward(&x, memory, own.clone(), cross.clone());
+        site.scope(|| self.normalized(self.layers.iter().fold(x.clone(), step)))
     }
 }

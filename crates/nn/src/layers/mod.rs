@@ -12,7 +12,10 @@ mod pool;
 mod recurrent;
 mod sequential;
 
-pub use attention::{MultiheadAttention, TransformerDecoderLayer, TransformerEncoderLayer, TransformerOptions};
+pub use attention::{
+    MultiheadAttention, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
+    TransformerOptions,
+};
 pub use conv::{Conv1d, Conv2d, Conv3d};
 pub use conv_transpose::{ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::Dropout;
@@ -20,6 +23,9 @@ pub use embedding::Embedding;
 pub use graph::{Gat, Gcn};
 pub use linear::Linear;
 pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
-pub use pool::{AvgPool2d, Flatten, MaxPool2d};
+pub use pool::{
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d,
+    AvgPool1d, AvgPool2d, AvgPool3d, Flatten, MaxPool1d, MaxPool2d, MaxPool3d,
+};
 pub use recurrent::{Gru, Lstm, RecurrentOptions, Rnn};
 pub use sequential::{Activation, Sequential};

@@ -1,5 +1,5 @@
-//! `MaxPool2d`, `AvgPool2d` and `Flatten`: layers without parameters between convolutions and
-//! linear maps.
+//! Pooling over signals, pictures and volumes, and `Flatten`: layers without parameters between
+//! convolutions and linear maps.
 
 use crate::{Layer, Module, Visitor};
 use tensor::Tensor;
@@ -34,8 +34,43 @@ macro_rules! pool {
         }
     };
 }
+pool!(MaxPool1d, MaxPoolOptions, max_pool1d, "The largest element of each window of signals `[N, C, L]`.");
 pool!(MaxPool2d, MaxPoolOptions, max_pool2d, "The largest element of each window of pictures `[N, C, H, W]`.");
+pool!(MaxPool3d, MaxPoolOptions, max_pool3d, "The largest element of each window of volumes `[N, C, D, H, W]`.");
+pool!(AvgPool1d, AvgPoolOptions, avg_pool1d, "The mean of each window of signals `[N, C, L]`.");
 pool!(AvgPool2d, AvgPoolOptions, avg_pool2d, "The mean of each window of pictures `[N, C, H, W]`.");
+pool!(AvgPool3d, AvgPoolOptions, avg_pool3d, "The mean of each window of volumes `[N, C, D, H, W]`.");
+
+macro_rules! adaptive {
+    ($name:ident, $method:ident, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Clone, Debug)]
+        pub struct $name {
+            out: PerAxis,
+        }
+        impl $name {
+            /// With results of this size, whatever the size of what comes in.
+            pub fn new(out: impl Into<PerAxis>) -> $name {
+                $name { out: out.into() }
+            }
+        }
+        impl Module for $name {
+            fn visit(&self, _: &str, _: &mut dyn Visitor) {}
+        }
+        impl Layer for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Tensor {
+                x.$method(self.out.clone())
+            }
+        }
+    };
+}
+adaptive!(AdaptiveMaxPool1d, adaptive_max_pool1d, "The largest elements of as many windows as asked for, of signals.");
+adaptive!(AdaptiveMaxPool2d, adaptive_max_pool2d, "The largest elements of as many windows as asked for, of pictures.");
+adaptive!(AdaptiveMaxPool3d, adaptive_max_pool3d, "The largest elements of as many windows as asked for, of volumes.");
+adaptive!(AdaptiveAvgPool1d, adaptive_avg_pool1d, "The means of as many windows as asked for, of signals.");
+adaptive!(AdaptiveAvgPool2d, adaptive_avg_pool2d, "The means of as many windows as asked for, of pictures.");
+adaptive!(AdaptiveAvgPool3d, adaptive_avg_pool3d, "The means of as many windows as asked for, of volumes.");
 
 /// Several dimensions as one; by default all but the first.
 ///

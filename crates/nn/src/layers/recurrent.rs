@@ -1,12 +1,12 @@
-//! `Rnn`, `Lstm`, `Gru`: layers that read a sequence one element after the other. Each stacked layer
-//! is one `scan` in the graph, whatever the length.
+//! `Rnn`, `Lstm`, `Gru`: layers that read a sequence one element after the other. Each way
+//! through a layer is one `scan` in the graph, whatever the length.
 
-use crate::{Entry, Layer, Module, Visitor, init, join};
-use tensor::control::scan;
+use crate::{Dropout, Entry, Layer, Module, Visitor, init, join};
+use tensor::control::{ScanOptions, scan_with};
 use tensor::{DType, Error, Result, Site, Tensor, Variable};
 
 /// Shape of a recurrent layer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RecurrentOptions {
     /// Layers on top of each other.
     pub layers: usize,
@@ -14,10 +14,14 @@ pub struct RecurrentOptions {
     pub batch_first: bool,
     /// With biases.
     pub bias: bool,
+    /// Reads the sequence from both ends; results are twice as wide, those of the way back last.
+    pub bidirectional: bool,
+    /// Probability of dropout between the layers, in training.
+    pub dropout: f64,
 }
 impl Default for RecurrentOptions {
     fn default() -> RecurrentOptions {
-        RecurrentOptions { layers: 1, batch_first: false, bias: true }
+        RecurrentOptions { layers: 1, batch_first: false, bias: true, bidirectional: false, dropout: 0.0 }
     }
 }
 
@@ -63,9 +67,10 @@ impl Cell {
     }
 }
 
-/// Parameters of one layer.
+/// Parameters of one way through one layer, and the end of their names: `l0`, or `l0_reverse`.
 #[derive(Debug)]
 struct Weights {
+    suffix: String,
     input: Variable,
     state: Variable,
     biases: Option<[Variable; 2]>,
@@ -77,7 +82,9 @@ struct Stack {
     cell: Cell,
     hidden: usize,
     batch_first: bool,
-    layers: Vec<Weights>,
+    /// One way or two for each layer.
+    layers: Vec<Vec<Weights>>,
+    dropout: Dropout,
 }
 impl Stack {
     fn new(cell: Cell, inputs: usize, hidden: usize, options: RecurrentOptions) -> Result<Stack> {
@@ -85,63 +92,96 @@ impl Stack {
             let e = format!("{} layers of {hidden} cells: both must be at least 1", options.layers);
             return Err(Error::value(e).in_op("recurrent"));
         }
+        if !(0.0..=1.0).contains(&options.dropout) || (options.dropout > 0.0 && options.layers == 1) {
+            let e = format!("dropout of {} between {} layers", options.dropout, options.layers);
+            return Err(Error::value(format!("{e}: it must be a probability, and needs at least 2")).in_op("recurrent"));
+        }
         let (bound, rows) = (1.0 / (hidden as f64).sqrt(), cell.gates() * hidden);
-        let layer = |l: usize| {
-            let width = if l == 0 { inputs } else { hidden };
-            let new = |name: String, shape: &[usize]| Variable::new(&name, init::uniform(shape, bound));
-            let bias = |name: &str| new(format!("{name}_l{l}"), &[rows]);
+        let ways = if options.bidirectional { 2 } else { 1 };
+        let way = |l: usize, is_reverse: bool| {
+            let width = if l == 0 { inputs } else { ways * hidden };
+            let suffix = format!("l{l}{}", if is_reverse { "_reverse" } else { "" });
+            let new =
+                |name: &str, shape: &[usize]| Variable::new(&format!("{name}_{suffix}"), init::uniform(shape, bound));
             Ok(Weights {
-                input: new(format!("weight_ih_l{l}"), &[rows, width])?,
-                state: new(format!("weight_hh_l{l}"), &[rows, hidden])?,
-                biases: if options.bias { Some([bias("bias_ih")?, bias("bias_hh")?]) } else { None },
+                input: new("weight_ih", &[rows, width])?,
+                state: new("weight_hh", &[rows, hidden])?,
+                biases: if options.bias { Some([new("bias_ih", &[rows])?, new("bias_hh", &[rows])?]) } else { None },
+                suffix,
             })
         };
+        let layer = |l: usize| (0..ways).map(|w| way(l, w == 1)).collect::<Result<_>>();
         let layers = (0..options.layers).map(layer).collect::<Result<_>>()?;
-        Ok(Stack { cell, hidden, batch_first: options.batch_first, layers })
+        let dropout = Dropout::new(options.dropout);
+        Ok(Stack { cell, hidden, batch_first: options.batch_first, layers, dropout })
     }
+
     fn run(&self, x: &Tensor, lengths: Option<&Tensor>, state: Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)> {
         let [a, b, _] = x.dims()?;
         let (rows, steps) = if self.batch_first { (a, b) } else { (b, a) };
         let inside = lengths.map(|l| within(l, rows, steps)).transpose()?;
-        let shape = [self.layers.len(), rows, self.hidden];
-        let start = match state {
-            None => vec![Tensor::full_of(shape, 0.0, x.dtype()?); self.cell.states()],
-            Some(s) => s.to_vec(),
+        let start = self.start(x, rows, state)?;
+        let mut y = if self.batch_first { x.transpose(0, 1) } else { x.clone() };
+        let mut ends = vec![Vec::new(); start.len()];
+        for (l, layer) in self.layers.iter().enumerate() {
+            let below = if l == 0 { y } else { self.dropout.forward(&y) };
+            let mut seen = Vec::new();
+            for (w, weights) in layer.iter().enumerate() {
+                let at = (l * layer.len() + w) as i64;
+                let from: Vec<Tensor> = start.iter().map(|s| s.select(0, at)).collect();
+                let (visible, last) = self.pass(&below, inside.as_ref(), &from, weights, w == 1)?;
+                seen.push(visible);
+                ends.iter_mut().zip(last).for_each(|(e, s)| e.push(s));
+            }
+            y = if seen.len() == 1 { seen.swap_remove(0) } else { Tensor::concat(&seen, -1) };
+        }
+        let y = if self.batch_first { y.transpose(0, 1) } else { y };
+        Ok((y, ends.iter().map(|e| Tensor::stack(e, 0)).collect()))
+    }
+
+    /// The state to begin with, checked.
+    fn start(&self, x: &Tensor, rows: usize, state: Option<&[Tensor]>) -> Result<Vec<Tensor>> {
+        let shape = [self.layers.iter().map(Vec::len).sum(), rows, self.hidden];
+        let Some(state) = state else {
+            return Ok(vec![Tensor::full_of(shape, 0.0, x.dtype()?); self.cell.states()]);
         };
-        if start.len() != self.cell.states() {
-            let e = format!("the state consists of {} tensors, not {}", self.cell.states(), start.len());
+        if state.len() != self.cell.states() {
+            let e = format!("the state consists of {} tensors, not {}", self.cell.states(), state.len());
             return Err(Error::value(e));
         }
-        for s in &start {
+        for s in state {
             if s.shape()?.dims() != shape {
                 return Err(Error::shape(format!("the state must be {shape:?}, not {:?}", s.shape()?.dims())));
             }
         }
-        let mut y = if self.batch_first { x.transpose(0, 1) } else { x.clone() };
-        let mut ends = vec![Vec::new(); start.len()];
-        for (l, layer) in self.layers.iter().enumerate() {
-            let biases = layer.biases.as_ref().map(|b| b.each_ref().map(Variable::tensor));
-            let [of_input, of_state] = [0, 1].map(|i| biases.as_ref().map(|b| &b[i]));
-            // The inputs' part of all steps at once: one large product instead of many small ones.
-            let gates = y.linear(&layer.input.tensor(), of_input);
-            let weight = layer.state.tensor();
-            let from: Vec<Tensor> = start.iter().map(|s| s.select(0, l as i64)).collect();
-            let (last, mut seen) = scan(
-                |state, row| {
-                    let next = self.cell.step(&row[0], state, &weight, of_state);
-                    let Some(inside) = row.get(1) else { return Ok((next.clone(), vec![next[0].clone()])) };
-                    let visible = Tensor::where_(inside, &next[0], 0.0);
-                    let kept = next.iter().zip(state).map(|(n, s)| Tensor::where_(inside, n, s)).collect();
-                    Ok((kept, vec![visible]))
-                },
-                &from,
-                &[vec![gates], inside.iter().cloned().collect()].concat(),
-            )?;
-            y = seen.swap_remove(0);
-            ends.iter_mut().zip(last).for_each(|(e, s)| e.push(s));
-        }
-        let y = if self.batch_first { y.transpose(0, 1) } else { y };
-        Ok((y, ends.iter().map(|e| Tensor::stack(e, 0)).collect()))
+        Ok(state.to_vec())
+    }
+
+    /// One way over the steps `[T, N, width]`: the visible state at each, and the last state.
+    fn pass(
+        &self,
+        x: &Tensor,
+        inside: Option<&Tensor>,
+        from: &[Tensor],
+        weights: &Weights,
+        is_reverse: bool,
+    ) -> Result<(Tensor, Vec<Tensor>)> {
+        let biases = weights.biases.as_ref().map(|b| b.each_ref().map(Variable::tensor));
+        let [of_input, of_state] = [0, 1].map(|i| biases.as_ref().map(|b| &b[i]));
+        // The inputs' part of all steps at once: one large product instead of many small ones.
+        let mut rows = vec![x.linear(&weights.input.tensor(), of_input)];
+        rows.extend(inside.cloned());
+        let weight = weights.state.tensor();
+        let step = |state: &[Tensor], row: &[Tensor]| {
+            let next = self.cell.step(&row[0], state, &weight, of_state);
+            let Some(inside) = row.get(1) else { return Ok((next.clone(), vec![next[0].clone()])) };
+            let visible = Tensor::where_(inside, &next[0], 0.0);
+            let kept = next.iter().zip(state).map(|(n, s)| Tensor::where_(inside, n, s)).collect();
+            Ok((kept, vec![visible]))
+        };
+        // Backwards, what fills up a sequence comes first and leaves the state as it is.
+        let (last, mut seen) = scan_with(ScanOptions { reverse: is_reverse, length: None }, step, from, &rows)?;
+        Ok((seen.swap_remove(0), last))
     }
 }
 /// Whether each step `[T, N, 1]` is within its sequence.
@@ -154,17 +194,18 @@ fn within(lengths: &Tensor, rows: usize, steps: usize) -> Result<Tensor> {
 }
 impl Module for Stack {
     fn visit(&self, path: &str, visitor: &mut dyn Visitor) {
-        for (l, layer) in self.layers.iter().enumerate() {
+        for weights in self.layers.iter().flatten() {
             let mut show = |name: &str, v: &Variable| {
-                visitor.entry(&join(path, &format!("{name}_l{l}")), Entry::Parameter(v));
+                visitor.entry(&join(path, &format!("{name}_{}", weights.suffix)), Entry::Parameter(v));
             };
-            show("weight_ih", &layer.input);
-            show("weight_hh", &layer.state);
-            if let Some([i, h]) = &layer.biases {
+            show("weight_ih", &weights.input);
+            show("weight_hh", &weights.state);
+            if let Some([i, h]) = &weights.biases {
                 show("bias_ih", i);
                 show("bias_hh", h);
             }
         }
+        self.dropout.visit(path, visitor);
     }
 }
 
@@ -178,12 +219,13 @@ macro_rules! recurrent {
             pub fn new(inputs: usize, hidden: usize) -> Result<$name> {
                 $name::with(inputs, hidden, RecurrentOptions::default())
             }
-            /// With more layers, without biases, or with the batch first.
+            /// With more layers, both ways, dropout, without biases, or with the batch first.
             pub fn with(inputs: usize, hidden: usize, options: RecurrentOptions) -> Result<$name> {
                 Stack::new(Cell::$cell, inputs, hidden, options).map($name)
             }
             /// The last layer's visible state at every step, and the last state of all layers, each
-            /// tensor of it `[layers, N, hidden]`. Without `state` it starts with zeros.
+            /// tensor of it `[layers, N, hidden]`; with both ways, `[2 layers, N, hidden]`, each
+            /// layer's way back after its way there. Without `state` it starts with zeros.
             #[track_caller]
             pub fn run(&self, x: &Tensor, state: Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)> {
                 let site = Site::here();
@@ -225,11 +267,11 @@ recurrent!(Lstm, Lstm, "lstm",
     /// ```
     /// # use talweg_nn::{Lstm, RecurrentOptions};
     /// # use tensor::Tensor;
-    /// let options = RecurrentOptions { layers: 2, batch_first: true, ..Default::default() };
+    /// let options = RecurrentOptions { layers: 2, bidirectional: true, batch_first: true, ..Default::default() };
     /// let lstm = Lstm::with(3, 5, options).unwrap();
     /// let (y, state) = lstm.run(&Tensor::ones([4, 7, 3]), None).unwrap();
-    /// assert_eq!(y.dims().unwrap(), [4, 7, 5]);
-    /// assert_eq!(state[1].dims().unwrap(), [2, 4, 5]);
+    /// assert_eq!(y.dims().unwrap(), [4, 7, 10]);
+    /// assert_eq!(state[1].dims().unwrap(), [4, 4, 5]);
     /// ```
 );
 recurrent!(Gru, Gru, "gru",

@@ -44,6 +44,7 @@ impl Layer for Sequential {
 }
 
 /// A function of one tensor as a layer.
+#[derive(Clone, Debug)]
 pub struct Activation {
     name: &'static str,
     f: fn(&Tensor) -> Tensor,

@@ -148,3 +148,49 @@ def packed(m, x, *state):
 stacked = dict(num_layers=2, batch_first=True)
 layer("lstm_lengths", nn.LSTM(2, 4, **stacked), {"x": x(3, 5, 2), "h": x(2, 3, 4), "c": x(2, 3, 4)}, packed)
 layer("gru_lengths", nn.GRU(2, 4, **stacked), {"x": x(3, 5, 2), "h": x(2, 3, 4)}, packed)
+
+both = dict(bidirectional=True)
+layer("lstm_both", nn.LSTM(2, 4, **both), {"x": x(5, 3, 2), "h": x(2, 3, 4), "c": x(2, 3, 4)}, recurrent)
+layer("gru_both", nn.GRU(2, 4, **stacked, **both), {"x": x(3, 5, 2), "h": x(4, 3, 4)}, recurrent)
+layer("rnn_both_lengths", nn.RNN(2, 4, **stacked, **both), {"x": x(3, 5, 2), "h": x(4, 3, 4)}, packed)
+layer(
+    "lstm_both_lengths",
+    nn.LSTM(2, 4, **stacked, **both),
+    {"x": x(3, 5, 2), "h": x(4, 3, 4), "c": x(4, 3, 4)},
+    packed,
+)
+
+one = nn.TransformerEncoderLayer(4, 2, norm_first=True, **options)
+layer("encoder_stack", nn.TransformerEncoder(one, 2, nn.LayerNorm(4)), {"x": x(2, 3, 4)}, lambda m, x: [m(x)])
+one = nn.TransformerDecoderLayer(4, 2, **options)
+layer(
+    "decoder_stack",
+    nn.TransformerDecoder(one, 2, nn.LayerNorm(4)),
+    {"x": x(2, 3, 4), "memory": x(2, 5, 4)},
+    lambda m, x, y: [m(x, y, tgt_mask=nn.Transformer.generate_square_subsequent_mask(3))],
+)
+
+for rank, shape in ((1, (6,)), (2, (5, 6)), (3, (4, 5, 3))):
+    for kind in ("Max", "Avg"):
+        m = getattr(nn, f"{kind}Pool{rank}d")(2, stride=2, padding=1)
+        layer(f"{kind.lower()}_pool{rank}d_padded", m, {"x": x(2, 2, *shape)}, lambda m, x: [m(x)])
+        m = getattr(nn, f"Adaptive{kind}Pool{rank}d")(2)
+        layer(f"adaptive_{kind.lower()}_pool{rank}d", m, {"x": x(2, 2, *shape)}, lambda m, x: [m(x)])
+    m = getattr(nn, f"Conv{rank}d")(4, 2, 2, stride=2, padding=1, groups=2)
+    layer(f"conv{rank}d", m, {"x": x(2, 4, *shape)}, lambda m, x: [m(x)])
+
+
+def normed(m, x):
+    y = m(x)
+    return [y, m.eval()(x)]
+
+
+layer("linear", nn.Linear(3, 2), {"x": x(4, 3)}, lambda m, x: [m(x)])
+layer("layer_norm", nn.LayerNorm((3, 2)), {"x": x(4, 3, 2)}, lambda m, x: [m(x)])
+layer("rms_norm", nn.RMSNorm(3, eps=1e-6), {"x": x(4, 3)}, lambda m, x: [m(x)])
+layer("group_norm", nn.GroupNorm(2, 4), {"x": x(3, 4, 5)}, lambda m, x: [m(x)])
+# In training, then in inference with the averages of that one batch.
+layer("batch_norm1d", nn.BatchNorm1d(3), {"x": x(4, 3)}, normed)
+layer("batch_norm2d", nn.BatchNorm2d(2), {"x": x(3, 2, 2, 3)}, normed)
+rows = torch.tensor([[0, 1, 1], [1, 0, 1]])
+layer("embedding", nn.Embedding(2, 3), {"rows": rows}, lambda m, i: [m(i)])

@@ -110,14 +110,7 @@ pub(super) fn check(c: &Call, mask: usize) -> Result<()> {
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     expand(args, |a| {
         let heads = Heads::new(&a[0], &a[1], &a[2], a.get(3), c.attrs)?;
-        let scores = heads.scores()?;
-        let mut weights = scores.softmax(-1);
-        let mut lse = scores.logsumexp(-1);
-        if heads.mask.is_some() {
-            let sees = scores.max_keep(-1).gt(heads.floor()?);
-            weights = Tensor::where_(&sees, &weights, 0.0);
-            lse = Tensor::where_(&sees.squeeze(-1), &lse, f64::NEG_INFINITY);
-        }
+        let (weights, lse) = heads.weights()?;
         let y = weights.cast(c.dtype(0)).matmul(&heads.v);
         Ok(vec![heads.join(&y, 3)?, heads.join(&lse, 2)?])
     })
@@ -171,6 +164,17 @@ impl Heads {
             None => {}
         }
         Ok(scores)
+    }
+    /// The weight of every key for every query, and the logarithms of the sums of exponentials.
+    fn weights(&self) -> Result<(Tensor, Tensor)> {
+        let scores = self.scores()?;
+        let (weights, lse) = (scores.softmax(-1), scores.logsumexp(-1));
+        if self.mask.is_none() {
+            return Ok((weights, lse));
+        }
+        let sees = scores.max_keep(-1).gt(self.floor()?);
+        let lse = Tensor::where_(&sees.squeeze(-1), &lse, f64::NEG_INFINITY);
+        Ok((Tensor::where_(&sees, &weights, 0.0), lse))
     }
     /// Puts heads that share keys together again; the first of their two dimensions is `from_end`
     /// + 1 from the end.
@@ -228,6 +232,9 @@ pub struct AttentionOptions {
     pub scale: Option<f64>,
     /// There may be fewer heads of keys and values than of queries, which then share them.
     pub grouped: bool,
+    /// Probability that a weight is dropped, and the key that says which (see [`Tensor::dropout`]).
+    /// All weights are then kept at once, `[…, H, L, S]`.
+    pub dropout: Option<(f64, Tensor)>,
 }
 
 impl Tensor {
@@ -262,8 +269,13 @@ impl Tensor {
                 all.push(if m.dtype()? == DType::Bool { m.clone() } else { m.cast(dtype) });
             }
             let attrs = Attrs::new().with("causal", options.causal).with("scale", scale);
-            let [y, _] = Tensor::apply_n(&OP, &all.iter().collect::<Vec<_>>(), attrs);
-            Ok(y)
+            let [y, _] = Tensor::apply_n(&OP, &all.iter().collect::<Vec<_>>(), attrs.clone());
+            let Some((p, key)) = &options.dropout else { return Ok(y) };
+            // What was applied has checked the shapes; it is never computed.
+            y.value()?;
+            let heads = Heads::new(&all[0], &all[1], &all[2], all.get(3), &attrs)?;
+            let (weights, _) = heads.weights()?;
+            heads.join(&weights.dropout(*p, key).cast(dtype).matmul(&heads.v), 3)
         })
     }
 }
