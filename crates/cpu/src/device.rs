@@ -18,6 +18,10 @@ impl Cpu {
     }
 }
 
+inventory::submit! {
+    runtime::Offer { kind: "cpu", open: || Arc::new(Cpu::new()) }
+}
+
 impl Device for Cpu {
     fn name(&self) -> &str {
         "cpu"

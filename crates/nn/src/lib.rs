@@ -13,6 +13,9 @@ pub mod optim;
 pub mod schedule;
 pub mod train;
 
+#[cfg(test)]
+use cpu as _;
+
 pub use batch::{column, tensor_of};
 pub use layers::*;
 pub use module::{Entry, Layer, Mode, Module, Parameters, Visitor, join};

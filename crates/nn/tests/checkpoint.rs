@@ -1,5 +1,6 @@
 //! Checkpoints under failure: truncated, flipped bits, a full disk.
 
+use cpu as _;
 use std::path::Path;
 use talweg_nn::train::{Checkpoint, Checkpoints};
 use talweg_nn::{Linear, Module};

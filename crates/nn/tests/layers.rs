@@ -1,6 +1,7 @@
 //! Layers have PyTorch's parameter names, results and gradients (`data/layers.txt`, written by
 //! `data/layers.py`).
 
+use cpu as _;
 use talweg_nn::*;
 use tensor::nn::{AttentionOptions, AvgPoolOptions, ConvOptions, MaxPoolOptions};
 use tensor::{DType, Tensor, generator::next_key, grad};

@@ -1,6 +1,7 @@
 //! Every optimizer follows PyTorch's parameters over 50 steps of a small problem
 //! (`data/optimizers.txt`, written by `data/optimizers.py`).
 
+use cpu as _;
 use std::collections::BTreeSet;
 use talweg_nn::optim::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, Optimizer, RmsProp, Rule, Sgd};
 use tensor::{Tensor, Variable};

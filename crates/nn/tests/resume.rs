@@ -1,5 +1,6 @@
 //! Resumed runs are uninterrupted runs, to the bit: within a process, and after SIGKILL.
 
+use cpu as _;
 use data::{Digits, Loader};
 use std::path::Path;
 use std::sync::Arc;

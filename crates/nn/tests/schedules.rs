@@ -1,5 +1,6 @@
 //! Schedules give PyTorch's learning rates (`data/schedules.txt`, written by `data/schedules.py`).
 
+use cpu as _;
 use talweg_nn::schedule::{Constant, Cosine, Exponential, OneCycle, Plateau, Schedule, StepDecay, Warmup};
 
 fn expected(name: &str) -> Vec<f64> {

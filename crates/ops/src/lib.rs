@@ -37,10 +37,12 @@ pub use operand::{Axes, Nested, Number, Operand, axis};
 pub use shape::pad_edges::Pad;
 pub use tensor::Tensor;
 
+#[cfg(test)]
+use cpu as _;
 use runtime::Engine;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(Arc::new(cpu::Cpu::new())));
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(runtime::default_device()));
 
 /// The engine that computes tensors.
 pub fn engine() -> &'static Engine {

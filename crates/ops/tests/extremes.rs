@@ -1,6 +1,7 @@
 //! Type rules under arguments nobody would write: they may refuse, but must not panic, as they
 //! are the first to see a graph that comes from a file or from the network.
 
+use cpu as _;
 use ir::{Attr, Attrs, Call, Case, DType, Op, Type};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use talweg_ops::table;

@@ -3,6 +3,7 @@
 //!
 //! `TALWEG_BLESS=1` rewrites the kept texts.
 
+use cpu as _;
 use ir::{Attr, Attrs, CONST, Case, Collect, Graph, Literal, Op, Site, Type, bf16, collect, f16};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

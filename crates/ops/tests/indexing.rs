@@ -1,6 +1,7 @@
 //! Indexing against NumPy 2.4: each case is the NumPy expression, ours, and what NumPy gave for
 //! `x = np.arange(24).reshape(2, 3, 4)`.
 
+use cpu as _;
 use talweg_ops::{Index, NewAxis, Tensor, grad, i};
 
 fn check(what: &str, got: Tensor, shape: &[usize], data: &[i64]) {

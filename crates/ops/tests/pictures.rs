@@ -2,6 +2,7 @@
 //!
 //! `TALWEG_PICTURES=folder` keeps them to look at.
 
+use cpu as _;
 use ir::picture::{to_dot, to_svg};
 use ir::{Collect, DType, Graph, Literal, Site, Type, collect};
 use talweg_ops::{Tensor, find, grad};

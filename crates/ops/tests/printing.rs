@@ -1,6 +1,7 @@
 //! Printing against PyTorch 2.15, whose output is copied here line by line; only the names of
 //! element types are ours.
 
+use cpu as _;
 use talweg_ops::{DType, Tensor};
 
 fn check(x: Tensor, lines: &[&str]) {

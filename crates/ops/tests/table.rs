@@ -3,6 +3,7 @@
 //!
 //! `TALWEG_OP=name cargo test -p talweg-ops --test table` checks one op.
 
+use cpu as _;
 use ir::{Attr, Attrs, Case, DType, Grad, Literal, Meaning, Op};
 use talweg_ops::{Result, Tensor, table, vjp, vmap};
 

@@ -5,8 +5,10 @@ mod device;
 mod engine;
 mod hoist;
 mod numerics;
+mod offer;
 pub mod reference;
 
 pub use device::{Device, Program};
 pub use engine::{Engine, Reference, note_assigned};
 pub use numerics::check_numerics;
+pub use offer::{Offer, default_device};

@@ -12,6 +12,8 @@
 //! # Ok::<(), talweg::Error>(())
 //! ```
 
+use cpu as _;
+
 pub use ::data;
 pub use ::ir;
 pub use ::nn;

@@ -161,3 +161,8 @@ fn the_mxnet_example_in_all_three_faces() {
         assert_eq!(got.to_vec::<f32>().unwrap(), [12.0; 4]);
     }
 }
+
+#[test]
+fn a_program_of_the_facade_runs_on_the_cpu() {
+    assert_eq!(talweg::engine().device().name(), "cpu");
+}

@@ -10,6 +10,9 @@ mod session;
 mod trace;
 mod variable;
 
+#[cfg(test)]
+use cpu as _;
+
 pub use files::{load, load_npy, save, save_npy};
 pub use jit::{Jit, jit};
 pub use ops::*;

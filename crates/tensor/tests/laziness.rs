@@ -1,5 +1,6 @@
 //! The rules that make laziness invisible.
 
+use cpu as _;
 use talweg_tensor::{DType, ErrorKind, Session, Tensor, Update, Variable, jit, manual_seed, placeholder};
 
 fn v(t: &Tensor) -> Vec<f32> {

@@ -1,6 +1,7 @@
 //! NaN hunting names the line that made the first bad value. A test file of its own, as the switch
 //! is one for the whole process.
 
+use cpu as _;
 use talweg_tensor::{ErrorKind, Tensor, check_numerics, jit};
 
 #[test]

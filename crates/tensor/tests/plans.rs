@@ -1,6 +1,7 @@
 //! Plans are made once for each structure, also where a host number changes from step to step. A
 //! test file of its own, as it counts what the whole process compiles.
 
+use cpu as _;
 use talweg_tensor::{Tensor, engine};
 
 #[test]
@@ -16,4 +17,9 @@ fn a_changing_number_does_not_compile_a_plan_each_step() {
         assert_eq!(step(rate), want);
     }
     assert_eq!(engine().compiled(), before);
+}
+
+#[test]
+fn the_linked_device_runs_the_tensors() {
+    assert_eq!(engine().device().name(), "cpu");
 }

@@ -423,11 +423,7 @@ impl<'a> Trainer<'a> {
             0 => Events::create(folder),
             _ => Events::resume(folder, step),
         });
-        Ok(Records {
-            journal: journal.transpose()?,
-            events: events.transpose()?,
-            flushed: Instant::now(),
-        })
+        Ok(Records { journal: journal.transpose()?, events: events.transpose()?, flushed: Instant::now() })
     }
 }
 
