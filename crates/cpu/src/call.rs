@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+mod attention;
 mod control;
 mod conv;
 mod matmul;
@@ -88,19 +89,30 @@ fn index_of(i: i64, axis: usize, size: usize) -> Result<usize> {
 pub type Prepared = Box<dyn Fn(Bases) -> Result<()> + Send + Sync>;
 
 /// Whether the CPU runs a composite itself.
-pub fn claims(_: &FlatNode, _: &[Type]) -> bool {
-    false
+pub fn claims(n: &FlatNode, types: &[Type]) -> bool {
+    match n.op.name {
+        "attention" => attention::claims(types, 3),
+        "attention_grad" => attention::claims(types, 6),
+        _ => false,
+    }
 }
 
 /// Whether a kernel takes an operand with this layout; all take contiguous ones.
-pub fn accepts(n: &FlatNode, _: usize, _: &Layout) -> bool {
-    n.op.name == "matmul" && matmul::has_kernel(n.outs[0].dtype)
+pub fn accepts(n: &FlatNode, operand: usize, layout: &Layout) -> bool {
+    match n.op.name {
+        "matmul" => matmul::has_kernel(n.outs[0].dtype),
+        "attention" => operand < 3 && attention::accepts(layout),
+        "attention_grad" => operand < 6 && operand != 4 && attention::accepts(layout),
+        _ => false,
+    }
 }
 
 /// Chooses how a node is run.
 pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepared> {
     let attrs = &n.attrs;
     let fast = match n.op.name {
+        "attention" => attention::forward(attrs, args, outs),
+        "attention_grad" => attention::backward(attrs, args, outs),
         "matmul" => matmul::prepare(args, outs),
         "conv" => conv::prepare(attrs, args, outs, conv::Which::Forward),
         "conv_input_grad" => conv::prepare(attrs, args, outs, conv::Which::Input),

@@ -1,8 +1,10 @@
 //! Scaled dot-product attention, forward and backward, block by block: no matrix of all queries
 //! by all keys is ever held.
 //!
-//! `q[heads, queries, d]`, `k[kv_heads, keys, d]`, `v[kv_heads, keys, dv]`, contiguous `f32`;
-//! "heads" counts batch times heads. Several heads may share a key and value head.
+//! `q[heads, queries, d]`, `k[kv_heads, keys, d]`, `v[kv_heads, keys, dv]`, `f32`; "heads" counts
+//! batch times heads. Rows are contiguous, but may lie apart ([`Rows`]), as they do where one
+//! product made queries, keys and values of all heads. Several heads may share a key and value
+//! head.
 
 #![allow(unsafe_code)]
 
@@ -17,16 +19,30 @@ const QUERIES: usize = 128;
 /// The most keys of a block.
 const KEYS: usize = 256;
 
-/// A matrix added to the scores: element `(query, key)` of head `h` is at
-/// `data[h * head + query * row + key]`; strides may be 0.
+/// A matrix for each head: row `i` of head `h` begins at `data[starts[h] + i * row]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Mask<'a> {
-    /// The numbers, minus infinity to hide a key.
+pub struct Rows<'a> {
+    /// All of it.
     pub data: &'a [f32],
-    /// Elements between heads.
-    pub head: usize,
-    /// Elements between queries.
+    /// Where each head begins.
+    pub starts: &'a [usize],
+    /// Elements between rows; may be 0.
     pub row: usize,
+}
+
+impl Rows<'_> {
+    fn head(&self, h: usize) -> *const f32 {
+        self.data[self.starts[h]..].as_ptr()
+    }
+    #[track_caller]
+    fn check(&self, what: &str, heads: usize, rows: usize, cols: usize) {
+        check(&format!("starts of {what}"), heads, self.starts.len());
+        if rows * cols > 0 {
+            let need = self.starts.iter().max().map_or(0, |s| s + (rows - 1) * self.row + cols);
+            let got = self.data.len();
+            assert!(got >= need, "attention: {what} of at least {need} elements expected, got {got}");
+        }
+    }
 }
 
 /// The sizes and the masking of an attention.
@@ -48,25 +64,25 @@ pub struct Attention<'a> {
     pub scale: f32,
     /// With `Some(offset)`, query `i` sees keys up to `i + offset` only.
     pub causal: Option<isize>,
-    /// Added to the scores.
-    pub mask: Option<Mask<'a>>,
+    /// Added to the scores of each head: `[queries, keys]`, minus infinity to hide a key.
+    pub mask: Option<Rows<'a>>,
 }
 
 /// What backward needs of forward, and the gradient of the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Saved<'a> {
     /// Queries.
-    pub q: &'a [f32],
+    pub q: Rows<'a>,
     /// Keys.
-    pub k: &'a [f32],
+    pub k: Rows<'a>,
     /// Values.
-    pub v: &'a [f32],
+    pub v: Rows<'a>,
     /// The output of forward.
-    pub out: &'a [f32],
+    pub out: Rows<'a>,
     /// The logarithms of the sums of exponentials that forward returned.
     pub lse: &'a [f32],
     /// The gradient of the output.
-    pub dout: &'a [f32],
+    pub dout: Rows<'a>,
 }
 
 #[track_caller]
@@ -76,16 +92,16 @@ fn check(what: &str, want: usize, got: usize) {
 
 impl Attention<'_> {
     #[track_caller]
-    fn check(&self, q: &[f32], k: &[f32], v: &[f32]) {
-        check("queries", self.kv_of.len() * self.queries * self.d, q.len());
-        check("keys", self.kv_heads * self.keys * self.d, k.len());
-        check("values", self.kv_heads * self.keys * self.dv, v.len());
+    fn check(&self, q: &Rows<'_>, k: &Rows<'_>, v: &Rows<'_>) {
+        let heads = self.kv_of.len();
+        q.check("queries", heads, self.queries, self.d);
+        k.check("keys", self.kv_heads, self.keys, self.d);
+        v.check("values", self.kv_heads, self.keys, self.dv);
         if let Some(bad) = self.kv_of.iter().find(|&&h| h >= self.kv_heads) {
             panic!("attention: a key head below {} expected, got {bad}", self.kv_heads);
         }
-        if let (Some(m), false) = (self.mask, self.kv_of.is_empty() || self.queries == 0) {
-            let need = (self.kv_of.len() - 1) * m.head + (self.queries - 1) * m.row + self.keys;
-            assert!(m.data.len() >= need, "attention: a mask of {need} elements expected, got {}", m.data.len());
+        if let Some(m) = &self.mask {
+            m.check("a mask", heads, self.queries, self.keys);
         }
     }
 
@@ -106,8 +122,8 @@ impl Attention<'_> {
     unsafe fn scores(
         &self,
         head: usize,
-        q: *const f32,
-        k: *const f32,
+        q: Mat<f32>,
+        k: Mat<f32>,
         i: usize,
         rows: usize,
         j: usize,
@@ -116,13 +132,11 @@ impl Attention<'_> {
     ) {
         // SAFETY: blocks lie inside the matrices, whose lengths were checked.
         unsafe {
-            let (a, b) = (Mat::row_major(q.add(i * self.d), self.d), Mat::row_major(k.add(j * self.d), self.d).t());
-            Gemm { alpha: self.scale, ..Gemm::new(rows, cols, self.d, a, b, s) }.run();
+            Gemm { alpha: self.scale, ..Gemm::new(rows, cols, self.d, q.down(i), k.down(j).t(), s) }.run();
             for r in 0..rows {
                 let row = s.add(r * cols);
                 if let Some(m) = self.mask {
-                    let at = head * m.head + (i + r) * m.row + j;
-                    f32s::raw::add(row, m.data[at..at + cols].as_ptr(), row, cols);
+                    f32s::raw::add(row, m.head(head).add((i + r) * m.row + j), row, cols);
                 }
                 let seen = self.visible(i + r + 1).saturating_sub(j).min(cols);
                 for c in seen..cols {
@@ -134,7 +148,7 @@ impl Attention<'_> {
 
     /// `out[heads, queries, dv] = softmax(scale q k^T + mask) v`; `lse[heads, queries]` takes the
     /// logarithm of each row's sum. A query that sees no key gives zeros.
-    pub fn forward(&self, q: &[f32], k: &[f32], v: &[f32], out: &mut [f32], lse: &mut [f32]) {
+    pub fn forward(&self, q: &Rows<'_>, k: &Rows<'_>, v: &Rows<'_>, out: &mut [f32], lse: &mut [f32]) {
         self.check(q, k, v);
         check("an output", self.kv_of.len() * self.queries * self.dv, out.len());
         check("sums", self.kv_of.len() * self.queries, lse.len());
@@ -145,8 +159,8 @@ impl Attention<'_> {
             let (h, i) = (task / blocks, task % blocks * size);
             let rows = size.min(self.queries - i);
             let kv = self.kv_of[h];
-            let q = &q[h * self.queries * self.d..];
-            let (k, v) = (&k[kv * self.keys * self.d..], &v[kv * self.keys * self.dv..]);
+            let of = |m: &Rows<'_>, h: usize| Mat::row_major(m.head(h), m.row);
+            let (q, k, v) = (of(q, h), of(k, kv), of(v, kv));
             // SAFETY: each task writes its own queries; lengths were checked.
             unsafe {
                 let out = po.slice((h * self.queries + i) * self.dv, rows * self.dv);
@@ -160,9 +174,9 @@ impl Attention<'_> {
     unsafe fn forward_block(
         &self,
         h: usize,
-        q: &[f32],
-        k: &[f32],
-        v: &[f32],
+        q: Mat<f32>,
+        k: Mat<f32>,
+        v: Mat<f32>,
         i: usize,
         rows: usize,
         out: &mut [f32],
@@ -176,7 +190,7 @@ impl Attention<'_> {
             let cols = KEYS.min(keys - j);
             // SAFETY: the block lies inside the matrices.
             unsafe {
-                self.scores(h, q.as_ptr(), k.as_ptr(), i, rows, j, cols, s.ptr());
+                self.scores(h, q, k, i, rows, j, cols, s.ptr());
                 for r in 0..rows {
                     let (old, row) = (top[r], s.ptr().add(r * cols));
                     (top[r], sum[r]) = exp_row(row, cols, old, sum[r]);
@@ -186,9 +200,8 @@ impl Attention<'_> {
                         f32s::raw::mul_scalar(o, f, o, self.dv);
                     }
                 }
-                let (a, b) =
-                    (Mat::row_major(s.ptr().cast_const(), cols), Mat::row_major(v.as_ptr().add(j * self.dv), self.dv));
-                Gemm { accumulate: j > 0, ..Gemm::new(rows, self.dv, cols, a, b, out.as_mut_ptr()) }.run();
+                let a = Mat::row_major(s.ptr().cast_const(), cols);
+                Gemm { accumulate: j > 0, ..Gemm::new(rows, self.dv, cols, a, v.down(j), out.as_mut_ptr()) }.run();
             }
         }
         for r in 0..rows {
@@ -200,13 +213,14 @@ impl Attention<'_> {
 
     /// Gradients of queries, keys and values.
     pub fn backward(&self, saved: &Saved<'_>, dq: &mut [f32], dk: &mut [f32], dv: &mut [f32]) {
-        self.check(saved.q, saved.k, saved.v);
-        check("an output", self.kv_of.len() * self.queries * self.dv, saved.out.len());
-        check("an output gradient", saved.out.len(), saved.dout.len());
-        check("sums", self.kv_of.len() * self.queries, saved.lse.len());
-        check("query gradients", saved.q.len(), dq.len());
-        check("key gradients", saved.k.len(), dk.len());
-        check("value gradients", saved.v.len(), dv.len());
+        self.check(&saved.q, &saved.k, &saved.v);
+        let heads = self.kv_of.len();
+        saved.out.check("an output", heads, self.queries, self.dv);
+        saved.dout.check("an output gradient", heads, self.queries, self.dv);
+        check("sums", heads * self.queries, saved.lse.len());
+        check("query gradients", heads * self.queries * self.d, dq.len());
+        check("key gradients", self.kv_heads * self.keys * self.d, dk.len());
+        check("value gradients", self.kv_heads * self.keys * self.dv, dv.len());
         let (pq, pk, pv) = (Shared::new(dq.as_mut_ptr()), Shared::new(dk.as_mut_ptr()), Shared::new(dv.as_mut_ptr()));
         let task = |kv: usize| {
             // SAFETY: one task writes the key head's gradients and those of the queries that use it.
@@ -244,14 +258,15 @@ impl Attention<'_> {
     ) {
         let keys = self.visible(i + rows);
         let (d, dvn, kv) = (self.d, self.dv, self.kv_of[h]);
-        let q = &s.q[h * self.queries * d..][..self.queries * d];
-        let (k, v) = (&s.k[kv * self.keys * d..][..self.keys * d], &s.v[kv * self.keys * dvn..][..self.keys * dvn]);
-        let first = (h * self.queries + i) * dvn;
-        let (dout, out) = (&s.dout[first..][..rows * dvn], &s.out[first..][..rows * dvn]);
+        let of = |m: &Rows<'_>, h: usize| Mat::row_major(m.head(h), m.row);
+        let (q, k, v) = (of(&s.q, h), of(&s.k, kv), of(&s.v, kv));
+        let (grad, out) = (of(&s.dout, h).down(i), of(&s.out, h).down(i));
         let lse = &s.lse[h * self.queries + i..][..rows];
         let mut dots = [0f32; QUERIES];
         for r in 0..rows {
-            dots[r] = f32s::dot(&dout[r * dvn..][..dvn], &out[r * dvn..][..dvn]);
+            // SAFETY: the rows of a head have `dvn` elements each.
+            let row = |m: Mat<f32>| unsafe { std::slice::from_raw_parts(m.down(r).p, dvn) };
+            dots[r] = f32s::dot(row(grad), row(out));
         }
         let p = Scratch::<f32>::new(rows * KEYS);
         let dp = Scratch::<f32>::new(rows * KEYS);
@@ -260,23 +275,20 @@ impl Attention<'_> {
             let row_major = |m: *mut f32| Mat::row_major(m.cast_const(), cols);
             // SAFETY: blocks lie inside the matrices, whose lengths were checked.
             unsafe {
-                self.scores(h, q.as_ptr(), k.as_ptr(), i, rows, j, cols, p.ptr());
+                self.scores(h, q, k, i, rows, j, cols, p.ptr());
                 for r in 0..rows {
                     shifted_exp(p.ptr().add(r * cols), finite(lse[r]), cols);
                 }
-                let grad = Mat::row_major(dout.as_ptr(), dvn);
                 let to = dv.as_mut_ptr().add(j * dvn);
                 Gemm { accumulate: true, ..Gemm::new(cols, dvn, rows, row_major(p.ptr()).t(), grad, to) }.run();
-                let values = Mat::row_major(v.as_ptr().add(j * dvn), dvn).t();
-                Gemm::new(rows, cols, dvn, grad, values, dp.ptr()).run();
+                Gemm::new(rows, cols, dvn, grad, v.down(j).t(), dp.ptr()).run();
                 for r in 0..rows {
                     score_grad(p.ptr().add(r * cols), dp.ptr().add(r * cols), dots[r], self.scale, cols);
                 }
-                let (kj, qi) = (Mat::row_major(k.as_ptr().add(j * d), d), Mat::row_major(q.as_ptr().add(i * d), d));
                 let to = dq.as_mut_ptr().add(i * d);
-                Gemm { accumulate: true, ..Gemm::new(rows, d, cols, row_major(p.ptr()), kj, to) }.run();
+                Gemm { accumulate: true, ..Gemm::new(rows, d, cols, row_major(p.ptr()), k.down(j), to) }.run();
                 let to = dk.as_mut_ptr().add(j * d);
-                Gemm { accumulate: true, ..Gemm::new(cols, d, rows, row_major(p.ptr()).t(), qi, to) }.run();
+                Gemm { accumulate: true, ..Gemm::new(cols, d, rows, row_major(p.ptr()).t(), q.down(i), to) }.run();
             }
         }
     }

@@ -29,7 +29,7 @@ fn truth(a: &Attention<'_>, q: &[f32], k: &[f32], v: &[f32], dout: &[f32]) -> Tr
             let score = |j: usize| {
                 let hidden = a.causal.is_some_and(|o| j as isize > i as isize + o);
                 let dot: f64 = (0..a.d).map(|c| q[qi + c] as f64 * k[key(j) + c] as f64).sum();
-                let extra = a.mask.map_or(0.0, |m| m.data[h * m.head + i * m.row + j] as f64);
+                let extra = a.mask.map_or(0.0, |m| m.data[m.starts[h] + i * m.row + j] as f64);
                 if hidden { f64::NEG_INFINITY } else { dot * a.scale as f64 + extra }
             };
             let e: Vec<f64> = (0..a.keys).map(|j| score(j).exp()).collect();
@@ -63,14 +63,20 @@ fn check_case(a: &Attention<'_>, noise: &mut Noise, what: &str) {
     let (q, k) = (noise.f32s(heads * a.queries * a.d), noise.f32s(a.kv_heads * a.keys * a.d));
     let (v, dout) = (noise.f32s(a.kv_heads * a.keys * a.dv), noise.f32s(heads * a.queries * a.dv));
     let (mut out, mut lse) = (vec![9f32; dout.len()], vec![9f32; heads * a.queries]);
-    a.forward(&q, &k, &v, &mut out, &mut lse);
+    let apart = |n: usize, each: usize| (0..n).map(|h| h * each).collect::<Vec<usize>>();
+    let (sq, sk) = (apart(heads, a.queries * a.d), apart(a.kv_heads, a.keys * a.d));
+    let (sv, so) = (apart(a.kv_heads, a.keys * a.dv), apart(heads, a.queries * a.dv));
+    let rows = |data, starts, row| Rows { data, starts, row };
+    let (rq, rk, rv) = (rows(&q, &sq, a.d), rows(&k, &sk, a.d), rows(&v, &sv, a.dv));
+    a.forward(&rq, &rk, &rv, &mut out, &mut lse);
     let want = truth(a, &q, &k, &v, &dout);
     assert_close(&out, &want.out, 1e-5, &format!("{what}: out"));
     for (g, w) in lse.iter().zip(&want.lse) {
         assert!((*g as f64 - w).abs() < 1e-5 || *g as f64 == *w, "{what}: lse {g} {w}");
     }
     let (mut dq, mut dk, mut dv) = (vec![9f32; q.len()], vec![9f32; k.len()], vec![9f32; v.len()]);
-    let saved = Saved { q: &q, k: &k, v: &v, out: &out, lse: &lse, dout: &dout };
+    let (out, dout) = (rows(&out, &so, a.dv), rows(&dout, &so, a.dv));
+    let saved = Saved { q: rq, k: rk, v: rv, out, lse: &lse, dout };
     a.backward(&saved, &mut dq, &mut dk, &mut dv);
     assert_close(&dq, &want.dq, 3e-5, &format!("{what}: dq"));
     assert_close(&dk, &want.dk, 3e-5, &format!("{what}: dk"));
@@ -90,6 +96,8 @@ fn random_attentions() {
             _ => (noise.range(100, 150), noise.range(240, 300)),
         };
         let mask = noise.f32s(heads * queries * keys);
+        let each = if noise.flip() { queries * keys } else { 0 };
+        let starts: Vec<usize> = (0..heads).map(|h| h * each).collect();
         let d = noise.range(1, 20);
         let a = Attention {
             kv_of: &kv_of,
@@ -104,11 +112,7 @@ fn random_attentions() {
                 1 => Some(0),
                 _ => Some(keys as isize - queries as isize),
             },
-            mask: noise.flip().then_some(Mask {
-                data: &mask,
-                head: if noise.flip() { queries * keys } else { 0 },
-                row: keys,
-            }),
+            mask: noise.flip().then_some(Rows { data: &mask, starts: &starts, row: keys }),
         };
         check_case(&a, &mut noise, &format!("round {round}: {queries} queries, {keys} keys, {:?}", a.causal));
     }
@@ -119,7 +123,8 @@ fn large_scores_do_not_overflow() {
     let a =
         Attention { kv_of: &[0], kv_heads: 1, queries: 2, keys: 3, d: 1, dv: 1, scale: 1.0, causal: None, mask: None };
     let (mut out, mut lse) = ([0f32; 2], [0f32; 2]);
-    a.forward(&[1000.0, -1000.0], &[1.0, 0.0, -1.0], &[1.0, 2.0, 3.0], &mut out, &mut lse);
+    let rows = |data| Rows { data, starts: &[0], row: 1 };
+    a.forward(&rows(&[1000.0, -1000.0]), &rows(&[1.0, 0.0, -1.0]), &rows(&[1.0, 2.0, 3.0]), &mut out, &mut lse);
     assert_eq!((out, lse), ([1.0, 3.0], [1000.0, 1000.0]));
 }
 
@@ -138,8 +143,9 @@ fn a_query_without_keys_gives_zeros() {
     };
     check_case(&a, &mut Noise::new(5), "no keys");
     let hidden = [f32::NEG_INFINITY; 2];
-    let mask = Some(Mask { data: &hidden, head: 0, row: 0 });
+    let mask = Some(Rows { data: &hidden, starts: &[0], row: 0 });
+    let ones = Rows { data: &[1.0; 6], starts: &[0], row: 2 };
     let (mut out, mut lse) = ([9f32; 6], [9f32; 3]);
-    Attention { causal: None, mask, ..a }.forward(&[1.0; 6], &[1.0; 4], &[1.0; 4], &mut out, &mut lse);
+    Attention { causal: None, mask, ..a }.forward(&ones, &ones, &ones, &mut out, &mut lse);
     assert_eq!((out, lse), ([0.0; 6], [f32::NEG_INFINITY; 3]));
 }

@@ -46,6 +46,11 @@ impl<T> Mat<T> {
         Mat { p: self.p, row: self.col, col: self.row }
     }
 
+    /// The matrix without its first `rows` rows.
+    pub fn down(self, rows: usize) -> Mat<T> {
+        Mat { p: self.p.wrapping_offset(rows as isize * self.row), row: self.row, col: self.col }
+    }
+
     fn at(self, i: usize, j: usize) -> *const T {
         self.p.wrapping_offset(i as isize * self.row + j as isize * self.col)
     }
