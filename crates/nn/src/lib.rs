@@ -20,3 +20,8 @@ pub use batch::{column, tensor_of};
 pub use layers::*;
 pub use module::{Entry, Layer, Mode, Module, Parameters, Visitor, join};
 pub use nn_derive::Module;
+// Programs see this crate in the place of the ops' module of the same name.
+pub use tensor::nn::{
+    AttentionOptions, AvgPoolOptions, ConvOptions, InterpolateOptions, Interpolation, MaxPoolOptions, Padding, PerAxis,
+    Resize, SampleOptions,
+};

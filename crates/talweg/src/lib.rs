@@ -12,11 +12,14 @@
 //! # Ok::<(), talweg::Error>(())
 //! ```
 
+mod progress;
+
 use cpu as _;
 
 pub use ::data;
 pub use ::ir;
 pub use ::nn;
+pub use progress::Bar;
 pub use tensor::*;
 
 /// What most programs use.

@@ -10,24 +10,26 @@ pub struct LayerNorm {
     /// Scale.
     pub weight: Variable,
     /// Shift.
-    pub bias: Variable,
+    pub bias: Option<Variable>,
     /// Added to the variance.
     pub eps: f64,
 }
 impl LayerNorm {
     /// Over the last dimensions, which must have these sizes.
     pub fn new(shape: &[usize]) -> Result<LayerNorm> {
-        Ok(LayerNorm {
-            weight: Variable::new("weight", Tensor::ones(shape))?,
-            bias: Variable::new("bias", Tensor::zeros(shape))?,
-            eps: 1e-5,
-        })
+        let bias = Some(Variable::new("bias", Tensor::zeros(shape))?);
+        Ok(LayerNorm { bias, ..LayerNorm::without_bias(shape)? })
+    }
+    /// Scaled, but not shifted.
+    pub fn without_bias(shape: &[usize]) -> Result<LayerNorm> {
+        Ok(LayerNorm { weight: Variable::new("weight", Tensor::ones(shape))?, bias: None, eps: 1e-5 })
     }
 }
 impl Layer for LayerNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        x.layer_norm(self.weight.shape().rank(), Some(&self.weight.tensor()), Some(&self.bias.tensor()), self.eps)
+        let bias = self.bias.as_ref().map(Variable::tensor);
+        x.layer_norm(self.weight.shape().rank(), Some(&self.weight.tensor()), bias.as_ref(), self.eps)
     }
 }
 

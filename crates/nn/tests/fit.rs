@@ -1,0 +1,47 @@
+//! Both ways to train take the same steps, bit for bit.
+
+use data::{Digits, Loader};
+use talweg_nn::optim::{Adam, Optimizer};
+use talweg_nn::schedule::OneCycle;
+use talweg_nn::train::{Outcome, Trainer};
+use talweg_nn::{Activation, Dropout, Layer, Linear, Module, Sequential, column};
+use tensor::{DType, Result, Tensor, manual_seed};
+
+/// Trains a small model; answers the losses' end and all weights.
+fn trained(fit: impl Fn(&mut Trainer, &Sequential) -> Result<Outcome>) -> (Option<f64>, Vec<Vec<f32>>) {
+    manual_seed(3);
+    let model = Sequential::new()
+        .with(Linear::new(784, 16).unwrap())
+        .with(Activation::new("relu", Tensor::relu))
+        .with(Dropout::new(0.3))
+        .with(Linear::new(16, 10).unwrap());
+    let optimizer = Optimizer::new(Adam::default(), &model).unwrap();
+    // 5 batches in an epoch, the last of them smaller.
+    let mut batches = Loader::builder(Digits::new(0, 150)).batch(32).shuffle(1).build().unwrap();
+    let mut trainer =
+        Trainer::new(&model, &optimizer, &mut batches).epochs(2).schedule(OneCycle::new(0.01, 10)).clip_norm(0.5);
+    let outcome = fit(&mut trainer, &model).unwrap();
+    (outcome.loss, model.parameters().iter().map(|v| v.tensor().to_vec().unwrap()).collect())
+}
+
+fn loss(model: &Sequential, image: &Tensor, label: &Tensor) -> Tensor {
+    model.forward(&(image.cast(DType::F32).flatten(1, -1) / 255.0)).cross_entropy(label, Default::default())
+}
+
+#[test]
+fn a_traced_step_is_the_same_step() {
+    let fit = trained(|t, model| t.fit(|batch| Ok(loss(model, &column(batch, "image")?, &column(batch, "label")?))));
+    let jit = trained(|t, model| t.fit_jit(&["image", "label"], |b| Ok(loss(model, &b[0], &b[1]))));
+    assert!(fit.0.unwrap() < 2.3, "it does not learn: {:?}", fit.0);
+    assert_eq!(fit, jit);
+}
+
+#[test]
+fn a_missing_column_is_named() {
+    let model = Linear::new(784, 10).unwrap();
+    let optimizer = Optimizer::new(Adam::default(), &model).unwrap();
+    let mut batches = Loader::builder(Digits::new(0, 8)).batch(8).build().unwrap();
+    let mut trainer = Trainer::new(&model, &optimizer, &mut batches);
+    let e = trainer.fit_jit(&["picture"], |b| Ok(b[0].clone())).unwrap_err().to_string();
+    assert!(e.contains("picture"), "{e}");
+}

@@ -1,0 +1,64 @@
+//! An LSTM reads handwritten digits one row of pixels after the other and says which they were.
+//!
+//! `cargo run --release -p talweg --example lstm` needs no data: the digits are built in.
+
+use talweg::data::{Digits, Loader};
+use talweg::nn::metrics::Accuracy;
+use talweg::nn::schedule::OneCycle;
+use talweg::nn::train::{Metrics, Trainer};
+use talweg::nn::{Lstm, RecurrentOptions, column};
+use talweg::{Bar, prelude::*};
+
+#[derive(Module)]
+struct Reader {
+    lstm: Lstm,
+    out: Linear,
+}
+
+impl Reader {
+    fn new(hidden: usize) -> Result<Reader> {
+        let options = RecurrentOptions { batch_first: true, ..Default::default() };
+        Ok(Reader { lstm: Lstm::with(28, hidden, options)?, out: Linear::new(hidden, 10)? })
+    }
+    /// Pictures `u8[N, 28, 28]` to the scores of ten classes: what the network remembers after the
+    /// last of 28 rows.
+    fn forward(&self, pictures: &Tensor) -> Tensor {
+        let rows = pictures.cast(DType::F32) / 255.0;
+        let states = self.lstm.forward(&rows);
+        self.out.forward(&states.select(1, -1))
+    }
+}
+
+fn main() -> Result<()> {
+    manual_seed(0);
+    let is_quick = std::env::var("TALWEG_QUICK").is_ok();
+    let (epochs, count) = if is_quick { (1, 640) } else { (8, 20_000) };
+    // The test digits come from another seed: none of them was trained on.
+    let mut train = Loader::builder(Digits::new(0, count)).batch(64).shuffle(0).drop_last(true).workers(1).build()?;
+    let mut test = Loader::builder(Digits::new(1, count / 10)).batch(500).build()?;
+
+    let model = Reader::new(128)?;
+    let optimizer = Optimizer::new(Adam::default(), &model)?;
+    let schedule = OneCycle::new(4e-3, epochs * train.batches() as usize);
+    println!("{} parameters, {} digits, {epochs} epochs", model.parameter_count(), train.samples());
+    Trainer::new(&model, &optimizer, &mut train)
+        .epochs(epochs as u64)
+        .schedule(schedule)
+        .clip_norm(1.0) // 28 steps back in time: a rare long gradient must not throw the weights off
+        .evaluate(0, || accuracy(&model, &mut test))
+        .report(Bar::new())
+        .fit_jit(&["image", "label"], |batch| {
+            Ok(model.forward(&batch[0]).cross_entropy(&batch[1], Default::default()))
+        })?;
+    Ok(())
+}
+
+/// Portion of the digits that are read right.
+fn accuracy(model: &Reader, test: &mut Loader) -> Result<Metrics> {
+    let mut accuracy = Accuracy::default();
+    for batch in test {
+        let batch = batch?;
+        accuracy.update(&model.forward(&column(&batch, "image")?), &column(&batch, "label")?)?;
+    }
+    Ok(vec![("accuracy".into(), accuracy.value())])
+}
