@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{Lanes, Operand, Prepared, each_task, rows, rows_mut};
+use crate::kernels::philox;
 use ir::{Attrs, DType, Element};
 use std::cmp::Ordering;
 
@@ -136,26 +137,12 @@ pub fn random_bits(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
         // SAFETY: the result is apart from the key.
         let (key, dst) = unsafe { (rows::<i64>(&key, bases), rows_mut::<u32>(&out, bases)) };
         let (seed, counter) = (key[0] as u64, key[1] as u64);
-        each_task(n.div_ceil(TASK), TASK * 16, &|task| {
+        each_task(n.div_ceil(TASK), 4 * TASK, &|task| {
             let first = task * TASK;
             // SAFETY: each task writes its own stretch.
             let dst = unsafe { dst.slice(first, TASK.min(n - first)) };
-            for (block, words) in dst.chunks_mut(4).enumerate() {
-                let at = (first / 4 + block) as u64;
-                let c = [at as u32, (at >> 32) as u32, counter as u32, (counter >> 32) as u32];
-                words.copy_from_slice(&philox(c, [seed as u32, (seed >> 32) as u32])[..words.len()]);
-            }
+            philox::fill(seed, counter, first as u64, dst);
         });
         Ok(())
     }))
-}
-
-fn philox(mut c: [u32; 4], mut k: [u32; 2]) -> [u32; 4] {
-    for _ in 0..10 {
-        let a = 0xD251_1F53_u64 * u64::from(c[0]);
-        let b = 0xCD9E_8D57_u64 * u64::from(c[2]);
-        c = [(b >> 32) as u32 ^ c[1] ^ k[0], b as u32, (a >> 32) as u32 ^ c[3] ^ k[1], a as u32];
-        k = [k[0].wrapping_add(0x9E37_79B9), k[1].wrapping_add(0xBB67_AE85)];
-    }
-    c
 }

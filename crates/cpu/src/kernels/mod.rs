@@ -11,6 +11,7 @@ pub mod gemm;
 mod matvec;
 mod micro;
 mod pack;
+pub mod philox;
 pub mod pooling;
 pub mod rows;
 mod scratch;
