@@ -105,8 +105,13 @@ fn products(report: &Report) {
         (1, 1024, 1024),
         (1, 4096, 4096),
         (32, 64, 32),
-        (32, 784, 100),
+        (128, 784, 100),
+        (100, 128, 784),
+        (128, 784, 1024),
         (128, 1024, 1024),
+        (1024, 128, 784),
+        (128, 1024, 10),
+        (8, 1024, 1024),
         (512, 768, 3072),
     ] {
         let (a, b) = (fill(m * k), fill(k * n));
@@ -118,7 +123,12 @@ fn products(report: &Report) {
         report.time(&name, flops, "GFLOP/s", || unsafe { Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run() });
         let mb = Mat::row_major(b.as_ptr(), k).t();
         // SAFETY: as above, with B transposed.
-        report.time(&(name + " B^T"), flops, "GFLOP/s", || unsafe { Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run() });
+        report.time(&(name.clone() + " B^T"), flops, "GFLOP/s", || unsafe {
+            Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run()
+        });
+        let (ma, mb) = (Mat::row_major(a.as_ptr(), m).t(), Mat::row_major(b.as_ptr(), n));
+        // SAFETY: as above, with A transposed.
+        report.time(&(name + " A^T"), flops, "GFLOP/s", || unsafe { Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run() });
     }
 }
 

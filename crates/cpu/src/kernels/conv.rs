@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use super::depthwise;
-use super::gemm::{Activation, Epilogue, Float, Gemm, Mat, Multiply};
+use super::gemm::{Activation, Float, Gemm, Mat, Multiply};
 use super::scratch::Scratch;
 use super::unfold::{Span, fold, unfold};
 use super::window::Window;
@@ -265,7 +265,6 @@ fn finish_planes<E: Float>(y: &mut [E], plane: usize, channels: usize, bias: Opt
     if (bias.is_none() && activation == Activation::None) || plane == 0 {
         return;
     }
-    let epilogue: Epilogue<'_, E> = Epilogue { bias: None, activation };
     let p = Shared::new(y.as_mut_ptr());
     let planes = y.len() / plane;
     let each = (16384 / plane).max(1);
@@ -278,7 +277,7 @@ fn finish_planes<E: Float>(y: &mut [E], plane: usize, channels: usize, bias: Opt
                     let b = bias[i % channels];
                     row.iter_mut().for_each(|v| *v = *v + b);
                 }
-                E::finish(row.as_mut_ptr(), plane, None, epilogue.activation);
+                E::finish(row.as_mut_ptr(), plane, None, activation);
             }
         }
     });

@@ -2,7 +2,7 @@
 
 use crate::rules::{GradTensors, f64s, floats, grads, one, one_dtype, unbroadcast};
 use crate::{Error, Operand, Result, Tensor};
-use ir::{Attrs, Batch, Call, Case, Grad, Layout, Literal, Meaning, Op, Shape, Site};
+use ir::{Attrs, Batch, Call, Case, Grad, Layout, Literal, Meaning, Op, Shape, Site, Value};
 
 /// The row of `matmul`.
 pub static OP: Op = Op {
@@ -24,9 +24,11 @@ pub static OP: Op = Op {
     meaning: Meaning::Kernel(reference),
     grad: Grad::Rule(|c| {
         let (a, b, g) = (c.x(0), c.x(1), c.g(0));
-        let ga = unbroadcast(g.matmul(&b.t()), &c.inputs[0].ty().shape);
-        let gb = unbroadcast(a.t().matmul(&g), &c.inputs[1].ty().shape);
-        grads([ga, gb])
+        // The gradient of a transposed operand is made the other way round, so that it lies in
+        // memory as the operand itself does.
+        let ga = if is_transpose(&c.inputs[0]) { b.matmul(&g.t()).t() } else { g.matmul(&b.t()) };
+        let gb = if is_transpose(&c.inputs[1]) { g.t().matmul(&a).t() } else { a.t().matmul(&g) };
+        grads([unbroadcast(ga, &c.inputs[0].ty().shape), unbroadcast(gb, &c.inputs[1].ty().shape)])
     }),
     batch: Batch::Rule(|c| {
         let rank = c.inputs.iter().zip(c.batched).map(|(v, &b)| v.ty().shape.rank() - b as usize).max().unwrap_or(2);
@@ -56,6 +58,14 @@ pub static OP: Op = Op {
         ]
     },
 };
+
+/// True if a value is another one with its last two dimensions swapped.
+fn is_transpose(v: &Value) -> bool {
+    let rank = v.ty().shape.rank();
+    let swapped: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
+    let n = v.node();
+    n.op().is_some_and(|op| op.name == "permute") && n.attrs().sizes("axes").is_ok_and(|axes| axes[..] == swapped[..])
+}
 
 fn out_shape(a: &Shape, b: &Shape) -> Option<Shape> {
     let lead = |s: &Shape| Shape::new(&s[..s.rank() - 2]);

@@ -2,6 +2,7 @@
 
 use super::super::testing::{Noise, assert_close};
 use super::*;
+use half::{bf16, f16};
 
 /// A matrix with random strides around `rows * cols` elements: contiguous, transposed or padded.
 fn layout(noise: &mut Noise, rows: usize, cols: usize) -> (isize, isize, usize) {
@@ -27,8 +28,6 @@ fn reference(
     b: &dyn Fn(usize, usize, usize) -> f64,
     alpha: f64,
     before: &[f64],
-    bias: Option<&[f64]>,
-    activation: fn(f64) -> f64,
 ) -> Vec<f64> {
     let mut c = Vec::new();
     for t in 0..s.batch {
@@ -36,7 +35,7 @@ fn reference(
             for j in 0..s.n {
                 let sum: f64 = (0..s.k).map(|p| a(t, i, p) * b(t, p, j)).sum();
                 let at = (t * s.m + i) * s.n + j;
-                c.push(activation(alpha * sum + before[at] + bias.map_or(0.0, |b| b[j])));
+                c.push(alpha * sum + before[at]);
             }
         }
     }
@@ -69,9 +68,8 @@ fn f32_products() {
         let share_b = noise.flip();
         let a = noise.f32s(alen * s.batch);
         let b = noise.f32s(blen * s.batch);
-        let bias = noise.f32s(s.n);
         let before = noise.f32s(s.batch * s.m * s.n);
-        let (accumulate, with_bias, relu) = (noise.flip(), noise.flip(), noise.flip());
+        let accumulate = noise.flip();
         let alpha = if noise.flip() { 1.0 } else { -0.5 };
         let mut c = before.clone();
         let q = Gemm {
@@ -81,10 +79,6 @@ fn f32_products() {
             a_batch: alen as isize,
             b_batch: if share_b { 0 } else { blen as isize },
             c_batch: (s.m * s.n) as isize,
-            epilogue: Epilogue {
-                bias: with_bias.then_some(&bias[..]),
-                activation: if relu { Activation::Relu } else { Activation::None },
-            },
             ..Gemm::new(
                 s.m,
                 s.n,
@@ -101,9 +95,7 @@ fn f32_products() {
             b[if share_b { 0 } else { t * blen } + i * br as usize + j * bc as usize] as f64
         };
         let old: Vec<f64> = before.iter().map(|&x| if accumulate { x as f64 } else { 0.0 }).collect();
-        let wide_bias: Vec<f64> = bias.iter().map(|&x| x as f64).collect();
-        let activation = if relu { |x: f64| x.max(0.0) } else { |x| x };
-        let want = reference(&s, &at, &bt, alpha as f64, &old, with_bias.then_some(&wide_bias[..]), activation);
+        let want = reference(&s, &at, &bt, alpha as f64, &old);
         assert_close(&c, &want, 2e-5, &format!("round {round}: {}x{}x{}", s.m, s.n, s.k));
     }
 }
@@ -122,7 +114,7 @@ fn f64_products() {
         unsafe { Gemm::new(s.m, s.n, s.k, ma, mb, c.as_mut_ptr()).run() };
         let at = |_: usize, i: usize, j: usize| a[i * ar as usize + j * ac as usize];
         let bt = |_: usize, i: usize, j: usize| b[i * br as usize + j * bc as usize];
-        let want = reference(&s, &at, &bt, 1.0, &vec![0.0; c.len()], None, |x| x);
+        let want = reference(&s, &at, &bt, 1.0, &vec![0.0; c.len()]);
         assert!(c.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-11), "{}x{}x{}", s.m, s.n, s.k);
     }
 }
@@ -146,7 +138,7 @@ fn half_products_sum_in_f32() {
         }
         let at = |_: usize, i: usize, j: usize| a[i * ar as usize + j * ac as usize].to_f64();
         let bt = |_: usize, i: usize, j: usize| b[i * br as usize + j * bc as usize].to_f64();
-        let want = reference(&s, &at, &bt, 1.0, &vec![0.0; c.len()], None, |x| x);
+        let want = reference(&s, &at, &bt, 1.0, &vec![0.0; c.len()]);
         assert_close(&c, &want, 2e-5, "bf16 to f32");
         for (h, w) in h.iter().zip(&want) {
             assert!((h.to_f64() - (w + 1.0)).abs() <= 0.01 * (w + 1.0).abs().max(1.0), "{h} {w}");
@@ -171,21 +163,114 @@ fn integers_wrap() {
     }
 }
 
+/// Every way a product can be cut, and every edge: each element of C against a sum in double
+/// precision over the same integers, which all types hold exactly.
+fn exact<S: Multiply, C: Output<S::Acc>>(
+    s: &Shape,
+    turned: (bool, bool),
+    of: fn(i32) -> S,
+    read: fn(C) -> f64,
+    one: C,
+) {
+    let number = |seed: usize, i: usize| ((i * 2654435761 + seed * 40503) >> 7) as i32 % 5 - 2;
+    let (a, b): (Vec<S>, Vec<S>) =
+        ((0..s.m * s.k).map(|i| of(number(1, i))).collect(), (0..s.k * s.n).map(|i| of(number(2, i))).collect());
+    let mut c = vec![one; s.m * s.n];
+    let ma = if turned.0 { Mat::row_major(a.as_ptr(), s.m).t() } else { Mat::row_major(a.as_ptr(), s.k) };
+    let mb = if turned.1 { Mat::row_major(b.as_ptr(), s.k).t() } else { Mat::row_major(b.as_ptr(), s.n) };
+    // SAFETY: dense matrices of these sizes.
+    unsafe { Gemm { accumulate: s.batch > 1, ..Gemm::new(s.m, s.n, s.k, ma, mb, c.as_mut_ptr()) }.run() };
+    let at = |i: usize, p: usize| number(1, if turned.0 { p * s.m + i } else { i * s.k + p });
+    let bt = |p: usize, j: usize| number(2, if turned.1 { j * s.k + p } else { p * s.n + j });
+    // All of C would take long: some rows and columns, the last ones included.
+    for i in (0..s.m).step_by(s.m.div_ceil(13)).chain([s.m - 1]) {
+        for j in (0..s.n).step_by(s.n.div_ceil(29)).chain([s.n - 1]) {
+            let sum: i32 = (0..s.k).map(|p| at(i, p) * bt(p, j)).sum();
+            let want = f64::from(sum) + if s.batch > 1 { 1.0 } else { 0.0 };
+            let got = read(c[i * s.n + j]);
+            assert!(got == want, "{}x{}x{} {turned:?} at ({i}, {j}): {got}, not {want}", s.m, s.n, s.k);
+        }
+    }
+}
+
 #[test]
-fn results_do_not_depend_on_threads() {
+fn every_shape_class_transposition_and_type() {
+    let shapes = [
+        (1, 300, 200),
+        (300, 1, 200),
+        (3, 500, 1100),
+        (500, 3, 300),
+        (16, 700, 130),
+        (9, 33, 1030),
+        (128, 130, 784),
+        (256, 256, 256),
+        (100, 784, 128),
+        (300, 200, 100),
+        (513, 77, 1025),
+        (270, 4200, 40),
+        (40, 2100, 1050),
+        (5, 5, 5),
+        (64, 64, 1),
+    ];
+    for (round, (m, n, k)) in shapes.into_iter().enumerate() {
+        for turned in [(false, false), (false, true), (true, false), (true, true)] {
+            let s = Shape { m, n, k, batch: 1 + round % 2 };
+            exact::<f32, f32>(&s, turned, |x| x as f32, f64::from, 1.0);
+            if round % 2 == 0 {
+                exact::<f64, f64>(&s, turned, f64::from, |x| x, 1.0);
+                exact::<bf16, f32>(&s, turned, |x| bf16::from_f32(x as f32), f64::from, 1.0);
+            } else {
+                exact::<f16, f32>(&s, turned, |x| f16::from_f32(x as f32), f64::from, 1.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_threads_or_on_the_run() {
     let mut noise = Noise::new(4);
-    for (m, n, k) in [(200, 700, 500), (1, 3000, 900), (64, 512, 2048)] {
-        let (a, b) = (noise.f32s(m * k), noise.f32s(k * n));
-        let run = |threads| {
-            pool::set_threads(threads);
+    for (m, n, k) in [(200, 700, 500), (1, 3000, 900), (64, 512, 2048), (100, 784, 128), (600, 40, 1500)] {
+        for turned in [(false, false), (false, true), (true, false)] {
+            let (a, b) = (noise.f32s(m * k), noise.f32s(k * n));
+            let run = |threads| {
+                pool::set_threads(threads);
+                let mut c = vec![0f32; m * n];
+                let a = if turned.0 { Mat::row_major(a.as_ptr(), m).t() } else { Mat::row_major(a.as_ptr(), k) };
+                let b = if turned.1 { Mat::row_major(b.as_ptr(), k).t() } else { Mat::row_major(b.as_ptr(), n) };
+                // SAFETY: dense matrices of these sizes.
+                unsafe { Gemm::new(m, n, k, a, b, c.as_mut_ptr()).run() };
+                pool::set_threads(0);
+                c
+            };
+            let once = run(1);
+            assert!(once == run(4) && once == run(3) && once == run(4), "{m}x{n}x{k} {turned:?}");
+        }
+    }
+}
+
+#[test]
+fn parts_are_reported_once_and_cover_the_result() {
+    for (m, n, k) in [(5, 7, 3), (128, 1024, 64), (1024, 128, 64), (300, 5000, 20), (64, 4096, 600)] {
+        for turned in [false, true] {
+            let (a, b) = (vec![1f32; m * k], vec![1f32; k * n]);
             let mut c = vec![0f32; m * n];
-            let (a, b) = (Mat::row_major(a.as_ptr(), k), Mat::row_major(b.as_ptr(), n));
-            // SAFETY: row-major matrices of these sizes.
-            unsafe { Gemm::new(m, n, k, a, b, c.as_mut_ptr()).run() };
-            pool::set_threads(0);
-            c
-        };
-        assert!(run(1) == run(4));
+            let b = if turned { Mat::row_major(b.as_ptr(), k).t() } else { Mat::row_major(b.as_ptr(), n) };
+            let seen: Vec<std::sync::atomic::AtomicU32> = (0..m * n).map(|_| 0.into()).collect();
+            let (pc, relaxed) = (Shared::new(c.as_mut_ptr()), std::sync::atomic::Ordering::Relaxed);
+            // SAFETY: dense matrices of these sizes; finished parts are only read.
+            unsafe {
+                let q = Gemm::new(m, n, k, Mat::row_major(a.as_ptr(), k), b, c.as_mut_ptr());
+                Turned::new(&q, q.a, q.b, q.c, q.c_row).run(&|p: Patch| {
+                    for i in p.row..p.row + p.rows {
+                        for j in p.col..p.col + p.cols {
+                            assert!(*pc.get().add(i * n + j) == k as f32, "({i}, {j}) is reported too early");
+                            seen[i * n + j].fetch_add(1, relaxed);
+                        }
+                    }
+                });
+            }
+            assert!(seen.iter().all(|x| x.load(relaxed) == 1), "{m}x{n}x{k}");
+        }
     }
 }
 

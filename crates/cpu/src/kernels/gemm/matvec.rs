@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use super::scratch::Scratch;
+use super::super::scratch::Scratch;
 use crate::vmath::simd::{Isa, Vector};
 use crate::vmath::{dispatch, loops};
 

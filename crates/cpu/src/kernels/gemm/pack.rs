@@ -84,16 +84,13 @@ pub(crate) unsafe fn panel<S: Operand>(
     // SAFETY: the caller's promise.
     unsafe {
         if stride_i == 1 {
-            for p in 0..k {
-                let (src, dst) = (from.offset(p as isize * stride_p), to.add(p * w));
-                if S::SAME && count == 48 && w == 48 {
-                    S::copy(src, dst, 48);
-                } else {
-                    S::copy(src, dst, count);
-                }
-                for i in count..w {
-                    dst.add(i).write(S::Acc::default());
-                }
+            // Lengths that the compiler knows become single moves.
+            match count {
+                8 => lines::<S>(from, stride_p, 8, k, w, to),
+                16 => lines::<S>(from, stride_p, 16, k, w, to),
+                32 => lines::<S>(from, stride_p, 32, k, w, to),
+                48 => lines::<S>(from, stride_p, 48, k, w, to),
+                _ => lines::<S>(from, stride_p, count, k, w, to),
             }
         } else if stride_p == 1 {
             transpose(from, stride_i, count, k, w, to);
@@ -107,6 +104,21 @@ pub(crate) unsafe fn panel<S: Operand>(
                 for i in count..w {
                     dst.add(i).write(S::Acc::default());
                 }
+            }
+        }
+    }
+}
+
+/// The case of a panel whose source runs across `k`.
+#[inline(always)]
+unsafe fn lines<S: Operand>(from: *const S, stride_p: isize, count: usize, k: usize, w: usize, to: *mut S::Acc) {
+    for p in 0..k {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let dst = to.add(p * w);
+            S::copy(from.offset(p as isize * stride_p), dst, count);
+            for i in count..w {
+                dst.add(i).write(S::Acc::default());
             }
         }
     }
@@ -147,22 +159,37 @@ unsafe fn transpose<S: Operand>(from: *const S, stride_i: isize, count: usize, k
     }
 }
 
-/// Transposes 8 rows of 8 elements.
+/// Transposes 8 rows of 8 elements, converting them.
 #[inline(always)]
 unsafe fn transpose_block<S: Operand>(from: *const S, stride: isize, to: *mut S::Acc, w: usize) {
-    let mut rows = [[S::Acc::default(); 8]; 8];
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise; `S` is the type of the computation where it says so.
     unsafe {
+        if S::SAME {
+            return transpose8(from.cast::<S::Acc>(), stride, to, w);
+        }
+        let mut rows = [[S::Acc::default(); 8]; 8];
         for (r, row) in rows.iter_mut().enumerate() {
             S::copy(from.offset(r as isize * stride), row.as_mut_ptr(), 8);
         }
+        transpose8(rows.as_ptr().cast(), 8, to, w);
+    }
+}
+
+/// Transposes 8 rows of 8 elements, `stride` apart, to rows `w` apart.
+///
+/// # Safety
+/// All of that memory must be valid.
+#[inline(always)]
+pub(crate) unsafe fn transpose8<E: Copy>(from: *const E, stride: isize, to: *mut E, w: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
         #[cfg(target_arch = "x86_64")]
-        if size_of::<S::Acc>() == 4 && crate::vmath::level() >= crate::vmath::Level::Avx2 {
-            return x86::transpose8(rows.as_ptr().cast(), to.cast(), w);
+        if size_of::<E>() == 4 && crate::vmath::level() >= crate::vmath::Level::Avx2 {
+            return x86::transpose8(from.cast(), stride, to.cast(), w);
         }
         for p in 0..8 {
             for r in 0..8 {
-                to.add(p * w + r).write(rows[r][p]);
+                to.add(p * w + r).write(*from.offset(r as isize * stride + p as isize));
             }
         }
     }
@@ -172,13 +199,22 @@ unsafe fn transpose_block<S: Operand>(from: *const S, stride: isize, to: *mut S:
 mod x86 {
     use std::arch::x86_64::*;
 
-    /// Eight rows of eight floats, one after the other, to rows `w` apart.
+    /// Eight rows of eight floats, `stride` apart, to rows `w` apart.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn transpose8(from: *const f32, to: *mut f32, w: usize) {
-        // SAFETY: 64 floats behind `from`, 8 behind each row of `to`.
+    pub(super) unsafe fn transpose8(from: *const f32, stride: isize, to: *mut f32, w: usize) {
+        // SAFETY: 8 floats behind each row.
         unsafe {
-            let r: [__m256; 8] = std::array::from_fn(|i| _mm256_loadu_ps(from.add(8 * i)));
+            let r: [__m256; 8] = [
+                _mm256_loadu_ps(from),
+                _mm256_loadu_ps(from.offset(stride)),
+                _mm256_loadu_ps(from.offset(2 * stride)),
+                _mm256_loadu_ps(from.offset(3 * stride)),
+                _mm256_loadu_ps(from.offset(4 * stride)),
+                _mm256_loadu_ps(from.offset(5 * stride)),
+                _mm256_loadu_ps(from.offset(6 * stride)),
+                _mm256_loadu_ps(from.offset(7 * stride)),
+            ];
             let lo = |i: usize| _mm256_unpacklo_ps(r[i], r[i + 1]);
             let hi = |i: usize| _mm256_unpackhi_ps(r[i], r[i + 1]);
             let (t0, t1, t2, t3) = (lo(0), hi(0), lo(2), hi(2));

@@ -1,0 +1,198 @@
+//! What the element types of products can do, each compiled for every instruction set.
+
+#![allow(unsafe_code)]
+
+use super::super::depthwise::{self, Plane};
+use super::matvec::{self, MatVec};
+use super::micro::{Sweep, sweep};
+use super::pack::{Operand, panel};
+use crate::vmath::convert::Half;
+use crate::vmath::simd::Isa;
+use crate::vmath::{Level, dispatch, f32s, f64s, level};
+use half::{bf16, f16};
+
+/// What is applied to each element of C after the sum and the bias.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Activation {
+    /// Nothing.
+    #[default]
+    None,
+    /// `max(x, 0)`.
+    Relu,
+    /// `x` times the normal distribution function, by `erf`.
+    Gelu,
+    /// Its tanh form.
+    GeluTanh,
+    /// `x sigmoid(x)`.
+    Silu,
+    /// Hyperbolic tangent.
+    Tanh,
+    /// `1 / (1 + e^-x)`.
+    Sigmoid,
+}
+
+/// A type that products are computed in.
+pub trait Float: Operand<Acc = Self> + Output<Self> + crate::vmath::simd::Scalar {
+    /// One.
+    const ONE: Self;
+    /// Lanes of a vector and rows of a tile, on this machine.
+    #[doc(hidden)]
+    fn tile() -> (usize, usize);
+    #[doc(hidden)]
+    unsafe fn sweep(q: &SweepOf<Self>);
+    #[doc(hidden)]
+    unsafe fn rows(q: &MatVecOf<Self>);
+    #[doc(hidden)]
+    unsafe fn dots(q: &MatVecOf<Self>);
+    /// `y += s x`.
+    #[doc(hidden)]
+    unsafe fn axpy(s: Self, x: *const Self, y: *mut Self, n: usize);
+    /// One plane of a depthwise convolution.
+    #[doc(hidden)]
+    unsafe fn plane(q: &PlaneOf<Self>);
+    /// Bias and activation on one row.
+    #[doc(hidden)]
+    unsafe fn finish(row: *mut Self, n: usize, bias: Option<&[Self]>, activation: Activation);
+}
+
+/// Opaque to users of the crate.
+#[doc(hidden)]
+pub struct SweepOf<E>(pub(super) Sweep<E>);
+
+/// Opaque to users of the crate.
+#[doc(hidden)]
+pub struct MatVecOf<E>(pub(super) MatVec<E>);
+
+/// Opaque to users of the crate.
+#[doc(hidden)]
+pub struct PlaneOf<'a, E>(pub(crate) Plane<'a, E>);
+
+/// Rows of a tile of vectors of so many bytes: with three vectors a row, it leaves registers for
+/// a row of B and a number of A.
+const fn height(bytes: usize) -> usize {
+    if bytes == 64 { 8 } else { 4 }
+}
+
+macro_rules! float {
+    ($t:ident, $v:ident, $sweep:ident, $rows:ident, $dots:ident, $plane:ident, $module:ident) => {
+        dispatch! {
+            unsafe fn $sweep(q: &Sweep<$t>) { I => {
+                type V = <I as Isa>::$v;
+                if height(size_of::<V>()) == 8 { sweep::<V, 8>(q) } else { sweep::<V, 4>(q) }
+            } }
+        }
+        impl Float for $t {
+            const ONE: $t = 1.0;
+            fn tile() -> (usize, usize) {
+                let bytes = if level() == Level::Avx512 { 64 } else { 32 };
+                (bytes / size_of::<$t>(), height(bytes))
+            }
+            unsafe fn sweep(q: &SweepOf<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { $sweep(&q.0) }
+            }
+            unsafe fn rows(q: &MatVecOf<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { matvec::$rows(&q.0) }
+            }
+            unsafe fn dots(q: &MatVecOf<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { matvec::$dots(&q.0) }
+            }
+            unsafe fn axpy(s: $t, x: *const $t, y: *mut $t, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { $module::raw::axpy(s, x, y, n) }
+            }
+            unsafe fn plane(q: &PlaneOf<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { depthwise::$plane(&q.0) }
+            }
+            unsafe fn finish(row: *mut $t, n: usize, bias: Option<&[$t]>, activation: Activation) {
+                use $module::raw;
+                // SAFETY: `n` elements in the row and in the bias; in place is allowed.
+                unsafe {
+                    if let Some(bias) = bias {
+                        debug_assert!(bias.len() >= n);
+                        raw::add(row, bias.as_ptr(), row, n);
+                    }
+                    match activation {
+                        Activation::None => {}
+                        Activation::Relu => raw::relu(row, row, n),
+                        Activation::Gelu => raw::gelu(row, row, n),
+                        Activation::GeluTanh => raw::gelu_tanh(row, row, n),
+                        Activation::Silu => raw::silu(row, row, n),
+                        Activation::Tanh => raw::tanh(row, row, n),
+                        Activation::Sigmoid => raw::sigmoid(row, row, n),
+                    }
+                }
+            }
+        }
+    };
+}
+float!(f32, S, sweep_f32, rows_f32, dots_f32, plane_f32, f32s);
+float!(f64, D, sweep_f64, rows_f64, dots_f64, plane_f64, f64s);
+
+/// An operand type that can be packed.
+pub trait Multiply: Operand<Acc: Float> {
+    /// Packs a panel, see [`panel`].
+    #[doc(hidden)]
+    unsafe fn pack(
+        from: *const Self,
+        stride_i: isize,
+        stride_p: isize,
+        count: usize,
+        k: usize,
+        w: usize,
+        to: *mut Self::Acc,
+    );
+}
+
+macro_rules! multiply {
+    ($t:ident, $e:ident, $name:ident) => {
+        dispatch! {
+            unsafe fn $name(from: *const $t, si: isize, sp: isize, count: usize, k: usize, w: usize, to: *mut $e) {
+                _I => panel::<$t>(from, si, sp, count, k, w, to)
+            }
+        }
+        impl Multiply for $t {
+            unsafe fn pack(from: *const $t, si: isize, sp: isize, count: usize, k: usize, w: usize, to: *mut $e) {
+                // SAFETY: the caller's promise.
+                unsafe { $name(from, si, sp, count, k, w, to) }
+            }
+        }
+    };
+}
+multiply!(f32, f32, pack_f32);
+multiply!(f64, f64, pack_f64);
+multiply!(bf16, f32, pack_bf16);
+multiply!(f16, f32, pack_f16);
+
+/// A type that results are stored in: the type of the computation, or a half type.
+pub trait Output<E>: Copy + Send + Sync + 'static {
+    /// Whether it is the type of the computation itself.
+    const SAME: bool;
+    #[doc(hidden)]
+    unsafe fn load(x: *const Self, y: *mut E, n: usize);
+    #[doc(hidden)]
+    unsafe fn store(x: *const E, y: *mut Self, n: usize);
+}
+
+macro_rules! output {
+    ($c:ty, $e:ty, $same:literal, $load:expr, $store:expr) => {
+        impl Output<$e> for $c {
+            const SAME: bool = $same;
+            unsafe fn load(x: *const $c, y: *mut $e, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { $load(x, y, n) }
+            }
+            unsafe fn store(x: *const $e, y: *mut $c, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { $store(x, y, n) }
+            }
+        }
+    };
+}
+output!(f32, f32, true, std::ptr::copy_nonoverlapping, std::ptr::copy_nonoverlapping);
+output!(f64, f64, true, std::ptr::copy_nonoverlapping, std::ptr::copy_nonoverlapping);
+output!(bf16, f32, false, <bf16 as Half>::widen, <bf16 as Half>::narrow);
+output!(f16, f32, false, <f16 as Half>::widen, <f16 as Half>::narrow);

@@ -1,0 +1,201 @@
+//! Matrix products: `C[m, n] (+)= alpha A[m, k] B[k, n]`, batched, with any strides of A and B.
+//!
+//! - [`Gemm`] describes a product of `f32`, `f64`, `bf16` or `f16`; [`Gemm::run`] computes it.
+//!   Half types are converted while operands are packed, and summed in `f32`.
+//! - [`gemm_int`] multiplies integers, plainly.
+//!
+//! A product is turned (A B = C, or else Bᵀ Aᵀ = Cᵀ) so that least has to be packed ([`turn`]), cut
+//! into blocks of C, whose operands are packed into panels where they do not lie well already
+//! ([`drive`]), and multiplied by tiles in registers ([`micro`]). Products with one row or column
+//! go to [`matvec`].
+//!
+//! Every element of C is summed along `k` in an order that the shape alone fixes: neither the cut
+//! nor the threads show in the result.
+
+#![allow(unsafe_code)]
+
+mod drive;
+mod element;
+mod int;
+mod matvec;
+mod micro;
+mod pack;
+mod turn;
+mod vector;
+
+use super::scratch::Scratch;
+use crate::pool::{self, Shared};
+pub use element::{Activation, Float, Multiply, Output, PlaneOf};
+pub use int::{Integer, gemm_int};
+pub use pack::Operand;
+use turn::Turned;
+
+/// A matrix in memory: element `(i, j)` is at `p + i * row + j * col`, in elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Mat<T> {
+    /// Element (0, 0).
+    pub p: *const T,
+    /// Elements between rows.
+    pub row: isize,
+    /// Elements between columns.
+    pub col: isize,
+}
+
+impl<T> Mat<T> {
+    /// A matrix whose rows are contiguous, `row` elements apart.
+    pub fn row_major(p: *const T, row: usize) -> Mat<T> {
+        Mat { p, row: row as isize, col: 1 }
+    }
+
+    /// The transpose, without moving anything.
+    pub fn t(self) -> Mat<T> {
+        Mat { p: self.p, row: self.col, col: self.row }
+    }
+
+    /// The matrix without its first `rows` rows.
+    pub fn down(self, rows: usize) -> Mat<T> {
+        Mat { p: self.p.wrapping_offset(rows as isize * self.row), row: self.row, col: self.col }
+    }
+
+    fn at(self, i: usize, j: usize) -> *const T {
+        self.p.wrapping_offset(i as isize * self.row + j as isize * self.col)
+    }
+
+    fn moved(self, elements: isize) -> Mat<T> {
+        Mat { p: self.p.wrapping_offset(elements), ..self }
+    }
+}
+
+/// A batch of matrix products.
+#[derive(Clone, Copy, Debug)]
+pub struct Gemm<S: Operand, C> {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Factor of the product.
+    pub alpha: S::Acc,
+    /// The left operand.
+    pub a: Mat<S>,
+    /// The right operand.
+    pub b: Mat<S>,
+    /// The result; its columns are contiguous.
+    pub c: *mut C,
+    /// Elements between rows of C.
+    pub c_row: isize,
+    /// Add to what is in C (`true`) or overwrite it.
+    pub accumulate: bool,
+    /// Number of products.
+    pub batch: usize,
+    /// Elements between the left operands of a batch; may be 0.
+    pub a_batch: isize,
+    /// Elements between the right operands; may be 0.
+    pub b_batch: isize,
+    /// Elements between the results.
+    pub c_batch: isize,
+}
+
+impl<S: Operand, C> Gemm<S, C>
+where
+    S::Acc: Float,
+{
+    /// One plain product into a row-major C with `n` columns.
+    pub fn new(m: usize, n: usize, k: usize, a: Mat<S>, b: Mat<S>, c: *mut C) -> Self {
+        Gemm {
+            m,
+            n,
+            k,
+            alpha: S::Acc::ONE,
+            a,
+            b,
+            c,
+            c_row: n as isize,
+            accumulate: false,
+            batch: 1,
+            a_batch: 0,
+            b_batch: 0,
+            c_batch: 0,
+        }
+    }
+}
+
+/// A part of C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// Its first row.
+    pub row: usize,
+    /// How many rows.
+    pub rows: usize,
+    /// Its first column.
+    pub col: usize,
+    /// How many columns.
+    pub cols: usize,
+}
+
+/// Multiplications below which products of a batch share a task.
+const GROUP_MIN: usize = 1 << 19;
+/// Products in a batch from which on each is computed by one thread.
+const MANY: usize = 8;
+
+impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
+    /// Computes the products, on all threads if that pays.
+    ///
+    /// # Safety
+    /// Every element that the sizes and strides name must be valid for reading (A, B, and C when
+    /// accumulating) or writing (C); elements of C must be distinct and apart from A and B.
+    pub unsafe fn run(&self) {
+        if self.m == 0 || self.n == 0 || self.batch == 0 {
+            return;
+        }
+        let is_vector = self.m == 1 || self.n == 1;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if S::SAME && C::SAME && is_vector && self.run_vector() {
+                return;
+            }
+            let work = self.m * self.n * self.k;
+            if self.batch < MANY && (self.batch == 1 || work >= GROUP_MIN) {
+                return (0..self.batch).for_each(|item| self.one(item));
+            }
+            let group = (GROUP_MIN / work.max(1)).clamp(1, self.batch);
+            let this = Shared::new((self as *const Self).cast_mut());
+            pool::parallel_for(self.batch.div_ceil(group), &move |task| {
+                // Only read, and alive until `parallel_for` returns.
+                let this = &*this.get();
+                (task * group..((task + 1) * group).min(this.batch)).for_each(|item| this.one(item));
+            });
+        }
+    }
+
+    /// Computes one product of the batch.
+    unsafe fn one(&self, item: usize) {
+        let item = item as isize;
+        let (a, b) = (self.a.moved(item * self.a_batch), self.b.moved(item * self.b_batch));
+        let c = self.c.wrapping_offset(item * self.c_batch);
+        // SAFETY: the caller's promise; `C` is the type of the computation where it says so.
+        unsafe {
+            if C::SAME {
+                return Turned::new(self, a, b, c.cast(), self.c_row).run(&|_| {});
+            }
+            let wide = Scratch::<S::Acc>::new(self.m * self.n);
+            let (to, from) = (Shared::new(c), Shared::new(wide.ptr()));
+            if self.accumulate {
+                for r in 0..self.m {
+                    C::load(c.offset(r as isize * self.c_row), wide.ptr().add(r * self.n), self.n);
+                }
+            }
+            let (n, c_row) = (self.n, self.c_row);
+            Turned::new(self, a, b, wide.ptr(), n as isize).run(&move |p| {
+                for r in p.row..p.row + p.rows {
+                    let to = to.get().offset(r as isize * c_row).add(p.col);
+                    C::store(from.get().add(r * n + p.col), to, p.cols);
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
