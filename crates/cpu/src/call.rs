@@ -9,6 +9,7 @@ mod conv;
 mod matmul;
 mod moves;
 mod scan;
+mod turns;
 
 use crate::pool::{self, Shared};
 use crate::tile::access::{Bases, Spot};
@@ -132,6 +133,7 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepa
         "argmin" => scan::extreme(attrs, args, outs, false),
         "sort" => scan::sort(attrs, args, outs),
         "random_bits" => scan::random_bits(args, outs),
+        "scan" => Some(turns::prepare(attrs, args, outs)?),
         _ => None,
     };
     match (fast, n.op.meaning) {

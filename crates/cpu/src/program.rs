@@ -21,9 +21,12 @@ enum Work {
 }
 
 /// Where a result of the graph comes from.
-enum Answer {
+pub(crate) enum Answer {
+    /// The input with that number.
     Input(usize),
+    /// A constant.
     Const(Literal),
+    /// The result buffer with that number.
     Result(usize),
 }
 
@@ -106,7 +109,25 @@ impl Compiled {
         Arc::new(Bytes::any(b.bytes))
     }
 
-    fn run_regions(&self, bases: Bases) -> Result<()> {
+    /// Where each result comes from.
+    pub(crate) fn answers(&self) -> impl ExactSizeIterator<Item = &Answer> {
+        self.answers.iter().map(|(a, _)| a)
+    }
+    /// The size of each result buffer.
+    pub(crate) fn result_bytes(&self) -> impl Iterator<Item = usize> {
+        self.arrangement.buffers.iter().map(|b| b.bytes)
+    }
+    /// How much memory a run needs for itself.
+    pub(crate) fn arena_bytes(&self) -> usize {
+        self.arrangement.arena_bytes
+    }
+    /// The addresses of the constants, which come after the inputs and the result buffers.
+    pub(crate) fn const_bases(&self) -> impl Iterator<Item = *mut u8> {
+        self.consts.iter().map(|c| c.bytes().as_ptr().cast_mut())
+    }
+
+    /// Runs over memory of the caller's: inputs, result buffers, constants, arena.
+    pub(crate) fn run_regions(&self, bases: Bases) -> Result<()> {
         if trace::is_on() {
             return self.run_traced(bases);
         }
@@ -166,7 +187,7 @@ impl Program for Compiled {
             bases.push(p);
             results.push(r);
         }
-        bases.extend(self.consts.iter().map(|c| c.bytes().as_ptr().cast_mut()));
+        bases.extend(self.const_bases());
         let arena = self.arenas.lock().pop();
         let mut arena = arena.unwrap_or_else(|| Bytes::any(self.arrangement.arena_bytes));
         bases.push(arena.as_mut().as_mut_ptr());

@@ -9,6 +9,7 @@ mod arrange;
 mod decompose;
 mod deduplicate;
 mod fuse;
+mod hoist;
 mod materialize;
 mod pipeline;
 mod prune;
@@ -22,6 +23,7 @@ pub use arrange::{ALIGN, Arrangement, Buffer as ResultBuffer, Home, arrange, che
 pub use decompose::{Claims, body_of, captures_of, decompose, graph_of, splice};
 pub use deduplicate::deduplicate;
 pub use fuse::{Fused, Target, fuse};
+pub use hoist::{Split, hoist};
 pub use materialize::{Accepts, COPY, Place, materialize, place_of, places};
 pub use pipeline::{Stage, optimize, stages};
 pub use prune::prune;

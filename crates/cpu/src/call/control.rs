@@ -40,5 +40,10 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand], rule: Rule) -> 
 }
 
 fn program(g: &Graph) -> Result<Compiled> {
-    Compiled::new(passes::optimize(g, &|n, t| call::claims(n, t), &reference::run_node)?)
+    Compiled::new(optimized(g)?)
+}
+
+/// A sub-graph after every pass.
+pub fn optimized(g: &Graph) -> Result<Graph> {
+    passes::optimize(g, &|n, t| call::claims(n, t), &reference::run_node)
 }

@@ -45,19 +45,28 @@ impl Cell {
     fn states(self) -> usize {
         if matches!(self, Cell::Lstm) { 2 } else { 1 }
     }
+    /// True if both biases are added to the same thing, so that one addition for all steps does.
+    fn adds_biases(self) -> bool {
+        !matches!(self, Cell::Gru)
+    }
     /// The next state, its visible part first.
     fn step(self, x: &Tensor, state: &[Tensor], weight: &Tensor, bias: Option<&Tensor>) -> Vec<Tensor> {
-        let h = state[0].linear(weight, bias);
+        let h = state[0].linear(weight, None);
+        let parts = |t: &Tensor| t.chunk(self.gates(), -1);
+        // The parts are added one by one: then the whole cell is one loop over the state.
         match self {
             Cell::Tanh => vec![(x + h).tanh()],
             Cell::Lstm => {
-                let parts = (x + h).chunk(4, -1);
-                let [i, f, g, o] = parts.as_slice() else { return parts };
+                let gates: Vec<Tensor> = parts(x).iter().zip(parts(&h)).map(|(x, h)| x + h).collect();
+                let [i, f, g, o] = gates.as_slice() else { return gates };
                 let c = f.sigmoid() * &state[1] + i.sigmoid() * g.tanh();
                 vec![o.sigmoid() * c.tanh(), c]
             }
             Cell::Gru => {
-                let (x, h) = (x.chunk(3, -1), h.chunk(3, -1));
+                let (x, mut h) = (parts(x), parts(&h));
+                if let Some(b) = bias {
+                    h = h.iter().zip(parts(b)).map(|(h, b)| h + b).collect();
+                }
                 let ([xr, xz, xn], [hr, hz, hn]) = (x.as_slice(), h.as_slice()) else { return x };
                 let (r, z) = ((xr + hr).sigmoid(), (xz + hz).sigmoid());
                 let n = (xn + r * hn).tanh();
@@ -167,13 +176,17 @@ impl Stack {
         is_reverse: bool,
     ) -> Result<(Tensor, Vec<Tensor>)> {
         let biases = weights.biases.as_ref().map(|b| b.each_ref().map(Variable::tensor));
-        let [of_input, of_state] = [0, 1].map(|i| biases.as_ref().map(|b| &b[i]));
+        let (of_input, of_state) = match biases {
+            Some([i, s]) if self.cell.adds_biases() => (Some(i + s), None),
+            Some([i, s]) => (Some(i), Some(s)),
+            None => (None, None),
+        };
         // The inputs' part of all steps at once: one large product instead of many small ones.
-        let mut rows = vec![x.linear(&weights.input.tensor(), of_input)];
+        let mut rows = vec![x.linear(&weights.input.tensor(), of_input.as_ref())];
         rows.extend(inside.cloned());
         let weight = weights.state.tensor();
         let step = |state: &[Tensor], row: &[Tensor]| {
-            let next = self.cell.step(&row[0], state, &weight, of_state);
+            let next = self.cell.step(&row[0], state, &weight, of_state.as_ref());
             let Some(inside) = row.get(1) else { return Ok((next.clone(), vec![next[0].clone()])) };
             let visible = Tensor::where_(inside, &next[0], 0.0);
             let kept = next.iter().zip(state).map(|(n, s)| Tensor::where_(inside, n, s)).collect();

@@ -7,6 +7,7 @@
 //! they draw from as rows or carried values.
 
 mod associative;
+mod scan_grad;
 
 crate::table! {
     barrier,

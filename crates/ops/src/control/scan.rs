@@ -1,12 +1,13 @@
 //! `scan`: a function over the rows of tensors, with a state carried from row to row.
 
-use super::{Body, batch_graph, batched, chosen, graph, input_types, list, output_types};
+use super::scan_grad::{grad, saving};
+use super::{Body, batch_graph, batched, graph, list, output_types};
 use super::{row, saving_inputs, stack, tensors, types, values};
-use crate::rules::{GradTensors, f64s, floats};
-use crate::{Error, Result, Tensor, vjp};
+use crate::rules::{f64s, floats};
+use crate::{Error, Result, Tensor};
 use ir::{
-    AttrKind, Attrs, Batch, BatchCall, Call, Case, DType, Grad, GradCall, Graph, Literal, Meaning, Op, RunGraph, Site,
-    Type, Types, Value,
+    AttrKind, Attrs, Batch, BatchCall, Call, Case, DType, Grad, Graph, Literal, Meaning, Op, RunGraph, Site, Type,
+    Types, Value,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ pub static OP: Op = Op {
     name: "scan",
     doc: "Runs the graph `body` `length` times. It takes the carried values, one row of each of the next `rows` \
           inputs, and the remaining inputs as they are; it gives the new carried values and one row of each further \
-          result. The last `saved` results are the carried values as each step found them.",
+          result. The last `saved` results are for the gradient: the carried values as each step found them, then inner \
+          values that are costly to compute again.",
     attrs: &[
         ("body", AttrKind::Graph),
         ("carried", AttrKind::Int),
@@ -34,15 +36,15 @@ pub static OP: Op = Op {
 
 /// The numbers of a scan's attributes.
 #[derive(Clone, Copy)]
-struct Parts {
-    carried: usize,
-    rows: usize,
-    length: usize,
-    reverse: bool,
-    saved: usize,
+pub(super) struct Parts {
+    pub carried: usize,
+    pub rows: usize,
+    pub length: usize,
+    pub reverse: bool,
+    pub saved: usize,
 }
 impl Parts {
-    fn of(attrs: &Attrs) -> Result<Parts> {
+    pub fn of(attrs: &Attrs) -> Result<Parts> {
         Ok(Parts {
             carried: attrs.size("carried")?,
             rows: attrs.size("rows")?,
@@ -51,7 +53,7 @@ impl Parts {
             saved: attrs.size("saved")?,
         })
     }
-    fn attrs(self, body: Arc<Graph>) -> Attrs {
+    pub fn attrs(self, body: Arc<Graph>) -> Attrs {
         Attrs::new()
             .with("body", body)
             .with("carried", self.carried)
@@ -132,100 +134,6 @@ fn run(c: &Call, args: &[Literal], run: RunGraph) -> Result<Vec<Literal>> {
         carried.push(stack(t, r)?);
     }
     Ok(carried)
-}
-
-/// A scan the other way round over the carried values that each step found: they come from the
-/// saved results, or from running the scan once more where nothing was saved.
-pub(super) fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
-    let p = Parts::of(c.attrs)?;
-    let body = c.attrs.graph("body")?;
-    let (n, m) = (p.carried, p.rows);
-    let history = if p.saved == n && n > 0 {
-        c.outputs[c.outputs.len() - n..].to_vec()
-    } else {
-        let all = Arc::new(saving_inputs(body, n));
-        let outs =
-            Value::apply(&OP, c.inputs.iter().cloned().collect(), Parts { saved: n, ..p }.attrs(all), Site::here())?;
-        outs[outs.len() - n..].to_vec()
-    };
-    let back = Back::new(c, p, body)?;
-    let gs: Vec<Tensor> = (0..c.outputs.len()).map(|o| c.g(o)).collect();
-    let zeros = chosen(&tensors(&c.inputs[n + m..]), &back.captures).iter().map(Tensor::zeros_like).collect();
-    let start = [chosen(&gs[..n], &back.floats), zeros].concat();
-    let rows = [tensors(&history), tensors(&c.inputs[n..n + m]), chosen(&gs[n..], &back.has)].concat();
-    let parts = Parts { carried: start.len(), rows: rows.len(), length: p.length, reverse: !p.reverse, saved: 0 };
-    let inputs = [start, rows, tensors(&c.inputs[n + m..])].concat();
-    let given: SmallVec<[Value; 2]> = values(&inputs)?.into();
-    let got = if back.gives_nothing() {
-        vec![]
-    } else {
-        Value::apply(&OP, given, parts.attrs(back.graph(body, p)?), Site::here())?.into_vec()
-    };
-    // Results: gradients of the first carried values, of the captures, then the rows'.
-    let mut got = got.into_iter();
-    let mut take =
-        |marks: &[bool]| -> Vec<Option<Value>> { marks.iter().map(|&m| if m { got.next() } else { None }).collect() };
-    let (carried, captures, rows) = (take(&back.floats), take(&back.captures), take(&back.rows));
-    Ok([carried, rows, captures].concat())
-}
-
-/// Which values take part in the way back.
-struct Back {
-    /// Carried values that are floats.
-    floats: Vec<bool>,
-    /// Row inputs whose gradient is wanted.
-    rows: Vec<bool>,
-    /// Captured inputs whose gradient is wanted.
-    captures: Vec<bool>,
-    /// Row results that a gradient came to.
-    has: Vec<bool>,
-}
-impl Back {
-    fn new(c: &GradCall, p: Parts, body: &Graph) -> Result<Back> {
-        let (n, m) = (p.carried, p.rows);
-        Ok(Back {
-            floats: input_types(body)[..n].iter().map(|t| t.dtype.is_float()).collect(),
-            rows: c.wanted[n..n + m].to_vec(),
-            captures: c.wanted[n + m..].to_vec(),
-            has: c.grads[n..].iter().map(Option::is_some).collect(),
-        })
-    }
-    fn gives_nothing(&self) -> bool {
-        !self.floats.iter().chain(&self.rows).chain(&self.captures).any(|&b| b)
-    }
-    /// One step back: (gradients of the new carried values, sums for the captures; the carried
-    /// values found, the rows, gradients of the row results; the captures).
-    fn graph(&self, body: &Graph, p: Parts) -> Result<Arc<Graph>> {
-        let (n, m) = (p.carried, p.rows);
-        let (ins, outs) = (input_types(body), output_types(body));
-        let list = [
-            chosen(&outs[..n], &self.floats),
-            chosen(&ins[n + m..], &self.captures),
-            ins[..n + m].to_vec(),
-            chosen(&outs[n..], &self.has),
-            ins[n + m..].to_vec(),
-        ];
-        let ends: Vec<usize> = list
-            .iter()
-            .scan(0, |at, l| {
-                *at += l.len();
-                Some(*at)
-            })
-            .collect();
-        graph(&list.concat(), |a| {
-            let (gc, sums) = (&a[..ends[0]], &a[ends[0]..ends[1]]);
-            let (xs, gy, captures) = (&a[ends[1]..ends[2]], &a[ends[2]..ends[3]], &a[ends[3]..]);
-            let ys = tensors(&body.inline(&values(&[xs, captures].concat())?)?);
-            let of = [chosen(&ys[..n], &self.floats), chosen(&ys[n..], &self.has)].concat();
-            let wrt = [chosen(&xs[..n], &self.floats), chosen(captures, &self.captures), chosen(&xs[n..], &self.rows)];
-            let (nc, ns) = (wrt[0].len(), wrt[1].len());
-            let mut got = vjp(&of, &[gc, gy].concat(), &wrt.concat())?;
-            for (g, s) in got[nc..nc + ns].iter_mut().zip(sums) {
-                *g = s + &*g;
-            }
-            Ok(got)
-        })
-    }
 }
 
 /// The carried values of all members go along together; rows keep their axis in front.
@@ -345,9 +253,10 @@ pub fn scan_with(
         let inputs: SmallVec<[Value; 2]> = start.into_iter().chain(rows).chain(captures).collect();
         let given = output_types(&graph).len();
         // A gradient needs what each step found: kept here it need not be computed again.
-        let is_kept = n > 0 && inputs.iter().any(|v| v.node().needs_grad()) && ir::is_grad_on();
-        let saved = if is_kept { n } else { 0 };
-        graph = if is_kept { Arc::new(saving_inputs(&graph, n)) } else { graph };
+        if inputs.iter().any(|v| v.node().needs_grad()) && ir::is_grad_on() {
+            graph = Arc::new(saving(&graph, n, n + xs.len())?);
+        }
+        let saved = output_types(&graph).len() - given;
         let p = Parts { carried: n, rows: xs.len(), length, reverse: options.reverse, saved };
         let outs = tensors(&Value::apply(&OP, inputs, p.attrs(graph), site)?);
         Ok((outs[..n].to_vec(), outs[n..given].to_vec()))

@@ -1,6 +1,6 @@
 //! `while_loop`: a function repeated as long as a condition holds.
 
-use super::{Body, batch_graph, batched, cond, flags, graph, input_types, list, output_types, scan};
+use super::{Body, batch_graph, batched, cond, flags, graph, input_types, list, output_types, scan, scan_grad};
 use super::{saving_inputs, tensors, truth, types, values};
 use crate::rules::{f64s, floats};
 use crate::{Error, ErrorKind, Result, Tensor};
@@ -104,7 +104,7 @@ fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
     let outputs = Value::apply(&scan::OP, c.inputs.iter().cloned().collect(), attrs.clone(), Site::here())?;
     let mut grads = c.grads.to_vec();
     grads.resize(2 * n, None);
-    scan::grad(&GradCall { attrs: &attrs, inputs: c.inputs, outputs: &outputs, grads: &grads, wanted: c.wanted })
+    scan_grad::grad(&GradCall { attrs: &attrs, inputs: c.inputs, outputs: &outputs, grads: &grads, wanted: c.wanted })
 }
 
 /// All members go on until the last has finished; those that have are left as they are.
