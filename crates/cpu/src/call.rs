@@ -76,7 +76,7 @@ impl Lanes {
 
 /// Runs `f` for `0..n`, in parallel where there is enough to do; each moves about `bytes`.
 fn each_task(n: usize, bytes: usize, f: &(dyn Fn(usize) + Sync)) {
-    const TASK: usize = 128 * 1024;
+    const TASK: usize = 64 * 1024;
     let group = (TASK / bytes.max(1)).max(1);
     pool::parallel_for(n.div_ceil(group), &|t| (t * group..((t + 1) * group).min(n)).for_each(f));
 }
@@ -106,6 +106,24 @@ pub fn accepts(n: &FlatNode, operand: usize, layout: &Layout) -> bool {
         "attention_grad" => operand < 6 && operand != 4 && attention::accepts(layout),
         _ => false,
     }
+}
+
+/// Whether running a node can be an error: indexes out of range, a loop without an end. What is
+/// not known to be safe may fail.
+pub fn may_fail(n: &FlatNode) -> bool {
+    match n.op.name {
+        "matmul" | "conv" | "conv_input_grad" | "conv_weight_grad" | "max_pool_index" | "concat" | "pad" | "fold"
+        | "iota" | "cumsum" | "argmax" | "argmin" | "sort" | "random_bits" => false,
+        "scan" => n.attrs.graph("body").map_or(true, |g| g.nodes.iter().any(may_fail_inside)),
+        _ => true,
+    }
+}
+
+fn may_fail_inside(n: &FlatNode) -> bool {
+    !matches!(
+        n.op.meaning,
+        Meaning::Input | Meaning::Const | Meaning::Scalar(_) | Meaning::View(_) | Meaning::Reduce(_)
+    ) && may_fail(n)
 }
 
 /// Chooses how a node is run.

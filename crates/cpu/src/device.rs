@@ -13,7 +13,7 @@ pub struct Cpu;
 impl Cpu {
     /// The device. All of them share the pool.
     pub fn new() -> Cpu {
-        crate::trace::init();
+        runtime::trace::init();
         Cpu
     }
 }

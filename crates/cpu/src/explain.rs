@@ -1,7 +1,8 @@
 //! What a program consists of, for people.
 
-use ir::{Graph, Slot};
+use ir::{Graph, Shape, Site, Slot};
 use passes::{Arrangement, Fused, Region, Step};
+use runtime::trace;
 use std::fmt::Write;
 
 /// A line a region: its ops, the bytes it moves, the work it does, the user's lines; then the
@@ -9,7 +10,14 @@ use std::fmt::Write;
 pub fn explain(fused: &Fused, a: &Arrangement) -> String {
     let graph = &fused.graph;
     let mut s = String::new();
-    for (i, r) in fused.regions.iter().enumerate() {
+    let waves = fused.waves.iter().flat_map(|w| w.clone().map(|r| (r > w.start, w.end - w.start > 1)));
+    for ((i, r), (is_further, is_wave)) in fused.regions.iter().enumerate().zip(waves) {
+        // Regions that run side by side are joined by a brace.
+        let brace = match (is_wave, is_further) {
+            (false, _) => ' ',
+            (true, false) => '{',
+            (true, true) => '|',
+        };
         let kind = match r {
             Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
             Region::Call { .. } => "call".to_string(),
@@ -17,16 +25,18 @@ pub fn explain(fused: &Fused, a: &Arrangement) -> String {
         let (read, written) = traffic(r, graph);
         let _ = writeln!(
             s,
-            "{i:4} {kind}: {} | reads {read} B, writes {written} B, {} flops | {}",
+            "{i:4} {brace}{kind}: {} | reads {read} B, writes {written} B, {} flops | {}",
             names(r, graph),
             flops(r, graph),
             sites(r, graph)
         );
     }
     let results: usize = a.buffers.iter().map(|b| b.bytes).sum();
+    let in_place: usize = a.buffers.iter().filter(|b| b.donor.is_some()).map(|b| b.bytes).sum();
     let _ = writeln!(
         s,
-        "arena {} B (live at once {} B), results {results} B, peak {} B",
+        "arena {} B (live at once {} B), results {results} B (in place of inputs where nobody else holds them: \
+         {in_place} B), peak {} B",
         a.arena_bytes,
         a.live_bytes,
         a.peak_bytes()
@@ -34,13 +44,29 @@ pub fn explain(fused: &Fused, a: &Arrangement) -> String {
     s
 }
 
+/// A region for a trace: its ops, lines and work.
+pub fn describe(r: &Region, graph: &Graph) -> trace::Region {
+    let mut lines: Vec<(Site, f64)> = Vec::new();
+    let nodes = r.nodes();
+    for site in nodes.iter().map(|&n| graph.nodes[n as usize].site).filter(|s| s.line > 0) {
+        match lines.iter_mut().find(|(s, _)| *s == site) {
+            Some((_, part)) => *part += 1.0,
+            None => lines.push((site, 1.0)),
+        }
+    }
+    let all: f64 = lines.iter().map(|l| l.1).sum();
+    lines.iter_mut().for_each(|l| l.1 /= all);
+    let (read, written) = traffic(r, graph);
+    trace::Region { name: names(r, graph), lines, bytes: read + written, flops: flops(r, graph) }
+}
+
 /// The names of a region's ops, in order.
-pub fn names(r: &Region, graph: &Graph) -> String {
+fn names(r: &Region, graph: &Graph) -> String {
     r.nodes().iter().map(|&n| graph.nodes[n as usize].op.name).collect::<Vec<_>>().join(" ")
 }
 
 /// The user's lines behind a region.
-pub fn sites(r: &Region, graph: &Graph) -> String {
+fn sites(r: &Region, graph: &Graph) -> String {
     let of = |n: &u32| graph.nodes[*n as usize].site;
     let mut sites: Vec<String> = r.nodes().iter().map(of).filter(|s| s.line > 0).map(|s| s.to_string()).collect();
     sites.sort();
@@ -49,7 +75,7 @@ pub fn sites(r: &Region, graph: &Graph) -> String {
 }
 
 /// Bytes of the values a region reads and writes.
-pub fn traffic(r: &Region, graph: &Graph) -> (usize, usize) {
+fn traffic(r: &Region, graph: &Graph) -> (usize, usize) {
     let bytes = |slots: &[Slot]| slots.iter().map(|&s| graph.ty(s).bytes()).sum::<usize>();
     let mut reads = r.reads();
     reads.sort_unstable();
@@ -74,8 +100,17 @@ fn flops(r: &Region, graph: &Graph) -> usize {
             let out = n.outs[0].shape.count();
             match n.op.name {
                 "matmul" => 2 * out * args[0].layout.shape.last().copied().unwrap_or(1),
+                // Each output of the plane takes every weight of its channel.
+                "conv" => 2 * out * per_channel(&args[1].layout.shape),
+                "conv_input_grad" => 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),
+                "conv_weight_grad" => 2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape),
                 _ => out,
             }
         }
     }
+}
+
+/// Weights of one output channel.
+fn per_channel(weights: &Shape) -> usize {
+    weights.iter().skip(1).product()
 }

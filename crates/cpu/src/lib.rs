@@ -8,7 +8,6 @@ pub mod kernels;
 pub mod pool;
 mod program;
 mod tile;
-pub mod trace;
 pub mod vmath;
 
 pub use device::Cpu;

@@ -4,15 +4,15 @@
 
 use crate::call::{self, Operand, Prepared};
 use crate::explain;
+use crate::pool;
 use crate::tile::access::{Bases, Spot};
 use crate::tile::{self, Homes, Tiles, plan::ROW_MAX};
-use crate::trace;
 use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Meaning, Result, Slot, Type};
 use parking_lot::Mutex;
-use passes::{Arrangement, Fused, Home, Place, Region, Target, arrange, fuse, place_of};
-use runtime::Program;
-use smallvec::SmallVec;
-use std::sync::Arc;
+use passes::{Arrangement, Fused, Home, Place, Region, Target, arrange, fuse, place_of, schedule};
+use runtime::{Program, trace};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 /// How a region runs.
 enum Work {
@@ -38,14 +38,38 @@ pub struct Compiled {
     inputs: Vec<Type>,
     consts: Vec<Literal>,
     answers: Vec<(Answer, Type)>,
-    /// Arenas that no run is using.
-    arenas: Mutex<Vec<Bytes>>,
+    /// The first wave that may overwrite an input: nothing can fail from there on.
+    commit: usize,
+    /// What each region is, for traces.
+    described: OnceLock<Vec<Arc<trace::Region>>>,
+    /// What runs need and no run is using now.
+    frames: Mutex<Vec<Frame>>,
+}
+
+/// What one run needs beside its inputs; kept from run to run, so that a run allocates nothing but
+/// its results.
+#[derive(Default)]
+struct Frame {
+    arena: Option<Bytes>,
+    bases: Vec<*mut u8>,
+    results: Vec<Held>,
+}
+// SAFETY: the addresses are only followed during the run that has written them.
+unsafe impl Send for Frame {}
+
+/// The memory of a result during a run.
+enum Held {
+    New(Arc<Bytes>),
+    /// The input with this number, which is overwritten.
+    Input(usize),
 }
 
 impl Compiled {
     /// Compiles a graph of primitive ops and claimed composites.
     pub fn new(graph: Graph) -> Result<Compiled> {
         let fused = fuse(&graph, &Target { row_max: ROW_MAX, accepts: &call::accepts })?;
+        let light: Vec<bool> = fused.regions.iter().map(|r| is_light(r, &fused.graph)).collect();
+        let fused = schedule(fused, &light);
         let graph = &fused.graph;
         let plans: Vec<_> = fused
             .regions
@@ -58,7 +82,11 @@ impl Compiled {
             .zip(&plans)
             .map(|(r, p)| if let (Region::Loop(l), Some(p)) = (r, p) { tile::scratch_bytes(l, p) } else { 0 })
             .collect();
-        let arrangement = arrange(&fused, &scratch);
+        let may_fail = |r: &Region| matches!(r, Region::Call { node, .. } if call::may_fail(&graph.nodes[*node]));
+        let first = fused.regions.iter().rposition(may_fail).map_or(0, |r| r + 1);
+        let arrangement = arrange(&fused, &scratch, first);
+        // What may fail is never light, so no wave reaches over that point.
+        let commit = fused.waves.partition_point(|w| w.start < first);
         debug_assert_eq!(passes::check_arrangement(&fused, &arrangement, &scratch), Ok(()));
 
         let consts = constants(graph);
@@ -78,7 +106,17 @@ impl Compiled {
         let answers = graph.outputs.iter().map(|&s| map.answer(&fused, s)).collect();
         let inputs = graph.inputs.iter().map(|&i| graph.nodes[i as usize].outs[0].clone()).collect();
         let consts = consts.into_iter().map(|(_, c)| c).collect();
-        Ok(Compiled { work, answers, inputs, consts, arrangement, fused, arenas: Mutex::default() })
+        Ok(Compiled {
+            work,
+            answers,
+            inputs,
+            consts,
+            arrangement,
+            commit,
+            fused,
+            described: OnceLock::new(),
+            frames: Mutex::default(),
+        })
     }
 
     fn check(&self, inputs: &[Buffer]) -> Result<()> {
@@ -96,17 +134,36 @@ impl Compiled {
         Ok(())
     }
 
-    /// Takes over the buffer of an input that nobody else holds, or makes a new one.
-    fn buffer(&self, b: &passes::ResultBuffer, inputs: &mut [Buffer]) -> Arc<Bytes> {
-        if let Some(k) = b.donor
-            && let Buffer::Host(l) = &mut inputs[k]
-            && Arc::strong_count(l.buffer()) == 1
-            && l.buffer().as_slice().len() == b.bytes
-        {
-            let empty = Literal::zeros(l.dtype(), [0]);
-            return std::mem::replace(l, empty).into_buffer();
+    /// Finds memory for every result: that of an input which nobody else holds, or new.
+    fn fill(&self, frame: &mut Frame, inputs: &mut [Buffer]) -> Result<()> {
+        frame.bases.clear();
+        frame.results.clear();
+        for b in inputs.iter() {
+            let Buffer::Host(l) = b else { return Err(Error::bug("an input that was not read")) };
+            frame.bases.push(l.buffer().as_slice().as_ptr().cast_mut());
         }
-        Arc::new(Bytes::any(b.bytes))
+        for b in &self.arrangement.buffers {
+            let own = b.donor.and_then(|k| match &mut inputs[k] {
+                Buffer::Host(l) if l.buffer().as_slice().len() == b.bytes => Some((k, l.buffer_mut()?)),
+                _ => None,
+            });
+            if let Some((k, bytes)) = own {
+                let p = bytes.as_mut_ptr();
+                // The input is now read through the pointer that may write it.
+                frame.bases[k] = p;
+                frame.bases.push(p);
+                frame.results.push(Held::Input(k));
+            } else {
+                let mut new = Arc::new(Bytes::any(b.bytes));
+                let bytes = Arc::get_mut(&mut new).ok_or_else(|| Error::bug("a new buffer is shared"))?;
+                frame.bases.push(bytes.as_mut().as_mut_ptr());
+                frame.results.push(Held::New(new));
+            }
+        }
+        frame.bases.extend(self.const_bases());
+        let arena = frame.arena.get_or_insert_with(|| Bytes::any(self.arrangement.arena_bytes));
+        frame.bases.push(arena.as_mut().as_mut_ptr());
+        Ok(())
     }
 
     /// Where each result comes from.
@@ -128,15 +185,35 @@ impl Compiled {
 
     /// Runs over memory of the caller's: inputs, result buffers, constants, arena.
     pub(crate) fn run_regions(&self, bases: Bases) -> Result<()> {
+        self.run_waves(0..self.fused.waves.len(), bases)
+    }
+
+    fn run_waves(&self, which: Range<usize>, bases: Bases) -> Result<()> {
         if trace::is_on() {
-            return self.run_traced(bases);
+            return self.run_traced(which, bases);
         }
-        (0..self.work.len()).try_for_each(|r| self.run_region(r, bases))
+        self.fused.waves[which].iter().try_for_each(|w| self.run_wave(w, &|r| self.run_region(r, bases)))
+    }
+
+    /// Runs the regions of a wave: one here, several on the pool's threads.
+    #[inline]
+    fn run_wave(&self, wave: &Range<usize>, run: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+        if wave.len() == 1 {
+            return run(wave.start);
+        }
+        let failed = Mutex::new(None);
+        pool::parallel_for(wave.len(), &|i| {
+            if let Err(e) = run(wave.start + i) {
+                failed.lock().get_or_insert(e);
+            }
+        });
+        failed.into_inner().map_or(Ok(()), Err)
     }
 
     fn run_region(&self, r: usize, bases: Bases) -> Result<()> {
         match &self.work[r] {
-            // SAFETY: the bases were made for this program, and regions run one after the other.
+            // SAFETY: the bases were made for this program, and regions that run at the same time
+            // write apart from what the others read and write.
             Work::Loop(tiles) => unsafe { tiles.run(bases) },
             Work::Call(f) => f(bases).map_err(|e| {
                 let n = &self.fused.graph.nodes[self.fused.regions[r].nodes()[0] as usize];
@@ -146,72 +223,98 @@ impl Compiled {
         Ok(())
     }
 
-    #[cold]
-    fn run_traced(&self, bases: Bases) -> Result<()> {
-        let graph = &self.fused.graph;
-        for (r, region) in self.fused.regions.iter().enumerate() {
-            let describe = || {
-                let (read, written) = explain::traffic(region, graph);
-                (explain::names(region, graph), explain::sites(region, graph), read + written)
-            };
-            trace::time(describe, || self.run_region(r, bases))?;
+    /// The results of a run that has gone well.
+    fn take_answers(&self, frame: &mut Frame, inputs: &mut [Buffer]) -> Vec<Buffer> {
+        for r in &mut frame.results {
+            if let Held::Input(k) = *r
+                && let Buffer::Host(l) = &mut inputs[k]
+            {
+                *r = Held::New(std::mem::replace(l, Literal::nothing()).into_buffer());
+            }
         }
-        Ok(())
+        let answer = |(a, ty): &(Answer, Type)| match a {
+            Answer::Input(k) => match &inputs[*k] {
+                Buffer::Host(l) => Buffer::Host(l.reshaped(&ty.shape)),
+                other => other.clone(),
+            },
+            Answer::Const(c) => Buffer::Host(c.clone()),
+            Answer::Result(b) => match &frame.results[*b] {
+                Held::New(bytes) => Buffer::Host(Literal::from_buffer(ty.dtype, ty.shape.clone(), bytes.clone())),
+                Held::Input(k) => inputs[*k].clone(),
+            },
+        };
+        self.answers.iter().map(answer).collect()
+    }
+
+    #[cold]
+    fn run_traced(&self, which: Range<usize>, bases: Bases) -> Result<()> {
+        let describe = |r: &Region| Arc::new(explain::describe(r, &self.fused.graph));
+        let described = self.described.get_or_init(|| self.fused.regions.iter().map(describe).collect());
+        let run = |r: usize| trace::time(&described[r], || self.run_region(r, bases));
+        self.fused.waves[which].iter().try_for_each(|w| self.run_wave(w, &run))
     }
 }
 
 impl Program for Compiled {
-    fn run(&self, mut inputs: Vec<Buffer>) -> Result<Vec<Buffer>> {
-        for b in &mut inputs {
+    fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>> {
+        for b in inputs.iter_mut() {
             if let Buffer::Device(s) = b {
                 *b = Buffer::Host(s.read()?);
             }
         }
-        self.check(&inputs)?;
-        let mut bases: SmallVec<[*mut u8; 32]> = SmallVec::new();
-        for b in &inputs {
-            let Buffer::Host(l) = b else { return Err(Error::bug("an input that was not read")) };
-            bases.push(l.buffer().as_slice().as_ptr().cast_mut());
+        self.check(inputs)?;
+        let frame = self.frames.lock().pop();
+        let mut frame = frame.unwrap_or_default();
+        self.fill(&mut frame, inputs)?;
+        let done = self.run_waves(0..self.commit, Bases(&frame.bases));
+        if done.is_ok() {
+            let overwritten = Overwritten { inputs, results: &frame.results };
+            self.run_waves(self.commit..self.fused.waves.len(), Bases(&frame.bases))?;
+            std::mem::forget(overwritten);
         }
-        let mut results: SmallVec<[Arc<Bytes>; 4]> = SmallVec::new();
-        for b in &self.arrangement.buffers {
-            let mut r = self.buffer(b, &mut inputs);
-            let bytes = Arc::get_mut(&mut r).ok_or_else(|| Error::bug("a result buffer is shared"))?;
-            let p = bytes.as_mut().as_mut_ptr();
-            if let Some(k) = b.donor
-                && bases[k] == p
-            {
-                // Taken over: the input is now read through the pointer that may write it.
-                bases[k] = p;
-            }
-            bases.push(p);
-            results.push(r);
-        }
-        bases.extend(self.const_bases());
-        let arena = self.arenas.lock().pop();
-        let mut arena = arena.unwrap_or_else(|| Bytes::any(self.arrangement.arena_bytes));
-        bases.push(arena.as_mut().as_mut_ptr());
-        let done = self.run_regions(Bases(&bases));
-        self.arenas.lock().push(arena);
-        done?;
-        Ok(self
-            .answers
-            .iter()
-            .map(|(a, ty)| match a {
-                Answer::Input(k) => match &inputs[*k] {
-                    Buffer::Host(l) => Buffer::Host(l.reshaped(&ty.shape)),
-                    other => other.clone(),
-                },
-                Answer::Const(c) => Buffer::Host(c.clone()),
-                Answer::Result(b) => {
-                    Buffer::Host(Literal::from_buffer(ty.dtype, ty.shape.clone(), results[*b].clone()))
-                }
-            })
-            .collect())
+        let answers = done.map(|()| self.take_answers(&mut frame, inputs));
+        frame.results.clear();
+        self.frames.lock().push(frame);
+        answers
     }
 
     fn explain(&self) -> String {
         explain::explain(&self.fused, &self.arrangement)
+    }
+}
+
+/// Work of a loop, and multiplications of a product, that are worth another thread.
+const LIGHT_LOOP_MIN: usize = 32 * 1024;
+const LIGHT_PRODUCT: Range<usize> = 1 << 18..1 << 21;
+
+/// Whether one thread runs a region alone, and it is still worth another thread.
+fn is_light(region: &Region, graph: &Graph) -> bool {
+    match region {
+        Region::Loop(l) => {
+            let plan = tile::plan(l, graph);
+            plan.tasks() == 1 && plan.work >= LIGHT_LOOP_MIN
+        }
+        Region::Call { node, args } => {
+            let n = &graph.nodes[*node];
+            let inner = args.first().and_then(|a| a.layout.shape.last()).copied().unwrap_or(0);
+            n.op.name == "matmul" && LIGHT_PRODUCT.contains(&(n.outs[0].shape.count() * inner))
+        }
+    }
+}
+
+/// While inputs are being overwritten: a panic leaves nothing of them, rather than half of the old
+/// and half of the new.
+struct Overwritten<'a> {
+    inputs: &'a mut [Buffer],
+    results: &'a [Held],
+}
+impl Drop for Overwritten<'_> {
+    fn drop(&mut self) {
+        for r in self.results {
+            if let Held::Input(k) = r {
+                self.inputs[*k] = Buffer::Host(Literal::nothing());
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The device as a whole: donation, threads, errors, what it says about itself.
 
 use ir::{Attr, Attrs, Buffer, DType, Graph, Literal, Site, Slot, Type};
-use runtime::{Device, Program, reference};
+use runtime::{Device, Program, reference, trace};
 use std::sync::Arc;
 use talweg_cpu::{Cpu, pool};
 
@@ -34,7 +34,8 @@ fn ramp(shape: &[usize]) -> Literal {
 }
 
 fn run(p: &dyn Program, inputs: Vec<Literal>) -> Vec<Literal> {
-    p.run(inputs.into_iter().map(Buffer::Host).collect()).unwrap().iter().map(|b| b.read().unwrap()).collect()
+    let mut inputs: Vec<Buffer> = inputs.into_iter().map(Buffer::Host).collect();
+    p.run(&mut inputs).unwrap().iter().map(|b| b.read().unwrap()).collect()
 }
 
 /// `p - lr * m`, with momentum `m * 0.9 + g` first: an optimizer's step.
@@ -164,10 +165,10 @@ fn softmax_and_norm_are_one_loop() {
 fn wrong_inputs_are_refused() {
     let (mut net, outs) = update();
     let program = net.compile(&outs);
-    let e = program.run(vec![]).err().unwrap();
+    let e = program.run(&mut []).err().unwrap();
     assert!(e.to_string().contains("takes 3 inputs, but 0 were given"), "{e}");
     let bad = vec![ramp(&[7, 300]), ramp(&[300, 7]), ramp(&[300, 7])];
-    let e = program.run(bad.into_iter().map(Buffer::Host).collect()).err().unwrap();
+    let e = program.run(&mut bad.into_iter().map(Buffer::Host).collect::<Vec<_>>()).err().unwrap();
     assert!(e.to_string().contains("input 0 of the graph is f32[300, 7], but f32[7, 300] was given"), "{e}");
 }
 
@@ -187,7 +188,7 @@ fn an_index_out_of_range_names_op_and_line() {
         }
         let y = net.op(name, &slots, Attrs::new().with("axis", 0i64));
         let program = net.compile(&[y]);
-        let e = program.run(inputs.into_iter().map(Buffer::Host).collect()).err().unwrap();
+        let e = program.run(&mut inputs.into_iter().map(Buffer::Host).collect::<Vec<_>>()).err().unwrap();
         let want = format!("{name}: index 6 is out of range for axis 0 of size 5 (at user.rs:7:1)");
         assert_eq!(e.to_string(), want);
     }
@@ -200,12 +201,12 @@ fn a_trace_names_ops_and_lines() {
     let t = net.f("matmul", &[x, x]);
     let y = net.f("exp", &[t]);
     let program = net.compile(&[y]);
-    let (_, events) = talweg_cpu::trace::record(|| run(program.as_ref(), vec![ramp(&[8, 8])]));
+    let (_, events) = trace::record(|| run(program.as_ref(), vec![ramp(&[8, 8])]));
     // Other tests may run at the same time; these two are ours, in order.
-    let ours: Vec<_> = events.iter().filter(|e| e.bytes == 2 * 256).collect();
-    assert!(ours.iter().any(|e| e.name == "matmul" && e.sites == "user.rs:7:1"), "{events:?}");
-    assert!(ours.iter().any(|e| e.name == "exp"), "{events:?}");
-    let json = talweg_cpu::trace::to_json(&events);
+    let ours: Vec<_> = events.iter().map(|e| &e.region).filter(|r| r.bytes == 2 * 256).collect();
+    assert!(ours.iter().any(|r| r.name == "matmul" && r.lines == [(SITE, 1.0)] && r.flops == 1024), "{events:?}");
+    assert!(ours.iter().any(|r| r.name == "exp"), "{events:?}");
+    let json = trace::to_json(&events);
     assert!(json.starts_with("[\n{\"name\":") && json.ends_with("]\n"), "{json}");
 }
 

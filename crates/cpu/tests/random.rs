@@ -249,8 +249,8 @@ fn run(graph: &Graph, inputs: &[Literal]) -> Result<Vec<Literal>, String> {
     let optimized =
         passes::optimize(graph, &|n, t| device.claims(n, t), &reference::run_node).map_err(|e| e.to_string())?;
     let program = device.compile(optimized).map_err(|e| e.to_string())?;
-    let read = |given: Vec<Buffer>| -> Result<Vec<Literal>, String> {
-        let out = program.run(given).map_err(|e| e.to_string())?;
+    let read = |mut given: Vec<Buffer>| -> Result<Vec<Literal>, String> {
+        let out = program.run(&mut given).map_err(|e| e.to_string())?;
         out.iter().map(|b| b.read().map_err(|e| e.to_string())).collect()
     };
     let held = read(inputs.iter().cloned().map(Buffer::Host).collect())?;

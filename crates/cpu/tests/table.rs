@@ -25,7 +25,7 @@ fn check(op: &'static ir::Op, inputs: &[Literal], attrs: &ir::Attrs) {
     let device = Cpu::new();
     let optimized = passes::optimize(&g, &|n, t| device.claims(n, t), &reference::run_node).unwrap();
     let program = device.compile(optimized).unwrap();
-    let got = program.run(inputs.iter().cloned().map(Buffer::Host).collect()).unwrap();
+    let got = program.run(&mut inputs.iter().cloned().map(Buffer::Host).collect::<Vec<_>>()).unwrap();
     let dtype = inputs.iter().map(Literal::dtype).find(|d| d.is_float()).unwrap_or(DType::F32);
     for (k, (w, g)) in want.iter().zip(&got).enumerate() {
         let g = g.read().unwrap();

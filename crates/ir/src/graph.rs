@@ -275,7 +275,8 @@ pub fn collect(fetches: &[Value], mode: Collect) -> Result<Collected> {
             out.nodes.push(None);
         } else {
             let slots = inputs.iter().map(|i| lookup(&place, i)).collect();
-            let op = n.op().ok_or_else(|| Error::bug("a leaf without a value").at(n.site()))?;
+            let lost = || Error::bug("the value was lost: the run that updated it in place panicked").at(n.site());
+            let op = n.op().ok_or_else(lost)?;
             let s = out.graph.push_typed(op, slots, n.attrs().clone(), n.outs().iter().cloned().collect(), n.site());
             place.insert((n.id(), u32::MAX), s.node);
             out.nodes.push(Some(n.clone()));

@@ -2,7 +2,7 @@
 
 use crate::{Bytes, DType, Element, Error, Layout, Result, Shape, with_dtype};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// A tensor's value in host memory, row-major; clones share the bytes.
 #[derive(Clone)]
@@ -53,6 +53,11 @@ impl Literal {
         let shape = shape.into();
         let bytes = Arc::new(Bytes::zeroed(shape.count() * dtype.size()));
         Literal { dtype, shape, bytes }
+    }
+    /// Nothing: stands where a value was taken out.
+    pub fn nothing() -> Literal {
+        static NOTHING: LazyLock<Literal> = LazyLock::new(|| Literal::zeros(DType::U8, [0]));
+        NOTHING.clone()
     }
     /// From raw little-endian bytes.
     pub fn from_bytes(dtype: DType, shape: impl Into<Shape>, bytes: &[u8]) -> Result<Literal> {
@@ -107,6 +112,10 @@ impl Literal {
     /// The shared buffer.
     pub fn buffer(&self) -> &Arc<Bytes> {
         &self.bytes
+    }
+    /// The buffer for writing, if nobody else holds it.
+    pub fn buffer_mut(&mut self) -> Option<&mut [u8]> {
+        Arc::get_mut(&mut self.bytes).map(AsMut::as_mut)
     }
     /// Takes the shared buffer out.
     pub fn into_buffer(self) -> Arc<Bytes> {

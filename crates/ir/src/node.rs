@@ -6,7 +6,7 @@
 //! fixes the value it had at that point of the program.
 
 use crate::{Attrs, Buffer, CONST, Call, Error, ErrorKind, Literal, Op, Result, Site, Type, Types};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::fmt;
@@ -411,6 +411,11 @@ impl Var {
         let value = Value::computed(self.ty.clone(), buffer, false, self.site);
         self.assign(value).expect("same type");
     }
+    /// Keeps everybody else from reading and assigning it. Whoever holds several takes them in the
+    /// order of their ids.
+    pub fn hold(&self) -> Hold<'_> {
+        Hold { var: self, state: self.state.lock() }
+    }
     /// Its accumulated gradient.
     pub fn grad(&self) -> Option<Value> {
         self.state.lock().grad.clone()
@@ -418,6 +423,44 @@ impl Var {
     /// Replaces its accumulated gradient.
     pub fn set_grad(&self, g: Option<Value>) {
         self.state.lock().grad = g;
+    }
+}
+
+/// A variable that is held, so that its memory can be lent to a run.
+pub struct Hold<'a> {
+    var: &'a Var,
+    state: MutexGuard<'a, VarState>,
+}
+impl Hold<'_> {
+    /// The variable.
+    pub fn var(&self) -> &Var {
+        self.var
+    }
+    /// Puts its value, if that is computed, in place of an older copy. Where nobody else can ask
+    /// for the value it is moved: then the variable has none until [`Hold::put`], and this is true.
+    pub fn take(&mut self, copy: &mut Buffer) -> bool {
+        let node = &self.state.current.node;
+        let is_mine = self.is_mine();
+        let mut s = node.state.lock();
+        let Some(buffer) = s.buffers[self.state.current.out as usize].clone() else { return false };
+        *copy = buffer;
+        if is_mine {
+            s.buffers[0] = None;
+        }
+        is_mine
+    }
+    fn is_mine(&self) -> bool {
+        let node = &self.state.current.node;
+        Arc::strong_count(node) == 1 && matches!(node.source, Source::Data) && !node.needs_grad
+    }
+    /// Gives it the value that was taken from it, or a new one.
+    pub fn put(&mut self, buffer: Buffer) {
+        self.state.read = Weak::new();
+        if self.is_mine() {
+            self.state.current.node.state.lock().buffers[0] = Some(buffer);
+        } else {
+            self.state.current = Value::computed(self.var.ty.clone(), buffer, false, self.var.site);
+        }
     }
 }
 impl fmt::Debug for Var {

@@ -8,6 +8,7 @@ use crate::{Fused, Region, Step, Store};
 use ir::{Graph, Meaning, Slot};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Offsets in the arena are multiples of this: a cache line, and the widest vector.
 pub const ALIGN: usize = 64;
@@ -63,7 +64,7 @@ impl Arrangement {
     }
 }
 
-/// A stretch of the arena with its lifetime, in regions.
+/// A stretch of the arena with its lifetime, in waves.
 #[derive(Clone, Copy)]
 struct Block {
     bytes: usize,
@@ -72,7 +73,8 @@ struct Block {
 }
 
 /// Arranges the values of a fused graph; `scratch` is the bytes each region wants for itself.
-pub fn arrange(fused: &Fused, scratch: &[usize]) -> Arrangement {
+/// Inputs are overwritten only by the region with the number `commit` and those after it.
+pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize) -> Arrangement {
     let graph = &fused.graph;
     let mut a = Arrangement {
         homes: graph.nodes.iter().map(|n| SmallVec::from_elem(Home::Nowhere, n.outs.len())).collect(),
@@ -87,6 +89,13 @@ pub fn arrange(fused: &Fused, scratch: &[usize]) -> Arrangement {
         }
     }
     let last = last_uses(fused);
+    let mut wave = vec![0; fused.regions.len()];
+    fused.waves.iter().enumerate().for_each(|(w, rs)| wave[rs.clone()].fill(w));
+    // True if no other region reads a value while this one runs.
+    let is_alone = |v: Slot, r: usize| {
+        let mut others = fused.waves[wave[r]].clone().filter(|&o| o != r);
+        !others.any(|o| fused.regions[o].reads().contains(&v))
+    };
     let results: Vec<Slot> = graph.outputs.iter().map(|&s| crate::place_of(graph, &fused.places, s).root).collect();
     let mut blocks: Vec<Block> = Vec::new();
     // The block of each value in the arena.
@@ -100,16 +109,18 @@ pub fn arrange(fused: &Fused, scratch: &[usize]) -> Arrangement {
                 continue;
             }
             if results.contains(&slot) {
-                let donor = donor(fused, region, slot, r, &last, &results, &donated);
+                let donor = if r < commit { None } else { donor(fused, region, slot, r, &last, &results, &donated) };
+                let donor = donor.filter(|&k| is_alone(Slot { node: graph.inputs[k], out: 0 }, r));
                 donor.into_iter().for_each(|k| donated[k] = true);
                 a.homes[slot.node as usize][slot.out as usize] = Home::Result(a.buffers.len());
                 a.buffers.push(Buffer { slot, bytes, donor });
                 continue;
             }
-            let to = last[slot.node as usize][slot.out as usize].unwrap_or(r).max(r);
+            let to = wave[last[slot.node as usize][slot.out as usize].unwrap_or(r).max(r)];
             let dying = dying(graph, region, slot, r, &last)
+                .filter(|&v| is_alone(v, r))
                 .and_then(|v| block_of.iter().rev().find(|(s, _)| *s == v).map(|&(_, b)| b))
-                .filter(|b| !taken.contains(b) && blocks[*b].to == r);
+                .filter(|b| !taken.contains(b) && blocks[*b].to == wave[r]);
             let b = match dying {
                 Some(b) => {
                     blocks[b].to = to;
@@ -117,7 +128,7 @@ pub fn arrange(fused: &Fused, scratch: &[usize]) -> Arrangement {
                     b
                 }
                 None => {
-                    blocks.push(Block { bytes: bytes.next_multiple_of(ALIGN), from: r, to });
+                    blocks.push(Block { bytes: bytes.next_multiple_of(ALIGN), from: wave[r], to });
                     blocks.len() - 1
                 }
             };
@@ -126,7 +137,7 @@ pub fn arrange(fused: &Fused, scratch: &[usize]) -> Arrangement {
     }
     let values = blocks.len();
     for (r, &bytes) in scratch.iter().enumerate() {
-        blocks.push(Block { bytes: bytes.next_multiple_of(ALIGN), from: r, to: r });
+        blocks.push(Block { bytes: bytes.next_multiple_of(ALIGN), from: wave[r], to: wave[r] });
     }
     let (offsets, arena_bytes) = pack(&blocks);
     for (slot, b) in block_of {
@@ -134,7 +145,7 @@ pub fn arrange(fused: &Fused, scratch: &[usize]) -> Arrangement {
     }
     a.scratch = offsets[values..].to_vec();
     a.arena_bytes = arena_bytes;
-    a.live_bytes = live_bytes(&blocks, fused.regions.len());
+    a.live_bytes = live_bytes(&blocks, fused.waves.len());
     a
 }
 
@@ -187,7 +198,8 @@ fn dying(graph: &Graph, region: &Region, slot: Slot, r: usize, last: &[SmallVec<
         .find(|v| !matches!(graph.node(*v).op.meaning, Meaning::Input | Meaning::Const))
 }
 
-/// The input whose buffer a result may take over.
+/// The input whose buffer a result may take over. Of several the last: what a function is given
+/// comes before the variables it reads, and whoever gave it holds it.
 fn donor(
     fused: &Fused,
     region: &Region,
@@ -200,7 +212,8 @@ fn donor(
     let graph = &fused.graph;
     replaceable(graph, region, slot, r, last)
         .filter(|v| graph.ty(*v).dtype == graph.ty(slot).dtype && !results.contains(v))
-        .find_map(|v| graph.inputs.iter().position(|&i| i == v.node).filter(|&k| !donated[k]))
+        .filter_map(|v| graph.inputs.iter().position(|&i| i == v.node).filter(|&k| !donated[k]))
+        .max()
 }
 
 /// Offsets for blocks such that those alive together lie apart. The best of a few orders to place
@@ -311,6 +324,34 @@ pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), St
         }
         live.retain(|(s, ..)| needed_later(*s));
         live.extend(mine.iter().filter_map(|&(s, lo, hi)| s.map(|s| (s, lo, hi))));
+    }
+    fused.waves.iter().filter(|w| w.len() > 1).try_for_each(|w| check_wave(fused, a, scratch, w.clone()))
+}
+
+/// Checks that no region of a wave writes what another one reads or writes.
+fn check_wave(fused: &Fused, a: &Arrangement, scratch: &[usize], wave: Range<usize>) -> Result<(), String> {
+    let graph = &fused.graph;
+    // Inputs and results have memory of their own unless a result takes over an input's.
+    let place = |s: Slot| match a.home(s) {
+        Home::Arena(at) => (usize::MAX, at, at + graph.ty(s).bytes()),
+        Home::Input(k) => (k, 0, 1),
+        Home::Result(b) => (a.buffers[b].donor.unwrap_or(graph.inputs.len() + b), 0, 1),
+        Home::Nowhere | Home::Const(_) => (usize::MAX, 0, 0),
+    };
+    let writes = |r: usize| {
+        let mut list: Vec<_> = fused.regions[r].writes(graph).iter().map(|&s| place(s)).collect();
+        list.push((usize::MAX, a.scratch[r], a.scratch[r] + scratch[r]));
+        list
+    };
+    for r in wave.clone() {
+        for o in wave.clone().filter(|&o| o != r) {
+            let mut others = writes(o);
+            others.extend(fused.regions[o].reads().iter().map(|&s| place(s)));
+            let meets = |x: &(usize, usize, usize)| others.iter().any(|y| x.0 == y.0 && x.1 < y.2 && y.1 < x.2);
+            if writes(r).iter().any(meets) {
+                return Err(format!("regions {r} and {o} run side by side, but one writes where the other works"));
+            }
+        }
     }
     Ok(())
 }

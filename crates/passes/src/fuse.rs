@@ -8,6 +8,7 @@ use crate::space::{self, Mask, Split};
 use crate::{Accepts, Along, Place, Region, materialize, place_of, places};
 use ir::{FlatNode, Graph, Layout, Meaning, Result, Shape, Slot};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// What a device can do with a loop.
 pub struct Target<'a> {
@@ -34,6 +35,8 @@ pub struct Fused {
     pub places: Vec<Place>,
     /// The regions, in an order that respects what they need of each other.
     pub regions: Vec<Region>,
+    /// The regions again, cut into stretches that may run side by side.
+    pub waves: Vec<Range<usize>>,
 }
 
 /// Cuts a graph into regions.
@@ -45,7 +48,8 @@ pub fn fuse(graph: &Graph, target: &Target) -> Result<Fused> {
         f.place(i)?;
     }
     let regions = f.regions();
-    Ok(Fused { graph, places, regions })
+    let waves = (0..regions.len()).map(|r| r..r + 1).collect();
+    Ok(Fused { graph, places, regions, waves })
 }
 
 /// A node's part in a loop.

@@ -64,7 +64,8 @@ fn moves_elements(graph: &Graph, n: &FlatNode) -> bool {
         return false;
     }
     let layout = ir::Layout::contiguous(&types[0].shape);
-    let is_moved = f(&ir::Call { types: &types, attrs: &n.attrs }, &layout).is_ok_and(|l| l.is_some_and(|l| !l.is_contiguous()));
+    let is_moved =
+        f(&ir::Call { types: &types, attrs: &n.attrs }, &layout).is_ok_and(|l| l.is_some_and(|l| !l.is_contiguous()));
     is_moved || moves_elements(graph, graph.node(n.inputs[0]))
 }
 

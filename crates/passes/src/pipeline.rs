@@ -1,6 +1,6 @@
 //! The recipe: every stage by name, in order.
 
-use crate::{Claims, Eval, decompose, deduplicate, prune, simplify};
+use crate::{Claims, Eval, decompose, deduplicate, fold, prune, simplify};
 use ir::{Error, Graph, Result};
 
 /// What a graph looks like after each stage.
@@ -25,7 +25,8 @@ pub fn stages(graph: &Graph, claims: Claims, eval: Eval) -> Result<Vec<Stage>> {
     };
     let g = step("decompose", decompose(graph, claims))?;
     let g = step("prune", Ok(prune(&g)))?;
-    let g = step("simplify", simplify(&g, eval))?;
+    let g = step("fold", fold(&g, eval))?;
+    let g = step("simplify", simplify(&g))?;
     let g = step("deduplicate", Ok(deduplicate(&g)))?;
     step("prune", Ok(prune(&g)))?;
     Ok(out)

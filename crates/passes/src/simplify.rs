@@ -1,47 +1,67 @@
-//! Removes what changes nothing (`x + 0`, `x * 1`, views onto the same elements) and computes
-//! what is already known.
+//! Removes what changes nothing: `x + 0`, `x * 1`, a cast to the same type, views that together
+//! lead back to the same elements.
 
 use crate::Rewriter;
-use ir::{Attrs, CONST, Call, FlatNode, Graph, Layout, Literal, Meaning, Result, Slot};
+use ir::{Call, FlatNode, Graph, Layout, Literal, Meaning, Result, Slot};
 
-/// Runs one primitive node on constants.
-pub type Eval<'a> = &'a dyn Fn(&FlatNode, &[Literal]) -> Result<Vec<Literal>>;
+/// Views looked through at most.
+const CHAIN_MAX: usize = 8;
 
-/// Constants with more elements than this are left to the device: folding must not turn a
-/// broadcast scalar into a large table.
-const FOLD_MAX: usize = 64;
-
-/// Folds constants and drops identities.
-pub fn simplify(graph: &Graph, eval: Eval) -> Result<Graph> {
+/// Drops identities.
+pub fn simplify(graph: &Graph) -> Result<Graph> {
     let mut rw = Rewriter::new(graph);
     for n in &graph.nodes {
-        if let Some(same) = identity(graph, n)? {
-            let at = rw.at(same);
-            rw.replace([at]);
-        } else if let Some(consts) = constants(&rw, n) {
-            let values = eval(n, &consts).map_err(|e| e.in_op(n.op.name).at(n.site))?;
-            let mut outs = Vec::with_capacity(values.len());
-            for v in values {
-                outs.push(rw.new.push(&CONST, &[], Attrs::new().with("value", v), n.site)?);
-            }
-            rw.replace(outs);
-        } else {
-            rw.keep(n);
+        match identity(&rw, graph, n)? {
+            Some(same) => rw.replace([same]),
+            None => rw.keep(n),
         }
     }
     Ok(rw.finish())
 }
 
-/// The input that a node merely repeats.
-fn identity(graph: &Graph, n: &FlatNode) -> Result<Option<Slot>> {
+/// The value of the new graph that a node merely repeats.
+fn identity(rw: &Rewriter, graph: &Graph, n: &FlatNode) -> Result<Option<Slot>> {
+    if let Meaning::View(f) = n.op.meaning {
+        return same_view(&rw.new, rw.at(n.inputs[0]), f, n);
+    }
+    Ok(repeated(graph, n)?.map(|s| rw.at(s)))
+}
+
+type View = fn(&Call, &Layout) -> Result<Option<Layout>>;
+
+/// The value that a view, after the views it looks through, shows as it is.
+fn same_view(new: &Graph, input: Slot, f: View, n: &FlatNode) -> Result<Option<Slot>> {
+    // The views from the last one on, until one cannot be said as strides of what it looks at.
+    let mut chain: Vec<(View, &FlatNode)> = vec![(f, n)];
+    let mut root = input;
+    loop {
+        let ty = new.ty(root);
+        if ty == &n.outs[0] {
+            let whole = Layout::contiguous(&ty.shape);
+            let mut layout = Some(whole.clone());
+            for (f, n) in chain.iter().rev() {
+                let Some(l) = layout else { break };
+                let types = [ir::Type::new(ty.dtype, l.shape.clone())];
+                layout = f(&Call { types: &types, attrs: &n.attrs }, &l)?;
+            }
+            if layout == Some(whole) {
+                return Ok(Some(root));
+            }
+        }
+        let next = new.node(root);
+        let Meaning::View(f) = next.op.meaning else { return Ok(None) };
+        if chain.len() == CHAIN_MAX {
+            return Ok(None);
+        }
+        chain.push((f, next));
+        root = next.inputs[0];
+    }
+}
+
+/// The input that a node which is not a view merely repeats.
+fn repeated(graph: &Graph, n: &FlatNode) -> Result<Option<Slot>> {
     let out = &n.outs[0];
     match n.op.meaning {
-        Meaning::View(f) => {
-            let types = graph.input_types(n);
-            let layout = Layout::contiguous(&types[0].shape);
-            let same = f(&Call { types: &types, attrs: &n.attrs }, &layout)? == Some(layout);
-            Ok(same.then_some(n.inputs[0]))
-        }
         Meaning::Reduce(_) => {
             let x = graph.ty(n.inputs[0]);
             let axes = n.attrs.sizes("axes")?;
@@ -67,15 +87,4 @@ fn identity(graph: &Graph, n: &FlatNode) -> Result<Option<Slot>> {
 fn is_single(c: &Literal, x: f64) -> bool {
     c.count() == 1
         && if c.dtype().is_float() { c.to_f64()[0].to_bits() == x.to_bits() } else { c.to_i64()[0] == x as i64 }
-}
-
-/// The node's inputs, if all are small constants and so are its results.
-fn constants(rw: &Rewriter, n: &FlatNode) -> Option<Vec<Literal>> {
-    let is_foldable = matches!(n.op.meaning, Meaning::Scalar(_) | Meaning::View(_) | Meaning::Reduce(_))
-        && !n.inputs.is_empty()
-        && n.outs.iter().all(|t| t.shape.count() <= FOLD_MAX);
-    if !is_foldable {
-        return None;
-    }
-    n.inputs.iter().map(|&s| rw.new.constant(rw.at(s)).cloned()).collect()
 }

@@ -35,7 +35,7 @@ fn regions(g: &Graph) -> String {
 fn homes(g: &Graph) -> String {
     let f = fused(g);
     let none = vec![0; f.regions.len()];
-    let a = passes::arrange(&f, &none);
+    let a = passes::arrange(&f, &none, 0);
     passes::check_arrangement(&f, &a, &none).unwrap();
     let mut out = String::new();
     for (i, n) in f.graph.nodes.iter().enumerate() {
@@ -49,6 +49,37 @@ fn homes(g: &Graph) -> String {
         writeln!(out, "%{i} {}: {home}", n.op.name).unwrap();
     }
     writeln!(out, "arena: {} bytes, of which {} are live at once", a.arena_bytes, a.live_bytes).unwrap();
+    out
+}
+
+/// Inputs whose name begins with `same` are the same at every turn.
+fn halves(g: &Graph) -> String {
+    let name = |&i: &u32| g.nodes[i as usize].attrs.str("name").unwrap().starts_with("same");
+    let split = passes::hoist(g, &g.inputs.iter().map(name).collect::<Vec<_>>());
+    split.once.verify().unwrap();
+    split.each.verify().unwrap();
+    format!("# once\n{}# at each turn\n{}", split.once, split.each)
+}
+
+/// A line a wave; all regions or none are worth a thread of their own.
+fn order(g: &Graph, light: bool) -> String {
+    let f = fused(g);
+    let before = passes::arrange(&f, &vec![0; f.regions.len()], 0).live_bytes;
+    let light = vec![light; f.regions.len()];
+    let f = passes::schedule(f, &light);
+    let none = vec![0; f.regions.len()];
+    let a = passes::arrange(&f, &none, 0);
+    passes::check_arrangement(&f, &a, &none).unwrap();
+    let mut out = String::new();
+    for w in &f.waves {
+        let list = f.regions[w.clone()].iter().map(|r| {
+            let names =
+                r.nodes().iter().map(|&n| format!("%{n} {}", f.graph.nodes[n as usize].op.name)).collect::<Vec<_>>();
+            names.join(", ")
+        });
+        writeln!(out, "{}", list.collect::<Vec<_>>().join(" | ")).unwrap();
+    }
+    writeln!(out, "live at once: {} bytes, {before} in the order of the program", a.live_bytes).unwrap();
     out
 }
 
@@ -66,10 +97,14 @@ fn apply(pass: &str, g: &Graph) -> String {
     match pass {
         "decompose" => graph(passes::decompose(g, &|_, _| false).unwrap()),
         "prune" => graph(passes::prune(g)),
-        "simplify" => graph(passes::simplify(g, &runtime::reference::run_node).unwrap()),
+        "fold" => graph(passes::fold(g, &runtime::reference::run_node).unwrap()),
+        "simplify" => graph(passes::simplify(g).unwrap()),
         "deduplicate" => graph(passes::deduplicate(g)),
         "materialize" => graph(passes::materialize(g, &accepts).unwrap()),
+        "hoist" => halves(g),
         "fuse" => regions(g),
+        "schedule" => order(g, false),
+        "waves" => order(g, true),
         "arrange" => homes(g),
         "stages" => stages(g),
         other => panic!("no pass is named {other}"),

@@ -15,8 +15,9 @@ pub trait Device: Send + Sync {
 
 /// A compiled graph.
 pub trait Program: Send + Sync {
-    /// Runs it. An input that nobody else holds may be overwritten with a result.
-    fn run(&self, inputs: Vec<Buffer>) -> Result<Vec<Buffer>>;
+    /// Runs it. A result may take over the memory of an input that nobody else holds; nothing is
+    /// left of that input then. If the run fails, all inputs are as they were.
+    fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>>;
     /// What it consists of, for people.
     fn explain(&self) -> String;
 }

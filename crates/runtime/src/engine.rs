@@ -113,7 +113,7 @@ impl Engine {
         for leaf in &c.leaves {
             inputs.push(leaf.buffer().ok_or_else(|| ir::Error::bug(format!("leaf {leaf:?} lost its value")))?);
         }
-        let mut results = program.run(inputs)?.into_iter();
+        let mut results = program.run(&mut inputs)?.into_iter();
         for (v, b) in fetches.iter().zip(results.by_ref().take(asked)) {
             v.node().fill(v.out(), b);
         }
@@ -167,7 +167,7 @@ impl Device for Reference {
 }
 struct ReferenceProgram(Graph);
 impl Program for ReferenceProgram {
-    fn run(&self, inputs: Vec<Buffer>) -> Result<Vec<Buffer>> {
+    fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>> {
         let inputs = inputs.iter().map(Buffer::read).collect::<Result<Vec<_>>>()?;
         Ok(reference::run(&self.0, &inputs)?.into_iter().map(Buffer::Host).collect())
     }

@@ -120,10 +120,23 @@ pub(crate) struct Hoisted {
     pub program: Arc<dyn Program>,
     pub extra: Vec<Literal>,
 }
+/// Inputs in a longer list; they go back to where they came from, whatever happens.
+struct Lent<'a> {
+    inputs: &'a mut [Buffer],
+    all: Vec<Buffer>,
+}
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.inputs.iter_mut().zip(self.all.drain(..)).for_each(|(to, b)| *to = b);
+    }
+}
 impl Program for Hoisted {
-    fn run(&self, mut inputs: Vec<Buffer>) -> Result<Vec<Buffer>> {
-        inputs.extend(self.extra.iter().cloned().map(Buffer::Host));
-        self.program.run(inputs)
+    fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>> {
+        let nothing = || Buffer::Host(Literal::nothing());
+        let mut all: Vec<Buffer> = inputs.iter_mut().map(|b| std::mem::replace(b, nothing())).collect();
+        all.extend(self.extra.iter().cloned().map(Buffer::Host));
+        let mut lent = Lent { inputs, all };
+        self.program.run(&mut lent.all)
     }
     fn explain(&self) -> String {
         self.program.explain()

@@ -6,9 +6,12 @@ mod engine;
 mod hoist;
 mod numerics;
 mod offer;
+mod profile;
 pub mod reference;
+pub mod trace;
 
 pub use device::{Device, Program};
 pub use engine::{Engine, Reference, note_assigned};
 pub use numerics::check_numerics;
 pub use offer::{Offer, default_device};
+pub use profile::{Profile, Share, profile};

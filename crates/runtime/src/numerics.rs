@@ -45,8 +45,9 @@ impl Checked {
 }
 
 impl Program for Checked {
-    fn run(&self, inputs: Vec<Buffer>) -> Result<Vec<Buffer>> {
-        let mut results = self.program.run(inputs)?;
+    fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>> {
+        // On copies: it may still fail when the program has run.
+        let mut results = self.program.run(&mut inputs.to_vec())?;
         for (b, (op, site)) in results.drain(self.outputs..).zip(&self.checked) {
             if let Some(bad) = b.read()?.to_f64().into_iter().find(|x| !x.is_finite()) {
                 let e = format!("the first value that is not finite is a {bad}");

@@ -2,7 +2,7 @@
 
 use nn::optim::{Adagrad, Optimizer};
 use std::path::PathBuf;
-use talweg::ir::{Collect, Graph, Literal};
+use talweg::ir::{Buffer, Collect, Graph, Literal};
 use talweg::{DType, Error, Fetch, Result, Tensor, Variable, engine, find, placeholder};
 
 /// What to explain.
@@ -10,6 +10,9 @@ use talweg::{DType, Error, Fetch, Result, Tensor, Variable, engine, find, placeh
 pub struct Options {
     /// A graph in text or binary form; without it, the training step of a small perceptron.
     file: Option<PathBuf>,
+    /// Runs it this many times and shows where the time goes, by region and by line.
+    #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "100")]
+    profile: Option<usize>,
     /// Writes a picture of the graph as SVG.
     #[arg(long)]
     svg: Option<PathBuf>,
@@ -50,6 +53,25 @@ fn perceptron() -> Result<Graph> {
     Ok(talweg::ir::collect(&values, Collect::Later)?.graph)
 }
 
+/// Runs a program on ones and zeros and says where the time went.
+fn profile(program: &dyn runtime::Program, graph: &Graph, runs: usize) -> Result<talweg::Profile> {
+    // Any integer may be an index: zero is one into everything.
+    let value = |&i: &u32| {
+        let ty = &graph.nodes[i as usize].outs[0];
+        let ones = vec![1.0; ty.shape.count()];
+        let is_float = ty.dtype.is_float();
+        Buffer::Host(if is_float {
+            Literal::from_f64(ty.dtype, &ty.shape, &ones)
+        } else {
+            Literal::zeros(ty.dtype, &ty.shape)
+        })
+    };
+    let inputs: Vec<Buffer> = graph.inputs.iter().map(value).collect();
+    program.run(&mut inputs.clone())?;
+    let (done, profile) = talweg::profile(|| (0..runs).try_for_each(|_| program.run(&mut inputs.clone()).map(|_| ())));
+    done.map(|()| profile)
+}
+
 /// Prints the stages and writes the pictures.
 pub fn run(o: &Options) -> Result<()> {
     let graph = match &o.file {
@@ -65,7 +87,11 @@ pub fn run(o: &Options) -> Result<()> {
         println!("== after {}: {} nodes\n{}", s.name, s.graph.nodes.len(), s.graph);
     }
     let last = &stages.last().ok_or_else(|| Error::bug("the pipeline is empty"))?.graph;
-    println!("== compiled for {}\n{}", device.name(), device.compile(last.clone())?.explain());
+    let program = device.compile(last.clone())?;
+    println!("== compiled for {}\n{}", device.name(), program.explain());
+    if let Some(runs) = o.profile {
+        println!("== {runs} runs\n{}", profile(program.as_ref(), last, runs)?);
+    }
     let write = |path: &Option<PathBuf>, what: String| match path {
         Some(p) => std::fs::write(p, what).map_err(|e| Error::value(format!("{}: {e}", p.display()))),
         None => Ok(()),

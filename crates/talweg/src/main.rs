@@ -13,6 +13,9 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "talweg", version)]
 struct Cli {
+    /// Write a timeline of everything that runs, for ui.perfetto.dev.
+    #[arg(long, global = true, value_name = "FILE")]
+    trace: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -43,7 +46,20 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let cli = Cli::parse();
+    let traced = cli.trace.as_deref().map_or(Ok(()), runtime::trace::write_to);
+    let done = traced.and_then(|()| run(cli.command));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("talweg: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> talweg::Result<()> {
+    match command {
         Command::Quickstart(o) => quickstart::run(&o),
         Command::Explain(o) => explain::run(&o),
         Command::Inspect { file } => inspect::run(&file),
@@ -52,13 +68,6 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "talweg", &mut std::io::stdout());
             Ok(())
-        }
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("talweg: {e}");
-            ExitCode::FAILURE
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A compiled graph with where each of its inputs comes from at a run.
 
-use ir::{Buffer, Collect, Error, ErrorKind, Literal, Result, Source, Value, Var, collect};
+use ir::{Buffer, Collect, Error, ErrorKind, Hold, Literal, Result, Source, Value, Var, collect};
 use ops::{engine, generator};
+use parking_lot::Mutex;
 use runtime::Program;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Where an input comes from.
@@ -23,7 +25,14 @@ pub(crate) struct Bound {
     inputs: Vec<Input>,
     fetches: usize,
     assigned: Vec<Arc<Var>>,
+    /// Variables that are read and assigned, in the order of their ids: the input, and which
+    /// assignment. Their memory is lent to the run, so that they are updated in place.
+    lent: Vec<(usize, usize)>,
+    /// The other assignments.
+    set: Vec<usize>,
     draws: u64,
+    /// Lists of inputs that no run is using.
+    spare: Mutex<Vec<Vec<Buffer>>>,
 }
 
 impl Bound {
@@ -53,8 +62,10 @@ impl Bound {
             });
         }
         let program = engine().compile(&c.graph)?;
-        let assigned = assigned.iter().map(|(v, _)| v.clone()).collect();
-        Ok(Bound { program, inputs, fetches: fetches.len(), assigned, draws })
+        let assigned: Vec<Arc<Var>> = assigned.iter().map(|(v, _)| v.clone()).collect();
+        let lent = lent(&inputs, &assigned);
+        let set = (0..assigned.len()).filter(|a| !lent.iter().any(|(_, l)| l == a)).collect();
+        Ok(Bound { program, inputs, fetches: fetches.len(), assigned, lent, set, draws, spare: Mutex::default() })
     }
 
     /// Every variable it reads.
@@ -62,10 +73,12 @@ impl Bound {
         self.inputs.iter().filter_map(|i| if let Input::Variable(v) = i { Some(v) } else { None })
     }
 
-    /// Runs it: reads see the values from before, then the assignments happen together.
+    /// Runs it: reads see the values from before, then the assignments happen together. If it
+    /// fails, all variables are as they were.
     pub fn run(&self, feeds: &[Buffer]) -> Result<Vec<Buffer>> {
         let (seed, first) = generator::take(self.draws);
-        let mut inputs = Vec::with_capacity(self.inputs.len());
+        let spare = self.spare.lock().pop();
+        let mut inputs = spare.unwrap_or_default();
         for input in &self.inputs {
             inputs.push(match input {
                 Input::Feed(i) => feeds[*i].clone(),
@@ -77,16 +90,65 @@ impl Bound {
                 Input::Captured(v) => v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?,
             });
         }
-        let mut results = self.program.run(inputs)?;
-        for (var, b) in self.assigned.iter().zip(results.drain(self.fetches..)) {
-            var.set_buffer(b);
+        let mut loan = Loan { inputs, held: SmallVec::new() };
+        for &(k, a) in &self.lent {
+            let mut hold = self.assigned[a].hold();
+            let is_taken = hold.take(&mut loan.inputs[k]);
+            loan.held.push((hold, k, is_taken));
         }
+        let mut results = self.program.run(&mut loan.inputs)?;
+        let nothing = || Buffer::Host(Literal::nothing());
+        for ((hold, _, is_taken), &(_, a)) in loan.held.iter_mut().zip(&self.lent) {
+            hold.put(std::mem::replace(&mut results[self.fetches + a], nothing()));
+            *is_taken = false;
+        }
+        loan.held.clear();
+        for &a in &self.set {
+            self.assigned[a].set_buffer(std::mem::replace(&mut results[self.fetches + a], nothing()));
+        }
+        results.truncate(self.fetches);
+        let mut inputs = std::mem::take(&mut loan.inputs);
+        inputs.clear();
+        self.spare.lock().push(inputs);
         Ok(results)
     }
 
     /// What was compiled, for people.
     pub fn explain(&self) -> String {
         self.program.explain()
+    }
+}
+
+/// Which assigned variables are read by exactly one input.
+fn lent(inputs: &[Input], assigned: &[Arc<Var>]) -> Vec<(usize, usize)> {
+    let is = |i: &Input, var: &Arc<Var>| matches!(i, Input::Variable(v) if Arc::ptr_eq(v, var));
+    let mut out = Vec::new();
+    for (a, var) in assigned.iter().enumerate() {
+        let mut readers = inputs.iter().enumerate().filter(|(_, i)| is(i, var));
+        if let (Some((k, _)), None) = (readers.next(), readers.next()) {
+            out.push((k, a));
+        }
+    }
+    out.sort_by_key(|&(_, a)| assigned[a].id());
+    out
+}
+
+/// Variables whose memory a run has; they get back what is left of it, whatever happens.
+struct Loan<'a> {
+    inputs: Vec<Buffer>,
+    /// The variable, its input, and whether its value was taken.
+    held: SmallVec<[(Hold<'a>, usize, bool); 64]>,
+}
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        for (hold, k, is_taken) in &mut self.held {
+            let left = std::mem::replace(&mut self.inputs[*k], Buffer::Host(Literal::nothing()));
+            // A panic in the middle of the update leaves nothing: the variable then says so.
+            let is_whole = !matches!(&left, Buffer::Host(l) if l.shape() != &hold.var().ty().shape);
+            if *is_taken && is_whole {
+                hold.put(left);
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::trace::trace;
 use ir::{Buffer, Collect, Result, Site, Type, Value};
 use ops::{Tensor, engine};
 use parking_lot::Mutex;
+use runtime::Profile;
 use std::sync::Arc;
 
 /// Signatures kept at most; a function called with ever new shapes is traced anew each time
@@ -52,6 +53,28 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
         let bound = self.bound(args, site)?;
         let results = bound.0.run(&feeds)?;
         Ok(results.into_iter().zip(&bound.1).map(|(b, t)| Value::computed(t.clone(), b, false, site).into()).collect())
+    }
+
+    /// Calls it and says where the time went, by region and by line of the function. The first
+    /// call also compiles, which is not counted.
+    ///
+    /// ```
+    /// # use cpu as _;
+    /// # use talweg_tensor::{Tensor, jit};
+    /// let f = jit(|a: &[Tensor]| Ok(vec![a[0].matmul(&a[0]).exp()]));
+    /// let (_, profile) = f.profile(&[&Tensor::ones([64, 64])]).unwrap();
+    /// println!("{profile}");
+    /// assert!(profile.regions.iter().any(|s| s.region.name == "matmul"));
+    /// ```
+    #[track_caller]
+    pub fn profile(&self, args: &[&Tensor]) -> Result<(Vec<Tensor>, Profile)> {
+        let site = Site::here();
+        for a in args {
+            a.eval()?;
+        }
+        self.bound(args, site)?;
+        let (results, profile) = runtime::profile(|| self.call(args));
+        Ok((results?, profile))
     }
 
     /// What was compiled for these argument types, for people.

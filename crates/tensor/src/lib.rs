@@ -16,6 +16,6 @@ use cpu as _;
 pub use files::{load, load_npy, save, save_npy};
 pub use jit::{Jit, jit};
 pub use ops::*;
-pub use runtime::check_numerics;
+pub use runtime::{Profile, check_numerics, profile};
 pub use session::{Fetch, Session, placeholder};
 pub use variable::{Update, Variable};

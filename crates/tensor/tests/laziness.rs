@@ -17,7 +17,7 @@ fn errors_are_immediate_and_the_first_cause_wins() {
     assert_eq!(e.kind, ErrorKind::Shape);
     let text = e.to_string();
     assert!(text.contains("matmul: inner sizes differ: [1, 2] × [1, 2]"), "{text}");
-    assert!(text.contains("laziness.rs:12:"), "{text}");
+    assert!(text.contains("laziness.rs:13:"), "{text}");
 }
 
 #[test]

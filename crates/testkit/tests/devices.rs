@@ -44,8 +44,8 @@ fn distance(got: &Literal, want: &Literal) -> f64 {
 
 fn compare(engine: &Engine, g: &Graph, inputs: &[Literal], tolerance: f64) -> Result<(), String> {
     let want = reference::run(g, inputs).map_err(|e| format!("the reference fails: {e}"))?;
-    let buffers = inputs.iter().cloned().map(Buffer::Host).collect();
-    let got = catch_unwind(AssertUnwindSafe(|| engine.compile(g).and_then(|p| p.run(buffers))));
+    let mut buffers: Vec<Buffer> = inputs.iter().cloned().map(Buffer::Host).collect();
+    let got = catch_unwind(AssertUnwindSafe(|| engine.compile(g).and_then(|p| p.run(&mut buffers))));
     let got = got.map_err(|_| "the device panics")?.map_err(|e| format!("the device fails: {e}"))?;
     for (k, (g, w)) in got.iter().zip(&want).enumerate() {
         let g = g.read().map_err(|e| e.to_string())?;

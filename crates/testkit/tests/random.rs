@@ -23,8 +23,8 @@ fn disagreement(engine: &Engine, s: &Sample) -> Option<String> {
         Ok(want) => want,
         Err(e) => return Some(format!("the reference fails: {e}")),
     };
-    let inputs = s.inputs.iter().cloned().map(Buffer::Host).collect();
-    let run = AssertUnwindSafe(|| engine.compile(&s.graph).and_then(|p| p.run(inputs)));
+    let mut inputs: Vec<Buffer> = s.inputs.iter().cloned().map(Buffer::Host).collect();
+    let run = AssertUnwindSafe(|| engine.compile(&s.graph).and_then(|p| p.run(&mut inputs)));
     let Ok(got) = catch_unwind(run) else { return Some("the device panics".into()) };
     let got = got.and_then(|all| all.iter().map(Buffer::read).collect::<ir::Result<Vec<Literal>>>());
     let got = match got {

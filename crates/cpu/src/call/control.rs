@@ -25,11 +25,11 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand], rule: Rule) -> 
         // SAFETY: a program's regions run one after the other.
         let values: Vec<Literal> = args.iter().map(|a| unsafe { literal(a, bases) }).collect();
         let mut run = |g: &Arc<Graph>, inputs: &[Literal]| -> Result<Vec<Literal>> {
-            let inputs = inputs.iter().cloned().map(Buffer::Host).collect();
+            let mut inputs: Vec<Buffer> = inputs.iter().cloned().map(Buffer::Host).collect();
             let results = match programs.iter().find(|(h, _)| Arc::ptr_eq(g, h)) {
-                Some((_, p)) => p.run(inputs)?,
+                Some((_, p)) => p.run(&mut inputs)?,
                 // A graph the rule has made itself.
-                None => program(g)?.run(inputs)?,
+                None => program(g)?.run(&mut inputs)?,
             };
             results.iter().map(Buffer::read).collect()
         };

@@ -18,6 +18,9 @@ use smallvec::SmallVec;
 enum Target {
     /// The turn's row of this result of the scan.
     Row(usize),
+    /// The next turn's row of this result, which gives a carried value as each turn finds it; after
+    /// the last turn a place in the loop's own memory.
+    Next(usize, usize),
     /// One of two places in the loop's own memory, by turns: the other holds what this one reads.
     Pair(usize),
 }
@@ -67,8 +70,14 @@ pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prep
     let answers: Vec<&Answer> = each.answers().collect();
     let targets = each.result_bytes().enumerate().map(|(b, bytes)| {
         let is_it = |a: &&Answer| matches!(a, Answer::Result(r) if *r == b);
-        match answers[carried..].iter().position(is_it) {
-            Some(o) => Target::Row(carried + o),
+        if let Some(o) = answers[carried..].iter().position(is_it) {
+            return Target::Row(carried + o);
+        }
+        let found = answers[..carried].iter().position(is_it).and_then(|c| {
+            answers[carried..].iter().position(|a| matches!(a, Answer::Input(j) if *j == c)).map(|o| carried + o)
+        });
+        match found {
+            Some(o) => Target::Next(o, room(bytes)),
             None => Target::Pair(room(2 * bytes.next_multiple_of(passes::ALIGN))),
         }
     });
@@ -125,13 +134,16 @@ impl Turns {
         all.extend(self.each.const_bases());
         all.push(memory.wrapping_add(self.arenas_at[1]));
         for k in 0..self.length {
-            let i = if self.reverse { self.length - 1 - k } else { k };
+            let place = |k: usize| if self.reverse { self.length - 1 - k } else { k };
+            let i = place(k);
             for r in self.carried..self.carried + self.rows {
                 all[r] = firsts[r].wrapping_add(i * self.arg_rows[r]);
             }
             for (b, t) in self.targets.iter().enumerate() {
                 all[given + b] = match *t {
                     Target::Row(o) => outs[o].wrapping_add(i * self.out_rows[o]),
+                    Target::Next(o, _) if k + 1 < self.length => outs[o].wrapping_add(place(k + 1) * self.out_rows[o]),
+                    Target::Next(_, at) => memory.wrapping_add(at),
                     Target::Pair(at) => {
                         let bytes = self.each.result_bytes().nth(b).unwrap_or(0);
                         memory.wrapping_add(at + k % 2 * bytes.next_multiple_of(passes::ALIGN))
@@ -140,7 +152,7 @@ impl Turns {
             }
             self.each.run_regions(Bases(&all))?;
             // SAFETY: the caller's promise; each value lies where it was just written.
-            unsafe { self.hand_on(&mut all, given, &outs, i, memory.wrapping_add(0), k) };
+            unsafe { self.hand_on(&mut all, given, &outs, i, memory, k) };
         }
         for (o, &to) in outs.iter().enumerate().take(self.carried) {
             // SAFETY: carried values have the size of their results, and lie apart from them.

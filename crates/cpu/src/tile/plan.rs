@@ -12,6 +12,8 @@ const SQUARE: (usize, usize) = (32, 64);
 pub const ROW_MAX: usize = 16384;
 /// Work of a task, in simple operations on one element.
 const TASK_WORK: usize = 256 * 1024;
+/// Work of reading or writing an element of a transposed operand.
+const TRANSPOSED_WORK: usize = 6;
 /// Loops with less work than this run on the calling thread: waking another costs more.
 const INLINE_WORK: usize = 96 * 1024;
 /// The most partial results along the rows that a reduction over them keeps.
@@ -36,6 +38,8 @@ pub struct Plan {
     pub down: usize,
     /// Tasks side by side.
     pub across: usize,
+    /// All the work, in simple operations.
+    pub work: usize,
 }
 
 /// The work a step does at each point, in simple operations.
@@ -76,7 +80,9 @@ impl Plan {
         let h = h.clamp(1, rows.max(1));
         let w = w.clamp(1, columns.max(1));
 
-        let per_point: usize = l.steps.iter().map(|s| work(s, graph)).sum();
+        // Transposed elements come from as many cache lines.
+        let walk = if is_transposed { TRANSPOSED_WORK } else { 0 };
+        let per_point: usize = walk + l.steps.iter().map(|s| work(s, graph)).sum::<usize>();
         let total = per_point.saturating_mul(rows).saturating_mul(columns);
         let tile_work = (per_point * h * w).max(1);
         let (row_tiles, column_tiles) = (rows.div_ceil(h), columns.div_ceil(w));
@@ -101,6 +107,7 @@ impl Plan {
             task_columns,
             down: rows.div_ceil(task_rows),
             across: columns.div_ceil(task_columns),
+            work: total,
         }
     }
 

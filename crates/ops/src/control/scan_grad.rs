@@ -16,33 +16,90 @@ use std::sync::Arc;
 /// Rows are kept for after the loop if a step's are at most so many times the size of the sum.
 const ROWS_MAX: usize = 4;
 
+/// Elementwise ops that are cheaper to compute again than to read.
+const CHEAP: &[&str] = &[
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "neg",
+    "abs",
+    "sign",
+    "square",
+    "sqrt",
+    "rsqrt",
+    "recip",
+    "maximum",
+    "minimum",
+    "where",
+    "cast",
+    "copysign",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "and",
+    "or",
+    "not",
+    "xor",
+    "is_nan",
+    "is_inf",
+    "is_finite",
+];
+
 /// A graph that also gives what its gradient asks for: its first `n` inputs as they came in, and
-/// the results of costly nodes that vary along the loop, which they do through its first
-/// `varying` inputs.
+/// the results of costly nodes that the gradient reads and that vary along the loop, which they do
+/// through its first `varying` inputs.
 pub(super) fn saving(g: &Graph, n: usize, varying: usize) -> Result<Graph> {
     let mut out = saving_inputs(g, n);
     let mut varies = vec![false; g.nodes.len()];
     g.inputs[..varying].iter().for_each(|&i| varies[i as usize] = true);
+    let mut costly: Vec<Slot> = Vec::new();
     for (i, node) in g.nodes.iter().enumerate() {
         varies[i] |= node.inputs.iter().any(|s| varies[s.node as usize]);
         if varies[i] && is_costly(g, node)? {
             let floats = (0..node.outs.len()).filter(|&o| node.outs[o].dtype.is_float());
-            out.outputs.extend(floats.map(|o| Slot::new(i, o)));
+            costly.extend(floats.map(|o| Slot::new(i, o)));
         }
+    }
+    let floats = |list: &[Type]| list.iter().map(|t| t.dtype.is_float()).collect::<Vec<bool>>();
+    let mut all = out.clone();
+    all.outputs.extend(&costly);
+    let (ins, outs) = (input_types(g), output_types(&all));
+    let back = Back {
+        n,
+        inner: costly.len(),
+        floats: floats(&ins[..n]),
+        rows: floats(&ins[n..varying]),
+        captures: floats(&ins[varying..]),
+        has: floats(&outs[n..outs.len() - costly.len()]).into_iter().chain(costly.iter().map(|_| false)).collect(),
+    };
+    // A body without a gradient is reported when somebody asks for one.
+    if let Ok(step) = back.step(&all) {
+        let first = step.inputs.len() - back.captures.len() - costly.len();
+        let is_read = |k: &usize| is_used(&step, step.inputs[first + k]);
+        out.outputs.extend((0..costly.len()).filter(is_read).map(|k| costly[k]));
     }
     Ok(out)
 }
 
-/// True for kernels, control flow and composites with one inside.
+/// True for kernels, control flow, elementwise ops that take long, and composites with one inside.
 fn is_costly(g: &Graph, node: &FlatNode) -> Result<bool> {
     match node.op.meaning {
         Meaning::Kernel(_) | Meaning::Control(_) => Ok(true),
+        Meaning::Scalar(_) => Ok(!CHEAP.contains(&node.op.name)),
         Meaning::Composite(_) => {
             let mut alone = Graph::new();
             let inputs: Vec<Slot> = g.input_types(node).iter().map(|t| alone.input("", t, node.site)).collect();
             alone.push(node.op, &inputs, node.attrs.clone(), node.site)?;
             let parts = passes::decompose(&alone, &|_, _| false)?;
-            Ok(parts.nodes.iter().any(|n| matches!(n.op.meaning, Meaning::Kernel(_) | Meaning::Control(_))))
+            parts.nodes.iter().try_fold(false, |yes, n| Ok(yes || is_costly(&parts, n)?))
         }
         _ => Ok(false),
     }
@@ -59,7 +116,8 @@ pub(super) fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
         // Nothing was saved: run once more, saving.
         body = Arc::new(saving(&body, n, n + m)?);
         p.saved = output_types(&body).len() - outputs.len();
-        outputs = Value::apply(&OP, c.inputs.iter().cloned().collect(), p.attrs(body.clone()), Site::here())?.into_vec();
+        outputs =
+            Value::apply(&OP, c.inputs.iter().cloned().collect(), p.attrs(body.clone()), Site::here())?.into_vec();
         gs.extend(outputs[gs.len()..].iter().map(|v| Tensor::from(v.clone()).zeros_like()));
         has.resize(outputs.len(), false);
     }
@@ -171,8 +229,7 @@ impl Turns<'_> {
         let step = self.step;
         let (nc, nr) = (self.start.len(), self.rows.len());
         let wanted = back.captures.iter().filter(|&&w| w).count();
-        let (found, sums, rows) =
-            (&step.outputs[..nc], &step.outputs[nc..nc + wanted], &step.outputs[nc + wanted..]);
+        let (found, sums, rows) = (&step.outputs[..nc], &step.outputs[nc..nc + wanted], &step.outputs[nc + wanted..]);
         // Rows that are there without being asked for.
         let mut kept: Vec<Slot> = rows.to_vec();
         let free = rows.len();
@@ -289,8 +346,8 @@ impl Turns<'_> {
         let mut views = Vec::new();
         loop {
             let n = self.step.node(s);
-            let is_same_size =
-                matches!(n.op.meaning, Meaning::View(_)) && self.step.ty(n.inputs[0]).bytes() == self.step.ty(s).bytes();
+            let is_same_size = matches!(n.op.meaning, Meaning::View(_))
+                && self.step.ty(n.inputs[0]).bytes() == self.step.ty(s).bytes();
             if !is_same_size {
                 views.reverse();
                 return (s, views);

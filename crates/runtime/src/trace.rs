@@ -1,0 +1,191 @@
+//! A timeline of what devices run, in Chrome's trace format, which Perfetto opens.
+//!
+//! Off, it costs one load a run. With the environment variable `TALWEG_TRACE=out.json` or after
+//! [`write_to`], every run of every program is added to a file, which is whole JSON at any time;
+//! [`record`] collects what a function runs.
+
+use ir::{Result, Site};
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// How many want events: the file, and each [`record`] that is running.
+static LISTENERS: AtomicU32 = AtomicU32::new(0);
+static EVENTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
+static RECORDERS: AtomicU32 = AtomicU32::new(0);
+static FILE: Mutex<Option<File>> = Mutex::new(None);
+
+/// What a region is, said once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Region {
+    /// The names of its ops.
+    pub name: String,
+    /// The user's lines, each with its part of the region's ops.
+    pub lines: Vec<(Site, f64)>,
+    /// Bytes it reads and writes.
+    pub bytes: usize,
+    /// Operations on numbers, where they are known.
+    pub flops: usize,
+}
+
+/// One region's run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The region.
+    pub region: Arc<Region>,
+    /// When it began, in microseconds since the trace's start.
+    pub start_us: f64,
+    /// How long it took, in microseconds.
+    pub duration_us: f64,
+    /// The thread that ran it, numbered from 1.
+    pub thread: u32,
+}
+
+fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+fn thread() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    thread_local! {
+        static NUMBER: Cell<u32> = const { Cell::new(0) };
+    }
+    NUMBER.with(|n| {
+        if n.get() == 0 {
+            n.set(NEXT.fetch_add(1, Relaxed));
+        }
+        n.get()
+    })
+}
+
+/// Opens the file that `TALWEG_TRACE` names, once; a device calls it when it is made.
+pub fn init() {
+    static ONCE: OnceLock<()> = OnceLock::new();
+    ONCE.get_or_init(|| {
+        if let Some(path) = std::env::var_os("TALWEG_TRACE").filter(|p| !p.is_empty())
+            && let Err(e) = write_to(Path::new(&path))
+        {
+            eprintln!("TALWEG_TRACE: {e}");
+        }
+    });
+}
+
+/// From now on adds every region that runs to a new file.
+pub fn write_to(path: &Path) -> Result<()> {
+    let file = File::create(path).and_then(|mut f| f.write_all(b"[\n]\n").map(|()| f));
+    let file = file.map_err(|e| ir::Error::value(format!("cannot write {}: {e}", path.display())))?;
+    epoch();
+    if FILE.lock().replace(file).is_none() {
+        LISTENERS.fetch_add(1, Relaxed);
+    }
+    Ok(())
+}
+
+/// True if regions are to be timed.
+#[inline]
+pub fn is_on() -> bool {
+    LISTENERS.load(Relaxed) > 0
+}
+
+/// Times `f` as one event.
+pub fn time<R>(region: &Arc<Region>, f: impl FnOnce() -> R) -> R {
+    let start = Instant::now();
+    let r = f();
+    let duration_us = start.elapsed().as_secs_f64() * 1e6;
+    let start_us = start.duration_since(epoch()).as_secs_f64() * 1e6;
+    let event = Event { region: region.clone(), start_us, duration_us, thread: thread() };
+    if let Some(file) = FILE.lock().as_mut() {
+        // A full disk must not stop the program it watches.
+        let _ = append(file, &json(&event));
+    }
+    if RECORDERS.load(Relaxed) > 0 {
+        EVENTS.lock().push(event);
+    }
+    r
+}
+
+/// Adds an element to a file that ends with `]`.
+fn append(file: &mut File, element: &str) -> std::io::Result<()> {
+    let end = file.seek(SeekFrom::End(-2))?;
+    let comma = if end == 2 { "" } else { ",\n" };
+    // Over the line break before the bracket, if something stands there.
+    file.seek(SeekFrom::Start(if end == 2 { end } else { end - 1 }))?;
+    file.write_all(format!("{comma}{element}\n]\n").as_bytes())
+}
+
+/// Runs `f` and returns the regions that ran meanwhile, on any thread.
+pub fn record<R>(f: impl FnOnce() -> R) -> (R, Vec<Event>) {
+    struct Recording;
+    impl Drop for Recording {
+        fn drop(&mut self) {
+            RECORDERS.fetch_sub(1, Relaxed);
+            LISTENERS.fetch_sub(1, Relaxed);
+        }
+    }
+    epoch();
+    RECORDERS.fetch_add(1, Relaxed);
+    LISTENERS.fetch_add(1, Relaxed);
+    let recording = Recording;
+    let r = f();
+    drop(recording);
+    (r, std::mem::take(&mut *EVENTS.lock()))
+}
+
+/// Events as a file that Chrome and Perfetto open.
+pub fn to_json(events: &[Event]) -> String {
+    format!("[\n{}\n]\n", events.iter().map(json).collect::<Vec<_>>().join(",\n"))
+}
+
+fn json(e: &Event) -> String {
+    let escape = |s: &str| {
+        let mut out = String::new();
+        for c in s.chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                c if (c as u32) < 0x20 => {
+                    let _ = write!(out, "\\u{:04x}", c as u32);
+                }
+                c => out.push(c),
+            }
+        }
+        out
+    };
+    let lines: Vec<String> = e.region.lines.iter().map(|(s, _)| s.to_string()).collect();
+    format!(
+        r#"{{"name":"{}","ph":"X","ts":{:.3},"dur":{:.3},"pid":1,"tid":{},"args":{{"bytes":{},"flops":{},"lines":"{}"}}}}"#,
+        escape(&e.region.name),
+        e.start_us,
+        e.duration_us,
+        e.thread,
+        e.region.bytes,
+        e.region.flops,
+        escape(&lines.join(" "))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_whole_after_every_event() {
+        let path = std::env::temp_dir().join(format!("talweg-trace-{}.json", std::process::id()));
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"[\n]\n").unwrap();
+        let mut want = vec!["[\n]\n".to_string()];
+        for n in ["1", "2", "3"] {
+            append(&mut file, n).unwrap();
+            let list = ["1", "2", "3"].iter().filter(|m| **m <= n).copied().collect::<Vec<_>>().join(",\n");
+            want.push(format!("[\n{list}\n]\n"));
+            assert_eq!(&std::fs::read_to_string(&path).unwrap(), want.last().unwrap());
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}
