@@ -140,6 +140,7 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepa
         "concat" => moves::concat(attrs, args, outs),
         "pad" => moves::pad(attrs, args, outs),
         "take" => moves::take(attrs, args, outs),
+        "check_class" => moves::check_class(n, args, outs),
         "gather" => moves::gather(attrs, args, outs),
         "scatter" => moves::scatter(attrs, args, outs),
         "scatter_add" => moves::scatter_add(attrs, args, outs),

@@ -1,9 +1,9 @@
 //! Reads event files back with a decoder of its own: framing, checksum and
 //! messages are written here again, from their definitions.
 //!
-//! `tests/check_tensorboard.py` checks the same file with TensorBoard itself; run
+//! `scripts/check_tensorboard.py` checks the same file with TensorBoard itself; run
 //! `TALWEG_EVENTS=FOLDER cargo test -p talweg-data --test events`, then the
-//! script with that folder.
+//! script with `kinds` and that folder.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -23,7 +23,7 @@ use tensor::Result;
 pub trait Schedule {
     /// The learning rate of a step.
     fn lr(&self, step: usize) -> f64;
-    /// Sets the learning rate of every group of an optimizer to that of this step.
+    /// Sets an optimizer's learning rate to that of this step.
     fn apply(&self, optimizer: &Optimizer, step: usize) -> Result<()> {
         optimizer.set_lr(self.lr(step))
     }

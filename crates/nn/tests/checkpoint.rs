@@ -34,11 +34,25 @@ fn damaged_files_are_refused_by_name_and_the_one_before_is_used() {
     for end in 0..whole.len() {
         refused(&whole[..end], &format!("cut at {end}"));
     }
-    for at in 0..whole.len() {
+    for bit in 0..8 * whole.len() {
         let mut bytes = whole.clone();
-        bytes[at] ^= 1 << (at % 8);
-        refused(&bytes, &format!("byte {at}"));
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        refused(&bytes, &format!("bit {bit}"));
     }
+    // The sidecar alone, or without its file.
+    std::fs::write(&path, &whole).unwrap();
+    let sidecar = path.with_extension("safetensors.xxh3");
+    let sums = std::fs::read(&sidecar).unwrap();
+    for bit in 0..8 * sums.len() {
+        let mut bytes = sums.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&sidecar, bytes).unwrap();
+        let found = kept.latest().unwrap().unwrap();
+        // A flipped bit in the letters of a hexadecimal sum may leave the same number.
+        assert!(found.refused.len() == 1 || found.checkpoint.step == 20, "bit {bit} of the sidecar");
+    }
+    std::fs::remove_file(&sidecar).unwrap();
+    assert_eq!(kept.latest().unwrap().unwrap().checkpoint.step, 10);
     std::fs::write(kept.path(10), b"").unwrap();
     let e = kept.latest().unwrap_err().to_string();
     assert!(e.contains("step-0000000010.safetensors") && e.contains("step-0000000020.safetensors"), "{e}");

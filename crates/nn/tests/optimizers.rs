@@ -3,8 +3,10 @@
 
 use cpu as _;
 use std::collections::BTreeSet;
-use talweg_nn::optim::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, Optimizer, RmsProp, Rule, Sgd};
-use tensor::{Tensor, Variable};
+use talweg_nn::optim::{
+    Adadelta, Adafactor, Adagrad, Adam, AdamW, Lbfgs, LbfgsOptions, Lion, NAdam, Optimizer, RmsProp, Rule, Sgd,
+};
+use tensor::{Result, Tensor, Variable};
 
 const EXPECTED: &str = include_str!("data/optimizers.txt");
 const TOLERANCE: f32 = 2e-5;
@@ -61,34 +63,104 @@ fn data(name: &str, shape: &[usize]) -> Tensor {
     Tensor::new(shape, &values)
 }
 
-/// Largest difference from PyTorch's parameters at any recorded step.
-fn follow(name: &str, rule: Box<dyn Rule>) -> f32 {
-    let (x, y) = (data("x", &[4, 2]), data("y", &[4, 3]));
-    let w = Variable::new("w", data("w", &[2, 3])).unwrap();
-    let b = Variable::new("b", data("b", &[3])).unwrap();
-    let optimizer = Optimizer::new(rule, [w.clone(), b.clone()].as_slice()).unwrap();
-    let mut off = 0f32;
-    for step in 1..=50 {
-        let e = x.matmul(w.tensor()).tanh() + b.tensor() - &y;
-        (&e * &e).mean(..).backward().unwrap();
-        optimizer.step().unwrap();
-        let Some((_, _, want)) = lines().find(|(n, s, _)| *n == name && *s == step.to_string()) else { continue };
-        let got = [w.tensor().to_vec::<f32>().unwrap(), b.tensor().to_vec::<f32>().unwrap()].concat();
-        assert_eq!(got.len(), want.len(), "{name}");
-        off = got.iter().zip(&want).fold(off, |m, (g, w)| if (g - w).abs() <= m { m } else { (g - w).abs() });
+/// The small problem.
+struct Problem {
+    x: Tensor,
+    y: Tensor,
+    w: Variable,
+    b: Variable,
+}
+impl Problem {
+    fn new() -> Problem {
+        let w = Variable::new("w", data("w", &[2, 3])).unwrap();
+        let b = Variable::new("b", data("b", &[3])).unwrap();
+        Problem { x: data("x", &[4, 2]), y: data("y", &[4, 3]), w, b }
     }
-    off
+    fn params(&self) -> Vec<Variable> {
+        vec![self.w.clone(), self.b.clone()]
+    }
+    fn loss(&self) -> Tensor {
+        (self.x.matmul(self.w.tensor()).tanh() + self.b.tensor() - &self.y).square().mean(..)
+    }
+    /// Largest difference from PyTorch's parameters at any recorded step.
+    fn follow(&self, name: &str, step: impl Fn() -> Result<()>) -> f32 {
+        let mut off = 0f32;
+        for number in 1..=50 {
+            step().unwrap();
+            let Some((_, _, want)) = lines().find(|(n, s, _)| *n == name && *s == number.to_string()) else { continue };
+            let got = [self.w.tensor().to_vec::<f32>().unwrap(), self.b.tensor().to_vec::<f32>().unwrap()].concat();
+            assert_eq!(got.len(), want.len(), "{name}");
+            off = got.iter().zip(&want).fold(off, |m, (g, w)| if (g - w).abs() <= m { m } else { (g - w).abs() });
+        }
+        off
+    }
+}
+
+fn follow(name: &str, rule: Box<dyn Rule>) -> f32 {
+    let problem = Problem::new();
+    let optimizer = Optimizer::new(rule, problem.params().as_slice()).unwrap();
+    problem.follow(name, || {
+        problem.loss().backward()?;
+        optimizer.step()
+    })
+}
+
+/// The same settings as in `optimizers.py`.
+fn quasi_newton() -> [(&'static str, LbfgsOptions); 3] {
+    let base = LbfgsOptions::default();
+    [
+        ("lbfgs", LbfgsOptions { lr: 0.1, iterations: 1, history: 5, ..base.clone() }),
+        ("lbfgs_many", LbfgsOptions { lr: 0.05, iterations: 3, history: 100, ..base.clone() }),
+        (
+            "lbfgs_wolfe",
+            LbfgsOptions { lr: 0.8, iterations: 2, evaluations: Some(50), history: 3, strong_wolfe: true, ..base },
+        ),
+    ]
 }
 
 #[test]
 fn parameters_follow_pytorch() {
     let expected: BTreeSet<&str> = lines().map(|l| l.0).filter(|n| *n != "data").collect();
-    assert_eq!(expected, rules().iter().map(|r| r.0).collect::<BTreeSet<_>>());
+    let known = rules().iter().map(|r| r.0).chain(quasi_newton().iter().map(|q| q.0)).collect::<BTreeSet<_>>();
+    assert_eq!(expected, known);
+    let lbfgs = quasi_newton().map(|(name, options)| {
+        let problem = Problem::new();
+        let optimizer = Lbfgs::new(options, problem.params().as_slice()).unwrap();
+        (name, problem.follow(name, || optimizer.step(|| Ok(problem.loss())).map(|_| ())))
+    });
     let wrong: Vec<String> = rules()
         .into_iter()
         .map(|(name, rule)| (name, follow(name, rule)))
+        .chain(lbfgs)
         .filter(|(_, off)| off.is_nan() || *off > TOLERANCE)
         .map(|(name, off)| format!("{name}: off by {off:e}"))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn lbfgs_goes_on_from_its_state() {
+    let options = || LbfgsOptions { iterations: 2, strong_wolfe: true, ..LbfgsOptions::default() };
+    let (whole, parts) = (Problem::new(), Problem::new());
+    let optimizer = Lbfgs::new(options(), whole.params().as_slice()).unwrap();
+    for _ in 0..4 {
+        optimizer.step(|| Ok(whole.loss())).unwrap();
+    }
+    let mut saved: Vec<Tensor> = Vec::new();
+    for _ in 0..2 {
+        let optimizer = Lbfgs::new(options(), parts.params().as_slice()).unwrap();
+        optimizer.state().iter().zip(&saved).for_each(|((_, v), t)| v.assign(t).unwrap());
+        for _ in 0..2 {
+            optimizer.step(|| Ok(parts.loss())).unwrap();
+        }
+        saved = optimizer.state().iter().map(|(_, v)| v.tensor()).collect();
+    }
+    assert_eq!(whole.w.tensor().to_vec::<f32>().unwrap(), parts.w.tensor().to_vec::<f32>().unwrap());
+}
+
+#[test]
+fn lbfgs_refuses_what_it_cannot_join() {
+    let mixed = [Variable::new("a", Tensor::ones([2])).unwrap(), Variable::new("b", Tensor::from([1.0f64])).unwrap()];
+    let e = Lbfgs::new(LbfgsOptions::default(), mixed.as_slice()).err().unwrap().to_string();
+    assert!(e.contains("b is f64, not f32"), "{e}");
 }

@@ -241,7 +241,24 @@ fn patience_ends_a_run_and_the_best_is_kept() {
     assert_eq!((kept.steps().unwrap(), kept.best().unwrap()), (vec![4, 8], Some(4)));
     let log = std::fs::read_to_string(folder.path().join("log.jsonl")).unwrap();
     assert_eq!(log.lines().count(), 12, "eight losses and four evaluations: {log}");
-    assert_eq!(std::fs::read_dir(folder.path().join("events")).unwrap().count(), 1);
+    let files: Vec<_> = std::fs::read_dir(folder.path().join("events")).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(files.len(), 1);
+    let records = records(&std::fs::read(&files[0]).unwrap());
+    let with = |tag: &str| records.iter().filter(|r| r.windows(tag.len()).any(|w| w == tag.as_bytes())).count();
+    assert_eq!((records.len(), with("brain.Event:2")), (13, 1), "a version and twelve scalars");
+    assert_eq!((with("train/loss"), with("evaluation/accuracy")), (8, 4));
+}
+
+/// The records of an event file: length, checksum of it, content, checksum of it. (TensorBoard
+/// itself reads such a file in `scripts/check_tensorboard.py`.)
+fn records(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut list = Vec::new();
+    while !bytes.is_empty() {
+        let size = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        list.push(bytes[12..12 + size].to_vec());
+        bytes = &bytes[16 + size..];
+    }
+    list
 }
 
 #[test]
@@ -301,6 +318,24 @@ fn train_in(folder: &Path) {
         .journal(folder.join("log.jsonl"));
     trainer.resume().unwrap();
     trainer.fit(|b| loss(model, b)).unwrap();
+}
+
+#[test]
+fn groups_keep_their_ratio_and_clipping_cuts() {
+    let v = |name: &str| tensor::Variable::new(name, Tensor::ones([2])).unwrap();
+    let (a, b) = (v("a"), v("b"));
+    let rule = talweg_nn::optim::Sgd { lr: 0.1, ..Default::default() };
+    let mut optimizer = Optimizer::new(rule, [a.clone()].as_slice()).unwrap();
+    optimizer.add_group([b.clone()].as_slice(), 0.01, 0.0).unwrap();
+    let e = optimizer.add_group([a.clone()].as_slice(), 1.0, 0.0).unwrap_err().to_string();
+    assert!(e.contains("parameter a is in two groups"), "{e}");
+    optimizer.set_lr(1.0).unwrap();
+    (a.tensor() * 100.0 + b.tensor() * 0.5).sum(..).backward().unwrap();
+    talweg_nn::optim::clip_grad_value(&optimizer.parameters(), 2.0).unwrap();
+    optimizer.step().unwrap();
+    let values = |v: &tensor::Variable| v.tensor().to_vec::<f32>().unwrap()[0];
+    assert_eq!(values(&a), 1.0 - 2.0);
+    assert!((values(&b) - (1.0 - 0.1 * 0.5)).abs() < 1e-6, "{}", values(&b));
 }
 
 /// Steps and losses of the log, as text.

@@ -4,6 +4,7 @@
 //! the forward op it belongs to.
 
 use crate::Tensor;
+use crate::tensor::held;
 use ir::{Call, Error, ErrorKind, Grad, GradCall, Meaning, Node, Result, Source, Type, Value, no_grad};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -117,7 +118,8 @@ fn node_grads(
         }
         (Grad::Expand, Meaning::Composite(expand)) => {
             let types: Vec<Type> = inputs.iter().map(|v| v.ty().clone()).collect();
-            let outs = expand(&Call { types: &types, attrs: node.attrs() }, inputs).map_err(blame)?;
+            // The way from the results back to the inputs must be there still when it is walked.
+            let outs = held(|| expand(&Call { types: &types, attrs: node.attrs() }, inputs)).map_err(blame)?;
             let mut got = pull(&outs, grads, inputs, true)?;
             // A value that is several of the inputs has its whole gradient once.
             for i in 1..inputs.len() {

@@ -3,11 +3,30 @@
 use crate::engine;
 use ir::{Attrs, DType, Element, Error, ErrorKind, Literal, Op, Result, Shape, Site, Type, Value};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::sync::Arc;
 
-/// Pending chains are computed when they reach a multiple of this length, so that a loop that
-/// never looks at its result does not eat memory.
+/// Pending chains longer than this are computed at every so many nodes, so that a loop that never
+/// looks at its result does not eat memory.
 const DEPTH_MAX: u32 = 2048;
+const DEPTH_EVERY: u32 = 256;
+
+thread_local! {
+    static HELD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f` without computing anything on the way, however long chains grow: a computed value may
+/// forget its inputs, and `f` makes values whose inputs are still asked for.
+pub(crate) fn held<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            HELD.set(self.0);
+        }
+    }
+    let _restore = Restore(HELD.replace(true));
+    f()
+}
 
 /// A multi-dimensional array: computed, to be computed, or the error that prevents it.
 ///
@@ -57,8 +76,9 @@ impl Tensor {
         match Value::apply(op, values, attrs, Site::here()) {
             Ok(outs) => {
                 let node = outs[0].node();
-                let is_long = node.depth() >= DEPTH_MAX && node.depth().is_multiple_of(DEPTH_MAX);
+                let is_long = node.depth() >= DEPTH_MAX && node.depth().is_multiple_of(DEPTH_EVERY);
                 if is_long
+                    && !HELD.get()
                     && !node.is_symbolic()
                     && let Err(e) = engine().evaluate(&outs)
                 {

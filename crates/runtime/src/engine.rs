@@ -2,7 +2,7 @@
 
 use crate::hoist::{Constants, Hoisted};
 use crate::{Device, Program, numerics, reference};
-use ir::{Buffer, Collect, Graph, Meaning, Result, Slot, Value, Var, collect};
+use ir::{Attr, Buffer, Collect, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::cell::RefCell;
@@ -19,7 +19,11 @@ pub struct Engine {
     plans: Mutex<FxHashMap<u64, Vec<(Graph, Arc<dyn Program>)>>>,
     constants: Mutex<Constants>,
     compiled: AtomicUsize,
+    passes: Mutex<Vec<(&'static str, Arc<Pass>)>>,
 }
+
+/// A pass of the user's own.
+type Pass = dyn Fn(&Graph) -> Result<Graph> + Send + Sync;
 
 thread_local! {
     /// Variables this thread has assigned a value that is not computed yet.
@@ -34,17 +38,51 @@ pub fn note_assigned(var: &Arc<Var>) {
 impl Engine {
     /// An engine for one device.
     pub fn new(device: Arc<dyn Device>) -> Engine {
-        Engine { device, plans: Mutex::default(), constants: Mutex::default(), compiled: AtomicUsize::new(0) }
+        Engine {
+            device,
+            plans: Mutex::default(),
+            constants: Mutex::default(),
+            compiled: AtomicUsize::new(0),
+            passes: Mutex::default(),
+        }
     }
     /// Its device.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 
+    /// Adds a pass that every graph goes through from now on, after those added before and before
+    /// the engine's own: it sees the ops as the program wrote them. Its result must compute outputs
+    /// of the same types from the same inputs.
+    pub fn add_pass(&self, name: &'static str, pass: impl Fn(&Graph) -> Result<Graph> + Send + Sync + 'static) {
+        self.passes.lock().push((name, Arc::new(pass)));
+        // What was compiled has not gone through it.
+        self.plans.lock().clear();
+    }
+
+    /// The graph after the passes that were added.
+    fn passed(&self, graph: &Graph) -> Result<Graph> {
+        let passes = self.passes.lock().clone();
+        let mut g = graph.clone();
+        for (name, pass) in passes {
+            let next = pass(&g).and_then(|next| next.verify().map(|()| next));
+            let next = next.map_err(|e| ir::Error { message: format!("pass {name}: {}", e.message), ..e })?;
+            let types = |g: &Graph| -> Vec<Type> {
+                let inputs = g.inputs.iter().map(|&i| g.nodes[i as usize].outs[0].clone());
+                inputs.chain(g.outputs.iter().map(|&o| g.ty(o).clone())).collect()
+            };
+            if (next.inputs.len(), types(&next)) != (g.inputs.len(), types(&g)) {
+                return Err(ir::Error::value(format!("pass {name}: the graph's inputs or outputs have other types")));
+            }
+            g = next;
+        }
+        Ok(g)
+    }
+
     /// The graph after every pass that does not depend on the device's memory or code.
     pub fn optimize(&self, graph: &Graph) -> Result<Graph> {
         let device = &self.device;
-        passes::optimize(graph, &|n, t| device.claims(n, t), &reference::run_node)
+        passes::optimize(&self.passed(graph)?, &|n, t| device.claims(n, t), &reference::run_node)
     }
 
     /// The program of a graph, from the cache where the same structure was compiled before.
@@ -76,6 +114,28 @@ impl Engine {
         }
         plans.entry(key).or_default().push((graph.clone(), program.clone()));
         Ok(program)
+    }
+
+    /// An error of a program that was perhaps compiled for other lines of the user's program, with
+    /// the line it has in this graph, which has the same structure.
+    #[cold]
+    pub fn own_line(&self, graph: &Graph, mut e: ir::Error) -> ir::Error {
+        let hoisted = self.constants.lock().hoist(graph);
+        let graph = hoisted.as_ref().map_or(graph, |(general, _)| general);
+        let plans = self.plans.lock();
+        if let Some((compiled, _)) = plans.values().flatten().find(|(g, _)| g == graph) {
+            let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+            lines(compiled, &mut theirs);
+            lines(graph, &mut ours);
+            let at = |is_op: &dyn Fn(&str) -> bool| {
+                theirs.iter().position(|(op, site)| e.site.as_ref() == Some(site) && is_op(op))
+            };
+            let same_op = at(&|op| e.op.as_deref() == Some(op));
+            if let Some(i) = same_op.or_else(|| at(&|_| true)) {
+                e.site = Some(ours[i].1);
+            }
+        }
+        e
     }
 
     /// How many programs have been compiled so far.
@@ -113,7 +173,7 @@ impl Engine {
         for leaf in &c.leaves {
             inputs.push(leaf.buffer().ok_or_else(|| ir::Error::bug(format!("leaf {leaf:?} lost its value")))?);
         }
-        let mut results = program.run(&mut inputs)?.into_iter();
+        let mut results = program.run(&mut inputs).map_err(|e| self.own_line(&c.graph, e))?.into_iter();
         for (v, b) in fetches.iter().zip(results.by_ref().take(asked)) {
             v.node().fill(v.out(), b);
         }
@@ -132,6 +192,18 @@ impl Engine {
             }
         }
         Ok(())
+    }
+}
+
+/// The op and line of every node, those of sub-graphs included.
+fn lines(graph: &Graph, list: &mut Vec<(&'static str, Site)>) {
+    for n in &graph.nodes {
+        list.push((n.op.name, n.site));
+        for (_, attr) in n.attrs.iter() {
+            if let Attr::Graph(g) = attr {
+                lines(g, list);
+            }
+        }
     }
 }
 

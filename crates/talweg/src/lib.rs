@@ -12,6 +12,7 @@
 //! # Ok::<(), talweg::Error>(())
 //! ```
 
+mod interrupt;
 mod progress;
 
 use cpu as _;
@@ -19,6 +20,7 @@ use cpu as _;
 pub use ::data;
 pub use ::ir;
 pub use ::nn;
+pub use interrupt::{INTERRUPTED, interrupt};
 pub use progress::Bar;
 pub use tensor::*;
 
@@ -35,3 +37,8 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// And those of the guide to training.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/training.md")]
+struct Training;

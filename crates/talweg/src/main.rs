@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     let traced = cli.trace.as_deref().map_or(Ok(()), runtime::trace::write_to);
     let done = traced.and_then(|()| run(cli.command));
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(e) => {
             eprintln!("talweg: {e}");
             ExitCode::FAILURE
@@ -58,9 +58,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> talweg::Result<()> {
-    match command {
-        Command::Quickstart(o) => quickstart::run(&o),
+fn run(command: Command) -> talweg::Result<ExitCode> {
+    let done = match command {
+        Command::Quickstart(o) => return quickstart::run(&o),
         Command::Explain(o) => explain::run(&o),
         Command::Inspect { file } => inspect::run(&file),
         Command::Ops { name } => inspect::ops(name.as_deref()),
@@ -69,5 +69,6 @@ fn run(command: Command) -> talweg::Result<()> {
             clap_complete::generate(shell, &mut Cli::command(), "talweg", &mut std::io::stdout());
             Ok(())
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

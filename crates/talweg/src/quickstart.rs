@@ -1,95 +1,100 @@
 //! `talweg quickstart`: from nothing to a trained model, with something to look at.
 
 use data::{Digits, Loader, picture};
-use indicatif::{ProgressBar, ProgressStyle};
 use nn::optim::{Adam, Optimizer};
+use nn::train::{Checkpoints, Stop, Trainer};
 use nn::{Activation, Layer, Linear, Module, Sequential, column};
 use std::path::PathBuf;
-use talweg::{DType, Error, Result, Tensor, jit, manual_seed, no_grad, save};
+use std::process::ExitCode;
+use talweg::{Bar, DType, Error, INTERRUPTED, Result, Tensor, interrupt, manual_seed, no_grad};
 
-/// Pictures to train on, and to test with.
-const TRAIN: usize = 20_000;
+/// Pictures to test with; they come from another seed: none of them was trained on.
 const TEST: usize = 2_000;
-/// The test pictures come from another seed: none of them was trained on.
 const TEST_SEED: u64 = 1_000_003;
 
 /// Settings of the quickstart.
 #[derive(clap::Args)]
+#[command(args_override_self = true)] // so that a command can be repeated with more behind it
 pub struct Options {
     /// Passes over the training pictures.
     #[arg(long, default_value_t = 16)]
-    epochs: usize,
+    epochs: u64,
     /// Pictures a step.
     #[arg(long, default_value_t = 128)]
     batch: usize,
+    /// Pictures to train on.
+    #[arg(long, default_value_t = 20_000)]
+    pictures: usize,
     /// Learning rate.
     #[arg(long, default_value_t = 1e-3)]
     lr: f64,
     /// Seed of everything random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Where the trained weights go.
-    #[arg(long, default_value = "digits.safetensors")]
-    out: PathBuf,
+    /// Where checkpoints, the log and TensorBoard's files go.
+    #[arg(long, default_value = "runs/digits")]
+    dir: PathBuf,
+    /// Goes on from the last checkpoint of the folder.
+    #[arg(long)]
+    resume: bool,
 }
 
 /// Trains, tests, shows a few predictions and says what to try next.
-pub fn run(o: &Options) -> Result<()> {
-    if o.batch == 0 || o.batch > TRAIN {
-        return Err(Error::value(format!("--batch must be between 1 and {TRAIN}, not {}", o.batch)));
+pub fn run(o: &Options) -> Result<ExitCode> {
+    if o.batch == 0 || o.batch > o.pictures {
+        return Err(Error::value(format!("--batch must be between 1 and {}, not {}", o.pictures, o.batch)));
+    }
+    let folder = Checkpoints::open(&o.dir)?.keep_last(2);
+    if !o.resume && !folder.steps()?.is_empty() {
+        let e = format!("there is a run in {} already: go on with it with --resume", o.dir.display());
+        return Err(Error::value(format!("{e}, or begin another with --dir FOLDER")));
     }
     manual_seed(o.seed);
     let model = Sequential::new()
         .with(Linear::new(784, 256)?)
         .with(Activation::new("relu", Tensor::relu))
         .with(Linear::new(256, 10)?);
-    model.name_variables();
-    println!(
-        "A multilayer perceptron, 784-256-10, {} parameters, learns {TRAIN} drawn digits.",
-        model.parameter_count()
-    );
+    let count = model.parameter_count();
+    println!("A multilayer perceptron, 784-256-10, {count} parameters, learns {} drawn digits.", o.pictures);
     let optimizer = Optimizer::new(Adam { lr: o.lr, ..Adam::default() }, &model)?;
-    let step = jit(|batch: &[Tensor]| {
-        let loss = model.forward(&pixels(&batch[0])).cross_entropy(&batch[1], Default::default());
-        loss.backward()?;
-        optimizer.step()?;
-        Ok(vec![loss])
-    });
-
-    let train = Loader::builder(Digits::new(o.seed, TRAIN)).batch(o.batch).shuffle(o.seed).drop_last(true).workers(1);
-    let mut train = train.build()?;
-    let bar = ProgressBar::new(train.batches() * o.epochs as u64);
-    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} steps, {per_sec}, {eta} left, {msg}");
-    bar.set_style(style.map_err(|e| Error::bug(e.to_string()))?);
+    let digits = Digits::new(o.seed, o.pictures);
+    let mut batches = Loader::builder(digits).batch(o.batch).shuffle(o.seed).drop_last(true).workers(1).build()?;
+    let test = Test::new()?;
+    let mut trainer = Trainer::new(&model, &optimizer, &mut batches)
+        .epochs(o.epochs)
+        .evaluate(0, || Ok(vec![("accuracy".to_string(), test.accuracy(&model)?)]))
+        .checkpoints(folder, 0)
+        .journal(o.dir.join("log.jsonl"))
+        .events(o.dir.join("events"))
+        .report(Bar::new())
+        .stop_when(interrupt()?);
+    if o.resume && trainer.resume()?.is_none() {
+        println!("There is no checkpoint in {} yet: this is the beginning.", o.dir.display());
+    }
     let start = std::time::Instant::now();
-    for epoch in 0..o.epochs {
-        for batch in &mut train {
-            let batch = batch?;
-            let loss = step.call(&[&column(&batch, "image")?, &column(&batch, "label")?])?;
-            let loss = loss[0].item::<f32>()?;
-            if !loss.is_finite() {
-                return Err(Error::value(format!("the loss became {loss} in epoch {epoch}: try a smaller --lr")));
-            }
-            bar.set_message(format!("loss {loss:.3}"));
-            bar.inc(1);
-        }
+    let outcome = trainer.fit_jit(&["image", "label"], |batch| {
+        Ok(model.forward(&pixels(&batch[0])).cross_entropy(&batch[1], Default::default()))
+    })?;
+    drop(trainer);
+    if outcome.stop == Stop::Interrupted {
+        println!("Go on with: {} --resume", command());
+        return Ok(ExitCode::from(INTERRUPTED as u8));
     }
-    bar.finish();
-    let seconds = start.elapsed().as_secs_f64();
+    test.show(&model)?;
+    println!("{} epochs, the last of them after {:.1} s.", o.epochs, start.elapsed().as_secs_f64());
+    println!("Accuracy on {TEST} digits it has never seen: {:.1} %.", 100.0 * test.accuracy(&model)?);
+    let checkpoint = outcome.checkpoint.unwrap_or_default();
+    println!("\nNext: talweg inspect {}", checkpoint.display());
+    println!("      tensorboard --logdir {}", o.dir.join("events").display());
+    println!("      talweg explain              what a training step is compiled to");
+    println!("      {} --resume --epochs {}", command(), o.epochs + o.epochs.div_ceil(2));
+    Ok(ExitCode::SUCCESS)
+}
 
-    let (right, shown) = test(&model)?;
-    for s in shown {
-        println!("{s}");
-    }
-    let named: Vec<(String, Tensor)> = model.state().iter().map(|(n, v)| (n.clone(), v.tensor())).collect();
-    save(&o.out, &named.iter().map(|(n, t)| (n.as_str(), t)).collect::<Vec<_>>())?;
-    println!("Trained {} epochs in {seconds:.1} s.", o.epochs);
-    println!("Accuracy on {TEST} digits it has never seen: {:.1} %.", 100.0 * right as f64 / TEST as f64);
-    println!("The weights are in {}.", o.out.display());
-    println!("\nNext: talweg inspect {}", o.out.display());
-    println!("      talweg explain              what the training step was compiled to");
-    println!("      talweg quickstart --epochs 40 --lr 5e-4");
-    Ok(())
+/// The command as it was given, without `--resume`.
+fn command() -> String {
+    let given = std::env::args().skip(1).filter(|a| a != "--resume");
+    ["talweg".to_string()].into_iter().chain(given).collect::<Vec<_>>().join(" ")
 }
 
 /// Bytes as numbers in [0, 1), one row a picture.
@@ -97,22 +102,35 @@ fn pixels(images: &Tensor) -> Tensor {
     images.cast(DType::F32).view(&[-1, 784]) * (1.0 / 256.0)
 }
 
-/// How many test pictures are told right, and a few of them drawn with the answer.
-fn test(model: &Sequential) -> Result<(usize, Vec<String>)> {
-    let digits = Digits::new(TEST_SEED, TEST);
-    let test = Loader::builder(digits).batch(500);
-    let (mut right, mut answers) = (0, Vec::new());
-    for batch in &mut test.build()? {
+/// Pictures that are not trained on, and what they show.
+struct Test {
+    digits: Digits,
+    images: Tensor,
+    labels: Tensor,
+}
+impl Test {
+    fn new() -> Result<Test> {
+        let digits = Digits::new(TEST_SEED, TEST);
+        let mut batches = Loader::builder(digits).batch(TEST).build()?;
+        let Some(batch) = batches.next() else { return Err(Error::bug("no test pictures")) };
         let batch = batch?;
-        let scores = no_grad(|| Ok::<_, Error>(model.forward(&pixels(&column(&batch, "image")?))))?;
-        let got = scores.argmax(1).to_vec::<i64>()?;
-        let want = column(&batch, "label")?.to_vec::<i64>()?;
-        right += got.iter().zip(&want).filter(|(g, w)| g == w).count();
-        answers.extend(got);
+        let (images, labels) = (pixels(&column(&batch, "image")?), column(&batch, "label")?);
+        images.eval()?;
+        Ok(Test { digits, images, labels })
     }
-    let shown = (0..3).map(|i| {
-        let (picture, label) = digits.picture(i);
-        format!("{}  drawn as {label}, read as {}\n", picture::ascii(&picture, 28), answers[i])
-    });
-    Ok((right, shown.collect()))
+    fn answers(&self, model: &Sequential) -> Tensor {
+        no_grad(|| model.forward(&self.images).argmax(1))
+    }
+    fn accuracy(&self, model: &Sequential) -> Result<f64> {
+        self.answers(model).eq(&self.labels).cast(DType::F32).mean(..).item()
+    }
+    /// Draws a few pictures with the model's answers.
+    fn show(&self, model: &Sequential) -> Result<()> {
+        let answers = self.answers(model).to_vec::<i64>()?;
+        for (i, answer) in answers.iter().enumerate().take(3) {
+            let (drawn, label) = self.digits.picture(i);
+            println!("{}  drawn as {label}, read as {answer}\n", picture::ascii(&drawn, 28));
+        }
+        Ok(())
+    }
 }

@@ -1,6 +1,6 @@
 //! A compiled graph with where each of its inputs comes from at a run.
 
-use ir::{Buffer, Collect, Error, ErrorKind, Hold, Literal, Result, Source, Value, Var, collect};
+use ir::{Buffer, Collect, Error, ErrorKind, Graph, Hold, Literal, Result, Source, Value, Var, collect};
 use ops::{engine, generator};
 use parking_lot::Mutex;
 use runtime::Program;
@@ -22,6 +22,8 @@ enum Input {
 /// A graph ready to run many times.
 pub(crate) struct Bound {
     program: Arc<dyn Program>,
+    /// What it was compiled from, for errors.
+    graph: Graph,
     inputs: Vec<Input>,
     fetches: usize,
     assigned: Vec<Arc<Var>>,
@@ -65,7 +67,8 @@ impl Bound {
         let assigned: Vec<Arc<Var>> = assigned.iter().map(|(v, _)| v.clone()).collect();
         let lent = lent(&inputs, &assigned);
         let set = (0..assigned.len()).filter(|a| !lent.iter().any(|(_, l)| l == a)).collect();
-        Ok(Bound { program, inputs, fetches: fetches.len(), assigned, lent, set, draws, spare: Mutex::default() })
+        let graph = c.graph;
+        Ok(Bound { program, graph, inputs, fetches: fetches.len(), assigned, lent, set, draws, spare: Mutex::default() })
     }
 
     /// Every variable it reads.
@@ -96,7 +99,8 @@ impl Bound {
             let is_taken = hold.take(&mut loan.inputs[k]);
             loan.held.push((hold, k, is_taken));
         }
-        let mut results = self.program.run(&mut loan.inputs)?;
+        let run = self.program.run(&mut loan.inputs);
+        let mut results = run.map_err(|e| engine().own_line(&self.graph, e))?;
         let nothing = || Buffer::Host(Literal::nothing());
         for ((hold, _, is_taken), &(_, a)) in loan.held.iter_mut().zip(&self.lent) {
             hold.put(std::mem::replace(&mut results[self.fetches + a], nothing()));

@@ -71,6 +71,32 @@ fn unfed_and_misfed_placeholders_are_named() {
     assert!(looked_at.to_string().contains("\"image\""), "{looked_at}");
 }
 
+/// A chain that is computed because it grew long once lost the gradients of the op it was in.
+#[test]
+fn gradients_survive_where_a_long_chain_is_computed() {
+    let classes = Tensor::from([0i64, 2, 1]);
+    let train = |looks: bool, extra: usize| {
+        let w = Variable::new("w", Tensor::from([[0.1f32, 0.2, 0.3], [0.3, 0.1, 0.2], [0.0, 0.5, 0.1]])).unwrap();
+        for step in 0..260 {
+            let mut x = w.tensor();
+            for _ in 0..extra {
+                x = x * 1.0001;
+            }
+            x.cross_entropy(&classes, Default::default()).backward().unwrap();
+            let g = w.grad().unwrap_or_else(|| panic!("step {step} with {extra} more has no gradient"));
+            w.assign(&(w.tensor() - g * 0.1)).unwrap();
+            w.zero_grad();
+            if looks {
+                v(&w.tensor());
+            }
+        }
+        v(&w.tensor())
+    };
+    for extra in 0..12 {
+        assert_eq!(train(false, extra), train(true, extra), "{extra} more");
+    }
+}
+
 #[test]
 fn a_loop_that_never_looks_stays_small() {
     // Each step depends on the last; without a bound this would be one graph of 20,000 nodes.

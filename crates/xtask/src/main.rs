@@ -29,6 +29,7 @@ fn ci() -> Result<(), String> {
     tidy::check()?;
     step("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     step("tests", &["test", "--workspace", "--quiet"])?;
+    step("features", &["test", "-p", "talweg-data", "--all-features", "--quiet"])?;
     for example in tidy::examples()? {
         run_example(&example)?;
     }

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{Lanes, Operand, Prepared, each_task, index_of, rows, rows_mut};
-use ir::{Attrs, Element, Error, Literal, Result};
+use ir::{Attrs, Element, Error, FlatNode, Literal, Result};
 
 /// An element by its size: what is moved, whatever it means.
 trait Bits: Copy + Send + Sync + 'static {}
@@ -131,6 +131,25 @@ pub fn take(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepare
             let to = unsafe { dst.slice(k * bytes, bytes) };
             to.copy_from_slice(&src[(o * lanes.size + i) * bytes..][..bytes]);
         });
+        Ok(())
+    }))
+}
+
+/// Class numbers as they are; if one is no class, the row's reference says so.
+pub fn check_class(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let classes = 0..n.attrs.int("classes").ok()?;
+    let ignored = n.attrs.int("ignored").ok()?;
+    let ir::Meaning::Kernel(reference) = n.op.meaning else { return None };
+    let slow = super::reference(n, args, outs, reference);
+    let (x, out) = (args[0].clone(), outs[0].clone());
+    Some(Box::new(move |bases| {
+        // SAFETY: the result is apart from the operand.
+        let (numbers, dst) = unsafe { (rows::<i64>(&x, bases), rows_mut::<i64>(&out, bases)) };
+        if !numbers.iter().all(|i| classes.contains(i) | (*i == ignored)) {
+            return slow(bases);
+        }
+        // SAFETY: as above.
+        unsafe { dst.slice(0, numbers.len()) }.copy_from_slice(numbers);
         Ok(())
     }))
 }

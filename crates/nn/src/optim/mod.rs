@@ -2,9 +2,12 @@
 //! all of them.
 
 mod clip;
+mod lbfgs;
 mod rules;
+mod wolfe;
 
 pub use clip::{clip_grad_norm, clip_grad_value};
+pub use lbfgs::{Lbfgs, LbfgsOptions};
 pub use rules::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, RmsProp, Sgd};
 
 use crate::{Parameters, join};
@@ -60,6 +63,8 @@ struct Group {
     params: Vec<Variable>,
     slots: Vec<Vec<(&'static str, Variable)>>,
     lr: Variable,
+    /// Its learning rate relative to the rule's.
+    scale: f64,
     weight_decay: f64,
 }
 
@@ -91,7 +96,8 @@ impl Optimizer {
         o.add_group(params, lr, decay)?;
         Ok(o)
     }
-    /// Adds parameters with a learning rate and weight decay of their own.
+    /// Adds parameters with a learning rate and weight decay of their own. When the learning rate
+    /// is set later, as schedules do, the group keeps its ratio to the first one.
     pub fn add_group(&mut self, params: &(impl Parameters + ?Sized), lr: f64, weight_decay: f64) -> Result<()> {
         let params = params.variables();
         for p in &params {
@@ -106,22 +112,19 @@ impl Optimizer {
                 slots.into_iter().map(|(n, v)| Ok((n, Variable::buffer(n, v.cast(state_dtype(p)))?))).collect()
             })
             .collect::<Result<_>>()?;
+        let base = self.rule.lr();
+        let scale = if base == 0.0 { 1.0 } else { lr / base };
         let lr = Variable::buffer("lr", Tensor::from(lr as f32))?;
-        self.groups.push(Group { params, slots, lr, weight_decay });
+        self.groups.push(Group { params, slots, lr, scale, weight_decay });
         Ok(())
     }
     /// Learning rate of the first group.
     pub fn lr(&self) -> Result<f64> {
         self.groups[0].lr.tensor().item()
     }
-    /// Sets the learning rate of every group.
+    /// Sets the learning rate of the first group; the others keep their ratio to it.
     pub fn set_lr(&self, lr: f64) -> Result<()> {
-        self.groups.iter().try_for_each(|g| g.lr.assign(&Tensor::from(lr as f32)))
-    }
-    /// Sets the learning rate of one group.
-    pub fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
-        let g = self.groups.get(group).ok_or_else(|| Error::index(format!("there is no group {group}")))?;
-        g.lr.assign(&Tensor::from(lr as f32))
+        self.groups.iter().try_for_each(|g| g.lr.assign(&Tensor::from((lr * g.scale) as f32)))
     }
     /// The parameters.
     pub fn parameters(&self) -> Vec<Variable> {

@@ -9,7 +9,7 @@
 use super::checkpoint::Checkpoint;
 use super::folder::{Checkpoints, Goal};
 use super::report::{Outcome, Progress, Report, Silent, Stop};
-use crate::optim::{Optimizer, clip_grad_norm};
+use crate::optim::{Optimizer, clip_grad_norm, clip_grad_value};
 use crate::schedule::{Plateau, Schedule};
 use crate::{Module, column};
 use data::events::Events;
@@ -49,7 +49,7 @@ pub struct Trainer<'a> {
     optimizer: &'a Optimizer,
     loader: &'a mut Loader,
     steps: u64,
-    clip: Option<f64>,
+    clip: Clip,
     schedule: Option<Box<dyn Schedule + 'a>>,
     plateau: Option<Plateau>,
     evaluate: Option<(u64, Evaluate<'a>)>,
@@ -61,6 +61,13 @@ pub struct Trainer<'a> {
     report: Box<dyn Report + 'a>,
     stop: Arc<AtomicBool>,
     state: State,
+}
+
+/// How gradients are kept within bounds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clip {
+    norm: Option<f64>,
+    value: Option<f64>,
 }
 
 /// What changes while training, besides the model, the optimizer and the loader.
@@ -95,7 +102,7 @@ impl<'a> Trainer<'a> {
             optimizer,
             loader,
             steps,
-            clip: None,
+            clip: Clip::default(),
             schedule: None,
             plateau: None,
             evaluate: None,
@@ -121,10 +128,16 @@ impl<'a> Trainer<'a> {
         self.steps = epochs * self.loader.batches();
         self
     }
-    /// Clips the common length of all gradients in [`Trainer::fit`].
+    /// Clips the common length of all gradients in [`Trainer::fit`] and [`Trainer::fit_jit`].
     #[must_use]
     pub fn clip_norm(mut self, max: f64) -> Self {
-        self.clip = Some(max);
+        self.clip.norm = Some(max);
+        self
+    }
+    /// Cuts every element of the gradients, as `clip_norm` and before it.
+    #[must_use]
+    pub fn clip_value(mut self, max: f64) -> Self {
+        self.clip.value = Some(max);
         self
     }
     /// Sets the learning rate of each step.
@@ -448,9 +461,12 @@ impl<'a> Trainer<'a> {
 }
 
 /// One step down the gradient of a loss, which it answers.
-fn descend(optimizer: &Optimizer, clip: Option<f64>, loss: Tensor) -> Result<Tensor> {
+fn descend(optimizer: &Optimizer, clip: Clip, loss: Tensor) -> Result<Tensor> {
     loss.backward()?;
-    if let Some(max) = clip {
+    if let Some(max) = clip.value {
+        clip_grad_value(&optimizer.parameters(), max)?;
+    }
+    if let Some(max) = clip.norm {
         clip_grad_norm(&optimizer.parameters(), max)?;
     }
     optimizer.step()?;

@@ -53,6 +53,11 @@ CASES = {
     "lion": lambda p: Lion(p, lr=0.01),
     "lion_decay": lambda p: Lion(p, lr=0.01, betas=(0.8, 0.95), weight_decay=0.5),
     "adafactor": lambda p: o.Adafactor(p),
+    "lbfgs": lambda p: o.LBFGS(p, lr=0.1, max_iter=1, history_size=5),
+    "lbfgs_many": lambda p: o.LBFGS(p, lr=0.05, max_iter=3),
+    "lbfgs_wolfe": lambda p: o.LBFGS(
+        p, lr=0.8, max_iter=2, max_eval=50, history_size=3, line_search_fn="strong_wolfe"
+    ),
     "adafactor_decay": lambda p: o.Adafactor(p, lr=0.2, beta2_decay=-0.5, d=1.25, weight_decay=0.1),
 }
 
@@ -68,9 +73,15 @@ def run(make, dtype):
     optimizer = make([w, b])
     out = {}
     for step in range(1, 51):
-        optimizer.zero_grad()
-        (((xs @ w).tanh() + b - ys) ** 2).mean().backward()
-        optimizer.step()
+
+        def loss():
+            optimizer.zero_grad()
+            loss = (((xs @ w).tanh() + b - ys) ** 2).mean()
+            loss.backward()
+            return loss
+
+        loss()
+        optimizer.step(*[loss] if isinstance(optimizer, o.LBFGS) else [])
         if step in (1, 2, 3, 10, 25, 50):
             out[step] = w.flatten().tolist() + b.tolist()
     return out

@@ -3,6 +3,7 @@
 crate::table! {
     argmax,
     argmin,
+    check_class,
     gather,
     index_add,
     index_copy,

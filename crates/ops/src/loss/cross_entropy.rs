@@ -12,7 +12,7 @@ pub static OP: Op = Op {
     doc: "Cross entropy of logits x[N, C, *D] (or [C]) with class numbers t[N, *D] or class probabilities t[N, C, *D], \
           optionally with a weight for each class, reduced. Elements whose class is `ignore_index` do not count; \
           `label_smoothing` mixes the target with the uniform distribution. The mean is weighted. A class number out \
-          of range gives NaN.",
+          of range is an error when the loss is computed.",
     attrs: &[("ignore_index", AttrKind::Int), ("label_smoothing", AttrKind::Float), REDUCTION],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -51,7 +51,7 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
         let classes = class_axis(c)?;
         let weight = v.get(2);
         let target = if v[1].dtype()?.is_float() {
-            Target { p: mixed(&v[1], weight, smoothing, classes)?, scale: None, bad: None }
+            Target { p: mixed(&v[1], weight, smoothing, classes)?, scale: None }
         } else {
             Target::of_numbers(c, v, smoothing)?
         };
@@ -59,10 +59,6 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
         let p = as_batch(&target.p, classes)?;
         let shape = v[0].shape()?.reduce(&[classes], false);
         let each = x.softmax_cross_entropy(&p, 1).reshape(shape);
-        let each = match target.bad {
-            Some(bad) => Tensor::where_(&bad, &each.full_like(f64::NAN), &each),
-            None => each,
-        };
         Ok(vec![match (reduction, target.scale) {
             (Reduction::Mean, Some(scale)) => weighted_mean(&each, &scale),
             _ => reduction.apply(&each),
@@ -76,13 +72,11 @@ struct Target {
     p: Tensor,
     /// The weight of each element in a mean; equal if `None`.
     scale: Option<Tensor>,
-    /// Elements whose class does not exist.
-    bad: Option<Tensor>,
 }
 
 impl Target {
     fn of_numbers(c: &Call, v: &[Tensor], smoothing: f64) -> Result<Target> {
-        let classes = Classes::new(c, v)?;
+        let classes = Classes::new(OP.name, c, v)?;
         let hard = one_hot_weights(&classes)?;
         let scale = hard.sum(classes.axis as i64);
         let p = if smoothing == 0.0 {
@@ -91,7 +85,7 @@ impl Target {
             let uniform = classes.uniform()?;
             hard * (1.0 - smoothing) + uniform * smoothing
         };
-        Ok(Target { p, scale: Some(scale), bad: Some(classes.bad()) })
+        Ok(Target { p, scale: Some(scale) })
     }
 }
 

@@ -10,7 +10,7 @@ pub static OP: Op = Op {
     name: "nll_loss",
     doc: "−x at the target class, for log-probabilities x[N, C, *D] (or [C]) and class numbers t[N, *D], optionally \
           with a weight for each class, reduced. Elements whose class is `ignore_index` do not count. The mean is \
-          weighted. A class number out of range gives NaN.",
+          weighted. A class number out of range is an error when the loss is computed.",
     attrs: &[("ignore_index", AttrKind::Int), REDUCTION],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
@@ -34,7 +34,7 @@ pub static OP: Op = Op {
 
 /// Class numbers, ready to be compared with every class.
 pub(super) struct Classes<'a> {
-    numbers: &'a Tensor,
+    numbers: Tensor,
     weight: Option<&'a Tensor>,
     ignored: i64,
     dtype: DType,
@@ -45,7 +45,7 @@ pub(super) struct Classes<'a> {
 }
 
 impl<'a> Classes<'a> {
-    pub(super) fn new(c: &Call, v: &'a [Tensor]) -> Result<Classes<'a>> {
+    pub(super) fn new(op: &'static str, c: &Call, v: &'a [Tensor]) -> Result<Classes<'a>> {
         let axis = class_axis(c)?;
         let shape = v[0].shape()?;
         let (want, got) = (shape.reduce(&[axis], false), v[1].shape()?);
@@ -56,11 +56,12 @@ impl<'a> Classes<'a> {
             return Err(Error::shape(e));
         }
         let ignored = c.attrs.int("ignore_index")?;
-        Ok(Classes { numbers: &v[1], weight: v.get(2), ignored, dtype: v[0].dtype()?, shape, axis })
+        let numbers = v[1].cast(DType::I64).check_class(shape[axis], ignored, op);
+        Ok(Classes { numbers, weight: v.get(2), ignored, dtype: v[0].dtype()?, shape, axis })
     }
     /// The numbers with a place for the axis of the classes.
     fn wide(&self) -> Tensor {
-        self.numbers.cast(DType::I64).reshape(self.shape.reduce(&[self.axis], true))
+        self.numbers.reshape(self.shape.reduce(&[self.axis], true))
     }
     /// The weight of each class, broadcast over the predictions.
     fn weights(&self) -> Tensor {
@@ -78,11 +79,6 @@ impl<'a> Classes<'a> {
     pub(super) fn uniform(&self) -> Result<Tensor> {
         let each = (self.weights() / self.shape[self.axis] as f64).broadcast_to(&self.shape);
         Ok(Tensor::where_(&self.wide().ne(self.ignored), &each, 0.0))
-    }
-    /// Where a number is no class and not ignored.
-    pub(super) fn bad(&self) -> Tensor {
-        let t = self.numbers.cast(DType::I64);
-        t.lt(0).or(t.ge(self.shape[self.axis] as i64)).and(t.ne(self.ignored))
     }
 }
 
@@ -151,13 +147,12 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
         if v[1].dtype()?.is_float() {
             return Err(Error::dtype(format!("class numbers must be integers, not {}", v[1].dtype()?)));
         }
-        let classes = Classes::new(c, v)?;
+        let classes = Classes::new(OP.name, c, v)?;
         let hard = one_hot_weights(&classes)?;
         // Log-probabilities of other classes may be −∞.
         let terms = Tensor::where_(&classes.hits(), &(&hard * &v[0]), 0.0);
         let terms = Tensor::where_(&hard.eq(0.0), &hard.zeros_like(), &terms);
         let each = -terms.sum(axis);
-        let each = Tensor::where_(&classes.bad(), &each.full_like(f64::NAN), &each);
         Ok(vec![match reduction {
             Reduction::Mean => weighted_mean(&each, &hard),
             other => other.apply(&each),
