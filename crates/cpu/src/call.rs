@@ -6,7 +6,7 @@
 mod attention;
 mod control;
 mod conv;
-mod matmul;
+pub mod matmul;
 mod moves;
 mod scan;
 mod turns;
@@ -14,6 +14,7 @@ mod turns;
 use crate::pool::{self, Shared};
 use crate::tile::access::{Bases, Spot};
 use ir::{Bytes, FlatNode, Layout, Literal, Meaning, Result, Type};
+use passes::Place;
 use std::sync::Arc;
 
 /// An operand or result in memory.
@@ -124,6 +125,11 @@ fn may_fail_inside(n: &FlatNode) -> bool {
         n.op.meaning,
         Meaning::Input | Meaning::Const | Meaning::Scalar(_) | Meaning::View(_) | Meaning::Reduce(_)
     ) && may_fail(n)
+}
+
+/// Whether a kernel hands over its result piece by piece.
+pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
+    n.op.name == "matmul" && matmul::feeds(n, args)
 }
 
 /// Chooses how a node is run.

@@ -1,7 +1,7 @@
 //! What a program consists of, for people.
 
 use ir::{Graph, Shape, Site, Slot};
-use passes::{Arrangement, Fused, Region, Step};
+use passes::{Arrangement, Fused, Place, Region, Step};
 use runtime::trace;
 use std::fmt::Write;
 
@@ -19,6 +19,7 @@ pub fn explain(fused: &Fused, a: &Arrangement) -> String {
             (true, true) => '|',
         };
         let kind = match r {
+            Region::Loop(l) if l.feed.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
             Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
             Region::Call { .. } => "call".to_string(),
         };
@@ -93,20 +94,22 @@ fn flops(r: &Region, graph: &Graph) -> usize {
                 Step::Scalar { .. } | Step::Reduce { .. } => l.rows(),
                 Step::Load { .. } | Step::Const(_) => 0,
             });
-            steps.sum()
+            steps.sum::<usize>() + l.feed.as_ref().map_or(0, |f| call_flops(f.node, &f.args, graph))
         }
-        Region::Call { node, args } => {
-            let n = &graph.nodes[*node];
-            let out = n.outs[0].shape.count();
-            match n.op.name {
-                "matmul" => 2 * out * args[0].layout.shape.last().copied().unwrap_or(1),
-                // Each output of the plane takes every weight of its channel.
-                "conv" => 2 * out * per_channel(&args[1].layout.shape),
-                "conv_input_grad" => 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),
-                "conv_weight_grad" => 2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape),
-                _ => out,
-            }
-        }
+        Region::Call { node, args } => call_flops(*node, args, graph),
+    }
+}
+
+fn call_flops(node: usize, args: &[Place], graph: &Graph) -> usize {
+    let n = &graph.nodes[node];
+    let out = n.outs[0].shape.count();
+    match n.op.name {
+        "matmul" => 2 * out * args[0].layout.shape.last().copied().unwrap_or(1),
+        // Each output of the plane takes every weight of its channel.
+        "conv" => 2 * out * per_channel(&args[1].layout.shape),
+        "conv_input_grad" => 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),
+        "conv_weight_grad" => 2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape),
+        _ => out,
     }
 }
 

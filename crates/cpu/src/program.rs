@@ -2,14 +2,16 @@
 
 #![allow(unsafe_code)]
 
+use crate::call::matmul::Fed;
 use crate::call::{self, Operand, Prepared};
 use crate::explain;
 use crate::pool;
-use crate::tile::access::{Bases, Spot};
-use crate::tile::{self, Homes, Tiles, plan::ROW_MAX};
+use crate::tile::access::{Bases, Spot, Window};
+use crate::tile::plan::{Plan, ROW_MAX};
+use crate::tile::{self, Homes, Tiles};
 use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Meaning, Result, Slot, Type};
 use parking_lot::Mutex;
-use passes::{Arrangement, Fused, Home, Place, Region, Target, arrange, fuse, place_of, schedule};
+use passes::{Arrangement, Feed, Fused, Home, Loop, Place, Region, Target, arrange, feed, fuse, place_of, schedule};
 use runtime::{Program, trace};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -18,6 +20,8 @@ use std::sync::{Arc, OnceLock};
 enum Work {
     Loop(Tiles),
     Call(Prepared),
+    /// A kernel whose result a loop takes piece by piece.
+    Fed(Fed, Tiles),
 }
 
 /// Where a result of the graph comes from.
@@ -67,15 +71,13 @@ enum Held {
 impl Compiled {
     /// Compiles a graph of primitive ops and claimed composites.
     pub fn new(graph: Graph) -> Result<Compiled> {
-        let fused = fuse(&graph, &Target { row_max: ROW_MAX, accepts: &call::accepts })?;
+        let mut fused = fuse(&graph, &Target { row_max: ROW_MAX, accepts: &call::accepts })?;
+        feed(&mut fused, &call::feeds);
         let light: Vec<bool> = fused.regions.iter().map(|r| is_light(r, &fused.graph)).collect();
         let fused = schedule(fused, &light);
         let graph = &fused.graph;
-        let plans: Vec<_> = fused
-            .regions
-            .iter()
-            .map(|r| if let Region::Loop(l) = r { Some(tile::plan(l, graph)) } else { None })
-            .collect();
+        let plans: Vec<_> =
+            fused.regions.iter().map(|r| if let Region::Loop(l) = r { Some(plan(l, graph)) } else { None }).collect();
         let scratch: Vec<usize> = fused
             .regions
             .iter()
@@ -97,7 +99,11 @@ impl Compiled {
                 (Region::Loop(l), Some(plan)) => {
                     let homes = Homes { spot: &|s| map.spot(s), donor: &|s| map.donor(s) };
                     let partials = Spot { base: map.arena(), offset: arrangement.scratch[r] };
-                    Work::Loop(tile::emit(l, graph, plan, &homes, partials))
+                    let tiles = tile::emit(l, graph, plan, &homes, partials);
+                    match &l.feed {
+                        None => Work::Loop(tiles),
+                        Some(f) => Work::Fed(map.fed(f), tiles),
+                    }
                 }
                 (Region::Call { node, args }, _) => Work::Call(map.call(*node, args)?),
                 (Region::Loop(_), None) => return Err(Error::bug("a loop without a plan")),
@@ -215,6 +221,10 @@ impl Compiled {
             // SAFETY: the bases were made for this program, and regions that run at the same time
             // write apart from what the others read and write.
             Work::Loop(tiles) => unsafe { tiles.run(bases) },
+            // SAFETY: as above; pieces are apart, and each is complete when it is handed over.
+            Work::Fed(product, tiles) => product(bases, &|p| unsafe {
+                tiles.window(bases, Window { r: p.row, h: p.rows, c: p.col, w: p.cols });
+            }),
             Work::Call(f) => f(bases).map_err(|e| {
                 let n = &self.fused.graph.nodes[self.fused.regions[r].nodes()[0] as usize];
                 e.in_op(n.op.name).at(n.site)
@@ -283,6 +293,14 @@ impl Program for Compiled {
     }
 }
 
+/// The cut of a loop.
+fn plan(l: &Loop, graph: &Graph) -> Plan {
+    match &l.feed {
+        None => tile::plan(l, graph),
+        Some(f) => Plan::for_pieces(l, call::matmul::piece_width(&graph.nodes[f.node], &f.args)),
+    }
+}
+
 /// Work of a loop, and multiplications of a product, that are worth another thread.
 const LIGHT_LOOP_MIN: usize = 32 * 1024;
 const LIGHT_PRODUCT: Range<usize> = 1 << 18..1 << 21;
@@ -290,16 +308,19 @@ const LIGHT_PRODUCT: Range<usize> = 1 << 18..1 << 21;
 /// Whether one thread runs a region alone, and it is still worth another thread.
 fn is_light(region: &Region, graph: &Graph) -> bool {
     match region {
+        Region::Loop(Loop { feed: Some(f), .. }) => is_light_product(f.node, &f.args, graph),
         Region::Loop(l) => {
             let plan = tile::plan(l, graph);
             plan.tasks() == 1 && plan.work >= LIGHT_LOOP_MIN
         }
-        Region::Call { node, args } => {
-            let n = &graph.nodes[*node];
-            let inner = args.first().and_then(|a| a.layout.shape.last()).copied().unwrap_or(0);
-            n.op.name == "matmul" && LIGHT_PRODUCT.contains(&(n.outs[0].shape.count() * inner))
-        }
+        Region::Call { node, args } => is_light_product(*node, args, graph),
     }
+}
+
+fn is_light_product(node: usize, args: &[Place], graph: &Graph) -> bool {
+    let n = &graph.nodes[node];
+    let inner = args.first().and_then(|a| a.layout.shape.last()).copied().unwrap_or(0);
+    n.op.name == "matmul" && LIGHT_PRODUCT.contains(&(n.outs[0].shape.count() * inner))
 }
 
 /// While inputs are being overwritten: a panic leaves nothing of them, rather than half of the old
@@ -354,21 +375,24 @@ impl BaseMap<'_> {
         let Home::Result(b) = self.arrangement.home(s) else { return None };
         self.arrangement.buffers[b].donor.map(|k| Slot { node: self.graph.inputs[k], out: 0 })
     }
+    fn operands(&self, args: &[Place]) -> Vec<Operand> {
+        let operand = |p: &Place| {
+            let ty = Type::new(self.graph.ty(p.root).dtype, p.layout.shape.clone());
+            Operand { spot: self.spot(p.root), ty, layout: p.layout.clone() }
+        };
+        args.iter().map(operand).collect()
+    }
+    fn result(&self, s: Slot) -> Operand {
+        let ty = self.graph.ty(s).clone();
+        Operand { spot: self.spot(s), layout: Layout::contiguous(&ty.shape), ty }
+    }
+    fn fed(&self, f: &Feed) -> Fed {
+        call::matmul::prepare_fed(&self.operands(&f.args), &self.result(f.slot()))
+    }
     fn call(&self, node: usize, args: &[Place]) -> Result<Prepared> {
         let n = &self.graph.nodes[node];
-        let args: Vec<Operand> = args
-            .iter()
-            .map(|p| {
-                let ty = Type::new(self.graph.ty(p.root).dtype, p.layout.shape.clone());
-                Operand { spot: self.spot(p.root), ty, layout: p.layout.clone() }
-            })
-            .collect();
-        let outs: Vec<Operand> = (0..n.outs.len())
-            .map(|o| {
-                let ty = n.outs[o].clone();
-                Operand { spot: self.spot(Slot::new(node, o)), layout: Layout::contiguous(&ty.shape), ty }
-            })
-            .collect();
+        let args = self.operands(args);
+        let outs: Vec<Operand> = (0..n.outs.len()).map(|o| self.result(Slot::new(node, o))).collect();
         call::prepare(n, &args, &outs).map_err(|e| e.in_op(n.op.name).at(n.site))
     }
     fn answer(&self, fused: &Fused, s: Slot) -> (Answer, Type) {

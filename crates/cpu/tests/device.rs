@@ -253,3 +253,55 @@ fn a_result_does_not_take_an_input_that_is_read_later() {
     assert_eq!(run(program.as_ref(), vec![own()]), want);
     assert_eq!(held, own());
 }
+
+/// Small whole numbers: their sums and products are exact in any order.
+fn whole(shape: &[usize]) -> Literal {
+    Literal::generate(shape, |i| ((i * 7 + i / 5) % 5) as f32 - 2.0)
+}
+
+#[test]
+fn a_product_feeds_the_loop_behind_it() {
+    // Cut by columns, by rows, transposed, and not at all.
+    for (m, k, n, turned) in
+        [(130, 70, 300, false), (600, 20, 90, false), (90, 64, 600, true), (600, 64, 90, true), (40, 30, 50, false)]
+    {
+        let mut net = Net::default();
+        let sizes = if turned { [n, k] } else { [k, n] };
+        let (x, w) = (net.input(&[m, k]), net.input(&sizes));
+        let (bias, rest) = (net.input(&[n]), net.input(&[m, n]));
+        let right = if turned { net.op("permute", &[w], Attrs::new().with("axes", [1usize, 0])) } else { w };
+        let y = net.f("matmul", &[x, right]);
+        let y = net.f("add", &[y, bias]);
+        let zero = net.number(0.0);
+        let y = net.f("maximum", &[y, zero]);
+        let y = net.f("add", &[y, rest]);
+        let program = net.compile(&[y]);
+        assert!(program.explain().contains("call into loop"), "{}", program.explain());
+        let inputs = || vec![whole(&[m, k]), whole(&sizes), whole(&[n]), whole(&[m, n])];
+        let want = reference::run(&net.0, &inputs()).unwrap();
+        for threads in [1, 3] {
+            pool::set_threads(threads);
+            assert_eq!(run(program.as_ref(), inputs()), want, "{m}x{k}x{n} {turned}");
+        }
+        pool::set_threads(0);
+    }
+}
+
+#[test]
+fn a_loop_does_not_overwrite_what_the_product_that_feeds_it_reads() {
+    let mut net = Net::default();
+    let (p, x) = (net.input(&[96, 96]), net.input(&[96, 96]));
+    let rate = net.number(0.5);
+    // An intermediate value that dies in the loop its product feeds.
+    let a = net.f("add", &[p, x]);
+    let y = net.f("matmul", &[a, x]);
+    let z = net.f("sub", &[y, a]);
+    // An input that could be updated in place, if its product did not read it.
+    let g = net.f("matmul", &[p, z]);
+    let step = net.f("mul", &[g, rate]);
+    let p = net.f("sub", &[p, step]);
+    let program = net.compile(&[p]);
+    assert_eq!(program.explain().matches("call into loop").count(), 2, "{}", program.explain());
+    let inputs = || vec![whole(&[96, 96]), whole(&[96, 96])];
+    assert_eq!(run(program.as_ref(), inputs()), reference::run(&net.0, &inputs()).unwrap());
+}

@@ -184,8 +184,11 @@ fn replaceable<'a>(
             })
         };
         let reads: SmallVec<[Slot; 4]> = if is_full(store) { region.reads() } else { SmallVec::new() };
+        // What a kernel beside the loop reads is needed to the end.
+        let is_fed_on = move |v: Slot| l.feed.as_ref().is_some_and(|f| f.reads(v));
         reads.into_iter().filter(move |&v| {
-            last[v.node as usize][v.out as usize] == Some(r)
+            !is_fed_on(v)
+                && last[v.node as usize][v.out as usize] == Some(r)
                 && graph.ty(v).bytes() == graph.ty(slot).bytes()
                 && graph.ty(v).dtype.size() == graph.ty(slot).dtype.size()
                 && is_alike(v)
@@ -362,6 +365,7 @@ fn steps_alike(region: &Region, v: Slot, s: Slot) -> bool {
     let Region::Loop(l) = region else { return false };
     let Some(store) = l.stores.iter().find(|t| t.slot == s) else { return false };
     l.dims.iter().all(|&d| d > 1)
+        && !l.feed.as_ref().is_some_and(|f| f.reads(v))
         && l.steps.iter().all(|t| match t {
             Step::Load { root, strides, offset } if *root == v => *offset == 0 && *strides == store.strides,
             _ => true,

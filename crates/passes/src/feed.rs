@@ -44,6 +44,7 @@ pub fn feed(fused: &mut Fused, feeds: Feeds) {
             _ => at += 1,
         }
     }
+    fused.waves = (0..fused.regions.len()).map(|r| r..r + 1).collect();
 }
 
 /// The only region that reads a value.

@@ -35,6 +35,29 @@ pub struct Loop {
     pub stores: Vec<Store>,
     /// The graph's nodes it computes, in order.
     pub nodes: Vec<u32>,
+    /// The kernel whose result it takes piece by piece.
+    pub feed: Option<Feed>,
+}
+
+/// A kernel that runs together with the loop that alone reads its result: each piece is taken
+/// while it is still in cache.
+#[derive(Clone, Debug)]
+pub struct Feed {
+    /// Index of the kernel's node.
+    pub node: usize,
+    /// Where its operands lie.
+    pub args: Vec<Place>,
+}
+
+impl Feed {
+    /// The value that the loop takes.
+    pub fn slot(&self) -> Slot {
+        Slot::new(self.node, 0)
+    }
+    /// True if the kernel reads a value.
+    pub fn reads(&self, s: Slot) -> bool {
+        self.args.iter().any(|p| p.root == s)
+    }
 }
 
 /// One step of a loop.
@@ -104,25 +127,29 @@ impl Region {
     /// The stored values it reads.
     pub fn reads(&self) -> SmallVec<[Slot; 4]> {
         match self {
-            Region::Loop(l) => l
-                .steps
-                .iter()
-                .filter_map(|s| if let Step::Load { root, .. } = s { Some(*root) } else { None })
-                .collect(),
+            Region::Loop(l) => {
+                let fed = l.feed.as_ref().map(Feed::slot);
+                let loads =
+                    l.steps.iter().filter_map(|s| if let Step::Load { root, .. } = s { Some(*root) } else { None });
+                let operands = l.feed.iter().flat_map(|f| f.args.iter().map(|p| p.root));
+                loads.filter(|&s| Some(s) != fed).chain(operands).collect()
+            }
             Region::Call { args, .. } => args.iter().map(|p| p.root).collect(),
         }
     }
     /// The values it stores.
     pub fn writes(&self, graph: &Graph) -> SmallVec<[Slot; 4]> {
         match self {
-            Region::Loop(l) => l.stores.iter().map(|s| s.slot).collect(),
+            Region::Loop(l) => {
+                l.feed.as_ref().map(Feed::slot).into_iter().chain(l.stores.iter().map(|s| s.slot)).collect()
+            }
             Region::Call { node, .. } => (0..graph.nodes[*node].outs.len()).map(|o| Slot::new(*node, o)).collect(),
         }
     }
     /// The graph's nodes it computes.
     pub fn nodes(&self) -> SmallVec<[u32; 4]> {
         match self {
-            Region::Loop(l) => SmallVec::from_slice(&l.nodes),
+            Region::Loop(l) => l.feed.iter().map(|f| f.node as u32).chain(l.nodes.iter().copied()).collect(),
             Region::Call { node, .. } => SmallVec::from_slice(&[*node as u32]),
         }
     }
@@ -141,7 +168,11 @@ impl Loop {
     /// The loop as text, one step a line: `%3 = mul %1 %2`, rows marked `[row]`.
     pub fn text(&self, graph: &Graph) -> String {
         let (outer, inner) = self.dims.split_at(self.dims.len() - self.inner);
-        let mut s = format!("loop {outer:?} x {inner:?}\n");
+        let mut s = format!("loop {outer:?} x {inner:?}");
+        if let Some(f) = &self.feed {
+            let _ = write!(s, " fed by %{} {}", f.node, graph.nodes[f.node].op.name);
+        }
+        s.push('\n');
         for (i, step) in self.steps.iter().enumerate() {
             let _ = match step {
                 Step::Load { root, strides, offset } => {

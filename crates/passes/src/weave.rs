@@ -24,6 +24,7 @@ pub(crate) fn weave(f: &Fuser, g: usize) -> Loop {
         steps: w.steps,
         stores,
         nodes: nodes.iter().map(|&i| i as u32).collect(),
+        feed: None,
     };
     order(&mut l, group.inner);
     l

@@ -18,8 +18,13 @@ fn fused(g: &Graph) -> Fused {
     passes::fuse(g, &Target { row_max: 4096, accepts: &accepts }).unwrap()
 }
 
-fn regions(g: &Graph) -> String {
-    let f = fused(g);
+fn fed(g: &Graph) -> Fused {
+    let mut f = fused(g);
+    passes::feed(&mut f, &|n, _| n.op.name == "matmul");
+    f
+}
+
+fn regions(f: &Fused) -> String {
     let mut out = f.graph.to_string();
     for r in &f.regions {
         match r {
@@ -102,7 +107,8 @@ fn apply(pass: &str, g: &Graph) -> String {
         "deduplicate" => graph(passes::deduplicate(g)),
         "materialize" => graph(passes::materialize(g, &accepts).unwrap()),
         "hoist" => halves(g),
-        "fuse" => regions(g),
+        "fuse" => regions(&fused(g)),
+        "feed" => regions(&fed(g)),
         "schedule" => order(g, false),
         "waves" => order(g, true),
         "arrange" => homes(g),

@@ -1,11 +1,13 @@
-//! `matmul` with strided operands, by the kernels in [`crate::kernels::gemm`].
+//! `matmul` with strided operands, by the kernels in [`crate::kernels::gemm`]: by itself, or feeding
+//! the loop that takes its result.
 
 #![allow(unsafe_code)]
 
 use super::{Operand, Prepared};
-use crate::kernels::gemm::{Gemm, Integer, Mat, Multiply, Output, gemm_int};
+use crate::kernels::gemm::{Float, Gemm, Integer, Mat, Multiply, Output, Patch, gemm_int};
 use crate::tile::access::Bases;
-use ir::{DType, Layout, Shape, bf16, f16};
+use ir::{DType, FlatNode, Layout, Shape, bf16, f16};
+use passes::Place;
 
 /// The sizes of a product, and for each of its batch the offsets of the operands in elements.
 #[derive(Clone)]
@@ -44,6 +46,52 @@ pub fn prepare(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
         DType::I64 => Box::new(move |bases| ints::<i64>(&p, &a, &b, &c, bases)),
         _ => return None,
     })
+}
+
+/// A product that hands over its result piece by piece.
+pub type Fed = Box<dyn Fn(Bases, &(dyn Fn(Patch) + Sync)) + Send + Sync>;
+
+/// Multiplications below which a product and the loop behind it run one after the other.
+const FEED_MIN: usize = 1 << 15;
+
+/// Whether a product can hand over its result piece by piece: one, of full floats.
+pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
+    let out = &n.outs[0];
+    let p = product(&args[0].layout, &args[1].layout, &out.shape);
+    let is_one = matches!(p.batch, Batch::Even { count: 1, .. });
+    let is_full = matches!(out.dtype, DType::F32 | DType::F64);
+    is_one && is_full && p.m > 1 && p.n > 1 && p.m * p.n * p.k >= FEED_MIN
+}
+
+/// About how many columns the pieces of such a product have; `None`: all.
+pub fn piece_width(n: &FlatNode, args: &[Place]) -> Option<usize> {
+    let p = product(&args[0].layout, &args[1].layout, &n.outs[0].shape);
+    match n.outs[0].dtype {
+        DType::F64 => p.gemm::<f64>(std::ptr::null(), std::ptr::null(), std::ptr::null_mut()).part_width(),
+        _ => p.gemm::<f32>(std::ptr::null(), std::ptr::null(), std::ptr::null_mut()).part_width(),
+    }
+}
+
+/// The product for a loop that it feeds.
+pub fn prepare_fed(args: &[Operand], out: &Operand) -> Fed {
+    fn of<E: Multiply + Float>(a: Operand, b: Operand, c: Operand) -> Fed {
+        let p = product(&a.layout, &b.layout, &c.ty.shape);
+        // SAFETY: the layouts lie inside their buffers, and the result is apart from the operands.
+        Box::new(move |bases, done| unsafe {
+            let (a, b, c) = (a.first::<E>(bases), b.first::<E>(bases), c.first::<E>(bases));
+            p.gemm(a.cast_const(), b.cast_const(), c).run_then(done);
+        })
+    }
+    let (a, b, c) = (args[0].clone(), args[1].clone(), out.clone());
+    if c.ty.dtype == DType::F64 { of::<f64>(a, b, c) } else { of::<f32>(a, b, c) }
+}
+
+impl Product {
+    /// The first product of the batch.
+    fn gemm<E: Multiply + Float>(&self, a: *const E, b: *const E, c: *mut E) -> Gemm<E, E> {
+        let (a, b) = (Mat { p: a, row: self.a.0, col: self.a.1 }, Mat { p: b, row: self.b.0, col: self.b.1 });
+        Gemm::new(self.m, self.n, self.k, a, b, c)
+    }
 }
 
 fn product(a: &Layout, b: &Layout, out: &Shape) -> Product {

@@ -51,6 +51,15 @@ impl Tiles {
     }
 
     unsafe fn task(&self, bases: Bases, i: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.window(bases, self.plan.task(i)) }
+    }
+
+    /// Runs a part of the loop; one without reductions over more than the part.
+    ///
+    /// # Safety
+    /// As for [`Tiles::run`].
+    pub unsafe fn window(&self, bases: Bases, all: Window) {
         SCRATCH.with_borrow_mut(|scratch| {
             let lines = self.scratch.div_ceil(64);
             if scratch.len() < lines {
@@ -65,7 +74,6 @@ impl Tiles {
                     Home::Memory(_) => std::ptr::null_mut(),
                 });
             }
-            let all = self.plan.task(i);
             for a in &self.accumulators {
                 // SAFETY: this task's own accumulators.
                 unsafe { a.wide.clear(self.partial(a, bases, all), a.count(all)) };

@@ -10,7 +10,7 @@ use super::turn::{Turned, Way, share};
 use crate::pool::{self, Shared};
 
 /// Columns of the right side that are packed together for all threads.
-const COLUMNS: usize = 4096;
+pub(super) const COLUMNS: usize = 4096;
 /// Bytes of a packed right side that stay in the second-level cache while the left side passes.
 const RESIDENT: usize = 448 * 1024;
 /// Rows of the right side that a task packs.

@@ -6,8 +6,9 @@
 #![allow(unsafe_code)]
 
 use super::super::scratch::Scratch;
-use crate::vmath::simd::{Isa, Vector};
-use crate::vmath::{dispatch, loops};
+use super::micro::prefetch;
+use crate::vmath::dispatch;
+use crate::vmath::simd::{Isa, Scalar, Vector};
 
 /// What a row times a matrix needs: `y[j] (+)= alpha * sum_p x[p] b[p, j]`.
 #[derive(Clone, Copy)]
@@ -23,6 +24,8 @@ pub(crate) struct MatVec<E> {
     pub y: *mut E,
     pub y_step: isize,
     pub add: bool,
+    /// Size of the whole matrix.
+    pub bytes: usize,
 }
 
 /// Rows of B that one sweep over the output covers.
@@ -91,18 +94,73 @@ unsafe fn sweep<V: Vector, const R: usize>(
     }
 }
 
-/// One column after the other: a single stream through memory is what processors fetch ahead
-/// best, and columns a power of two apart would fight for the same cache lines.
+/// Columns whose dot products are formed together when they come from memory: streams enough to
+/// keep it busy. From cache, one stream at a time is fastest.
+const TOGETHER: usize = 4;
+/// Vectors of each column that are multiplied at a time.
+const VECTORS: usize = 4;
+/// Bytes that each stream from memory is fetched ahead.
+const AHEAD: usize = 1024;
+/// Bytes from which on a matrix is taken to come from memory.
+const FAR: usize = 16 << 20;
+
 #[inline(always)]
 unsafe fn dots<V: Vector>(q: &MatVec<V::E>) {
+    let mut j = 0;
     // SAFETY: `n` columns of `k` contiguous elements, the caller's promise.
     unsafe {
-        for j in 0..q.n as isize {
-            let s = loops::dot_leaf::<V>(q.x, q.b.offset(j * q.b_step), q.k) * q.alpha;
-            let to = q.y.offset(j * q.y_step);
-            *to = if q.add { *to + s } else { s };
+        while q.bytes >= FAR && j + TOGETHER <= q.n {
+            let sums = dot_columns::<V, TOGETHER, true>(q, j);
+            (0..TOGETHER).for_each(|c| put(q, j + c, sums[c]));
+            j += TOGETHER;
+        }
+        for j in j..q.n {
+            put(q, j, dot_columns::<V, 1, false>(q, j)[0]);
         }
     }
+}
+
+#[inline(always)]
+unsafe fn put<E: Scalar>(q: &MatVec<E>, j: usize, sum: E) {
+    // SAFETY: output `j` is one of `n`.
+    unsafe {
+        let to = q.y.offset(j as isize * q.y_step);
+        *to = if q.add { *to + sum * q.alpha } else { sum * q.alpha };
+    }
+}
+
+/// The dot products of `x` with `C` columns from `j` on; each is summed in the same order whatever
+/// `C` is.
+#[inline(always)]
+unsafe fn dot_columns<V: Vector, const C: usize, const FETCH: bool>(q: &MatVec<V::E>, j: usize) -> [V::E; C] {
+    let mut acc = [[V::zero(); VECTORS]; C];
+    let mut p = 0;
+    // SAFETY: the caller's promise; addresses past the end are only prefetched.
+    unsafe {
+        let b = q.b.offset(j as isize * q.b_step);
+        while p + VECTORS * V::N <= q.k {
+            for v in 0..VECTORS {
+                let x = V::load(q.x.add(p + v * V::N));
+                for c in 0..C {
+                    let column = b.offset(c as isize * q.b_step).add(p + v * V::N);
+                    if FETCH {
+                        prefetch(column.cast::<u8>().wrapping_add(AHEAD));
+                    }
+                    acc[c][v] = x.fma(V::load(column), acc[c][v]);
+                }
+            }
+            p += VECTORS * V::N;
+        }
+        for v in 0..VECTORS {
+            let n = V::N.min(q.k - p);
+            let x = V::load_n(q.x.add(p), n);
+            for c in 0..C {
+                acc[c][v] = x.fma(V::load_n(b.offset(c as isize * q.b_step).add(p), n), acc[c][v]);
+            }
+            p += n;
+        }
+    }
+    acc.map(|a| ((a[0] + a[1]) + (a[2] + a[3])).sum())
 }
 
 dispatch! {

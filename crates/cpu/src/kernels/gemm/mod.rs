@@ -28,7 +28,7 @@ use crate::pool::{self, Shared};
 pub use element::{Activation, Float, Multiply, Output, PlaneOf};
 pub use int::{Integer, gemm_int};
 pub use pack::Operand;
-use turn::Turned;
+use turn::{Turned, Way};
 
 /// A matrix in memory: element `(i, j)` is at `p + i * row + j * col`, in elements.
 #[derive(Clone, Copy, Debug)]
@@ -166,6 +166,28 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
                 let this = &*this.get();
                 (task * group..((task + 1) * group).min(this.batch)).for_each(|item| this.one(item));
             });
+        }
+    }
+
+    /// Computes the only product of the batch, and calls `done` for each part of C as soon as it
+    /// is finished, on the thread that has it in cache.
+    ///
+    /// # Safety
+    /// As for [`Gemm::run`]; `C` is the type of the computation.
+    pub unsafe fn run_then(&self, done: &(dyn Fn(Patch) + Sync)) {
+        debug_assert!(C::SAME && self.batch == 1);
+        // SAFETY: the caller's promise.
+        unsafe { Turned::new(self, self.a, self.b, self.c.cast(), self.c_row).run(done) };
+    }
+
+    /// About how many columns the parts have that [`Gemm::run_then`] reports; `None`: all.
+    pub fn part_width(&self) -> Option<usize> {
+        let turned = Turned::new(self, self.a, self.b, self.c.cast(), self.c_row);
+        match (turned.way(), turned.is_straight()) {
+            (Way::Columns(tasks), true) => Some(self.n / tasks),
+            (Way::Rows(tasks), false) => Some(self.n / tasks),
+            (Way::Rows(_), true) if self.n > drive::COLUMNS => Some(drive::COLUMNS),
+            _ => None,
         }
     }
 

@@ -17,6 +17,7 @@ pub(super) struct Turned<S: Multiply> {
     pub c_row: isize,
     pub c_col: isize,
     pub add: bool,
+    is_straight: bool,
     /// Lanes of a vector.
     pub lanes: usize,
     /// Rows of a tile.
@@ -70,10 +71,12 @@ impl<S: Multiply> Turned<S> {
             c_row,
             c_col: 1,
             add: q.accumulate,
+            is_straight: true,
             lanes,
             height,
         };
-        let turned = Turned { m: q.n, n: q.m, left: b.t(), right: a.t(), c_row: 1, c_col: c_row, ..straight };
+        let (m, n, left, right) = (q.n, q.m, b.t(), a.t());
+        let turned = Turned { m, n, left, right, c_row: 1, c_col: c_row, is_straight: false, ..straight };
         if turned.cost() < straight.cost() { turned } else { straight }
     }
 
@@ -136,9 +139,14 @@ impl<S: Multiply> Turned<S> {
         if tasks == 1 { Way::Whole } else { Way::Rows(tasks) }
     }
 
+    /// Whether the product is computed as it was given.
+    pub fn is_straight(&self) -> bool {
+        self.is_straight
+    }
+
     /// A part of the result as it was given.
     pub fn patch(&self, row: usize, rows: usize, col: usize, cols: usize) -> Patch {
-        if self.c_col == 1 {
+        if self.is_straight {
             Patch { row, rows, col, cols }
         } else {
             Patch { row: col, rows: cols, col: row, cols: rows }

@@ -29,7 +29,7 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
         } else {
             ((1 << 17) / self.k.max(1)).clamp(64, 4096).next_multiple_of(64)
         };
-        let strips = n.div_ceil(strip);
+        let (strips, n_all) = (n.div_ceil(strip), n);
         let group = ((1 << 16) / (self.k * n.min(strip)).max(1)).clamp(1, self.batch);
         let group = if strips > 1 { 1 } else { group };
         let this = Shared::new((self as *const Self).cast_mut());
@@ -52,6 +52,7 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
                     y: this.c.wrapping_offset(item * this.c_batch + j as isize * y_step).cast(),
                     y_step,
                     add: this.accumulate,
+                    bytes: this.k * n_all * size_of::<S>(),
                 };
                 // SAFETY: the caller's promise; strips are apart.
                 unsafe {
