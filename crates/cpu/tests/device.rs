@@ -162,6 +162,28 @@ fn softmax_and_norm_are_one_loop() {
 }
 
 #[test]
+fn products_that_do_not_need_each_other_run_side_by_side() {
+    let mut net = Net::default();
+    let (x, y) = (net.input(&[96, 96]), net.input(&[96, 96]));
+    let b = net.f("matmul", &[x, x]);
+    let c = net.f("matmul", &[x, y]);
+    let d = net.f("matmul", &[b, c]);
+    let program = net.compile(&[d]);
+    let text = program.explain();
+    let kinds: Vec<&str> = text.lines().filter_map(|l| Some(l.trim_start().split_once(' ')?.1)).collect();
+    assert!(kinds[0].starts_with("{call: matmul") && kinds[1].starts_with("|call: matmul"), "{text}");
+    assert!(kinds[2].starts_with(" call: matmul"), "{text}");
+    let inputs = || vec![ramp(&[96, 96]), ramp(&[96, 96])];
+    pool::set_threads(1);
+    let alone = run(program.as_ref(), inputs());
+    pool::set_threads(2);
+    for _ in 0..20 {
+        assert_eq!(run(program.as_ref(), inputs()), alone);
+    }
+    pool::set_threads(0);
+}
+
+#[test]
 fn wrong_inputs_are_refused() {
     let (mut net, outs) = update();
     let program = net.compile(&outs);

@@ -1,7 +1,8 @@
 //! The MXNet example: `B` and `C` depend only on `A`, so they may run side by side.
 //!
 //! `cargo run --release -p talweg --example mxnet` prints D = 12 and the plan: nothing ran before
-//! D was looked at, and B, C and D became one pass over A.
+//! D was looked at, and B, C and D became one pass over A. Products cannot become one pass: there
+//! the plan joins B and C by a brace, and they run at the same time on two threads.
 
 use talweg::prelude::*;
 
@@ -15,5 +16,14 @@ fn main() -> Result<()> {
     let ones = Tensor::ones([2, 2]);
     println!("{}", program.call(&[&ones])?[0]);
     println!("{}", program.explain(&[&ones])?);
+
+    let products = jit(|x: &[Tensor]| {
+        let b = x[0].matmul(&x[0]);
+        let c = x[0].matmul(&x[1]);
+        Ok(vec![b.matmul(&c)])
+    });
+    let (a, t) = (Tensor::ones([96, 96]), Tensor::ones([96, 96]));
+    println!("{}", products.explain(&[&a, &t])?);
+    println!("{}", products.profile(&[&a, &t])?.1);
     Ok(())
 }

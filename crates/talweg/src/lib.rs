@@ -42,3 +42,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/training.md")]
 struct Training;
+
+/// So do those in the page on looking inside.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/observability.md")]
+struct Observability;

@@ -59,7 +59,7 @@ fn a_step_allocates_its_results_only() {
     let small = step_costs(&[8, 8, 4]);
     let large = step_costs(&[64, 300, 300, 300, 200, 10]);
     // One loss: its memory, its node, and the lists they are handed over in.
-    assert!(small.0 <= 8 && small.1 <= 2000, "{small:?} allocations and bytes");
+    assert!(small.0 <= 12 && small.1 <= 4000, "{small:?} allocations and bytes");
     // Neither the number of variables nor their size shows; the `gemm` crate takes a workspace for
     // some of the fourteen products.
     assert!(large.0 <= small.0 + 14, "{large:?} allocations and bytes instead of {small:?}");

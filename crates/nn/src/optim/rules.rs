@@ -111,12 +111,13 @@ impl Default for Adam {
         Adam { lr: 1e-3, betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0 }
     }
 }
-/// Both moments and the corrected direction.
+/// The corrected step and both moments. Corrections and rate are single numbers and are put
+/// together first: one division for each parameter instead of three.
 fn adam(s: &Step, g: &Tensor, (b1, b2): (f64, f64), eps: f64) -> (Tensor, Vec<Tensor>) {
     let m = average(&s.slots[0], g, b1);
     let v = average(&s.slots[1], &(g * g), b2);
-    let direction = &m / correction(s, b1) / ((&v / correction(s, b2)).sqrt() + eps);
-    (direction, vec![m, v])
+    let (rate, root) = (s.lr / correction(s, b1), correction(s, b2).rsqrt());
+    (&m * rate / (v.sqrt() * root + eps), vec![m, v])
 }
 /// 1 - b^t: how much of a running average that started at zero is filled.
 fn correction(s: &Step, b: f64) -> Tensor {
@@ -137,8 +138,8 @@ impl Rule for Adam {
         two_moments(shape)
     }
     fn step(&self, s: &Step) -> (Tensor, Vec<Tensor>) {
-        let (d, slots) = adam(s, &decayed(s), self.betas, self.eps);
-        (s.param - s.lr * d, slots)
+        let (step, slots) = adam(s, &decayed(s), self.betas, self.eps);
+        (s.param - step, slots)
     }
 }
 
@@ -170,8 +171,8 @@ impl Rule for AdamW {
         two_moments(shape)
     }
     fn step(&self, s: &Step) -> (Tensor, Vec<Tensor>) {
-        let (d, slots) = adam(s, s.grad, self.betas, self.eps);
-        (shrunk(s) - s.lr * d, slots)
+        let (step, slots) = adam(s, s.grad, self.betas, self.eps);
+        (shrunk(s) - step, slots)
     }
 }
 
