@@ -68,7 +68,17 @@ impl Bound {
         let lent = lent(&inputs, &assigned);
         let set = (0..assigned.len()).filter(|a| !lent.iter().any(|(_, l)| l == a)).collect();
         let graph = c.graph;
-        Ok(Bound { program, graph, inputs, fetches: fetches.len(), assigned, lent, set, draws, spare: Mutex::default() })
+        Ok(Bound {
+            program,
+            graph,
+            inputs,
+            fetches: fetches.len(),
+            assigned,
+            lent,
+            set,
+            draws,
+            spare: Mutex::default(),
+        })
     }
 
     /// Every variable it reads.

@@ -98,7 +98,7 @@ impl<S: Multiply> Turned<S> {
             // A right side that few rows use is not worth packing, but for its ragged edge.
             if self.k == 0 {
                 self.clear(0, self.m, first, n);
-            } else if S::SAME && self.right.col == 1 && self.m <= 2 * self.height {
+            } else if S::SAME && self.right.col == 1 && self.right.row != 0 && self.m <= 2 * self.height {
                 let room = Scratch::<S::Acc>::new(self.lanes * cut.kc);
                 (0..cut.count()).for_each(|x| self.sweep_direct(cut.at(x), left, room.ptr()));
             } else {

@@ -274,6 +274,27 @@ fn parts_are_reported_once_and_cover_the_result() {
     }
 }
 
+/// A broadcast operand has rows that are 0 apart, which once was taken for a packed one.
+#[test]
+fn rows_that_are_repeated() {
+    for (m, n, k) in [(3, 3, 8), (40, 70, 30), (300, 64, 100)] {
+        let x: Vec<f32> = (0..n.max(k)).map(|i| (i % 7) as f32 - 3.0).collect();
+        let ones = vec![1f32; m.max(n) * k];
+        let mut c = vec![0f32; m * n];
+        // SAFETY: one row of each repeated operand, dense matrices otherwise.
+        unsafe {
+            Gemm::new(m, n, k, Mat::row_major(x.as_ptr(), 0), Mat::row_major(ones.as_ptr(), n), c.as_mut_ptr()).run()
+        };
+        let sum: f32 = x[..k].iter().sum();
+        assert!(c.iter().all(|&y| y == sum), "left, {m}x{n}x{k}");
+        // SAFETY: as above.
+        unsafe {
+            Gemm::new(m, n, k, Mat::row_major(ones.as_ptr(), k), Mat::row_major(x.as_ptr(), 0), c.as_mut_ptr()).run()
+        };
+        assert!(c.iter().enumerate().all(|(i, &y)| y == k as f32 * x[i % n]), "right, {m}x{n}x{k}");
+    }
+}
+
 #[test]
 fn empty_products() {
     let a = [1f32; 4];

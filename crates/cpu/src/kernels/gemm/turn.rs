@@ -91,9 +91,10 @@ impl<S: Multiply> Turned<S> {
         tiles + (pack_right + pack_left) * self.k + store
     }
 
-    /// Whether the left side is used where it lies.
+    /// Whether the left side is used where it lies. A sweep takes a distance of 0 between rows as
+    /// the sign of a packed side, so a row that is repeated is packed.
     pub fn is_left_direct(&self) -> bool {
-        S::SAME && self.left.col == 1
+        S::SAME && self.left.col == 1 && self.left.row != 0
     }
 
     /// Whether the right side is read from memory row by row and used once.
