@@ -74,7 +74,10 @@ impl Compiled {
         let mut fused = fuse(&graph, &Target { row_max: ROW_MAX, accepts: &call::accepts })?;
         feed(&mut fused, &call::feeds);
         let light: Vec<bool> = fused.regions.iter().map(|r| is_light(r, &fused.graph)).collect();
-        let fused = schedule(fused, &light);
+        let may_fail =
+            |r: &Region, graph: &Graph| matches!(r, Region::Call { node, .. } if call::may_fail(&graph.nodes[*node]));
+        let fails: Vec<bool> = fused.regions.iter().map(|r| may_fail(r, &fused.graph)).collect();
+        let fused = schedule(fused, &light, &fails);
         let graph = &fused.graph;
         let plans: Vec<_> =
             fused.regions.iter().map(|r| if let Region::Loop(l) = r { Some(plan(l, graph)) } else { None }).collect();
@@ -84,8 +87,7 @@ impl Compiled {
             .zip(&plans)
             .map(|(r, p)| if let (Region::Loop(l), Some(p)) = (r, p) { tile::scratch_bytes(l, p) } else { 0 })
             .collect();
-        let may_fail = |r: &Region| matches!(r, Region::Call { node, .. } if call::may_fail(&graph.nodes[*node]));
-        let first = fused.regions.iter().rposition(may_fail).map_or(0, |r| r + 1);
+        let first = fused.regions.iter().rposition(|r| may_fail(r, graph)).map_or(0, |r| r + 1);
         let arrangement = arrange(&fused, &scratch, first);
         // What may fail is never light, so no wave reaches over that point.
         let commit = fused.waves.partition_point(|w| w.start < first);

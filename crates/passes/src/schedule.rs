@@ -17,9 +17,11 @@ const READY_MAX: usize = 32;
 
 /// Orders the regions of a fused graph. The order of the program is kept unless another needs less
 /// memory. `light` says which regions one thread runs alone, and that are still worth another
-/// thread; those that do not need each other become a wave.
-pub fn schedule(fused: Fused, light: &[bool]) -> Fused {
-    let flow = Flow::new(&fused);
+/// thread; those that do not need each other become a wave. What may write over an input stays
+/// behind what reads that input and behind what `fails` says can fail, as in the program: only
+/// there it may do so.
+pub fn schedule(fused: Fused, light: &[bool], fails: &[bool]) -> Fused {
+    let flow = Flow::new(&fused, fails);
     let program: Vec<usize> = (0..fused.regions.len()).collect();
     let orders = [program, flow.frugal(), flow.depth_first()];
     // The first of equals.
@@ -46,7 +48,7 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(fused: &Fused) -> Flow {
+    fn new(fused: &Fused, fails: &[bool]) -> Flow {
         let graph: &Graph = &fused.graph;
         let n = fused.regions.len();
         let mut number: FxHashMap<Slot, usize> = FxHashMap::default();
@@ -84,6 +86,7 @@ impl Flow {
             f.needs[r].dedup();
             f.reads[r] = reads;
         }
+        f.keep_updates_late(fused, fails);
         for r in 0..n {
             for k in 0..f.needs[r].len() {
                 let from = f.needs[r][k];
@@ -91,6 +94,34 @@ impl Flow {
             }
         }
         f
+    }
+
+    /// Lets regions that may write a result over an input wait for what comes before them in the
+    /// program and reads that input or can fail.
+    fn keep_updates_late(&mut self, fused: &Fused, fails: &[bool]) {
+        let graph = &fused.graph;
+        let is_result = |s: &Slot| graph.outputs.iter().any(|&o| crate::place_of(graph, &fused.places, o).root == *s);
+        let inputs =
+            |r: &Region| -> Vec<Slot> { r.reads().into_iter().filter(|s| graph.inputs.contains(&s.node)).collect() };
+        let mut readers: FxHashMap<Slot, Vec<usize>> = FxHashMap::default();
+        let mut failing: Vec<usize> = Vec::new();
+        for (r, region) in fused.regions.iter().enumerate() {
+            let mine = inputs(region);
+            let results: Vec<Slot> = region.writes(graph).into_iter().filter(is_result).collect();
+            let updated = |v: &&Slot| results.iter().any(|s| graph.ty(*s) == graph.ty(**v));
+            let mut waits: Vec<usize> = Vec::new();
+            for v in mine.iter().filter(updated) {
+                waits.extend(readers.get(v).into_iter().flatten());
+                waits.extend(&failing);
+            }
+            self.needs[r].extend(waits);
+            self.needs[r].sort_unstable();
+            self.needs[r].dedup();
+            mine.into_iter().for_each(|v| readers.entry(v).or_default().push(r));
+            if fails[r] {
+                failing.push(r);
+            }
+        }
     }
 
     /// The most bytes alive at once in this order.

@@ -71,7 +71,7 @@ fn order(g: &Graph, light: bool) -> String {
     let f = fused(g);
     let before = passes::arrange(&f, &vec![0; f.regions.len()], 0).live_bytes;
     let light = vec![light; f.regions.len()];
-    let f = passes::schedule(f, &light);
+    let f = passes::schedule(f, &light, &vec![false; light.len()]);
     let none = vec![0; f.regions.len()];
     let a = passes::arrange(&f, &none, 0);
     passes::check_arrangement(&f, &a, &none).unwrap();

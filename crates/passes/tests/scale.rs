@@ -39,6 +39,8 @@ fn a_graph_of_100_000_nodes_goes_through_every_stage() {
     let last = &stages.last().unwrap().graph;
     assert!(last.nodes.len() > 50_000 && last.nodes.len() < g.nodes.len());
     let fused = passes::fuse(last, &passes::Target { row_max: 4096, accepts: &|_, _, l| l.is_contiguous() }).unwrap();
+    let none = vec![false; fused.regions.len()];
+    let fused = passes::schedule(fused, &none, &none);
     let scratch = vec![0; fused.regions.len()];
     let a = passes::arrange(&fused, &scratch, 0);
     assert!(a.arena_bytes < 1 << 20, "a chain needs a few values at a time: {} bytes", a.arena_bytes);
