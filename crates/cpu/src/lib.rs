@@ -4,6 +4,7 @@
 mod call;
 mod device;
 mod explain;
+pub mod interrupt;
 pub mod kernels;
 pub mod pool;
 mod program;

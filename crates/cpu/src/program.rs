@@ -5,6 +5,7 @@
 use crate::call::matmul::Fed;
 use crate::call::{self, Operand, Prepared};
 use crate::explain;
+use crate::interrupt;
 use crate::pool;
 use crate::tile::access::{Bases, Spot, Window};
 use crate::tile::plan::{Plan, ROW_MAX};
@@ -200,7 +201,10 @@ impl Compiled {
         if trace::is_on() {
             return self.run_traced(which, bases);
         }
-        self.fused.waves[which].iter().try_for_each(|w| self.run_wave(w, &|r| self.run_region(r, bases)))
+        self.fused.waves[which].iter().try_for_each(|w| {
+            interrupt::check()?;
+            self.run_wave(w, &|r| self.run_region(r, bases))
+        })
     }
 
     /// Runs the regions of a wave: one here, several on the pool's threads.

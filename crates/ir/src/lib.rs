@@ -28,7 +28,7 @@ pub use error::{Error, ErrorKind, Result, Site};
 pub use graph::{Collect, Collected, FlatNode, Graph, Slot, broadcast_shapes, collect};
 pub use half::{bf16, f16};
 pub use literal::Literal;
-pub use node::{Hold, Node, Source, Value, Var, is_grad_on, mark, no_grad};
+pub use node::{Hold, Node, Source, Value, Var, is_grad_on, mark, no_grad, set_grad};
 pub use op::{
     Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, Op, Out, RunGraph, Scalar, Type, Types,
 };

@@ -62,6 +62,12 @@ pub fn is_grad_on() -> bool {
     GRAD.get()
 }
 
+/// Begins or stops to record, on this thread, that results depend on trainable values; returns what
+/// it was before. For languages whose scopes are not closures; Rust has [`no_grad`].
+pub fn set_grad(on: bool) -> bool {
+    GRAD.replace(on)
+}
+
 /// Runs `f` without recording that its results depend on trainable values.
 pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(bool);

@@ -49,15 +49,36 @@ fn scalar(y: &Tensor) -> Result<Tensor> {
 /// ```
 #[track_caller]
 pub fn value_and_grad(f: impl Fn(&[Tensor]) -> Result<Tensor>) -> impl Fn(&[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
+    let all = value_and_grad_aux(move |x: &[Tensor]| Ok((f(x)?, vec![])));
+    move |xs| {
+        let (y, g, _) = all(xs)?;
+        Ok((y, g))
+    }
+}
+
+/// As [`value_and_grad`], for a function that also returns tensors that are not differentiated:
+/// value, gradients and those.
+///
+/// ```
+/// # use talweg_ops::{Tensor, derivatives::value_and_grad_aux};
+/// let f = value_and_grad_aux(|x: &[Tensor]| Ok((x[0].sum(..), vec![&x[0] * 10.0])));
+/// let (_, _, aux) = f(&[Tensor::from([1.0f32, 2.0])]).unwrap();
+/// assert_eq!(aux[0].to_vec::<f32>().unwrap(), [10.0, 20.0]);
+/// ```
+#[track_caller]
+pub fn value_and_grad_aux(
+    f: impl Fn(&[Tensor]) -> Result<(Tensor, Vec<Tensor>)>,
+) -> impl Fn(&[Tensor]) -> Result<(Tensor, Vec<Tensor>, Vec<Tensor>)> {
     let site = Site::here();
     move |xs| {
         let mut got = transform("value_and_grad", site, xs, |x| {
-            let y = f(x)?;
+            let (y, aux) = f(x)?;
             let g = vjp(std::slice::from_ref(&y), &[scalar(&y)?], x)?;
-            Ok([vec![y], g].concat())
+            Ok([vec![y], g, aux].concat())
         })?;
         let y = got.remove(0);
-        Ok((y, got))
+        let aux = got.split_off(xs.len());
+        Ok((y, got, aux))
     }
 }
 

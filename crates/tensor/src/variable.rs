@@ -103,6 +103,12 @@ impl fmt::Debug for Variable {
         fmt::Debug::fmt(&self.0, f)
     }
 }
+impl From<Arc<Var>> for Variable {
+    /// The variable with this state.
+    fn from(var: Arc<Var>) -> Variable {
+        Variable(var)
+    }
+}
 impl Operand for &Variable {
     #[track_caller]
     fn operand(self, _: DType) -> Tensor {

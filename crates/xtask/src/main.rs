@@ -1,6 +1,7 @@
 //! Chores of the workspace: `cargo xtask ci` is everything that must pass, `cargo xtask tidy` the
 //! rules about files that no compiler checks.
 
+mod python;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -10,9 +11,10 @@ fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let done = match task.as_str() {
         "ci" => ci(),
+        "python" => python::check(),
         "tidy" => tidy::check(),
         "fmt" => rewrite(),
-        _ => Err("usage: cargo xtask ci | tidy | fmt".to_string()),
+        _ => Err("usage: cargo xtask ci | python | tidy | fmt".to_string()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,7 +35,7 @@ fn ci() -> Result<(), String> {
     for example in tidy::examples()? {
         run_example(&example)?;
     }
-    Ok(())
+    python::check()
 }
 
 /// Runs an example that the tests have built; `cargo run` would build everything again with other

@@ -30,7 +30,7 @@ pub struct Step<'a> {
 }
 
 /// How one parameter moves. Implement it for an optimizer of your own.
-pub trait Rule {
+pub trait Rule: Send + Sync {
     /// Learning rate to start with.
     fn lr(&self) -> f64;
     /// Weight decay to start with.

@@ -1,0 +1,26 @@
+//! Writes the Python methods of `Tensor` from the signatures of the op table's methods, so that an
+//! op is in Python by being in the table.
+
+mod generate;
+
+use std::path::Path;
+
+fn main() {
+    let ops = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/src");
+    println!("cargo::rerun-if-changed={}", ops.display());
+    println!("cargo::rerun-if-changed=generate");
+    let table = generate::read::table(&ops).unwrap_or_else(|e| panic!("{e}"));
+    let out = std::env::var("OUT_DIR").expect("cargo sets it");
+    let write = |name: &str, text: String| {
+        std::fs::write(Path::new(&out).join(name), text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    };
+    write("methods.rs", generate::rust::methods(&table));
+    // For the tests: the stubs as they should be, and the methods that are not bound.
+    write("stubs.pyi", generate::stubs::all(&table));
+    write("unbound.txt", generate::params::unbound(&table).join("\n"));
+    // Python's symbols are there when the interpreter loads the module; macOS has to be told.
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("macos") {
+        println!("cargo::rustc-cdylib-link-arg=-undefined");
+        println!("cargo::rustc-cdylib-link-arg=dynamic_lookup");
+    }
+}

@@ -1,0 +1,7 @@
+//! From the op table's Rust signatures to Python: what the methods are (`read`), how a parameter
+//! is spelled and converted (`params`), the PyO3 code (`rust`) and the type stubs (`stubs`).
+
+pub mod params;
+pub mod read;
+pub mod rust;
+pub mod stubs;

@@ -1,0 +1,143 @@
+//! The PyO3 code of the methods.
+
+use super::params::{Param, Python, bound};
+use super::read::Table;
+use std::fmt::Write;
+
+/// All methods, and the list of their names.
+pub fn methods(table: &Table) -> String {
+    let all = bound(table);
+    let mut out = String::from("#[pymethods]\nimpl PyTensor {\n");
+    for m in &all {
+        method(m, &mut out);
+    }
+    out.push_str("}\n\n/// Names of the methods that came from the table.\npub const NAMES: &[&str] = &[\n");
+    for m in &all {
+        let _ = writeln!(out, "    {:?},", m.name);
+    }
+    out.push_str("];\n");
+    out
+}
+
+/// Documentation as attributes, with the worked example.
+pub fn docs(m: &Python) -> String {
+    let mut doc = m.method.doc.clone();
+    if let Some(e) = &m.method.example {
+        let _ = write!(doc, "\n\n{e}");
+    }
+    doc
+}
+
+/// What a method takes, three times over: for PyO3, for `help`, and in Rust.
+#[derive(Default)]
+struct Signature {
+    pyo3: Vec<String>,
+    shown: Vec<String>,
+    rust: Vec<String>,
+}
+
+/// The parameters, with PyTorch's `dim` and `keepdim` as other spellings that are not shown.
+fn signature(m: &Python, axis: Option<&Param>) -> Signature {
+    let mut s = Signature::default();
+    for p in &m.params {
+        match &p.default {
+            Some((rust, python)) => {
+                s.pyo3.push(if p.is_axis { format!("{}=None", p.name) } else { format!("{}={rust}", p.name) });
+                s.shown.push(format!("{}={python}", p.name));
+            }
+            None => {
+                s.pyo3.push(p.name.clone());
+                s.shown.push(p.name.clone());
+            }
+        }
+        s.rust.push(format!("{}: {}", p.name, extracted(p)));
+    }
+    if m.keeps {
+        s.pyo3.push("keepdims=false".into());
+        s.shown.push("keepdims=False".into());
+        s.rust.push("keepdims: bool".into());
+    }
+    if axis.is_some() || m.keeps {
+        s.pyo3.push("*".into());
+    }
+    if let Some(p) = axis {
+        s.pyo3.push("dim=None".into());
+        s.rust.push(format!("dim: {}", extracted(p)));
+    }
+    if m.keeps {
+        s.pyo3.push("keepdim=None".into());
+        s.rust.push("keepdim: Option<bool>".into());
+    }
+    s
+}
+
+fn method(m: &Python, out: &mut String) {
+    // An axis without a default stands first or in the middle, and is given by place.
+    let axis = m.params.iter().find(|p| p.is_axis && p.default.is_some());
+    let s = signature(m, axis);
+    for line in docs(m).lines() {
+        let _ = writeln!(out, "    #[doc = {:?}]", format!(" {line}"));
+    }
+    let (me, receiver) = if m.method.on_self { ("$self, ", "&self, ") } else { ("", "") };
+    let shown = format!("({me}{})", s.shown.join(", ")).replace(", )", ")");
+    let name = if m.name == m.method.name { String::new() } else { format!("name = {:?}, ", m.name) };
+    if !m.method.on_self {
+        out.push_str("    #[staticmethod]\n");
+    }
+    let _ = writeln!(out, "    #[pyo3({name}signature = ({}), text_signature = {shown:?})]", s.pyo3.join(", "));
+    let (rust, params) = (&m.method.name, s.rust.join(", "));
+    let _ = writeln!(out, "    fn r#{rust}({receiver}py: Python<'_>, {params}) -> PyResult<Py<PyAny>> {{");
+    body(m, axis, out);
+    out.push_str("    }\n");
+}
+
+/// The type a parameter is extracted as: an axis with a default may come as `dim`.
+fn extracted(p: &Param) -> String {
+    if p.is_axis && p.default.is_some() && !p.rust.starts_with("Option<") {
+        return format!("Option<{}>", p.rust);
+    }
+    p.rust.clone()
+}
+
+fn body(m: &Python, dim: Option<&Param>, out: &mut String) {
+    if let Some(p) = dim {
+        let default = &p.default.as_ref().expect("an axis that may be left out").0;
+        if p.rust.starts_with("Option<") {
+            let _ = writeln!(out, "        let axis = either(axis, dim)?.or({default});");
+        } else {
+            let _ = writeln!(out, "        let axis = either(axis, dim)?.unwrap_or({default});");
+        }
+    }
+    if m.keeps {
+        out.push_str("        let keepdims = keepdim.unwrap_or(keepdims);\n");
+    }
+    let mut args = Vec::new();
+    if let Some(name) = &m.options {
+        let mutable = if m.params.iter().any(|p| p.field.is_some()) { "mut " } else { "" };
+        let _ = writeln!(out, "        let {mutable}options = {name}::default();");
+        for p in &m.params {
+            if let Some((field, pass)) = &p.field {
+                let _ = writeln!(out, "        if let Some({}) = {} {{ options.{field} = {pass}; }}", p.name, p.name);
+            }
+        }
+    }
+    for (_, ty) in &m.method.params {
+        if m.options.as_ref() == Some(ty) {
+            args.push("options".to_string());
+        } else {
+            let p = m.params.iter().filter(|p| p.field.is_none()).nth(args.len()).expect("one for each");
+            args.push(p.pass.clone());
+        }
+    }
+    let args = args.join(", ");
+    let name = &m.method.name;
+    let call = match (m.method.on_self, m.keeps) {
+        (true, true) => format!("if keepdims {{ me.{name}_keep({args}) }} else {{ me.{name}({args}) }}"),
+        (true, false) => format!("me.{name}({args})"),
+        (false, _) => format!("Tensor::{name}({args})"),
+    };
+    if m.method.on_self {
+        out.push_str("        let me = self.tensor();\n");
+    }
+    let _ = writeln!(out, "        call(py, || {call})");
+}

@@ -1,0 +1,326 @@
+//! Python objects as what ops take: tensors and what can become one, axes, shapes, words.
+
+use crate::exchange;
+use crate::tensor::PyTensor;
+use ::tensor::linalg::{FftNorm, MatrixNorm, Triangle};
+use ::tensor::loss::Reduction;
+use ::tensor::nn::{Interpolation, Padding, PerAxis};
+use ::tensor::{Axes, Combine, DType, Number, Operand, Shape, Tensor};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyType};
+
+type Any<'a, 'py> = Borrowed<'a, 'py, PyAny>;
+
+/// The name of an object's type, for messages.
+pub fn type_name(obj: &Bound<'_, PyAny>) -> String {
+    obj.get_type().name().map_or_else(|_| "object".into(), |n| n.to_string())
+}
+
+/// Something that is a tensor or can become one.
+pub struct Like(pub Tensor);
+impl<'a, 'py> FromPyObject<'a, 'py> for Like {
+    type Error = PyErr;
+    fn extract(obj: Any<'a, 'py>) -> PyResult<Like> {
+        match exchange::tensor_of(&obj, None)? {
+            Some(t) => Ok(Like(t)),
+            None => {
+                let e = format!("expected a tensor, a number or an array, not {}", type_name(&obj));
+                Err(PyTypeError::new_err(e))
+            }
+        }
+    }
+}
+
+/// Several of them.
+pub struct Likes(pub Vec<Tensor>);
+impl<'a, 'py> FromPyObject<'a, 'py> for Likes {
+    type Error = PyErr;
+    fn extract(obj: Any<'a, 'py>) -> PyResult<Likes> {
+        let items = obj.try_iter()?.map(|x| Ok(x?.extract::<Like>()?.0));
+        Ok(Likes(items.collect::<PyResult<_>>()?))
+    }
+}
+
+/// The other side of an operator: a tensor, or a number that takes the tensor's type.
+pub enum Other {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A float.
+    Float(f64),
+    /// A whole number.
+    Int(i64),
+    /// A truth value.
+    Bool(bool),
+}
+impl Other {
+    /// From an object, if it is any of these.
+    pub fn of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Other>> {
+        if let Ok(t) = obj.cast::<PyTensor>() {
+            return Ok(Some(Other::Tensor(t.get().tensor())));
+        }
+        if let Ok(x) = obj.cast_exact::<PyFloat>() {
+            return Ok(Some(Other::Float(x.extract()?)));
+        }
+        if obj.is_instance_of::<PyBool>() {
+            return Ok(Some(Other::Bool(obj.extract()?)));
+        }
+        if obj.is_instance_of::<PyInt>() {
+            return Ok(Some(match obj.extract::<i64>() {
+                Ok(i) => Other::Int(i),
+                Err(_) => Other::Float(obj.extract()?),
+            }));
+        }
+        Ok(exchange::tensor_of(obj, None)?.map(Other::Tensor))
+    }
+}
+impl<'a, 'py> FromPyObject<'a, 'py> for Other {
+    type Error = PyErr;
+    fn extract(obj: Any<'a, 'py>) -> PyResult<Other> {
+        Other::of(&obj)?.ok_or_else(|| {
+            PyTypeError::new_err(format!("expected a tensor, a number or an array, not {}", type_name(&obj)))
+        })
+    }
+}
+impl Operand for Other {
+    #[track_caller]
+    fn operand(self, dtype: DType) -> Tensor {
+        fn number<N: Number>(n: N, dtype: DType) -> Tensor {
+            n.operand(dtype)
+        }
+        match self {
+            Other::Tensor(t) => t,
+            Other::Float(x) => number(x, dtype),
+            Other::Int(x) => number(x, dtype),
+            Other::Bool(x) => number(x, dtype),
+        }
+    }
+}
+
+/// One whole number or several.
+fn integers(obj: Any<'_, '_>) -> PyResult<Vec<i64>> {
+    if let Ok(i) = obj.extract::<i64>() {
+        return Ok(vec![i]);
+    }
+    if let Ok(v) = obj.extract::<Vec<i64>>() {
+        return Ok(v);
+    }
+    if let Ok(t) = obj.cast::<PyTensor>() {
+        let l = t.get().literal(obj.py())?;
+        if l.dtype().is_int() {
+            return Ok(l.to_i64());
+        }
+    }
+    Err(PyTypeError::new_err(format!("expected an int or a sequence of ints, not {}", type_name(&obj))))
+}
+/// The same, none negative.
+fn sizes(obj: Any<'_, '_>) -> PyResult<Vec<usize>> {
+    let v = integers(obj)?;
+    match v.iter().find(|&&d| d < 0) {
+        Some(d) => Err(PyValueError::new_err(format!("a size must not be negative: {d}"))),
+        None => Ok(v.into_iter().map(|d| d as usize).collect()),
+    }
+}
+
+macro_rules! arguments {
+    ($($(#[$doc:meta])* $name:ident($inner:ty) = $from:expr;)*) => {$(
+        $(#[$doc])*
+        pub struct $name(pub $inner);
+        impl<'a, 'py> FromPyObject<'a, 'py> for $name {
+            type Error = PyErr;
+            fn extract(obj: Any<'a, 'py>) -> PyResult<$name> {
+                let from: fn(Any<'_, '_>) -> PyResult<$inner> = $from;
+                from(obj).map($name)
+            }
+        }
+    )*};
+}
+arguments! {
+    /// Whole numbers.
+    Ints(Vec<i64>) = integers;
+    /// Sizes.
+    Sizes(Vec<usize>) = sizes;
+    /// A shape: one size or several.
+    ShapeArg(Shape) = |o| Ok(Shape::new(&sizes(o)?));
+    /// One axis or several.
+    AxesArg(Axes) = |o| Ok(Axes::from(integers(o)?));
+    /// One size for every spatial dimension, or one for each.
+    PerAxisArg(PerAxis) = |o| Ok(PerAxis::from(sizes(o)?));
+    /// Padding of a convolution: a word, or widths.
+    PaddingArg(Padding) = |o| Ok(match o.extract::<&str>() {
+        Ok(word) => Padding::from(word),
+        Err(_) => Padding::from(PerAxis::from(sizes(o)?)),
+    });
+    /// An element type.
+    DTypeArg(DType) = dtype_of;
+}
+
+/// NumPy's spelling of an axis, or PyTorch's.
+pub fn either<T>(axis: Option<T>, dim: Option<T>) -> PyResult<Option<T>> {
+    match (axis, dim) {
+        (Some(_), Some(_)) => Err(PyTypeError::new_err("axis and dim are the same argument: give one of them")),
+        (a, d) => Ok(a.or(d)),
+    }
+}
+
+/// A setting with few values, given as a word.
+pub trait Worded: Sized {
+    /// From the Python object.
+    fn of(obj: &Bound<'_, PyAny>) -> PyResult<Self>;
+}
+/// A setting given as a word.
+pub struct Word<T>(pub T);
+impl<'a, 'py, T: Worded> FromPyObject<'a, 'py> for Word<T> {
+    type Error = PyErr;
+    fn extract(obj: Any<'a, 'py>) -> PyResult<Word<T>> {
+        T::of(&obj).map(Word)
+    }
+}
+/// One of the words, or an error that lists them.
+fn among<T: Clone>(obj: &Bound<'_, PyAny>, words: &[(&str, T)]) -> PyResult<T> {
+    let given = obj.cast::<PyString>().map_err(PyErr::from).and_then(|s| s.extract::<String>())?;
+    match words.iter().find(|(w, _)| *w == given) {
+        Some((_, t)) => Ok(t.clone()),
+        None => {
+            let known: Vec<&str> = words.iter().map(|(w, _)| *w).collect();
+            Err(PyValueError::new_err(format!("expected one of {known:?}, not {given:?}")))
+        }
+    }
+}
+impl Worded for Reduction {
+    fn of(obj: &Bound<'_, PyAny>) -> PyResult<Reduction> {
+        let words = [
+            ("none", Reduction::None),
+            ("mean", Reduction::Mean),
+            ("sum", Reduction::Sum),
+            ("batchmean", Reduction::BatchMean),
+        ];
+        among(obj, &words)
+    }
+}
+impl Worded for FftNorm {
+    fn of(obj: &Bound<'_, PyAny>) -> PyResult<FftNorm> {
+        among(obj, &[("backward", FftNorm::Backward), ("ortho", FftNorm::Ortho), ("forward", FftNorm::Forward)])
+    }
+}
+impl Worded for Interpolation {
+    fn of(obj: &Bound<'_, PyAny>) -> PyResult<Interpolation> {
+        let words = [
+            ("nearest", Interpolation::Nearest),
+            ("nearest-exact", Interpolation::NearestExact),
+            ("linear", Interpolation::Linear),
+            ("bilinear", Interpolation::Linear),
+            ("trilinear", Interpolation::Linear),
+            ("bicubic", Interpolation::Cubic),
+            ("area", Interpolation::Area),
+        ];
+        among(obj, &words)
+    }
+}
+impl Worded for Combine {
+    fn of(obj: &Bound<'_, PyAny>) -> PyResult<Combine> {
+        let words = [
+            ("sum", Combine::Sum),
+            ("mean", Combine::Mean),
+            ("prod", Combine::Prod),
+            ("amax", Combine::Max),
+            ("amin", Combine::Min),
+        ];
+        among(obj, &words)
+    }
+}
+impl Worded for Triangle {
+    fn of(obj: &Bound<'_, PyAny>) -> PyResult<Triangle> {
+        among(obj, &[("L", Triangle::Lower), ("U", Triangle::Upper)])
+    }
+}
+impl Worded for MatrixNorm {
+    fn of(obj: &Bound<'_, PyAny>) -> PyResult<MatrixNorm> {
+        if let Ok(x) = obj.extract::<f64>() {
+            return Ok(MatrixNorm::Order(x));
+        }
+        among(obj, &[("fro", MatrixNorm::Frobenius), ("nuc", MatrixNorm::Nuclear)])
+    }
+}
+
+/// An element type.
+#[pyclass(name = "dtype", module = "talweg", frozen, eq, hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PyDType(pub DType);
+
+impl PyDType {
+    /// NumPy's name.
+    fn long_name(self) -> &'static str {
+        match self.0 {
+            DType::Bool => "bool",
+            DType::U8 => "uint8",
+            DType::I8 => "int8",
+            DType::I32 => "int32",
+            DType::U32 => "uint32",
+            DType::I64 => "int64",
+            DType::F16 => "float16",
+            DType::BF16 => "bfloat16",
+            DType::F32 => "float32",
+            DType::F64 => "float64",
+        }
+    }
+}
+
+#[pymethods]
+impl PyDType {
+    #[new]
+    fn new(what: DTypeArg) -> PyDType {
+        PyDType(what.0)
+    }
+    /// NumPy's name of it.
+    #[getter]
+    fn name(&self) -> &'static str {
+        self.long_name()
+    }
+    /// Bytes an element takes.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.0.size()
+    }
+    /// True for floats.
+    #[getter]
+    fn is_floating_point(&self) -> bool {
+        self.0.is_float()
+    }
+    pub fn __repr__(&self) -> String {
+        format!("talweg.{}", self.long_name())
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyType>, (&'static str,)) {
+        (py.get_type::<PyDType>().unbind(), (self.long_name(),))
+    }
+}
+
+/// An element type from what people write: `tw.float32`, `"float32"`, `np.float32`, `float`.
+fn dtype_of(obj: Any<'_, '_>) -> PyResult<DType> {
+    if let Ok(d) = obj.cast::<PyDType>() {
+        return Ok(d.get().0);
+    }
+    let py = obj.py();
+    if obj.is(&py.get_type::<PyFloat>()) {
+        return Ok(DType::F32);
+    }
+    if obj.is(&py.get_type::<PyBool>()) {
+        return Ok(DType::Bool);
+    }
+    if obj.is(&py.get_type::<PyInt>()) {
+        return Ok(DType::I64);
+    }
+    // NumPy's types have `__name__` (classes) or `name` (dtype objects).
+    let name = if obj.is_instance_of::<PyString>() {
+        obj.extract::<String>()?
+    } else if obj.is_instance_of::<PyType>() {
+        obj.getattr("__name__")?.extract()?
+    } else {
+        obj.getattr("name").and_then(|n| n.extract()).unwrap_or_else(|_| type_name(&obj))
+    };
+    let short = name.rsplit('.').next().unwrap_or(&name).trim_end_matches('_');
+    DType::parse(short).ok_or_else(|| {
+        let known: Vec<&str> = DType::ALL.iter().map(|d| PyDType(*d).long_name()).collect();
+        PyTypeError::new_err(format!("{name:?} is not an element type; there are {}", known.join(", ")))
+    })
+}

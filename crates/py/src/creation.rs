@@ -1,0 +1,279 @@
+//! Tensors from nothing: filled, counted and random ones; the state of the generator; gradients on
+//! and off.
+
+use crate::convert::{DTypeArg, Like, ShapeArg};
+use crate::error::exception;
+use crate::exchange::required;
+use crate::site::here;
+use crate::tensor::{PyTensor, call};
+use ::tensor::{DType, Error, Literal, Shape, Tensor, generator};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyTuple};
+
+fn f32_or(dtype: Option<DTypeArg>) -> DType {
+    dtype.map_or(DType::F32, |d| d.0)
+}
+
+/// A tensor from data; `dtype` converts it, `requires_grad` makes it collect gradients.
+#[pyfunction]
+#[pyo3(name = "tensor", signature = (data, dtype=None, *, device=None, copy=None, requires_grad=false))]
+fn from_data(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    dtype: Option<DTypeArg>,
+    device: Option<&str>,
+    copy: Option<bool>,
+    requires_grad: bool,
+) -> PyResult<PyTensor> {
+    on_host(py, device)?;
+    // Data that comes in is always copied, values never change: there is nothing to choose.
+    if copy == Some(false) && data.cast::<PyTensor>().is_err() {
+        return Err(pyo3::exceptions::PyValueError::new_err("data of another library is always copied"));
+    }
+    let t = required(data, dtype.map(|d| d.0))?;
+    if let Some(e) = t.error() {
+        return Err(exception(py, e));
+    }
+    let out = PyTensor::from(t);
+    if requires_grad {
+        use crate::error::OrRaise;
+        let v = here(py).scope(|| ::tensor::Variable::new("", out.tensor().detach())).or_raise(py)?;
+        return Ok(PyTensor::from(v));
+    }
+    Ok(out)
+}
+
+/// Fails unless the device is the host.
+pub fn on_host(py: Python<'_>, device: Option<&str>) -> PyResult<()> {
+    match device {
+        None | Some("cpu") => Ok(()),
+        Some(d) => Err(exception(py, &Error::value(format!("there is no device {d:?}: use \"cpu\"")))),
+    }
+}
+
+/// A shape given as one sequence or size by size.
+fn shape_of(sizes: &Bound<'_, PyTuple>) -> PyResult<Shape> {
+    let s = if sizes.len() == 1 { sizes.get_item(0)?.extract::<ShapeArg>()? } else { sizes.extract::<ShapeArg>()? };
+    Ok(s.0)
+}
+
+macro_rules! filled {
+    ($($(#[$doc:meta])* $name:ident = |$shape:ident, $dtype:ident| $body:expr;)*) => {$(
+        $(#[$doc])*
+        #[pyfunction]
+        #[pyo3(signature = (*shape, dtype=None, device=None), text_signature = "(*shape, dtype=None, device=None)")]
+        fn $name(py: Python<'_>, shape: &Bound<'_, PyTuple>, dtype: Option<DTypeArg>, device: Option<&str>) -> PyResult<Py<PyAny>> {
+            on_host(py, device)?;
+            let ($shape, $dtype) = (shape_of(shape)?, f32_or(dtype));
+            call(py, || $body)
+        }
+    )*};
+}
+filled! {
+    /// Zeros.
+    zeros = |shape, dtype| Tensor::full_of(shape, 0.0, dtype);
+    /// Ones.
+    ones = |shape, dtype| Tensor::full_of(shape, 1.0, dtype);
+    /// A tensor whose elements do not matter: zeros.
+    empty = |shape, dtype| Tensor::full_of(shape, 0.0, dtype);
+    /// Uniform random numbers from 0 to 1.
+    rand = |shape, dtype| Tensor::rand(shape).cast(dtype);
+    /// Normal random numbers of mean 0 and variance 1.
+    randn = |shape, dtype| Tensor::randn(shape).cast(dtype);
+}
+
+/// A tensor of one number.
+#[pyfunction]
+#[pyo3(signature = (shape, fill_value, *, dtype=None, device=None))]
+fn full(
+    py: Python<'_>,
+    shape: ShapeArg,
+    fill_value: Like,
+    dtype: Option<DTypeArg>,
+    device: Option<&str>,
+) -> PyResult<Py<PyAny>> {
+    on_host(py, device)?;
+    let x = fill_value.0;
+    call(py, || {
+        let x = dtype.map_or(x.clone(), |d| x.cast(d.0));
+        x.broadcast_to(shape.0)
+    })
+}
+
+/// Uniform random numbers from `low` to `high`.
+#[pyfunction]
+#[pyo3(signature = (shape, low=0.0, high=1.0, *, dtype=None))]
+fn uniform(py: Python<'_>, shape: ShapeArg, low: f64, high: f64, dtype: Option<DTypeArg>) -> PyResult<Py<PyAny>> {
+    call(py, || Tensor::uniform(shape.0, low, high).cast(f32_or(dtype)))
+}
+/// Whole random numbers from `low` up to but not including `high`.
+#[pyfunction]
+#[pyo3(signature = (low, high, shape, *, dtype=None))]
+fn randint(py: Python<'_>, low: i64, high: i64, shape: ShapeArg, dtype: Option<DTypeArg>) -> PyResult<Py<PyAny>> {
+    call(py, || Tensor::randint(shape.0, low..high).cast(dtype.map_or(DType::I64, |d| d.0)))
+}
+/// The numbers 0 to n - 1 in a random order.
+#[pyfunction]
+fn randperm(py: Python<'_>, n: usize) -> PyResult<Py<PyAny>> {
+    call(py, || Tensor::randperm(n))
+}
+/// A key of the random functions that take one: the same key gives the same numbers.
+#[pyfunction]
+#[pyo3(signature = (seed=None))]
+fn random_key(py: Python<'_>, seed: Option<u64>) -> PyResult<Py<PyAny>> {
+    call(py, || match seed {
+        None => generator::next_key(),
+        Some(s) => Tensor::from(Literal::from_i64(DType::I64, [2], &[s as i64, 0])),
+    })
+}
+
+/// Numbers from `start` up to but not including `stop`.
+#[pyfunction]
+#[pyo3(signature = (start, stop=None, step=None, *, dtype=None, device=None))]
+fn arange(
+    py: Python<'_>,
+    start: &Bound<'_, PyAny>,
+    stop: Option<&Bound<'_, PyAny>>,
+    step: Option<&Bound<'_, PyAny>>,
+    dtype: Option<DTypeArg>,
+    device: Option<&str>,
+) -> PyResult<Py<PyAny>> {
+    on_host(py, device)?;
+    let given: Vec<&Bound<'_, PyAny>> = [Some(start), stop, step].into_iter().flatten().collect();
+    let is_whole = given.iter().all(|x| x.is_instance_of::<PyInt>());
+    let dtype = dtype.map_or(if is_whole { DType::I64 } else { DType::F32 }, |d| d.0);
+    if is_whole {
+        let (mut a, mut b) = (start.extract::<i64>()?, stop.map_or(Ok(0), |s| s.extract())?);
+        if stop.is_none() {
+            (a, b) = (0, a);
+        }
+        let step = step.map_or(Ok(1), |s| s.extract::<i64>())?;
+        return call(py, || Tensor::arange_step(a..b, step).cast(dtype));
+    }
+    let (mut a, mut b) = (start.extract::<f64>()?, stop.map_or(Ok(0.0), |s| s.extract())?);
+    if stop.is_none() {
+        (a, b) = (0.0, a);
+    }
+    let step = step.map_or(Ok(1.0), |s| s.extract::<f64>())?;
+    call(py, || Tensor::arange_step(a..b, step).cast(dtype))
+}
+
+/// `num` numbers evenly spaced from `start` to `stop`.
+#[pyfunction]
+#[pyo3(signature = (start, stop, /, num, *, dtype=None, device=None, endpoint=true))]
+fn linspace(
+    py: Python<'_>,
+    start: f64,
+    stop: f64,
+    num: usize,
+    dtype: Option<DTypeArg>,
+    device: Option<&str>,
+    endpoint: bool,
+) -> PyResult<Py<PyAny>> {
+    on_host(py, device)?;
+    let dtype = f32_or(dtype);
+    let stop = if endpoint || num == 0 { stop } else { start + (stop - start) * (num - 1) as f64 / num as f64 };
+    call(py, || Tensor::linspace_of(start, stop, num, dtype))
+}
+
+/// Ones on a diagonal, zeros elsewhere.
+#[pyfunction]
+#[pyo3(signature = (n_rows, n_cols=None, /, *, k=0, dtype=None, device=None))]
+fn eye(
+    py: Python<'_>,
+    n_rows: usize,
+    n_cols: Option<usize>,
+    k: i64,
+    dtype: Option<DTypeArg>,
+    device: Option<&str>,
+) -> PyResult<Py<PyAny>> {
+    on_host(py, device)?;
+    let (dtype, columns) = (f32_or(dtype), n_cols.unwrap_or(n_rows));
+    call(py, || {
+        if k == 0 {
+            return Tensor::eye_of(n_rows, columns, dtype);
+        }
+        let rows = Tensor::iota(n_rows, DType::I64).unsqueeze(1) + k;
+        rows.eq(Tensor::iota(columns, DType::I64).unsqueeze(0)).cast(dtype)
+    })
+}
+
+macro_rules! alike {
+    ($($(#[$doc:meta])* $name:ident($($x:ident)?) = $value:expr;)*) => {$(
+        $(#[$doc])*
+        #[pyfunction]
+        #[pyo3(signature = (x, /, $($x,)? *, dtype=None, device=None))]
+        fn $name(py: Python<'_>, x: Like, $($x: f64,)? dtype: Option<DTypeArg>, device: Option<&str>) -> PyResult<Py<PyAny>> {
+            on_host(py, device)?;
+            call(py, || {
+                let x = x.0;
+                let x = dtype.map_or(x.clone(), |d| x.cast(d.0));
+                x.full_like($value)
+            })
+        }
+    )*};
+}
+alike! {
+    /// Zeros in the shape of another tensor.
+    zeros_like() = 0.0;
+    /// Ones in the shape of another tensor.
+    ones_like() = 1.0;
+    /// Zeros in the shape of another tensor, for whoever fills them.
+    empty_like() = 0.0;
+    /// One number in the shape of another tensor.
+    full_like(fill_value) = fill_value;
+}
+
+/// Begins the random numbers of this thread anew.
+#[pyfunction]
+fn manual_seed(seed: u64) {
+    generator::manual_seed(seed);
+}
+/// The state of this thread's generator: seed and number of draws.
+#[pyfunction]
+fn random_state() -> (u64, u64) {
+    generator::state()
+}
+/// Puts this thread's generator into a state.
+#[pyfunction]
+fn set_random_state(state: (u64, u64)) {
+    generator::set_state(state);
+}
+/// Records, or does not record, that results depend on trainable values; what it was before.
+#[pyfunction]
+fn set_grad_enabled(on: bool) -> bool {
+    ir::set_grad(on)
+}
+/// True unless inside `no_grad`.
+#[pyfunction]
+fn is_grad_enabled() -> bool {
+    ir::is_grad_on()
+}
+/// The element type that tensors of two types have together.
+#[pyfunction]
+fn promote(a: DTypeArg, b: DTypeArg) -> crate::convert::PyDType {
+    crate::convert::PyDType(a.0.promote(b.0))
+}
+/// Computes several tensors together, sharing what they have in common.
+#[pyfunction]
+#[pyo3(signature = (*tensors))]
+fn eval_all(py: Python<'_>, tensors: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let mut all = Vec::new();
+    for t in tensors {
+        let t = t.cast::<PyTensor>().map_err(|_| PyTypeError::new_err("only tensors can be computed"))?;
+        all.push(t.get().tensor());
+    }
+    crate::tensor::run(py, move || Tensor::eval_all(&all.iter().collect::<Vec<_>>()))
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    macro_rules! add {
+        ($($f:ident)*) => {$( m.add_function(wrap_pyfunction!($f, m)?)?; )*};
+    }
+    add!(from_data zeros ones empty rand randn full uniform randint randperm random_key arange linspace eye);
+    add!(zeros_like ones_like empty_like full_like manual_seed random_state set_random_state);
+    add!(set_grad_enabled is_grad_enabled promote eval_all);
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Errors as Python exceptions. The classes are in `talweg/errors.py`, as each is two: one of ours
+//! and the one of Python's that people catch.
+
+use ::tensor::{Error, ErrorKind, Result};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use std::cell::RefCell;
+
+static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+thread_local! {
+    /// What a Python function raised while Rust code was calling it.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+fn class(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Shape => "ShapeError",
+        ErrorKind::DType => "DTypeError",
+        ErrorKind::Value => "ArgumentError",
+        ErrorKind::Index => "OutOfRangeError",
+        ErrorKind::Feed => "FeedError",
+        ErrorKind::Gradient => "GradientError",
+        ErrorKind::Format => "FormatError",
+        ErrorKind::Io => "FileError",
+        ErrorKind::Device => "DeviceError",
+        ErrorKind::Numerics => "NumericsError",
+        _ => "InternalError",
+    }
+}
+
+/// The exception for an error.
+pub fn exception(py: Python<'_>, e: &Error) -> PyErr {
+    if let Some(raised) = RAISED.take() {
+        return raised;
+    }
+    let build = || -> PyResult<PyErr> {
+        let module = CLASSES.get_or_try_init(py, || py.import("talweg.errors").map(Bound::unbind))?;
+        let class = module.bind(py).getattr(class(e.kind))?;
+        Ok(PyErr::from_value(class.call1((e.to_string(),))?))
+    };
+    build().unwrap_or_else(|e| e)
+}
+
+/// Carries what a Python function raised through Rust code, which sees an ordinary error.
+pub fn carried(e: PyErr) -> Error {
+    RAISED.set(Some(e));
+    Error::value("the Python function raised an exception")
+}
+
+/// A result with its error as an exception.
+pub trait OrRaise<T> {
+    /// The value, or the exception.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+impl<T> OrRaise<T> for Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|e| exception(py, &e))
+    }
+}

@@ -1,0 +1,430 @@
+//! Values from and to Python: numbers, nested lists, buffers, NumPy arrays, pickles.
+//!
+//! What comes in is copied, as a tensor's value must not change under it. What goes out through the
+//! buffer protocol is the tensor's own memory, which cannot be written to.
+
+use crate::convert::{DTypeArg, PyDType, type_name};
+use crate::dlpack;
+use crate::error::{OrRaise, exception};
+use crate::site::here;
+use crate::tensor::{PyTensor, run};
+use ::tensor::{DType, Error, Literal, Shape, Tensor, Variable};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyTuple};
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// Nested lists deeper than this are a mistake, such as a list that contains itself.
+const NESTING_MAX: usize = 32;
+
+/// A tensor from an object, or `None` if the object is nothing of the kind.
+pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Option<Tensor>> {
+    if let Ok(t) = obj.cast::<PyTensor>() {
+        let t = t.get().tensor();
+        return Ok(Some(dtype.map_or(t.clone(), |d| t.cast(d))));
+    }
+    let literal = if obj.is_instance_of::<PyBool>() {
+        Some(Literal::from_i64(DType::Bool, (), &[obj.extract::<bool>()? as i64]))
+    } else if obj.is_instance_of::<PyInt>() {
+        Some(Literal::from_i64(DType::I64, (), &[obj.extract()?]))
+    } else if obj.is_instance_of::<PyFloat>() && obj.get_type().is(&obj.py().get_type::<PyFloat>()) {
+        Some(Literal::scalar_f64(dtype.filter(|d| d.is_float()).unwrap_or(DType::F32), obj.extract()?))
+    } else if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() {
+        return nested(obj, dtype).map(Some);
+    } else {
+        foreign(obj)?
+    };
+    let Some(literal) = literal else { return Ok(None) };
+    let literal = dtype.map_or(literal.clone(), |d| literal.cast(d));
+    Ok(Some(here(obj.py()).scope(|| Tensor::from(literal))))
+}
+
+/// A tensor from an object that must be one.
+pub fn required(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
+    tensor_of(obj, dtype)?.ok_or_else(|| PyTypeError::new_err(format!("a tensor cannot be made of {}", type_name(obj))))
+}
+
+/// From another library's array.
+fn foreign(obj: &Bound<'_, PyAny>) -> PyResult<Option<Literal>> {
+    // SAFETY: only asks whether the type has the protocol.
+    if unsafe { ffi::PyObject_CheckBuffer(obj.as_ptr()) } == 1 {
+        if obj.is_instance_of::<PyBytes>() {
+            return Ok(None);
+        }
+        return from_buffer(obj).map(Some);
+    }
+    if obj.hasattr("__dlpack__")? {
+        return dlpack::import(obj).map(Some);
+    }
+    if obj.hasattr("__array__")? {
+        let array = obj.call_method0("__array__")?;
+        return if array.is(obj) { Ok(None) } else { from_buffer(&array).map(Some) };
+    }
+    Ok(None)
+}
+
+/// What the leaves of nested lists are.
+#[derive(Default)]
+struct Leaves {
+    numbers: Vec<f64>,
+    integers: Vec<i64>,
+    tensors: Vec<Tensor>,
+    has_float: bool,
+    has_int: bool,
+}
+
+fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
+    let mut leaves = Leaves::default();
+    let mut shape = Vec::new();
+    walk(obj, 0, &mut shape, &mut leaves)?;
+    if !leaves.tensors.is_empty() {
+        let site = here(obj.py());
+        let dims: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
+        return Ok(site.scope(|| {
+            let all = Tensor::stack(&leaves.tensors, 0);
+            let rest: Vec<i64> = all.shape().map_or(vec![], |s| s[1..].iter().map(|&d| d as i64).collect());
+            let t = all.view(&[dims, rest].concat());
+            dtype.map_or(t.clone(), |d| t.cast(d))
+        }));
+    }
+    let natural = match (leaves.has_float || leaves.numbers.is_empty(), leaves.has_int) {
+        (true, _) => DType::F32,
+        (false, true) => DType::I64,
+        (false, false) => DType::Bool,
+    };
+    let dtype = dtype.unwrap_or(natural);
+    let shape = Shape::new(&shape);
+    let l = if dtype.is_float() || leaves.has_float {
+        Literal::from_f64(dtype, shape, &leaves.numbers)
+    } else {
+        Literal::from_i64(dtype, shape, &leaves.integers)
+    };
+    Ok(here(obj.py()).scope(|| Tensor::from(l)))
+}
+
+fn walk(obj: &Bound<'_, PyAny>, depth: usize, shape: &mut Vec<usize>, out: &mut Leaves) -> PyResult<()> {
+    if depth > NESTING_MAX {
+        return Err(PyValueError::new_err(format!("lists are nested more than {NESTING_MAX} deep")));
+    }
+    if !obj.is_instance_of::<PyList>() && !obj.is_instance_of::<PyTuple>() {
+        return leaf(obj, depth, shape, out);
+    }
+    let n = obj.len()?;
+    match shape.get(depth) {
+        Some(&d) if d != n => {
+            return Err(PyValueError::new_err(format!("rows differ in length: {d} and {n}")));
+        }
+        Some(_) => {}
+        None if out.numbers.is_empty() && out.tensors.is_empty() => shape.push(n),
+        None => return Err(PyValueError::new_err("a list stands beside numbers")),
+    }
+    for item in obj.try_iter()? {
+        walk(&item?, depth + 1, shape, out)?;
+    }
+    Ok(())
+}
+
+fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves) -> PyResult<()> {
+    if depth != shape.len() {
+        return Err(PyValueError::new_err("numbers stand at different depths of the lists"));
+    }
+    let is_bool = obj.is_instance_of::<PyBool>();
+    if is_bool || obj.is_instance_of::<PyInt>() {
+        out.has_int |= !is_bool;
+        out.integers.push(obj.extract()?);
+        out.numbers.push(obj.extract()?);
+    } else if obj.is_instance_of::<PyFloat>() {
+        let x: f64 = obj.extract()?;
+        out.has_float = true;
+        out.numbers.push(x);
+        out.integers.push(x as i64);
+    } else {
+        out.tensors.push(required(obj, None)?);
+    }
+    if out.tensors.is_empty() || out.numbers.is_empty() {
+        return Ok(());
+    }
+    // Numbers beside tensors: all become tensors.
+    let site = here(obj.py());
+    if out.tensors.len() == 1 {
+        let dtype = out.tensors[0].dtype().or_raise(obj.py())?;
+        let before = out.numbers.iter().map(|&x| Tensor::from(Literal::scalar_f64(dtype, x)));
+        let mut all: Vec<Tensor> = site.scope(|| before.collect());
+        all.append(&mut out.tensors);
+        out.tensors = all;
+    } else {
+        let dtype = out.tensors[0].dtype().or_raise(obj.py())?;
+        out.tensors.extend(out.numbers.iter().map(|&x| Tensor::from(Literal::scalar_f64(dtype, x))));
+    }
+    out.numbers.clear();
+    out.integers.clear();
+    Ok(())
+}
+
+/// A held view of an object's memory.
+struct View(Box<ffi::Py_buffer>);
+impl View {
+    fn of(obj: &Bound<'_, PyAny>) -> PyResult<View> {
+        let mut raw = Box::new(ffi::Py_buffer::new());
+        // SAFETY: the structure is valid; the object checks the rest.
+        if unsafe { ffi::PyObject_GetBuffer(obj.as_ptr(), &mut *raw, ffi::PyBUF_FULL_RO) } != 0 {
+            return Err(PyErr::fetch(obj.py()));
+        }
+        Ok(View(raw))
+    }
+    fn format(&self) -> &str {
+        if self.0.format.is_null() {
+            return "B";
+        }
+        // SAFETY: the protocol promises a C string that lives as long as the view.
+        unsafe { CStr::from_ptr(self.0.format) }.to_str().unwrap_or("?")
+    }
+    fn shape(&self) -> Shape {
+        let n = self.0.ndim as usize;
+        if n == 0 || self.0.shape.is_null() {
+            return Shape::new(&[]);
+        }
+        // SAFETY: the protocol promises `ndim` sizes.
+        let dims = unsafe { std::slice::from_raw_parts(self.0.shape, n) };
+        dims.iter().map(|&d| d as usize).collect()
+    }
+    /// The elements in row-major order.
+    fn bytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        let mut out = vec![0u8; self.0.len as usize];
+        let raw: *const ffi::Py_buffer = &*self.0;
+        // SAFETY: the destination has the length that the view states.
+        let bad =
+            unsafe { ffi::PyBuffer_ToContiguous(out.as_mut_ptr().cast(), raw.cast_mut(), self.0.len, b'C' as c_char) };
+        if bad != 0 { Err(PyErr::fetch(py)) } else { Ok(out) }
+    }
+}
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: acquired in `of` and released once.
+        unsafe { ffi::PyBuffer_Release(&mut *self.0) };
+    }
+}
+
+fn from_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Literal> {
+    let view = View::of(obj)?;
+    let (format, shape, size) = (view.format().to_string(), view.shape(), view.0.itemsize as usize);
+    let kind = format.trim_start_matches(['@', '=', '<', '|']);
+    let refuse = || PyTypeError::new_err(format!("arrays of type {format:?} are not supported"));
+    let bytes = view.bytes(obj.py())?;
+    let exact = match (kind, size) {
+        ("?", 1) => Some(DType::Bool),
+        ("B" | "c", 1) => Some(DType::U8),
+        ("b", 1) => Some(DType::I8),
+        ("i" | "l", 4) => Some(DType::I32),
+        ("I" | "L", 4) => Some(DType::U32),
+        ("l" | "q", 8) => Some(DType::I64),
+        ("e", 2) => Some(DType::F16),
+        ("f", 4) => Some(DType::F32),
+        ("d", 8) => Some(DType::F64),
+        _ => None,
+    };
+    if let Some(dtype) = exact {
+        return Literal::from_bytes(dtype, shape, &bytes).or_raise(obj.py());
+    }
+    // Types that there are none of are widened.
+    let chunks = bytes.chunks_exact(size.max(1));
+    let wide: Option<(DType, Vec<i64>)> = match (kind, size) {
+        ("h", 2) => Some((DType::I32, chunks.map(|c| i16::from_ne_bytes([c[0], c[1]]) as i64).collect())),
+        ("H", 2) => Some((DType::I32, chunks.map(|c| u16::from_ne_bytes([c[0], c[1]]) as i64).collect())),
+        ("Q" | "L", 8) => {
+            let all: Vec<u64> = chunks.map(|c| u64::from_ne_bytes(c.try_into().expect("8 bytes"))).collect();
+            if let Some(x) = all.iter().find(|&&x| x > i64::MAX as u64) {
+                return Err(PyValueError::new_err(format!("{x} does not fit into int64")));
+            }
+            Some((DType::I64, all.into_iter().map(|x| x as i64).collect()))
+        }
+        _ => None,
+    };
+    let (dtype, data) = wide.ok_or_else(refuse)?;
+    Ok(Literal::from_i64(dtype, shape, &data))
+}
+
+/// Nested lists of numbers.
+pub fn to_list(py: Python<'_>, l: &Literal) -> PyResult<Py<PyAny>> {
+    let items: Vec<Py<PyAny>> = if l.dtype().is_float() {
+        l.to_f64().into_iter().map(|x| Ok(x.into_pyobject(py)?.into_any().unbind())).collect::<PyResult<_>>()?
+    } else if l.dtype() == DType::Bool {
+        let one = |x: i64| Ok((x != 0).into_pyobject(py)?.to_owned().into_any().unbind());
+        l.to_i64().into_iter().map(one).collect::<PyResult<_>>()?
+    } else {
+        l.to_i64().into_iter().map(|x| Ok(x.into_pyobject(py)?.into_any().unbind())).collect::<PyResult<_>>()?
+    };
+    let mut level = items;
+    for &d in l.shape().iter().rev() {
+        if d == 0 {
+            // Inner sizes are lost, as in NumPy.
+            let outer: usize = l.shape().iter().take_while(|&&d| d != 0).product();
+            level = (0..outer).map(|_| PyList::empty(py).into_any().unbind()).collect();
+            continue;
+        }
+        let mut rows = Vec::with_capacity(level.len() / d);
+        let mut rest = level.into_iter().peekable();
+        while rest.peek().is_some() {
+            let row: Vec<Py<PyAny>> = rest.by_ref().take(d).collect();
+            rows.push(PyList::new(py, row)?.into_any().unbind());
+        }
+        level = rows;
+    }
+    Ok(level.into_iter().next().unwrap_or_else(|| PyList::empty(py).into_any().unbind()))
+}
+
+/// A NumPy array over the tensor's memory; bfloat16, which NumPy lacks, comes as float32.
+pub fn to_numpy(slf: &Bound<'_, PyTensor>, dtype: Option<Py<PyAny>>, copy: Option<bool>) -> PyResult<Py<PyAny>> {
+    let py = slf.py();
+    let numpy = py.import("numpy")?;
+    let t = slf.get().tensor();
+    let source = if t.dtype().or_raise(py)? == DType::BF16 {
+        if copy == Some(false) {
+            return Err(PyValueError::new_err("bfloat16 must be copied to become a NumPy array"));
+        }
+        Bound::new(py, PyTensor::from(t.cast(DType::F32)))?
+    } else {
+        slf.clone()
+    };
+    let view = py.import("builtins")?.getattr("memoryview")?.call1((&source,))?;
+    let array = numpy.getattr("asarray")?.call1((view,))?;
+    let array = match dtype {
+        Some(d) => array.call_method1("astype", (d,))?,
+        None if copy == Some(true) => array.call_method0("copy")?,
+        None => array,
+    };
+    Ok(array.unbind())
+}
+
+/// What the exporter of a buffer keeps until the view is released.
+struct Export {
+    _value: Literal,
+    shape: Vec<ffi::Py_ssize_t>,
+    strides: Vec<ffi::Py_ssize_t>,
+}
+
+fn format_of(d: DType) -> Option<&'static CStr> {
+    Some(match d {
+        DType::Bool => c"?",
+        DType::U8 => c"B",
+        DType::I8 => c"b",
+        DType::I32 => c"i",
+        DType::U32 => c"I",
+        DType::I64 => c"q",
+        DType::F16 => c"e",
+        DType::F32 => c"f",
+        DType::F64 => c"d",
+        DType::BF16 => return None,
+    })
+}
+
+#[pymethods]
+impl PyTensor {
+    /// SAFETY: called by the interpreter with a valid structure, as the protocol says.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("no view was given"));
+        }
+        // SAFETY: not null, and the caller's to be filled.
+        let view = unsafe { &mut *view };
+        view.obj = std::ptr::null_mut();
+        if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
+            return Err(PyBufferError::new_err("a tensor's memory cannot be written to: make a copy"));
+        }
+        let value = slf.get().literal(slf.py())?;
+        let Some(format) = format_of(value.dtype()) else {
+            return Err(PyBufferError::new_err("there is no buffer of bfloat16: convert it first"));
+        };
+        let size = value.dtype().size() as ffi::Py_ssize_t;
+        let shape: Vec<_> = value.shape().iter().map(|&d| d as ffi::Py_ssize_t).collect();
+        let mut strides = vec![size; shape.len()];
+        for i in (1..shape.len()).rev() {
+            strides[i - 1] = strides[i] * shape[i].max(1);
+        }
+        view.buf = value.bytes().as_ptr().cast_mut().cast::<c_void>();
+        view.len = value.bytes().len() as ffi::Py_ssize_t;
+        view.readonly = 1;
+        view.itemsize = size;
+        view.format = if flags & ffi::PyBUF_FORMAT != 0 { format.as_ptr().cast_mut() } else { std::ptr::null_mut() };
+        view.ndim = shape.len() as c_int;
+        let mut export = Box::new(Export { _value: value, shape, strides });
+        view.shape = export.shape.as_mut_ptr();
+        view.strides = export.strides.as_mut_ptr();
+        view.suboffsets = std::ptr::null_mut();
+        view.internal = Box::into_raw(export).cast();
+        view.obj = slf.into_ptr();
+        Ok(())
+    }
+    /// SAFETY: called once for each view that `__getbuffer__` has filled.
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: `internal` was made by `Box::into_raw` there.
+        unsafe { drop(Box::from_raw((*view).internal.cast::<Export>())) };
+    }
+}
+
+/// A pickle: the bytes, the type, and whether gradients are collected.
+pub fn reduce<'py>(slf: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyTuple>> {
+    let py = slf.py();
+    let l = slf.get().literal(py)?;
+    let (is_variable, trains) = slf.get().variable().map_or((false, false), |v| (true, v.is_trainable()));
+    let make = py.import("talweg._native")?.getattr("_rebuild")?;
+    let shape = PyTuple::new(py, l.shape().iter())?;
+    let args = (slf.get_type(), PyBytes::new(py, l.bytes()), PyDType(l.dtype()), shape, is_variable, trains);
+    (make, args).into_pyobject(py)
+}
+
+/// A tensor from its pickle.
+#[pyfunction]
+fn _rebuild<'py>(
+    class: &Bound<'py, PyAny>,
+    bytes: &[u8],
+    dtype: DTypeArg,
+    shape: Vec<usize>,
+    is_variable: bool,
+    trains: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
+    let l = Literal::from_bytes(dtype.0, Shape::new(&shape), bytes).or_raise(py)?;
+    let t = Tensor::from(l);
+    if !is_variable {
+        return Ok(Bound::new(py, PyTensor::from(t))?.into_any());
+    }
+    let v = if trains { Variable::new("", t) } else { Variable::buffer("", t) };
+    Ok(Bound::new(py, PyTensor::from(v.or_raise(py)?))?.into_any())
+}
+
+/// A tensor from an object with DLPack; its memory is copied.
+#[pyfunction]
+#[pyo3(signature = (x, /, *, device=None, copy=None))]
+fn from_dlpack(py: Python<'_>, x: &Bound<'_, PyAny>, device: Option<&str>, copy: Option<bool>) -> PyResult<PyTensor> {
+    if let Some(d) = device.filter(|d| *d != "cpu") {
+        return Err(exception(py, &Error::value(format!("there is no device {d:?}")).in_op("from_dlpack")));
+    }
+    if copy == Some(false) {
+        return Err(PyBufferError::new_err("the memory of another library is always copied"));
+    }
+    Ok(PyTensor::from(Tensor::from(dlpack::import(x)?)))
+}
+
+/// Writes tensors by name to a safetensors file.
+#[pyfunction]
+fn save_tensors(py: Python<'_>, path: std::path::PathBuf, tensors: Vec<(String, Py<PyTensor>)>) -> PyResult<()> {
+    let list: Vec<(String, Tensor)> = tensors.into_iter().map(|(n, t)| (n, t.get().tensor())).collect();
+    run(py, move || ::tensor::save(path, &list.iter().map(|(n, t)| (n.as_str(), t)).collect::<Vec<_>>()))
+}
+
+/// Reads every tensor of a safetensors file.
+#[pyfunction]
+fn load_tensors(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Vec<(String, PyTensor)>> {
+    let all = run(py, move || ::tensor::load(path))?;
+    Ok(all.into_iter().map(|(n, t)| (n, PyTensor::from(t))).collect())
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(_rebuild, m)?)?;
+    m.add_function(wrap_pyfunction!(from_dlpack, m)?)?;
+    m.add_function(wrap_pyfunction!(save_tensors, m)?)?;
+    m.add_function(wrap_pyfunction!(load_tensors, m)?)
+}

@@ -1,0 +1,72 @@
+//! NumPy's indexing: `x[1, ..., None, ::2, mask]` and assignment to it.
+
+use crate::convert::{Other, type_name};
+use crate::exchange;
+use crate::site::here;
+use crate::tensor::{PyTensor, wrap};
+use ::tensor::{DType, Index};
+use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
+
+/// The end of a slice: anything that is an index, or nothing.
+fn end(s: &Bound<'_, PySlice>, name: &str) -> PyResult<Option<i64>> {
+    let x = s.getattr(name)?;
+    if x.is_none() { Ok(None) } else { x.extract().map(Some) }
+}
+
+fn part(p: &Bound<'_, PyAny>) -> PyResult<Index> {
+    if p.is_none() {
+        return Ok(Index::NewAxis);
+    }
+    if p.is_instance_of::<PyEllipsis>() {
+        return Ok(Index::Ellipsis);
+    }
+    if let Ok(s) = p.cast::<PySlice>() {
+        return Ok(Index::slice(end(s, "start")?, end(s, "stop")?, end(s, "step")?.unwrap_or(1)));
+    }
+    if p.is_instance_of::<PyInt>() && !p.is_instance_of::<PyBool>() {
+        return Ok(Index::At(p.extract()?));
+    }
+    if let Some(t) = exchange::tensor_of(p, None)? {
+        let dtype = t.dtype().unwrap_or(DType::I64);
+        if dtype == DType::Bool || dtype.is_int() {
+            return Ok(Index::Tensor(t));
+        }
+        // An empty list has no numbers to be of any type.
+        if t.count().unwrap_or(1) == 0 {
+            return Ok(Index::Tensor(t.cast(DType::I64)));
+        }
+        return Err(PyIndexError::new_err(format!("an index must be whole numbers or bool, not {dtype}")));
+    }
+    let e = format!("an index is made of ints, slices, ..., None and arrays, not {}", type_name(p));
+    Err(PyTypeError::new_err(e))
+}
+
+fn parts(index: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {
+    match index.cast::<PyTuple>() {
+        Ok(t) => t.iter().map(|p| part(&p)).collect(),
+        Err(_) => Ok(vec![part(index)?]),
+    }
+}
+
+#[pymethods]
+impl PyTensor {
+    fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<Py<PyTensor>> {
+        let parts = parts(index)?;
+        let t = self.tensor();
+        let site = here(py);
+        // A mask is computed at once; that must not hold the interpreter.
+        let has_mask = parts.iter().any(|p| matches!(p, Index::Tensor(t) if t.dtype().is_ok_and(|d| d == DType::Bool)));
+        let read = || site.scope(|| t.index(&parts));
+        let y = if has_mask { py.detach(read) } else { read() };
+        wrap(py, y)
+    }
+    fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: Other) -> PyResult<()> {
+        let parts = parts(index)?;
+        let t = self.tensor();
+        let site = here(py);
+        let y = py.detach(|| site.scope(|| t.index_put(parts, value)));
+        self.change(py, y)
+    }
+}

@@ -1,0 +1,51 @@
+//! The native half of the Python package `talweg`.
+//!
+//! The methods of `Tensor` are generated from the op table's signatures (`build.rs`); written by
+//! hand is what has no row: conversion of Python's objects, indexing, exchange with NumPy and
+//! DLPack, and the transformations that take Python functions. What is easier said in Python is in
+//! `python/talweg`.
+
+// Python's C interface is unsafe, and so is what PyO3's macros write. Our own is in four files.
+#![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
+
+mod convert;
+mod creation;
+mod dlpack;
+mod error;
+mod exchange;
+mod gradient;
+mod graph;
+mod indexing;
+mod interrupt;
+mod jit;
+mod layers;
+mod methods;
+mod metrics;
+mod optim;
+mod shaping;
+mod site;
+mod tensor;
+mod transform;
+mod tree;
+
+use cpu as _;
+use pyo3::prelude::*;
+
+/// The module `talweg._native`.
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add("OPS", methods::NAMES.to_vec())?;
+    m.add_class::<tensor::PyTensor>()?;
+    m.add_class::<convert::PyDType>()?;
+    interrupt::install();
+    site::register(m)?;
+    creation::register(m)?;
+    exchange::register(m)?;
+    transform::register(m)?;
+    jit::register(m)?;
+    graph::register(m)?;
+    layers::register(m)?;
+    optim::register(m)?;
+    metrics::register(m)
+}

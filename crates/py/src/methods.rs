@@ -1,0 +1,13 @@
+//! The methods of `Tensor` that come from the op table: see `build.rs`.
+
+use crate::convert::{
+    AxesArg, DTypeArg, Ints, Like, Likes, Other, PaddingArg, PerAxisArg, ShapeArg, Sizes, Word, either,
+};
+use crate::tensor::{PyTensor, call};
+use ::tensor::linalg::*;
+use ::tensor::loss::*;
+use ::tensor::nn::*;
+use ::tensor::{Axes, Combine, DType, Tensor};
+use pyo3::prelude::*;
+
+include!(concat!(env!("OUT_DIR"), "/methods.rs"));

@@ -1,0 +1,251 @@
+//! Optimizers, clipping and schedules of learning rates.
+
+use crate::convert::Like;
+use crate::error::{OrRaise, carried};
+use crate::graph::PyUpdate;
+use crate::site::here;
+use crate::tensor::{PyTensor, wrap};
+use ::tensor::{Tensor, Variable};
+use nn::optim::{self, Lbfgs, LbfgsOptions, Optimizer, Rule};
+use nn::schedule::{self, Schedule};
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// The variables behind tensors.
+pub fn variables(params: &[Py<PyTensor>]) -> PyResult<Vec<Variable>> {
+    let one = |p: &Py<PyTensor>| {
+        let e = "an optimizer trains tensors made with requires_grad=True, Parameters and Variables";
+        p.get().variable().ok_or_else(|| PyTypeError::new_err(e))
+    };
+    params.iter().map(one).collect()
+}
+
+/// Fails if a setting was not taken.
+fn done(kind: &str, settings: &Bound<'_, PyDict>, known: &[&str]) -> PyResult<()> {
+    for key in settings.keys() {
+        let key: String = key.extract()?;
+        if !known.contains(&key.as_str()) {
+            return Err(PyTypeError::new_err(format!("{kind} has no setting {key:?}; it has {known:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// A rule from its name and settings; the names are those of the Rust structs and their fields.
+macro_rules! rules {
+    ($($name:ident { $($field:ident),* })*) => {
+        fn rule(kind: &str, settings: &Bound<'_, PyDict>) -> PyResult<Box<dyn Rule>> {
+            match kind {
+                $(stringify!($name) => {
+                    let mut r = optim::$name::default();
+                    $( if let Some(x) = settings.get_item(stringify!($field))? { r.$field = x.extract()?; } )*
+                    done(kind, settings, &[$(stringify!($field)),*])?;
+                    Ok(Box::new(r))
+                })*
+                _ => Err(PyValueError::new_err(format!("there is no optimizer {kind:?}"))),
+            }
+        }
+        /// Names of all rules.
+        const RULES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+rules! {
+    Sgd { lr, momentum, dampening, nesterov, weight_decay }
+    Adagrad { lr, lr_decay, weight_decay, initial_accumulator, eps }
+    Adam { lr, betas, eps, weight_decay }
+    AdamW { lr, betas, eps, weight_decay }
+    RmsProp { lr, alpha, eps, weight_decay, momentum, centered }
+    Adadelta { lr, rho, eps, weight_decay }
+    NAdam { lr, betas, eps, weight_decay, momentum_decay }
+    Lion { lr, betas, weight_decay }
+    Adafactor { lr, beta2_decay, eps, scale_min, clip, weight_decay }
+}
+
+/// A rule applied to parameters.
+#[pyclass(name = "Optimizer", module = "talweg._native", frozen)]
+pub struct PyOptimizer(Mutex<Optimizer>);
+
+#[pymethods]
+impl PyOptimizer {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        kind: &str,
+        params: Vec<Py<PyTensor>>,
+        settings: &Bound<'_, PyDict>,
+    ) -> PyResult<PyOptimizer> {
+        let rule = rule(kind, settings)?;
+        let params = variables(&params)?;
+        let o = here(py).scope(|| Optimizer::new(rule, params.as_slice())).or_raise(py)?;
+        Ok(PyOptimizer(Mutex::new(o)))
+    }
+    /// Adds parameters with a learning rate and weight decay of their own.
+    fn add_group(&self, py: Python<'_>, params: Vec<Py<PyTensor>>, lr: f64, weight_decay: f64) -> PyResult<()> {
+        let params = variables(&params)?;
+        self.0.lock().add_group(params.as_slice(), lr, weight_decay).or_raise(py)
+    }
+    /// One step with the collected gradients, which are then forgotten.
+    fn step(&self, py: Python<'_>) -> PyResult<()> {
+        here(py).scope(|| self.0.lock().step()).or_raise(py)
+    }
+    /// Forgets the collected gradients.
+    fn zero_grad(&self) {
+        self.0.lock().parameters().iter().for_each(Variable::zero_grad);
+    }
+    /// The assignments that make a loss smaller.
+    fn minimize(&self, py: Python<'_>, loss: Like) -> PyResult<PyUpdate> {
+        here(py).scope(|| self.0.lock().minimize(&loss.0)).map(PyUpdate).or_raise(py)
+    }
+    #[getter]
+    fn lr(&self, py: Python<'_>) -> PyResult<f64> {
+        self.0.lock().lr().or_raise(py)
+    }
+    #[setter]
+    fn set_lr(&self, py: Python<'_>, lr: f64) -> PyResult<()> {
+        self.0.lock().set_lr(lr).or_raise(py)
+    }
+    /// Sets the learning rate of one group.
+    fn set_group_lr(&self, py: Python<'_>, group: usize, lr: f64) -> PyResult<()> {
+        let name = format!("group.{group}.lr");
+        let state = self.0.lock().state();
+        match state.iter().find(|(n, _)| *n == name) {
+            Some((_, rate)) => here(py).scope(|| rate.assign(&Tensor::from(lr as f32))).or_raise(py),
+            None => Err(PyValueError::new_err(format!("there is no group {group}"))),
+        }
+    }
+    /// Everything a checkpoint needs, by name.
+    fn state(&self) -> Vec<(String, PyTensor)> {
+        self.0.lock().state().into_iter().map(|(n, v)| (n, PyTensor::from(v))).collect()
+    }
+}
+
+/// Limited-memory BFGS, which asks for the loss several times a step.
+#[pyclass(name = "Lbfgs", module = "talweg._native", frozen)]
+struct PyLbfgs(Lbfgs);
+
+#[pymethods]
+impl PyLbfgs {
+    #[new]
+    fn new(py: Python<'_>, params: Vec<Py<PyTensor>>, settings: &Bound<'_, PyDict>) -> PyResult<PyLbfgs> {
+        let mut o = LbfgsOptions::default();
+        macro_rules! take {
+            ($($field:ident)*) => {
+                $( if let Some(x) = settings.get_item(stringify!($field))? { o.$field = x.extract()?; } )*
+                done("Lbfgs", settings, &[$(stringify!($field)),*])?;
+            };
+        }
+        take!(lr iterations evaluations tolerance_grad tolerance_change history strong_wolfe);
+        let params = variables(&params)?;
+        Lbfgs::new(o, params.as_slice()).map(PyLbfgs).or_raise(py)
+    }
+    /// One step; `closure` returns the loss for the parameters as they are.
+    fn step(&self, py: Python<'_>, closure: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let loss = || match closure.call0().and_then(|x| x.extract::<Like>()) {
+            Ok(x) => Ok(x.0),
+            Err(e) => Err(carried(e)),
+        };
+        here(py).scope(|| self.0.step(loss)).or_raise(py)
+    }
+    /// Everything a checkpoint needs, by name.
+    fn state(&self) -> Vec<(String, PyTensor)> {
+        self.0.state().into_iter().map(|(n, v)| (n, PyTensor::from(v))).collect()
+    }
+}
+
+/// Scales gradients so that their common norm is at most `max_norm`; the norm before.
+#[pyfunction]
+fn clip_grad_norm(py: Python<'_>, params: Vec<Py<PyTensor>>, max_norm: f64) -> PyResult<Py<PyTensor>> {
+    let params = variables(&params)?;
+    wrap(py, here(py).scope(|| optim::clip_grad_norm(&params, max_norm)).or_raise(py)?)
+}
+/// Cuts gradients off at ±`max`.
+#[pyfunction]
+fn clip_grad_value(py: Python<'_>, params: Vec<Py<PyTensor>>, max: f64) -> PyResult<()> {
+    let params = variables(&params)?;
+    here(py).scope(|| optim::clip_grad_value(&params, max)).or_raise(py)
+}
+
+/// A learning rate for each step, counted from 0.
+#[pyclass(name = "Schedule", module = "talweg._native", frozen)]
+struct PySchedule(std::sync::Arc<dyn Schedule + Send + Sync>);
+
+/// A schedule inside of another.
+struct Inner(std::sync::Arc<dyn Schedule + Send + Sync>);
+impl Schedule for Inner {
+    fn lr(&self, step: usize) -> f64 {
+        self.0.lr(step)
+    }
+}
+
+#[pymethods]
+impl PySchedule {
+    #[staticmethod]
+    fn constant(lr: f64) -> PySchedule {
+        PySchedule(std::sync::Arc::new(schedule::Constant { lr }))
+    }
+    #[staticmethod]
+    fn step_decay(lr: f64, every: usize, gamma: f64) -> PySchedule {
+        PySchedule(std::sync::Arc::new(schedule::StepDecay { lr, every, gamma }))
+    }
+    #[staticmethod]
+    fn exponential(lr: f64, gamma: f64) -> PySchedule {
+        PySchedule(std::sync::Arc::new(schedule::Exponential { lr, gamma }))
+    }
+    #[staticmethod]
+    fn cosine(lr: f64, lr_min: f64, steps: usize) -> PySchedule {
+        PySchedule(std::sync::Arc::new(schedule::Cosine { lr, lr_min, steps }))
+    }
+    #[staticmethod]
+    fn one_cycle(lr_max: f64, steps: usize, rise: f64, div: f64, final_div: f64) -> PySchedule {
+        PySchedule(std::sync::Arc::new(schedule::OneCycle { lr_max, steps, rise, div, final_div }))
+    }
+    #[staticmethod]
+    fn warmup(steps: usize, start: f64, then: &PySchedule) -> PySchedule {
+        PySchedule(std::sync::Arc::new(schedule::Warmup { steps, start, then: Inner(then.0.clone()) }))
+    }
+    /// The learning rate of a step.
+    fn lr(&self, step: usize) -> f64 {
+        self.0.lr(step)
+    }
+}
+
+/// A learning rate that falls when a figure stops to improve.
+#[pyclass(name = "Plateau", module = "talweg._native", frozen)]
+struct PyPlateau(Mutex<schedule::Plateau>);
+
+#[pymethods]
+impl PyPlateau {
+    #[new]
+    #[pyo3(signature = (lr, *, maximize=false, factor=0.1, patience=10, threshold=1e-4, cooldown=0, lr_min=0.0))]
+    fn new(
+        lr: f64,
+        maximize: bool,
+        factor: f64,
+        patience: usize,
+        threshold: f64,
+        cooldown: usize,
+        lr_min: f64,
+    ) -> PyPlateau {
+        let mut p = schedule::Plateau::new(lr);
+        (p.maximize, p.factor, p.patience) = (maximize, factor, patience);
+        (p.threshold, p.cooldown, p.lr_min) = (threshold, cooldown, lr_min);
+        PyPlateau(Mutex::new(p))
+    }
+    /// Takes the next figure; the learning rate from now on.
+    fn observe(&self, figure: f64) -> f64 {
+        self.0.lock().observe(figure)
+    }
+}
+
+/// Adds the classes and functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("OPTIMIZERS", RULES.to_vec())?;
+    m.add_class::<PyOptimizer>()?;
+    m.add_class::<PyLbfgs>()?;
+    m.add_class::<PySchedule>()?;
+    m.add_class::<PyPlateau>()?;
+    m.add_function(wrap_pyfunction!(clip_grad_norm, m)?)?;
+    m.add_function(wrap_pyfunction!(clip_grad_value, m)?)
+}

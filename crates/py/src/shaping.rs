@@ -1,0 +1,125 @@
+//! Methods that take sizes one by one, words, or settings that no row of the table has.
+
+use crate::convert::{AxesArg, DTypeArg, Ints, PerAxisArg, Sizes, Word, either};
+use crate::site::here;
+use crate::tensor::{Out, PyTensor, call};
+use ::tensor::nn::{InterpolateOptions, Interpolation, Resize};
+use ::tensor::{Axes, Pad};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+#[pymethods]
+impl PyTensor {
+    /// Converted to another element type.
+    #[pyo3(signature = (dtype, *, copy=true))]
+    fn astype(&self, py: Python<'_>, dtype: DTypeArg, copy: bool) -> PyResult<Py<PyAny>> {
+        // Values never change, so that a copy is never needed.
+        let _ = copy;
+        call(py, || self.tensor().cast(dtype.0))
+    }
+    /// The same elements in another shape; one size may be -1 and follows from the others.
+    #[pyo3(signature = (*shape), text_signature = "($self, *shape)")]
+    fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let sizes = spread(shape)?;
+        call(py, || self.tensor().view(&sizes))
+    }
+    /// The same elements in another shape.
+    #[pyo3(signature = (*shape), text_signature = "($self, *shape)")]
+    fn view(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        self.reshape(py, shape)
+    }
+    /// The axes in another order.
+    #[pyo3(signature = (*axes), text_signature = "($self, *axes)")]
+    fn permute(&self, py: Python<'_>, axes: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let axes = spread(axes)?;
+        call(py, || self.tensor().permute(&axes))
+    }
+    /// Repeated along dimensions of size 1 without copying; -1 keeps a size.
+    #[pyo3(signature = (*sizes), text_signature = "($self, *sizes)")]
+    fn expand(&self, py: Python<'_>, sizes: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let sizes = spread(sizes)?;
+        call(py, || self.tensor().expand(&sizes))
+    }
+    /// Repeated along each axis, as PyTorch's `repeat`.
+    #[pyo3(signature = (*times), text_signature = "($self, *times)")]
+    fn repeat(&self, py: Python<'_>, times: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let times = if times.len() == 1 { times.get_item(0)?.extract::<Sizes>()? } else { times.extract::<Sizes>()? };
+        call(py, || self.tensor().repeat(&times.0))
+    }
+    /// Padded at the edges of the last dimensions: `widths` are before and after, last dimension
+    /// first.
+    #[pyo3(signature = (widths, mode="constant", value=0.0))]
+    fn pad(&self, py: Python<'_>, widths: Ints, mode: &str, value: f64) -> PyResult<Py<PyAny>> {
+        let mode = match mode {
+            "constant" => Pad::Constant(value),
+            "reflect" => Pad::Reflect,
+            "replicate" => Pad::Replicate,
+            "circular" => Pad::Circular,
+            other => return Err(PyValueError::new_err(format!("there is no padding {other:?}"))),
+        };
+        call(py, || self.tensor().pad(&widths.0, mode))
+    }
+    /// Resized pictures: to `size`, or by `scale_factor`.
+    #[pyo3(signature = (size=None, scale_factor=None, mode=Word(Interpolation::Nearest), align_corners=false),
+        text_signature = "($self, size=None, scale_factor=None, mode='nearest', align_corners=False)")]
+    fn interpolate(
+        &self,
+        py: Python<'_>,
+        size: Option<PerAxisArg>,
+        scale_factor: Option<&Bound<'_, PyAny>>,
+        mode: Word<Interpolation>,
+        align_corners: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let size = match (size, scale_factor) {
+            (Some(s), None) => Resize::To(s.0),
+            (None, Some(f)) => Resize::By(f.extract::<f64>().map(|x| vec![x]).or_else(|_| f.extract::<Vec<f64>>())?),
+            _ => return Err(PyTypeError::new_err("give either size or scale_factor")),
+        };
+        let options = InterpolateOptions { mode: mode.0, align_corners, ..Default::default() };
+        call(py, || self.tensor().interpolate(size, options))
+    }
+    /// The distinct elements in order, with the place of each element among them and how often each
+    /// stands there, where asked for.
+    #[pyo3(signature = (return_inverse=false, return_counts=false))]
+    fn unique(&self, py: Python<'_>, return_inverse: bool, return_counts: bool) -> PyResult<Py<PyAny>> {
+        let t = self.tensor();
+        let site = here(py);
+        let [values, inverse, counts] = py.detach(|| site.scope(|| t.unique()));
+        match (return_inverse, return_counts) {
+            (false, false) => values.object(py),
+            (true, false) => [values, inverse].object(py),
+            (false, true) => [values, counts].object(py),
+            (true, true) => [values, inverse, counts].object(py),
+        }
+    }
+    /// The largest element, or the largest along axes.
+    #[pyo3(name = "amax", signature = (axis=None, keepdims=false, *, dim=None))]
+    fn largest(
+        &self,
+        py: Python<'_>,
+        axis: Option<AxesArg>,
+        keepdims: bool,
+        dim: Option<AxesArg>,
+    ) -> PyResult<Py<PyAny>> {
+        let axes = either(axis, dim)?.map_or(Axes::All, |a| a.0);
+        call(py, || if keepdims { self.tensor().max_keep(axes) } else { self.tensor().max(axes) })
+    }
+    /// The smallest element, or the smallest along axes.
+    #[pyo3(name = "amin", signature = (axis=None, keepdims=false, *, dim=None))]
+    fn smallest(
+        &self,
+        py: Python<'_>,
+        axis: Option<AxesArg>,
+        keepdims: bool,
+        dim: Option<AxesArg>,
+    ) -> PyResult<Py<PyAny>> {
+        let axes = either(axis, dim)?.map_or(Axes::All, |a| a.0);
+        call(py, || if keepdims { self.tensor().min_keep(axes) } else { self.tensor().min(axes) })
+    }
+}
+
+/// Sizes given one by one or as one sequence.
+fn spread(items: &Bound<'_, PyTuple>) -> PyResult<Vec<i64>> {
+    if items.len() == 1 { Ok(items.get_item(0)?.extract::<Ints>()?.0) } else { Ok(items.extract::<Ints>()?.0) }
+}

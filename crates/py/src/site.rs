@@ -1,0 +1,88 @@
+//! The line of the Python program that makes a call.
+
+use ::tensor::Site;
+use parking_lot::Mutex;
+use pyo3::{ffi, intern, prelude::*};
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::sync::{LazyLock, OnceLock};
+
+/// Code objects remembered at most; programs that make code without end are looked up each time.
+const CODES_MAX: usize = 1 << 16;
+
+/// The folder of the package: its own frames are not the user's program.
+static PACKAGE: OnceLock<String> = OnceLock::new();
+/// The file of each code object, `None` for the package's own. The objects are kept alive, so that
+/// an address stands for one of them.
+static CODES: LazyLock<Mutex<HashMap<usize, Option<&'static str>>>> = LazyLock::new(Mutex::default);
+static FILES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+thread_local! {
+    static LAST: Cell<(usize, Option<&'static str>)> = const { Cell::new((0, None)) };
+}
+
+/// Says where the package lies.
+#[pyfunction]
+fn set_package(folder: String) {
+    // The first import wins.
+    let _ = PACKAGE.set(folder);
+}
+
+/// A name that lives as long as the program.
+fn interned(name: &str) -> &'static str {
+    let mut files = FILES.lock();
+    if let Some(f) = files.get(name) {
+        return f;
+    }
+    let leaked: &'static str = Box::leak(name.to_string().into_boxed_str());
+    files.insert(leaked);
+    leaked
+}
+
+/// The file of a code object, unless it is the package's own.
+fn file(code: &Bound<'_, PyAny>) -> Option<&'static str> {
+    let key = code.as_ptr() as usize;
+    let (last, found) = LAST.get();
+    if last == key {
+        return found;
+    }
+    if let Some(found) = CODES.lock().get(&key) {
+        LAST.set((key, *found));
+        return *found;
+    }
+    let py = code.py();
+    let name = code.getattr(intern!(py, "co_filename")).and_then(|n| n.extract::<String>());
+    let name = name.unwrap_or_default();
+    let is_own = PACKAGE.get().is_some_and(|p| name.starts_with(p.as_str()));
+    let found = if is_own { None } else { Some(interned(&name)) };
+    let mut codes = CODES.lock();
+    if codes.len() < CODES_MAX {
+        codes.insert(key, found);
+        std::mem::forget(code.clone());
+        LAST.set((key, found));
+    }
+    found
+}
+
+/// The innermost line that is not the package's own.
+pub fn here(py: Python<'_>) -> Site {
+    // SAFETY: the interpreter is attached; the frame is borrowed from the running thread and made
+    // a counted reference at once, the code object comes as a new reference.
+    let mut frame = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) };
+    while let Some(f) = frame {
+        let raw = f.as_ptr().cast::<ffi::PyFrameObject>();
+        // SAFETY: as above; `f` keeps the frame alive.
+        let code = unsafe { Bound::from_owned_ptr(py, ffi::PyFrame_GetCode(raw).cast()) };
+        if let Some(file) = file(&code) {
+            // SAFETY: as above.
+            let line = unsafe { ffi::PyFrame_GetLineNumber(raw) };
+            return Site { file, line: line.max(0) as u32, column: 0 };
+        }
+        frame = f.getattr(intern!(py, "f_back")).ok().filter(|b| !b.is_none());
+    }
+    Site::UNKNOWN
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(set_package, m)?)
+}

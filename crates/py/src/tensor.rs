@@ -1,0 +1,401 @@
+//! The class `Tensor`: a handle to a value, or to a variable that collects gradients.
+
+use crate::convert::{DTypeArg, Other, PyDType};
+use crate::error::{OrRaise, exception};
+use crate::exchange;
+use crate::interrupt;
+use crate::site::here;
+use ::tensor::{DType, Error, ErrorKind, Literal, Operand, Result, Tensor, Variable};
+use parking_lot::RwLock;
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+/// What a handle names.
+#[derive(Clone)]
+pub enum Kind {
+    /// A value.
+    Value(Tensor),
+    /// A variable: reading it gives its value at that point of the program.
+    Variable(Variable),
+}
+
+/// A multi-dimensional array: computed, or to be computed when somebody looks at it.
+#[pyclass(name = "Tensor", module = "talweg", subclass, weakref, frozen)]
+pub struct PyTensor(pub RwLock<Kind>);
+
+impl From<Tensor> for PyTensor {
+    fn from(t: Tensor) -> PyTensor {
+        PyTensor(RwLock::new(Kind::Value(t)))
+    }
+}
+impl From<Variable> for PyTensor {
+    fn from(v: Variable) -> PyTensor {
+        PyTensor(RwLock::new(Kind::Variable(v)))
+    }
+}
+
+impl PyTensor {
+    /// Its value at this point of the program.
+    pub fn tensor(&self) -> Tensor {
+        match &*self.0.read() {
+            Kind::Value(t) => t.clone(),
+            Kind::Variable(v) => v.tensor(),
+        }
+    }
+    /// The variable, if it is one.
+    pub fn variable(&self) -> Option<Variable> {
+        if let Kind::Variable(v) = &*self.0.read() { Some(v.clone()) } else { None }
+    }
+    /// Its value on the host, computed without holding the interpreter.
+    pub fn literal(&self, py: Python<'_>) -> PyResult<Literal> {
+        let t = self.concrete(py)?;
+        run(py, move || t.literal())
+    }
+    /// Makes the handle name another value; a variable is assigned.
+    pub fn change(&self, py: Python<'_>, new: Tensor) -> PyResult<()> {
+        if let Some(e) = new.error() {
+            return Err(exception(py, e));
+        }
+        let Some(v) = self.variable() else {
+            *self.0.write() = Kind::Value(new);
+            return Ok(());
+        };
+        if v.is_trainable() && ir::is_grad_on() {
+            let e = "a tensor that collects gradients cannot be changed in place outside of tw.no_grad()";
+            return Err(PyRuntimeError::new_err(e));
+        }
+        here(py).scope(|| v.assign(&new.cast(v.dtype()))).or_raise(py)
+    }
+    /// Its value, which must not depend on placeholders.
+    fn concrete(&self, py: Python<'_>) -> PyResult<Tensor> {
+        let t = self.tensor();
+        concrete(py, &t)?;
+        Ok(t)
+    }
+    fn dtype_now(&self) -> DType {
+        self.tensor().dtype().unwrap_or(DType::F32)
+    }
+}
+
+/// A handle to a tensor, or the exception for the error it carries.
+pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyTensor>> {
+    match t.error() {
+        Some(e) => Err(exception(py, e)),
+        None => Py::new(py, PyTensor::from(t)),
+    }
+}
+
+/// What ops return.
+pub trait Out {
+    /// As a Python object.
+    fn object(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
+}
+impl Out for Tensor {
+    fn object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(wrap(py, self)?.into_any())
+    }
+}
+impl<const N: usize> Out for [Tensor; N] {
+    fn object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let items = self.into_iter().map(|t| wrap(py, t)).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyTuple::new(py, items)?.into_any().unbind())
+    }
+}
+impl Out for Vec<Tensor> {
+    fn object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let items = self.into_iter().map(|t| wrap(py, t)).collect::<PyResult<Vec<_>>>()?;
+        Ok(items.into_pyobject(py)?.into_any().unbind())
+    }
+}
+
+/// Makes nodes in the name of the calling Python line.
+pub fn call<R: Out>(py: Python<'_>, f: impl FnOnce() -> R) -> PyResult<Py<PyAny>> {
+    here(py).scope(f).object(py)
+}
+
+/// Fails if a value cannot be known yet.
+pub fn concrete(py: Python<'_>, t: &Tensor) -> PyResult<()> {
+    if !t.value().or_raise(py)?.node().is_symbolic() {
+        return Ok(());
+    }
+    let e = "the value is not known while the graph is made: it depends on a placeholder or on an argument of a traced \
+             function (use cond, while_loop and scan instead of Python's own control flow)";
+    Err(exception(py, &Error::new(ErrorKind::Feed, e).at(here(py))))
+}
+
+/// Computes without holding the interpreter, in the name of the calling Python line.
+pub fn run<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> PyResult<R> {
+    let site = here(py);
+    interrupt::run(py, || site.scope(f))?.or_raise(py)
+}
+
+/// Operators: forward, reflected and in place, each from the method of the same meaning.
+macro_rules! operators {
+    ($($forward:ident $reflected:ident $in_place:ident $method:ident,)*) => {$(
+        #[pymethods]
+        impl PyTensor {
+            fn $forward(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                match Other::of(other)? {
+                    Some(o) => call(py, || self.tensor().$method(o)),
+                    None => Ok(py.NotImplemented()),
+                }
+            }
+            fn $reflected(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                match Other::of(other)? {
+                    Some(o) => call(py, || o.operand(self.dtype_now()).$method(self.tensor())),
+                    None => Ok(py.NotImplemented()),
+                }
+            }
+            fn $in_place(&self, py: Python<'_>, other: Other) -> PyResult<()> {
+                self.change(py, here(py).scope(|| self.tensor().$method(other)))
+            }
+        }
+    )*};
+}
+operators! {
+    __add__ __radd__ __iadd__ add,
+    __sub__ __rsub__ __isub__ sub,
+    __mul__ __rmul__ __imul__ mul,
+    __truediv__ __rtruediv__ __itruediv__ div,
+    __floordiv__ __rfloordiv__ __ifloordiv__ floor_divide,
+    __mod__ __rmod__ __imod__ rem,
+    __matmul__ __rmatmul__ __imatmul__ matmul,
+    __and__ __rand__ __iand__ and,
+    __or__ __ror__ __ior__ or,
+    __xor__ __rxor__ __ixor__ xor,
+    __lshift__ __rlshift__ __ilshift__ shl,
+    __rshift__ __rrshift__ __irshift__ shr,
+}
+
+#[pymethods]
+impl PyTensor {
+    #[new]
+    #[pyo3(signature = (data, *, dtype=None, requires_grad=false, variable=false, trainable=true, name=""))]
+    fn new(
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        dtype: Option<DTypeArg>,
+        requires_grad: bool,
+        variable: bool,
+        trainable: bool,
+        name: &str,
+    ) -> PyResult<PyTensor> {
+        let t = exchange::required(data, dtype.map(|d| d.0))?;
+        here(py).scope(|| match (requires_grad, variable) {
+            (false, false) => match t.error() {
+                Some(e) => Err(exception(py, e)),
+                None => Ok(PyTensor::from(t)),
+            },
+            (true, false) => Variable::new(name, t).map(PyTensor::from).or_raise(py),
+            (_, true) if trainable => Variable::new(name, t).map(PyTensor::from).or_raise(py),
+            (_, true) => Variable::buffer(name, t).map(PyTensor::from).or_raise(py),
+        })
+    }
+
+    fn __neg__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        call(py, || self.tensor().neg())
+    }
+    fn __pos__(slf: Py<PyTensor>) -> Py<PyTensor> {
+        slf
+    }
+    fn __abs__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        call(py, || self.tensor().abs())
+    }
+    fn __invert__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        call(py, || self.tensor().not())
+    }
+    fn __pow__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, modulo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        match Other::of(other)? {
+            Some(o) if modulo.is_none() => call(py, || self.tensor().pow(o)),
+            _ => Ok(py.NotImplemented()),
+        }
+    }
+    fn __rpow__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, _modulo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        match Other::of(other)? {
+            Some(o) => call(py, || o.operand(self.dtype_now()).pow(self.tensor())),
+            None => Ok(py.NotImplemented()),
+        }
+    }
+    fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
+        let o = match Other::of(other) {
+            Ok(Some(o)) => o,
+            _ => return Ok(py.NotImplemented()),
+        };
+        let t = self.tensor();
+        call(py, || match op {
+            CompareOp::Lt => t.lt(o),
+            CompareOp::Le => t.le(o),
+            CompareOp::Eq => t.eq(o),
+            CompareOp::Ne => t.ne(o),
+            CompareOp::Gt => t.gt(o),
+            CompareOp::Ge => t.ge(o),
+        })
+    }
+    /// By identity, so that placeholders can be keys of a feed.
+    fn __hash__(slf: &Bound<'_, PyTensor>) -> isize {
+        slf.as_ptr() as isize >> 4
+    }
+
+    /// Sizes of its dimensions.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let shape = self.tensor().shape().or_raise(py)?;
+        PyTuple::new(py, shape.iter())
+    }
+    /// Element type.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<PyDType> {
+        self.tensor().dtype().map(PyDType).or_raise(py)
+    }
+    /// Number of dimensions.
+    #[getter]
+    fn ndim(&self, py: Python<'_>) -> PyResult<usize> {
+        self.tensor().rank().or_raise(py)
+    }
+    /// Number of elements.
+    #[getter]
+    fn size(&self, py: Python<'_>) -> PyResult<usize> {
+        self.tensor().count().or_raise(py)
+    }
+    /// Number of elements.
+    fn numel(&self, py: Python<'_>) -> PyResult<usize> {
+        self.size(py)
+    }
+    /// Bytes its elements take.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.size(py)? * self.dtype_now().size())
+    }
+    /// Where it is computed.
+    #[getter]
+    fn device(&self) -> &'static str {
+        "cpu"
+    }
+    /// The matrix transposed; the order of all axes reversed for other ranks.
+    #[getter(T)]
+    fn transposed(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let t = self.tensor();
+        let rank = t.rank().or_raise(py)? as i64;
+        call(py, || t.permute(&(0..rank).rev().collect::<Vec<_>>()))
+    }
+    /// The last two axes exchanged.
+    #[getter(mT)]
+    fn matrix_transposed(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        call(py, || self.tensor().t())
+    }
+    /// The last two axes exchanged.
+    fn t(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.matrix_transposed(py)
+    }
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        match self.tensor().shape().or_raise(py)?.first() {
+            Some(&n) => Ok(n),
+            None => Err(PyTypeError::new_err("a tensor without dimensions has no length")),
+        }
+    }
+    fn __iter__<'py>(slf: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        slf.get().__len__(py)?;
+        let parts = here(py).scope(|| slf.get().tensor().unbind(0));
+        let parts = parts.into_iter().map(|t| wrap(py, t)).collect::<PyResult<Vec<_>>>()?;
+        Ok(parts.into_pyobject(py)?.try_iter()?.into_any())
+    }
+    fn __contains__(&self, py: Python<'_>, x: Other) -> PyResult<bool> {
+        let found = here(py).scope(|| self.tensor().eq(x).any(..));
+        run(py, move || found.item::<bool>())
+    }
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        let t = self.concrete(py)?;
+        run(py, move || Ok(t.item::<f64>()? != 0.0))
+    }
+    fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
+        let t = self.concrete(py)?;
+        run(py, move || t.item::<f64>())
+    }
+    fn __int__(&self, py: Python<'_>) -> PyResult<i64> {
+        let t = self.concrete(py)?;
+        run(py, move || t.item::<i64>())
+    }
+    fn __index__(&self, py: Python<'_>) -> PyResult<i64> {
+        if !self.dtype_now().is_int() {
+            return Err(PyTypeError::new_err(format!("only a whole number is an index, not {}", self.dtype_now())));
+        }
+        self.__int__(py)
+    }
+    /// The only element, as a Python number.
+    fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let t = self.concrete(py)?;
+        let dtype = t.dtype().or_raise(py)?;
+        let x = run(py, move || Ok(if dtype.is_float() { (t.item::<f64>()?, 0) } else { (0.0, t.item::<i64>()?) }))?;
+        Ok(match dtype {
+            DType::Bool => (x.1 != 0).into_pyobject(py)?.to_owned().into_any().unbind(),
+            d if d.is_float() => x.0.into_pyobject(py)?.into_any().unbind(),
+            _ => x.1.into_pyobject(py)?.into_any().unbind(),
+        })
+    }
+    /// The elements as nested lists.
+    fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        exchange::to_list(py, &self.literal(py)?)
+    }
+    /// The elements as a NumPy array: a view that cannot be written to.
+    fn numpy(slf: &Bound<'_, PyTensor>) -> PyResult<Py<PyAny>> {
+        exchange::to_numpy(slf, None, None)
+    }
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__(slf: &Bound<'_, PyTensor>, dtype: Option<Py<PyAny>>, copy: Option<bool>) -> PyResult<Py<PyAny>> {
+        exchange::to_numpy(slf, dtype, copy)
+    }
+    /// NumPy leaves operators with a tensor to the tensor.
+    #[classattr]
+    fn __array_ufunc__() -> Option<bool> {
+        None
+    }
+    #[pyo3(signature = (*, api_version=None))]
+    fn __array_namespace__<'py>(&self, py: Python<'py>, api_version: Option<&str>) -> PyResult<Bound<'py, PyModule>> {
+        match api_version {
+            None | Some("2021.12" | "2022.12" | "2023.12" | "2024.12") => py.import("talweg"),
+            Some(v) => Err(PyValueError::new_err(format!("there is no version {v} of the array API here"))),
+        }
+    }
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let t = self.tensor();
+        let v = t.value().or_raise(py)?;
+        if v.node().is_symbolic() {
+            return Ok(format!("Tensor({}, shape={}, to be computed)", PyDType(v.ty().dtype).__repr__(), v.ty().shape));
+        }
+        let needs_grad = self.requires_grad();
+        let text = run(py, move || Ok(t.eval()?.to_string()))?;
+        Ok(match (needs_grad, text.strip_suffix(')')) {
+            (true, Some(open)) => format!("{open}, requires_grad=True)"),
+            _ => text,
+        })
+    }
+    fn __format__(slf: &Bound<'_, PyTensor>, spec: &str) -> PyResult<String> {
+        let t = slf.get();
+        if spec.is_empty() || t.size(slf.py())? != 1 {
+            return t.__repr__(slf.py());
+        }
+        t.item(slf.py())?.bind(slf.py()).call_method1("__format__", (spec,))?.extract()
+    }
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let text = self.__repr__(py)?.replace('&', "&amp;").replace('<', "&lt;");
+        let t = self.tensor();
+        Ok(format!("<pre>{text}</pre><small>{} {}</small>", t.dtype().or_raise(py)?, t.shape().or_raise(py)?))
+    }
+    fn __reduce__<'py>(slf: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyTuple>> {
+        exchange::reduce(slf)
+    }
+    fn __deepcopy__<'py>(slf: &Bound<'py, PyTensor>, _memo: Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+        let (make, args) = exchange::reduce(slf)?.extract::<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>()?;
+        make.call1(args)
+    }
+
+    /// Computes the value now, if it was not yet.
+    fn eval(slf: Py<PyTensor>, py: Python<'_>) -> PyResult<Py<PyTensor>> {
+        let t = slf.get().tensor();
+        run(py, move || t.eval().map(|_| ()))?;
+        Ok(slf)
+    }
+}

@@ -1,0 +1,92 @@
+//! The Python package in CI: the extension that the Rust tests have built, put beside the package's
+//! files, tested in a virtual environment of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// What the tests need beside the package.
+const PACKAGES: &[&str] = &["numpy>=1.26", "pytest>=8"];
+
+/// Runs the Python tests and examples.
+pub fn check() -> Result<(), String> {
+    println!("== python");
+    let start = Instant::now();
+    let target = PathBuf::from(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string()));
+    let python = environment(&target.join("python-venv"))?;
+    let package = stage(&target)?;
+    let run = |args: &[&str]| -> Result<(), String> {
+        let status = Command::new(&python).args(args).env("PYTHONPATH", &package).env("TALWEG_QUICK", "1").status();
+        let status = status.map_err(|e| format!("{}: {e}", python.display()))?;
+        if status.success() { Ok(()) } else { Err(format!("python {} failed", args.join(" "))) }
+    };
+    run(&["-m", "pytest", "-q", "-p", "no:cacheprovider", "python/tests"])?;
+    let mut examples: Vec<PathBuf> = list(Path::new("python/examples"))?;
+    examples.sort();
+    for example in examples.iter().filter(|p| p.extension().is_some_and(|e| e == "py")) {
+        println!("== example {}", example.display());
+        run(&[&example.display().to_string()])?;
+    }
+    println!("== python: {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn list(dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    Ok(entries.flatten().map(|e| e.path()).collect())
+}
+
+/// The interpreter of a virtual environment with what the tests need; made once.
+fn environment(dir: &Path) -> Result<PathBuf, String> {
+    let python = dir.join("bin/python");
+    let ready = dir.join("ready");
+    if fs::read_to_string(&ready).is_ok_and(|t| t == PACKAGES.join(" ")) {
+        return Ok(python);
+    }
+    let run = |program: &Path, args: &[&str]| -> Result<(), String> {
+        let status = Command::new(program).args(args).status().map_err(|e| format!("{}: {e}", program.display()))?;
+        if status.success() { Ok(()) } else { Err(format!("{} {} failed", program.display(), args.join(" "))) }
+    };
+    run(Path::new("python3"), &["-m", "venv", &dir.display().to_string()])?;
+    let install = [&["-m", "pip", "install", "--quiet"], PACKAGES].concat();
+    run(&python, &install)?;
+    fs::write(&ready, PACKAGES.join(" ")).map_err(|e| format!("{}: {e}", ready.display()))?;
+    Ok(python)
+}
+
+/// The package as a wheel would install it, around the extension in the target folder.
+fn stage(target: &Path) -> Result<PathBuf, String> {
+    let built = ["debug/deps", "debug"].map(|d| target.join(d).join(library()));
+    let newest = |p: &PathBuf| fs::metadata(p).and_then(|m| m.modified()).ok();
+    let extension = built.iter().filter(|p| p.exists()).max_by_key(|p| newest(p));
+    let extension = extension.ok_or("the extension is not built: run cargo test -p talweg-py first")?;
+    let root = target.join("python");
+    // Left-overs of files that are gone would hide that they are gone.
+    if root.exists() {
+        fs::remove_dir_all(&root).map_err(|e| format!("{}: {e}", root.display()))?;
+    }
+    copy(Path::new("python/talweg"), &root.join("talweg"))?;
+    let to = root.join("talweg/_native.abi3.so");
+    fs::copy(extension, &to).map_err(|e| format!("{}: {e}", extension.display()))?;
+    Ok(root)
+}
+
+fn library() -> String {
+    format!("{}_native{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    fs::create_dir_all(to).map_err(|e| format!("{}: {e}", to.display()))?;
+    for path in list(from)? {
+        let name = path.file_name().ok_or("a file without a name")?;
+        if path.is_dir() {
+            if name != "__pycache__" {
+                copy(&path, &to.join(name))?;
+            }
+        } else if path.extension().is_none_or(|e| e != "so") {
+            fs::copy(&path, to.join(name)).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+    }
+    Ok(())
+}

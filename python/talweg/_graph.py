@@ -1,0 +1,97 @@
+"""Define, then run: variables, sessions, control flow."""
+
+from . import _native
+from ._native import Tensor, Update
+
+
+class _VariableType(type):
+    def __instancecheck__(cls, x):
+        return isinstance(x, Tensor) and x.is_variable and (cls._trained is None or x.is_parameter)
+
+
+class Variable(metaclass=_VariableType):
+    """A tensor that changes by assignment.
+
+    ``Variable(initial)`` is trained; ``trainable=False`` makes a counter or a running mean.
+    """
+
+    _trained = None
+
+    def __new__(cls, initial_value, trainable=True, name="", dtype=None):
+        return Tensor(initial_value, dtype=dtype, variable=True, trainable=trainable, name=name)
+
+
+def _flatten(fetches, out):
+    if isinstance(fetches, dict):
+        return {k: _flatten(v, out) for k, v in fetches.items()}
+    if isinstance(fetches, (list, tuple)):
+        return type(fetches)(_flatten(v, out) for v in fetches)
+    out.append(fetches)
+    return len(out) - 1
+
+
+def _fill(form, values):
+    if isinstance(form, dict):
+        return {k: _fill(v, values) for k, v in form.items()}
+    if isinstance(form, (list, tuple)):
+        return type(form)(_fill(v, values) for v in form)
+    return values[form]
+
+
+class Session:
+    """Runs graphs: ``run(fetches, feed_dict)`` computes tensors and carries out updates.
+
+    All reads of variables see the values from before the run. Each combination of fetches and feeds
+    is compiled once.
+    """
+
+    def __init__(self):
+        self._native = _native.Session()
+
+    def run(self, fetches, feed_dict=None):
+        """The values of ``fetches``, in their form; an update gives ``None``."""
+        flat = []
+        form = _flatten(fetches, flat)
+        return _fill(form, self._native.run(flat, dict(feed_dict or {})))
+
+    def close(self):
+        """Forgets what was compiled."""
+        self._native = _native.Session()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exception):
+        self.close()
+
+
+def cond(pred, then, otherwise, *operands):
+    """``then(*operands)`` where the scalar ``pred`` holds, else ``otherwise(*operands)``."""
+    return _native.cond(pred, then, otherwise, *operands)
+
+
+def while_loop(test, body, init, max_trips=0):
+    """Repeats ``value = body(value)`` while ``test(value)`` holds.
+
+    With ``max_trips`` the loop can be differentiated, at the cost of as many trips.
+    """
+    return _native.while_loop(test, body, init, max_trips=max_trips)
+
+
+def scan(f, init, xs=None, length=None, reverse=False):
+    """``carry, y = f(carry, x)`` along the first axis of ``xs``: the last carry and all results."""
+    return _native.scan(f, init, xs, length=length, reverse=reverse)
+
+
+def fori_loop(lower, upper, body, init):
+    """``value = body(i, value)`` for ``i`` from ``lower`` up to but not including ``upper``."""
+
+    def step(carry, _row):
+        i, value = carry
+        return (i + 1, body(i, value)), None
+
+    (_, value), _ = _native.scan(step, (_native.tensor(lower), init), None, length=max(upper - lower, 0))
+    return value
+
+
+__all__ = ["Variable", "Session", "Update", "cond", "while_loop", "scan", "fori_loop"]

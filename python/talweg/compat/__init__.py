@@ -1,0 +1,1 @@
+"""Names of other libraries that clash with better ones."""

@@ -1,0 +1,49 @@
+"""What is raised. Each class is an :class:`Error` and the exception of Python's that people catch."""
+
+
+class Error(Exception):
+    """Any error of Talweg: what was expected, what came, and the line of the program."""
+
+
+class ShapeError(Error, ValueError):
+    """Sizes or ranks that do not fit."""
+
+
+class DTypeError(Error, TypeError):
+    """Element types that do not fit."""
+
+
+class ArgumentError(Error, ValueError):
+    """An argument out of its range or not among the allowed words."""
+
+
+class OutOfRangeError(Error, IndexError):
+    """An index or axis beyond the end."""
+
+
+class FeedError(Error, ValueError):
+    """A placeholder without a value, or a feed that does not fit."""
+
+
+class GradientError(Error, RuntimeError):
+    """A gradient that does not exist."""
+
+
+class FormatError(Error, ValueError):
+    """Text or bytes that are not what they should be."""
+
+
+class FileError(Error, OSError):
+    """A file that cannot be read or written."""
+
+
+class DeviceError(Error, RuntimeError):
+    """A device that is missing or failed."""
+
+
+class NumericsError(Error, ArithmeticError):
+    """NaN or infinity where that was forbidden."""
+
+
+class InternalError(Error, RuntimeError):
+    """A mistake of ours, not of the program."""

@@ -1,0 +1,41 @@
+"""Ops under the names that models call them by."""
+
+from .. import _native
+from .._native import Tensor
+
+_NAMES = """
+relu relu6 gelu silu mish elu celu selu leaky_relu tanh sigmoid softplus softsign softshrink hardshrink
+tanhshrink hardtanh hardsigmoid hardswish softmax log_softmax softmin glu prelu threshold
+linear bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d
+adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
+adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d
+layer_norm group_norm instance_norm rms_norm local_response_norm normalize one_hot
+cosine_similarity pairwise_distance pixel_shuffle pixel_unshuffle grid_sample interpolate pad
+cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
+binary_cross_entropy_with_logits kl_div poisson_nll_loss gaussian_nll_loss hinge_embedding_loss
+margin_ranking_loss cosine_embedding_loss triplet_margin_loss
+""".split()
+__all__ = [*_NAMES, "embedding", "dropout", "logsigmoid", "scaled_dot_product_attention"]
+
+for _name in _NAMES:
+    globals()[_name] = getattr(Tensor, _name)
+
+logsigmoid = Tensor.log_sigmoid
+
+
+def embedding(input, weight, padding_idx=None):
+    """Row i of ``weight`` for each whole number i."""
+    return weight.embedding(input) if padding_idx is None else weight.embedding_padded(input, padding_idx)
+
+
+def dropout(x, p=0.5, training=True):
+    """Elements set to zero with probability ``p``, the others scaled up."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout: p must lie between 0 and 1, not {p}")
+    return x.dropout(p, _native.random_key()) if training and p > 0.0 else x
+
+
+def scaled_dot_product_attention(query, key, value, attn_mask=None, is_causal=False, scale=None):
+    """Attention of queries ``[..., H, L, E]`` with keys and values."""
+    return query.attention(key, value, mask=attn_mask, causal=is_causal, scale=scale)

@@ -1,0 +1,5 @@
+"""Helpers for training: data."""
+
+from . import data
+
+__all__ = ["data"]

@@ -1,0 +1,185 @@
+"""Gradients, batching, compilation, control flow: values against hand arithmetic and each other."""
+
+import numpy as np
+import pytest
+
+import talweg as tw
+
+
+def close(a, b, tolerance=1e-5):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=tolerance, atol=tolerance)
+
+
+def test_backward_collects():
+    x = tw.tensor([1.0, 2.0], requires_grad=True)
+    assert x.requires_grad and x.is_leaf and x.grad is None
+    (x * x).sum().backward()
+    close(x.grad, [2, 4])
+    (x * x).sum().backward()
+    close(x.grad, [4, 8])
+    x.grad = None
+    (x * 3).backward(tw.tensor([1.0, 10.0]))
+    close(x.grad, [3, 30])
+    with pytest.raises(tw.GradientError):
+        (x * 2).backward()
+    with pytest.raises(tw.GradientError):
+        tw.tensor([1.0]).sum().backward()
+    with pytest.raises(TypeError):
+        tw.tensor([1], requires_grad=True)
+
+
+def test_no_grad_and_changes_in_place():
+    w = tw.tensor([3.0], requires_grad=True)
+    with tw.no_grad():
+        assert not (w * 2).requires_grad
+        w -= 1
+        w[0] = 5.0
+    assert w.requires_grad
+    close(w, [5])
+    with pytest.raises(RuntimeError):
+        w += 1
+
+    @tw.no_grad()
+    def f(x):
+        return x * 2
+
+    assert not f(w).requires_grad and (w * 2).requires_grad
+    assert not w.detach().requires_grad
+
+
+def test_functional_gradients():
+    def f(w, x):
+        return (w["a"] * x + w["b"]).square().sum()
+
+    w = {"a": tw.tensor([1.0, 2.0]), "b": tw.tensor(0.5)}
+    x = tw.tensor([3.0, 4.0])
+    value, g = tw.value_and_grad(f)(w, x)
+    close(value, 3.5**2 + 8.5**2)
+    close(g["a"], [2 * 3.5 * 3, 2 * 8.5 * 4])
+    close(g["b"], 2 * (3.5 + 8.5))
+    gw, gx = tw.grad(f, argnums=(0, 1))(w, x)
+    close(gx, [2 * 3.5, 2 * 8.5 * 2])
+    g, aux = tw.grad(lambda x: (x.square().sum(), {"twice": x * 2}), has_aux=True)(x)
+    close(aux["twice"], [6, 8])
+    close(tw.grad(tw.grad(lambda x: (x * x * x).sum()))(tw.tensor(2.0)), 12)
+    close(tw.jacobian(lambda x: x * x)(tw.tensor([1.0, 3.0])), [[2, 0], [0, 6]])
+    close(tw.hessian(lambda x: (x * x * x).sum())(tw.tensor([1.0, 3.0])), [[6, 0], [0, 18]])
+    y, dy = tw.jvp(lambda x: x * x, (x,), (tw.tensor([1.0, 0.0]),))
+    close(dy, [6, 0])
+    with pytest.raises(TypeError):
+        tw.grad(lambda x: 3.0)(x)
+    with pytest.raises(ValueError):
+        tw.grad(f, argnums=7)(w, x)
+
+
+def test_what_a_function_raises_comes_out():
+    class Own(Exception):
+        pass
+
+    def bad(x):
+        raise Own("as it was")
+
+    x = tw.tensor([1.0])
+    for transformed in [tw.grad(bad), tw.jit(bad), tw.vmap(bad)]:
+        with pytest.raises(Own, match="as it was"):
+            transformed(x)
+    with pytest.raises(ValueError, match="not known"):
+        tw.jit(lambda x: x if x > 0 else -x)(x)
+    close(x + 1, [2])
+
+
+def test_vmap():
+    a, b = tw.randn(5, 3), tw.randn(3, 4)
+    close(tw.vmap(lambda r, m: r @ m, in_axes=(0, None))(a, b), np.asarray(a) @ np.asarray(b))
+    close(tw.vmap(lambda r: r.sum(), in_axes=1)(a), np.asarray(a).sum(0))
+    per_example = tw.vmap(tw.grad(lambda x: (x * x).sum()))(a)
+    close(per_example, 2 * np.asarray(a))
+    with pytest.raises(ValueError):
+        tw.vmap(lambda x, y: x, in_axes=(0,))(a, b)
+
+
+def test_jit_replays():
+    calls = []
+
+    @tw.jit
+    def f(x, scale, *, shift=0.0):
+        calls.append(1)
+        return {"y": (x * scale + shift).softmax(-1), "n": (x.sum(), scale)}
+
+    x = tw.randn(2, 3)
+    for _ in range(3):
+        out = f(x, 2.0, shift=1.0)
+    close(out["y"], (x * 2.0 + 1.0).softmax(-1))
+    assert out["n"][1] == 2.0
+    assert len(calls) == 1 and f.traces == 1
+    f(x, 3.0)
+    f(tw.randn(4, 3), 3.0)
+    assert f.traces == 3 and f.__name__ == "f"
+
+
+def test_jitted_training_equals_eager():
+    def make():
+        tw.manual_seed(1)
+        w = tw.tensor(np.linspace(-1, 1, 12).reshape(4, 3), dtype="float32", requires_grad=True)
+        return w, tw.optim.Adam([w], lr=0.1)
+
+    x, y = tw.randn(8, 4), tw.randint(0, 3, (8,))
+
+    def step(w, o, x, y):
+        loss = (x @ w).cross_entropy(y)
+        loss.backward()
+        o.step()
+        return loss
+
+    w, o = make()
+    eager = [step(w, o, x, y).item() for _ in range(5)]
+    w, o = make()
+    fast = tw.jit(lambda x, y: step(w, o, x, y))
+    assert [fast(x, y).item() for _ in range(5)] == eager
+    assert eager[-1] < eager[0]
+
+
+def test_jit_draws_anew():
+    f = tw.jit(lambda x: x + tw.rand(3))
+    x = tw.zeros(3)
+    assert f(x).tolist() != f(x).tolist()
+
+
+def test_control_flow():
+    x = tw.tensor(3.0, requires_grad=True)
+    y = tw.cond(x > 0, lambda v: v * v, lambda v: -v, x)
+    y.backward()
+    close(x.grad, 6)
+    total = tw.while_loop(lambda c: c["i"] < 5, lambda c: {"i": c["i"] + 1, "s": c["s"] * 2}, {"i": tw.tensor(0), "s": tw.tensor(1.0)})
+    close(total["s"], 32)
+    last, sums = tw.scan(lambda c, r: (c + r, c + r), tw.tensor(0.0), tw.tensor([1.0, 2.0, 3.0]))
+    close(last, 6)
+    close(sums, [1, 3, 6])
+    close(tw.fori_loop(0, 4, lambda i, v: v + i, tw.tensor(0)), 6)
+
+
+def test_custom_gradient_and_checkpoint():
+    @tw.custom_gradient(lambda x: x.clamp(-1.0, 1.0))
+    def straight(xs, ys, gs):
+        return [gs[0] * 3]
+
+    x = tw.tensor([5.0, 0.5], requires_grad=True)
+    straight(x).sum().backward()
+    close(x.grad, [3, 3])
+    z = tw.tensor([5.0, 0.5], requires_grad=True)
+    tw.checkpoint(lambda x: (x * x).exp(), z).sum().backward()
+    close(z.grad, 2 * np.asarray(z.detach()) * np.exp(np.asarray(z.detach()) ** 2), 1e-4)
+
+
+def test_files(tmp_path):
+    path = tmp_path / "w.safetensors"
+    tw.save({"a": tw.tensor([1.0, 2.0]), "deep": {"b": np.arange(3)}}, path)
+    got = tw.load(path)
+    assert got["a"].tolist() == [1, 2] and got["deep.b"].tolist() == [0, 1, 2]
+    with pytest.raises(OSError, match="missing.safetensors"):
+        tw.load(tmp_path / "missing.safetensors")
+    path.write_bytes(b"nonsense")
+    with pytest.raises(tw.FormatError):
+        tw.load(path)
+    with pytest.raises(TypeError):
+        tw.save({"a": "text"}, path)
