@@ -26,6 +26,8 @@ pub struct Operand {
     pub ty: Type,
     /// Where its elements lie in the buffer.
     pub layout: Layout,
+    /// Its value, if it is a constant that lies in order.
+    pub value: Option<Literal>,
 }
 
 impl Operand {
@@ -95,6 +97,8 @@ pub fn claims(n: &FlatNode, types: &[Type]) -> bool {
     match n.op.name {
         "attention" => attention::claims(types, 3),
         "attention_grad" => attention::claims(types, 6),
+        "max_pool" => conv::claims_pool(&n.attrs, &types[0]),
+        "max_pool_grad" => matches!(types[1].dtype, ir::DType::F32 | ir::DType::F64),
         _ => false,
     }
 }
@@ -142,7 +146,8 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepa
         "conv" => conv::prepare(attrs, args, outs, conv::Which::Forward),
         "conv_input_grad" => conv::prepare(attrs, args, outs, conv::Which::Input),
         "conv_weight_grad" => conv::prepare(attrs, args, outs, conv::Which::Weight),
-        "max_pool_index" => conv::max_pool_index(attrs, args, outs),
+        "max_pool" | "max_pool_index" => conv::max_pool(attrs, args, outs),
+        "max_pool_grad" => conv::max_pool_grad(args, outs),
         "concat" => moves::concat(attrs, args, outs),
         "pad" => moves::pad(attrs, args, outs),
         "take" => moves::take(attrs, args, outs),

@@ -384,13 +384,15 @@ impl BaseMap<'_> {
     fn operands(&self, args: &[Place]) -> Vec<Operand> {
         let operand = |p: &Place| {
             let ty = Type::new(self.graph.ty(p.root).dtype, p.layout.shape.clone());
-            Operand { spot: self.spot(p.root), ty, layout: p.layout.clone() }
+            let is_whole = p.layout == Layout::contiguous(&p.layout.shape);
+            let value = self.graph.constant(p.root).filter(|c| is_whole && c.count() == ty.shape.count());
+            Operand { spot: self.spot(p.root), value: value.cloned(), ty, layout: p.layout.clone() }
         };
         args.iter().map(operand).collect()
     }
     fn result(&self, s: Slot) -> Operand {
         let ty = self.graph.ty(s).clone();
-        Operand { spot: self.spot(s), layout: Layout::contiguous(&ty.shape), ty }
+        Operand { spot: self.spot(s), layout: Layout::contiguous(&ty.shape), ty, value: None }
     }
     fn fed(&self, f: &Feed) -> Fed {
         call::matmul::prepare_fed(&self.operands(&f.args), &self.result(f.slot()))

@@ -1,6 +1,6 @@
 //! A compiled graph with where each of its inputs comes from at a run.
 
-use ir::{Buffer, Collect, Error, ErrorKind, Graph, Hold, Literal, Result, Source, Value, Var, collect};
+use ir::{Attrs, Buffer, CONST, Collect, Error, ErrorKind, Graph, Hold, Literal, Result, Source, Value, Var, collect};
 use ops::{engine, generator};
 use parking_lot::Mutex;
 use runtime::Program;
@@ -17,6 +17,13 @@ enum Input {
     Key(u64),
     /// A value captured when the graph was made.
     Captured(Value),
+}
+
+/// Whether variables are read at each run, or compiled in as they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weights {
+    Live,
+    Frozen,
 }
 
 /// A graph ready to run many times.
@@ -39,7 +46,13 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// Compiles the graph of `fetches` and the assignments; `feeds` are the leaves given at a run.
-    pub fn new(fetches: &[Value], assigned: &[(Arc<Var>, Value)], feeds: &[Value], mode: Collect) -> Result<Bound> {
+    pub fn new(
+        fetches: &[Value],
+        assigned: &[(Arc<Var>, Value)],
+        feeds: &[Value],
+        mode: Collect,
+        weights: Weights,
+    ) -> Result<Bound> {
         let mut wanted = fetches.to_vec();
         wanted.extend(assigned.iter().map(|(_, v)| v.clone()));
         let c = collect(&wanted, mode)?;
@@ -63,11 +76,14 @@ impl Bound {
                 }
             });
         }
-        let program = engine().compile(&c.graph)?;
         let assigned: Vec<Arc<Var>> = assigned.iter().map(|(v, _)| v.clone()).collect();
+        let mut graph = c.graph;
+        if weights == Weights::Frozen {
+            inputs = freeze(&mut graph, inputs, &assigned)?;
+        }
+        let program = engine().compile(&graph)?;
         let lent = lent(&inputs, &assigned);
         let set = (0..assigned.len()).filter(|a| !lent.iter().any(|(_, l)| l == a)).collect();
-        let graph = c.graph;
         Ok(Bound {
             program,
             graph,
@@ -164,6 +180,31 @@ impl Drop for Loan<'_> {
             }
         }
     }
+}
+
+/// Puts constants in place of the inputs that are variables or captured values, but for variables
+/// that are assigned; gives the inputs that are left.
+fn freeze(graph: &mut Graph, inputs: Vec<Input>, assigned: &[Arc<Var>]) -> Result<Vec<Input>> {
+    let (mut kept, mut left) = (Vec::new(), Vec::new());
+    for (input, &node) in inputs.into_iter().zip(&graph.inputs) {
+        let value = match &input {
+            Input::Variable(var) if !assigned.iter().any(|a| Arc::ptr_eq(a, var)) => Some(current(var)?),
+            Input::Captured(v) => v.buffer(),
+            _ => None,
+        };
+        match value {
+            Some(value) => {
+                let n = &mut graph.nodes[node as usize];
+                (n.op, n.attrs) = (&CONST, Attrs::new().with("value", value.read()?));
+            }
+            None => {
+                left.push(node);
+                kept.push(input);
+            }
+        }
+    }
+    graph.inputs = left;
+    Ok(kept)
 }
 
 /// A variable's computed value, computing it first if it is pending.

@@ -1,6 +1,6 @@
 //! `jit(f)`: trace once, replay without tracing or hashing.
 
-use crate::bind::Bound;
+use crate::bind::{Bound, Weights};
 use crate::trace::trace;
 use ir::{Buffer, Collect, Result, Site, Type, Value};
 use ops::{Tensor, engine};
@@ -15,6 +15,7 @@ const SIGNATURES_MAX: usize = 64;
 /// A function traced once for each combination of argument types.
 pub struct Jit<F> {
     f: F,
+    weights: Weights,
     traces: Mutex<Vec<(Vec<Type>, Arc<(Bound, Vec<Type>)>)>>,
 }
 
@@ -37,7 +38,7 @@ pub struct Jit<F> {
 /// assert_eq!(step.call(&[&x]).unwrap()[0].item::<f32>().unwrap(), 0.0);
 /// ```
 pub fn jit<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>>(f: F) -> Jit<F> {
-    Jit { f, traces: Mutex::default() }
+    Jit { f, weights: Weights::Live, traces: Mutex::default() }
 }
 
 impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
@@ -77,6 +78,24 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
         Ok((results?, profile))
     }
 
+    /// For inference: variables and captured values are compiled in as they are when a combination
+    /// of argument types is first called, so that the device may bring weights into the form its
+    /// kernels want, once. Variables that the function assigns stay variables.
+    ///
+    /// ```
+    /// # use cpu as _;
+    /// # use talweg_tensor::{Tensor, Variable, jit};
+    /// let w = Variable::new("w", Tensor::from([2.0f32])).unwrap();
+    /// let f = jit(|a: &[Tensor]| Ok(vec![&w.tensor() * &a[0]])).frozen();
+    /// let x = Tensor::from([3.0f32]);
+    /// assert_eq!(f.call(&[&x]).unwrap()[0].item::<f32>().unwrap(), 6.0);
+    /// w.assign(&Tensor::from([5.0f32])).unwrap();
+    /// assert_eq!(f.call(&[&x]).unwrap()[0].item::<f32>().unwrap(), 6.0);
+    /// ```
+    pub fn frozen(self) -> Jit<F> {
+        Jit { weights: Weights::Frozen, traces: Mutex::default(), ..self }
+    }
+
     /// What was compiled for these argument types, for people.
     #[track_caller]
     pub fn explain(&self, args: &[&Tensor]) -> Result<String> {
@@ -108,7 +127,8 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
             let args: Vec<Tensor> = stand_ins.iter().cloned().map(Tensor::from).collect();
             (self.f)(&args)?.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()
         })?;
-        let bound = Bound::new(&traced.result, &traced.assigned, &stand_ins, Collect::Trace { since: traced.since })?;
+        let mode = Collect::Trace { since: traced.since };
+        let bound = Bound::new(&traced.result, &traced.assigned, &stand_ins, mode, self.weights)?;
         for var in bound.variables() {
             if var.grad().is_some_and(|g| g.node().id() >= traced.since) {
                 var.set_grad(None);

@@ -1,6 +1,6 @@
 //! Define, then run: placeholders, feeds and fetches.
 
-use crate::bind::Bound;
+use crate::bind::{Bound, Weights};
 use crate::{Tensor, Update, Variable};
 use ir::{Buffer, Collect, DType, Error, ErrorKind, Result, Shape, Site, Type, Value, Var};
 use parking_lot::Mutex;
@@ -123,7 +123,7 @@ impl Session {
         if let Some(e) = plans.get(&key) {
             return Ok(e.clone());
         }
-        let bound = Bound::new(&fetches, &assigned, &feeds, Collect::Later)?;
+        let bound = Bound::new(&fetches, &assigned, &feeds, Collect::Later, Weights::Live)?;
         if plans.len() >= PLANS_MAX {
             plans.clear();
         }

@@ -5,11 +5,11 @@
 use super::{Operand, Prepared, rows, rows_mut};
 use crate::kernels::conv::Conv;
 use crate::kernels::gemm::{Activation, Float, Multiply};
-use crate::kernels::pooling::{Pooled, max_pool};
+use crate::kernels::pooling::{self as kernels, Pooled};
 use crate::kernels::window::{DIMS, Window};
 use crate::tile::access::Bases;
 use crate::vmath::convert::{Half, narrow, widen};
-use ir::{Attrs, DType, Shape, bf16, f16};
+use ir::{Attrs, DType, Shape, Type, bf16, f16};
 
 /// Which of the three sums a convolution is read for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,15 @@ pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand], which: Which) 
     }
     let groups = attrs.size("groups").ok()?;
     let conv = Conv { batch: x[0], channels: x[1], out_channels: w[0], groups, window };
+    if let Some(weight) = transformed(&conv, which, &b) {
+        return Some(Box::new(move |bases| {
+            // SAFETY: the result is apart from the operand.
+            let (x, y) = unsafe { (rows::<f32>(&a, bases), rows_mut::<f32>(&out, bases)) };
+            // SAFETY: as above.
+            conv.forward_transformed(x, &weight, unsafe { y.slice(0, out.ty.shape.count()) });
+            Ok(())
+        }));
+    }
     Some(match out.ty.dtype {
         DType::F32 => Box::new(move |bases| run::<f32>(&conv, which, &a, &b, &out, bases)),
         DType::F64 => Box::new(move |bases| run::<f64>(&conv, which, &a, &b, &out, bases)),
@@ -59,6 +68,12 @@ pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand], which: Which) 
         DType::F16 => Box::new(move |bases| run_half::<f16>(&conv, which, &a, &b, &out, bases)),
         _ => return None,
     })
+}
+
+/// A constant weight, brought into its kernel's form once.
+fn transformed(conv: &Conv, which: Which, weight: &Operand) -> Option<Vec<f32>> {
+    let value = weight.value.as_ref().filter(|v| which == Which::Forward && v.dtype() == DType::F32)?;
+    conv.transformed(&value.to_vec::<f32>().ok()?)
 }
 
 fn sum<E: Multiply + Float>(conv: &Conv, which: Which, a: &[E], b: &[E], out: &mut [E]) {
@@ -105,32 +120,76 @@ fn run_half<H: Half>(
     Ok(())
 }
 
-/// The place of the greatest element of each window.
-pub fn max_pool_index(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    let (x, out) = (args[0].clone(), outs[0].clone());
+/// The windows of a pooling of planes of these sizes.
+fn pool_window(attrs: &Attrs, shape: &[usize]) -> Option<Window> {
     let sizes = |name: &str| attrs.sizes(name).ok();
     let (kernel, stride, lo, dilation, to) =
         (sizes("window")?, sizes("stride")?, sizes("padding_lo")?, sizes("dilation")?, sizes("out")?);
-    let input = x.ty.shape.get(2..)?.to_vec();
+    let input = shape.get(2..)?;
     if input.is_empty() || input.len() > DIMS || input.contains(&0) || kernel.contains(&0) {
         return None;
     }
     // Room behind for any window; the sizes of the output are given.
     let reach = |i: usize| dilation[i] * (kernel[i] - 1) + 1;
     let pad: Vec<(usize, usize)> = (0..input.len()).map(|i| (lo[i], reach(i))).collect();
-    let window = Window::new(&input, &kernel, &stride, &pad, &dilation).with_output(&to);
-    let planes = x.ty.shape[0] * x.ty.shape[1];
+    Some(Window::new(input, &kernel, &stride, &pad, &dilation).with_output(&to))
+}
+
+/// Whether max pooling of such an input has a kernel.
+pub fn claims_pool(attrs: &Attrs, x: &Type) -> bool {
+    matches!(x.dtype, DType::F32 | DType::F64) && pool_window(attrs, &x.shape).is_some()
+}
+
+/// Max pooling: the greatest elements, if they are asked for, and their places.
+pub fn max_pool(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (x, outs) = (args[0].clone(), outs.to_vec());
+    let window = pool_window(attrs, &x.ty.shape)?;
     Some(match x.ty.dtype {
-        DType::F32 => Box::new(move |bases| pool::<f32>(&window, planes, &x, &out, bases)),
-        DType::F64 => Box::new(move |bases| pool::<f64>(&window, planes, &x, &out, bases)),
+        DType::F32 => Box::new(move |bases| pool::<f32>(&window, &x, &outs, bases)),
+        DType::F64 => Box::new(move |bases| pool::<f64>(&window, &x, &outs, bases)),
         _ => return None,
     })
 }
 
-fn pool<E: Pooled + Default>(w: &Window, planes: usize, x: &Operand, out: &Operand, bases: Bases) -> ir::Result<()> {
-    let n = out.ty.shape.count();
-    let mut y = vec![E::default(); n];
-    // SAFETY: the result is apart from the operand.
-    unsafe { max_pool(w, planes, rows::<E>(x, bases), &mut y, rows_mut::<i64>(out, bases).slice(0, n)) };
+fn pool<E: Pooled + Default>(w: &Window, x: &Operand, outs: &[Operand], bases: Bases) -> ir::Result<()> {
+    let (n, planes) = (outs[0].ty.shape.count(), x.ty.shape[0] * x.ty.shape[1]);
+    // SAFETY: results are apart from the operand and from each other.
+    unsafe {
+        let x = rows::<E>(x, bases);
+        match outs {
+            [y, index] => {
+                let (y, index) = (rows_mut::<E>(y, bases), rows_mut::<i64>(index, bases));
+                kernels::max_pool(w, planes, x, y.slice(0, n), index.slice(0, n));
+            }
+            _ => {
+                let mut y = vec![E::default(); n];
+                kernels::max_pool(w, planes, x, &mut y, rows_mut::<i64>(&outs[0], bases).slice(0, n));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The gradient of max pooling, from the places it found.
+pub fn max_pool_grad(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+    let (index, g, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
+    Some(match out.ty.dtype {
+        DType::F32 => Box::new(move |bases| unpool::<f32>(&index, &g, &out, bases)),
+        DType::F64 => Box::new(move |bases| unpool::<f64>(&index, &g, &out, bases)),
+        _ => return None,
+    })
+}
+
+fn unpool<E: Pooled>(index: &Operand, g: &Operand, out: &Operand, bases: Bases) -> ir::Result<()> {
+    let (n, planes) = (out.ty.shape.count(), out.ty.shape[0] * out.ty.shape[1]);
+    // SAFETY: the result is apart from the operands.
+    unsafe {
+        let (index, g) = (rows::<i64>(index, bases), rows::<E>(g, bases));
+        let size = n / planes.max(1);
+        if let Some(&bad) = index.iter().find(|&&i| i < 0 || i as usize >= size) {
+            return Err(super::moves::out_of_range(bad, 2, size));
+        }
+        kernels::max_pool_grad(planes, g, index, rows_mut::<E>(out, bases).slice(0, n));
+    }
     Ok(())
 }

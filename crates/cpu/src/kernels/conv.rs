@@ -4,15 +4,19 @@
 //! `x[batch, channels, …]`, `weight[out_channels, channels / groups, kernel…]`,
 //! `y[batch, out_channels, …]`, all contiguous. Windows are laid out as a matrix for a span of
 //! output positions at a time ([`super::unfold`]) and multiplied ([`super::gemm`]); windows of one
-//! element skip the first step, groups of one channel both ([`super::depthwise`]).
+//! element skip the first step, groups of one channel both ([`super::depthwise`]). Windows of 3×3
+//! of many channels are transformed instead ([`super::winograd`]), those of few channels summed
+//! directly ([`super::direct`]).
 
 #![allow(unsafe_code)]
 
 use super::depthwise;
+use super::direct;
 use super::gemm::{Activation, Float, Gemm, Mat, Multiply};
 use super::scratch::Scratch;
 use super::unfold::{Span, fold, unfold};
 use super::window::Window;
+use super::winograd;
 use crate::pool::{self, Shared};
 
 /// The sizes of a convolution.
@@ -63,6 +67,14 @@ impl Conv {
         self.channels == self.groups && self.groups > 1
     }
 
+    fn is_winograd<E: 'static>(&self) -> bool {
+        is_f32::<E>() && winograd::admits(self)
+    }
+
+    fn is_direct<E: 'static>(&self) -> bool {
+        is_f32::<E>() && direct::admits(self)
+    }
+
     /// Elements that one output sums over.
     fn depth(&self) -> usize {
         self.channels / self.groups * self.window.kernel_len()
@@ -90,6 +102,12 @@ impl Conv {
             // SAFETY: lengths were checked.
             unsafe { depthwise::forward(self, x.as_ptr(), weight.as_ptr(), bias, y.as_mut_ptr()) };
             return finish_planes(y, self.window.output_len(), self.out_channels, None, activation);
+        }
+        if self.is_winograd::<E>() || self.is_direct::<E>() {
+            let run = if self.is_winograd::<E>() { winograd::forward } else { direct::forward };
+            // SAFETY: lengths were checked, and the elements are f32.
+            unsafe { run(self, x.as_ptr().cast(), weight.as_ptr().cast(), y.as_mut_ptr().cast()) };
+            return finish_planes(y, self.window.output_len(), self.out_channels, bias, activation);
         }
         let (cg, og) = self.group();
         let (depth, plane) = (self.depth(), self.window.output_len());
@@ -135,12 +153,33 @@ impl Conv {
         finish_planes(y, plane, self.out_channels, bias, activation);
     }
 
+    /// A weight in the form that [`Conv::forward_transformed`] takes, for those that many inputs
+    /// meet; `None` if this convolution has no such form.
+    pub fn transformed(&self, weight: &[f32]) -> Option<Vec<f32>> {
+        assert!(weight.len() == self.out_channels * self.depth(), "conv: a weight of another size");
+        // SAFETY: the length was checked.
+        self.is_winograd::<f32>().then(|| unsafe { winograd::transformed(self, weight.as_ptr()) })
+    }
+
+    /// `y = weight * x` with a weight from [`Conv::transformed`].
+    pub fn forward_transformed(&self, x: &[f32], weight: &[f32], y: &mut [f32]) {
+        self.check(x.len(), self.out_channels * self.depth(), y.len());
+        // SAFETY: lengths were checked.
+        unsafe { winograd::forward_transformed(self, x.as_ptr(), weight.as_ptr(), y.as_mut_ptr()) };
+    }
+
     /// `dx`, the gradient of the input, from `dy`, that of the output.
     pub fn grad_input<E: Multiply + Float>(&self, dy: &[E], weight: &[E], dx: &mut [E]) {
         self.check(dx.len(), weight.len(), dy.len());
         if self.is_depthwise() {
             // SAFETY: lengths were checked.
             return unsafe { depthwise::grad_input(self, dy.as_ptr(), weight.as_ptr(), dx.as_mut_ptr()) };
+        }
+        if self.is_winograd::<E>() || self.is_direct::<E>() {
+            let run = if self.is_winograd::<E>() { winograd::grad_input } else { direct::grad_input };
+            let (dy, w, dx) = (dy.as_ptr().cast(), weight.as_ptr().cast(), dx.as_mut_ptr().cast());
+            // SAFETY: lengths were checked, and the elements are f32.
+            return unsafe { run(self, dy, w, dx) };
         }
         let (cg, og) = self.group();
         let (depth, plane, taps) = (self.depth(), self.window.output_len(), self.window.kernel_len());
@@ -185,6 +224,12 @@ impl Conv {
         if self.is_depthwise() {
             // SAFETY: lengths were checked.
             return unsafe { depthwise::grad_weight(self, x.as_ptr(), dy.as_ptr(), dw.as_mut_ptr()) };
+        }
+        if self.is_winograd::<E>() || self.is_direct::<E>() {
+            let run = if self.is_winograd::<E>() { winograd::grad_weight } else { direct::grad_weight };
+            let (x, dy, dw) = (x.as_ptr().cast(), dy.as_ptr().cast(), dw.as_mut_ptr().cast());
+            // SAFETY: lengths were checked, and the elements are f32.
+            return unsafe { run(self, x, dy, dw) };
         }
         let (cg, og) = self.group();
         let (depth, taps, plane) = (self.depth(), self.window.kernel_len(), self.window.output_len());
@@ -248,6 +293,10 @@ impl Conv {
             }
         }
     }
+}
+
+fn is_f32<E: 'static>() -> bool {
+    std::any::TypeId::of::<E>() == std::any::TypeId::of::<f32>()
 }
 
 /// Runs tasks of `work` multiplications each: on all threads when there are several of some size,

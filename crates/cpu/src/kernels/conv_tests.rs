@@ -51,6 +51,11 @@ fn random(noise: &mut Noise, round: usize) -> Conv {
 }
 
 fn check(q: &Conv, noise: &mut Noise, what: &str) {
+    check_within(q, noise, 2e-5, what);
+}
+
+/// `off` is what the sums may be off by; gradients of weights sum over more.
+fn check_within(q: &Conv, noise: &mut Noise, off: f64, what: &str) {
     let x = noise.f32s(q.batch * q.channels * q.window.input_len());
     let w = noise.f32s(q.out_channels * q.depth());
     let dy = noise.f32s(q.batch * q.out_channels * q.window.output_len());
@@ -66,13 +71,13 @@ fn check(q: &Conv, noise: &mut Noise, what: &str) {
     want_y.iter_mut().for_each(|v| *v = v.max(0.0));
     let mut y = vec![9f32; dy.len()];
     q.forward(&x, &w, Some(&bias), Activation::Relu, &mut y);
-    assert_close(&y, &want_y, 2e-5, &format!("{what} forward {q:?}"));
+    assert_close(&y, &want_y, off, &format!("{what} forward {q:?}"));
     let mut dx = vec![9f32; x.len()];
     q.grad_input(&dy, &w, &mut dx);
-    assert_close(&dx, &want_dx, 2e-5, &format!("{what} grad_input {q:?}"));
+    assert_close(&dx, &want_dx, off, &format!("{what} grad_input {q:?}"));
     let mut dw = vec![9f32; w.len()];
     q.grad_weight(&x, &dy, &mut dw);
-    assert_close(&dw, &want_dw, 5e-5, &format!("{what} grad_weight {q:?}"));
+    assert_close(&dw, &want_dw, 5.0 * off, &format!("{what} grad_weight {q:?}"));
 }
 
 #[test]
@@ -114,4 +119,38 @@ fn groups_must_divide() {
     let window = Window::new(&[4], &[1], &[1], &[(0, 0)], &[1]);
     let q = Conv { batch: 1, channels: 3, out_channels: 4, groups: 2, window };
     q.forward::<f32>(&[0.0; 12], &[0.0; 4], None, Activation::None, &mut [0.0; 16]);
+}
+
+/// Tiles of both sizes, whole and cut off, with every padding.
+#[test]
+fn transformed_windows() {
+    let mut noise = Noise::new(14);
+    for (batch, size, pad) in
+        [(1, [5, 7], (1, 1)), (3, [8, 8], (1, 1)), (2, [9, 6], (0, 0)), (8, [33, 18], (1, 1)), (13, [17, 19], (2, 1))]
+    {
+        let window = Window::new(&size, &[3, 3], &[1, 1], &[pad, (pad.1, pad.0)], &[1, 1]);
+        let q = Conv { batch, channels: noise.range(16, 20), out_channels: noise.range(16, 20), groups: 1, window };
+        check_within(&q, &mut noise, 1e-4, "transformed");
+    }
+}
+
+/// Few channels, every group of outputs, lines shorter and longer than vectors.
+#[test]
+fn direct_windows() {
+    let mut noise = Noise::new(15);
+    for round in 0..12 {
+        let kernel = [noise.range(1, 7), [3, 5, 7][round % 3]];
+        let input = [noise.range(1, 12) + kernel[0], noise.range(1, 40) + kernel[1]];
+        let mut pad = |k: usize| (noise.range(0, k - 1), noise.range(0, k - 1));
+        let pads = [pad(kernel[0]), pad(kernel[1])];
+        let window = Window::new(&input, &kernel, &[1, 1], &pads, &[1, 1]);
+        let q = Conv {
+            batch: noise.range(1, 11),
+            channels: noise.range(1, 7),
+            out_channels: noise.range(1, 21),
+            groups: 1,
+            window,
+        };
+        check(&q, &mut noise, "direct");
+    }
 }

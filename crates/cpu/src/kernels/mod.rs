@@ -7,6 +7,7 @@
 pub mod attention;
 pub mod conv;
 mod depthwise;
+mod direct;
 pub mod gemm;
 pub mod philox;
 pub mod pooling;
@@ -17,3 +18,4 @@ mod scratch;
 mod testing;
 mod unfold;
 pub mod window;
+mod winograd;

@@ -26,6 +26,40 @@ pub trait Pooled:
     /// # Safety
     /// `n` elements behind `y` and `index`, and `n` a stride apart behind `x`.
     unsafe fn take_max(x: *const Self, stride: usize, at: usize, y: *mut Self, index: *mut i64, n: usize);
+    /// The maxima of all windows of two by two of a plane, and their places.
+    ///
+    /// # Safety
+    /// All windows lie inside the plane; `y` and `index` have room for one element each.
+    unsafe fn halve(x: *const Self, input: &[usize; 3], output: &[usize; 3], y: *mut Self, index: *mut i64);
+}
+
+/// Windows of two by two, side by side: most networks' pooling.
+#[inline(always)]
+unsafe fn halve<E: Pooled>(x: *const E, input: &[usize; 3], output: &[usize; 3], y: *mut E, index: *mut i64) {
+    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+    let better = |v: E, best: E| (v > best) | ((v != v) & (best == best));
+    for row in 0..output[1] {
+        let at = 2 * row * input[2];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (a, b) = (std::slice::from_raw_parts(x.add(at), 2 * output[2]), x.add(at + input[2]));
+            let b = std::slice::from_raw_parts(b, 2 * output[2]);
+            let y = std::slice::from_raw_parts_mut(y.add(row * output[2]), output[2]);
+            let index = std::slice::from_raw_parts_mut(index.add(row * output[2]), output[2]);
+            for i in 0..output[2] {
+                let (mut best, mut place) = (a[2 * i], 2 * i);
+                for (v, k) in
+                    [(a[2 * i + 1], 2 * i + 1), (b[2 * i], input[2] + 2 * i), (b[2 * i + 1], input[2] + 2 * i + 1)]
+                {
+                    let wins = better(v, best);
+                    best = if wins { v } else { best };
+                    place = if wins { k } else { place };
+                }
+                y[i] = best;
+                index[i] = (at + place) as i64;
+            }
+        }
+    }
 }
 
 #[inline(always)]
@@ -66,6 +100,17 @@ dispatch! {
     }
 }
 
+dispatch! {
+    unsafe fn halve_f32(x: *const f32, input: &[usize; 3], output: &[usize; 3], y: *mut f32, index: *mut i64) {
+        _I => halve(x, input, output, y, index)
+    }
+}
+dispatch! {
+    unsafe fn halve_f64(x: *const f64, input: &[usize; 3], output: &[usize; 3], y: *mut f64, index: *mut i64) {
+        _I => halve(x, input, output, y, index)
+    }
+}
+
 impl Pooled for f32 {
     const LOWEST: f32 = f32::NEG_INFINITY;
     const ZERO: f32 = 0.0;
@@ -75,6 +120,10 @@ impl Pooled for f32 {
     unsafe fn take_max(x: *const f32, stride: usize, at: usize, y: *mut f32, index: *mut i64, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { take_max_f32(x, stride, at, y, index, n) }
+    }
+    unsafe fn halve(x: *const f32, input: &[usize; 3], output: &[usize; 3], y: *mut f32, index: *mut i64) {
+        // SAFETY: the caller's promise.
+        unsafe { halve_f32(x, input, output, y, index) }
     }
 }
 
@@ -87,6 +136,10 @@ impl Pooled for f64 {
     unsafe fn take_max(x: *const f64, stride: usize, at: usize, y: *mut f64, index: *mut i64, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { take_max_f64(x, stride, at, y, index, n) }
+    }
+    unsafe fn halve(x: *const f64, input: &[usize; 3], output: &[usize; 3], y: *mut f64, index: *mut i64) {
+        // SAFETY: the caller's promise.
+        unsafe { halve_f64(x, input, output, y, index) }
     }
 }
 
@@ -141,6 +194,10 @@ pub fn max_pool<E: Pooled>(w: &Window, planes: usize, x: &[E], y: &mut [E], inde
         let x = &x[plane * size_in..][..size_in];
         // SAFETY: each plane is written by one task.
         let (y, index) = unsafe { (py.slice(plane * size_out, size_out), pi.slice(plane * size_out, size_out)) };
+        if w.is_halving() {
+            // SAFETY: every window is two by two elements inside the plane.
+            return unsafe { E::halve(x.as_ptr(), &w.input, &w.output, y.as_mut_ptr(), index.as_mut_ptr()) };
+        }
         y.fill(E::LOWEST);
         index.fill(0);
         let mut fresh = usize::MAX;
@@ -163,9 +220,14 @@ pub fn max_pool<E: Pooled>(w: &Window, planes: usize, x: &[E], y: &mut [E], inde
 }
 
 /// The gradient of [`max_pool`]: `dy` goes to the places in `index`, the rest is zero.
-pub fn max_pool_grad<E: Pooled>(w: &Window, planes: usize, dy: &[E], index: &[i64], dx: &mut [E]) {
-    let (size_in, size_out) = (w.input_len(), w.output_len());
-    check("max_pool_grad: an output gradient", planes * size_out, dy.len());
+///
+/// # Panics
+/// When a place lies outside its plane.
+pub fn max_pool_grad<E: Pooled>(planes: usize, dy: &[E], index: &[i64], dx: &mut [E]) {
+    if planes == 0 {
+        return;
+    }
+    let (size_in, size_out) = (dx.len() / planes, dy.len() / planes);
     check("max_pool_grad: an index", planes * size_out, index.len());
     check("max_pool_grad: an input gradient", planes * size_in, dx.len());
     let p = Shared::new(dx.as_mut_ptr());
@@ -173,9 +235,9 @@ pub fn max_pool_grad<E: Pooled>(w: &Window, planes: usize, dy: &[E], index: &[i6
         // SAFETY: each plane is written by one task.
         let dx = unsafe { p.slice(plane * size_in, size_in) };
         dx.fill(E::ZERO);
-        for o in plane * size_out..(plane + 1) * size_out {
-            let at = index[o] as usize;
-            dx[at] = dx[at] + dy[o];
+        let part = plane * size_out..(plane + 1) * size_out;
+        for (&i, &g) in index[part.clone()].iter().zip(&dy[part]) {
+            dx[i as usize] = dx[i as usize] + g;
         }
     });
 }
@@ -286,7 +348,7 @@ mod tests {
             let (x, dy) = (noise.f32s(planes * a), noise.f32s(planes * b));
             let (mut y, mut index, mut dx) = (vec![0f32; planes * b], vec![0i64; planes * b], vec![7f32; planes * a]);
             max_pool(&w, planes, &x, &mut y, &mut index);
-            max_pool_grad(&w, planes, &dy, &index, &mut dx);
+            max_pool_grad(planes, &dy, &index, &mut dx);
             let (mut mean, mut dmean) = (vec![0f32; planes * b], vec![7f32; planes * a]);
             let divisor = if noise.flip() { Divisor::Window } else { Divisor::Inside };
             avg_pool(&w, planes, divisor, &x, &mut mean);

@@ -90,6 +90,17 @@ impl Window {
         self.kernel.iter().product()
     }
 
+    /// Windows of two by two side by side, all inside a plane.
+    pub(crate) fn is_halving(&self) -> bool {
+        self.input[0] == 1
+            && self.kernel == [1, 2, 2]
+            && self.stride[1..] == [2, 2]
+            && self.pad == [0; DIMS]
+            && self.dilation[1..] == [1, 1]
+            && (1..DIMS).all(|d| 2 * self.output[d] <= self.input[d])
+            && self.output[0] == 1
+    }
+
     /// The input position of tap `k` of output `o` along dimension `d`, if inside.
     #[inline(always)]
     pub(crate) fn at(&self, d: usize, o: usize, k: usize) -> Option<usize> {

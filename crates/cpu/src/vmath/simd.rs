@@ -171,6 +171,36 @@ pub trait Vector:
         unsafe { self.store(a.as_mut_ptr()) };
         a
     }
+    /// Every other lane of `a`, then of `b`.
+    #[inline(always)]
+    fn evens(a: Self, b: Self) -> Self {
+        let (mut from, mut to) = ([Self::E::default(); 32], [Self::E::default(); 16]);
+        // SAFETY: no vector here has more than 16 lanes.
+        unsafe {
+            a.store(from.as_mut_ptr());
+            b.store(from.as_mut_ptr().add(Self::N));
+            for i in 0..Self::N {
+                to[i] = from[2 * i];
+            }
+            Self::load(to.as_ptr())
+        }
+    }
+    /// Lanes from memory, `S` elements apart; `S` is 1, 2 or 4.
+    ///
+    /// # Safety
+    /// `p` must be valid for reading `S * N` elements.
+    #[inline(always)]
+    unsafe fn load_apart<const S: usize>(p: *const Self::E) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let two = |i: usize| Self::evens(Self::load(p.add(i * Self::N)), Self::load(p.add((i + 1) * Self::N)));
+            match S {
+                1 => Self::load(p),
+                2 => two(0),
+                _ => Self::evens(two(0), two(2)),
+            }
+        }
+    }
     /// A function applied to each lane.
     #[inline(always)]
     fn map(self, f: impl Fn(Self::E) -> Self::E) -> Self {

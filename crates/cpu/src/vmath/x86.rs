@@ -341,7 +341,7 @@ avx2!(
 
 macro_rules! avx512 {
     ($v:ident, $e:ty, $n:literal, $mask:ty, $loadn:ident, $storen:ident, $round:ident, $cmp:ident, $blend:ident,
-     $scalef:ident, $split:ident, $sum:ident, $($shared:ident),*) => {
+     $scalef:ident, $split:ident, $sum:ident, $evens:ident, $($shared:ident),*) => {
         impl Vector for $v {
             type M = $mask;
             shared!($v, $e, $n, $($shared),*);
@@ -400,8 +400,28 @@ macro_rules! avx512 {
             fn sum(self) -> $e {
                 unsafe { $sum(self.0) }
             }
+            #[inline(always)]
+            fn evens(a: Self, b: Self) -> Self {
+                unsafe { $evens(a, b) }
+            }
         }
     };
+}
+
+#[inline(always)]
+unsafe fn evens16(a: F32x16, b: F32x16) -> F32x16 {
+    unsafe {
+        let at = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        F32x16(_mm512_permutex2var_ps(a.0, at, b.0))
+    }
+}
+
+#[inline(always)]
+unsafe fn evens8(a: F64x8, b: F64x8) -> F64x8 {
+    unsafe {
+        let at = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+        F64x8(_mm512_permutex2var_pd(a.0, at, b.0))
+    }
 }
 
 #[inline(always)]
@@ -437,6 +457,7 @@ avx512!(
     _mm512_scalef_ps,
     split16,
     _mm512_reduce_add_ps,
+    evens16,
     _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
@@ -461,6 +482,7 @@ avx512!(
     _mm512_scalef_pd,
     split_8,
     _mm512_reduce_add_pd,
+    evens8,
     _mm512_set1_pd,
     _mm512_loadu_pd,
     _mm512_storeu_pd,

@@ -1,5 +1,6 @@
 //! `max_pool`: the greatest element of each window.
 
+use super::max_pool_grad;
 use super::max_pool_index::{self, ATTRS, Pool, attrs};
 use super::window::{MaxPoolOptions, PerAxis, Windows, spatial};
 use crate::Tensor;
@@ -26,10 +27,8 @@ pub static OP: Op = Op {
     }),
     grad: Grad::Rule(|c| {
         // To the places found going forward; they need not be found again.
-        let flat = |t: Tensor| t.flatten(2, -1);
-        let x = c.x(0);
-        let g = flat(x.zeros_like()).scatter_add(2, &flat(c.y(1)), &flat(c.g(0)));
-        grads([g.reshape(&c.inputs[0].ty().shape)])
+        let attrs = Attrs::new().with("shape", &c.inputs[0].ty().shape);
+        grads([Tensor::apply1(&max_pool_grad::OP, &[&c.y(1), &c.g(0)], attrs)])
     }),
     batch: Batch::Auto,
     cases: || {

@@ -30,6 +30,7 @@ crate::table! {
     log_softmax_grad,
     logsumexp,
     max_pool,
+    max_pool_grad,
     max_pool_index,
     pairwise_distance,
     normalize,

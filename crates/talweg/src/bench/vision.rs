@@ -135,7 +135,7 @@ pub fn resnet_infer() -> Result<Measured> {
     let m = ResNet::new(true)?;
     m.train(false);
     let x = fill(1, &[1, 3, 224, 224], 1.0);
-    let f = jit(|a: &[Tensor]| Ok(vec![m.forward(&a[0])]));
+    let f = jit(|a: &[Tensor]| Ok(vec![m.forward(&a[0])])).frozen();
     let check = sum_of_squares(&f.call(&[&x])?[0])?;
     let times = latency(|| f.call(&[&x]).map(drop))?;
     Ok(Measured { times, check })

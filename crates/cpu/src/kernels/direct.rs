@@ -1,0 +1,340 @@
+//! Convolutions of few channels with stride 1, as they are written: laying windows out as a
+//! matrix would move more than it multiplies.
+//!
+//! Planes are copied between zeros first. A tile of outputs, some channels by one or two vectors
+//! of a row, stays in registers while all taps are summed; the gradient of the weight keeps a
+//! row of taps of some channels as vectors of partial sums.
+
+#![allow(unsafe_code)]
+
+use super::conv::Conv;
+use super::scratch::Scratch;
+use crate::pool::{self, Shared};
+use crate::vmath::dispatch;
+use crate::vmath::simd::{Isa, Vector};
+
+/// More input channels are better multiplied as matrices.
+const INPUTS_MAX: usize = 15;
+/// So are more outputs.
+const OUTPUTS_MAX: usize = 64;
+/// The most lanes of a vector.
+const LANES: usize = 16;
+/// Parts of a batch whose gradients of the weight are summed apart.
+const PARTS: usize = 8;
+
+/// Whether a convolution is of the kind that is computed here.
+pub(crate) fn admits(c: &Conv) -> bool {
+    let w = &c.window;
+    w.input[0] == 1
+        && w.kernel[0] == 1
+        && w.kernel[1] <= 7
+        && matches!(w.kernel[2], 3 | 5 | 7)
+        && w.stride == [1; 3]
+        && w.dilation == [1; 3]
+        && c.groups == 1
+        && c.channels <= INPUTS_MAX
+        && c.out_channels <= OUTPUTS_MAX
+        && (1..3).all(|d| w.pad[d] < w.kernel[d] && w.output[d] < w.input[d] + w.kernel[d])
+}
+
+/// A convolution of `inputs` to `outputs` channels.
+#[derive(Clone, Copy)]
+struct Shape {
+    inputs: usize,
+    outputs: usize,
+    from: [usize; 2],
+    to: [usize; 2],
+    pad: [usize; 2],
+    kernel: [usize; 2],
+}
+
+impl Shape {
+    fn new(c: &Conv) -> Shape {
+        let w = &c.window;
+        let two = |a: [usize; 3]| [a[1], a[2]];
+        let (from, to, pad, kernel) = (two(w.input), two(w.output), two(w.pad), two(w.kernel));
+        Shape { inputs: c.channels, outputs: c.out_channels, from, to, pad, kernel }
+    }
+    /// The convolution that takes the output's gradient to the input's, with its taps reversed.
+    fn reversed(&self) -> Shape {
+        let pad = [self.kernel[0] - 1 - self.pad[0], self.kernel[1] - 1 - self.pad[1]];
+        Shape { inputs: self.outputs, outputs: self.inputs, from: self.to, to: self.from, pad, ..*self }
+    }
+    fn taps(&self) -> usize {
+        self.kernel[0] * self.kernel[1]
+    }
+    /// Lines of a plane between zeros, and elements of a line, of which whole tiles can be read.
+    fn padded(&self) -> [usize; 2] {
+        [self.to[0] + self.kernel[0] - 1, self.to[1].next_multiple_of(2 * LANES) + self.kernel[1]]
+    }
+    /// Copies one image between zeros.
+    unsafe fn pad_image(&self, x: *const f32, to: *mut f32) {
+        let [lines, len] = self.padded();
+        let width = self.from[1].min(len - self.pad[1]);
+        // SAFETY: the caller's promise; lines and columns beyond the plane are left out.
+        unsafe {
+            std::ptr::write_bytes(to, 0, self.inputs * lines * len);
+            for c in 0..self.inputs {
+                for y in 0..self.from[0].min(lines - self.pad[0]) {
+                    let line = to.add((c * lines + y + self.pad[0]) * len + self.pad[1]);
+                    std::ptr::copy_nonoverlapping(x.add((c * self.from[0] + y) * self.from[1]), line, width);
+                }
+            }
+        }
+    }
+}
+
+/// The widths of the groups of channels that `outputs` are computed in.
+fn groups(outputs: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut first = 0;
+    std::iter::from_fn(move || {
+        let left = outputs - first;
+        let width = [8, 6, 4, 2, 1].into_iter().find(|&w| w <= left)?;
+        first += width;
+        Some((first - width, width))
+    })
+}
+
+/// Weights in the order they are used: for each group of outputs, input, tap, output.
+unsafe fn pack(s: &Shape, to: *mut f32, weight: impl Fn(usize, usize, usize) -> f32) {
+    let mut at = to;
+    for (first, width) in groups(s.outputs) {
+        for c in 0..s.inputs {
+            for k in 0..s.taps() {
+                for o in first..first + width {
+                    // SAFETY: as many places as there are weights.
+                    unsafe {
+                        *at = weight(o, c, k);
+                        at = at.add(1);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `y` from `x` and the weight.
+///
+/// # Safety
+/// [`admits`] holds, and all lengths are those of the convolution.
+pub(crate) unsafe fn forward(c: &Conv, x: *const f32, w: *const f32, y: *mut f32) {
+    let s = Shape::new(c);
+    let packed = Scratch::<f32>::new(s.outputs * s.inputs * s.taps());
+    // SAFETY: the caller's promise.
+    unsafe {
+        pack(&s, packed.ptr(), |o, c, k| *w.add((o * s.inputs + c) * s.taps() + k));
+        run(&s, c.batch, x, packed.ptr(), y);
+    }
+}
+
+/// `dx` from `dy` and the weight.
+///
+/// # Safety
+/// As for [`forward`].
+pub(crate) unsafe fn grad_input(c: &Conv, dy: *const f32, w: *const f32, dx: *mut f32) {
+    let s = Shape::new(c).reversed();
+    let packed = Scratch::<f32>::new(s.outputs * s.inputs * s.taps());
+    // SAFETY: the caller's promise.
+    unsafe {
+        pack(&s, packed.ptr(), |o, c, k| *w.add((c * s.outputs + o) * s.taps() + s.taps() - 1 - k));
+        run(&s, c.batch, dy, packed.ptr(), dx);
+    }
+}
+
+unsafe fn run(s: &Shape, batch: usize, x: *const f32, w: *const f32, y: *mut f32) {
+    let (px, pw, py) = (Shared::new(x.cast_mut()), Shared::new(w.cast_mut()), Shared::new(y));
+    let [lines, len] = s.padded();
+    pool::parallel_for(batch, &|n| {
+        let padded = Scratch::<f32>::new(s.inputs * lines * len + 2 * LANES);
+        // SAFETY: each task has its own image.
+        unsafe {
+            s.pad_image(px.get().add(n * s.inputs * s.from[0] * s.from[1]), padded.ptr());
+            let to = py.get().add(n * s.outputs * s.to[0] * s.to[1]);
+            image(s, padded.ptr(), pw.get(), to);
+        }
+    });
+}
+
+#[inline(always)]
+unsafe fn image_body<V: Vector<E = f32>>(s: &Shape, x: *const f32, w: *const f32, y: *mut f32) {
+    let mut w = w;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for (first, width) in groups(s.outputs) {
+            let to = y.add(first * s.to[0] * s.to[1]);
+            match (width, s.to[1] > V::N) {
+                (8, true) => group::<V, 8, 2>(s, x, w, to),
+                (6, true) => group::<V, 6, 2>(s, x, w, to),
+                (4, true) => group::<V, 4, 2>(s, x, w, to),
+                (2, true) => group::<V, 2, 2>(s, x, w, to),
+                (_, true) => group::<V, 1, 2>(s, x, w, to),
+                (8, false) => group::<V, 8, 1>(s, x, w, to),
+                (6, false) => group::<V, 6, 1>(s, x, w, to),
+                (4, false) => group::<V, 4, 1>(s, x, w, to),
+                (2, false) => group::<V, 2, 1>(s, x, w, to),
+                (_, false) => group::<V, 1, 1>(s, x, w, to),
+            }
+            w = w.add(width * s.inputs * s.taps());
+        }
+    }
+}
+
+/// `R` output channels of an image, `NV` vectors of a line at a time.
+#[inline(always)]
+unsafe fn group<V: Vector<E = f32>, const R: usize, const NV: usize>(
+    s: &Shape,
+    x: *const f32,
+    w: *const f32,
+    y: *mut f32,
+) {
+    let [lines, len] = s.padded();
+    // SAFETY: padded lines have room for whole tiles.
+    unsafe {
+        for line in 0..s.to[0] {
+            for col in (0..s.to[1]).step_by(NV * V::N) {
+                let mut acc = [[V::zero(); NV]; R];
+                let mut weight = w;
+                for c in 0..s.inputs {
+                    for ky in 0..s.kernel[0] {
+                        let from = x.add((c * lines + line + ky) * len + col);
+                        for kx in 0..s.kernel[1] {
+                            let mut row = [V::zero(); NV];
+                            for v in 0..NV {
+                                row[v] = V::load(from.add(kx + v * V::N));
+                            }
+                            for r in 0..R {
+                                let f = V::splat(*weight.add(r));
+                                for v in 0..NV {
+                                    acc[r][v] = f.fma(row[v], acc[r][v]);
+                                }
+                            }
+                            weight = weight.add(R);
+                        }
+                    }
+                }
+                for r in 0..R {
+                    for v in 0..NV {
+                        let at = col + v * V::N;
+                        if at < s.to[1] {
+                            acc[r][v].store_n(y.add((r * s.to[0] + line) * s.to[1] + at), V::N.min(s.to[1] - at));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+dispatch! {
+    unsafe fn image(s: &Shape, x: *const f32, w: *const f32, y: *mut f32) {
+        I => image_body::<<I as Isa>::S>(s, x, w, y)
+    }
+}
+
+/// `dw` from `x` and `dy`.
+///
+/// # Safety
+/// As for [`forward`].
+pub(crate) unsafe fn grad_weight(c: &Conv, x: *const f32, dy: *const f32, dw: *mut f32) {
+    let s = Shape::new(c);
+    let size = s.outputs * s.inputs * s.taps();
+    let parts = PARTS.min(c.batch).max(1);
+    let sums = Scratch::<f32>::new(parts * size);
+    let (px, pg, ps) = (Shared::new(x.cast_mut()), Shared::new(dy.cast_mut()), Shared::new(sums.ptr()));
+    let [lines, len] = s.padded();
+    let (of_x, of_y) = (s.inputs * s.from[0] * s.from[1], s.outputs * s.to[0] * s.to[1]);
+    pool::parallel_for(parts, &|part| {
+        let images = c.batch * part / parts..c.batch * (part + 1) / parts;
+        let each = s.inputs * lines * len;
+        let padded = Scratch::<f32>::new(images.len() * each + 2 * LANES);
+        // SAFETY: each task has its own images and its own sums.
+        unsafe {
+            for (i, n) in images.clone().enumerate() {
+                s.pad_image(px.get().add(n * of_x), padded.ptr().add(i * each));
+            }
+            let dy = pg.get().add(images.start * of_y);
+            sums_of(&s, images.len(), padded.ptr(), dy, ps.get().add(part * size));
+        }
+    });
+    // SAFETY: every part was written whole; `dw` has as many elements.
+    unsafe {
+        let (sums, dw) = (sums.slice(), std::slice::from_raw_parts_mut(dw, size));
+        dw.copy_from_slice(&sums[..size]);
+        for part in sums.chunks_exact(size).skip(1) {
+            dw.iter_mut().zip(part).for_each(|(d, p)| *d += p);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn sums_body<V: Vector<E = f32>>(s: &Shape, images: usize, x: *const f32, dy: *const f32, dw: *mut f32) {
+    for c in 0..s.inputs {
+        for ky in 0..s.kernel[0] {
+            let mut o = 0;
+            while o < s.outputs {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let wide = s.outputs - o >= 4;
+                    match (s.kernel[1], wide) {
+                        (3, true) => row_of_taps::<V, 4, 3>(s, images, x, dy, c, ky, o, dw),
+                        (3, false) => row_of_taps::<V, 1, 3>(s, images, x, dy, c, ky, o, dw),
+                        (5, true) => row_of_taps::<V, 4, 5>(s, images, x, dy, c, ky, o, dw),
+                        (5, false) => row_of_taps::<V, 1, 5>(s, images, x, dy, c, ky, o, dw),
+                        (_, true) => row_of_taps::<V, 4, 7>(s, images, x, dy, c, ky, o, dw),
+                        (_, false) => row_of_taps::<V, 1, 7>(s, images, x, dy, c, ky, o, dw),
+                    }
+                    o += if wide { 4 } else { 1 };
+                }
+            }
+        }
+    }
+}
+
+/// The gradient of a row of `K` taps of one input and `R` output channels, over some images.
+#[inline(always)]
+unsafe fn row_of_taps<V: Vector<E = f32>, const R: usize, const K: usize>(
+    s: &Shape,
+    images: usize,
+    x: *const f32,
+    dy: *const f32,
+    c: usize,
+    ky: usize,
+    o: usize,
+    dw: *mut f32,
+) {
+    let ([lines, len], plane) = (s.padded(), s.to[0] * s.to[1]);
+    let mut acc = [[V::zero(); K]; R];
+    // SAFETY: the caller's promise; vectors are cut off at the end of a line.
+    unsafe {
+        for n in 0..images {
+            let from = x.add((n * s.inputs + c) * lines * len);
+            let grad = dy.add((n * s.outputs + o) * plane);
+            for line in 0..s.to[0] {
+                for col in (0..s.to[1]).step_by(V::N) {
+                    let m = V::N.min(s.to[1] - col);
+                    let mut g = [V::zero(); R];
+                    for r in 0..R {
+                        g[r] = V::load_n(grad.add(r * plane + line * s.to[1] + col), m);
+                    }
+                    for k in 0..K {
+                        let row = V::load_n(from.add((line + ky) * len + col + k), m);
+                        for r in 0..R {
+                            acc[r][k] = g[r].fma(row, acc[r][k]);
+                        }
+                    }
+                }
+            }
+        }
+        for r in 0..R {
+            for k in 0..K {
+                *dw.add(((o + r) * s.inputs + c) * s.taps() + ky * K + k) = acc[r][k].sum();
+            }
+        }
+    }
+}
+
+dispatch! {
+    unsafe fn sums_of(s: &Shape, images: usize, x: *const f32, dy: *const f32, dw: *mut f32) {
+        I => sums_body::<<I as Isa>::S>(s, images, x, dy, dw)
+    }
+}
