@@ -9,6 +9,7 @@
 use super::window::Window;
 use crate::pool::{self, Shared};
 use crate::vmath::dispatch;
+use crate::vmath::simd::{Isa, Vector};
 
 /// A float that can be pooled.
 pub trait Pooled:
@@ -26,39 +27,10 @@ pub trait Pooled:
     /// # Safety
     /// `n` elements behind `y` and `index`, and `n` a stride apart behind `x`.
     unsafe fn take_max(x: *const Self, stride: usize, at: usize, y: *mut Self, index: *mut i64, n: usize);
-    /// The maxima of all windows of two by two of a plane, and their places.
-    ///
-    /// # Safety
-    /// All windows lie inside the plane; `y` and `index` have room for one element each.
-    unsafe fn halve(x: *const Self, input: &[usize; 3], output: &[usize; 3], y: *mut Self, index: *mut i64);
-}
-
-/// Windows of two by two, side by side: most networks' pooling.
-#[inline(always)]
-unsafe fn halve<E: Pooled>(x: *const E, input: &[usize; 3], output: &[usize; 3], y: *mut E, index: *mut i64) {
-    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-    let better = |v: E, best: E| (v > best) | ((v != v) & (best == best));
-    for row in 0..output[1] {
-        let at = 2 * row * input[2];
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (a, b) = (std::slice::from_raw_parts(x.add(at), 2 * output[2]), x.add(at + input[2]));
-            let b = std::slice::from_raw_parts(b, 2 * output[2]);
-            let y = std::slice::from_raw_parts_mut(y.add(row * output[2]), output[2]);
-            let index = std::slice::from_raw_parts_mut(index.add(row * output[2]), output[2]);
-            for i in 0..output[2] {
-                let (mut best, mut place) = (a[2 * i], 2 * i);
-                for (v, k) in
-                    [(a[2 * i + 1], 2 * i + 1), (b[2 * i], input[2] + 2 * i), (b[2 * i + 1], input[2] + 2 * i + 1)]
-                {
-                    let wins = better(v, best);
-                    best = if wins { v } else { best };
-                    place = if wins { k } else { place };
-                }
-                y[i] = best;
-                index[i] = (at + place) as i64;
-            }
-        }
+    /// The maxima of all windows of a plane and their places, by a faster way; `false` if there is
+    /// none. `x` begins with the plane, but may be longer.
+    fn pool_plane(_w: &Window, _x: &[Self], _y: &mut [Self], _index: &mut [i64]) -> bool {
+        false
     }
 }
 
@@ -100,14 +72,85 @@ dispatch! {
     }
 }
 
+/// One output of a plane of numbers, tap by tap.
+unsafe fn pool_one(w: &Window, x: *const f32, line: usize, col: usize) -> (f32, i64) {
+    let (mut best, mut place) = (f32::NEG_INFINITY, -1);
+    for ky in 0..w.kernel[1] {
+        for kx in 0..w.kernel[2] {
+            if let (Some(y), Some(c)) = (w.at(1, line, ky), w.at(2, col, kx)) {
+                let at = y * w.input[2] + c;
+                // SAFETY: inside the plane.
+                let v = unsafe { *x.add(at) };
+                if place < 0 || v > best || (v.is_nan() && !best.is_nan()) {
+                    (best, place) = (v, at as i64);
+                }
+            }
+        }
+    }
+    (best, place.max(0))
+}
+
+/// All windows of a plane, a vector of outputs at a time; windows are `S` columns apart.
+#[inline(always)]
+unsafe fn pool_plane_body<V: Vector<E = f32>, const S: usize>(
+    w: &Window,
+    x: *const f32,
+    len: usize,
+    y: *mut f32,
+    index: *mut i64,
+) {
+    let lanes: [f32; 16] = std::array::from_fn(|i| (i * S) as f32);
+    // Outputs all of whose columns are inside.
+    let first = w.pad[2].div_ceil(S).min(w.output[2]);
+    let end = ((w.input[2] + w.pad[2] + S).saturating_sub(w.kernel[2]) / S).clamp(first, w.output[2]);
+    // SAFETY: places are inside the plane, vectors inside `len` elements, the rest is the caller's promise.
+    unsafe {
+        let steps = V::load(lanes.as_ptr());
+        for line in 0..w.output[1] {
+            let (y, index) = (y.add(line * w.output[2]), index.add(line * w.output[2]));
+            let one = |col: usize| (*y.add(col), *index.add(col)) = pool_one(w, x, line, col);
+            let rows = w.inside_taps(1, line);
+            let mut col = first;
+            while col < end && !rows.is_empty() {
+                let corner = w.at(1, line, rows.start).unwrap_or(0) * w.input[2] + col * S - w.pad[2];
+                let last = corner + (rows.len() - 1) * w.input[2] + w.kernel[2] - 1;
+                if last + S * V::N > len {
+                    break;
+                }
+                let n = V::N.min(end - col);
+                let mut best = V::load_apart::<S>(x.add(corner));
+                let mut place = V::splat(corner as f32) + steps;
+                for ky in 0..rows.len() {
+                    for kx in usize::from(ky == 0)..w.kernel[2] {
+                        let at = corner + ky * w.input[2] + kx;
+                        let (v, p) = (V::load_apart::<S>(x.add(at)), V::splat(at as f32) + steps);
+                        let (more, is_number, was_number) = (best.lt(v), v.eq(v), best.eq(best));
+                        let pick = |new: V, old: V| {
+                            V::select(is_number, V::select(more, new, old), V::select(was_number, new, old))
+                        };
+                        (best, place) = (pick(v, best), pick(p, place));
+                    }
+                }
+                best.store_n(y.add(col), n);
+                let place = place.lanes();
+                for i in 0..n {
+                    *index.add(col + i) = place[i] as i64;
+                }
+                col += n;
+            }
+            (0..first).chain(col..w.output[2]).for_each(one);
+        }
+    }
+}
+
 dispatch! {
-    unsafe fn halve_f32(x: *const f32, input: &[usize; 3], output: &[usize; 3], y: *mut f32, index: *mut i64) {
-        _I => halve(x, input, output, y, index)
+    unsafe fn pool_plane_1(w: &Window, x: *const f32, len: usize, y: *mut f32, index: *mut i64) {
+        I => pool_plane_body::<<I as Isa>::S, 1>(w, x, len, y, index)
     }
 }
 dispatch! {
-    unsafe fn halve_f64(x: *const f64, input: &[usize; 3], output: &[usize; 3], y: *mut f64, index: *mut i64) {
-        _I => halve(x, input, output, y, index)
+    unsafe fn pool_plane_2(w: &Window, x: *const f32, len: usize, y: *mut f32, index: *mut i64) {
+        I => pool_plane_body::<<I as Isa>::S, 2>(w, x, len, y, index)
     }
 }
 
@@ -121,9 +164,16 @@ impl Pooled for f32 {
         // SAFETY: the caller's promise.
         unsafe { take_max_f32(x, stride, at, y, index, n) }
     }
-    unsafe fn halve(x: *const f32, input: &[usize; 3], output: &[usize; 3], y: *mut f32, index: *mut i64) {
-        // SAFETY: the caller's promise.
-        unsafe { halve_f32(x, input, output, y, index) }
+    fn pool_plane(w: &Window, x: &[f32], y: &mut [f32], index: &mut [i64]) -> bool {
+        // Places are counted in floats on the way.
+        let fits = w.input[0] == 1 && w.kernel[0] == 1 && w.output[0] == 1 && w.dilation == [1; 3];
+        if !fits || w.input_len() >= 1 << 24 || w.stride[2] > 2 || y.len() != w.output_len() {
+            return false;
+        }
+        let pool = if w.stride[2] == 1 { pool_plane_1 } else { pool_plane_2 };
+        // SAFETY: the slices hold the planes.
+        unsafe { pool(w, x.as_ptr(), x.len(), y.as_mut_ptr(), index.as_mut_ptr()) };
+        true
     }
 }
 
@@ -136,10 +186,6 @@ impl Pooled for f64 {
     unsafe fn take_max(x: *const f64, stride: usize, at: usize, y: *mut f64, index: *mut i64, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { take_max_f64(x, stride, at, y, index, n) }
-    }
-    unsafe fn halve(x: *const f64, input: &[usize; 3], output: &[usize; 3], y: *mut f64, index: *mut i64) {
-        // SAFETY: the caller's promise.
-        unsafe { halve_f64(x, input, output, y, index) }
     }
 }
 
@@ -191,13 +237,13 @@ pub fn max_pool<E: Pooled>(w: &Window, planes: usize, x: &[E], y: &mut [E], inde
     check("max_pool: an index", planes * size_out, index.len());
     let (py, pi) = (Shared::new(y.as_mut_ptr()), Shared::new(index.as_mut_ptr()));
     each_plane(planes, size_in, &|plane| {
-        let x = &x[plane * size_in..][..size_in];
+        let x = &x[plane * size_in..];
         // SAFETY: each plane is written by one task.
         let (y, index) = unsafe { (py.slice(plane * size_out, size_out), pi.slice(plane * size_out, size_out)) };
-        if w.is_halving() {
-            // SAFETY: every window is two by two elements inside the plane.
-            return unsafe { E::halve(x.as_ptr(), &w.input, &w.output, y.as_mut_ptr(), index.as_mut_ptr()) };
+        if E::pool_plane(w, x, y, index) {
+            return;
         }
+        let x = &x[..size_in];
         y.fill(E::LOWEST);
         index.fill(0);
         let mut fresh = usize::MAX;

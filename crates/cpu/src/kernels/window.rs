@@ -90,15 +90,10 @@ impl Window {
         self.kernel.iter().product()
     }
 
-    /// Windows of two by two side by side, all inside a plane.
-    pub(crate) fn is_halving(&self) -> bool {
-        self.input[0] == 1
-            && self.kernel == [1, 2, 2]
-            && self.stride[1..] == [2, 2]
-            && self.pad == [0; DIMS]
-            && self.dilation[1..] == [1, 1]
-            && (1..DIMS).all(|d| 2 * self.output[d] <= self.input[d])
-            && self.output[0] == 1
+    /// The taps of output `o` along dimension `d` that are inside; undilated ones lie together.
+    pub(crate) fn inside_taps(&self, d: usize, o: usize) -> std::ops::Range<usize> {
+        let mut taps = (0..self.kernel[d]).filter(|&k| self.at(d, o, k).is_some());
+        taps.next().map_or(0..0, |first| first..taps.last().unwrap_or(first) + 1)
     }
 
     /// The input position of tap `k` of output `o` along dimension `d`, if inside.
