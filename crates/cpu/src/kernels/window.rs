@@ -93,7 +93,7 @@ impl Window {
     /// The taps of output `o` along dimension `d` that are inside; undilated ones lie together.
     pub(crate) fn inside_taps(&self, d: usize, o: usize) -> std::ops::Range<usize> {
         let mut taps = (0..self.kernel[d]).filter(|&k| self.at(d, o, k).is_some());
-        taps.next().map_or(0..0, |first| first..taps.last().unwrap_or(first) + 1)
+        taps.next().map_or(0..0, |first| first..taps.next_back().unwrap_or(first) + 1)
     }
 
     /// The input position of tap `k` of output `o` along dimension `d`, if inside.
