@@ -38,6 +38,21 @@ fn a_traced_step_is_the_same_step() {
 }
 
 #[test]
+fn no_element_moves_further_than_clipping_lets_it() {
+    let model = Linear::new(784, 10).unwrap();
+    let before: Vec<f32> = model.weight.tensor().to_vec().unwrap();
+    let optimizer = Optimizer::new(talweg_nn::optim::Sgd { lr: 1.0, ..Default::default() }, &model).unwrap();
+    let mut batches = Loader::builder(Digits::new(0, 8)).batch(8).build().unwrap();
+    let mut trainer = Trainer::new(&model, &optimizer, &mut batches).clip_value(1e-3);
+    let pixels = |b: &Tensor| b.cast(DType::F32).flatten(1, -1) / 255.0;
+    let fit = |b: &[Tensor]| Ok(model.forward(&pixels(&b[0])).cross_entropy(&b[1], Default::default()));
+    trainer.fit_jit(&["image", "label"], fit).unwrap();
+    let after: Vec<f32> = model.weight.tensor().to_vec().unwrap();
+    let far = before.iter().zip(&after).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!((far - 1e-3).abs() < 1e-6, "{far}");
+}
+
+#[test]
 fn a_missing_column_is_named() {
     let model = Linear::new(784, 10).unwrap();
     let optimizer = Optimizer::new(Adam::default(), &model).unwrap();

@@ -16,7 +16,11 @@ pub fn run(file: &PathBuf) -> Result<()> {
 
 fn tensors(file: &Path) -> Result<()> {
     let name = |e: &dyn std::fmt::Display| Error::format(format!("{}: {e}", file.display()));
-    let bytes = std::fs::read(file).map_err(|e| name(&e))?;
+    let bytes = if data::atomic::sidecar(file).exists() {
+        data::atomic::read_checked(file)?
+    } else {
+        std::fs::read(file).map_err(|e| name(&e))?
+    };
     let (tensors, metadata) = files::decode(&bytes).map_err(|e| name(&e.message))?;
     for (k, v) in &metadata {
         println!("{k} = {v}");
@@ -30,7 +34,7 @@ fn tensors(file: &Path) -> Result<()> {
         let std = (x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
         let odd = x.iter().filter(|v| !v.is_finite()).count();
         let note = if odd > 0 { format!(", {odd} not finite") } else { String::new() };
-        println!("{k:32} {}{}  mean {mean:.4}, std {std:.4}{note}", l.dtype(), l.shape());
+        println!("{k:32} {}{}  mean {mean:.2e}, std {std:.2e}{note}", l.dtype(), l.shape());
     }
     println!("{} tensors, {total} bytes", tensors.len());
     Ok(())

@@ -77,24 +77,30 @@ pub fn run(o: &Options) -> Result<ExitCode> {
     })?;
     drop(trainer);
     if outcome.stop == Stop::Interrupted {
-        println!("Go on with: {} --resume", command());
+        println!("Go on with: {}", again(None));
         return Ok(ExitCode::from(INTERRUPTED as u8));
     }
     test.show(&model)?;
-    println!("{} epochs, the last of them after {:.1} s.", o.epochs, start.elapsed().as_secs_f64());
+    println!("Trained to {} epochs; this took {:.1} s.", o.epochs, start.elapsed().as_secs_f64());
     println!("Accuracy on {TEST} digits it has never seen: {:.1} %.", 100.0 * test.accuracy(&model)?);
     let checkpoint = outcome.checkpoint.unwrap_or_default();
     println!("\nNext: talweg inspect {}", checkpoint.display());
     println!("      tensorboard --logdir {}", o.dir.join("events").display());
     println!("      talweg explain              what a training step is compiled to");
-    println!("      {} --resume --epochs {}", command(), o.epochs + o.epochs.div_ceil(2));
+    println!("      {}", again(Some(o.epochs + o.epochs.div_ceil(2))));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command as it was given, without `--resume`.
-fn command() -> String {
-    let given = std::env::args().skip(1).filter(|a| a != "--resume");
-    ["talweg".to_string()].into_iter().chain(given).collect::<Vec<_>>().join(" ")
+/// The command as it was given, to go on with `--resume` and perhaps another number of epochs.
+fn again(epochs: Option<u64>) -> String {
+    let mut said: Vec<String> = std::env::args().skip(1).filter(|a| a != "--resume").collect();
+    if let Some(epochs) = epochs {
+        if let Some(at) = said.iter().position(|a| a == "--epochs") {
+            said.drain(at..(at + 2).min(said.len()));
+        }
+        said.push(format!("--epochs {epochs}"));
+    }
+    format!("talweg {} --resume", said.join(" "))
 }
 
 /// Bytes as numbers in [0, 1), one row a picture.

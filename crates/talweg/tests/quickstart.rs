@@ -44,7 +44,7 @@ fn a_run_that_was_interrupted_or_killed_ends_as_one_that_was_not() {
     let said = text(&whole);
     assert!(whole.status.success(), "{said}");
     assert!(said.contains("Accuracy on 2000 digits it has never seen: ") && said.contains("read as "), "{said}");
-    assert!(said.contains("Next: talweg inspect") && said.contains("--resume --epochs 9"), "{said}");
+    assert!(said.contains("Next: talweg inspect") && said.contains("--epochs 9 --resume"), "{said}");
     let expected = last(&at("whole"));
     assert_eq!(expected.step, 300);
 

@@ -7,7 +7,7 @@ use talweg_tensor::{ErrorKind, Tensor, check_numerics, jit};
 #[test]
 fn the_first_value_that_is_not_finite_is_named() {
     let x = Tensor::from([1.0f32, 0.0]);
-    let y = x.log(); // -inf is made here, line 9
+    let y = x.log(); // -inf is made here, line 10
     let z = (&y * 0.0).exp();
     check_numerics(true);
     let e = z.eval().unwrap_err();
