@@ -2,7 +2,7 @@
 //! groups, schedules, checkpoints and compiled steps like the built-in ones.
 //!
 //! `cargo run --release -p talweg --example custom_optimizer` trains a perceptron on the built-in
-//! digits with AdaBelief (Zhuang and others 2020) and with Adam: 90.0 and 88.6 % of 1000 digits it
+//! digits with AdaBelief (Zhuang and others 2020) and with Adam: 95.5 and 95.0 % of 1000 digits it
 //! has never seen are right after 1000 steps.
 
 use talweg::data::{Digits, Loader};
