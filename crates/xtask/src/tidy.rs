@@ -12,6 +12,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ops", &["ir", "passes", "runtime"]),
     ("tensor", &["ir", "passes", "runtime", "ops"]),
     ("data", &["ir"]),
+    ("net", &[]),
+    ("dist", &["net"]),
     ("nn-derive", &[]),
     ("nn", &["tensor", "data", "nn-derive"]),
     ("talweg", &["ir", "passes", "runtime", "cpu", "tensor", "nn", "data"]),

@@ -1,0 +1,318 @@
+//! A worker's side of the store: a state machine that remembers what has not been answered yet.
+//!
+//! Pushes are kept until the store says that they would survive a crash, questions until they are
+//! answered; after a fail-over everything unanswered is said again, and the store recognizes what
+//! it knows already.
+
+use crate::map::{Map, Server, Worker};
+use crate::message::{Envelope, Message, Peer, Update};
+use crate::partition::Outbox;
+use crate::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Elements of a block at most: with the state of an optimizer it still fits into one message.
+const BLOCK_MAX: usize = 32 << 20;
+
+/// How a table of rows is cut into blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its number.
+    pub id: u32,
+    /// How many rows.
+    pub rows: usize,
+    /// Elements of a row.
+    pub width: usize,
+    /// Rows of a block; the last may have fewer.
+    pub block_rows: usize,
+}
+
+impl Table {
+    /// A table whose blocks have about `bytes` bytes.
+    pub fn new(id: u32, rows: usize, width: usize, bytes: usize) -> Result<Table> {
+        let too_large = rows.checked_mul(width).is_none_or(|n| n > u32::MAX as usize);
+        if rows == 0 || width == 0 || too_large {
+            return Err(Error::value(format!("a table of {rows} × {width} elements cannot be stored")));
+        }
+        let block_rows = (bytes / 4 / width).clamp(1, rows);
+        if block_rows * width > BLOCK_MAX {
+            let e = format!("a block of table {id} would have {} elements, more than {BLOCK_MAX}", block_rows * width);
+            return Err(Error::value(e));
+        }
+        Ok(Table { id, rows, width, block_rows })
+    }
+    /// How many blocks.
+    pub fn blocks(&self) -> u32 {
+        self.rows.div_ceil(self.block_rows) as u32
+    }
+    /// Where a block's elements lie in the table.
+    pub fn elements(&self, block: u32) -> Range<usize> {
+        let first = block as usize * self.block_rows;
+        first * self.width..(first + self.block_rows).min(self.rows) * self.width
+    }
+}
+
+#[derive(Default)]
+struct Part {
+    /// The last update, held back to say with it that the step is settled.
+    held: Option<Update>,
+    index: u32,
+    /// Pushes that are not safe yet, in order.
+    kept: VecDeque<Message>,
+    safe: u64,
+    /// Steps that it has closed, as far as is known.
+    closed: u64,
+}
+
+struct Read {
+    partition: u32,
+    ask: Message,
+    answer: Option<Arc<Vec<f32>>>,
+}
+
+/// The state machine.
+pub struct Client {
+    me: Worker,
+    map: Arc<Map>,
+    step: u64,
+    /// Steps that it has settled; behind `step` where steps were left out.
+    settled: u64,
+    parts: Vec<Part>,
+    reads: BTreeMap<u64, Read>,
+    creates: BTreeMap<(u32, u32), (u32, Message)>,
+    joining: BTreeSet<u32>,
+    joined: Option<u64>,
+    requests: u64,
+    closed: u64,
+    /// Whether the store drops steps that come late, so that a late worker leaves some out.
+    drops: bool,
+    stale: bool,
+}
+
+impl Client {
+    /// A worker that knows nothing until it gets a map.
+    pub fn new(me: Worker, drops: bool) -> Client {
+        Client {
+            me,
+            map: Arc::default(),
+            step: 0,
+            settled: 0,
+            parts: Vec::new(),
+            reads: BTreeMap::new(),
+            creates: BTreeMap::new(),
+            joining: BTreeSet::new(),
+            joined: None,
+            requests: 0,
+            closed: 0,
+            drops,
+            stale: true,
+        }
+    }
+    /// The step it is in.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+    /// The newest closed step it has heard of.
+    pub fn closed(&self) -> u64 {
+        self.closed
+    }
+    /// The map it acts on.
+    pub fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+    /// True if somebody would not answer under this map: there is a newer one, or it must be said
+    /// again.
+    pub fn needs_map(&self) -> bool {
+        self.stale
+    }
+    /// True if every block it asked to create exists in every copy.
+    pub fn is_created(&self) -> bool {
+        self.creates.is_empty()
+    }
+    /// Settled steps that might be lost with a server.
+    pub fn unsafe_steps(&self) -> u64 {
+        let safe = self.parts.iter().map(|p| p.safe).min().unwrap_or(self.settled);
+        self.settled.saturating_sub(safe)
+    }
+    /// True if a read has not been answered.
+    pub fn is_waiting(&self) -> bool {
+        self.reads.values().any(|r| r.answer.is_none())
+    }
+    /// Servers that owe an answer to a read, a creation or a join.
+    pub fn debtors(&self) -> BTreeSet<Server> {
+        let reads = self.reads.values().filter(|r| r.answer.is_none()).map(|r| r.partition);
+        let rest = self.creates.values().map(|(p, _)| *p).chain(self.joining.iter().copied());
+        reads.chain(rest).filter_map(|p| self.map.primary(p)).collect()
+    }
+    /// Servers that have not said that all settled steps are safe.
+    pub fn unsafe_servers(&self) -> BTreeSet<Server> {
+        let behind = (0..self.parts.len() as u32).filter(|p| self.parts[*p as usize].safe < self.settled);
+        behind.filter_map(|p| self.map.primary(p)).collect()
+    }
+
+    fn say(&self, out: &mut Outbox, partition: u32, message: Message) {
+        if let Some(server) = self.map.primary(partition) {
+            out.push((Peer::Server(server), Envelope { partition, epoch: self.map.epoch, message }));
+        }
+    }
+
+    /// Asks every partition how far this worker was.
+    pub fn join(&mut self) -> Outbox {
+        self.joining = (0..self.map.replicas.len() as u32).collect();
+        self.joined = None;
+        let mut out = Vec::new();
+        for p in self.joining.clone() {
+            self.say(&mut out, p, Message::Join);
+        }
+        out
+    }
+    /// The step this worker begins with, once every partition has answered.
+    pub fn joined(&self) -> Option<u64> {
+        self.joined.filter(|_| self.joining.is_empty())
+    }
+    /// Makes sure that a block exists, with this value if it is new.
+    pub fn create(&mut self, table: &Table, block: u32, data: Arc<Vec<f32>>) -> Outbox {
+        let partition = self.map.partition(table.id, block);
+        let message = Message::Create { table: table.id, block, width: table.width as u32, data };
+        self.creates.insert((table.id, block), (partition, message.clone()));
+        let mut out = Vec::new();
+        self.say(&mut out, partition, message);
+        out
+    }
+    /// Adds an update to this step.
+    pub fn push(&mut self, update: Update) -> Outbox {
+        let partition = self.map.partition(update.table, update.block);
+        let before = self.parts[partition as usize].held.replace(update);
+        let mut out = Vec::new();
+        if let Some(u) = before {
+            self.send_push(partition, Some(u), false, &mut out);
+        }
+        out
+    }
+    fn send_push(&mut self, partition: u32, update: Option<Update>, last: bool, out: &mut Outbox) {
+        let part = &mut self.parts[partition as usize];
+        let message = Message::Push { clock: self.step, index: part.index, last, update };
+        part.index = if last { 0 } else { part.index + 1 };
+        part.kept.push_back(message.clone());
+        self.say(out, partition, message);
+    }
+    /// Ends the step.
+    pub fn settle(&mut self) -> Outbox {
+        let mut out = Vec::new();
+        for p in 0..self.parts.len() as u32 {
+            let held = self.parts[p as usize].held.take();
+            self.send_push(p, held, true, &mut out);
+        }
+        self.step += 1;
+        self.settled = self.step;
+        if self.drops {
+            // Only past steps that every partition has closed: another might still need this worker.
+            let closed = self.parts.iter().map(|p| p.closed).min().unwrap_or(0);
+            self.step = self.step.max(closed);
+        }
+        out
+    }
+    /// Asks for a block, or rows of it; answers the number of the question.
+    pub fn pull(&mut self, table: u32, block: u32, rows: Vec<u32>) -> (u64, Outbox) {
+        let (request, partition) = (self.requests, self.map.partition(table, block));
+        self.requests += 1;
+        let ask = Message::Pull { clock: self.step, request, table, block, rows };
+        let mut out = Vec::new();
+        self.say(&mut out, partition, ask.clone());
+        self.reads.insert(request, Read { partition, ask, answer: None });
+        (request, out)
+    }
+    /// The answer to a question, once it is there; it is handed out once.
+    pub fn take(&mut self, request: u64) -> Option<Arc<Vec<f32>>> {
+        self.reads.get(&request)?.answer.as_ref()?;
+        self.reads.remove(&request)?.answer
+    }
+
+    /// Takes a message and says what to send.
+    pub fn handle(&mut self, from: Peer, e: Envelope) -> Result<Outbox> {
+        let p = e.partition as usize;
+        let is_known = p < self.parts.len();
+        match e.message {
+            Message::Map(map) => return self.new_map(map),
+            Message::Value { request, closed, data } => {
+                if let Some(r) = self.reads.get_mut(&request) {
+                    r.answer.get_or_insert(data);
+                    self.closed = self.closed.max(closed);
+                }
+            }
+            Message::Settled { clock, closed } if is_known => {
+                let part = &mut self.parts[p];
+                part.closed = part.closed.max(closed);
+                part.safe = part.safe.max(clock);
+                let is_safe = |m: &Message| matches!(m, Message::Push { clock: c, .. } if *c < clock);
+                while part.kept.front().is_some_and(is_safe) {
+                    part.kept.pop_front();
+                }
+            }
+            Message::Created { table, block } => {
+                self.creates.remove(&(table, block));
+            }
+            Message::Joined { clock } if is_known => {
+                if self.joining.remove(&e.partition) {
+                    let step = self.joined.map_or(clock, |j| j.min(clock));
+                    (self.joined, self.step, self.closed) = (Some(step), step, step);
+                    (self.settled, self.parts[p].safe) = (step, clock);
+                }
+            }
+            // What was said to a former life of this worker.
+            Message::Settled { .. } | Message::Joined { .. } => {}
+            // A newer epoch, or a server that has not heard of this one yet.
+            Message::Moved => self.stale = true,
+            Message::Lost => {
+                return Err(Error::Lost(format!("partition {p}: the servers with its copies have died")));
+            }
+            other => return Err(Error::refused(format!("{from:?} sent a worker {other:?}"))),
+        }
+        Ok(Vec::new())
+    }
+
+    fn new_map(&mut self, map: Arc<Map>) -> Result<Outbox> {
+        if map.epoch <= self.map.epoch {
+            return Ok(Vec::new());
+        }
+        if self.parts.is_empty() {
+            self.parts.resize_with(map.replicas.len(), Part::default);
+        }
+        if self.parts.len() != map.replicas.len() {
+            return Err(Error::refused(format!(
+                "a map of {} partitions, not {}",
+                map.replicas.len(),
+                self.parts.len()
+            )));
+        }
+        if let Some(p) = map.replicas.iter().position(Vec::is_empty) {
+            return Err(Error::Lost(format!("partition {p}: the servers with its copies have died")));
+        }
+        (self.map, self.stale) = (map, false);
+        // Every server has dropped what came under the old epoch's number.
+        Ok(self.resend(None))
+    }
+
+    /// Says again whatever is unanswered, to one server or to all.
+    pub fn resend(&mut self, to: Option<Server>) -> Outbox {
+        self.stale &= to.is_some();
+        let mut out = Vec::new();
+        for (partition, m) in self.creates.values() {
+            self.say(&mut out, *partition, m.clone());
+        }
+        self.joining.iter().for_each(|p| self.say(&mut out, *p, Message::Join));
+        for (p, part) in self.parts.iter().enumerate() {
+            part.kept.iter().for_each(|m| self.say(&mut out, p as u32, m.clone()));
+        }
+        for r in self.reads.values().filter(|r| r.answer.is_none()) {
+            self.say(&mut out, r.partition, r.ask.clone());
+        }
+        out.retain(|(peer, _)| to.is_none_or(|s| *peer == Peer::Server(s)));
+        out
+    }
+    /// This worker's number.
+    pub fn worker(&self) -> Worker {
+        self.me
+    }
+}

@@ -1,0 +1,391 @@
+//! Collectives over a full mesh of links: everybody calls the same functions in the same order.
+//!
+//! A group belongs to an epoch and numbers its operations; a message of another epoch or
+//! operation is refused. Any error breaks the group: it closes its links, so that the other
+//! members notice at once instead of waiting, and a new group is formed in the next epoch.
+
+mod element;
+mod schedule;
+
+pub use element::{Combine, Element};
+pub use schedule::{Way, part};
+
+use crate::{Error, Result};
+use net::{Connection, Header};
+use schedule::{halving, rounds};
+use std::ops::Range;
+use std::time::Instant;
+
+/// Kind of every message of a collective.
+const DATA: u8 = 64;
+/// Longer data travels in pieces, so that adding overlaps with receiving.
+const PIECE_BYTES: usize = 1 << 20;
+/// What fits into any socket's buffer: both ends may send this before they receive.
+const BUFFERED_BYTES: usize = 32 << 10;
+
+/// Ranks that work together.
+pub struct Group {
+    rank: usize,
+    epoch: u64,
+    links: Vec<Option<Connection>>,
+    operations: u64,
+    is_broken: bool,
+    /// Where received data waits to be added; in words, so that any element is aligned.
+    scratch: Vec<u64>,
+}
+
+/// What becomes of received data.
+#[derive(Clone, Copy)]
+enum Take {
+    Copy,
+    Combine(Element, Combine),
+}
+
+impl Group {
+    /// A group over links to all others: `links[rank]` is `None`, every other is there.
+    pub fn new(rank: usize, epoch: u64, links: Vec<Option<Connection>>) -> Result<Group> {
+        let is_mesh = rank < links.len() && links.iter().enumerate().all(|(i, l)| l.is_some() == (i != rank));
+        if !is_mesh {
+            return Err(Error::value(format!(
+                "rank {rank} needs a link to each of the other ranks and none to itself"
+            )));
+        }
+        Ok(Group { rank, epoch, links, operations: 0, is_broken: false, scratch: Vec::new() })
+    }
+    /// Groups of threads of this process, for tests and for one machine.
+    pub fn in_process(ranks: usize) -> Result<Vec<Group>> {
+        let mut links: Vec<Vec<Option<Connection>>> = (0..ranks).map(|_| (0..ranks).map(|_| None).collect()).collect();
+        for a in 0..ranks {
+            for b in a + 1..ranks {
+                let (x, y) = Connection::pair()?;
+                (links[a][b], links[b][a]) = (Some(x), Some(y));
+            }
+        }
+        links.into_iter().enumerate().map(|(rank, l)| Group::new(rank, 1, l)).collect()
+    }
+    /// This process's number.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+    /// How many there are.
+    pub fn ranks(&self) -> usize {
+        self.links.len()
+    }
+    /// The epoch it belongs to.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+    /// True after an error: a new group must be formed.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+    /// Ends the group; the others notice at once.
+    pub fn close(&mut self) {
+        self.is_broken = true;
+        for link in self.links.iter_mut().flatten() {
+            link.halves().0.close();
+        }
+    }
+
+    /// Runs one operation; an error breaks the group.
+    fn operation<T>(&mut self, f: impl FnOnce(&mut Group) -> Result<T>) -> Result<T> {
+        if self.is_broken {
+            return Err(Error::value("the group is broken: form a new one"));
+        }
+        self.operations += 1;
+        let done = f(self);
+        if done.is_err() {
+            self.close();
+        }
+        done
+    }
+
+    /// Everybody ends with the combination of everybody's data.
+    pub fn all_reduce(&mut self, data: &mut [u8], element: Element, how: Combine, deadline: Instant) -> Result<()> {
+        let way = Way::choose(self.ranks(), data.len());
+        self.all_reduce_by(way, data, element, how, deadline)
+    }
+    /// As [`Group::all_reduce`], in a given way.
+    pub fn all_reduce_by(
+        &mut self,
+        way: Way,
+        data: &mut [u8],
+        element: Element,
+        how: Combine,
+        deadline: Instant,
+    ) -> Result<()> {
+        let size = element.size();
+        if !data.len().is_multiple_of(size) {
+            return Err(Error::value(format!("{} bytes are not whole elements of {size}", data.len())));
+        }
+        let (rank, ranks, len) = (self.rank, self.ranks(), data.len() / size);
+        let bytes = move |r: &Range<usize>| r.start * size..r.end * size;
+        let take = Take::Combine(element, how);
+        self.operation(|g| {
+            match way {
+                _ if ranks == 1 => {}
+                Way::Doubling => {
+                    let mut distance = 1;
+                    while distance < ranks {
+                        let peer = rank ^ distance;
+                        g.swap(peer, peer, data, 0..len * size, 0..len * size, take, deadline)?;
+                        distance *= 2;
+                    }
+                }
+                Way::Halving => {
+                    let swaps = halving(rank, ranks, len);
+                    for s in &swaps {
+                        g.swap(s.peer, s.peer, data, bytes(&s.send), bytes(&s.receive), take, deadline)?;
+                    }
+                    for s in swaps.iter().rev() {
+                        g.swap(s.peer, s.peer, data, bytes(&s.receive), bytes(&s.send), Take::Copy, deadline)?;
+                    }
+                }
+                Way::Direct => {
+                    g.scatter_sum(data, element, how, deadline)?;
+                    g.gather(data, size, deadline)?;
+                }
+            }
+            Ok(())
+        })
+    }
+    /// Each rank ends with the combination of its part of everybody's data, in place; answers
+    /// which bytes that is.
+    pub fn reduce_scatter(
+        &mut self,
+        data: &mut [u8],
+        element: Element,
+        how: Combine,
+        deadline: Instant,
+    ) -> Result<Range<usize>> {
+        let size = element.size();
+        if !data.len().is_multiple_of(size) {
+            return Err(Error::value(format!("{} bytes are not whole elements of {size}", data.len())));
+        }
+        let mine = part(data.len() / size, self.ranks(), self.rank);
+        self.operation(|g| g.scatter_sum(data, element, how, deadline))?;
+        Ok(mine.start * size..mine.end * size)
+    }
+    /// Everybody ends with everybody's part: rank `i` brings part `i` of `ranks` nearly equal
+    /// parts of `data`, counted in elements of `size` bytes.
+    pub fn all_gather(&mut self, data: &mut [u8], size: usize, deadline: Instant) -> Result<()> {
+        if size == 0 || !data.len().is_multiple_of(size) {
+            return Err(Error::value(format!("{} bytes are not whole elements of {size}", data.len())));
+        }
+        self.operation(|g| g.gather(data, size, deadline))
+    }
+    /// Everybody ends with the root's data.
+    pub fn broadcast(&mut self, data: &mut [u8], root: usize, deadline: Instant) -> Result<()> {
+        let ranks = self.ranks();
+        if root >= ranks {
+            return Err(Error::value(format!("there is no rank {root} among {ranks}")));
+        }
+        // A binomial tree over ranks counted from the root.
+        let me = (self.rank + ranks - root) % ranks;
+        let real = |r: usize| (r + root) % ranks;
+        self.operation(|g| {
+            let mut distance = 1;
+            while distance < ranks {
+                if me < distance && me + distance < ranks {
+                    g.send_pieces(real(me + distance), data, deadline)?;
+                } else if me >= distance && me < 2 * distance {
+                    g.receive_pieces(real(me - distance), data, Take::Copy, deadline)?;
+                }
+                distance *= 2;
+            }
+            Ok(())
+        })
+    }
+    /// Rank `i`'s part `j` becomes rank `j`'s part `i`; all parts have one length.
+    pub fn all_to_all(&mut self, send: &[u8], receive: &mut [u8], deadline: Instant) -> Result<()> {
+        let ranks = self.ranks();
+        if send.len() != receive.len() || !send.len().is_multiple_of(ranks) {
+            let e = format!("{} bytes to send and {} to receive, for {ranks} equal parts", send.len(), receive.len());
+            return Err(Error::value(e));
+        }
+        let (rank, each) = (self.rank, send.len() / ranks);
+        let at = |i: usize| i * each..(i + 1) * each;
+        receive[at(rank)].copy_from_slice(&send[at(rank)]);
+        self.operation(|g| {
+            for (to, from) in rounds(rank, ranks) {
+                g.trade(to, from, &send[at(to)], &mut receive[at(from)], Take::Copy, deadline)?;
+            }
+            Ok(())
+        })
+    }
+    /// Nobody leaves before everybody has come.
+    pub fn barrier(&mut self, deadline: Instant) -> Result<()> {
+        let mut token = [0; 4];
+        self.all_reduce(&mut token, Element::I32, Combine::Sum, deadline)
+    }
+    /// Sends to one rank, which must receive. Not a collective: the others take no part.
+    pub fn send(&mut self, to: usize, data: &[u8], deadline: Instant) -> Result<()> {
+        self.check_peer(to)?;
+        self.between(|g| g.send_pieces(to, data, deadline))
+    }
+    /// Receives from one rank exactly as many bytes as `into` has.
+    pub fn receive(&mut self, from: usize, into: &mut [u8], deadline: Instant) -> Result<()> {
+        self.check_peer(from)?;
+        self.between(|g| g.receive_pieces(from, into, Take::Copy, deadline))
+    }
+    fn check_peer(&self, peer: usize) -> Result<()> {
+        if peer < self.ranks() && peer != self.rank {
+            return Ok(());
+        }
+        Err(Error::value(format!("rank {} of {} cannot talk to rank {peer}", self.rank, self.ranks())))
+    }
+    /// An operation of two: it has no number, as the others do not count it.
+    fn between<T>(&mut self, f: impl FnOnce(&mut Group) -> Result<T>) -> Result<T> {
+        let counted = std::mem::replace(&mut self.operations, u64::MAX - 1);
+        let done = self.operation(f);
+        self.operations = counted;
+        done
+    }
+
+    /// Each rank gets its part from everybody and adds in tree order.
+    fn scatter_sum(&mut self, data: &mut [u8], element: Element, how: Combine, deadline: Instant) -> Result<()> {
+        let (rank, ranks, size) = (self.rank, self.ranks(), element.size());
+        let at = |i: usize| {
+            let r = part(data.len() / size, ranks, i);
+            r.start * size..r.end * size
+        };
+        let mine = at(rank);
+        // Everybody's version of this rank's part, in words so that any element is aligned.
+        let stride = mine.len().div_ceil(8);
+        let mut parts = vec![0u64; stride * ranks];
+        for (to, from) in rounds(rank, ranks) {
+            let all: &mut [u8] = bytemuck::cast_slice_mut(&mut parts);
+            let into = &mut all[from * stride * 8..][..mine.len()];
+            self.trade(to, from, &data[at(to)], into, Take::Copy, deadline)?;
+        }
+        let all: &mut [u8] = bytemuck::cast_slice_mut(&mut parts);
+        all[rank * stride * 8..][..mine.len()].copy_from_slice(&data[mine.clone()]);
+        let mut distance = 1;
+        while distance < ranks {
+            for i in (0..ranks - distance).step_by(2 * distance) {
+                let (left, right) = all.split_at_mut((i + distance) * stride * 8);
+                element.combine(how, &mut left[i * stride * 8..][..mine.len()], &right[..mine.len()]);
+            }
+            distance *= 2;
+        }
+        data[mine.clone()].copy_from_slice(&all[..mine.len()]);
+        Ok(())
+    }
+    fn gather(&mut self, data: &mut [u8], size: usize, deadline: Instant) -> Result<()> {
+        let (rank, ranks) = (self.rank, self.ranks());
+        let len = data.len() / size;
+        let at = |i: usize| {
+            let r = part(len, ranks, i);
+            r.start * size..r.end * size
+        };
+        for (to, from) in rounds(rank, ranks) {
+            self.swap(to, from, data, at(rank), at(from), Take::Copy, deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Sends one range of `data` and receives another, which may be the same range if what comes
+    /// is combined.
+    fn swap(
+        &mut self,
+        to: usize,
+        from: usize,
+        data: &mut [u8],
+        send: Range<usize>,
+        receive: Range<usize>,
+        take: Take,
+        deadline: Instant,
+    ) -> Result<()> {
+        if send == receive {
+            let out = data[send].to_vec();
+            return self.trade(to, from, &out, &mut data[receive], take, deadline);
+        }
+        if send.end <= receive.start {
+            let (low, high) = data.split_at_mut(receive.start);
+            self.trade(to, from, &low[send], &mut high[..receive.len()], take, deadline)
+        } else {
+            let (low, high) = data.split_at_mut(send.start);
+            self.trade(to, from, &high[..send.len()], &mut low[receive], take, deadline)
+        }
+    }
+
+    /// Sends to one peer while receiving from another.
+    fn trade(
+        &mut self,
+        to: usize,
+        from: usize,
+        send: &[u8],
+        receive: &mut [u8],
+        take: Take,
+        deadline: Instant,
+    ) -> Result<()> {
+        if send.len() <= BUFFERED_BYTES {
+            self.send_pieces(to, send, deadline)?;
+            return self.receive_pieces(from, receive, take, deadline);
+        }
+        // Both ends would wait for each other if they sent first: send from another thread.
+        let header = self.header();
+        let mut sender = self.link(to)?.halves().0.try_clone()?;
+        std::thread::scope(|s| {
+            let sending =
+                s.spawn(move || pieces(send.len()).try_for_each(|r| sender.send(&header, &[&send[r]], deadline)));
+            let received = self.receive_pieces(from, receive, take, deadline);
+            if received.is_err() {
+                // The sender may wait for the same lost peer: end that as well.
+                self.close();
+            }
+            let sent = sending.join().map_err(|_| Error::value("the sending thread panicked"))?;
+            received?;
+            Ok(sent?)
+        })
+    }
+    fn header(&self) -> Header {
+        Header { epoch: self.epoch, request: self.operations, sender: self.rank as u32, ..Header::new(DATA) }
+    }
+    fn link(&mut self, peer: usize) -> Result<&mut Connection> {
+        self.links[peer].as_mut().ok_or_else(|| Error::value(format!("there is no link to rank {peer}")))
+    }
+    fn send_pieces(&mut self, to: usize, data: &[u8], deadline: Instant) -> Result<()> {
+        let header = self.header();
+        let link = self.link(to)?;
+        Ok(pieces(data.len()).try_for_each(|r| link.send(&header, &[&data[r]], deadline))?)
+    }
+    fn receive_pieces(&mut self, from: usize, into: &mut [u8], take: Take, deadline: Instant) -> Result<()> {
+        let expected = self.header();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(scratch.len().max(into.len().min(PIECE_BYTES).div_ceil(8)), 0);
+        let room: &mut [u8] = bytemuck::cast_slice_mut(&mut scratch);
+        let receiver = self.link(from)?.receiver();
+        for r in pieces(into.len()) {
+            let h = receiver.header(deadline)?;
+            let is_ours = (h.kind, h.epoch, h.request) == (DATA, expected.epoch, expected.request);
+            if !is_ours || h.sender as usize != from || h.length as usize != r.len() {
+                return Err(Error::refused(format!(
+                    "rank {from} is in operation {} of epoch {} with {} bytes, this rank in {} of {} with {}: \
+                     all ranks must call the same collectives in the same order",
+                    h.request,
+                    h.epoch,
+                    h.length,
+                    expected.request,
+                    expected.epoch,
+                    r.len()
+                )));
+            }
+            match take {
+                Take::Copy => receiver.payload_into(&mut into[r], deadline)?,
+                Take::Combine(element, how) => {
+                    receiver.payload_into(&mut room[..r.len()], deadline)?;
+                    element.combine(how, &mut into[r.clone()], &room[..r.len()]);
+                }
+            }
+        }
+        self.scratch = scratch;
+        Ok(())
+    }
+}
+
+/// The pieces of so many bytes; one empty piece if there are none.
+fn pieces(len: usize) -> impl Iterator<Item = Range<usize>> {
+    let n = len.div_ceil(PIECE_BYTES).max(1);
+    (0..n).map(move |i| i * PIECE_BYTES..((i + 1) * PIECE_BYTES).min(len))
+}

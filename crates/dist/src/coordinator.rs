@@ -1,0 +1,241 @@
+//! The process that keeps the membership store: a thread for each connection around the state
+//! machines [`Registry`] and [`Roster`].
+
+use crate::registry::{self, Answers, Ask, Caller, Registry};
+use crate::roster::Roster;
+use crate::{Error, Result};
+use net::{Address, Connection, Hello, Listener, Receiver, Secret, Sender};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a handshake or an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a process says that it is alive.
+const BEAT: Duration = Duration::from_millis(500);
+/// A process that was silent for so long is taken for dead.
+pub const SILENCE: Duration = Duration::from_secs(10);
+/// A connection is never given up for the time it is silent.
+const IDLE: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Longest value of the membership store; update rules and state travel through it.
+const VALUE_MAX: usize = 16 << 20;
+
+struct State {
+    registry: Registry,
+    roster: Roster,
+    senders: HashMap<Caller, Arc<Mutex<Sender>>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    began: Instant,
+    report: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// A running membership store.
+pub struct Coordinator {
+    address: Address,
+    shared: Arc<Shared>,
+}
+
+impl Coordinator {
+    /// Listens and serves until the process ends. `report` hears what happens in the job.
+    pub fn start(
+        at: &Address,
+        secret: Option<Secret>,
+        roster: Roster,
+        report: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Coordinator> {
+        let listener = Listener::bind(at, secret)?;
+        let address = listener.address().clone();
+        let state = State { registry: Registry::default(), roster, senders: HashMap::new() };
+        let shared = Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), report: Box::new(report) });
+        let accepting = shared.clone();
+        std::thread::spawn(move || {
+            let callers = AtomicU64::new(1);
+            while let Ok(pending) = listener.accept() {
+                let (shared, caller) = (accepting.clone(), callers.fetch_add(1, Ordering::Relaxed));
+                std::thread::spawn(move || match pending.handshake(Instant::now() + PATIENCE) {
+                    Ok(connection) => shared.serve(caller, connection),
+                    Err(e) => (shared.report)(&format!("a caller was turned away: {e}")),
+                });
+            }
+        });
+        let watching = shared.clone();
+        std::thread::spawn(move || {
+            let mut last = Instant::now();
+            loop {
+                std::thread::sleep(BEAT);
+                watching.end_silent(last.elapsed());
+                last = Instant::now();
+            }
+        });
+        Ok(Coordinator { address, shared })
+    }
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+    /// A worker will not come back.
+    pub fn left(&self, rank: u32) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        let State { registry, roster, .. } = &mut *state;
+        let answers = roster.left(registry, rank)?;
+        self.shared.answer(&mut state, answers);
+        Ok(())
+    }
+    /// Sets a key.
+    pub fn publish(&self, key: &str, value: Vec<u8>) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        let answers = state.registry.publish(key, value)?;
+        self.shared.answer(&mut state, answers);
+        Ok(())
+    }
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<Vec<u8>> {
+        self.shared.state.lock().registry.get(key).1
+    }
+}
+
+impl Shared {
+    fn serve(&self, caller: Caller, connection: Connection) {
+        let (sender, mut receiver) = connection.split();
+        self.state.lock().senders.insert(caller, Arc::new(Mutex::new(sender)));
+        // Silence is noticed by another thread, which then closes the connection.
+        while let Ok(h) = receiver.header(Instant::now() + IDLE) {
+            let ask = receiver.payload(VALUE_MAX, Instant::now() + PATIENCE).map_err(Error::from);
+            let Ok(ask) = ask.and_then(|p| Ask::decode(&h, &p)) else { break };
+            let mut state = self.state.lock();
+            let Ok(answers) = state.registry.handle(self.began.elapsed(), caller, h.request, ask) else { break };
+            self.answer(&mut state, answers);
+        }
+        let mut state = self.state.lock();
+        state.senders.remove(&caller);
+        let answers = state.registry.lost(caller);
+        self.answer(&mut state, answers);
+    }
+    /// Lets the roster react, then sends every answer.
+    fn answer(&self, state: &mut State, mut answers: Answers) {
+        let changes = state.registry.changes();
+        match state.roster.react(&mut state.registry, &changes) {
+            Ok(more) => answers.extend(more),
+            Err(e) => (self.report)(&e.to_string()),
+        }
+        state.registry.changes();
+        state.roster.notes().iter().for_each(|n| (self.report)(n));
+        for (caller, request, answer) in answers {
+            let Some(sender) = state.senders.get(&caller) else { continue };
+            let (h, payload) = registry::encode_answer(request, &answer);
+            let mut sender = sender.lock();
+            if sender.send(&h, &[&payload], Instant::now() + PATIENCE).is_err() {
+                sender.close();
+            }
+        }
+    }
+    /// Closes the connections of processes that hang. If this process itself was held up for
+    /// longer than it should have slept, the silence is its own.
+    fn end_silent(&self, slept: Duration) {
+        let mut state = self.state.lock();
+        if slept > 4 * BEAT {
+            state.registry.forgive(self.began.elapsed());
+        }
+        for caller in state.registry.silent(self.began.elapsed(), SILENCE) {
+            if let Some(sender) = state.senders.get(&caller) {
+                sender.lock().close();
+            }
+        }
+    }
+}
+
+/// A process's line to the membership store.
+pub struct Registrar {
+    /// Answers, and the number of the last question.
+    calls: Mutex<(Receiver, u64)>,
+    sender: Arc<Mutex<Sender>>,
+    address: Address,
+    hello: Hello,
+    secret: Option<Secret>,
+    alive: Arc<AtomicBool>,
+}
+
+impl Registrar {
+    /// Calls the coordinator and keeps saying that this process is alive.
+    pub fn connect(at: &Address, hello: &Hello, secret: Option<Secret>, deadline: Instant) -> Result<Registrar> {
+        let connection = Connection::connect_retry(at, hello, secret.as_ref(), deadline)?;
+        let alive = Arc::new(AtomicBool::new(true));
+        let (sender, receiver) = connection.split();
+        let sender = Arc::new(Mutex::new(sender));
+        let (pulse, beating) = (sender.clone(), alive.clone());
+        let (beat, _) = Ask::Beat.encode(0);
+        std::thread::spawn(move || {
+            while beating.load(Ordering::Relaxed) && pulse.lock().send(&beat, &[], Instant::now() + PATIENCE).is_ok() {
+                std::thread::sleep(BEAT);
+            }
+        });
+        let (address, hello) = (at.clone(), hello.clone());
+        Ok(Registrar { calls: Mutex::new((receiver, 0)), sender, address, hello, secret, alive })
+    }
+    fn call(&self, ask: &Ask, deadline: Instant) -> Result<registry::Answer> {
+        let mut calls = self.calls.lock();
+        calls.1 += 1;
+        let request = calls.1;
+        let (h, payload) = ask.encode(request);
+        self.sender.lock().send(&h, &[&payload], deadline)?;
+        loop {
+            let h = calls.0.header(deadline)?;
+            let payload = calls.0.payload(VALUE_MAX, deadline)?;
+            // An answer to a question that was given up is passed over.
+            if h.kind == registry::ANSWER && h.request == request {
+                return Ok(registry::decode_answer(&h, payload));
+            }
+        }
+    }
+    /// The value of a key, with its version.
+    pub fn get(&self, key: &str, deadline: Instant) -> Result<(u64, Option<Vec<u8>>)> {
+        self.call(&Ask::Get(key.to_string()), deadline)
+    }
+    /// Sets a key.
+    pub fn set(&self, key: &str, value: &[u8], deadline: Instant) -> Result<()> {
+        self.call(&Ask::Set(key.to_string(), value.to_vec()), deadline).map(|_| ())
+    }
+    /// Sets a key that vanishes when this process dies.
+    pub fn lease(&self, key: &str, value: &[u8], deadline: Instant) -> Result<()> {
+        self.call(&Ask::Lease(key.to_string(), value.to_vec()), deadline).map(|_| ())
+    }
+    /// Adds to a number and answers the sum.
+    pub fn add(&self, key: &str, n: i64, deadline: Instant) -> Result<i64> {
+        let (_, value) = self.call(&Ask::Add(key.to_string(), n), deadline)?;
+        let text = value.and_then(|v| String::from_utf8(v).ok());
+        text.and_then(|t| t.parse().ok()).ok_or_else(|| Error::refused(format!("{key} is not a number")))
+    }
+    /// Sets a key if it has the expected value; answers the value it has then.
+    pub fn compare_set(
+        &self,
+        key: &str,
+        expected: Option<&[u8]>,
+        value: &[u8],
+        deadline: Instant,
+    ) -> Result<Option<Vec<u8>>> {
+        let ask = Ask::CompareSet(key.to_string(), expected.map(<[u8]>::to_vec), value.to_vec());
+        Ok(self.call(&ask, deadline)?.1)
+    }
+    /// The value of a key, once it is newer than `after`.
+    pub fn wait(&self, key: &str, after: u64, deadline: Instant) -> Result<(u64, Vec<u8>)> {
+        match self.call(&Ask::Wait(key.to_string(), after), deadline)? {
+            (version, Some(value)) => Ok((version, value)),
+            _ => Err(Error::refused(format!("{key} was answered without a value"))),
+        }
+    }
+    /// A second line, for a thread that waits.
+    pub fn another(&self, deadline: Instant) -> Result<Registrar> {
+        Registrar::connect(&self.address, &self.hello, self.secret.clone(), deadline)
+    }
+}
+impl Drop for Registrar {
+    fn drop(&mut self) {
+        self.alive.store(false, Ordering::Relaxed);
+        self.sender.lock().close();
+    }
+}

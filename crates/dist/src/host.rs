@@ -1,0 +1,272 @@
+//! A server of the parameter store: threads and sockets around its [`Partition`]s.
+//!
+//! Each connection has a thread that reads a message, hands it to the partition and writes the
+//! answer. Messages to others go through a queue with a thread of its own, so that a peer that
+//! does not read holds up nobody. Messages to servers are queued under the partition's lock,
+//! which keeps a stream of records in order.
+
+use crate::coordinator::Registrar;
+use crate::message::{Envelope, Message, Peer};
+use crate::partition::{Apply, Outbox, Partition};
+use crate::roster;
+use crate::{Consistency, Error, Map, Result, message};
+use net::{Address, Connection, Hello, Listener, Secret, Sender};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver as Queue, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long a handshake or writing one message may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A worker says something at least this often, or its connection has ended.
+const IDLE: Duration = Duration::from_secs(24 * 3600);
+/// Messages that wait for one peer at most; one that lags more is cut off and starts over.
+const QUEUE_MAX: usize = 4096;
+
+/// A connection to write to: now, or through its queue.
+#[derive(Clone)]
+struct Line {
+    now: Arc<Mutex<Sender>>,
+    later: SyncSender<Envelope>,
+}
+
+/// A running server.
+pub struct Host {
+    me: u32,
+    partitions: OnceLock<Vec<Mutex<Partition>>>,
+    workers: Mutex<HashMap<u32, Line>>,
+    servers: Mutex<HashMap<u32, SyncSender<Envelope>>>,
+    registrar: Registrar,
+    secret: Option<Secret>,
+    report: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What a server needs to begin.
+pub struct HostOptions {
+    /// Its number.
+    pub server: u32,
+    /// How many workers there are.
+    pub workers: usize,
+    /// Where to listen.
+    pub listen: Address,
+    /// The shared secret.
+    pub secret: Option<Secret>,
+    /// When reads are admitted.
+    pub rule: Arc<dyn Consistency>,
+}
+
+impl Host {
+    /// Serves until the coordinator is gone. `apply` makes the update code of each partition.
+    pub fn run(
+        o: HostOptions,
+        registrar: Registrar,
+        apply: impl Fn() -> Result<Box<dyn Apply>>,
+        report: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<()> {
+        let listener = Listener::bind(&o.listen, o.secret.clone())?;
+        let soon = || Instant::now() + PATIENCE;
+        let watch = registrar.another(soon())?;
+        let key = roster::server_key(o.server);
+        let host = Arc::new(Host {
+            me: o.server,
+            partitions: OnceLock::new(),
+            workers: Mutex::default(),
+            servers: Mutex::default(),
+            registrar,
+            secret: o.secret,
+            report: Box::new(report),
+        });
+        let address = listener.address().to_string();
+        let accepting = host.clone();
+        std::thread::spawn(move || accepting.accept(&listener));
+        host.registrar.lease(&key, address.as_bytes(), soon())?;
+        let mut version = 0;
+        loop {
+            let (newer, bytes) = match watch.wait(roster::MAP, version, Instant::now() + Duration::from_secs(5)) {
+                Err(Error::Net(net::Error::Deadline(_))) => continue,
+                // The job is over when its coordinator is.
+                Err(Error::Net(e)) if e.is_gone() => return Ok(()),
+                answer => answer?,
+            };
+            version = newer;
+            let map = Arc::new(Map::decode(&bytes)?);
+            if host.partitions.get().is_none() {
+                let make = |p| Ok(Mutex::new(Partition::new(p, o.server, o.workers, o.rule.clone(), apply()?)));
+                let all = (0..map.replicas.len() as u32).map(make).collect::<Result<Vec<_>>>()?;
+                let _ = host.partitions.set(all);
+            }
+            host.new_map(&map);
+        }
+    }
+
+    fn new_map(self: &Arc<Self>, map: &Arc<Map>) {
+        // Servers that died must not be written to any more.
+        self.servers.lock().retain(|s, _| map.replicas.iter().any(|l| l.contains(s)));
+        for p in self.partitions.get().into_iter().flatten() {
+            let message = Message::Map(map.clone());
+            self.handle(p, Peer::Coordinator, Envelope { partition: 0, epoch: map.epoch, message }, None);
+        }
+    }
+
+    fn accept(self: &Arc<Self>, listener: &Listener) {
+        while let Ok(pending) = listener.accept() {
+            let host = self.clone();
+            std::thread::spawn(move || match pending.handshake(Instant::now() + PATIENCE) {
+                Ok(connection) => host.serve(connection),
+                Err(e) => (host.report)(&format!("a caller was turned away: {e}")),
+            });
+        }
+    }
+
+    fn serve(self: Arc<Self>, connection: Connection) {
+        let hello = connection.peer().clone();
+        let peer = match hello.role.as_str() {
+            "worker" => Peer::Worker(hello.id),
+            "server" => Peer::Server(hello.id),
+            other => return (self.report)(&format!("a caller that is a {other:?} was turned away")),
+        };
+        let (sender, mut receiver) = connection.split();
+        let sender = Arc::new(Mutex::new(sender));
+        let line = matches!(peer, Peer::Worker(_)).then(|| self.open_line(hello.id, sender.clone()));
+        // Others may know the first map before this server does: what they say must not be lost.
+        let partitions = self.partitions.wait();
+        loop {
+            let message = receiver.header(Instant::now() + IDLE).map_err(Error::from).and_then(|h| {
+                let payload = message::receive(&mut receiver, &h, Instant::now() + PATIENCE)?;
+                Envelope::decode(&h, payload)
+            });
+            let e = match message {
+                Ok(e) => e,
+                Err(Error::Net(e)) if e.is_gone() => break,
+                Err(e) => {
+                    (self.report)(&format!("{peer:?} was cut off: {e}"));
+                    break;
+                }
+            };
+            let Some(partition) = partitions.get(e.partition as usize) else {
+                (self.report)(&format!("{peer:?} was cut off: there is no partition {}", e.partition));
+                break;
+            };
+            if !self.handle(partition, peer, e, line.as_ref()) {
+                break;
+            }
+        }
+        sender.lock().close();
+    }
+
+    /// A worker's line; an older one of the same worker is closed.
+    fn open_line(self: &Arc<Self>, worker: u32, now: Arc<Mutex<Sender>>) -> Line {
+        let (later, queue) = sync_channel(QUEUE_MAX);
+        let line = Line { now, later };
+        let (writer, me) = (line.now.clone(), self.me);
+        std::thread::spawn(move || {
+            for e in queue {
+                if !write(&writer, me, &e) {
+                    break;
+                }
+            }
+        });
+        if let Some(old) = self.workers.lock().insert(worker, line.clone()) {
+            old.now.lock().close();
+        }
+        line
+    }
+
+    /// Lets a partition handle a message and sends what it says; false if the sender is to be cut
+    /// off.
+    fn handle(self: &Arc<Self>, partition: &Mutex<Partition>, from: Peer, e: Envelope, line: Option<&Line>) -> bool {
+        let mut replies = Vec::new();
+        {
+            let mut p = partition.lock();
+            match p.handle(from, e) {
+                Ok(out) => self.route(out, from, &mut replies),
+                Err(e) => {
+                    (self.report)(&format!("{from:?} was cut off: {e}"));
+                    return false;
+                }
+            }
+        }
+        let Some(line) = line else { return true };
+        replies.iter().all(|e| write(&line.now, self.me, e))
+    }
+
+    /// Queues messages for others; those for `from` are the caller's to write.
+    fn route(self: &Arc<Self>, out: Outbox, from: Peer, replies: &mut Vec<Envelope>) {
+        for (to, e) in out {
+            match to {
+                _ if to == from && matches!(to, Peer::Worker(_)) => replies.push(e),
+                Peer::Worker(w) => {
+                    let line = self.workers.lock().get(&w).cloned();
+                    // A worker that is away asks again when it is back.
+                    if let Some(line) = line
+                        && line.later.try_send(e).is_err()
+                    {
+                        line.now.lock().close();
+                        self.workers.lock().remove(&w);
+                    }
+                }
+                Peer::Server(s) => {
+                    let mut servers = self.servers.lock();
+                    let queue = servers.entry(s).or_insert_with(|| self.open_queue(s));
+                    if queue.try_send(e).is_err() {
+                        servers.remove(&s);
+                    }
+                }
+                Peer::Coordinator => {}
+            }
+        }
+    }
+
+    /// A thread that connects to another server and writes what is queued.
+    fn open_queue(self: &Arc<Self>, server: u32) -> SyncSender<Envelope> {
+        let (sender, queue) = sync_channel(QUEUE_MAX);
+        let host = self.clone();
+        std::thread::spawn(move || {
+            let mut is_again = false;
+            // While the map names the server, a broken link is mended and what was lost repeated.
+            while let Err(e) = host.write_to_server(server, &queue, is_again) {
+                if !host.servers.lock().contains_key(&server) {
+                    break;
+                }
+                (host.report)(&format!("the link to server {server} ended: {e}"));
+                std::thread::sleep(Duration::from_millis(50));
+                is_again = true;
+            }
+        });
+        sender
+    }
+    fn write_to_server(self: &Arc<Self>, server: u32, queue: &Queue<Envelope>, is_again: bool) -> Result<()> {
+        let soon = || Instant::now() + PATIENCE;
+        let (_, address) =
+            self.registrar.wait(&roster::server_key(server), 0, Instant::now() + Duration::from_secs(1))?;
+        let address: Address = String::from_utf8_lossy(&address).parse()?;
+        let hello = Hello::new("server", self.me);
+        let connection = Connection::connect(&address, &hello, self.secret.as_ref(), soon())?;
+        let (mut sender, _receiver) = connection.split();
+        let mut send = |e: &Envelope| {
+            let (h, parts) = e.encode(self.me);
+            sender.send(&h, &parts.slices(), soon())
+        };
+        if is_again {
+            for p in self.partitions.get().into_iter().flatten() {
+                let lost = p.lock().resend(Some(server));
+                lost.iter().try_for_each(|(_, e)| send(e))?;
+            }
+        }
+        for e in queue {
+            send(&e)?;
+        }
+        Ok(())
+    }
+}
+
+fn write(sender: &Mutex<Sender>, me: u32, e: &Envelope) -> bool {
+    let (h, parts) = e.encode(me);
+    let mut sender = sender.lock();
+    let sent = sender.send(&h, &parts.slices(), Instant::now() + PATIENCE);
+    if sent.is_err() {
+        sender.close();
+    }
+    sent.is_ok()
+}

@@ -1,0 +1,39 @@
+//! Distribution: the parameter store with its consistency rules, and how it survives crashes.
+//!
+//! Decisions are made by state machines ([`Partition`], [`Client`]) that are told what arrived
+//! and say what to send; they read no clock and do no input or output, so the seeded simulation
+//! of `net::sim` runs the very code that serves real sockets.
+//!
+//! This crate knows no tensors: a table is rows of `f32`, and how it is updated is the
+//! [`Apply`] that the caller brings.
+
+mod client;
+pub mod collective;
+mod consistency;
+mod coordinator;
+mod error;
+mod host;
+pub mod launch;
+mod map;
+pub mod merge;
+mod message;
+mod partition;
+mod reduce;
+mod registry;
+mod remote;
+mod replica;
+mod roster;
+
+pub use client::{Client, Table};
+pub use consistency::{Consistency, Rule};
+pub use coordinator::{Coordinator, Registrar, SILENCE};
+pub use error::{Error, Result};
+pub use host::{Host, HostOptions};
+pub use map::{Map, Server, Worker};
+pub use message::{Envelope, Message, Parts, Peer, Record, Update};
+pub use net::{Address, Hello, Secret};
+pub use partition::{Add, Apply, Counters, Outbox, Partition, Target};
+pub use reduce::Reducer;
+pub use registry::{Answer, Answers, Ask, Caller, Change, Registry};
+pub use remote::Store;
+pub use roster::{Members, Roster, server_key, worker_key};

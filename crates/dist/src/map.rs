@@ -1,0 +1,172 @@
+//! Which server holds what: keys hash to partitions, partitions hash to servers.
+//!
+//! Partitions play the part of virtual nodes: there are several to a server, they are placed by
+//! rendezvous hashing with bounded load, and each is replicated, moved and failed over as a whole.
+//! A map belongs to an epoch; whoever acts on an older one is refused.
+
+use crate::{Error, Result};
+
+/// Number of a server.
+pub type Server = u32;
+/// Number of a worker.
+pub type Worker = u32;
+
+/// The placement of all partitions in one epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    /// Grows with every change.
+    pub epoch: u64,
+    /// For each partition its servers, the primary first.
+    pub replicas: Vec<Vec<Server>>,
+    /// For each worker, whether steps wait for it.
+    pub workers: Vec<bool>,
+}
+
+/// A hash that is the same in every process and version.
+pub(crate) fn hash(a: u64, b: u64) -> u64 {
+    net::sim::Random::new(a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b).bits()
+}
+
+impl Map {
+    /// Places partitions on servers with `copies` replicas each, as far as there are servers.
+    pub fn new(partitions: usize, servers: &[Server], copies: usize, workers: usize) -> Result<Map> {
+        if partitions == 0 || servers.is_empty() || copies == 0 || workers == 0 {
+            return Err(Error::value("a store needs a partition, a server, a copy and a worker at least"));
+        }
+        let mut map = Map { epoch: 1, replicas: vec![Vec::new(); partitions], workers: vec![true; workers] };
+        map.fill(servers, copies);
+        Ok(map)
+    }
+    /// The partition of a block.
+    pub fn partition(&self, table: u32, block: u32) -> u32 {
+        (hash(u64::from(table) << 32 | u64::from(block), 1) % self.replicas.len().max(1) as u64) as u32
+    }
+    /// Who answers for a partition; `None` if every copy is lost.
+    pub fn primary(&self, partition: u32) -> Option<Server> {
+        self.replicas.get(partition as usize)?.first().copied()
+    }
+    /// The next epoch's map after servers have died: their backups take over, and others become
+    /// backups in turn.
+    #[must_use]
+    pub fn without(&self, dead: &[Server], alive: &[Server], copies: usize) -> Map {
+        let mut next = Map { epoch: self.epoch + 1, ..self.clone() };
+        for list in &mut next.replicas {
+            list.retain(|s| !dead.contains(s));
+        }
+        // A partition that lost every copy stays without one: an empty stand-in would be a lie.
+        next.fill(alive, copies);
+        next
+    }
+    /// The next epoch's map with a worker counted, or no longer.
+    #[must_use]
+    pub fn with_worker(&self, worker: Worker, counts: bool) -> Map {
+        let mut next = Map { epoch: self.epoch + 1, ..self.clone() };
+        next.workers[worker as usize] = counts;
+        next
+    }
+
+    /// Adds replicas up to `copies`; only the first filling may choose a primary.
+    fn fill(&mut self, servers: &[Server], copies: usize) {
+        let copies = copies.min(servers.len());
+        let first = self.epoch == 1;
+        for copy in 0..copies {
+            // At each rank no server may hold much more than its share.
+            let most = self.replicas.len().div_ceil(servers.len());
+            let mut load: Vec<usize> =
+                servers.iter().map(|s| self.replicas.iter().filter(|l| l.get(copy) == Some(s)).count()).collect();
+            for p in 0..self.replicas.len() {
+                let list = &self.replicas[p];
+                if list.len() > copy || list.len() < copy || (list.is_empty() && !first) {
+                    continue;
+                }
+                let free = |i: &usize| !list.contains(&servers[*i]);
+                let weight = |i: &usize| hash(p as u64, u64::from(servers[*i]) + 17);
+                let mut best = (0..servers.len()).filter(free).filter(|i| load[*i] < most).max_by_key(weight);
+                best = best.or_else(|| (0..servers.len()).filter(free).max_by_key(weight));
+                if let Some(i) = best {
+                    load[i] += 1;
+                    self.replicas[p].push(servers[i]);
+                }
+            }
+        }
+    }
+
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.epoch.to_le_bytes().to_vec();
+        let mut number = |n: usize| out.extend_from_slice(&(n as u32).to_le_bytes());
+        number(self.workers.len());
+        self.workers.iter().for_each(|w| number(usize::from(*w)));
+        number(self.replicas.len());
+        for list in &self.replicas {
+            number(list.len());
+            list.iter().for_each(|s| number(*s as usize));
+        }
+        out
+    }
+    /// From its bytes.
+    pub fn decode(b: &[u8]) -> Result<Map> {
+        let bad = || Error::refused("a map is malformed");
+        let (epoch, mut rest) = b.split_at_checked(8).ok_or_else(bad)?;
+        let epoch = u64::from_le_bytes(epoch.try_into().map_err(|_| bad())?);
+        let mut number = || -> Result<usize> {
+            let (n, after) = rest.split_at_checked(4).ok_or_else(bad)?;
+            rest = after;
+            Ok(u32::from_le_bytes(n.try_into().map_err(|_| bad())?) as usize)
+        };
+        let most = b.len() / 4;
+        let count = |n: Result<usize>| n.and_then(|n| if n <= most { Ok(n) } else { Err(bad()) });
+        let workers = (0..count(number())?).map(|_| Ok(number()? != 0)).collect::<Result<_>>()?;
+        let mut replicas = Vec::new();
+        for _ in 0..count(number())? {
+            let len = count(number())?;
+            replicas.push((0..len).map(|_| Ok(number()? as u32)).collect::<Result<Vec<_>>>()?);
+        }
+        Ok(Map { epoch, replicas, workers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_is_even_and_copies_lie_apart() {
+        let servers: Vec<u32> = (0..5).collect();
+        let map = Map::new(20, &servers, 2, 1).unwrap();
+        for rank in 0..2 {
+            for s in &servers {
+                let n = map.replicas.iter().filter(|l| l[rank] == *s).count();
+                assert!((2..=6).contains(&n), "server {s} has {n} at rank {rank}");
+            }
+        }
+        assert!(map.replicas.iter().all(|l| l.len() == 2 && l[0] != l[1]));
+    }
+
+    #[test]
+    fn a_dead_servers_backups_take_over_and_nothing_else_moves() {
+        let map = Map::new(16, &[0, 1, 2], 2, 2).unwrap();
+        let next = map.without(&[1], &[0, 2], 2);
+        assert_eq!(next.epoch, 2);
+        for (old, new) in map.replicas.iter().zip(&next.replicas) {
+            let expected = if old[0] == 1 { old[1] } else { old[0] };
+            assert_eq!(new[0], expected);
+            assert_eq!(new.len(), 2);
+            assert!(!new.contains(&1));
+        }
+        let alone = next.without(&[0], &[2], 2);
+        assert!(alone.replicas.iter().all(|l| *l == [2]));
+        assert!(alone.without(&[2], &[], 2).replicas.iter().all(Vec::is_empty), "an empty copy would be a lie");
+    }
+
+    #[test]
+    fn bytes_read_back_and_others_are_refused() {
+        let map = Map::new(3, &[4, 5], 2, 3).unwrap().with_worker(1, false);
+        let bytes = map.encode();
+        assert_eq!(Map::decode(&bytes).unwrap(), map);
+        for n in 0..bytes.len() {
+            assert!(Map::decode(&bytes[..n]).is_err());
+        }
+        assert!(Map::decode(&[0xFF; 40]).is_err());
+    }
+}

@@ -1,0 +1,426 @@
+//! What workers and servers of the store say to each other, and how it is framed.
+
+use crate::map::{Map, Worker};
+use crate::{Error, Result};
+use net::{Header, Receiver};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Elements of one block, whole or some of its rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update {
+    /// Which table.
+    pub table: u32,
+    /// Which block of it.
+    pub block: u32,
+    /// Rows within the block; empty: all of them.
+    pub rows: Vec<u32>,
+    /// The elements, row after row.
+    pub data: Arc<Vec<f32>>,
+    /// Learning rate or whatever else the table's update takes beside the elements.
+    pub rate: f32,
+    /// How many workers' updates are summed up in it.
+    pub count: u32,
+}
+
+/// What a primary tells a backup, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// Forget everything: a full copy follows.
+    Reset,
+    /// A block as it is: its value, then the value before the last step, then the update's state.
+    Block {
+        /// Which table.
+        table: u32,
+        /// Which block.
+        block: u32,
+        /// How many updates it has seen.
+        version: u64,
+        /// Elements of a row.
+        width: u32,
+        /// Arrays of equal length.
+        arrays: Vec<Arc<Vec<f32>>>,
+    },
+    /// An update to apply when the next commit comes.
+    Update(Update),
+    /// The updates since the last commit are final; how many steps each worker has settled.
+    Commit {
+        /// Settled steps, without those that are not final.
+        settled: Vec<u64>,
+        /// Closed steps that are applied.
+        applied: u64,
+    },
+}
+
+/// A message about one partition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// The placement of an epoch.
+    Map(Arc<Map>),
+    /// A block with its first value; the first to come counts.
+    Create {
+        /// Which table.
+        table: u32,
+        /// Which block.
+        block: u32,
+        /// Elements of a row.
+        width: u32,
+        /// First value.
+        data: Arc<Vec<f32>>,
+    },
+    /// The block exists.
+    Created {
+        /// Which table.
+        table: u32,
+        /// Which block.
+        block: u32,
+    },
+    /// Part of a worker's updates of a step.
+    Push {
+        /// The step.
+        clock: u64,
+        /// Its number among the worker's updates of the step to this partition.
+        index: u32,
+        /// The worker has settled the step.
+        last: bool,
+        /// What to change; `None` if there is only the settling to say.
+        update: Option<Update>,
+    },
+    /// Steps of the worker that will survive any one crash.
+    Settled {
+        /// How many.
+        clock: u64,
+        /// Steps that are closed and applied.
+        closed: u64,
+    },
+    /// Asks for a block.
+    Pull {
+        /// The worker's step.
+        clock: u64,
+        /// Number of the question.
+        request: u64,
+        /// Which table.
+        table: u32,
+        /// Which block.
+        block: u32,
+        /// Rows within the block; empty: all.
+        rows: Vec<u32>,
+    },
+    /// Answers a pull.
+    Value {
+        /// Number of the question.
+        request: u64,
+        /// Steps that every worker has settled in what is answered.
+        closed: u64,
+        /// The elements.
+        data: Arc<Vec<f32>>,
+    },
+    /// A worker begins, or begins again: how far was it?
+    Join,
+    /// So far.
+    Joined {
+        /// Steps the worker has settled.
+        clock: u64,
+    },
+    /// From primary to backup.
+    Record {
+        /// Which copy stream: the epoch it began in.
+        stream: u64,
+        /// Number within the stream.
+        seq: u64,
+        /// What happened.
+        record: Record,
+    },
+    /// The backup has everything before this number.
+    RecordAck {
+        /// Which copy stream.
+        stream: u64,
+        /// Number of the first record it lacks.
+        seq: u64,
+    },
+    /// Somebody else answers for the partition, or the epoch is over.
+    Moved,
+    /// Every copy of the partition is lost.
+    Lost,
+}
+
+/// A message on its way: with the partition and the epoch it belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Envelope {
+    /// Which partition.
+    pub partition: u32,
+    /// The sender's epoch.
+    pub epoch: u64,
+    /// What it says.
+    pub message: Message,
+}
+
+/// Who sends or gets a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Peer {
+    /// A worker.
+    Worker(Worker),
+    /// A server.
+    Server(u32),
+    /// Whoever keeps the membership.
+    Coordinator,
+}
+
+const LAST: u16 = 2;
+const EMPTY: u16 = 4;
+
+const MAP: u8 = 1;
+const CREATE: u8 = 2;
+const CREATED: u8 = 3;
+const PUSH: u8 = 4;
+const SETTLED: u8 = 5;
+const PULL: u8 = 6;
+const VALUE: u8 = 7;
+const JOIN: u8 = 8;
+const JOINED: u8 = 9;
+const RECORD_RESET: u8 = 10;
+const RECORD_BLOCK: u8 = 11;
+const RECORD_UPDATE: u8 = 12;
+const RECORD_COMMIT: u8 = 13;
+const RECORD_ACK: u8 = 14;
+const MOVED: u8 = 15;
+const LOST: u8 = 16;
+
+/// A payload that keeps what it points to alive while it is sent. Elements come first, so that a
+/// receiver has them where it read them.
+#[derive(Default)]
+pub struct Parts {
+    arrays: Vec<Arc<Vec<f32>>>,
+    rows: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+impl Parts {
+    /// The pieces, in order.
+    pub fn slices(&self) -> Vec<&[u8]> {
+        let mut out: Vec<&[u8]> = self.arrays.iter().map(|a| bytemuck::cast_slice::<f32, u8>(a)).collect();
+        out.extend([bytemuck::cast_slice(&self.rows), &self.bytes]);
+        out
+    }
+}
+
+/// Reads the payload of a message, in words: all payloads consist of them.
+pub(crate) fn receive(receiver: &mut Receiver, h: &Header, deadline: Instant) -> Result<Vec<f32>> {
+    if !h.length.is_multiple_of(4) {
+        return Err(Error::refused(format!("a payload of {} bytes is not whole words", h.length)));
+    }
+    let mut words = vec![0.0; h.length as usize / 4];
+    receiver.payload_into(bytemuck::cast_slice_mut(&mut words), deadline)?;
+    Ok(words)
+}
+
+fn of_update(h: &mut Header, parts: &mut Parts, u: &Update) {
+    h.table = u.table;
+    h.key |= u64::from(u.block);
+    h.count = u.rows.len() as u32;
+    parts.bytes.extend_from_slice(&u.rate.to_le_bytes());
+    parts.bytes.extend_from_slice(&u.count.to_le_bytes());
+    parts.rows.clone_from(&u.rows);
+    parts.arrays.push(u.data.clone());
+}
+
+impl Envelope {
+    /// The header and payload; the data is not copied.
+    pub fn encode(&self, sender: u32) -> (Header, Parts) {
+        let mut h = Header { epoch: self.epoch, sender, key: u64::from(self.partition) << 32, ..Header::default() };
+        let mut parts = Parts::default();
+        match &self.message {
+            Message::Map(m) => (h.kind, parts.bytes) = (MAP, m.encode()),
+            Message::Create { table, block, width, data } => {
+                (h.kind, h.table, h.count) = (CREATE, *table, *width);
+                h.key |= u64::from(*block);
+                parts.arrays.push(data.clone());
+            }
+            Message::Created { table, block } => {
+                (h.kind, h.table) = (CREATED, *table);
+                h.key |= u64::from(*block);
+            }
+            Message::Push { clock, index, last, update } => {
+                (h.kind, h.clock, h.request) = (PUSH, *clock, u64::from(*index));
+                h.flags |= if *last { LAST } else { 0 };
+                match update {
+                    Some(u) => of_update(&mut h, &mut parts, u),
+                    None => h.flags |= EMPTY,
+                }
+            }
+            Message::Settled { clock, closed } => (h.kind, h.clock, h.request) = (SETTLED, *clock, *closed),
+            Message::Pull { clock, request, table, block, rows } => {
+                (h.kind, h.clock, h.request, h.table) = (PULL, *clock, *request, *table);
+                h.key |= u64::from(*block);
+                h.count = rows.len() as u32;
+                parts.rows.clone_from(rows);
+            }
+            Message::Value { request, closed, data } => {
+                (h.kind, h.request, h.clock) = (VALUE, *request, *closed);
+                parts.arrays.push(data.clone());
+            }
+            Message::Join => h.kind = JOIN,
+            Message::Joined { clock } => (h.kind, h.clock) = (JOINED, *clock),
+            Message::Record { stream, seq, record } => {
+                (h.clock, h.request) = (*stream, *seq);
+                of_record(&mut h, &mut parts, record);
+            }
+            Message::RecordAck { stream, seq } => (h.kind, h.clock, h.request) = (RECORD_ACK, *stream, *seq),
+            Message::Moved => h.kind = MOVED,
+            Message::Lost => h.kind = LOST,
+        }
+        (h, parts)
+    }
+
+    /// Reads a message from its header and the words of its payload, which become its elements.
+    pub fn decode(h: &Header, payload: Vec<f32>) -> Result<Envelope> {
+        let (partition, block) = ((h.key >> 32) as u32, h.key as u32);
+        let table = h.table;
+        let message = match h.kind {
+            MAP => Message::Map(Arc::new(Map::decode(bytemuck::cast_slice(&payload))?)),
+            CREATE => Message::Create { table, block, width: h.count, data: Arc::new(payload) },
+            CREATED => Message::Created { table, block },
+            PUSH => {
+                let update = if h.flags & EMPTY != 0 { None } else { Some(to_update(h, payload)?) };
+                Message::Push { clock: h.clock, index: h.request as u32, last: h.flags & LAST != 0, update }
+            }
+            SETTLED => Message::Settled { clock: h.clock, closed: h.request },
+            PULL => {
+                let rows = u32s(&payload, h.count as usize)?;
+                Message::Pull { clock: h.clock, request: h.request, table, block, rows }
+            }
+            VALUE => Message::Value { request: h.request, closed: h.clock, data: Arc::new(payload) },
+            JOIN => Message::Join,
+            JOINED => Message::Joined { clock: h.clock },
+            RECORD_RESET..=RECORD_COMMIT => {
+                Message::Record { stream: h.clock, seq: h.request, record: to_record(h, payload)? }
+            }
+            RECORD_ACK => Message::RecordAck { stream: h.clock, seq: h.request },
+            MOVED => Message::Moved,
+            LOST => Message::Lost,
+            other => return Err(Error::refused(format!("there is no message of kind {other}"))),
+        };
+        Ok(Envelope { partition, epoch: h.epoch, message })
+    }
+}
+
+fn of_record(h: &mut Header, parts: &mut Parts, record: &Record) {
+    match record {
+        Record::Reset => h.kind = RECORD_RESET,
+        Record::Block { table, block, version, width, arrays } => {
+            (h.kind, h.table, h.count) = (RECORD_BLOCK, *table, arrays.len() as u32);
+            h.key |= u64::from(*block);
+            parts.bytes = version.to_le_bytes().to_vec();
+            parts.bytes.extend_from_slice(&width.to_le_bytes());
+            parts.arrays.clone_from(arrays);
+        }
+        Record::Update(u) => {
+            h.kind = RECORD_UPDATE;
+            of_update(h, parts, u);
+        }
+        Record::Commit { settled, applied } => {
+            h.kind = RECORD_COMMIT;
+            parts.bytes = applied.to_le_bytes().to_vec();
+            settled.iter().for_each(|s| parts.bytes.extend_from_slice(&s.to_le_bytes()));
+        }
+    }
+}
+
+fn to_record(h: &Header, mut payload: Vec<f32>) -> Result<Record> {
+    let short = || Error::refused("a record is cut short");
+    Ok(match h.kind {
+        RECORD_RESET => Record::Reset,
+        RECORD_UPDATE => Record::Update(to_update(h, payload)?),
+        RECORD_BLOCK => {
+            let at = payload.len().checked_sub(3).ok_or_else(short)?;
+            let (version, width) = (long(&payload[at..at + 2]), payload[at + 2].to_bits());
+            payload.truncate(at);
+            let n = h.count as usize;
+            if n == 0 || !payload.len().is_multiple_of(n) || width == 0 {
+                return Err(Error::refused(format!("{at} elements are not {n} arrays of equal length")));
+            }
+            let arrays = if at == 0 {
+                vec![Arc::default(); n]
+            } else {
+                payload.chunks_exact(at / n).map(|a| Arc::new(a.to_vec())).collect()
+            };
+            Record::Block { table: h.table, block: h.key as u32, version, width, arrays }
+        }
+        _ => {
+            if payload.len() < 2 || !payload.len().is_multiple_of(2) {
+                return Err(short());
+            }
+            let mut numbers = payload.chunks_exact(2).map(long);
+            let applied = numbers.next().ok_or_else(short)?;
+            Record::Commit { settled: numbers.collect(), applied }
+        }
+    })
+}
+
+fn to_update(h: &Header, mut payload: Vec<f32>) -> Result<Update> {
+    let rows = h.count as usize;
+    let at = payload.len().checked_sub(2).and_then(|n| n.checked_sub(rows));
+    let at = at.ok_or_else(|| Error::refused("an update is cut short"))?;
+    let (rate, count) = (payload[at + rows], payload[at + rows + 1].to_bits());
+    let rows = u32s(&payload[at..at + rows], rows)?;
+    payload.truncate(at);
+    Ok(Update { table: h.table, block: h.key as u32, rows, data: Arc::new(payload), rate, count })
+}
+
+fn long(words: &[f32]) -> u64 {
+    u64::from(words[0].to_bits()) | u64::from(words[1].to_bits()) << 32
+}
+fn u32s(words: &[f32], count: usize) -> Result<Vec<u32>> {
+    if words.len() != count {
+        return Err(Error::refused(format!("{count} rows were announced, but {} came", words.len())));
+    }
+    Ok(words.iter().map(|w| w.to_bits()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(e: &Envelope) -> (Header, Vec<f32>) {
+        let (h, parts) = e.encode(3);
+        let bytes = parts.slices().concat();
+        assert_eq!(bytes.len() % 4, 0, "{e:?}");
+        (h, bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect())
+    }
+
+    #[test]
+    fn every_message_reads_back_and_shorter_ones_are_refused_or_smaller() {
+        let data = Arc::new(vec![1.0, f32::MIN, 0.5]);
+        let update = Update { table: 1, block: 2, rows: vec![4, 9, 1], data: data.clone(), rate: 0.1, count: 7 };
+        let record = |record| Message::Record { stream: 5, seq: 6, record };
+        let messages = [
+            Message::Map(Arc::new(Map::new(2, &[0, 1], 2, 3).unwrap())),
+            Message::Create { table: 1, block: 2, width: 3, data: data.clone() },
+            Message::Created { table: 1, block: 2 },
+            Message::Push { clock: 8, index: 2, last: true, update: Some(update.clone()) },
+            Message::Push { clock: 8, index: 2, last: false, update: None },
+            Message::Settled { clock: 8, closed: 9 },
+            Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows: vec![4, 9] },
+            Message::Value { request: 1, closed: 2, data: data.clone() },
+            Message::Join,
+            Message::Joined { clock: 3 },
+            record(Record::Reset),
+            record(Record::Block { table: 1, block: 2, version: 1 << 40, width: 3, arrays: vec![data.clone(), data] }),
+            record(Record::Update(update)),
+            record(Record::Commit { settled: vec![1, 1 << 50], applied: 3 }),
+            Message::RecordAck { stream: 1, seq: 2 },
+            Message::Moved,
+            Message::Lost,
+        ];
+        for message in messages {
+            let e = Envelope { partition: 11, epoch: 12, message };
+            let (h, payload) = words(&e);
+            assert_eq!(Envelope::decode(&h, payload.clone()).unwrap(), e);
+            // Whatever is cut off, nothing panics.
+            for n in 0..payload.len() {
+                let _ = Envelope::decode(&h, payload[..n].to_vec());
+            }
+        }
+        assert!(Envelope::decode(&Header::new(99), Vec::new()).is_err());
+    }
+}

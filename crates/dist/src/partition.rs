@@ -1,0 +1,412 @@
+//! One partition of the store on one server: a state machine, told what arrives and saying what
+//! to send. It reads no clock and does no input or output.
+//!
+//! A worker's updates of a step are staged until it settles the step, so a worker that dies half
+//! way leaves nothing behind, and a step counts once however often its messages come. What is
+//! final goes to the backups as a numbered stream of records, after aggregation; a worker is told
+//! that a step is settled when every backup has it. Reads that the consistency rule does not
+//! admit yet are parked.
+
+use crate::consistency::Consistency;
+use crate::map::{Server, Worker};
+use crate::merge;
+use crate::message::{Envelope, Message, Peer, Record, Update};
+use crate::replica::{Incoming, Outgoing};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How a table changes when an update comes. It must be deterministic: a backup repeats it.
+pub trait Apply: Send {
+    /// First values of the arrays kept for a block beside its value; all have the value's length.
+    fn state(&mut self, table: u32, len: usize) -> Result<Vec<Vec<f32>>, String>;
+    /// Changes a block.
+    fn apply(&mut self, to: Target<'_>, update: &Update) -> Result<(), String>;
+}
+
+/// Steps that a worker may have under way at most; it waits for the oldest long before.
+const STEPS_MAX: usize = 64;
+
+/// A block while it is changed.
+pub struct Target<'a> {
+    /// Its value.
+    pub value: &'a mut Vec<f32>,
+    /// Its state.
+    pub state: &'a mut [Vec<f32>],
+    /// Number of this update, from 1.
+    pub version: u64,
+    /// Elements of a row.
+    pub width: usize,
+}
+
+/// Adds updates to values: counts, sums, and gradients already multiplied by the step size.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Add;
+
+impl Apply for Add {
+    fn state(&mut self, _: u32, _: usize) -> Result<Vec<Vec<f32>>, String> {
+        Ok(Vec::new())
+    }
+    fn apply(&mut self, to: Target<'_>, u: &Update) -> Result<(), String> {
+        merge::add_rows(to.value, to.width, &u.rows, &u.data);
+        Ok(())
+    }
+}
+
+/// The elements of a block and what belongs to them.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub value: Arc<Vec<f32>>,
+    /// The value before the last step, for a worker that has to do that step again.
+    pub before: Arc<Vec<f32>>,
+    pub state: Vec<Vec<f32>>,
+    pub version: u64,
+    /// Elements of a row.
+    pub width: usize,
+}
+
+/// What a worker has sent of a step that it has not settled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Staged {
+    /// Updates come with a number each, also where there is nothing but settling to say.
+    count: u32,
+    updates: Vec<Update>,
+}
+
+/// A read that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Parked {
+    worker: Worker,
+    clock: u64,
+    request: u64,
+    table: u32,
+    block: u32,
+    rows: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    None,
+    Primary,
+    Backup,
+}
+
+/// Counters of what has happened, for metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Updates of blocks applied.
+    pub applied: u64,
+    /// Steps of workers that came after they were closed, and were dropped.
+    pub dropped: u64,
+    /// Messages that said what was known already.
+    pub repeated: u64,
+    /// Reads answered.
+    pub reads: u64,
+    /// Reads that had to wait.
+    pub parked: u64,
+    /// How many reads were so many steps ahead of the slowest worker; the last counts all beyond.
+    pub staleness: [u64; 17],
+}
+
+/// What to send, and to whom.
+pub type Outbox = Vec<(Peer, Envelope)>;
+
+/// The state machine.
+pub struct Partition {
+    pub(crate) id: u32,
+    pub(crate) me: Server,
+    pub(crate) rule: Arc<dyn Consistency>,
+    pub(crate) apply: Box<dyn Apply>,
+    pub(crate) epoch: u64,
+    pub(crate) role: Role,
+    /// Workers that steps wait for.
+    pub(crate) counted: Vec<bool>,
+    pub(crate) blocks: BTreeMap<(u32, u32), Block>,
+    pub(crate) settled: Vec<u64>,
+    /// For each worker the steps that it has not settled; more than one only where steps may be
+    /// left out.
+    pub(crate) staged: Vec<BTreeMap<u64, Staged>>,
+    /// Settled steps that have not closed: by step, what each worker sent.
+    pub(crate) open: BTreeMap<u64, BTreeMap<Worker, Vec<Update>>>,
+    pub(crate) applied: u64,
+    pub(crate) parked: Vec<Parked>,
+    /// Settled steps that would survive a crash.
+    pub(crate) safe: Vec<u64>,
+    /// Whether everything that should be here is.
+    pub(crate) synced: bool,
+    pub(crate) outgoing: Outgoing,
+    pub(crate) incoming: Incoming,
+    counters: Counters,
+}
+
+impl Partition {
+    /// A partition that knows nothing until it gets a map.
+    pub fn new(id: u32, me: Server, workers: usize, rule: Arc<dyn Consistency>, apply: Box<dyn Apply>) -> Partition {
+        Partition {
+            id,
+            me,
+            rule,
+            apply,
+            epoch: 0,
+            role: Role::None,
+            counted: vec![true; workers],
+            blocks: BTreeMap::new(),
+            settled: vec![0; workers],
+            staged: vec![BTreeMap::new(); workers],
+            open: BTreeMap::new(),
+            applied: 0,
+            parked: Vec::new(),
+            safe: vec![0; workers],
+            synced: false,
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
+            counters: Counters::default(),
+        }
+    }
+    /// What has happened.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+    /// How many steps each worker has settled.
+    pub fn settled(&self) -> &[u64] {
+        &self.settled
+    }
+    /// True if this server answers for the partition.
+    pub fn is_primary(&self) -> bool {
+        self.role == Role::Primary
+    }
+    /// The blocks with their versions and values, for comparing copies.
+    pub fn contents(&self) -> impl Iterator<Item = ((u32, u32), u64, &Arc<Vec<f32>>)> {
+        self.blocks.iter().map(|(k, b)| (*k, b.version, &b.value))
+    }
+    /// True if this copy is complete and belongs to that epoch.
+    pub fn is_whole(&self, epoch: u64) -> bool {
+        let copied = self.role == Role::Primary || self.incoming.stream > 0;
+        self.synced && self.epoch == epoch && copied
+    }
+    /// Closed steps that are applied.
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// Takes a message and says what to send. A message that no correct peer would send is an
+    /// error and changes nothing.
+    pub fn handle(&mut self, from: Peer, e: Envelope) -> Result<Outbox, String> {
+        let mut out = Vec::new();
+        match (from, e.message) {
+            (Peer::Coordinator, Message::Map(map)) => self.map(&map, &mut out)?,
+            (Peer::Server(s), Message::Record { stream, seq, record }) => {
+                if e.epoch >= self.epoch && self.role != Role::Primary {
+                    self.record(s, stream, seq, record, &mut out)?;
+                }
+            }
+            (Peer::Server(s), Message::RecordAck { stream, seq }) => self.acknowledged(s, stream, seq, &mut out),
+            (Peer::Worker(w), message) => {
+                if w as usize >= self.settled.len() {
+                    return Err(format!("there is no worker {w}"));
+                }
+                if self.role != Role::Primary || e.epoch != self.epoch {
+                    self.say(&mut out, from, Message::Moved);
+                } else if !self.synced {
+                    self.say(&mut out, from, Message::Lost);
+                } else {
+                    self.worker(w, message, &mut out)?;
+                }
+            }
+            (from, message) => return Err(format!("{from:?} must not send {message:?}")),
+        }
+        Ok(out)
+    }
+
+    pub(crate) fn say(&self, out: &mut Outbox, to: Peer, message: Message) {
+        out.push((to, Envelope { partition: self.id, epoch: self.epoch, message }));
+    }
+
+    fn worker(&mut self, w: Worker, message: Message, out: &mut Outbox) -> Result<(), String> {
+        match message {
+            Message::Create { table, block, width, data } => {
+                if width == 0 || !data.len().is_multiple_of(width as usize) {
+                    return Err(format!("{} elements are not rows of {width}", data.len()));
+                }
+                self.create(table, block, width as usize, data)?;
+                self.commit(Some((w, Message::Created { table, block })));
+                self.flush(out);
+            }
+            Message::Push { clock, index, last, update } => self.push(w, clock, index, last, update, out)?,
+            Message::Pull { clock, request, table, block, rows } => {
+                let read = Parked { worker: w, clock, request, table, block, rows };
+                self.check_read(&read)?;
+                if self.admits(clock) {
+                    self.answer(&read, out);
+                } else if !self.parked.iter().any(|p| p.worker == w && p.request == request) {
+                    self.counters.parked += 1;
+                    self.parked.push(read);
+                }
+            }
+            Message::Join => {
+                self.forget_unfinished(w);
+                // Said when the backups have it: a worker that begins anew cannot repeat a step
+                // that a crash takes back.
+                self.commit(Some((w, Message::Joined { clock: self.settled[w as usize] })));
+                self.flush(out);
+            }
+            other => return Err(format!("worker {w} must not send {other:?}")),
+        }
+        Ok(())
+    }
+
+    /// Drops what a worker's former life has left behind.
+    fn forget_unfinished(&mut self, w: Worker) {
+        self.staged[w as usize].clear();
+        self.parked.retain(|p| p.worker != w);
+        if self.rule.gathers() {
+            self.open.values_mut().for_each(|step| {
+                step.remove(&w);
+            });
+            self.settled[w as usize] = self.settled[w as usize].min(self.applied);
+        }
+    }
+    fn create(&mut self, table: u32, block: u32, width: usize, data: Arc<Vec<f32>>) -> Result<(), String> {
+        if self.blocks.contains_key(&(table, block)) {
+            return Ok(());
+        }
+        let state = self.apply.state(table, data.len())?;
+        let b = Block { before: data.clone(), value: data, state, version: 0, width };
+        self.log(b.record(table, block));
+        self.blocks.insert((table, block), b);
+        Ok(())
+    }
+
+    /// Steps of the workers that count; of all, if nobody does any more.
+    pub(crate) fn clocks(&self) -> Vec<u64> {
+        let counts = |w: usize| self.counted[w] || !self.counted.contains(&true);
+        (0..self.settled.len()).filter(|w| counts(*w)).map(|w| self.settled[w]).collect()
+    }
+    /// A read is admitted by what is applied, which is what it would see.
+    fn admits(&self, clock: u64) -> bool {
+        self.rule.admit(clock, &self.clocks()) && (!self.rule.gathers() || clock <= self.applied)
+    }
+
+    fn check_read(&self, r: &Parked) -> Result<(), String> {
+        let Some(b) = self.blocks.get(&(r.table, r.block)) else {
+            return Err(format!("there is no block {} of table {}", r.block, r.table));
+        };
+        merge::check_rows(b.value.len(), b.width, &r.rows, None)
+    }
+
+    fn answer(&mut self, r: &Parked, out: &mut Outbox) {
+        let Some(b) = self.blocks.get(&(r.table, r.block)) else { return };
+        // A worker that repeats the last step, because it died in it, must see what it saw then.
+        let again = self.rule.gathers() && !self.rule.drops() && r.clock < self.applied;
+        let value = if again { &b.before } else { &b.value };
+        let data = if r.rows.is_empty() { value.clone() } else { Arc::new(merge::take_rows(value, b.width, &r.rows)) };
+        let slowest = self.clocks().into_iter().min().unwrap_or(0);
+        let stale = r.clock.saturating_sub(slowest) as usize;
+        self.counters.staleness[stale.min(16)] += 1;
+        self.counters.reads += 1;
+        let closed = if again { r.clock } else { self.rule.closed(&self.clocks()) };
+        self.say(out, Peer::Worker(r.worker), Message::Value { request: r.request, closed, data });
+    }
+
+    fn push(
+        &mut self,
+        w: Worker,
+        clock: u64,
+        index: u32,
+        last: bool,
+        update: Option<Update>,
+        out: &mut Outbox,
+    ) -> Result<(), String> {
+        if let Some(u) = &update {
+            let block = self.blocks.get(&(u.table, u.block));
+            let block = block.ok_or_else(|| format!("there is no block {} of table {}", u.block, u.table))?;
+            merge::check_rows(block.value.len(), block.width, &u.rows, Some(u.data.len()))?;
+        }
+        let at = w as usize;
+        let is_old = clock < self.settled[at];
+        // Where steps close without the slowest, a worker may leave steps out to catch up.
+        let is_early = clock > self.settled[at] && !self.rule.drops();
+        if is_old || is_early {
+            self.counters.repeated += 1;
+            self.say(out, Peer::Worker(w), Message::Settled { clock: self.safe[at], closed: self.applied });
+            return Ok(());
+        }
+        let steps = &mut self.staged[at];
+        if steps.len() >= STEPS_MAX && !steps.contains_key(&clock) {
+            return Err(format!("worker {w} has {STEPS_MAX} steps under way"));
+        }
+        let staged = steps.entry(clock).or_default();
+        if index != staged.count {
+            // Known already, or one before it was lost: it comes again, in order.
+            self.counters.repeated += 1;
+            return Ok(());
+        }
+        staged.count += 1;
+        staged.updates.extend(update);
+        if last {
+            let updates = steps.remove(&clock).unwrap_or_default().updates;
+            steps.retain(|c, _| *c > clock);
+            self.settle(w, clock, updates, out)?;
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, w: Worker, clock: u64, updates: Vec<Update>, out: &mut Outbox) -> Result<(), String> {
+        self.settled[w as usize] = clock + 1;
+        if !self.rule.gathers() {
+            for u in updates {
+                self.change(&u)?;
+                self.log(Record::Update(u));
+            }
+            self.commit(None);
+        } else if clock < self.applied {
+            self.counters.dropped += 1;
+            self.commit(None);
+        } else {
+            self.open.entry(clock).or_default().insert(w, updates);
+            self.close()?;
+        }
+        self.flush(out);
+        self.release(out);
+        Ok(())
+    }
+
+    /// Applies every step that is complete.
+    pub(crate) fn close(&mut self) -> Result<(), String> {
+        while self.rule.closed(&self.clocks()) > self.applied {
+            let arrived = self.open.remove(&self.applied).unwrap_or_default();
+            let merged = merge::merge(arrived.into_values().collect());
+            if !self.rule.drops() {
+                self.blocks.values_mut().for_each(|b| b.before = b.value.clone());
+            }
+            for u in merged {
+                self.change(&u)?;
+                self.log(Record::Update(u));
+            }
+            self.applied += 1;
+            self.commit(None);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn change(&mut self, u: &Update) -> Result<(), String> {
+        let block = self.blocks.get_mut(&(u.table, u.block));
+        let b = block.ok_or_else(|| format!("there is no block {} of table {}", u.block, u.table))?;
+        b.version += 1;
+        let (version, width) = (b.version, b.width);
+        let to = Target { value: Arc::make_mut(&mut b.value), state: &mut b.state, version, width };
+        self.counters.applied += 1;
+        self.apply.apply(to, u)
+    }
+
+    /// Answers reads that are admitted now.
+    pub(crate) fn release(&mut self, out: &mut Outbox) {
+        let parked = std::mem::take(&mut self.parked);
+        for r in parked {
+            if self.admits(r.clock) {
+                self.answer(&r, out);
+            } else {
+                self.parked.push(r);
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! A worker's connection to the parameter store: sockets around the [`Client`].
+//!
+//! The calling thread writes requests and reads the answers itself; there is no thread between.
+//! When a server is lost, the next map says who took over, and whatever is unanswered is repeated.
+
+use crate::client::{Client, Table};
+use crate::coordinator::Registrar;
+use crate::message::{Envelope, Message, Peer, Update};
+use crate::partition::Outbox;
+use crate::{Error, Map, Result, message, roster};
+use net::{Address, Connection, Hello, Secret};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long one message may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for a server before asking whether it is still one.
+const GLANCE: Duration = Duration::from_millis(250);
+/// How long to wait before saying again what a server would not answer.
+const AGAIN: Duration = Duration::from_millis(50);
+/// Steps that may be under way without being safe.
+const UNSAFE_MAX: u64 = 4;
+
+/// A worker's view of the store: tables of rows that are pushed to and pulled from.
+pub struct Store {
+    client: Client,
+    links: BTreeMap<u32, Connection>,
+    registrar: Registrar,
+    secret: Option<Secret>,
+    map_version: u64,
+    resent: Instant,
+    /// No call waits longer.
+    pub timeout: Duration,
+}
+
+impl Store {
+    /// Waits for the servers, and asks them how far this worker was.
+    pub fn join(
+        worker: u32,
+        drops: bool,
+        registrar: Registrar,
+        secret: Option<Secret>,
+        timeout: Duration,
+    ) -> Result<Store> {
+        let client = Client::new(worker, drops);
+        let (links, resent) = (BTreeMap::new(), Instant::now());
+        let mut s = Store { client, links, registrar, secret, map_version: 0, resent, timeout };
+        let deadline = s.deadline();
+        s.await_map(deadline)?;
+        let out = s.client.join();
+        s.send(out, deadline)?;
+        s.pump(|c| c.joined().is_some(), deadline, "joining the store")?;
+        Ok(s)
+    }
+    /// The step this worker is in: 0 at first, more if it takes over from one that died.
+    pub fn step(&self) -> u64 {
+        self.client.step()
+    }
+    /// How many steps this worker's last read was ahead of the slowest worker.
+    pub fn staleness(&self) -> u64 {
+        self.client.step().saturating_sub(self.client.closed())
+    }
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// Makes sure that a table exists in every copy, with this content if it is new.
+    pub fn create(&mut self, table: &Table, values: &[f32]) -> Result<()> {
+        if values.len() != table.rows * table.width {
+            let e = format!(
+                "table {} is {} × {}, but came with {} elements",
+                table.id,
+                table.rows,
+                table.width,
+                values.len()
+            );
+            return Err(Error::value(e));
+        }
+        let deadline = self.deadline();
+        for b in 0..table.blocks() {
+            let data = Arc::new(values[table.elements(b)].to_vec());
+            let out = self.client.create(table, b, data);
+            self.send(out, deadline)?;
+        }
+        self.pump(Client::is_created, deadline, "creating a table")
+    }
+    /// Adds to this step's updates of a whole table.
+    pub fn push(&mut self, table: &Table, values: &[f32], rate: f32) -> Result<()> {
+        if values.len() != table.rows * table.width {
+            return Err(Error::value(format!(
+                "table {} has {} elements, not {}",
+                table.id,
+                table.rows * table.width,
+                values.len()
+            )));
+        }
+        let deadline = self.deadline();
+        for block in 0..table.blocks() {
+            let data = Arc::new(values[table.elements(block)].to_vec());
+            let out = self.client.push(Update { table: table.id, block, rows: Vec::new(), data, rate, count: 1 });
+            self.send(out, deadline)?;
+        }
+        Ok(())
+    }
+    /// Adds to this step's updates of some rows.
+    pub fn push_rows(&mut self, table: &Table, rows: &[usize], values: &[f32], rate: f32) -> Result<()> {
+        check_rows(table, rows)?;
+        if values.len() != rows.len() * table.width {
+            return Err(Error::value(format!(
+                "{} rows of {} elements, but {} came",
+                rows.len(),
+                table.width,
+                values.len()
+            )));
+        }
+        let deadline = self.deadline();
+        for (block, places) in by_block(table, rows) {
+            let data = places.iter().flat_map(|i| &values[i * table.width..(i + 1) * table.width]).copied().collect();
+            let rows = places.iter().map(|i| (rows[*i] % table.block_rows) as u32).collect();
+            let out = self.client.push(Update { table: table.id, block, rows, data: Arc::new(data), rate, count: 1 });
+            self.send(out, deadline)?;
+        }
+        Ok(())
+    }
+    /// Ends the step: its updates count from now on.
+    pub fn clock(&mut self) -> Result<()> {
+        let deadline = self.deadline();
+        let out = self.client.settle();
+        self.send(out, deadline)?;
+        // Not further ahead of what is safe than memory should hold.
+        self.pump_unsafe(UNSAFE_MAX, deadline)
+    }
+    /// Waits until every step so far would survive the loss of a server.
+    pub fn wait(&mut self) -> Result<()> {
+        let deadline = self.deadline();
+        self.pump_unsafe(0, deadline)
+    }
+    /// Reads whole tables, as fresh as the consistency rule demands.
+    pub fn pull(&mut self, tables: &[Table]) -> Result<Vec<Vec<f32>>> {
+        let deadline = self.deadline();
+        let mut asked = Vec::new();
+        for t in tables {
+            for b in 0..t.blocks() {
+                let (request, out) = self.client.pull(t.id, b, Vec::new());
+                self.send(out, deadline)?;
+                asked.push(request);
+            }
+        }
+        self.pump(|c| !c.is_waiting(), deadline, "reading from the store")?;
+        let mut asked = asked.into_iter();
+        let mut out = Vec::with_capacity(tables.len());
+        for t in tables {
+            let mut values = Vec::with_capacity(t.rows * t.width);
+            for b in 0..t.blocks() {
+                let data = asked.next().and_then(|r| self.client.take(r)).unwrap_or_default();
+                if data.len() != t.elements(b).len() {
+                    return Err(Error::refused(format!("block {b} of table {} has {} elements", t.id, data.len())));
+                }
+                values.extend_from_slice(&data);
+            }
+            out.push(values);
+        }
+        Ok(out)
+    }
+    /// Reads some rows of a table.
+    pub fn pull_rows(&mut self, table: &Table, rows: &[usize]) -> Result<Vec<f32>> {
+        check_rows(table, rows)?;
+        let deadline = self.deadline();
+        let blocks = by_block(table, rows);
+        let mut asked = Vec::new();
+        for (block, places) in &blocks {
+            let within = places.iter().map(|i| (rows[*i] % table.block_rows) as u32).collect();
+            let (request, out) = self.client.pull(table.id, *block, within);
+            self.send(out, deadline)?;
+            asked.push(request);
+        }
+        self.pump(|c| !c.is_waiting(), deadline, "reading from the store")?;
+        let (width, mut out) = (table.width, vec![0.0; rows.len() * table.width]);
+        for ((_, places), request) in blocks.iter().zip(asked) {
+            let data = self.client.take(request).unwrap_or_default();
+            if data.len() != places.len() * width {
+                return Err(Error::refused(format!(
+                    "{} rows were answered with {} elements",
+                    places.len(),
+                    data.len()
+                )));
+            }
+            for (i, row) in places.iter().zip(data.chunks_exact(width)) {
+                out[i * width..(i + 1) * width].copy_from_slice(row);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Sends; a server that cannot be reached is left out, and found missing when it should answer.
+    fn send(&mut self, out: Outbox, deadline: Instant) -> Result<()> {
+        for (to, e) in out {
+            let Peer::Server(server) = to else { continue };
+            if !self.links.contains_key(&server) && !self.connect(server, deadline)? {
+                continue;
+            }
+            let Some(link) = self.links.get_mut(&server) else { continue };
+            let (h, parts) = e.encode(self.client.worker());
+            if link.send(&h, &parts.slices(), deadline).is_err() {
+                self.links.remove(&server);
+            }
+        }
+        Ok(())
+    }
+    fn connect(&mut self, server: u32, deadline: Instant) -> Result<bool> {
+        let (_, address) = self.registrar.get(&roster::server_key(server), deadline)?;
+        let Some(address) = address else { return Ok(false) };
+        let address: Address = String::from_utf8_lossy(&address).parse()?;
+        let hello = Hello::new("worker", self.client.worker());
+        let soon = deadline.min(Instant::now() + PATIENCE);
+        match Connection::connect(&address, &hello, self.secret.as_ref(), soon) {
+            Ok(c) => {
+                self.links.insert(server, c);
+                Ok(true)
+            }
+            Err(net::Error::Refused(e)) => Err(Error::refused(format!("server {server}: {e}"))),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Takes a newer map, if there is one; true if there was.
+    fn look_for_map(&mut self, deadline: Instant) -> Result<bool> {
+        let (version, bytes) = self.registrar.get(roster::MAP, deadline)?;
+        let Some(bytes) = bytes.filter(|_| version > self.map_version) else { return Ok(false) };
+        self.take_map(version, &bytes, deadline)?;
+        Ok(true)
+    }
+    fn await_map(&mut self, deadline: Instant) -> Result<()> {
+        let (version, bytes) = self.registrar.wait(roster::MAP, self.map_version, deadline)?;
+        self.take_map(version, &bytes, deadline)
+    }
+    fn take_map(&mut self, version: u64, bytes: &[u8], deadline: Instant) -> Result<()> {
+        self.map_version = version;
+        let map = Arc::new(Map::decode(bytes)?);
+        self.links.retain(|s, _| map.replicas.iter().any(|l| l.contains(s)));
+        let e = Envelope { partition: 0, epoch: map.epoch, message: Message::Map(map) };
+        let out = self.client.handle(Peer::Coordinator, e)?;
+        self.send(out, deadline)
+    }
+
+    fn pump_unsafe(&mut self, most: u64, deadline: Instant) -> Result<()> {
+        self.pump_from(move |c| c.unsafe_steps() <= most, Client::unsafe_servers, deadline, "waiting for copies")
+    }
+    fn pump(&mut self, done: impl Fn(&Client) -> bool, deadline: Instant, doing: &str) -> Result<()> {
+        self.pump_from(done, Client::debtors, deadline, doing)
+    }
+    /// Reads answers until `done`; `owing` says who has to answer.
+    fn pump_from(
+        &mut self,
+        done: impl Fn(&Client) -> bool,
+        owing: impl Fn(&Client) -> std::collections::BTreeSet<u32>,
+        deadline: Instant,
+        doing: &str,
+    ) -> Result<()> {
+        while !done(&self.client) {
+            if Instant::now() >= deadline {
+                return Err(Error::Deadline(format!("{doing} ({:?} owe an answer)", owing(&self.client))));
+            }
+            if self.client.needs_map() && !self.look_for_map(deadline)? && self.resent.elapsed() > AGAIN {
+                self.resent = Instant::now();
+                let out = self.client.resend(None);
+                self.send(out, deadline)?;
+            }
+            for server in owing(&self.client) {
+                if !self.hear(server, deadline)? {
+                    self.mend(server, deadline)?;
+                    break;
+                }
+                if done(&self.client) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+    /// Reads one message from a server; false if it is lost or says nothing.
+    fn hear(&mut self, server: u32, deadline: Instant) -> Result<bool> {
+        let Some(link) = self.links.get_mut(&server) else { return Ok(false) };
+        let receiver = link.receiver();
+        let h = match receiver.header(deadline.min(Instant::now() + GLANCE)) {
+            Ok(h) => h,
+            Err(net::Error::Deadline(_)) => return Ok(false),
+            Err(_) => {
+                self.links.remove(&server);
+                return Ok(false);
+            }
+        };
+        let Ok(payload) = message::receive(receiver, &h, Instant::now() + PATIENCE) else {
+            self.links.remove(&server);
+            return Ok(false);
+        };
+        let out = self.client.handle(Peer::Server(server), Envelope::decode(&h, payload)?)?;
+        self.send(out, deadline)?;
+        Ok(true)
+    }
+    /// A server did not answer: perhaps another has taken over, perhaps only the link was lost.
+    fn mend(&mut self, server: u32, deadline: Instant) -> Result<()> {
+        if self.look_for_map(deadline)? || self.links.contains_key(&server) {
+            return Ok(());
+        }
+        if self.connect(server, deadline)? {
+            let out = self.client.resend(Some(server));
+            self.send(out, deadline)
+        } else {
+            std::thread::sleep(Duration::from_millis(10));
+            Ok(())
+        }
+    }
+}
+
+fn check_rows(table: &Table, rows: &[usize]) -> Result<()> {
+    match rows.iter().find(|r| **r >= table.rows) {
+        Some(r) => Err(Error::value(format!("table {} has {} rows, there is no row {r}", table.id, table.rows))),
+        None => Ok(()),
+    }
+}
+/// Places in `rows` by the block that holds them.
+fn by_block(table: &Table, rows: &[usize]) -> BTreeMap<u32, Vec<usize>> {
+    let mut out: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    rows.iter().enumerate().for_each(|(i, r)| out.entry((r / table.block_rows) as u32).or_default().push(i));
+    out
+}

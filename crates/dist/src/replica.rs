@@ -1,0 +1,255 @@
+//! Copies of a partition: the primary's stream of records, and the backup that repeats it.
+//!
+//! Records are numbered; a backup takes them in order and says how far it is. What was acknowledged
+//! to a worker is in every copy, so a backup that takes over continues with nothing lost. A copy
+//! begins with the whole content, whoever it is sent to.
+
+use crate::map::{Map, Server, Worker};
+use crate::message::{Envelope, Message, Peer, Record, Update};
+use crate::partition::{Block, Outbox, Partition, Role};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// The records on their way to one backup.
+struct Stream {
+    /// The epoch it began in.
+    id: u64,
+    /// Number of the first record in the queue.
+    first: u64,
+    /// Number of the first record never sent.
+    unsent: u64,
+    queue: VecDeque<Record>,
+}
+
+/// A point of all streams, and what becomes safe when the backups have reached it.
+struct Commit {
+    needs: BTreeMap<Server, u64>,
+    settled: Vec<u64>,
+    then: Option<(Worker, Message)>,
+}
+
+/// The sending side.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    streams: BTreeMap<Server, Stream>,
+    commits: VecDeque<Commit>,
+}
+
+/// The receiving side.
+#[derive(Default)]
+pub(crate) struct Incoming {
+    /// The epoch in which the stream began; 0 before the first.
+    pub stream: u64,
+    from: Server,
+    next: u64,
+    /// Updates before their commit.
+    updates: Vec<Update>,
+}
+
+impl Block {
+    pub(crate) fn record(&self, table: u32, block: u32) -> Record {
+        let mut arrays = vec![self.value.clone(), self.before.clone()];
+        arrays.extend(self.state.iter().map(|s| Arc::new(s.clone())));
+        Record::Block { table, block, version: self.version, width: self.width as u32, arrays }
+    }
+}
+
+impl Partition {
+    /// A new epoch: who holds the partition, and which workers count.
+    pub(crate) fn map(&mut self, map: &Map, out: &mut Outbox) -> Result<(), String> {
+        if map.epoch <= self.epoch {
+            return Ok(());
+        }
+        if map.workers.len() != self.settled.len() {
+            return Err(format!("a map of {} workers, not {}", map.workers.len(), self.settled.len()));
+        }
+        let is_first = self.epoch == 0 && map.epoch == 1;
+        self.epoch = map.epoch;
+        self.counted.clone_from(&map.workers);
+        let list = map.replicas.get(self.id as usize).cloned().unwrap_or_default();
+        let role = match list.iter().position(|s| *s == self.me) {
+            Some(0) => Role::Primary,
+            Some(_) => Role::Backup,
+            None => Role::None,
+        };
+        if role == Role::Primary && self.role != Role::Primary {
+            self.take_over(is_first);
+        }
+        if role != Role::Primary && self.role == Role::Primary {
+            // Whatever this server did not hand on is not part of the history.
+            self.outgoing = Outgoing::default();
+            self.parked.clear();
+            self.synced = false;
+        }
+        self.role = role;
+        if role == Role::Primary {
+            self.copy_to(&list[1..]);
+            self.close()?;
+            self.flush(out);
+            self.release(out);
+        }
+        Ok(())
+    }
+
+    /// Becomes the primary with what is committed.
+    fn take_over(&mut self, is_first: bool) {
+        self.synced |= is_first;
+        self.incoming.updates.clear();
+        self.open.clear();
+        self.staged.iter_mut().for_each(|s| *s = Default::default());
+        self.safe.clone_from(&self.settled);
+    }
+
+    /// Starts copies to backups that have none, and ends those to servers that are no backups.
+    fn copy_to(&mut self, backups: &[Server]) {
+        self.outgoing.streams.retain(|s, _| backups.contains(s));
+        // A backup that heard of this epoch first has refused what came under the old one.
+        self.outgoing.streams.values_mut().for_each(|t| t.unsent = t.first);
+        for server in backups {
+            if self.outgoing.streams.contains_key(server) {
+                continue;
+            }
+            let mut queue = VecDeque::from([Record::Reset]);
+            queue.extend(self.blocks.iter().map(|((table, block), b)| b.record(*table, *block)));
+            queue.push_back(Record::Commit { settled: self.durable(), applied: self.applied });
+            self.outgoing.streams.insert(*server, Stream { id: self.epoch, first: 0, unsent: 0, queue });
+        }
+    }
+
+    pub(crate) fn log(&mut self, record: Record) {
+        for stream in self.outgoing.streams.values_mut() {
+            stream.queue.push_back(record.clone());
+        }
+    }
+    /// Steps that survive a crash of this server once the backups have all records: steps that
+    /// are gathered and still open do not.
+    fn durable(&self) -> Vec<u64> {
+        let limit = if self.rule.gathers() { self.applied } else { u64::MAX };
+        self.settled.iter().map(|s| (*s).min(limit)).collect()
+    }
+    /// Makes everything so far final; `then` is said when all backups have it.
+    pub(crate) fn commit(&mut self, then: Option<(Worker, Message)>) {
+        let settled = self.durable();
+        self.log(Record::Commit { settled: settled.clone(), applied: self.applied });
+        let end = |t: &Stream| t.first + t.queue.len() as u64;
+        let needs = self.outgoing.streams.iter().map(|(s, t)| (*s, end(t))).collect();
+        self.outgoing.commits.push_back(Commit { needs, settled, then });
+    }
+    /// Tells workers what has become safe, and sends new records.
+    pub(crate) fn flush(&mut self, out: &mut Outbox) {
+        while let Some(c) = self.outgoing.commits.front() {
+            let has = |(s, n): (&Server, &u64)| self.outgoing.streams.get(s).is_none_or(|t| t.first >= *n);
+            if !c.needs.iter().all(has) {
+                break;
+            }
+            let Some(c) = self.outgoing.commits.pop_front() else { break };
+            for (w, s) in c.settled.into_iter().enumerate() {
+                if s > self.safe[w] {
+                    self.safe[w] = s;
+                    self.say(out, Peer::Worker(w as u32), Message::Settled { clock: s, closed: self.applied });
+                }
+            }
+            if let Some((w, message)) = c.then {
+                self.say(out, Peer::Worker(w), message);
+            }
+        }
+        self.send_records(out, None);
+    }
+    /// Says again what another server, or every one, has not acknowledged, and as a backup how far
+    /// it is: after a link was lost.
+    pub fn resend(&mut self, to: Option<Server>) -> Outbox {
+        for (s, t) in &mut self.outgoing.streams {
+            if to.is_none_or(|to| to == *s) {
+                t.unsent = t.first;
+            }
+        }
+        let mut out = Vec::new();
+        self.send_records(&mut out, to);
+        let source = &self.incoming;
+        if self.role == Role::Backup && source.stream > 0 && to.is_none_or(|to| to == source.from) {
+            let message = Message::RecordAck { stream: source.stream, seq: source.next };
+            self.say(&mut out, Peer::Server(source.from), message);
+        }
+        out
+    }
+    fn send_records(&mut self, out: &mut Outbox, to: Option<Server>) {
+        let (partition, epoch) = (self.id, self.epoch);
+        for (server, t) in self.outgoing.streams.iter_mut().filter(|(s, _)| to.is_none_or(|to| to == **s)) {
+            for (i, record) in t.queue.iter().enumerate().skip((t.unsent - t.first) as usize) {
+                let message = Message::Record { stream: t.id, seq: t.first + i as u64, record: record.clone() };
+                out.push((Peer::Server(*server), Envelope { partition, epoch, message }));
+            }
+            t.unsent = t.first + t.queue.len() as u64;
+        }
+    }
+    /// A backup says how far it is.
+    pub(crate) fn acknowledged(&mut self, from: Server, stream: u64, seq: u64, out: &mut Outbox) {
+        let Some(t) = self.outgoing.streams.get_mut(&from).filter(|t| t.id == stream) else { return };
+        while t.first < seq && t.queue.pop_front().is_some() {
+            t.first += 1;
+        }
+        t.unsent = t.unsent.max(t.first);
+        self.flush(out);
+    }
+
+    /// As a backup: the primary says what happened.
+    pub(crate) fn record(
+        &mut self,
+        from: Server,
+        stream: u64,
+        seq: u64,
+        record: Record,
+        out: &mut Outbox,
+    ) -> Result<(), String> {
+        if stream > self.incoming.stream && seq == 0 && record == Record::Reset {
+            self.incoming = Incoming { stream, from, next: 0, updates: Vec::new() };
+        }
+        if stream != self.incoming.stream {
+            return Ok(());
+        }
+        let is_next = seq == self.incoming.next;
+        let is_commit = matches!(record, Record::Commit { .. });
+        if is_next {
+            self.incoming.next += 1;
+            self.repeat(record)?;
+        }
+        // Workers wait for commits only; a record out of order says that something was lost.
+        if is_commit || !is_next {
+            let next = self.incoming.next;
+            self.say(out, Peer::Server(from), Message::RecordAck { stream, seq: next });
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self, record: Record) -> Result<(), String> {
+        match record {
+            Record::Reset => {
+                self.blocks.clear();
+                self.synced = false;
+            }
+            Record::Block { table, block, version, width, arrays } => {
+                let mut arrays = arrays.into_iter();
+                let (Some(value), Some(before)) = (arrays.next(), arrays.next()) else {
+                    return Err("a block without a value".to_string());
+                };
+                let state = arrays.map(|a| a.to_vec()).collect();
+                let b = Block { value, before, state, version, width: width as usize };
+                self.blocks.insert((table, block), b);
+            }
+            Record::Update(u) => self.incoming.updates.push(u),
+            Record::Commit { settled, applied } => {
+                if settled.len() != self.settled.len() {
+                    return Err(format!("a commit of {} workers, not {}", settled.len(), self.settled.len()));
+                }
+                if applied > self.applied {
+                    self.blocks.values_mut().for_each(|b| b.before = b.value.clone());
+                }
+                for u in std::mem::take(&mut self.incoming.updates) {
+                    self.change(&u)?;
+                }
+                (self.settled, self.applied, self.synced) = (settled, applied, true);
+            }
+        }
+        Ok(())
+    }
+}

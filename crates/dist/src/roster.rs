@@ -1,0 +1,231 @@
+//! Who is in the job: a state machine that watches the membership store and publishes, for each
+//! epoch, the group of workers that reduce together and the map of the parameter store.
+
+use crate::map::{Map, Server};
+use crate::registry::{Answers, Change, Registry};
+use crate::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Key under which a worker says where it listens.
+pub fn worker_key(rank: u32) -> String {
+    format!("worker/{rank}")
+}
+/// Key under which a server says where it listens.
+pub fn server_key(server: Server) -> String {
+    format!("server/{server}")
+}
+/// Key of the present group.
+pub const GROUP: &str = "group";
+/// Key of the present map.
+pub const MAP: &str = "map";
+/// Key under which a worker says that the group of an epoch does not work.
+pub const BROKEN: &str = "broken";
+
+/// Workers that reduce together in one epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// Grows with every change.
+    pub epoch: u64,
+    /// Ranks and where they listen, in order.
+    pub workers: Vec<(u32, String)>,
+}
+
+impl Members {
+    /// As text: the epoch, then a line for each worker.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.epoch.to_string();
+        self.workers.iter().for_each(|(r, a)| out += &format!("\n{r} {a}"));
+        out.into_bytes()
+    }
+    /// From text.
+    pub fn decode(b: &[u8]) -> Result<Members> {
+        let bad = || Error::refused("a group is malformed");
+        let mut lines = std::str::from_utf8(b).map_err(|_| bad())?.lines();
+        let epoch = lines.next().and_then(|l| l.parse().ok()).ok_or_else(bad)?;
+        let worker = |l: &str| {
+            let (rank, address) = l.split_once(' ')?;
+            Some((rank.parse().ok()?, address.to_string()))
+        };
+        let workers = lines.map(|l| worker(l).ok_or_else(bad)).collect::<Result<_>>()?;
+        Ok(Members { epoch, workers })
+    }
+}
+
+/// The state machine.
+pub struct Roster {
+    workers: usize,
+    servers: usize,
+    copies: usize,
+    partitions: usize,
+    group: Option<Members>,
+    map: Option<Map>,
+    lost: BTreeSet<Server>,
+    notes: Vec<String>,
+}
+
+impl Roster {
+    /// A job of so many workers and servers, and copies of each partition of the store.
+    pub fn new(workers: usize, servers: usize, copies: usize) -> Roster {
+        // Several partitions to a server, so that a dead one's load spreads over the others.
+        let partitions = if servers <= 1 { servers } else { 2 * servers };
+        Roster {
+            workers,
+            servers,
+            copies,
+            partitions,
+            group: None,
+            map: None,
+            lost: BTreeSet::new(),
+            notes: Vec::new(),
+        }
+    }
+    /// What has happened, in words.
+    pub fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Reacts to changes in the membership store.
+    pub fn react(&mut self, registry: &mut Registry, changes: &[Change]) -> Result<Answers> {
+        let mut out = Vec::new();
+        let touches = |prefix: &str| {
+            changes.iter().any(|c| matches!(c, Change::Set(k) | Change::Gone(k) if k.starts_with(prefix)))
+        };
+        let broken = registry.get(BROKEN).1.and_then(|v| String::from_utf8(v).ok()?.parse::<u64>().ok());
+        let is_broken = touches(BROKEN) && broken == self.group.as_ref().map(|g| g.epoch);
+        if touches("worker/") || is_broken {
+            out.extend(self.regroup(registry, is_broken)?);
+        }
+        if self.servers > 0 && touches("server/") {
+            out.extend(self.remap(registry, changes)?);
+        }
+        Ok(out)
+    }
+
+    fn regroup(&mut self, registry: &mut Registry, is_broken: bool) -> Result<Answers> {
+        let mut present = BTreeMap::new();
+        for (key, address) in registry.list("worker/") {
+            let rank = key["worker/".len()..].parse::<u32>().ok().filter(|r| (*r as usize) < self.workers);
+            let address = String::from_utf8_lossy(address).into_owned();
+            if let Some(rank) = rank {
+                present.insert(rank, address);
+            }
+        }
+        let next = match &self.group {
+            None if present.len() < self.workers => return Ok(Vec::new()),
+            None => Members { epoch: 1, workers: present.into_iter().collect() },
+            Some(old) => {
+                // A process that comes later knows nothing of what the others have computed.
+                let stays = |(r, a): &&(u32, String)| present.get(r) == Some(a);
+                let workers: Vec<_> = old.workers.iter().filter(stays).cloned().collect();
+                if workers.len() == old.workers.len() && !is_broken {
+                    return Ok(Vec::new());
+                }
+                let gone = old.workers.iter().filter(|w| !workers.contains(w));
+                gone.for_each(|(r, _)| self.notes.push(format!("worker {r} is gone")));
+                Members { epoch: old.epoch + 1, workers }
+            }
+        };
+        let out = registry.publish(GROUP, next.encode())?;
+        self.notes.push(format!("epoch {}: {} workers reduce together", next.epoch, next.workers.len()));
+        self.group = Some(next);
+        Ok(out)
+    }
+
+    fn remap(&mut self, registry: &mut Registry, changes: &[Change]) -> Result<Answers> {
+        let present: Vec<Server> =
+            registry.list("server/").iter().filter_map(|(k, _)| k["server/".len()..].parse().ok()).collect();
+        let next = match &self.map {
+            None if present.len() < self.servers => return Ok(Vec::new()),
+            None => Map::new(self.partitions, &present, self.copies, self.workers)?,
+            Some(old) => {
+                let gone = changes.iter().filter_map(|c| match c {
+                    Change::Gone(k) => k.strip_prefix("server/")?.parse::<Server>().ok(),
+                    Change::Set(_) => None,
+                });
+                let gone: Vec<Server> = gone.filter(|s| old.replicas.iter().any(|l| l.contains(s))).collect();
+                if gone.is_empty() {
+                    return Ok(Vec::new());
+                }
+                self.lost.extend(&gone);
+                gone.iter().for_each(|s| self.notes.push(format!("server {s} is gone: its backups take over")));
+                let alive: Vec<Server> = present.iter().copied().filter(|s| !self.lost.contains(s)).collect();
+                old.without(&gone, &alive, self.copies)
+            }
+        };
+        let out = registry.publish(MAP, next.encode())?;
+        self.notes.push(format!("epoch {}: {} servers hold the store", next.epoch, present.len()));
+        self.map = Some(next);
+        Ok(out)
+    }
+
+    /// A worker will not come back: steps stop waiting for it.
+    pub fn left(&mut self, registry: &mut Registry, rank: u32) -> Result<Answers> {
+        let Some(map) = self.map.as_ref().filter(|m| m.workers.get(rank as usize) == Some(&true)) else {
+            return Ok(Vec::new());
+        };
+        let next = map.with_worker(rank, false);
+        self.notes.push(format!("worker {rank} will not come back: the others go on"));
+        let out = registry.publish(MAP, next.encode())?;
+        self.map = Some(next);
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Ask;
+    use std::time::Duration;
+
+    struct Job {
+        registry: Registry,
+        roster: Roster,
+    }
+    impl Job {
+        fn does(&mut self, caller: u64, ask: Ask) {
+            self.registry.handle(Duration::ZERO, caller, 0, ask).unwrap();
+            let changes = self.registry.changes();
+            self.roster.react(&mut self.registry, &changes).unwrap();
+            self.registry.changes();
+        }
+        fn dies(&mut self, caller: u64) {
+            self.registry.lost(caller);
+            let changes = self.registry.changes();
+            self.roster.react(&mut self.registry, &changes).unwrap();
+        }
+        fn group(&self) -> Option<Members> {
+            self.registry.get(GROUP).1.map(|v| Members::decode(&v).unwrap())
+        }
+    }
+
+    #[test]
+    fn a_group_forms_shrinks_and_is_formed_again() {
+        let mut job = Job { registry: Registry::default(), roster: Roster::new(3, 0, 1) };
+        for r in 0..3u32 {
+            assert_eq!(job.group(), None);
+            job.does(r.into(), Ask::Lease(worker_key(r), format!("at{r}").into_bytes()));
+        }
+        assert_eq!(job.group().unwrap().workers.len(), 3);
+        job.dies(1);
+        let two = job.group().unwrap();
+        assert_eq!((two.epoch, two.workers), (2, vec![(0, "at0".into()), (2, "at2".into())]));
+        job.does(0, Ask::Set(BROKEN.into(), b"1".to_vec()));
+        assert_eq!(job.group().unwrap().epoch, 2, "an old epoch's complaint is no news");
+        job.does(0, Ask::Set(BROKEN.into(), b"2".to_vec()));
+        assert_eq!(job.group().unwrap().epoch, 3);
+    }
+
+    #[test]
+    fn a_map_appears_when_all_servers_are_there_and_changes_when_one_dies() {
+        let mut job = Job { registry: Registry::default(), roster: Roster::new(1, 2, 2) };
+        job.does(10, Ask::Lease(server_key(0), b"a".to_vec()));
+        assert_eq!(job.registry.get(MAP).1, None);
+        job.does(11, Ask::Lease(server_key(1), b"b".to_vec()));
+        let map = |job: &Job| Map::decode(&job.registry.get(MAP).1.unwrap()).unwrap();
+        assert_eq!(map(&job).epoch, 1);
+        job.dies(10);
+        assert!(map(&job).replicas.iter().all(|l| *l == [1]));
+        let answers = job.roster.left(&mut job.registry, 0).unwrap();
+        assert!(answers.is_empty() && map(&job).workers == [false]);
+    }
+}

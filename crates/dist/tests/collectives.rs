@@ -1,0 +1,157 @@
+//! Collectives between threads: the same bits whichever way, for any number of ranks; errors end
+//! everybody's wait.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use talweg_dist::collective::{Combine, Element, Group, Way, part};
+use talweg_dist::merge;
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+/// Runs `f` on every rank and answers what each returned.
+fn on_all<T: Send + 'static>(ranks: usize, f: impl Fn(&mut Group) -> T + Send + Sync + 'static) -> Vec<T> {
+    let f = Arc::new(f);
+    let threads: Vec<_> = Group::in_process(ranks)
+        .unwrap()
+        .into_iter()
+        .map(|mut g| {
+            let f = f.clone();
+            thread::spawn(move || f(&mut g))
+        })
+        .collect();
+    threads.into_iter().map(|t| t.join().unwrap()).collect()
+}
+/// Numbers whose sum depends on the order of additions.
+fn numbers(rank: usize, len: usize) -> Vec<f32> {
+    (0..len).map(|i| ((rank * 7919 + i * 31) as f32).sin() * 10f32.powi((i % 7) as i32 - 3)).collect()
+}
+fn expected(ranks: usize, len: usize) -> Vec<f32> {
+    merge::tree_sum((0..ranks).map(|r| Arc::new(numbers(r, len))).collect()).to_vec()
+}
+
+#[test]
+fn every_way_gives_the_same_bits() {
+    for ranks in [1usize, 2, 3, 4, 5, 8] {
+        for len in [1, 5, 1000, 70_000] {
+            let ways = if ranks.is_power_of_two() {
+                vec![Way::Doubling, Way::Halving, Way::Direct]
+            } else {
+                vec![Way::Direct]
+            };
+            for way in ways {
+                let got = on_all(ranks, move |g| {
+                    let mut x = numbers(g.rank(), len);
+                    let bytes = bytemuck::cast_slice_mut(&mut x);
+                    g.all_reduce_by(way, bytes, Element::F32, Combine::Sum, soon()).unwrap();
+                    x
+                });
+                got.iter().for_each(|x| assert!(*x == expected(ranks, len), "{ranks} ranks, {len} elements, {way:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_are_scattered_and_gathered() {
+    for ranks in [2, 3, 4] {
+        let len = 1001;
+        let got = on_all(ranks, move |g| {
+            let mut x = numbers(g.rank(), len);
+            let mine = g.reduce_scatter(bytemuck::cast_slice_mut(&mut x), Element::F32, Combine::Sum, soon()).unwrap();
+            let own = part(len, g.ranks(), g.rank());
+            assert_eq!(mine, own.start * 4..own.end * 4);
+            // Everything but the own part is garbage until it is gathered.
+            x.iter_mut().enumerate().filter(|(i, _)| !own.contains(i)).for_each(|(_, v)| *v = f32::NAN);
+            g.all_gather(bytemuck::cast_slice_mut(&mut x), 4, soon()).unwrap();
+            x
+        });
+        got.iter().for_each(|x| assert!(*x == expected(ranks, len), "{ranks} ranks"));
+    }
+}
+
+#[test]
+fn broadcast_from_any_root() {
+    for ranks in [1, 2, 3, 5, 8] {
+        for root in 0..ranks {
+            let got = on_all(ranks, move |g| {
+                let mut x = vec![g.rank() as u8; 100_000];
+                g.broadcast(&mut x, root, soon()).unwrap();
+                x
+            });
+            assert!(got.iter().all(|x| x.iter().all(|b| *b as usize == root)), "{ranks} ranks, root {root}");
+        }
+    }
+}
+
+#[test]
+fn everybody_to_everybody() {
+    let got = on_all(3, |g| {
+        let send: Vec<u8> = (0..3).flat_map(|to| [g.rank() as u8 * 10 + to; 2]).collect();
+        let mut receive = vec![0; 6];
+        g.all_to_all(&send, &mut receive, soon()).unwrap();
+        g.barrier(soon()).unwrap();
+        receive
+    });
+    assert_eq!(got, [vec![0, 0, 10, 10, 20, 20], vec![1, 1, 11, 11, 21, 21], vec![2, 2, 12, 12, 22, 22]]);
+}
+
+#[test]
+fn greatest_least_and_integers() {
+    let got = on_all(3, |g| {
+        let mut most = [g.rank() as f64, -1.0];
+        g.all_reduce(bytemuck::cast_slice_mut(&mut most), Element::F64, Combine::Max, soon()).unwrap();
+        let mut count = [1i64 << 40];
+        g.all_reduce(bytemuck::cast_slice_mut(&mut count), Element::I64, Combine::Sum, soon()).unwrap();
+        (most, count)
+    });
+    assert!(got.iter().all(|x| *x == ([2.0, -1.0], [3 << 40])));
+}
+
+#[test]
+fn two_ranks_talk_while_others_do_not() {
+    let got = on_all(3, |g| {
+        let mut x = [0; 3];
+        match g.rank() {
+            0 => g.send(2, &[1, 2, 3], soon()).unwrap(),
+            2 => g.receive(0, &mut x, soon()).unwrap(),
+            _ => {}
+        }
+        g.barrier(soon()).unwrap();
+        x
+    });
+    assert_eq!(got[2], [1, 2, 3]);
+}
+
+#[test]
+fn a_lost_rank_ends_everybodys_wait() {
+    let got = on_all(4, |g| {
+        if g.rank() == 2 {
+            g.close();
+            return true;
+        }
+        let mut x = vec![0; 400_000];
+        let failed = g.all_reduce(&mut x, Element::F32, Combine::Sum, soon()).is_err();
+        failed && g.is_broken()
+    });
+    assert_eq!(got, [true; 4]);
+}
+
+#[test]
+fn different_calls_are_an_error_not_a_wrong_sum() {
+    let got = on_all(2, |g| {
+        let mut x = vec![0; 8 * (1 + g.rank())];
+        g.all_reduce(&mut x, Element::F32, Combine::Sum, soon()).map_err(|e| e.to_string())
+    });
+    assert!(got.iter().any(|r| r.as_ref().is_err_and(|e| e.contains("the same collectives"))), "{got:?}");
+}
+
+#[test]
+fn a_silent_rank_costs_no_more_than_the_deadline() {
+    let mut groups = Group::in_process(2).unwrap();
+    let mut x = [0; 4];
+    let e = groups[0].all_reduce(&mut x, Element::F32, Combine::Sum, Instant::now() + Duration::from_millis(30));
+    assert!(e.unwrap_err().to_string().contains("deadline"));
+    assert!(groups[0].barrier(soon()).unwrap_err().to_string().contains("broken"));
+}

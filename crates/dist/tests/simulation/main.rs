@@ -1,0 +1,78 @@
+//! The store under a seeded bad network: messages are lost, doubled, late and overtaken, links are
+//! cut, workers and servers crash, servers are believed dead that are not. The code is the code
+//! that serves real sockets. Every read is checked against the staleness bound by its content:
+//! each table has a row for each worker that counts the worker's steps.
+//!
+//! `TALWEG_SEEDS=10000 cargo test -p talweg-dist --test simulation --release` is the long run.
+
+mod world;
+
+use talweg_dist::Rule;
+use world::{Plan, World};
+
+/// Seeds to try.
+fn seeds() -> u64 {
+    std::env::var("TALWEG_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40)
+}
+
+fn check(rule: &str, plan: impl Fn(u64) -> Plan) {
+    let rule: Rule = rule.parse().unwrap();
+    let mut reads = 0;
+    for seed in 0..seeds() {
+        let world = World::run(seed, rule, &plan(seed));
+        reads += world.reads;
+        world.check_counts();
+        world.check_copies();
+    }
+    println!("{rule}: {reads} reads checked over {} seeds", seeds());
+}
+
+#[test]
+fn bsp_in_a_storm() {
+    check("bsp", Plan::storm);
+}
+#[test]
+fn ssp_in_a_storm() {
+    check("ssp:2", Plan::storm);
+}
+#[test]
+fn async_in_a_storm() {
+    check("async", Plan::storm);
+}
+#[test]
+fn backup_workers_in_a_storm() {
+    check("backup:1", Plan::storm);
+}
+
+#[test]
+fn bsp_with_crashes_ends_with_the_same_bits() {
+    let calm = World::run(0, Rule::BSP, &Plan::calm());
+    let expected = calm.weights();
+    for seed in 1..seeds() {
+        let world = World::run(seed, Rule::BSP, &Plan::storm(seed));
+        assert_eq!(world.weights(), expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn ssp_0_is_bsp() {
+    let run = |rule: &str| World::run(3, rule.parse().unwrap(), &Plan::storm(3));
+    let (a, b) = (run("ssp:0"), run("bsp"));
+    assert_eq!((a.weights(), a.reads, a.events), (b.weights(), b.reads, b.events));
+}
+
+#[test]
+fn ssp_lets_workers_run_ahead_and_no_further() {
+    let plan = Plan { slow_worker: true, ..Plan::calm() };
+    let world = World::run(5, Rule::ssp(3), &plan);
+    assert_eq!(world.ahead_most, 3, "the bound is used in full and not exceeded");
+    let world = World::run(5, Rule::ASYNC, &plan);
+    assert!(world.ahead_most > 3, "{}", world.ahead_most);
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    let run = || World::run(11, Rule::ssp(1), &Plan::storm(11));
+    let (a, b) = (run(), run());
+    assert_eq!((a.events, a.weights()), (b.events, b.weights()));
+}

@@ -1,0 +1,161 @@
+//! The store and reductions over real sockets, with threads in the place of processes.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use talweg_dist::{
+    Add, Consistency, Coordinator, Hello, Host, HostOptions, Reducer, Registrar, Result, Roster, Rule, Secret, Store,
+    Table,
+};
+
+const SECRET: &str = "a secret of these tests";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn soon() -> Instant {
+    Instant::now() + PATIENCE
+}
+fn secret() -> Option<Secret> {
+    Some(Secret::new(SECRET).unwrap())
+}
+fn coordinator(workers: usize, servers: usize) -> Coordinator {
+    let at = "127.0.0.1:0".parse().unwrap();
+    Coordinator::start(&at, secret(), Roster::new(workers, servers, 2), |_| {}).unwrap()
+}
+fn registrar(c: &Coordinator, role: &str, id: u32) -> Registrar {
+    Registrar::connect(c.address(), &Hello::new(role, id), secret(), soon()).unwrap()
+}
+/// A store with servers in threads.
+fn servers(c: &Coordinator, workers: usize, servers: u32, rule: Rule) {
+    for server in 0..servers {
+        let registrar = registrar(c, "server", server);
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let options = HostOptions { server, workers, listen, secret: secret(), rule: Arc::new(rule) };
+        thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
+    }
+}
+fn join(c: &Coordinator, worker: u32, rule: Rule) -> Store {
+    Store::join(worker, rule.drops(), registrar(c, "worker", worker), secret(), PATIENCE).unwrap()
+}
+
+#[test]
+fn the_membership_store_keeps_adds_compares_and_waits() {
+    let c = coordinator(1, 0);
+    let (a, b) = (registrar(&c, "worker", 0), registrar(&c, "other", 1));
+    assert_eq!(a.get("k", soon()).unwrap().1, None);
+    let waiting = thread::spawn(move || b.wait("k", 0, soon()).unwrap().1);
+    a.set("k", b"v", soon()).unwrap();
+    assert_eq!(waiting.join().unwrap(), b"v");
+    assert_eq!(a.add("n", 4, soon()).unwrap() + a.add("n", -1, soon()).unwrap(), 7);
+    assert_eq!(a.compare_set("k", Some(b"no"), b"w", soon()).unwrap().unwrap(), b"v");
+    assert_eq!(a.compare_set("k", Some(b"v"), b"w", soon()).unwrap().unwrap(), b"w");
+    let late = a.wait("never", 0, Instant::now() + Duration::from_millis(20)).unwrap_err();
+    assert!(late.to_string().contains("deadline"), "{late}");
+    // The answer that was given up does not confuse the next question.
+    assert_eq!(a.get("k", soon()).unwrap().1.unwrap(), b"w");
+}
+
+#[test]
+fn other_secrets_cannot_join() {
+    let c = coordinator(1, 0);
+    let other = Some(Secret::new("another secret altogether").unwrap());
+    assert!(Registrar::connect(c.address(), &Hello::new("worker", 0), other, soon()).is_err());
+}
+
+/// Workers add 1 to every element in each of ten steps.
+fn count(rule: Rule, workers: u32) {
+    let c = Arc::new(coordinator(workers as usize, 2));
+    servers(&c, workers as usize, 2, rule);
+    let threads: Vec<_> = (0..workers)
+        .map(|w| {
+            let c = c.clone();
+            thread::spawn(move || -> Result<Vec<f32>> {
+                let mut store = join(&c, w, rule);
+                // Several blocks, on both servers, and the last one shorter.
+                let dense = Table::new(0, 1_000, 3, 4_096)?;
+                let rows = Table::new(1, 50, 2, 64)?;
+                store.create(&dense, &[0.5; 3_000])?;
+                store.create(&rows, &[0.0; 100])?;
+                for step in 0..10 {
+                    let seen = store.pull(&[dense])?.remove(0);
+                    if rule == Rule::BSP {
+                        assert!(seen.iter().all(|x| *x == 0.5 + (step * workers) as f32), "{}", seen[0]);
+                    }
+                    assert!(rule.bound.is_none_or(|b| store.staleness() <= b));
+                    store.push(&dense, &[1.0; 3_000], 0.0)?;
+                    store.push_rows(&rows, &[49, 7], &[1.0, 2.0, 3.0, 4.0], 0.0)?;
+                    store.clock()?;
+                }
+                store.wait()?;
+                let rows = store.pull_rows(&rows, &[7, 0, 49]);
+                c.left(w)?;
+                rows
+            })
+        })
+        .collect();
+    let total = (10 * workers) as f32;
+    for t in threads {
+        let rows = t.join().unwrap().unwrap();
+        if rule == Rule::BSP {
+            assert_eq!(rows, [3.0 * total, 4.0 * total, 0.0, 0.0, total, 2.0 * total]);
+        }
+    }
+}
+
+#[test]
+fn bsp_over_sockets() {
+    count(Rule::BSP, 3);
+}
+#[test]
+fn ssp_over_sockets() {
+    count(Rule::ssp(2), 3);
+}
+#[test]
+fn async_over_sockets() {
+    count(Rule::ASYNC, 2);
+}
+
+#[test]
+fn wrong_shapes_are_refused_before_anything_is_sent() {
+    let c = coordinator(1, 1);
+    servers(&c, 1, 1, Rule::BSP);
+    let mut store = join(&c, 0, Rule::BSP);
+    let t = Table::new(0, 4, 2, 1 << 20).unwrap();
+    assert!(store.create(&t, &[0.0; 7]).is_err());
+    store.create(&t, &[0.0; 8]).unwrap();
+    assert!(store.push(&t, &[0.0; 9], 0.0).is_err());
+    assert!(store.push_rows(&t, &[4], &[0.0; 2], 0.0).is_err());
+    assert!(store.pull_rows(&t, &[5]).is_err());
+    assert!(Table::new(0, 0, 2, 8).is_err());
+    assert_eq!(store.pull(&[t]).unwrap()[0], [0.0; 8]);
+}
+
+#[test]
+fn survivors_reduce_without_the_lost_worker() {
+    let c = Arc::new(coordinator(3, 0));
+    let threads: Vec<_> = (0..3u32)
+        .map(|rank| {
+            let c = c.clone();
+            thread::spawn(move || {
+                let at = "127.0.0.1:0".parse().unwrap();
+                let mut r = Reducer::join(rank, &at, registrar(&c, "worker", rank), secret(), PATIENCE).unwrap();
+                let mut first = [if rank == 0 { 7.0 } else { 0.0 }];
+                r.broadcast(&mut first).unwrap();
+                assert_eq!(first, [7.0]);
+                let mut seen = Vec::new();
+                for step in 0..20 {
+                    if rank == 1 && step == 5 {
+                        break;
+                    }
+                    let mut x = vec![rank as f32 + step as f32; 10];
+                    r.mean(&mut x).unwrap();
+                    seen.push(x[0]);
+                }
+                seen
+            })
+        })
+        .collect();
+    let seen: Vec<Vec<f32>> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    // 0, 1 and 2 have the mean 1; 0 and 2 as well.
+    let expected: Vec<f32> = (0..20).map(|s| s as f32 + 1.0).collect();
+    assert_eq!(seen, [expected.clone(), expected[..5].to_vec(), expected]);
+}

@@ -1,0 +1,351 @@
+//! Connections: sockets whose ends have proved who they are, carrying frames both ways.
+
+use crate::auth::{self, Hello, NONCE_BYTES, PROOF_BYTES, Secret, Side};
+use crate::frame::CHECKED;
+use crate::stream::Stream;
+use crate::{Address, Error, HEADER_BYTES, Header, PAYLOAD_MAX, Result};
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+/// Kinds of the handshake; applications use others.
+const HELLO: u8 = 0xF0;
+const CHALLENGE: u8 = 0xF1;
+const PROOF: u8 = 0xF2;
+const WELCOME: u8 = 0xF3;
+/// A greeting is short; anything longer is not one.
+const HELLO_MAX: usize = 512;
+/// Bytes read ahead, so that a small frame costs one read.
+const AHEAD: usize = 8 << 10;
+
+/// Time left, or the error that there is none.
+fn left(deadline: Instant, doing: &'static str) -> Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(Error::Deadline(doing)) } else { Ok(left) }
+}
+
+/// An authenticated link to one peer.
+#[derive(Debug)]
+pub struct Connection {
+    sender: Sender,
+    receiver: Receiver,
+    peer: Hello,
+}
+
+impl Connection {
+    /// Calls a listener and proves the secret.
+    pub fn connect(to: &Address, hello: &Hello, secret: Option<&Secret>, deadline: Instant) -> Result<Connection> {
+        if secret.is_none() && !to.is_local() {
+            return Err(Error::Refused(format!("{to} is another machine: a shared secret is required")));
+        }
+        let wait = left(deadline, "connecting")?;
+        let failed = |e: io::Error| match Error::of(e, "connecting") {
+            Error::Gone(why) => Error::Gone(format!("{to}: {why}")),
+            e => e,
+        };
+        let stream = match to {
+            Address::Tcp(a) => Stream::Tcp(TcpStream::connect_timeout(a, wait).map_err(failed)?),
+            Address::Unix(p) => Stream::Unix(UnixStream::connect(p).map_err(failed)?),
+        };
+        let mut c = Connection::over(stream)?;
+        c.prove(hello, secret, deadline)?;
+        Ok(c)
+    }
+    /// Calls again and again until somebody listens or the deadline passes.
+    pub fn connect_retry(
+        to: &Address,
+        hello: &Hello,
+        secret: Option<&Secret>,
+        deadline: Instant,
+    ) -> Result<Connection> {
+        let mut pause = Duration::from_millis(2);
+        loop {
+            match Connection::connect(to, hello, secret, deadline) {
+                Err(e @ (Error::Gone(_) | Error::Io { .. })) => {
+                    if Instant::now() + pause >= deadline {
+                        return Err(e);
+                    }
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(100));
+                }
+                done => return done,
+            }
+        }
+    }
+    /// Two connected ends in this process.
+    pub fn pair() -> Result<(Connection, Connection)> {
+        let (a, b) = UnixStream::pair().map_err(|e| Error::of(e, "making a pair"))?;
+        Ok((Connection::over(Stream::Unix(a))?, Connection::over(Stream::Unix(b))?))
+    }
+    fn over(stream: Stream) -> Result<Connection> {
+        let failed = |e| Error::of(e, "setting up a socket");
+        if let Stream::Tcp(s) = &stream {
+            s.set_nodelay(true).map_err(failed)?;
+        }
+        // Within a machine nothing is damaged on the way; between machines TCP's own sum is weak.
+        let checked = !stream.is_local();
+        let write = stream.try_clone().map_err(failed)?;
+        Ok(Connection {
+            sender: Sender { stream: write, checked },
+            receiver: Receiver { stream, ahead: vec![0; AHEAD].into(), at: 0, end: 0, pending: None },
+            peer: Hello::default(),
+        })
+    }
+    /// Who is at the other end; for a caller, empty.
+    pub fn peer(&self) -> &Hello {
+        &self.peer
+    }
+    /// Sends a frame.
+    pub fn send(&mut self, header: &Header, parts: &[&[u8]], deadline: Instant) -> Result<()> {
+        self.sender.send(header, parts, deadline)
+    }
+    /// The receiving half.
+    pub fn receiver(&mut self) -> &mut Receiver {
+        &mut self.receiver
+    }
+    /// The halves, for two threads.
+    pub fn split(self) -> (Sender, Receiver) {
+        (self.sender, self.receiver)
+    }
+    /// Both halves at once.
+    pub fn halves(&mut self) -> (&mut Sender, &mut Receiver) {
+        (&mut self.sender, &mut self.receiver)
+    }
+
+    fn expect(&mut self, kind: u8, deadline: Instant) -> Result<Vec<u8>> {
+        let h = self.receiver.header(deadline)?;
+        if h.kind != kind {
+            return Err(Error::Refused(format!("handshake: message {kind:#x} was expected, not {:#x}", h.kind)));
+        }
+        self.receiver.payload(HELLO_MAX, deadline)
+    }
+    /// The caller's part of the handshake.
+    fn prove(&mut self, hello: &Hello, secret: Option<&Secret>, deadline: Instant) -> Result<()> {
+        let (mine, text) = (auth::nonce()?, hello.encode());
+        self.send(&Header::new(HELLO), &[&mine, &text], deadline)?;
+        let answer = self.expect(CHALLENGE, deadline)?;
+        if answer.len() != NONCE_BYTES + PROOF_BYTES {
+            return Err(Error::Refused("handshake: a challenge of the wrong length".to_string()));
+        }
+        let (theirs, proof) = answer.split_at(NONCE_BYTES);
+        auth::check(secret, Side::Listener, &mine, theirs, &text, proof)?;
+        let proof = auth::prove(secret, Side::Caller, &mine, theirs, &text);
+        self.send(&Header::new(PROOF), &[&proof], deadline)?;
+        self.expect(WELCOME, deadline)?;
+        Ok(())
+    }
+    /// The listener's part of the handshake.
+    fn challenge(&mut self, secret: Option<&Secret>, deadline: Instant) -> Result<()> {
+        let greeting = self.expect(HELLO, deadline)?;
+        if greeting.len() < NONCE_BYTES {
+            return Err(Error::Refused("handshake: a greeting without a nonce".to_string()));
+        }
+        let (theirs, text) = greeting.split_at(NONCE_BYTES);
+        self.peer = Hello::decode(text)?;
+        let mine = auth::nonce()?;
+        let proof = auth::prove(secret, Side::Listener, theirs, &mine, text);
+        self.send(&Header::new(CHALLENGE), &[&mine, &proof], deadline)?;
+        let answer = self.expect(PROOF, deadline)?;
+        auth::check(secret, Side::Caller, theirs, &mine, text, &answer)?;
+        self.send(&Header::new(WELCOME), &[], deadline)
+    }
+}
+
+/// The half that sends.
+#[derive(Debug)]
+pub struct Sender {
+    stream: Stream,
+    checked: bool,
+}
+
+impl Sender {
+    /// Sends a frame whose payload is the parts one after the other, without copying them.
+    /// After an error the connection is useless: part of a frame may be under way.
+    pub fn send(&mut self, header: &Header, parts: &[&[u8]], deadline: Instant) -> Result<()> {
+        let length: usize = parts.iter().map(|p| p.len()).sum();
+        if length > PAYLOAD_MAX {
+            return Err(Error::Refused(format!("a payload has at most {PAYLOAD_MAX} bytes, not {length}")));
+        }
+        let mut h = Header { length: length as u32, payload_crc: 0, flags: header.flags & !CHECKED, ..*header };
+        if self.checked {
+            h.flags |= CHECKED;
+            h.payload_crc = parts.iter().fold(0, |crc, p| crc32c::crc32c_append(crc, p));
+        }
+        let head = h.encode();
+        let mut slices: Vec<IoSlice> = Vec::with_capacity(1 + parts.len());
+        slices.push(IoSlice::new(&head));
+        slices.extend(parts.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)));
+        self.write_all(&mut slices, deadline)
+    }
+    fn write_all(&mut self, mut slices: &mut [IoSlice], deadline: Instant) -> Result<()> {
+        const DOING: &str = "sending";
+        while !slices.is_empty() {
+            self.stream.set_write_timeout(left(deadline, DOING)?).map_err(|e| Error::of(e, DOING))?;
+            match self.stream.write_vectored(slices) {
+                Ok(0) => return Err(Error::Gone("the connection takes no more".to_string())),
+                Ok(n) => IoSlice::advance_slices(&mut slices, n),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::of(e, DOING)),
+            }
+        }
+        Ok(())
+    }
+    /// Ends the connection in both directions.
+    pub fn close(&self) {
+        self.stream.shutdown();
+    }
+    /// Another handle to the same sending half.
+    pub fn try_clone(&self) -> Result<Sender> {
+        let stream = self.stream.try_clone().map_err(|e| Error::of(e, "copying a handle"))?;
+        Ok(Sender { stream, checked: self.checked })
+    }
+}
+
+/// The half that receives: a header, then its payload, wherever the caller wants it.
+#[derive(Debug)]
+pub struct Receiver {
+    stream: Stream,
+    ahead: Box<[u8]>,
+    at: usize,
+    end: usize,
+    /// Header whose payload has not been taken yet.
+    pending: Option<Header>,
+}
+
+impl Receiver {
+    /// The next header. A payload that nobody took is skipped. If the deadline passes before the
+    /// first byte, the connection is still good.
+    pub fn header(&mut self, deadline: Instant) -> Result<Header> {
+        const DOING: &str = "waiting for a message";
+        if let Some(h) = self.pending.take() {
+            self.skip(h.length as usize, deadline)?;
+        }
+        let mut b = [0; HEADER_BYTES];
+        while self.end - self.at < HEADER_BYTES {
+            self.ahead.copy_within(self.at..self.end, 0);
+            (self.at, self.end) = (0, self.end - self.at);
+            let n = read(&mut self.stream, &mut self.ahead[self.end..], deadline, DOING)?;
+            self.end += n;
+        }
+        b.copy_from_slice(&self.ahead[self.at..self.at + HEADER_BYTES]);
+        self.at += HEADER_BYTES;
+        let h = Header::decode(&b)?;
+        self.pending = (h.length > 0).then_some(h);
+        Ok(h)
+    }
+    /// Reads the payload of the last header straight into `into`, which must have its length.
+    pub fn payload_into(&mut self, into: &mut [u8], deadline: Instant) -> Result<()> {
+        let h = self.pending.take().unwrap_or_default();
+        if h.length as usize != into.len() {
+            let e = format!("a payload of {} bytes was expected, not of {}", into.len(), h.length);
+            self.pending = (h.length > 0).then_some(h);
+            return Err(Error::Refused(e));
+        }
+        self.fill(into, deadline)?;
+        if h.flags & CHECKED != 0 && crc32c::crc32c(into) != h.payload_crc {
+            return Err(Error::Refused("the checksum of a payload is wrong".to_string()));
+        }
+        Ok(())
+    }
+    /// The payload of the last header; longer than `max` is refused before memory is taken.
+    pub fn payload(&mut self, max: usize, deadline: Instant) -> Result<Vec<u8>> {
+        let length = self.pending.map_or(0, |h| h.length as usize);
+        if length > max {
+            return Err(Error::Refused(format!("a payload of at most {max} bytes was expected, not of {length}")));
+        }
+        let mut out = vec![0; length];
+        self.payload_into(&mut out, deadline)?;
+        Ok(out)
+    }
+    fn fill(&mut self, into: &mut [u8], deadline: Instant) -> Result<()> {
+        let ready = (self.end - self.at).min(into.len());
+        into[..ready].copy_from_slice(&self.ahead[self.at..self.at + ready]);
+        self.at += ready;
+        let mut done = ready;
+        while done < into.len() {
+            done += read(&mut self.stream, &mut into[done..], deadline, "receiving a payload")?;
+        }
+        Ok(())
+    }
+    fn skip(&mut self, mut n: usize, deadline: Instant) -> Result<()> {
+        let mut waste = [0; 4096];
+        while n > 0 {
+            let step = n.min(waste.len());
+            self.fill(&mut waste[..step], deadline)?;
+            n -= step;
+        }
+        Ok(())
+    }
+}
+
+fn read(stream: &mut Stream, into: &mut [u8], deadline: Instant, doing: &'static str) -> Result<usize> {
+    loop {
+        stream.set_read_timeout(left(deadline, doing)?).map_err(|e| Error::of(e, doing))?;
+        match stream.read(into) {
+            Ok(0) => return Err(Error::Gone("it closed the connection".to_string())),
+            Ok(n) => return Ok(n),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::of(e, doing)),
+        }
+    }
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Where callers arrive.
+pub struct Listener {
+    socket: Socket,
+    address: Address,
+    secret: Option<Secret>,
+}
+
+impl Listener {
+    /// Listens; port 0 takes a free one. An address that other machines reach needs a secret.
+    pub fn bind(at: &Address, secret: Option<Secret>) -> Result<Listener> {
+        if secret.is_none() && !at.is_local() {
+            return Err(Error::Refused(format!("{at} is reachable from other machines: a shared secret is required")));
+        }
+        let failed = |e| Error::Io { what: format!("listening at {at}"), source: e };
+        let (socket, address) = match at {
+            Address::Tcp(a) => {
+                let l = TcpListener::bind(a).map_err(failed)?;
+                let bound = l.local_addr().map_err(failed)?;
+                (Socket::Tcp(l), Address::Tcp(bound))
+            }
+            Address::Unix(p) => (Socket::Unix(UnixListener::bind(p).map_err(failed)?), at.clone()),
+        };
+        Ok(Listener { socket, address, secret })
+    }
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+    /// The next caller, who has proved nothing yet: hand it to a thread of its own, so that one
+    /// that says nothing does not keep the others waiting.
+    pub fn accept(&self) -> Result<Pending> {
+        let failed = |e| Error::of(e, "accepting");
+        let stream = match &self.socket {
+            Socket::Tcp(l) => Stream::Tcp(l.accept().map_err(failed)?.0),
+            Socket::Unix(l) => Stream::Unix(l.accept().map_err(failed)?.0),
+        };
+        Ok(Pending { connection: Connection::over(stream)?, secret: self.secret.clone() })
+    }
+}
+
+/// A caller before the handshake.
+pub struct Pending {
+    connection: Connection,
+    secret: Option<Secret>,
+}
+
+impl Pending {
+    /// Does the handshake.
+    pub fn handshake(mut self, deadline: Instant) -> Result<Connection> {
+        self.connection.challenge(self.secret.as_ref(), deadline)?;
+        Ok(self.connection)
+    }
+}

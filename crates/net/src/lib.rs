@@ -1,0 +1,22 @@
+//! Moving bytes between processes: fixed frames over links, with a deadline on everything.
+//!
+//! A [`Header`] of 64 bytes goes before each payload; both are bounded before a byte is trusted.
+//! A [`Connection`] is a TCP or Unix socket whose ends have proved that they know the same
+//! [`Secret`]; [`Connection::pair`] connects two threads of one process the same way. The
+//! [`sim`] module carries the same messages through a seeded simulation of a bad network.
+//!
+//! This crate knows no tensors, no servers and no workers.
+
+mod address;
+mod auth;
+mod connection;
+mod error;
+mod frame;
+pub mod sim;
+mod stream;
+
+pub use address::Address;
+pub use auth::{Hello, Secret};
+pub use connection::{Connection, Listener, Pending, Receiver, Sender};
+pub use error::{Error, Result};
+pub use frame::{HEADER_BYTES, Header, PAYLOAD_MAX, VERSION};
