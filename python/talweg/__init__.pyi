@@ -1,7 +1,8 @@
 """Types of the package. Generated from the op table: TALWEG_BLESS=1 cargo test -p talweg-py writes it."""
 
+import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,25 +32,25 @@ from ._transforms import hessian as hessian, jacobian as jacobian, jit as jit, j
 from ._transforms import value_and_grad as value_and_grad, vmap as vmap
 
 F = TypeVar("F", bound=Callable[..., Any])
-TensorLike = "Tensor | np.ndarray | float | int | bool | Sequence[Any]"
-ShapeLike = "int | Sequence[int]"
-Axis = "int | Sequence[int] | None"
-DTypeLike = "dtype | str | type | np.dtype[Any]"
+TensorLike: TypeAlias = "Tensor | np.ndarray | builtins.float | builtins.int | builtins.bool | Sequence[Any]"
+ShapeLike: TypeAlias = "builtins.int | Sequence[builtins.int]"
+Axis: TypeAlias = "builtins.int | Sequence[builtins.int] | None"
+DTypeLike: TypeAlias = "dtype | str | type | np.dtype[Any]"
 
 __version__: str
 __array_api_version__: str
-e: float
-inf: float
-nan: float
+e: builtins.float
+inf: builtins.float
+nan: builtins.float
 newaxis: None
-pi: float
+pi: builtins.float
 
 class dtype:
     """An element type."""
 
     name: str
-    itemsize: int
-    is_floating_point: bool
+    itemsize: builtins.int
+    is_floating_point: builtins.bool
     def __init__(self, what: DTypeLike) -> None: ...
 
 bool: dtype
@@ -73,7 +74,7 @@ def tensor(data: TensorLike, dtype: DTypeLike | None = None, *, device: str | No
 asarray = tensor
 array = tensor
 as_tensor = tensor
-def placeholder(dtype: DTypeLike, shape: Sequence[int] | None = None, name: str = "placeholder") -> Tensor: ...
+def placeholder(dtype: DTypeLike, shape: Sequence[builtins.int] | None = None, name: str = "placeholder") -> Tensor: ...
 def zeros(*shape: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def ones(*shape: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def empty(*shape: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
@@ -83,15 +84,15 @@ def full(shape: ShapeLike, fill_value: TensorLike, *, dtype: DTypeLike | None = 
 def zeros_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def empty_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
-def full_like(x: Tensor, /, fill_value: float, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
-def arange(start: float, stop: float | None = None, step: float | None = None, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
-def linspace(start: float, stop: float, /, num: int, *, dtype: DTypeLike | None = None, device: str | None = None, endpoint: Any = True) -> Tensor: ...
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
-def uniform(shape: ShapeLike, low: float = 0.0, high: float = 1.0, *, dtype: DTypeLike | None = None) -> Tensor: ...
-def randint(low: int, high: int, shape: ShapeLike, *, dtype: DTypeLike | None = None) -> Tensor: ...
-def randperm(n: int) -> Tensor: ...
-def random_key(seed: int | None = None) -> Tensor: ...
-def manual_seed(seed: int) -> None: ...
+def full_like(x: Tensor, /, fill_value: builtins.float, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
+def arange(start: builtins.float, stop: builtins.float | None = None, step: builtins.float | None = None, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
+def linspace(start: builtins.float, stop: builtins.float, /, num: builtins.int, *, dtype: DTypeLike | None = None, device: str | None = None, endpoint: Any = True) -> Tensor: ...
+def eye(n_rows: builtins.int, n_cols: builtins.int | None = None, /, *, k: builtins.int = 0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
+def uniform(shape: ShapeLike, low: builtins.float = 0.0, high: builtins.float = 1.0, *, dtype: DTypeLike | None = None) -> Tensor: ...
+def randint(low: builtins.int, high: builtins.int, shape: ShapeLike, *, dtype: DTypeLike | None = None) -> Tensor: ...
+def randperm(n: builtins.int) -> Tensor: ...
+def random_key(seed: builtins.int | None = None) -> Tensor: ...
+def manual_seed(seed: builtins.int) -> None: ...
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: Any = None) -> Tensor: ...
 
 class Tensor:
@@ -102,15 +103,15 @@ class Tensor:
     data: Tensor
     requires_grad: Any
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[builtins.int, ...]: ...
     @property
     def dtype(self) -> dtype: ...
     @property
-    def ndim(self) -> int: ...
+    def ndim(self) -> builtins.int: ...
     @property
-    def size(self) -> int: ...
+    def size(self) -> builtins.int: ...
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> builtins.int: ...
     @property
     def device(self) -> str: ...
     @property
@@ -153,17 +154,17 @@ class Tensor:
     def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
     def __getitem__(self, index: Any) -> Tensor: ...
     def __setitem__(self, index: Any, value: TensorLike) -> None: ...
-    def __len__(self) -> int: ...
+    def __len__(self) -> builtins.int: ...
     def __iter__(self) -> Iterator[Tensor]: ...
-    def __float__(self) -> float: ...
-    def __int__(self) -> int: ...
+    def __float__(self) -> builtins.float: ...
+    def __int__(self) -> builtins.int: ...
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]: ...
     def item(self) -> Any: ...
     def tolist(self) -> Any: ...
     def numpy(self) -> np.ndarray: ...
-    def numel(self) -> int: ...
+    def numel(self) -> builtins.int: ...
     def eval(self) -> Tensor: ...
     def backward(self, gradient: TensorLike | None = None) -> None: ...
     def requires_grad_(self, yes: Any = True) -> Tensor: ...
@@ -171,7 +172,7 @@ class Tensor:
     def clone(self) -> Tensor: ...
     def assign(self, value: TensorLike) -> Tensor: ...
     def copy_(self, other: TensorLike) -> Tensor: ...
-    def fill_(self, x: float) -> Tensor: ...
+    def fill_(self, x: builtins.float) -> Tensor: ...
     def zero_(self) -> Tensor: ...
     def astype(self, dtype: DTypeLike, *, copy: Any = True) -> Tensor: ...
     def to(self, *args: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
@@ -228,17 +229,17 @@ class Tensor:
 
         >>> tensor([1.5, -2.0]).add(tensor([2.0, 0.5])).tolist()
         [3.5, -1.5]  # by hand"""
-    def addbmm(self, a: TensorLike, b: TensorLike, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    def addbmm(self, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
         """beta times the tensor plus alpha times the sum of the products of two lists of matrices."""
-    def addcdiv(self, a: TensorLike, b: TensorLike, value: float = 1.0) -> Tensor:
+    def addcdiv(self, a: TensorLike, b: TensorLike, value: builtins.float = 1.0) -> Tensor:
         """x + value (a / b), elementwise."""
-    def addcmul(self, a: TensorLike, b: TensorLike, value: float = 1.0) -> Tensor:
+    def addcmul(self, a: TensorLike, b: TensorLike, value: builtins.float = 1.0) -> Tensor:
         """x + value (a * b), elementwise."""
-    def addmm(self, a: TensorLike, b: TensorLike, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    def addmm(self, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
         """beta times the tensor plus alpha times the product of two matrices."""
-    def addmv(self, matrix: TensorLike, vector: TensorLike, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    def addmv(self, matrix: TensorLike, vector: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
         """beta times the tensor plus alpha times the product of a matrix and a vector."""
-    def all(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def all(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Whether every element is not zero along axes (`..` for all), which disappear."""
     def aminmax(self, axis: Axis = None) -> tuple[Tensor, Tensor]:
         """The least and the greatest element along axes (`..` for all), which disappear."""
@@ -246,17 +247,17 @@ class Tensor:
         """Logical and of bool, bitwise and of integers, elementwise."""
     def angle(self) -> Tensor:
         """0 for numbers that are not negative, π for the others, elementwise; NaN stays NaN."""
-    def any(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def any(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Whether some element is not zero along axes (`..` for all), which disappear."""
-    def argmax(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def argmax(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """The place of the greatest element along an axis, which disappears, or in the flattened tensor
         for `..`; the first of equal ones."""
-    def argmin(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def argmin(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """The place of the least element along an axis, which disappears, or in the flattened tensor
         for `..`; the first of equal ones."""
-    def argsort(self, axis: int = -1) -> Tensor:
+    def argsort(self, axis: builtins.int = -1) -> Tensor:
         """The places that would bring the elements along an axis into ascending order."""
-    def argsort_descending(self, axis: int = -1) -> Tensor:
+    def argsort_descending(self, axis: builtins.int = -1) -> Tensor:
         """The places that would bring the elements along an axis into descending order."""
     def asin(self) -> Tensor:
         """The angle in [-π/2, π/2] with this sine, elementwise; NaN outside [-1, 1]."""
@@ -274,22 +275,22 @@ class Tensor:
 
         >>> tensor([0.0, 0.5]).atanh().tolist()
         [0.0, 0.5493061443340549]  # log(3) / 2"""
-    def attention(self, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: bool | None = None, scale: float | None = None, grouped: bool | None = None) -> Tensor:
+    def attention(self, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None) -> Tensor:
         """Scaled dot-product attention of these queries `[…, H, L, E]` with keys `[…, H, S, E]` and
         values `[…, H, S, F]`."""
-    def avg_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: bool | None = None, count_include_pad: bool | None = None, divisor_override: int | None = None) -> Tensor:
+    def avg_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
         """The mean of each window of `[N, C, L]` (or `[C, L]`)."""
-    def avg_pool2d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: bool | None = None, count_include_pad: bool | None = None, divisor_override: int | None = None) -> Tensor:
+    def avg_pool2d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
         """The mean of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
-    def avg_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: bool | None = None, count_include_pad: bool | None = None, divisor_override: int | None = None) -> Tensor:
+    def avg_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
         """The mean of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
-    def baddbmm(self, a: TensorLike, b: TensorLike, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    def baddbmm(self, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
         """beta times the tensor plus alpha times the products of two lists of matrices."""
-    def batch_norm(self, mean: TensorLike, var: TensorLike, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5) -> Tensor:
+    def batch_norm(self, mean: TensorLike, var: TensorLike, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Each channel (axis 1) less a given mean, divided by the root of a given variance plus eps;
         then times a weight and plus a bias for each channel, if given: the form for inference.
         See [`Tensor::batch_norm_train`] for the form that takes the statistics from the batch."""
-    def batch_norm_stats(self, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
+    def batch_norm_stats(self, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
         """Each channel (axis 1) moved to mean 0 and scaled to variance 1 over the batch; then times a
         weight and plus a bias for each channel, if given. Gives the result, and the mean and the
         variance of the batch."""
@@ -301,13 +302,13 @@ class Tensor:
     def binary_cross_entropy_with_logits(self, target: TensorLike, weight: TensorLike | None = None, pos_weight: TensorLike | None = None, reduction: str = "mean") -> Tensor:
         """Cross entropy of the probabilities with these logits with target probabilities; each element
         and the positive class optionally weighted; reduced."""
-    def bincount(self, size_min: int = 0) -> Tensor:
+    def bincount(self, size_min: builtins.int = 0) -> Tensor:
         """How often each of the numbers 0, 1, 2… occurs, up to the greatest, at least `size_min`.
 
         The result's size depends on the values, so they are computed at once."""
     def bmm(self, other: TensorLike) -> Tensor:
         """Products of two lists of matrices of one length, without broadcasting."""
-    def bottom_k(self, k: int = 0, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def bottom_k(self, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The `k` least elements along an axis, least first, and their places."""
     def broadcast_to(self, shape: ShapeLike) -> Tensor:
         """Repeated to a larger shape by NumPy's rule, without copying."""
@@ -315,7 +316,7 @@ class Tensor:
         """For each element, the number of the interval between ascending boundaries it falls into."""
     def cast_like(self, other: TensorLike) -> Tensor:
         """Converts to the element type of another tensor."""
-    def cdist(self, other: TensorLike, p: float = 2.0) -> Tensor:
+    def cdist(self, other: TensorLike, p: builtins.float = 2.0) -> Tensor:
         """The p-norm of the difference of every vector `[…, I, M]` from every one of `other`
         `[…, J, M]`: `[…, I, J]`."""
     def ceil(self) -> Tensor:
@@ -323,7 +324,7 @@ class Tensor:
 
         >>> tensor([-1.5, 1.5]).ceil().tolist()
         [-1.0, 2.0]  # by hand"""
-    def celu(self, alpha: float = 1.0) -> Tensor:
+    def celu(self, alpha: builtins.float = 1.0) -> Tensor:
         """x where it is positive, else alpha (exp(x / alpha) - 1), elementwise.
 
         >>> tensor([-2.0, 0.0, 3.0]).celu(2.0).tolist()
@@ -333,7 +334,7 @@ class Tensor:
         that is not positive definite is an error when the value is computed."""
     def cholesky_upper(self) -> Tensor:
         """The upper triangular matrix U with A = Uᵀ U; only A's upper triangle is read."""
-    def chunk(self, count: int, axis: int = 0) -> list[Tensor]:
+    def chunk(self, count: builtins.int, axis: builtins.int = 0) -> list[Tensor]:
         """At most `count` consecutive pieces of one size along an axis, the last one smaller if it
         does not divide: PyTorch's `chunk`."""
     def clamp(self, lo: TensorLike, hi: TensorLike) -> Tensor:
@@ -345,7 +346,7 @@ class Tensor:
         """x, or the bound where x is below it, elementwise."""
     def cofactor(self) -> Tensor:
         """The matrix of cofactors of a square matrix: what the determinant's gradient is."""
-    def col2im(self, size: ShapeLike, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def col2im(self, size: ShapeLike, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
         """Columns `[N, C · KH · KW, L]` (or without N), each a window of an image of the given size,
         added up where they overlap: `[N, C, H, W]`. Of the options, stride, even padding and
         dilation count."""
@@ -353,23 +354,23 @@ class Tensor:
     def complex(re: TensorLike, im: TensorLike) -> Tensor:
         """A complex tensor: real and imaginary part side by side in a new last dimension of size 2."""
     @staticmethod
-    def concat(parts: Sequence[TensorLike], axis: int = 0) -> Tensor:
+    def concat(parts: Sequence[TensorLike], axis: builtins.int = 0) -> Tensor:
         """Tensors one after the other along an axis, in their common type."""
-    def conv1d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv1d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
         """Convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[O, C / groups, K]`, plus a bias `[O]`."""
-    def conv2d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv2d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
         """Convolution of `[N, C, H, W]` (or `[C, H, W]`) with a kernel `[O, C / groups, KH, KW]`, plus a
         bias `[O]`."""
-    def conv3d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv3d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
         """Convolution of `[N, C, D, H, W]` (or `[C, D, H, W]`) with a kernel `[O, C / groups, KD, KH, KW]`,
         plus a bias `[O]`."""
-    def conv_transpose1d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv_transpose1d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
         """Transposed convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[C, O / groups, K]`, plus a
         bias `[O]`."""
-    def conv_transpose2d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv_transpose2d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
         """Transposed convolution of `[N, C, H, W]` (or `[C, H, W]`) with a kernel `[C, O / groups, KH, KW]`,
         plus a bias `[O]`."""
-    def conv_transpose3d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def conv_transpose3d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
         """Transposed convolution of `[N, C, D, H, W]` (or `[C, D, H, W]`) with a kernel
         `[C, O / groups, KD, KH, KW]`, plus a bias `[O]`."""
     def copysign(self, other: TensorLike) -> Tensor:
@@ -387,54 +388,54 @@ class Tensor:
 
         >>> tensor([0.0, 1.0]).cosh().tolist()
         [1.0, 1.5430806348152437]  # Abramowitz and Stegun, table 4.15"""
-    def cosine_embedding_loss(self, other: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+    def cosine_embedding_loss(self, other: TensorLike, target: TensorLike, margin: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
         """1 − cos where the target is 1, max(0, cos − margin) where it is −1, cos the cosine of the
         angle with `other` along the last axis, reduced."""
-    def cosine_similarity(self, other: TensorLike, axis: int = 1, eps: float = 1e-8) -> Tensor:
+    def cosine_similarity(self, other: TensorLike, axis: builtins.int = 1, eps: builtins.float = 1e-8) -> Tensor:
         """The cosine of the angle between vectors along an axis of the common shape; lengths count as
         at least `eps` (usually 1e-8)."""
-    def count_nonzero(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def count_nonzero(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """How many elements are not zero along axes (`..` for all), which disappear."""
-    def cov(self, correction: float = 0.0) -> Tensor:
+    def cov(self, correction: builtins.float = 0.0) -> Tensor:
         """Covariances of the rows of a matrix: a variable a row, an observation a column; divided by
         the number of observations less `correction`."""
-    def cross(self, other: TensorLike, axis: int = -1) -> Tensor:
+    def cross(self, other: TensorLike, axis: builtins.int = -1) -> Tensor:
         """Vector product along an axis of size 3; the other dimensions broadcast."""
-    def cross_entropy(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: int | None = None, label_smoothing: float | None = None, reduction: str | None = None) -> Tensor:
+    def cross_entropy(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, label_smoothing: builtins.float | None = None, reduction: str | None = None) -> Tensor:
         """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class
         probabilities `[N, C, *D]`."""
-    def cummax(self, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def cummax(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The greatest element so far along an axis and its place: the last of equal ones, NaN from the
         first NaN on."""
-    def cummin(self, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def cummin(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The least element so far along an axis and its place: the last of equal ones, NaN from the
         first NaN on."""
-    def cumprod(self, axis: int = -1) -> Tensor:
+    def cumprod(self, axis: builtins.int = -1) -> Tensor:
         """Running products along an axis; integers and bool are multiplied as i64."""
-    def cumsum(self, axis: int = -1) -> Tensor:
+    def cumsum(self, axis: builtins.int = -1) -> Tensor:
         """Running sums along an axis; integers and bool are summed as i64."""
-    def cumsum_reverse(self, axis: int = -1) -> Tensor:
+    def cumsum_reverse(self, axis: builtins.int = -1) -> Tensor:
         """Running sums along an axis from its end."""
     def deg2rad(self) -> Tensor:
         """Degrees converted to radians, elementwise."""
     def det(self) -> Tensor:
         """The determinant of a square matrix."""
-    def diag(self, offset: int = 0) -> Tensor:
+    def diag(self, offset: builtins.int = 0) -> Tensor:
         """A vector as the diagonal `offset` of a matrix, or that diagonal of a matrix as a vector."""
-    def diag_embed(self, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
+    def diag_embed(self, offset: builtins.int = 0, axis1: builtins.int = -2, axis2: builtins.int = -1) -> Tensor:
         """The last dimension on the diagonal `offset` of new dimensions `axis1` and `axis2` of the
         result, zeros elsewhere."""
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    def diagonal(self, offset: builtins.int = 0, axis1: builtins.int = 0, axis2: builtins.int = 1) -> Tensor:
         """The elements whose place along `axis2` is that along `axis1` plus `offset`, as a new last
         dimension."""
-    def diff(self, n: int = 1, axis: int = -1) -> Tensor:
+    def diff(self, n: builtins.int = 1, axis: builtins.int = -1) -> Tensor:
         """Differences of neighbors along an axis, taken `n` times."""
     def digamma(self) -> Tensor:
         """Digamma function: the slope of `lgamma`, elementwise.
 
         >>> tensor([1.0, 0.5, 2.0, -0.5]).digamma().tolist()
         [-0.5772156649015329, -1.9635100260214235, 0.4227843350984671, 0.03648997397857652]  # Abramowitz and Stegun, 6.3.2 to 6.3.5"""
-    def dist(self, other: TensorLike, ord: float = 2.0) -> Tensor:
+    def dist(self, other: TensorLike, ord: builtins.float = 2.0) -> Tensor:
         """The norm of order `ord` of the difference to another tensor."""
     def div(self, other: TensorLike) -> Tensor:
         """True quotient, elementwise; integers are divided as `f32`.
@@ -443,10 +444,10 @@ class Tensor:
         [0.75, -4.0]  # by hand"""
     def dot(self, other: TensorLike) -> Tensor:
         """Sum of the products of two vectors of one length."""
-    def dropout(self, p: float, key: TensorLike) -> Tensor:
+    def dropout(self, p: builtins.float, key: TensorLike) -> Tensor:
         """Each element 0 with probability `p`, else divided by `1 - p`, from a key: i64, a seed and a
         counter."""
-    def dropout_channels(self, p: float, key: TensorLike) -> Tensor:
+    def dropout_channels(self, p: builtins.float, key: TensorLike) -> Tensor:
         """Each channel (axis 1) of each example as a whole 0 with probability `p`, else divided by
         `1 - p`."""
     def eigh(self) -> tuple[Tensor, Tensor]:
@@ -464,14 +465,14 @@ class Tensor:
         not in the result is summed over, a repeated letter takes the diagonal, `...` stands for
         axes that broadcast. Without `->` the result has the letters that occur once, in
         alphabetical order."""
-    def elu(self, alpha: float = 1.0) -> Tensor:
+    def elu(self, alpha: builtins.float = 1.0) -> Tensor:
         """x where it is positive, else alpha (exp(x) - 1), elementwise.
 
         >>> tensor([-1.0, 0.0, 3.0]).elu(2.0).tolist()
         [-1.2642411176571153, 0.0, 3.0]  # by hand: 2 (1/e - 1)"""
     def embedding(self, index: TensorLike) -> Tensor:
         """Rows of this table `[V, E]` at an index of any shape."""
-    def embedding_padded(self, index: TensorLike, padding: int) -> Tensor:
+    def embedding_padded(self, index: TensorLike, padding: builtins.int) -> Tensor:
         """Rows of this table `[V, E]`, of which the row `padding` (counted from the end if negative)
         collects no gradient."""
     def entr(self) -> Tensor:
@@ -510,12 +511,12 @@ class Tensor:
 
         >>> tensor([0.0, 1.0, 1e-10]).expm1().tolist()
         [0.0, 1.718281828459045, 1.00000000005e-10]  # series e - 1 = 1 + 1/2 + 1/6 + …"""
-    def fft(self, n: int | None = None, axis: int | None = None, norm: str | None = None) -> Tensor:
+    def fft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
         """Discrete Fourier transform of a complex tensor, whose last dimension of size 2 holds real
         and imaginary part (see [`Tensor::to_complex`])."""
     def fftn(self, axes: ShapeLike, norm: str) -> Tensor:
         """[`Tensor::fft`] along several axes, one after the other."""
-    def flatten(self, start: int = 0, end: int = -1) -> Tensor:
+    def flatten(self, start: builtins.int = 0, end: builtins.int = -1) -> Tensor:
         """The dimensions from `start` to `end`, both included, made one; a scalar becomes a vector."""
     def flip(self, axis: Axis = None) -> Tensor:
         """The order reversed along axes."""
@@ -540,7 +541,7 @@ class Tensor:
 
         >>> tensor([5.0, -5.0, 5.0]).fmod(tensor([3.0, 3.0, -3.0])).tolist()
         [2.0, -2.0, 2.0]  # C standard: fmod has the sign of the first operand"""
-    def fold(self, axis: int, step: int, length: int) -> Tensor:
+    def fold(self, axis: builtins.int, step: builtins.int, length: builtins.int) -> Tensor:
         """Windows along an axis, `step` apart, their elements in the last dimension, added up where
         they overlap in an axis of `length` elements: the transpose of `unfold`."""
     def frac(self) -> Tensor:
@@ -548,12 +549,12 @@ class Tensor:
 
         >>> tensor([1.25, -2.5]).frac().tolist()
         [0.25, -0.5]  # by hand"""
-    def full_like(self, x: float) -> Tensor:
+    def full_like(self, x: builtins.float) -> Tensor:
         """One number in this tensor's shape and type."""
-    def gather(self, axis: int, index: TensorLike) -> Tensor:
+    def gather(self, axis: builtins.int, index: TensorLike) -> Tensor:
         """Elements chosen along an axis by an index of the same rank: along axis 0 of a matrix,
         `y[i, j] = x[index[i, j], j]`."""
-    def gaussian_nll_loss(self, target: TensorLike, variance: TensorLike, full: bool, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+    def gaussian_nll_loss(self, target: TensorLike, variance: TensorLike, full: builtins.bool, eps: builtins.float = 1e-6, reduction: str = "mean") -> Tensor:
         """Negative log-likelihood of a target under a normal distribution with this mean and the given
         variance (at least `eps`, usually 1e-6); with its constant term if `full`; reduced."""
     def ge(self, other: TensorLike) -> Tensor:
@@ -575,11 +576,11 @@ class Tensor:
         """The mean of each channel of `[N, C, *S]`: `[N, C]`."""
     def global_max_pool(self) -> Tensor:
         """The greatest element of each channel of `[N, C, *S]`: `[N, C]`."""
-    def glu(self, axis: int = -1) -> Tensor:
+    def glu(self, axis: builtins.int = -1) -> Tensor:
         """The first half along an axis times the sigmoid of the second half."""
-    def grid_sample(self, grid: TensorLike, mode: str | None = None, padding: str | None = None, align_corners: bool | None = None) -> Tensor:
+    def grid_sample(self, grid: TensorLike, mode: str | None = None, padding: str | None = None, align_corners: builtins.bool | None = None) -> Tensor:
         """An image `[N, C, *S]` read at places `[N, *Q, D]`; see the row for what places mean."""
-    def group_norm(self, groups: int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5) -> Tensor:
+    def group_norm(self, groups: builtins.int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Channels (axis 1) in groups, each group of each example moved to mean 0 and scaled to
         variance 1; then times a weight and plus a bias for each channel, if given."""
     def gt(self, other: TensorLike) -> Tensor:
@@ -587,7 +588,7 @@ class Tensor:
 
         >>> tensor([1.0, 2.0, 3.0]).gt(tensor([2.0, 2.0, 2.0])).tolist()
         [0.0, 0.0, 1.0]  # by hand"""
-    def hardshrink(self, lambd: float = 0.5) -> Tensor:
+    def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         """x, but 0 where its size is not above `lambda`, elementwise.
 
         >>> tensor([-1.0, 0.25, 0.5, 2.0]).hardshrink(0.5).tolist()
@@ -602,20 +603,20 @@ class Tensor:
 
         >>> tensor([-4.0, 0.0, 1.5, 6.0]).hardswish().tolist()
         [0.0, 0.0, 1.125, 6.0]  # by hand"""
-    def hardtanh(self, lo: float = -1.0, hi: float = 1.0) -> Tensor:
+    def hardtanh(self, lo: builtins.float = -1.0, hi: builtins.float = 1.0) -> Tensor:
         """x held in [lo, hi], elementwise; the slope at the ends is 0.
 
         >>> tensor([-2.0, 0.5, 3.0]).hardtanh(-1.0, 1.0).tolist()
         [-1.0, 0.5, 1.0]  # by hand"""
-    def hinge_embedding_loss(self, target: TensorLike, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    def hinge_embedding_loss(self, target: TensorLike, margin: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
         """This distance where the target is 1, max(0, margin − distance) where it is −1, reduced."""
-    def histogram(self, bins: int, lo: float, hi: float) -> Tensor:
+    def histogram(self, bins: builtins.int, lo: builtins.float, hi: builtins.float) -> Tensor:
         """How many elements fall into each of `bins` equal intervals from `lo` to `hi`, which belongs
         to the last; others are not counted."""
     @staticmethod
     def hstack(parts: Sequence[TensorLike]) -> Tensor:
         """Tensors side by side: along the second axis, vectors along their only one."""
-    def huber_loss(self, target: TensorLike, delta: float = 1.0, reduction: str = "mean") -> Tensor:
+    def huber_loss(self, target: TensorLike, delta: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
         """d² / 2 where the difference |d| from a target is at most delta, else
         delta (|d| − delta / 2), reduced."""
     def hypot(self, other: TensorLike) -> Tensor:
@@ -630,29 +631,29 @@ class Tensor:
 
         >>> tensor([0.0, 1.0, -2.0]).i1().tolist()
         [0.0, 0.5651591039924851, -1.590636854637329]  # Abramowitz and Stegun, table 9.8"""
-    def ifft(self, n: int | None = None, axis: int | None = None, norm: str | None = None) -> Tensor:
+    def ifft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
         """The inverse of [`Tensor::fft`]."""
     def ifftn(self, axes: ShapeLike, norm: str) -> Tensor:
         """[`Tensor::ifft`] along several axes, one after the other."""
-    def im2col(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+    def im2col(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
         """The windows of `[N, C, H, W]` (or `[C, H, W]`) as columns `[N, C · KH · KW, L]`. Of the
         options, stride, even padding and dilation count."""
-    def index_add(self, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
+    def index_add(self, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
         """Slices added at places along an axis: along axis 0, `x[index[i], ...] += src[i, ...]`."""
-    def index_copy(self, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
+    def index_copy(self, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
         """Slices put at places along an axis: along axis 0, `x[index[i], ...] = src[i, ...]`."""
-    def index_fill(self, axis: int, index: TensorLike, value: TensorLike) -> Tensor:
+    def index_fill(self, axis: builtins.int, index: TensorLike, value: TensorLike) -> Tensor:
         """One value put into the slices at places along an axis."""
-    def index_select(self, axis: int, index: TensorLike) -> Tensor:
+    def index_select(self, axis: builtins.int, index: TensorLike) -> Tensor:
         """`take` with the arguments in PyTorch's order and an index of one dimension."""
     def inner(self, other: TensorLike) -> Tensor:
         """Sums of products over the last dimension of both tensors."""
-    def instance_norm(self, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5) -> Tensor:
+    def instance_norm(self, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Each channel (axis 1) of each example moved to mean 0 and scaled to variance 1; then times
         a weight and plus a bias for each channel, if given."""
     def inv(self) -> Tensor:
         """The inverse of a square matrix; a singular one is an error when the value is computed."""
-    def irfft(self, n: int | None = None, axis: int | None = None, norm: str | None = None) -> Tensor:
+    def irfft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
         """The real numbers whose Fourier transform starts with these frequencies (a complex tensor):
         the inverse of [`Tensor::rfft`]. Without `n` there are twice as many as frequencies, less 2."""
     def is_finite(self) -> Tensor:
@@ -661,16 +662,16 @@ class Tensor:
         """Whether it is infinite, of either sign, elementwise."""
     def is_nan(self) -> Tensor:
         """Whether it is not a number, elementwise."""
-    def kl_div(self, target: TensorLike, log_target: bool = False, reduction: str = "mean") -> Tensor:
+    def kl_div(self, target: TensorLike, log_target: builtins.bool = False, reduction: str = "mean") -> Tensor:
         """Kullback-Leibler divergence of these log-probabilities from a target, which is given as its
         logarithm if `log_target`, reduced ([`Reduction::BatchMean`] is the mathematical one)."""
     def kron(self, other: TensorLike) -> Tensor:
         """Kronecker product: every element replaced by itself times the other tensor."""
-    def kthvalue(self, k: int = 0, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def kthvalue(self, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The `k`-th least element along an axis, counted from 1, and its place; the axis disappears."""
     def l1_loss(self, target: TensorLike, reduction: str = "mean") -> Tensor:
         """The absolute difference from a target, reduced."""
-    def layer_norm(self, axes: int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5) -> Tensor:
+    def layer_norm(self, axes: builtins.int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """x moved to mean 0 and scaled to variance 1 over the last `axes` dimensions; then times a
         weight and plus a bias of their shape, if given."""
     def ldexp(self, exponent: TensorLike) -> Tensor:
@@ -680,7 +681,7 @@ class Tensor:
 
         >>> tensor([1.0, 2.0, 3.0]).le(tensor([2.0, 2.0, 2.0])).tolist()
         [1.0, 1.0, 0.0]  # by hand"""
-    def leaky_relu(self, slope: float = 0.01) -> Tensor:
+    def leaky_relu(self, slope: builtins.float = 0.01) -> Tensor:
         """x where it is positive, else `slope` times x, elementwise.
 
         >>> tensor([-2.0, 0.0, 3.0]).leaky_relu(0.25).tolist()
@@ -694,7 +695,7 @@ class Tensor:
         [0.0, 3.1780538303479458, 0.5723649429247001, 1.2655121234846454]  # log 4!, log sqrt(π), log(2 sqrt(π))"""
     def linear(self, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
         """An affine map of the last dimension: x wᵀ + b for a weight `[O, I]` and a bias `[O]`."""
-    def local_response_norm(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    def local_response_norm(self, size: builtins.int, alpha: builtins.float = 1e-4, beta: builtins.float = 0.75, k: builtins.float = 1.0) -> Tensor:
         """x divided by (k + alpha m)^beta, where m is the mean square over `size` neighboring
         channels (axis 1), counting missing ones as 0."""
     def log(self) -> Tensor:
@@ -712,13 +713,13 @@ class Tensor:
         """The logarithm of `ndtr` without underflow, elementwise."""
     def log_sigmoid(self) -> Tensor:
         """log(sigmoid(x)) without overflow, elementwise."""
-    def log_softmax(self, axis: int = -1) -> Tensor:
+    def log_softmax(self, axis: builtins.int = -1) -> Tensor:
         """The logarithm of softmax along an axis, computed without it."""
     def logaddexp(self, other: TensorLike) -> Tensor:
         """log(exp(a) + exp(b)) without overflow, elementwise."""
     def logaddexp2(self, other: TensorLike) -> Tensor:
         """log2(2^a + 2^b) without overflow, elementwise."""
-    def logcumsumexp(self, axis: int = -1) -> Tensor:
+    def logcumsumexp(self, axis: builtins.int = -1) -> Tensor:
         """The logarithm of the running sums of the exponentials along an axis, without overflow."""
     def logdet(self) -> Tensor:
         """The logarithm of the determinant: NaN where it is negative."""
@@ -735,9 +736,9 @@ class Tensor:
 
         >>> tensor([0.5, 0.75]).logit().tolist()
         [0.0, 1.0986122886681098]  # by hand: log 3"""
-    def logit_eps(self, eps: float = 1e-5) -> Tensor:
+    def logit_eps(self, eps: builtins.float = 1e-5) -> Tensor:
         """log(x / (1 - x)), elementwise, with x moved into [eps, 1 - eps] first."""
-    def logsumexp(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def logsumexp(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """log of the sum of exp(x) along axes (`..` for all), which disappear, without overflow."""
     def lstsq(self, b: TensorLike) -> Tensor:
         """The X of least length among those that make A X - B shortest, for this matrix A."""
@@ -748,7 +749,7 @@ class Tensor:
         [1.0, 0.0, 0.0]  # by hand"""
     def lu(self) -> tuple[Tensor, Tensor, Tensor]:
         """A permutation matrix P, a unit lower triangular L and an upper triangular U with A = P L U."""
-    def margin_ranking_loss(self, other: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+    def margin_ranking_loss(self, other: TensorLike, target: TensorLike, margin: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
         """max(0, margin − t (this − other)) for a target t of 1 (this above) or −1 (other above),
         reduced."""
     def masked_fill(self, mask: TensorLike, value: TensorLike) -> Tensor:
@@ -760,49 +761,49 @@ class Tensor:
     def matmul(self, other: TensorLike) -> Tensor:
         """Matrix product with NumPy's rules: vectors are rows on the left and columns on the right,
         leading dimensions broadcast."""
-    def matrix_norm(self, norm: str | float, axes: tuple[int, int], keepdims: bool = False) -> Tensor:
+    def matrix_norm(self, norm: str | builtins.float, axes: tuple[builtins.int, builtins.int], keepdims: builtins.bool = False) -> Tensor:
         """The size of the matrices along two axes (rows, columns), which disappear."""
-    def matrix_power(self, n: int = 1) -> Tensor:
+    def matrix_power(self, n: builtins.int = 1) -> Tensor:
         """A square matrix multiplied with itself `n` times; a negative power is that of the inverse."""
-    def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def max(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """The greatest element along axes (`..` for all), which disappear; NaN if there is one. Equal
         elements share the gradient evenly; see `max_index` for the place."""
-    def max_index(self, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def max_index(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The greatest element along one axis, which disappears, and its place: the first of equal ones,
         which alone gets the gradient."""
-    def max_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> Tensor:
+    def max_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
         """The greatest element of each window of `[N, C, L]` (or `[C, L]`)."""
-    def max_pool1d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> tuple[Tensor, Tensor]:
+    def max_pool1d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
         """[`Tensor::max_pool1d`] with the place of each greatest element."""
-    def max_pool2d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> Tensor:
+    def max_pool2d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
         """The greatest element of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
-    def max_pool2d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> tuple[Tensor, Tensor]:
+    def max_pool2d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
         """[`Tensor::max_pool2d`] with the place of each greatest element in the flattened plane."""
-    def max_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> Tensor:
+    def max_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
         """The greatest element of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
-    def max_pool3d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> tuple[Tensor, Tensor]:
+    def max_pool3d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
         """[`Tensor::max_pool3d`] with the place of each greatest element in the flattened volume."""
     def maximum(self, other: TensorLike) -> Tensor:
         """The greater of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
 
         >>> tensor([1.0, 5.0]).maximum(tensor([2.0, 4.0])).tolist()
         [2.0, 5.0]  # by hand"""
-    def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def mean(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Arithmetic mean along axes (`..` for all), which disappear; integers are converted to f32."""
     def median(self, axis: Axis = None) -> Tensor:
         """The middle element along an axis, or of all for `..`; of an
         even number, the lower of the two in the middle. The axis disappears."""
-    def median_index(self, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def median_index(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The middle element along an axis and its place;
         of an even number, the lower of the two in the middle. The axis disappears."""
     @staticmethod
     def meshgrid(axes: Sequence[TensorLike]) -> list[Tensor]:
         """For vectors of coordinates, the coordinates of each point of the grid they span: result i
         varies along axis i (PyTorch's and NumPy's `indexing="ij"`)."""
-    def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def min(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """The least element along axes (`..` for all), which disappear; NaN if there is one. Equal
         elements share the gradient evenly; see `min_index` for the place."""
-    def min_index(self, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def min_index(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The least element along one axis, which disappears, and its place: the first of equal ones,
         which alone gets the gradient."""
     def minimum(self, other: TensorLike) -> Tensor:
@@ -817,7 +818,7 @@ class Tensor:
         [0.0, 0.969363784118920]  # by hand: tanh(log 4) = 15/17"""
     def mm(self, other: TensorLike) -> Tensor:
         """Product of two matrices, without broadcasting."""
-    def moveaxis(self, from: ShapeLike, to: ShapeLike) -> Tensor:
+    def moveaxis(self, source: ShapeLike, destination: ShapeLike) -> Tensor:
         """Axes moved to other places; the others keep their order."""
     def mse_loss(self, target: TensorLike, reduction: str = "mean") -> Tensor:
         """The squared difference from a target, reduced."""
@@ -828,23 +829,23 @@ class Tensor:
         [3.0, -1.0]  # by hand"""
     def mv(self, vector: TensorLike) -> Tensor:
         """Product of a matrix and a vector."""
-    def mvlgamma(self, p: int) -> Tensor:
+    def mvlgamma(self, p: builtins.int) -> Tensor:
         """Logarithm of the multivariate gamma function of dimension `p`, elementwise:
         p (p - 1) / 4 log π + Σ lgamma(x - i / 2) for i from 0 to p - 1."""
-    def nan_to_num(self, nan: float = 0.0, posinf: float = 3.4028234663852886e38, neginf: float = -3.4028234663852886e38) -> Tensor:
+    def nan_to_num(self, nan: builtins.float = 0.0, posinf: builtins.float = 3.4028234663852886e38, neginf: builtins.float = -3.4028234663852886e38) -> Tensor:
         """x with NaN, inf and -inf replaced by numbers, elementwise."""
-    def nanmean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def nanmean(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Arithmetic mean with NaN left out, along axes (`..` for all), which disappear."""
     def nanmedian(self, axis: Axis = None) -> Tensor:
         """The middle element along an axis, or of all for `..`, with NaN left out; of an
         even number, the lower of the two in the middle. The axis disappears."""
-    def nanmedian_index(self, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def nanmedian_index(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The middle element along an axis and its place, with NaN left out;
         of an even number, the lower of the two in the middle. The axis disappears."""
-    def nansum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def nansum(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Sum with NaN left out, along axes (`..` for all), which disappear; integers and
         bool are summed as i64."""
-    def narrow(self, axis: int, start: int, size: int) -> Tensor:
+    def narrow(self, axis: builtins.int, start: builtins.int, size: builtins.int) -> Tensor:
         """`size` elements from `start` on along one axis."""
     def ndtr(self) -> Tensor:
         """The probability that a normal variable is not above x, elementwise.
@@ -861,7 +862,7 @@ class Tensor:
 
         >>> tensor([1.5, -2.0]).neg().tolist()
         [-1.5, 2.0]  # by hand"""
-    def nll_loss(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: int | None = None, reduction: str | None = None) -> Tensor:
+    def nll_loss(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, reduction: str | None = None) -> Tensor:
         """Minus these log-probabilities `[N, C, *D]` (or `[C]`) at the classes `[N, *D]`."""
     def nonzero(self) -> Tensor:
         """The places of the elements that are not zero: one row a place, one column a dimension.
@@ -869,12 +870,12 @@ class Tensor:
         How many there are depends on the values, so they are computed at once."""
     def norm(self) -> Tensor:
         """The square root of the sum of all squares."""
-    def normalize(self, ord: float = 2.0, axis: Axis = 1, eps: float = 1e-12) -> Tensor:
+    def normalize(self, ord: builtins.float = 2.0, axis: Axis = 1, eps: builtins.float = 1e-12) -> Tensor:
         """x divided by the norm of order `ord` (2 for Euclid's) of its vectors along axes, or by eps
         where that is greater."""
     def bitwise_not(self) -> Tensor:
         """Logical not of bool, bitwise not of integers, elementwise."""
-    def one_hot(self, classes: int, dtype: DTypeLike = float32) -> Tensor:
+    def one_hot(self, classes: builtins.int, dtype: DTypeLike = "float32") -> Tensor:
         """For each class number a row of `classes` elements with a one at its place, as a new last
         dimension; zeros for numbers beyond."""
     def ones_like(self) -> Tensor:
@@ -883,22 +884,22 @@ class Tensor:
         """Logical or of bool, bitwise or of integers, elementwise."""
     def outer(self, other: TensorLike) -> Tensor:
         """Matrix of the products of each element of this vector with each of another."""
-    def pairwise_distance(self, other: TensorLike, p: float = 2.0, eps: float = 1e-6, keepdims: bool = False) -> Tensor:
+    def pairwise_distance(self, other: TensorLike, p: builtins.float = 2.0, eps: builtins.float = 1e-6, keepdims: builtins.bool = False) -> Tensor:
         """The p-norm of the difference from `other`, plus `eps` (usually 1e-6), along the last axis,
         which disappears."""
     def pinv(self) -> Tensor:
         """Moore's and Penrose's inverse; singular values below the precision of the type times the
         larger size count as zero."""
-    def pinv_rtol(self, rtol: float) -> Tensor:
+    def pinv_rtol(self, rtol: builtins.float) -> Tensor:
         """[`Tensor::pinv`] where singular values not above `rtol` times the greatest count as zero."""
-    def pixel_shuffle(self, factor: int) -> Tensor:
+    def pixel_shuffle(self, factor: builtins.int) -> Tensor:
         """Channels spread over pixels `factor` times as fine: `[.., c·f², h, w]` becomes
         `[.., c, h·f, w·f]`."""
-    def pixel_unshuffle(self, factor: int) -> Tensor:
+    def pixel_unshuffle(self, factor: builtins.int) -> Tensor:
         """Blocks of `factor` × `factor` pixels gathered into channels: the inverse of `pixel_shuffle`."""
-    def poisson_nll_loss(self, target: TensorLike, log_input: bool | None = None, full: bool | None = None, eps: float | None = None, reduction: str | None = None) -> Tensor:
+    def poisson_nll_loss(self, target: TensorLike, log_input: builtins.bool | None = None, full: builtins.bool | None = None, eps: builtins.float | None = None, reduction: str | None = None) -> Tensor:
         """Negative log-likelihood of counts under Poisson distributions with these rates."""
-    def polygamma(self, n: int = 1) -> Tensor:
+    def polygamma(self, n: builtins.int = 1) -> Tensor:
         """The n-th derivative of the digamma function, elementwise."""
     def pow(self, other: TensorLike) -> Tensor:
         """`a` to the power `b`, elementwise; for integers a negative exponent gives 0 (1 for base ±1).
@@ -908,7 +909,7 @@ class Tensor:
     def prelu(self, weight: TensorLike) -> Tensor:
         """x where it is positive, else x times a weight: a single one, or one for each channel, which
         is axis 1."""
-    def prod(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def prod(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Product along axes (`..` for all), which disappear; integers and bool are multiplied as i64."""
     def put(self, index: TensorLike, src: TensorLike) -> Tensor:
         """Values put at places of the flattened tensor; negative places count from the end."""
@@ -927,7 +928,7 @@ class Tensor:
         """32 random bits for each element, u32, a function of the key and the element's place alone.
         A key is an i64 tensor of a seed and a counter."""
     @staticmethod
-    def random_categorical(key: TensorLike, logits: TensorLike, samples: int) -> Tensor:
+    def random_categorical(key: TensorLike, logits: TensorLike, samples: builtins.int) -> Tensor:
         """Classes drawn with probabilities softmax(logits) along the last axis, `samples` times
         independently, from a key: i64 of shape [samples, …]."""
     @staticmethod
@@ -941,18 +942,18 @@ class Tensor:
     def random_normal_of(key: TensorLike, shape: ShapeLike, dtype: DTypeLike) -> Tensor:
         """Numbers of type `dtype`, normally distributed with mean 0 and variance 1, from a key."""
     @staticmethod
-    def random_permutation(key: TensorLike, size: int) -> Tensor:
+    def random_permutation(key: TensorLike, size: builtins.int) -> Tensor:
         """The i64 numbers 0, 1, 2… up to `size` in random order, from a key: i64, a seed and a counter."""
     @staticmethod
-    def random_truncated_normal(key: TensorLike, shape: ShapeLike, lo: float, hi: float) -> Tensor:
+    def random_truncated_normal(key: TensorLike, shape: ShapeLike, lo: builtins.float, hi: builtins.float) -> Tensor:
         """f32 numbers in [lo, hi], distributed as the normal distribution with mean 0 and variance 1
         is there, from a key: i64, a seed and a counter."""
     @staticmethod
-    def random_uniform(key: TensorLike, shape: ShapeLike, lo: float, hi: float) -> Tensor:
+    def random_uniform(key: TensorLike, shape: ShapeLike, lo: builtins.float, hi: builtins.float) -> Tensor:
         """f32 numbers evenly distributed in [lo, hi), from a key: i64, a seed and a counter. Rounding
         can give hi itself where the interval lies far from 0."""
     @staticmethod
-    def random_uniform_of(key: TensorLike, shape: ShapeLike, lo: float, hi: float, dtype: DTypeLike) -> Tensor:
+    def random_uniform_of(key: TensorLike, shape: ShapeLike, lo: builtins.float, hi: builtins.float, dtype: DTypeLike) -> Tensor:
         """Numbers of type `dtype` evenly distributed in [lo, hi), from a key."""
     def ravel(self) -> Tensor:
         """All dimensions made one."""
@@ -973,29 +974,29 @@ class Tensor:
 
         >>> tensor([5.0, -5.0, 5.0]).rem(tensor([3.0, 3.0, -3.0])).tolist()
         [2.0, 1.0, -1.0]  # Python manual: % has the sign of the second operand"""
-    def repeat_interleave(self, times: int, axis: Axis = None) -> Tensor:
+    def repeat_interleave(self, times: builtins.int, axis: Axis = None) -> Tensor:
         """Each element repeated along an axis, or of the flattened tensor for `..`."""
     def repeat_interleave_by(self, times: TensorLike, axis: Axis = None) -> Tensor:
         """Each element along an axis repeated as often as `times`, a vector of integers, says.
 
         The result's size depends on these, so they are computed at once."""
-    def rfft(self, n: int | None = None, axis: int | None = None, norm: str | None = None) -> Tensor:
+    def rfft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
         """Discrete Fourier transform of a real tensor: the n/2 + 1 frequencies that determine the
         others, as a complex tensor with a new last dimension of size 2 (real, imaginary)."""
-    def rms_norm(self, axes: int, weight: TensorLike | None = None, eps: float = 1e-6) -> Tensor:
+    def rms_norm(self, axes: builtins.int, weight: TensorLike | None = None, eps: builtins.float = 1e-6) -> Tensor:
         """x divided by the root of its mean square over the last `axes` dimensions; then times a
         weight of their shape, if given."""
     def roll(self, shifts: ShapeLike, axis: Axis = None) -> Tensor:
         """The elements moved along axes; those that leave at one end come in at the other. For `..`
         there is one shift, through the flattened tensor."""
-    def rope(self, cos: TensorLike, sin: TensorLike, interleaved: bool) -> Tensor:
+    def rope(self, cos: TensorLike, sin: TensorLike, interleaved: builtins.bool) -> Tensor:
         """Rotary position embedding: pairs along the last axis of `[…, L, E]` turned by angles given
         as cosines and sines `[L, E / 2]` (see [`Tensor::rope_table`]). A pair is (i, i + E / 2), or
         neighbors (2 i, 2 i + 1) if `interleaved`."""
     @staticmethod
-    def rope_table(positions: TensorLike, width: int, base: float) -> tuple[Tensor, Tensor]:
+    def rope_table(positions: TensorLike, width: builtins.int, base: builtins.float) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[L, width / 2]` of the angles p / base^(2 i / width) for positions p `[L]`."""
-    def rot90(self, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
+    def rot90(self, k: builtins.int = 1, axes: tuple[builtins.int, builtins.int] = (0, 1)) -> Tensor:
         """Turned by `k` quarters from the first axis toward the second."""
     def round(self) -> Tensor:
         """The nearest whole number, elementwise; halves go to the even neighbor, as in NumPy.
@@ -1007,14 +1008,14 @@ class Tensor:
 
         >>> tensor([1.0, 4.0, 0.25]).rsqrt().tolist()
         [1.0, 0.5, 2.0]  # by hand"""
-    def scatter(self, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
+    def scatter(self, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
         """Values put at places along an axis: along axis 0 of a matrix,
         `x[index[i, j], j] = src[i, j]`. Of `src`, the part of the index's shape is used; of
         several values for one place the last stays."""
-    def scatter_add(self, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
+    def scatter_add(self, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
         """Values added at places along an axis: along axis 0 of a matrix,
         `x[index[i, j], j] += src[i, j]`. Of `src`, the part of the index's shape is used."""
-    def scatter_reduce(self, axis: int, index: TensorLike, src: TensorLike, by: str, include_self: bool = True) -> Tensor:
+    def scatter_reduce(self, axis: builtins.int, index: TensorLike, src: TensorLike, by: str, include_self: builtins.bool = True) -> Tensor:
         """Values combined at places along an axis: along axis 0 of a matrix, `src[i, j]` goes to
         `x[index[i, j], j]`. Without `include_self` the elements that are there count for nothing
         where a value comes."""
@@ -1023,7 +1024,7 @@ class Tensor:
         number of elements less than it."""
     def searchsorted_right(self, values: TensorLike) -> Tensor:
         """For each value, the number of elements of this ascending sequence that are not greater."""
-    def select(self, axis: int, index: int) -> Tensor:
+    def select(self, axis: builtins.int, index: builtins.int) -> Tensor:
         """One element along an axis, which disappears; a negative index counts from the end."""
     def selu(self) -> Tensor:
         """`elu` with the slope and scale of Klambauer and others (2017), which keep mean 0 and variance 1 from layer to layer.
@@ -1063,19 +1064,19 @@ class Tensor:
         [0.0, 1.1752011936438014]  # Abramowitz and Stegun, table 4.15"""
     def slogdet(self) -> tuple[Tensor, Tensor]:
         """The sign of the determinant and the logarithm of its magnitude."""
-    def smooth_l1_loss(self, target: TensorLike, beta: float = 1.0, reduction: str = "mean") -> Tensor:
+    def smooth_l1_loss(self, target: TensorLike, beta: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
         """d² / (2 beta) where the difference |d| from a target is below beta, else |d| − beta / 2,
         reduced."""
-    def softmax(self, axis: int = -1) -> Tensor:
+    def softmax(self, axis: builtins.int = -1) -> Tensor:
         """exp(x) divided by its sum along an axis, without overflow."""
-    def softmax_cross_entropy(self, target: TensorLike, axis: int = -1) -> Tensor:
+    def softmax_cross_entropy(self, target: TensorLike, axis: builtins.int = -1) -> Tensor:
         """−Σ p log softmax(x) along an axis, which disappears, for these logits x and a target
         distribution p of the same shape."""
-    def softmin(self, axis: int = -1) -> Tensor:
+    def softmin(self, axis: builtins.int = -1) -> Tensor:
         """Softmax of the negative along an axis."""
-    def softplus(self, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    def softplus(self, beta: builtins.float = 1.0, threshold: builtins.float = 20.0) -> Tensor:
         """log(1 + exp(beta x)) / beta, elementwise; x itself where beta x is above `threshold`."""
-    def softshrink(self, lambd: float = 0.5) -> Tensor:
+    def softshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         """x moved toward 0 by `lambda`, but not beyond 0, elementwise.
 
         >>> tensor([-1.0, 0.25, 2.0]).softshrink(0.5).tolist()
@@ -1089,14 +1090,14 @@ class Tensor:
         """X with A X = B for this square matrix A; leading dimensions broadcast. `b` may also be a
         vector for each matrix, as in NumPy: then so is the result. A singular matrix is an error
         when the value is computed."""
-    def sort(self, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def sort(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The elements along an axis in ascending order, and the place each came from. Equal elements
         keep their order; NaN counts as greatest."""
-    def sort_descending(self, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def sort_descending(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The elements along an axis in descending order, and the place each came from."""
-    def split(self, size: int, axis: int = 0) -> list[Tensor]:
+    def split(self, size: builtins.int, axis: builtins.int = 0) -> list[Tensor]:
         """Consecutive pieces of `size` along an axis, the last one smaller if it does not divide."""
-    def split_sizes(self, sizes: ShapeLike, axis: int = 0) -> list[Tensor]:
+    def split_sizes(self, sizes: ShapeLike, axis: builtins.int = 0) -> list[Tensor]:
         """Consecutive pieces of the given sizes along an axis. On an error each piece carries it."""
     def sqrt(self) -> Tensor:
         """Square root, elementwise; negative numbers give NaN."""
@@ -1109,9 +1110,9 @@ class Tensor:
         """Without the dimensions of size 1 among `axes`, or without all of size 1 for `..`;
         larger ones stay, as in PyTorch."""
     @staticmethod
-    def stack(parts: Sequence[TensorLike], axis: int = 0) -> Tensor:
+    def stack(parts: Sequence[TensorLike], axis: builtins.int = 0) -> Tensor:
         """Tensors of one shape one after the other along a new axis, in their common type."""
-    def std(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def std(self, axis: Axis = None, correction: builtins.float = 0.0, keepdims: builtins.bool = False) -> Tensor:
         """Standard deviation along axes (`..` for all), which disappear: the square root of `var`."""
     def stop_gradient(self) -> Tensor:
         """The same value; no gradient flows through it."""
@@ -1120,18 +1121,18 @@ class Tensor:
 
         >>> tensor([1.5, -2.0]).sub(tensor([2.0, 0.5])).tolist()
         [-0.5, -2.5]  # by hand"""
-    def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def sum(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Sum along axes (`..` for all), which disappear; integers and bool are summed as i64."""
     def svd(self) -> tuple[Tensor, Tensor, Tensor]:
         """U, s and Vᵀ with A = U diag(s) Vᵀ: the reduced singular value decomposition."""
     def svdvals(self) -> Tensor:
         """Singular values in descending order."""
-    def swapaxes(self, a: int, b: int) -> Tensor:
+    def swapaxes(self, a: builtins.int, b: builtins.int) -> Tensor:
         """Two axes swapped: NumPy's name of `transpose(a, b)`."""
-    def take(self, index: TensorLike, axis: int = 0) -> Tensor:
+    def take(self, index: TensorLike, axis: builtins.int = 0) -> Tensor:
         """Slices chosen along an axis, which is replaced by the index's dimensions. Along axis 0,
         `y[i, ...] = x[index[i], ...]`: the lookup in an embedding."""
-    def take_along_axis(self, index: TensorLike, axis: int = -1) -> Tensor:
+    def take_along_axis(self, index: TensorLike, axis: builtins.int = -1) -> Tensor:
         """Elements chosen along an axis by an index of the same rank, which broadcasts with the
         tensor beside the axis; negative places count from the end. Inverts `sort` and `argsort`."""
     def tan(self) -> Tensor:
@@ -1151,7 +1152,7 @@ class Tensor:
         [0.0, 0.23840584404423515]  # Abramowitz and Stegun, table 4.15"""
     def tensordot(self, other: TensorLike, axes: ShapeLike, other_axes: ShapeLike) -> Tensor:
         """Sums of products over axes of this tensor and of another, in pairs."""
-    def threshold(self, limit: float, value: float) -> Tensor:
+    def threshold(self, limit: builtins.float, value: builtins.float) -> Tensor:
         """x where it is above `limit`, else `value`, elementwise.
 
         >>> tensor([0.25, 0.5, 2.0]).threshold(0.5, 9.0).tolist()
@@ -1160,43 +1161,43 @@ class Tensor:
         """The whole repeated along each dimension; missing counts in front are 1."""
     def to_complex(self) -> Tensor:
         """This tensor as the real part of a complex one."""
-    def top_k(self, k: int = 0, axis: int = -1) -> tuple[Tensor, Tensor]:
+    def top_k(self, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The `k` greatest elements along an axis, greatest first, and their places."""
     def trace(self) -> Tensor:
         """The sum of the diagonal of the last two dimensions; integers are summed as i64."""
-    def transpose(self, a: int, b: int) -> Tensor:
+    def transpose(self, a: builtins.int, b: builtins.int) -> Tensor:
         """Two dimensions swapped."""
-    def triangular_solve(self, b: TensorLike, upper: bool | None = None, right: bool | None = None, unit: bool | None = None) -> Tensor:
+    def triangular_solve(self, b: TensorLike, upper: builtins.bool | None = None, right: builtins.bool | None = None, unit: builtins.bool | None = None) -> Tensor:
         """X with A X = B (or X A = B) for this triangular matrix A; leading dimensions broadcast."""
-    def tril(self, k: int = 0) -> Tensor:
+    def tril(self, k: builtins.int = 0) -> Tensor:
         """The elements on and below diagonal `k` of the last two dimensions, zeros elsewhere."""
-    def triplet_margin_loss(self, positive: TensorLike, negative: TensorLike, margin: float | None = None, norm: float | None = None, eps: float | None = None, swap: bool | None = None, reduction: str | None = None) -> Tensor:
+    def triplet_margin_loss(self, positive: TensorLike, negative: TensorLike, margin: builtins.float | None = None, norm: builtins.float | None = None, eps: builtins.float | None = None, swap: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
         """max(0, margin + |a − p| − |a − n|) for this anchor a, a positive p and a negative n."""
-    def triu(self, k: int = 0) -> Tensor:
+    def triu(self, k: builtins.int = 0) -> Tensor:
         """The elements on and above diagonal `k` of the last two dimensions, zeros elsewhere."""
     def trunc(self) -> Tensor:
         """The whole part, elementwise: rounds toward zero.
 
         >>> tensor([-1.7, 1.7]).trunc().tolist()
         [-1.0, 1.0]  # by hand"""
-    def unbind(self, axis: int = 0) -> list[Tensor]:
+    def unbind(self, axis: builtins.int = 0) -> list[Tensor]:
         """The slices along an axis, one tensor each, without the axis."""
-    def unflatten(self, axis: int, sizes: ShapeLike) -> Tensor:
+    def unflatten(self, axis: builtins.int, sizes: ShapeLike) -> Tensor:
         """One dimension split into several; one size may be -1: whatever is left."""
-    def unfold(self, axis: int, size: int, step: int) -> Tensor:
+    def unfold(self, axis: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
         """Windows of `size` elements along an axis, `step` apart; the elements of a window are a new
         last dimension."""
-    def unsqueeze(self, axis: int = -1) -> Tensor:
+    def unsqueeze(self, axis: builtins.int = -1) -> Tensor:
         """With a new dimension of size 1 at `axis` of the result; -1 appends it."""
-    def var(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def var(self, axis: Axis = None, correction: builtins.float = 0.0, keepdims: builtins.bool = False) -> Tensor:
         """Variance along axes (`..` for all), which disappear: squared distances from the mean, added
         and divided by their number less `correction`. 0 gives NumPy's default, the variance of the
         elements; 1 gives PyTorch's, the estimate from a sample."""
-    def var_mean(self, axis: Axis = None, correction: float = 0.0) -> tuple[Tensor, Tensor]:
+    def var_mean(self, axis: Axis = None, correction: builtins.float = 0.0) -> tuple[Tensor, Tensor]:
         """Variance and mean along axes, which disappear."""
-    def vecdot(self, other: TensorLike, axis: int = -1) -> Tensor:
+    def vecdot(self, other: TensorLike, axis: builtins.int = -1) -> Tensor:
         """Sums of products along one axis of two tensors that broadcast."""
-    def vector_norm(self, ord: float = 2.0, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def vector_norm(self, ord: builtins.float = 2.0, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """The length of the vectors along axes (`..` for all), which disappear, by an order: 2 for
         Euclid's, 1 for the sum of magnitudes, infinity for the greatest, 0 for the number of
         elements that are not zero."""
@@ -1252,17 +1253,17 @@ def add(x: Tensor, /, other: TensorLike) -> Tensor:
 
     >>> tensor([1.5, -2.0]).add(tensor([2.0, 0.5])).tolist()
     [3.5, -1.5]  # by hand"""
-def addbmm(x: Tensor, /, a: TensorLike, b: TensorLike, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+def addbmm(x: Tensor, /, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
     """beta times the tensor plus alpha times the sum of the products of two lists of matrices."""
-def addcdiv(x: Tensor, /, a: TensorLike, b: TensorLike, value: float = 1.0) -> Tensor:
+def addcdiv(x: Tensor, /, a: TensorLike, b: TensorLike, value: builtins.float = 1.0) -> Tensor:
     """x + value (a / b), elementwise."""
-def addcmul(x: Tensor, /, a: TensorLike, b: TensorLike, value: float = 1.0) -> Tensor:
+def addcmul(x: Tensor, /, a: TensorLike, b: TensorLike, value: builtins.float = 1.0) -> Tensor:
     """x + value (a * b), elementwise."""
-def addmm(x: Tensor, /, a: TensorLike, b: TensorLike, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+def addmm(x: Tensor, /, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
     """beta times the tensor plus alpha times the product of two matrices."""
-def addmv(x: Tensor, /, matrix: TensorLike, vector: TensorLike, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+def addmv(x: Tensor, /, matrix: TensorLike, vector: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
     """beta times the tensor plus alpha times the product of a matrix and a vector."""
-def all(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def all(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Whether every element is not zero along axes (`..` for all), which disappear."""
 def aminmax(x: Tensor, /, axis: Axis = None) -> tuple[Tensor, Tensor]:
     """The least and the greatest element along axes (`..` for all), which disappear."""
@@ -1270,17 +1271,17 @@ def bitwise_and(x: Tensor, /, other: TensorLike) -> Tensor:
     """Logical and of bool, bitwise and of integers, elementwise."""
 def angle(x: Tensor, /) -> Tensor:
     """0 for numbers that are not negative, π for the others, elementwise; NaN stays NaN."""
-def any(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def any(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Whether some element is not zero along axes (`..` for all), which disappear."""
-def argmax(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def argmax(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The place of the greatest element along an axis, which disappears, or in the flattened tensor
     for `..`; the first of equal ones."""
-def argmin(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def argmin(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The place of the least element along an axis, which disappears, or in the flattened tensor
     for `..`; the first of equal ones."""
-def argsort(x: Tensor, /, axis: int = -1) -> Tensor:
+def argsort(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """The places that would bring the elements along an axis into ascending order."""
-def argsort_descending(x: Tensor, /, axis: int = -1) -> Tensor:
+def argsort_descending(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """The places that would bring the elements along an axis into descending order."""
 def asin(x: Tensor, /) -> Tensor:
     """The angle in [-π/2, π/2] with this sine, elementwise; NaN outside [-1, 1]."""
@@ -1298,22 +1299,22 @@ def atanh(x: Tensor, /) -> Tensor:
 
     >>> tensor([0.0, 0.5]).atanh().tolist()
     [0.0, 0.5493061443340549]  # log(3) / 2"""
-def attention(x: Tensor, /, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: bool | None = None, scale: float | None = None, grouped: bool | None = None) -> Tensor:
+def attention(x: Tensor, /, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None) -> Tensor:
     """Scaled dot-product attention of these queries `[…, H, L, E]` with keys `[…, H, S, E]` and
     values `[…, H, S, F]`."""
-def avg_pool1d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: bool | None = None, count_include_pad: bool | None = None, divisor_override: int | None = None) -> Tensor:
+def avg_pool1d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
     """The mean of each window of `[N, C, L]` (or `[C, L]`)."""
-def avg_pool2d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: bool | None = None, count_include_pad: bool | None = None, divisor_override: int | None = None) -> Tensor:
+def avg_pool2d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
     """The mean of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
-def avg_pool3d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: bool | None = None, count_include_pad: bool | None = None, divisor_override: int | None = None) -> Tensor:
+def avg_pool3d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
     """The mean of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
-def baddbmm(x: Tensor, /, a: TensorLike, b: TensorLike, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+def baddbmm(x: Tensor, /, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
     """beta times the tensor plus alpha times the products of two lists of matrices."""
-def batch_norm(x: Tensor, /, mean: TensorLike, var: TensorLike, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5) -> Tensor:
+def batch_norm(x: Tensor, /, mean: TensorLike, var: TensorLike, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
     """Each channel (axis 1) less a given mean, divided by the root of a given variance plus eps;
     then times a weight and plus a bias for each channel, if given: the form for inference.
     See [`Tensor::batch_norm_train`] for the form that takes the statistics from the batch."""
-def batch_norm_stats(x: Tensor, /, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
+def batch_norm_stats(x: Tensor, /, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
     """Each channel (axis 1) moved to mean 0 and scaled to variance 1 over the batch; then times a
     weight and plus a bias for each channel, if given. Gives the result, and the mean and the
     variance of the batch."""
@@ -1325,13 +1326,13 @@ def binary_cross_entropy(x: Tensor, /, target: TensorLike, weight: TensorLike | 
 def binary_cross_entropy_with_logits(x: Tensor, /, target: TensorLike, weight: TensorLike | None = None, pos_weight: TensorLike | None = None, reduction: str = "mean") -> Tensor:
     """Cross entropy of the probabilities with these logits with target probabilities; each element
     and the positive class optionally weighted; reduced."""
-def bincount(x: Tensor, /, size_min: int = 0) -> Tensor:
+def bincount(x: Tensor, /, size_min: builtins.int = 0) -> Tensor:
     """How often each of the numbers 0, 1, 2… occurs, up to the greatest, at least `size_min`.
 
     The result's size depends on the values, so they are computed at once."""
 def bmm(x: Tensor, /, other: TensorLike) -> Tensor:
     """Products of two lists of matrices of one length, without broadcasting."""
-def bottom_k(x: Tensor, /, k: int = 0, axis: int = -1) -> tuple[Tensor, Tensor]:
+def bottom_k(x: Tensor, /, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The `k` least elements along an axis, least first, and their places."""
 def broadcast_to(x: Tensor, /, shape: ShapeLike) -> Tensor:
     """Repeated to a larger shape by NumPy's rule, without copying."""
@@ -1339,7 +1340,7 @@ def bucketize(x: Tensor, /, boundaries: TensorLike) -> Tensor:
     """For each element, the number of the interval between ascending boundaries it falls into."""
 def cast_like(x: Tensor, /, other: TensorLike) -> Tensor:
     """Converts to the element type of another tensor."""
-def cdist(x: Tensor, /, other: TensorLike, p: float = 2.0) -> Tensor:
+def cdist(x: Tensor, /, other: TensorLike, p: builtins.float = 2.0) -> Tensor:
     """The p-norm of the difference of every vector `[…, I, M]` from every one of `other`
     `[…, J, M]`: `[…, I, J]`."""
 def ceil(x: Tensor, /) -> Tensor:
@@ -1347,7 +1348,7 @@ def ceil(x: Tensor, /) -> Tensor:
 
     >>> tensor([-1.5, 1.5]).ceil().tolist()
     [-1.0, 2.0]  # by hand"""
-def celu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
+def celu(x: Tensor, /, alpha: builtins.float = 1.0) -> Tensor:
     """x where it is positive, else alpha (exp(x / alpha) - 1), elementwise.
 
     >>> tensor([-2.0, 0.0, 3.0]).celu(2.0).tolist()
@@ -1357,7 +1358,7 @@ def cholesky(x: Tensor, /) -> Tensor:
     that is not positive definite is an error when the value is computed."""
 def cholesky_upper(x: Tensor, /) -> Tensor:
     """The upper triangular matrix U with A = Uᵀ U; only A's upper triangle is read."""
-def chunk(x: Tensor, /, count: int, axis: int = 0) -> list[Tensor]:
+def chunk(x: Tensor, /, count: builtins.int, axis: builtins.int = 0) -> list[Tensor]:
     """At most `count` consecutive pieces of one size along an axis, the last one smaller if it
     does not divide: PyTorch's `chunk`."""
 def clamp(x: Tensor, /, lo: TensorLike, hi: TensorLike) -> Tensor:
@@ -1369,29 +1370,29 @@ def clamp_min(x: Tensor, /, lo: TensorLike) -> Tensor:
     """x, or the bound where x is below it, elementwise."""
 def cofactor(x: Tensor, /) -> Tensor:
     """The matrix of cofactors of a square matrix: what the determinant's gradient is."""
-def col2im(x: Tensor, /, size: ShapeLike, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def col2im(x: Tensor, /, size: ShapeLike, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """Columns `[N, C · KH · KW, L]` (or without N), each a window of an image of the given size,
     added up where they overlap: `[N, C, H, W]`. Of the options, stride, even padding and
     dilation count."""
 def complex(re: TensorLike, im: TensorLike) -> Tensor:
     """A complex tensor: real and imaginary part side by side in a new last dimension of size 2."""
-def concat(parts: Sequence[TensorLike], axis: int = 0) -> Tensor:
+def concat(parts: Sequence[TensorLike], axis: builtins.int = 0) -> Tensor:
     """Tensors one after the other along an axis, in their common type."""
-def conv1d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv1d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """Convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[O, C / groups, K]`, plus a bias `[O]`."""
-def conv2d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv2d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """Convolution of `[N, C, H, W]` (or `[C, H, W]`) with a kernel `[O, C / groups, KH, KW]`, plus a
     bias `[O]`."""
-def conv3d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv3d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """Convolution of `[N, C, D, H, W]` (or `[C, D, H, W]`) with a kernel `[O, C / groups, KD, KH, KW]`,
     plus a bias `[O]`."""
-def conv_transpose1d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv_transpose1d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """Transposed convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[C, O / groups, K]`, plus a
     bias `[O]`."""
-def conv_transpose2d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv_transpose2d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """Transposed convolution of `[N, C, H, W]` (or `[C, H, W]`) with a kernel `[C, O / groups, KH, KW]`,
     plus a bias `[O]`."""
-def conv_transpose3d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def conv_transpose3d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """Transposed convolution of `[N, C, D, H, W]` (or `[C, D, H, W]`) with a kernel
     `[C, O / groups, KD, KH, KW]`, plus a bias `[O]`."""
 def copysign(x: Tensor, /, other: TensorLike) -> Tensor:
@@ -1409,54 +1410,54 @@ def cosh(x: Tensor, /) -> Tensor:
 
     >>> tensor([0.0, 1.0]).cosh().tolist()
     [1.0, 1.5430806348152437]  # Abramowitz and Stegun, table 4.15"""
-def cosine_embedding_loss(x: Tensor, /, other: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+def cosine_embedding_loss(x: Tensor, /, other: TensorLike, target: TensorLike, margin: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
     """1 − cos where the target is 1, max(0, cos − margin) where it is −1, cos the cosine of the
     angle with `other` along the last axis, reduced."""
-def cosine_similarity(x: Tensor, /, other: TensorLike, axis: int = 1, eps: float = 1e-8) -> Tensor:
+def cosine_similarity(x: Tensor, /, other: TensorLike, axis: builtins.int = 1, eps: builtins.float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along an axis of the common shape; lengths count as
     at least `eps` (usually 1e-8)."""
-def count_nonzero(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """How many elements are not zero along axes (`..` for all), which disappear."""
-def cov(x: Tensor, /, correction: float = 0.0) -> Tensor:
+def cov(x: Tensor, /, correction: builtins.float = 0.0) -> Tensor:
     """Covariances of the rows of a matrix: a variable a row, an observation a column; divided by
     the number of observations less `correction`."""
-def cross(x: Tensor, /, other: TensorLike, axis: int = -1) -> Tensor:
+def cross(x: Tensor, /, other: TensorLike, axis: builtins.int = -1) -> Tensor:
     """Vector product along an axis of size 3; the other dimensions broadcast."""
-def cross_entropy(x: Tensor, /, target: TensorLike, weight: TensorLike | None = None, ignore_index: int | None = None, label_smoothing: float | None = None, reduction: str | None = None) -> Tensor:
+def cross_entropy(x: Tensor, /, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, label_smoothing: builtins.float | None = None, reduction: str | None = None) -> Tensor:
     """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class
     probabilities `[N, C, *D]`."""
-def cummax(x: Tensor, /, axis: int = -1) -> tuple[Tensor, Tensor]:
+def cummax(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The greatest element so far along an axis and its place: the last of equal ones, NaN from the
     first NaN on."""
-def cummin(x: Tensor, /, axis: int = -1) -> tuple[Tensor, Tensor]:
+def cummin(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The least element so far along an axis and its place: the last of equal ones, NaN from the
     first NaN on."""
-def cumprod(x: Tensor, /, axis: int = -1) -> Tensor:
+def cumprod(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """Running products along an axis; integers and bool are multiplied as i64."""
-def cumsum(x: Tensor, /, axis: int = -1) -> Tensor:
+def cumsum(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """Running sums along an axis; integers and bool are summed as i64."""
-def cumsum_reverse(x: Tensor, /, axis: int = -1) -> Tensor:
+def cumsum_reverse(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """Running sums along an axis from its end."""
 def deg2rad(x: Tensor, /) -> Tensor:
     """Degrees converted to radians, elementwise."""
 def det(x: Tensor, /) -> Tensor:
     """The determinant of a square matrix."""
-def diag(x: Tensor, /, offset: int = 0) -> Tensor:
+def diag(x: Tensor, /, offset: builtins.int = 0) -> Tensor:
     """A vector as the diagonal `offset` of a matrix, or that diagonal of a matrix as a vector."""
-def diag_embed(x: Tensor, /, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
+def diag_embed(x: Tensor, /, offset: builtins.int = 0, axis1: builtins.int = -2, axis2: builtins.int = -1) -> Tensor:
     """The last dimension on the diagonal `offset` of new dimensions `axis1` and `axis2` of the
     result, zeros elsewhere."""
-def diagonal(x: Tensor, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def diagonal(x: Tensor, /, offset: builtins.int = 0, axis1: builtins.int = 0, axis2: builtins.int = 1) -> Tensor:
     """The elements whose place along `axis2` is that along `axis1` plus `offset`, as a new last
     dimension."""
-def diff(x: Tensor, /, n: int = 1, axis: int = -1) -> Tensor:
+def diff(x: Tensor, /, n: builtins.int = 1, axis: builtins.int = -1) -> Tensor:
     """Differences of neighbors along an axis, taken `n` times."""
 def digamma(x: Tensor, /) -> Tensor:
     """Digamma function: the slope of `lgamma`, elementwise.
 
     >>> tensor([1.0, 0.5, 2.0, -0.5]).digamma().tolist()
     [-0.5772156649015329, -1.9635100260214235, 0.4227843350984671, 0.03648997397857652]  # Abramowitz and Stegun, 6.3.2 to 6.3.5"""
-def dist(x: Tensor, /, other: TensorLike, ord: float = 2.0) -> Tensor:
+def dist(x: Tensor, /, other: TensorLike, ord: builtins.float = 2.0) -> Tensor:
     """The norm of order `ord` of the difference to another tensor."""
 def div(x: Tensor, /, other: TensorLike) -> Tensor:
     """True quotient, elementwise; integers are divided as `f32`.
@@ -1465,10 +1466,10 @@ def div(x: Tensor, /, other: TensorLike) -> Tensor:
     [0.75, -4.0]  # by hand"""
 def dot(x: Tensor, /, other: TensorLike) -> Tensor:
     """Sum of the products of two vectors of one length."""
-def dropout(x: Tensor, /, p: float, key: TensorLike) -> Tensor:
+def dropout(x: Tensor, /, p: builtins.float, key: TensorLike) -> Tensor:
     """Each element 0 with probability `p`, else divided by `1 - p`, from a key: i64, a seed and a
     counter."""
-def dropout_channels(x: Tensor, /, p: float, key: TensorLike) -> Tensor:
+def dropout_channels(x: Tensor, /, p: builtins.float, key: TensorLike) -> Tensor:
     """Each channel (axis 1) of each example as a whole 0 with probability `p`, else divided by
     `1 - p`."""
 def eigh(x: Tensor, /) -> tuple[Tensor, Tensor]:
@@ -1485,14 +1486,14 @@ def einsum(equation: str, tensors: Sequence[TensorLike]) -> Tensor:
     not in the result is summed over, a repeated letter takes the diagonal, `...` stands for
     axes that broadcast. Without `->` the result has the letters that occur once, in
     alphabetical order."""
-def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
+def elu(x: Tensor, /, alpha: builtins.float = 1.0) -> Tensor:
     """x where it is positive, else alpha (exp(x) - 1), elementwise.
 
     >>> tensor([-1.0, 0.0, 3.0]).elu(2.0).tolist()
     [-1.2642411176571153, 0.0, 3.0]  # by hand: 2 (1/e - 1)"""
 def embedding(x: Tensor, /, index: TensorLike) -> Tensor:
     """Rows of this table `[V, E]` at an index of any shape."""
-def embedding_padded(x: Tensor, /, index: TensorLike, padding: int) -> Tensor:
+def embedding_padded(x: Tensor, /, index: TensorLike, padding: builtins.int) -> Tensor:
     """Rows of this table `[V, E]`, of which the row `padding` (counted from the end if negative)
     collects no gradient."""
 def entr(x: Tensor, /) -> Tensor:
@@ -1533,7 +1534,7 @@ def expm1(x: Tensor, /) -> Tensor:
     [0.0, 1.718281828459045, 1.00000000005e-10]  # series e - 1 = 1 + 1/2 + 1/6 + …"""
 def fftn(x: Tensor, /, axes: ShapeLike, norm: str) -> Tensor:
     """[`Tensor::fft`] along several axes, one after the other."""
-def flatten(x: Tensor, /, start: int = 0, end: int = -1) -> Tensor:
+def flatten(x: Tensor, /, start: builtins.int = 0, end: builtins.int = -1) -> Tensor:
     """The dimensions from `start` to `end`, both included, made one; a scalar becomes a vector."""
 def flip(x: Tensor, /, axis: Axis = None) -> Tensor:
     """The order reversed along axes."""
@@ -1558,7 +1559,7 @@ def fmod(x: Tensor, /, other: TensorLike) -> Tensor:
 
     >>> tensor([5.0, -5.0, 5.0]).fmod(tensor([3.0, 3.0, -3.0])).tolist()
     [2.0, -2.0, 2.0]  # C standard: fmod has the sign of the first operand"""
-def fold(x: Tensor, /, axis: int, step: int, length: int) -> Tensor:
+def fold(x: Tensor, /, axis: builtins.int, step: builtins.int, length: builtins.int) -> Tensor:
     """Windows along an axis, `step` apart, their elements in the last dimension, added up where
     they overlap in an axis of `length` elements: the transpose of `unfold`."""
 def frac(x: Tensor, /) -> Tensor:
@@ -1566,12 +1567,12 @@ def frac(x: Tensor, /) -> Tensor:
 
     >>> tensor([1.25, -2.5]).frac().tolist()
     [0.25, -0.5]  # by hand"""
-def full_like(x: Tensor, /, x: float) -> Tensor:
+def full_like(x: Tensor, /, x: builtins.float) -> Tensor:
     """One number in this tensor's shape and type."""
-def gather(x: Tensor, /, axis: int, index: TensorLike) -> Tensor:
+def gather(x: Tensor, /, axis: builtins.int, index: TensorLike) -> Tensor:
     """Elements chosen along an axis by an index of the same rank: along axis 0 of a matrix,
     `y[i, j] = x[index[i, j], j]`."""
-def gaussian_nll_loss(x: Tensor, /, target: TensorLike, variance: TensorLike, full: bool, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+def gaussian_nll_loss(x: Tensor, /, target: TensorLike, variance: TensorLike, full: builtins.bool, eps: builtins.float = 1e-6, reduction: str = "mean") -> Tensor:
     """Negative log-likelihood of a target under a normal distribution with this mean and the given
     variance (at least `eps`, usually 1e-6); with its constant term if `full`; reduced."""
 def ge(x: Tensor, /, other: TensorLike) -> Tensor:
@@ -1593,11 +1594,11 @@ def global_avg_pool(x: Tensor, /) -> Tensor:
     """The mean of each channel of `[N, C, *S]`: `[N, C]`."""
 def global_max_pool(x: Tensor, /) -> Tensor:
     """The greatest element of each channel of `[N, C, *S]`: `[N, C]`."""
-def glu(x: Tensor, /, axis: int = -1) -> Tensor:
+def glu(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """The first half along an axis times the sigmoid of the second half."""
-def grid_sample(x: Tensor, /, grid: TensorLike, mode: str | None = None, padding: str | None = None, align_corners: bool | None = None) -> Tensor:
+def grid_sample(x: Tensor, /, grid: TensorLike, mode: str | None = None, padding: str | None = None, align_corners: builtins.bool | None = None) -> Tensor:
     """An image `[N, C, *S]` read at places `[N, *Q, D]`; see the row for what places mean."""
-def group_norm(x: Tensor, /, groups: int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5) -> Tensor:
+def group_norm(x: Tensor, /, groups: builtins.int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
     """Channels (axis 1) in groups, each group of each example moved to mean 0 and scaled to
     variance 1; then times a weight and plus a bias for each channel, if given."""
 def gt(x: Tensor, /, other: TensorLike) -> Tensor:
@@ -1605,7 +1606,7 @@ def gt(x: Tensor, /, other: TensorLike) -> Tensor:
 
     >>> tensor([1.0, 2.0, 3.0]).gt(tensor([2.0, 2.0, 2.0])).tolist()
     [0.0, 0.0, 1.0]  # by hand"""
-def hardshrink(x: Tensor, /, lambd: float = 0.5) -> Tensor:
+def hardshrink(x: Tensor, /, lambd: builtins.float = 0.5) -> Tensor:
     """x, but 0 where its size is not above `lambda`, elementwise.
 
     >>> tensor([-1.0, 0.25, 0.5, 2.0]).hardshrink(0.5).tolist()
@@ -1620,19 +1621,19 @@ def hardswish(x: Tensor, /) -> Tensor:
 
     >>> tensor([-4.0, 0.0, 1.5, 6.0]).hardswish().tolist()
     [0.0, 0.0, 1.125, 6.0]  # by hand"""
-def hardtanh(x: Tensor, /, lo: float = -1.0, hi: float = 1.0) -> Tensor:
+def hardtanh(x: Tensor, /, lo: builtins.float = -1.0, hi: builtins.float = 1.0) -> Tensor:
     """x held in [lo, hi], elementwise; the slope at the ends is 0.
 
     >>> tensor([-2.0, 0.5, 3.0]).hardtanh(-1.0, 1.0).tolist()
     [-1.0, 0.5, 1.0]  # by hand"""
-def hinge_embedding_loss(x: Tensor, /, target: TensorLike, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+def hinge_embedding_loss(x: Tensor, /, target: TensorLike, margin: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
     """This distance where the target is 1, max(0, margin − distance) where it is −1, reduced."""
-def histogram(x: Tensor, /, bins: int, lo: float, hi: float) -> Tensor:
+def histogram(x: Tensor, /, bins: builtins.int, lo: builtins.float, hi: builtins.float) -> Tensor:
     """How many elements fall into each of `bins` equal intervals from `lo` to `hi`, which belongs
     to the last; others are not counted."""
 def hstack(parts: Sequence[TensorLike]) -> Tensor:
     """Tensors side by side: along the second axis, vectors along their only one."""
-def huber_loss(x: Tensor, /, target: TensorLike, delta: float = 1.0, reduction: str = "mean") -> Tensor:
+def huber_loss(x: Tensor, /, target: TensorLike, delta: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
     """d² / 2 where the difference |d| from a target is at most delta, else
     delta (|d| − delta / 2), reduced."""
 def hypot(x: Tensor, /, other: TensorLike) -> Tensor:
@@ -1647,29 +1648,29 @@ def i1(x: Tensor, /) -> Tensor:
 
     >>> tensor([0.0, 1.0, -2.0]).i1().tolist()
     [0.0, 0.5651591039924851, -1.590636854637329]  # Abramowitz and Stegun, table 9.8"""
-def ifft(x: Tensor, /, n: int | None = None, axis: int | None = None, norm: str | None = None) -> Tensor:
+def ifft(x: Tensor, /, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
     """The inverse of [`Tensor::fft`]."""
 def ifftn(x: Tensor, /, axes: ShapeLike, norm: str) -> Tensor:
     """[`Tensor::ifft`] along several axes, one after the other."""
-def im2col(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
+def im2col(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """The windows of `[N, C, H, W]` (or `[C, H, W]`) as columns `[N, C · KH · KW, L]`. Of the
     options, stride, even padding and dilation count."""
-def index_add(x: Tensor, /, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
+def index_add(x: Tensor, /, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
     """Slices added at places along an axis: along axis 0, `x[index[i], ...] += src[i, ...]`."""
-def index_copy(x: Tensor, /, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
+def index_copy(x: Tensor, /, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
     """Slices put at places along an axis: along axis 0, `x[index[i], ...] = src[i, ...]`."""
-def index_fill(x: Tensor, /, axis: int, index: TensorLike, value: TensorLike) -> Tensor:
+def index_fill(x: Tensor, /, axis: builtins.int, index: TensorLike, value: TensorLike) -> Tensor:
     """One value put into the slices at places along an axis."""
-def index_select(x: Tensor, /, axis: int, index: TensorLike) -> Tensor:
+def index_select(x: Tensor, /, axis: builtins.int, index: TensorLike) -> Tensor:
     """`take` with the arguments in PyTorch's order and an index of one dimension."""
 def inner(x: Tensor, /, other: TensorLike) -> Tensor:
     """Sums of products over the last dimension of both tensors."""
-def instance_norm(x: Tensor, /, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5) -> Tensor:
+def instance_norm(x: Tensor, /, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
     """Each channel (axis 1) of each example moved to mean 0 and scaled to variance 1; then times
     a weight and plus a bias for each channel, if given."""
 def inv(x: Tensor, /) -> Tensor:
     """The inverse of a square matrix; a singular one is an error when the value is computed."""
-def irfft(x: Tensor, /, n: int | None = None, axis: int | None = None, norm: str | None = None) -> Tensor:
+def irfft(x: Tensor, /, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
     """The real numbers whose Fourier transform starts with these frequencies (a complex tensor):
     the inverse of [`Tensor::rfft`]. Without `n` there are twice as many as frequencies, less 2."""
 def is_finite(x: Tensor, /) -> Tensor:
@@ -1678,16 +1679,16 @@ def is_inf(x: Tensor, /) -> Tensor:
     """Whether it is infinite, of either sign, elementwise."""
 def is_nan(x: Tensor, /) -> Tensor:
     """Whether it is not a number, elementwise."""
-def kl_div(x: Tensor, /, target: TensorLike, log_target: bool = False, reduction: str = "mean") -> Tensor:
+def kl_div(x: Tensor, /, target: TensorLike, log_target: builtins.bool = False, reduction: str = "mean") -> Tensor:
     """Kullback-Leibler divergence of these log-probabilities from a target, which is given as its
     logarithm if `log_target`, reduced ([`Reduction::BatchMean`] is the mathematical one)."""
 def kron(x: Tensor, /, other: TensorLike) -> Tensor:
     """Kronecker product: every element replaced by itself times the other tensor."""
-def kthvalue(x: Tensor, /, k: int = 0, axis: int = -1) -> tuple[Tensor, Tensor]:
+def kthvalue(x: Tensor, /, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The `k`-th least element along an axis, counted from 1, and its place; the axis disappears."""
 def l1_loss(x: Tensor, /, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The absolute difference from a target, reduced."""
-def layer_norm(x: Tensor, /, axes: int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5) -> Tensor:
+def layer_norm(x: Tensor, /, axes: builtins.int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
     """x moved to mean 0 and scaled to variance 1 over the last `axes` dimensions; then times a
     weight and plus a bias of their shape, if given."""
 def ldexp(x: Tensor, /, exponent: TensorLike) -> Tensor:
@@ -1697,7 +1698,7 @@ def le(x: Tensor, /, other: TensorLike) -> Tensor:
 
     >>> tensor([1.0, 2.0, 3.0]).le(tensor([2.0, 2.0, 2.0])).tolist()
     [1.0, 1.0, 0.0]  # by hand"""
-def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
+def leaky_relu(x: Tensor, /, slope: builtins.float = 0.01) -> Tensor:
     """x where it is positive, else `slope` times x, elementwise.
 
     >>> tensor([-2.0, 0.0, 3.0]).leaky_relu(0.25).tolist()
@@ -1711,7 +1712,7 @@ def lgamma(x: Tensor, /) -> Tensor:
     [0.0, 3.1780538303479458, 0.5723649429247001, 1.2655121234846454]  # log 4!, log sqrt(π), log(2 sqrt(π))"""
 def linear(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """An affine map of the last dimension: x wᵀ + b for a weight `[O, I]` and a bias `[O]`."""
-def local_response_norm(x: Tensor, /, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+def local_response_norm(x: Tensor, /, size: builtins.int, alpha: builtins.float = 1e-4, beta: builtins.float = 0.75, k: builtins.float = 1.0) -> Tensor:
     """x divided by (k + alpha m)^beta, where m is the mean square over `size` neighboring
     channels (axis 1), counting missing ones as 0."""
 def log(x: Tensor, /) -> Tensor:
@@ -1729,13 +1730,13 @@ def log_ndtr(x: Tensor, /) -> Tensor:
     """The logarithm of `ndtr` without underflow, elementwise."""
 def log_sigmoid(x: Tensor, /) -> Tensor:
     """log(sigmoid(x)) without overflow, elementwise."""
-def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
+def log_softmax(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """The logarithm of softmax along an axis, computed without it."""
 def logaddexp(x: Tensor, /, other: TensorLike) -> Tensor:
     """log(exp(a) + exp(b)) without overflow, elementwise."""
 def logaddexp2(x: Tensor, /, other: TensorLike) -> Tensor:
     """log2(2^a + 2^b) without overflow, elementwise."""
-def logcumsumexp(x: Tensor, /, axis: int = -1) -> Tensor:
+def logcumsumexp(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """The logarithm of the running sums of the exponentials along an axis, without overflow."""
 def logdet(x: Tensor, /) -> Tensor:
     """The logarithm of the determinant: NaN where it is negative."""
@@ -1752,9 +1753,9 @@ def logit(x: Tensor, /) -> Tensor:
 
     >>> tensor([0.5, 0.75]).logit().tolist()
     [0.0, 1.0986122886681098]  # by hand: log 3"""
-def logit_eps(x: Tensor, /, eps: float = 1e-5) -> Tensor:
+def logit_eps(x: Tensor, /, eps: builtins.float = 1e-5) -> Tensor:
     """log(x / (1 - x)), elementwise, with x moved into [eps, 1 - eps] first."""
-def logsumexp(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """log of the sum of exp(x) along axes (`..` for all), which disappear, without overflow."""
 def lstsq(x: Tensor, /, b: TensorLike) -> Tensor:
     """The X of least length among those that make A X - B shortest, for this matrix A."""
@@ -1765,7 +1766,7 @@ def lt(x: Tensor, /, other: TensorLike) -> Tensor:
     [1.0, 0.0, 0.0]  # by hand"""
 def lu(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
     """A permutation matrix P, a unit lower triangular L and an upper triangular U with A = P L U."""
-def margin_ranking_loss(x: Tensor, /, other: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+def margin_ranking_loss(x: Tensor, /, other: TensorLike, target: TensorLike, margin: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
     """max(0, margin − t (this − other)) for a target t of 1 (this above) or −1 (other above),
     reduced."""
 def masked_fill(x: Tensor, /, mask: TensorLike, value: TensorLike) -> Tensor:
@@ -1777,48 +1778,48 @@ def masked_select(x: Tensor, /, mask: TensorLike) -> Tensor:
 def matmul(x: Tensor, /, other: TensorLike) -> Tensor:
     """Matrix product with NumPy's rules: vectors are rows on the left and columns on the right,
     leading dimensions broadcast."""
-def matrix_norm(x: Tensor, /, norm: str | float, axes: tuple[int, int], keepdims: bool = False) -> Tensor:
+def matrix_norm(x: Tensor, /, norm: str | builtins.float, axes: tuple[builtins.int, builtins.int], keepdims: builtins.bool = False) -> Tensor:
     """The size of the matrices along two axes (rows, columns), which disappear."""
-def matrix_power(x: Tensor, /, n: int = 1) -> Tensor:
+def matrix_power(x: Tensor, /, n: builtins.int = 1) -> Tensor:
     """A square matrix multiplied with itself `n` times; a negative power is that of the inverse."""
-def max(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def max(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The greatest element along axes (`..` for all), which disappear; NaN if there is one. Equal
     elements share the gradient evenly; see `max_index` for the place."""
-def max_index(x: Tensor, /, axis: int = -1) -> tuple[Tensor, Tensor]:
+def max_index(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The greatest element along one axis, which disappears, and its place: the first of equal ones,
     which alone gets the gradient."""
-def max_pool1d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> Tensor:
+def max_pool1d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
     """The greatest element of each window of `[N, C, L]` (or `[C, L]`)."""
-def max_pool1d_index(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> tuple[Tensor, Tensor]:
+def max_pool1d_index(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
     """[`Tensor::max_pool1d`] with the place of each greatest element."""
-def max_pool2d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> Tensor:
+def max_pool2d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
     """The greatest element of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
-def max_pool2d_index(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> tuple[Tensor, Tensor]:
+def max_pool2d_index(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
     """[`Tensor::max_pool2d`] with the place of each greatest element in the flattened plane."""
-def max_pool3d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> Tensor:
+def max_pool3d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
     """The greatest element of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
-def max_pool3d_index(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: bool | None = None) -> tuple[Tensor, Tensor]:
+def max_pool3d_index(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
     """[`Tensor::max_pool3d`] with the place of each greatest element in the flattened volume."""
 def maximum(x: Tensor, /, other: TensorLike) -> Tensor:
     """The greater of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
 
     >>> tensor([1.0, 5.0]).maximum(tensor([2.0, 4.0])).tolist()
     [2.0, 5.0]  # by hand"""
-def mean(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def mean(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Arithmetic mean along axes (`..` for all), which disappear; integers are converted to f32."""
 def median(x: Tensor, /, axis: Axis = None) -> Tensor:
     """The middle element along an axis, or of all for `..`; of an
     even number, the lower of the two in the middle. The axis disappears."""
-def median_index(x: Tensor, /, axis: int = -1) -> tuple[Tensor, Tensor]:
+def median_index(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The middle element along an axis and its place;
     of an even number, the lower of the two in the middle. The axis disappears."""
 def meshgrid(axes: Sequence[TensorLike]) -> list[Tensor]:
     """For vectors of coordinates, the coordinates of each point of the grid they span: result i
     varies along axis i (PyTorch's and NumPy's `indexing="ij"`)."""
-def min(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def min(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The least element along axes (`..` for all), which disappear; NaN if there is one. Equal
     elements share the gradient evenly; see `min_index` for the place."""
-def min_index(x: Tensor, /, axis: int = -1) -> tuple[Tensor, Tensor]:
+def min_index(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The least element along one axis, which disappears, and its place: the first of equal ones,
     which alone gets the gradient."""
 def minimum(x: Tensor, /, other: TensorLike) -> Tensor:
@@ -1833,7 +1834,7 @@ def mish(x: Tensor, /) -> Tensor:
     [0.0, 0.969363784118920]  # by hand: tanh(log 4) = 15/17"""
 def mm(x: Tensor, /, other: TensorLike) -> Tensor:
     """Product of two matrices, without broadcasting."""
-def moveaxis(x: Tensor, /, from: ShapeLike, to: ShapeLike) -> Tensor:
+def moveaxis(x: Tensor, /, source: ShapeLike, destination: ShapeLike) -> Tensor:
     """Axes moved to other places; the others keep their order."""
 def mse_loss(x: Tensor, /, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The squared difference from a target, reduced."""
@@ -1844,23 +1845,23 @@ def mul(x: Tensor, /, other: TensorLike) -> Tensor:
     [3.0, -1.0]  # by hand"""
 def mv(x: Tensor, /, vector: TensorLike) -> Tensor:
     """Product of a matrix and a vector."""
-def mvlgamma(x: Tensor, /, p: int) -> Tensor:
+def mvlgamma(x: Tensor, /, p: builtins.int) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension `p`, elementwise:
     p (p - 1) / 4 log π + Σ lgamma(x - i / 2) for i from 0 to p - 1."""
-def nan_to_num(x: Tensor, /, nan: float = 0.0, posinf: float = 3.4028234663852886e38, neginf: float = -3.4028234663852886e38) -> Tensor:
+def nan_to_num(x: Tensor, /, nan: builtins.float = 0.0, posinf: builtins.float = 3.4028234663852886e38, neginf: builtins.float = -3.4028234663852886e38) -> Tensor:
     """x with NaN, inf and -inf replaced by numbers, elementwise."""
-def nanmean(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmean(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Arithmetic mean with NaN left out, along axes (`..` for all), which disappear."""
 def nanmedian(x: Tensor, /, axis: Axis = None) -> Tensor:
     """The middle element along an axis, or of all for `..`, with NaN left out; of an
     even number, the lower of the two in the middle. The axis disappears."""
-def nanmedian_index(x: Tensor, /, axis: int = -1) -> tuple[Tensor, Tensor]:
+def nanmedian_index(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The middle element along an axis and its place, with NaN left out;
     of an even number, the lower of the two in the middle. The axis disappears."""
-def nansum(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nansum(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Sum with NaN left out, along axes (`..` for all), which disappear; integers and
     bool are summed as i64."""
-def narrow(x: Tensor, /, axis: int, start: int, size: int) -> Tensor:
+def narrow(x: Tensor, /, axis: builtins.int, start: builtins.int, size: builtins.int) -> Tensor:
     """`size` elements from `start` on along one axis."""
 def ndtr(x: Tensor, /) -> Tensor:
     """The probability that a normal variable is not above x, elementwise.
@@ -1877,7 +1878,7 @@ def neg(x: Tensor, /) -> Tensor:
 
     >>> tensor([1.5, -2.0]).neg().tolist()
     [-1.5, 2.0]  # by hand"""
-def nll_loss(x: Tensor, /, target: TensorLike, weight: TensorLike | None = None, ignore_index: int | None = None, reduction: str | None = None) -> Tensor:
+def nll_loss(x: Tensor, /, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, reduction: str | None = None) -> Tensor:
     """Minus these log-probabilities `[N, C, *D]` (or `[C]`) at the classes `[N, *D]`."""
 def nonzero(x: Tensor, /) -> Tensor:
     """The places of the elements that are not zero: one row a place, one column a dimension.
@@ -1885,12 +1886,12 @@ def nonzero(x: Tensor, /) -> Tensor:
     How many there are depends on the values, so they are computed at once."""
 def norm(x: Tensor, /) -> Tensor:
     """The square root of the sum of all squares."""
-def normalize(x: Tensor, /, ord: float = 2.0, axis: Axis = 1, eps: float = 1e-12) -> Tensor:
+def normalize(x: Tensor, /, ord: builtins.float = 2.0, axis: Axis = 1, eps: builtins.float = 1e-12) -> Tensor:
     """x divided by the norm of order `ord` (2 for Euclid's) of its vectors along axes, or by eps
     where that is greater."""
 def bitwise_not(x: Tensor, /) -> Tensor:
     """Logical not of bool, bitwise not of integers, elementwise."""
-def one_hot(x: Tensor, /, classes: int, dtype: DTypeLike = float32) -> Tensor:
+def one_hot(x: Tensor, /, classes: builtins.int, dtype: DTypeLike = "float32") -> Tensor:
     """For each class number a row of `classes` elements with a one at its place, as a new last
     dimension; zeros for numbers beyond."""
 def ones_like(x: Tensor, /) -> Tensor:
@@ -1899,22 +1900,22 @@ def bitwise_or(x: Tensor, /, other: TensorLike) -> Tensor:
     """Logical or of bool, bitwise or of integers, elementwise."""
 def outer(x: Tensor, /, other: TensorLike) -> Tensor:
     """Matrix of the products of each element of this vector with each of another."""
-def pairwise_distance(x: Tensor, /, other: TensorLike, p: float = 2.0, eps: float = 1e-6, keepdims: bool = False) -> Tensor:
+def pairwise_distance(x: Tensor, /, other: TensorLike, p: builtins.float = 2.0, eps: builtins.float = 1e-6, keepdims: builtins.bool = False) -> Tensor:
     """The p-norm of the difference from `other`, plus `eps` (usually 1e-6), along the last axis,
     which disappears."""
 def pinv(x: Tensor, /) -> Tensor:
     """Moore's and Penrose's inverse; singular values below the precision of the type times the
     larger size count as zero."""
-def pinv_rtol(x: Tensor, /, rtol: float) -> Tensor:
+def pinv_rtol(x: Tensor, /, rtol: builtins.float) -> Tensor:
     """[`Tensor::pinv`] where singular values not above `rtol` times the greatest count as zero."""
-def pixel_shuffle(x: Tensor, /, factor: int) -> Tensor:
+def pixel_shuffle(x: Tensor, /, factor: builtins.int) -> Tensor:
     """Channels spread over pixels `factor` times as fine: `[.., c·f², h, w]` becomes
     `[.., c, h·f, w·f]`."""
-def pixel_unshuffle(x: Tensor, /, factor: int) -> Tensor:
+def pixel_unshuffle(x: Tensor, /, factor: builtins.int) -> Tensor:
     """Blocks of `factor` × `factor` pixels gathered into channels: the inverse of `pixel_shuffle`."""
-def poisson_nll_loss(x: Tensor, /, target: TensorLike, log_input: bool | None = None, full: bool | None = None, eps: float | None = None, reduction: str | None = None) -> Tensor:
+def poisson_nll_loss(x: Tensor, /, target: TensorLike, log_input: builtins.bool | None = None, full: builtins.bool | None = None, eps: builtins.float | None = None, reduction: str | None = None) -> Tensor:
     """Negative log-likelihood of counts under Poisson distributions with these rates."""
-def polygamma(x: Tensor, /, n: int = 1) -> Tensor:
+def polygamma(x: Tensor, /, n: builtins.int = 1) -> Tensor:
     """The n-th derivative of the digamma function, elementwise."""
 def pow(x: Tensor, /, other: TensorLike) -> Tensor:
     """`a` to the power `b`, elementwise; for integers a negative exponent gives 0 (1 for base ±1).
@@ -1924,7 +1925,7 @@ def pow(x: Tensor, /, other: TensorLike) -> Tensor:
 def prelu(x: Tensor, /, weight: TensorLike) -> Tensor:
     """x where it is positive, else x times a weight: a single one, or one for each channel, which
     is axis 1."""
-def prod(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def prod(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Product along axes (`..` for all), which disappear; integers and bool are multiplied as i64."""
 def put(x: Tensor, /, index: TensorLike, src: TensorLike) -> Tensor:
     """Values put at places of the flattened tensor; negative places count from the end."""
@@ -1940,7 +1941,7 @@ def random_bernoulli(key: TensorLike, p: TensorLike) -> Tensor:
 def random_bits(key: TensorLike, shape: ShapeLike) -> Tensor:
     """32 random bits for each element, u32, a function of the key and the element's place alone.
     A key is an i64 tensor of a seed and a counter."""
-def random_categorical(key: TensorLike, logits: TensorLike, samples: int) -> Tensor:
+def random_categorical(key: TensorLike, logits: TensorLike, samples: builtins.int) -> Tensor:
     """Classes drawn with probabilities softmax(logits) along the last axis, `samples` times
     independently, from a key: i64 of shape [samples, …]."""
 def random_exponential(key: TensorLike, shape: ShapeLike) -> Tensor:
@@ -1950,15 +1951,15 @@ def random_normal(key: TensorLike, shape: ShapeLike) -> Tensor:
     counter."""
 def random_normal_of(key: TensorLike, shape: ShapeLike, dtype: DTypeLike) -> Tensor:
     """Numbers of type `dtype`, normally distributed with mean 0 and variance 1, from a key."""
-def random_permutation(key: TensorLike, size: int) -> Tensor:
+def random_permutation(key: TensorLike, size: builtins.int) -> Tensor:
     """The i64 numbers 0, 1, 2… up to `size` in random order, from a key: i64, a seed and a counter."""
-def random_truncated_normal(key: TensorLike, shape: ShapeLike, lo: float, hi: float) -> Tensor:
+def random_truncated_normal(key: TensorLike, shape: ShapeLike, lo: builtins.float, hi: builtins.float) -> Tensor:
     """f32 numbers in [lo, hi], distributed as the normal distribution with mean 0 and variance 1
     is there, from a key: i64, a seed and a counter."""
-def random_uniform(key: TensorLike, shape: ShapeLike, lo: float, hi: float) -> Tensor:
+def random_uniform(key: TensorLike, shape: ShapeLike, lo: builtins.float, hi: builtins.float) -> Tensor:
     """f32 numbers evenly distributed in [lo, hi), from a key: i64, a seed and a counter. Rounding
     can give hi itself where the interval lies far from 0."""
-def random_uniform_of(key: TensorLike, shape: ShapeLike, lo: float, hi: float, dtype: DTypeLike) -> Tensor:
+def random_uniform_of(key: TensorLike, shape: ShapeLike, lo: builtins.float, hi: builtins.float, dtype: DTypeLike) -> Tensor:
     """Numbers of type `dtype` evenly distributed in [lo, hi), from a key."""
 def ravel(x: Tensor, /) -> Tensor:
     """All dimensions made one."""
@@ -1979,28 +1980,28 @@ def rem(x: Tensor, /, other: TensorLike) -> Tensor:
 
     >>> tensor([5.0, -5.0, 5.0]).rem(tensor([3.0, 3.0, -3.0])).tolist()
     [2.0, 1.0, -1.0]  # Python manual: % has the sign of the second operand"""
-def repeat_interleave(x: Tensor, /, times: int, axis: Axis = None) -> Tensor:
+def repeat_interleave(x: Tensor, /, times: builtins.int, axis: Axis = None) -> Tensor:
     """Each element repeated along an axis, or of the flattened tensor for `..`."""
 def repeat_interleave_by(x: Tensor, /, times: TensorLike, axis: Axis = None) -> Tensor:
     """Each element along an axis repeated as often as `times`, a vector of integers, says.
 
     The result's size depends on these, so they are computed at once."""
-def rfft(x: Tensor, /, n: int | None = None, axis: int | None = None, norm: str | None = None) -> Tensor:
+def rfft(x: Tensor, /, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform of a real tensor: the n/2 + 1 frequencies that determine the
     others, as a complex tensor with a new last dimension of size 2 (real, imaginary)."""
-def rms_norm(x: Tensor, /, axes: int, weight: TensorLike | None = None, eps: float = 1e-6) -> Tensor:
+def rms_norm(x: Tensor, /, axes: builtins.int, weight: TensorLike | None = None, eps: builtins.float = 1e-6) -> Tensor:
     """x divided by the root of its mean square over the last `axes` dimensions; then times a
     weight of their shape, if given."""
 def roll(x: Tensor, /, shifts: ShapeLike, axis: Axis = None) -> Tensor:
     """The elements moved along axes; those that leave at one end come in at the other. For `..`
     there is one shift, through the flattened tensor."""
-def rope(x: Tensor, /, cos: TensorLike, sin: TensorLike, interleaved: bool) -> Tensor:
+def rope(x: Tensor, /, cos: TensorLike, sin: TensorLike, interleaved: builtins.bool) -> Tensor:
     """Rotary position embedding: pairs along the last axis of `[…, L, E]` turned by angles given
     as cosines and sines `[L, E / 2]` (see [`Tensor::rope_table`]). A pair is (i, i + E / 2), or
     neighbors (2 i, 2 i + 1) if `interleaved`."""
-def rope_table(positions: TensorLike, width: int, base: float) -> tuple[Tensor, Tensor]:
+def rope_table(positions: TensorLike, width: builtins.int, base: builtins.float) -> tuple[Tensor, Tensor]:
     """Cosines and sines `[L, width / 2]` of the angles p / base^(2 i / width) for positions p `[L]`."""
-def rot90(x: Tensor, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
+def rot90(x: Tensor, /, k: builtins.int = 1, axes: tuple[builtins.int, builtins.int] = (0, 1)) -> Tensor:
     """Turned by `k` quarters from the first axis toward the second."""
 def round(x: Tensor, /) -> Tensor:
     """The nearest whole number, elementwise; halves go to the even neighbor, as in NumPy.
@@ -2012,14 +2013,14 @@ def rsqrt(x: Tensor, /) -> Tensor:
 
     >>> tensor([1.0, 4.0, 0.25]).rsqrt().tolist()
     [1.0, 0.5, 2.0]  # by hand"""
-def scatter(x: Tensor, /, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
+def scatter(x: Tensor, /, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
     """Values put at places along an axis: along axis 0 of a matrix,
     `x[index[i, j], j] = src[i, j]`. Of `src`, the part of the index's shape is used; of
     several values for one place the last stays."""
-def scatter_add(x: Tensor, /, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
+def scatter_add(x: Tensor, /, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
     """Values added at places along an axis: along axis 0 of a matrix,
     `x[index[i, j], j] += src[i, j]`. Of `src`, the part of the index's shape is used."""
-def scatter_reduce(x: Tensor, /, axis: int, index: TensorLike, src: TensorLike, by: str, include_self: bool = True) -> Tensor:
+def scatter_reduce(x: Tensor, /, axis: builtins.int, index: TensorLike, src: TensorLike, by: str, include_self: builtins.bool = True) -> Tensor:
     """Values combined at places along an axis: along axis 0 of a matrix, `src[i, j]` goes to
     `x[index[i, j], j]`. Without `include_self` the elements that are there count for nothing
     where a value comes."""
@@ -2028,7 +2029,7 @@ def searchsorted(x: Tensor, /, values: TensorLike) -> Tensor:
     number of elements less than it."""
 def searchsorted_right(x: Tensor, /, values: TensorLike) -> Tensor:
     """For each value, the number of elements of this ascending sequence that are not greater."""
-def select(x: Tensor, /, axis: int, index: int) -> Tensor:
+def select(x: Tensor, /, axis: builtins.int, index: builtins.int) -> Tensor:
     """One element along an axis, which disappears; a negative index counts from the end."""
 def selu(x: Tensor, /) -> Tensor:
     """`elu` with the slope and scale of Klambauer and others (2017), which keep mean 0 and variance 1 from layer to layer.
@@ -2068,19 +2069,19 @@ def sinh(x: Tensor, /) -> Tensor:
     [0.0, 1.1752011936438014]  # Abramowitz and Stegun, table 4.15"""
 def slogdet(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The sign of the determinant and the logarithm of its magnitude."""
-def smooth_l1_loss(x: Tensor, /, target: TensorLike, beta: float = 1.0, reduction: str = "mean") -> Tensor:
+def smooth_l1_loss(x: Tensor, /, target: TensorLike, beta: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
     """d² / (2 beta) where the difference |d| from a target is below beta, else |d| − beta / 2,
     reduced."""
-def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
+def softmax(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """exp(x) divided by its sum along an axis, without overflow."""
-def softmax_cross_entropy(x: Tensor, /, target: TensorLike, axis: int = -1) -> Tensor:
+def softmax_cross_entropy(x: Tensor, /, target: TensorLike, axis: builtins.int = -1) -> Tensor:
     """−Σ p log softmax(x) along an axis, which disappears, for these logits x and a target
     distribution p of the same shape."""
-def softmin(x: Tensor, /, axis: int = -1) -> Tensor:
+def softmin(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """Softmax of the negative along an axis."""
-def softplus(x: Tensor, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(x: Tensor, /, beta: builtins.float = 1.0, threshold: builtins.float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, elementwise; x itself where beta x is above `threshold`."""
-def softshrink(x: Tensor, /, lambd: float = 0.5) -> Tensor:
+def softshrink(x: Tensor, /, lambd: builtins.float = 0.5) -> Tensor:
     """x moved toward 0 by `lambda`, but not beyond 0, elementwise.
 
     >>> tensor([-1.0, 0.25, 2.0]).softshrink(0.5).tolist()
@@ -2094,14 +2095,14 @@ def solve(x: Tensor, /, b: TensorLike) -> Tensor:
     """X with A X = B for this square matrix A; leading dimensions broadcast. `b` may also be a
     vector for each matrix, as in NumPy: then so is the result. A singular matrix is an error
     when the value is computed."""
-def sort(x: Tensor, /, axis: int = -1) -> tuple[Tensor, Tensor]:
+def sort(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The elements along an axis in ascending order, and the place each came from. Equal elements
     keep their order; NaN counts as greatest."""
-def sort_descending(x: Tensor, /, axis: int = -1) -> tuple[Tensor, Tensor]:
+def sort_descending(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The elements along an axis in descending order, and the place each came from."""
-def split(x: Tensor, /, size: int, axis: int = 0) -> list[Tensor]:
+def split(x: Tensor, /, size: builtins.int, axis: builtins.int = 0) -> list[Tensor]:
     """Consecutive pieces of `size` along an axis, the last one smaller if it does not divide."""
-def split_sizes(x: Tensor, /, sizes: ShapeLike, axis: int = 0) -> list[Tensor]:
+def split_sizes(x: Tensor, /, sizes: ShapeLike, axis: builtins.int = 0) -> list[Tensor]:
     """Consecutive pieces of the given sizes along an axis. On an error each piece carries it."""
 def sqrt(x: Tensor, /) -> Tensor:
     """Square root, elementwise; negative numbers give NaN."""
@@ -2113,9 +2114,9 @@ def square(x: Tensor, /) -> Tensor:
 def squeeze(x: Tensor, /, axis: Axis = None) -> Tensor:
     """Without the dimensions of size 1 among `axes`, or without all of size 1 for `..`;
     larger ones stay, as in PyTorch."""
-def stack(parts: Sequence[TensorLike], axis: int = 0) -> Tensor:
+def stack(parts: Sequence[TensorLike], axis: builtins.int = 0) -> Tensor:
     """Tensors of one shape one after the other along a new axis, in their common type."""
-def std(x: Tensor, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def std(x: Tensor, /, axis: Axis = None, correction: builtins.float = 0.0, keepdims: builtins.bool = False) -> Tensor:
     """Standard deviation along axes (`..` for all), which disappear: the square root of `var`."""
 def stop_gradient(x: Tensor, /) -> Tensor:
     """The same value; no gradient flows through it."""
@@ -2124,18 +2125,18 @@ def sub(x: Tensor, /, other: TensorLike) -> Tensor:
 
     >>> tensor([1.5, -2.0]).sub(tensor([2.0, 0.5])).tolist()
     [-0.5, -2.5]  # by hand"""
-def sum(x: Tensor, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def sum(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Sum along axes (`..` for all), which disappear; integers and bool are summed as i64."""
 def svd(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
     """U, s and Vᵀ with A = U diag(s) Vᵀ: the reduced singular value decomposition."""
 def svdvals(x: Tensor, /) -> Tensor:
     """Singular values in descending order."""
-def swapaxes(x: Tensor, /, a: int, b: int) -> Tensor:
+def swapaxes(x: Tensor, /, a: builtins.int, b: builtins.int) -> Tensor:
     """Two axes swapped: NumPy's name of `transpose(a, b)`."""
-def take(x: Tensor, /, index: TensorLike, axis: int = 0) -> Tensor:
+def take(x: Tensor, /, index: TensorLike, axis: builtins.int = 0) -> Tensor:
     """Slices chosen along an axis, which is replaced by the index's dimensions. Along axis 0,
     `y[i, ...] = x[index[i], ...]`: the lookup in an embedding."""
-def take_along_axis(x: Tensor, /, index: TensorLike, axis: int = -1) -> Tensor:
+def take_along_axis(x: Tensor, /, index: TensorLike, axis: builtins.int = -1) -> Tensor:
     """Elements chosen along an axis by an index of the same rank, which broadcasts with the
     tensor beside the axis; negative places count from the end. Inverts `sort` and `argsort`."""
 def tan(x: Tensor, /) -> Tensor:
@@ -2155,7 +2156,7 @@ def tanhshrink(x: Tensor, /) -> Tensor:
     [0.0, 0.23840584404423515]  # Abramowitz and Stegun, table 4.15"""
 def tensordot(x: Tensor, /, other: TensorLike, axes: ShapeLike, other_axes: ShapeLike) -> Tensor:
     """Sums of products over axes of this tensor and of another, in pairs."""
-def threshold(x: Tensor, /, limit: float, value: float) -> Tensor:
+def threshold(x: Tensor, /, limit: builtins.float, value: builtins.float) -> Tensor:
     """x where it is above `limit`, else `value`, elementwise.
 
     >>> tensor([0.25, 0.5, 2.0]).threshold(0.5, 9.0).tolist()
@@ -2164,43 +2165,43 @@ def tile(x: Tensor, /, times: ShapeLike) -> Tensor:
     """The whole repeated along each dimension; missing counts in front are 1."""
 def to_complex(x: Tensor, /) -> Tensor:
     """This tensor as the real part of a complex one."""
-def top_k(x: Tensor, /, k: int = 0, axis: int = -1) -> tuple[Tensor, Tensor]:
+def top_k(x: Tensor, /, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The `k` greatest elements along an axis, greatest first, and their places."""
 def trace(x: Tensor, /) -> Tensor:
     """The sum of the diagonal of the last two dimensions; integers are summed as i64."""
-def transpose(x: Tensor, /, a: int, b: int) -> Tensor:
+def transpose(x: Tensor, /, a: builtins.int, b: builtins.int) -> Tensor:
     """Two dimensions swapped."""
-def triangular_solve(x: Tensor, /, b: TensorLike, upper: bool | None = None, right: bool | None = None, unit: bool | None = None) -> Tensor:
+def triangular_solve(x: Tensor, /, b: TensorLike, upper: builtins.bool | None = None, right: builtins.bool | None = None, unit: builtins.bool | None = None) -> Tensor:
     """X with A X = B (or X A = B) for this triangular matrix A; leading dimensions broadcast."""
-def tril(x: Tensor, /, k: int = 0) -> Tensor:
+def tril(x: Tensor, /, k: builtins.int = 0) -> Tensor:
     """The elements on and below diagonal `k` of the last two dimensions, zeros elsewhere."""
-def triplet_margin_loss(x: Tensor, /, positive: TensorLike, negative: TensorLike, margin: float | None = None, norm: float | None = None, eps: float | None = None, swap: bool | None = None, reduction: str | None = None) -> Tensor:
+def triplet_margin_loss(x: Tensor, /, positive: TensorLike, negative: TensorLike, margin: builtins.float | None = None, norm: builtins.float | None = None, eps: builtins.float | None = None, swap: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
     """max(0, margin + |a − p| − |a − n|) for this anchor a, a positive p and a negative n."""
-def triu(x: Tensor, /, k: int = 0) -> Tensor:
+def triu(x: Tensor, /, k: builtins.int = 0) -> Tensor:
     """The elements on and above diagonal `k` of the last two dimensions, zeros elsewhere."""
 def trunc(x: Tensor, /) -> Tensor:
     """The whole part, elementwise: rounds toward zero.
 
     >>> tensor([-1.7, 1.7]).trunc().tolist()
     [-1.0, 1.0]  # by hand"""
-def unbind(x: Tensor, /, axis: int = 0) -> list[Tensor]:
+def unbind(x: Tensor, /, axis: builtins.int = 0) -> list[Tensor]:
     """The slices along an axis, one tensor each, without the axis."""
-def unflatten(x: Tensor, /, axis: int, sizes: ShapeLike) -> Tensor:
+def unflatten(x: Tensor, /, axis: builtins.int, sizes: ShapeLike) -> Tensor:
     """One dimension split into several; one size may be -1: whatever is left."""
-def unfold(x: Tensor, /, axis: int, size: int, step: int) -> Tensor:
+def unfold(x: Tensor, /, axis: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
     """Windows of `size` elements along an axis, `step` apart; the elements of a window are a new
     last dimension."""
-def unsqueeze(x: Tensor, /, axis: int = -1) -> Tensor:
+def unsqueeze(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """With a new dimension of size 1 at `axis` of the result; -1 appends it."""
-def var(x: Tensor, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def var(x: Tensor, /, axis: Axis = None, correction: builtins.float = 0.0, keepdims: builtins.bool = False) -> Tensor:
     """Variance along axes (`..` for all), which disappear: squared distances from the mean, added
     and divided by their number less `correction`. 0 gives NumPy's default, the variance of the
     elements; 1 gives PyTorch's, the estimate from a sample."""
-def var_mean(x: Tensor, /, axis: Axis = None, correction: float = 0.0) -> tuple[Tensor, Tensor]:
+def var_mean(x: Tensor, /, axis: Axis = None, correction: builtins.float = 0.0) -> tuple[Tensor, Tensor]:
     """Variance and mean along axes, which disappear."""
-def vecdot(x: Tensor, /, other: TensorLike, axis: int = -1) -> Tensor:
+def vecdot(x: Tensor, /, other: TensorLike, axis: builtins.int = -1) -> Tensor:
     """Sums of products along one axis of two tensors that broadcast."""
-def vector_norm(x: Tensor, /, ord: float = 2.0, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def vector_norm(x: Tensor, /, ord: builtins.float = 2.0, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The length of the vectors along axes (`..` for all), which disappear, by an order: 2 for
     Euclid's, 1 for the sum of magnitudes, infinity for the greatest, 0 for the number of
     elements that are not zero."""

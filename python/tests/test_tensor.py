@@ -229,6 +229,21 @@ def test_spellings():
         x.to("cuda")
 
 
+def test_the_stubs_are_python_and_name_what_there_is():
+    import ast
+    import inspect
+    from pathlib import Path
+
+    stubs = ast.parse(Path(tw.__file__).with_suffix(".pyi").read_text())
+    functions = {n.name: n for n in stubs.body if isinstance(n, ast.FunctionDef)}
+    assert {n for n in functions if not hasattr(tw, n)} == set()
+    methods = next(n for n in stubs.body if isinstance(n, ast.ClassDef) and n.name == "Tensor").body
+    for m in methods:
+        if isinstance(m, ast.FunctionDef) and m.name in tw._native.OPS and not inspect.isfunction(getattr(tw.Tensor, m.name)):
+            shown = [p for p in inspect.signature(getattr(tw.Tensor, m.name)).parameters if p != "self"]
+            assert [a.arg for a in m.args.args if a.arg != "self"] == shown, m.name
+
+
 def test_threads_share_nothing_they_should_not():
     results = {}
 

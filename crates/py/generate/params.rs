@@ -145,7 +145,7 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("nan_to_num", "neginf", "-3.4028234663852886e38"),
     ("normalize", "axis", "1"),
     ("normalize", "eps", "1e-12"),
-    ("one_hot", "dtype", "float32"),
+    ("one_hot", "dtype", "\"float32\""),
     ("pairwise_distance", "eps", "1e-6"),
     ("pairwise_distance", "p", "2.0"),
     ("rms_norm", "eps", "1e-6"),
@@ -206,6 +206,9 @@ fn spelled(name: &str) -> (&str, bool) {
     match name {
         "along" | "axis_" | "at" => ("axis", true),
         "lambda" => ("lambd", false),
+        // NumPy's names, and `from` is a word of Python.
+        "from" => ("source", false),
+        "to" => ("destination", false),
         n => (n, false),
     }
 }
@@ -225,7 +228,7 @@ fn default(method: &str, param: &str, ty: &str) -> Option<(String, String)> {
         ("None", _) => "None".to_string(),
         ("True", _) => "true".to_string(),
         ("False", _) => "false".to_string(),
-        ("float32", _) => "DTypeArg(DType::F32)".to_string(),
+        ("\"float32\"", _) => "DTypeArg(DType::F32)".to_string(),
         ("(0, 1)", _) => "[0, 1]".to_string(),
         (p, "Reduction") => format!("Word(Reduction::parse({p}).expect(\"a known word\"))"),
         (p, "implInto<Axes>") => format!("Some(AxesArg(Axes::from({p}i64)))"),

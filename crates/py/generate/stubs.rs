@@ -4,16 +4,33 @@ use super::params::{Python, bound};
 use super::read::Table;
 use std::fmt::Write;
 
+/// A type in the stubs: `Tensor` has methods of the names of Python's own types, and the package
+/// has an element type `bool`.
+fn typed(stub: &str) -> String {
+    let word = |w: &str| if ["int", "float", "bool"].contains(&w) { format!("builtins.{w}") } else { w.to_string() };
+    let mut out = String::new();
+    let mut name = String::new();
+    for c in stub.chars() {
+        if c.is_alphanumeric() || c == '_' {
+            name.push(c);
+        } else {
+            out.push_str(&word(&std::mem::take(&mut name)));
+            out.push(c);
+        }
+    }
+    out + &word(&name)
+}
+
 fn parameters(m: &Python, me: Option<&str>) -> String {
     let mut list: Vec<String> = me.iter().map(|s| s.to_string()).collect();
     for p in &m.params {
         list.push(match &p.default {
-            Some((_, python)) => format!("{}: {} = {python}", p.name, p.stub),
-            None => format!("{}: {}", p.name, p.stub),
+            Some((_, python)) => format!("{}: {} = {python}", p.name, typed(&p.stub)),
+            None => format!("{}: {}", p.name, typed(&p.stub)),
         });
     }
     if m.keeps {
-        list.push("keepdims: bool = False".into());
+        list.push("keepdims: builtins.bool = False".into());
     }
     list.join(", ")
 }
