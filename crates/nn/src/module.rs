@@ -1,7 +1,7 @@
 //! Modules: trees of named parameters and buffers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use tensor::{Tensor, Variable};
+use tensor::{Result, Tensor, Variable};
 
 /// What a module consists of.
 pub enum Entry<'a> {
@@ -83,6 +83,10 @@ pub trait Module {
     /// Forgets all collected gradients.
     fn zero_grad(&self) {
         self.parameters().iter().for_each(Variable::zero_grad);
+    }
+    /// Moves every parameter and buffer to the memory of a device (`cpu`, `cuda:0`…).
+    fn to(&self, device: &str) -> Result<()> {
+        self.state().iter().try_for_each(|(_, v)| v.to(device))
     }
     /// Renames every variable to its path, so that errors and files name it.
     fn name_variables(&self) {

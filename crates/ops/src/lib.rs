@@ -10,6 +10,7 @@ mod batch;
 pub mod composite;
 pub mod control;
 pub mod derivatives;
+mod device;
 mod differentiate;
 pub mod generator;
 pub mod index;
@@ -28,6 +29,7 @@ mod tensor;
 pub mod view;
 
 pub use batch::vmap;
+pub use device::{device, engine, engine_named};
 pub use differentiate::{backward, grad, vjp};
 pub use generator::manual_seed;
 pub use index::scatter_reduce::Combine;
@@ -39,15 +41,6 @@ pub use tensor::Tensor;
 
 #[cfg(test)]
 use cpu as _;
-use runtime::Engine;
-use std::sync::LazyLock;
-
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(runtime::default_device()));
-
-/// The engine that computes tensors.
-pub fn engine() -> &'static Engine {
-    &ENGINE
-}
 
 /// Every row of the op table.
 pub fn table() -> impl Iterator<Item = &'static Op> {

@@ -11,6 +11,15 @@ pub trait Device: Send + Sync {
     fn claims(&self, node: &FlatNode, types: &[Type]) -> bool;
     /// Compiles a graph that holds only primitive ops and claimed composites.
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>>;
+    /// A value in this device's memory. Programs take values from anywhere; one that is used many
+    /// times should not be copied each time.
+    fn place(&self, value: &Buffer) -> Result<Buffer> {
+        Ok(Buffer::Host(value.read()?))
+    }
+    /// Waits until everything that was asked of the device is done, and reports what failed.
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A compiled graph.

@@ -2,7 +2,7 @@
 
 use crate::hoist::{Constants, Hoisted};
 use crate::{Device, Program, numerics, reference};
-use ir::{Attr, Buffer, Collect, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect};
+use ir::{Attr, Buffer, Collect, Error, ErrorKind, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::cell::RefCell;
@@ -13,9 +13,14 @@ use std::sync::{Arc, Weak};
 /// Plans kept at most; beyond it the cache starts again, which costs one compile each.
 const PLANS_MAX: usize = 4096;
 
+/// Finds the engine of a device by the device's name.
+pub type Find = fn(&str) -> Result<&'static Engine>;
+
 /// A device with the plans made for it.
 pub struct Engine {
     device: Arc<dyn Device>,
+    /// Values may live on another device; what uses them is then computed there.
+    others: Find,
     plans: Mutex<FxHashMap<u64, Vec<(Graph, Arc<dyn Program>)>>>,
     constants: Mutex<Constants>,
     compiled: AtomicUsize,
@@ -36,10 +41,15 @@ pub fn note_assigned(var: &Arc<Var>) {
 }
 
 impl Engine {
-    /// An engine for one device.
+    /// An engine for one device that knows no other.
     pub fn new(device: Arc<dyn Device>) -> Engine {
+        Engine::among(device, |name| Err(Error::new(ErrorKind::Device, format!("device {name} is not known here"))))
+    }
+    /// An engine for one device among others.
+    pub fn among(device: Arc<dyn Device>, others: Find) -> Engine {
         Engine {
             device,
+            others,
             plans: Mutex::default(),
             constants: Mutex::default(),
             compiled: AtomicUsize::new(0),
@@ -49,6 +59,18 @@ impl Engine {
     /// Its device.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    /// The engine that computes what uses these values: that of the device they live on, or this
+    /// one if they are on the host, from where they go anywhere.
+    pub fn of<'a>(&'a self, values: &[Buffer]) -> Result<&'a Engine> {
+        let mut names = values.iter().filter_map(|b| if let Buffer::Device(s) = b { Some(s.device()) } else { None });
+        let Some(first) = names.next() else { return Ok(self) };
+        if let Some(other) = names.find(|n| *n != first) {
+            let e = format!("values live on {first} and on {other}: move some with `to`");
+            return Err(Error::new(ErrorKind::Device, e));
+        }
+        if first == self.device.name() { Ok(self) } else { (self.others)(first) }
     }
 
     /// Adds a pass that every graph goes through from now on, after those added before and before
@@ -168,11 +190,11 @@ impl Engine {
         c.graph.outputs.extend(&kept);
         c.graph.outputs.extend(c.reads.iter().map(|(_, s)| *s));
 
-        let program = self.compile(&c.graph)?;
         let mut inputs = Vec::with_capacity(c.leaves.len());
         for leaf in &c.leaves {
-            inputs.push(leaf.buffer().ok_or_else(|| ir::Error::bug(format!("leaf {leaf:?} lost its value")))?);
+            inputs.push(leaf.buffer().ok_or_else(|| Error::bug(format!("leaf {leaf:?} lost its value")))?);
         }
+        let program = self.of(&inputs)?.compile(&c.graph)?;
         let mut results = program.run(&mut inputs).map_err(|e| self.own_line(&c.graph, e))?.into_iter();
         for (v, b) in fetches.iter().zip(results.by_ref().take(asked)) {
             v.node().fill(v.out(), b);

@@ -11,7 +11,7 @@ pub mod reference;
 pub mod trace;
 
 pub use device::{Device, Program};
-pub use engine::{Engine, Reference, note_assigned};
+pub use engine::{Engine, Find, Reference, note_assigned};
 pub use numerics::check_numerics;
-pub use offer::{Offer, default_device};
+pub use offer::{Offer, open};
 pub use profile::{Profile, Share, profile};

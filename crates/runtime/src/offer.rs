@@ -5,21 +5,31 @@
 //! documentation tests, names a device crate (`use talweg_cpu as _;`) or runs on the reference.
 
 use crate::{Device, Reference};
+use ir::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// What a device crate says about itself with `inventory::submit!`.
 pub struct Offer {
-    /// Which kind of device: `cpu`.
+    /// Which kind of device: `cpu`, `cuda`.
     pub kind: &'static str,
-    /// Opens it.
-    pub open: fn() -> Arc<dyn Device>,
+    /// Opens the one with this number, or says what is missing.
+    pub open: fn(usize) -> Result<Arc<dyn Device>>,
 }
 inventory::collect!(Offer);
 
-/// The device that computes tensors: the CPU where it is linked, else the reference.
-pub fn default_device() -> Arc<dyn Device> {
-    match inventory::iter::<Offer>().find(|o| o.kind == "cpu") {
-        Some(offer) => (offer.open)(),
-        None => Arc::new(Reference),
+/// Opens a device by its name: `cpu`, `cuda:1`; `cuda` is `cuda:0`. Without a CPU that is linked
+/// the reference takes its place.
+pub fn open(name: &str) -> Result<Arc<dyn Device>> {
+    let (kind, number) = name.split_once(':').unwrap_or((name, "0"));
+    let offer = inventory::iter::<Offer>().find(|o| o.kind == kind);
+    match (offer, number.parse()) {
+        (Some(offer), Ok(number)) => (offer.open)(number),
+        (None, _) if name == "cpu" => Ok(Arc::new(Reference)),
+        _ => {
+            let mut kinds: Vec<&str> = inventory::iter::<Offer>().map(|o| o.kind).collect();
+            kinds.sort_unstable();
+            let e = format!("there is no device {name:?}: this program has {}", kinds.join(" and "));
+            Err(Error::new(ErrorKind::Device, e))
+        }
     }
 }

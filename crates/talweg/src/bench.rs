@@ -1,6 +1,7 @@
 //! `talweg bench`: workloads of the peers' benchmark harness, one JSON line each.
 
 mod dense;
+mod gpu;
 mod harness;
 mod language;
 mod vision;
@@ -14,6 +15,9 @@ use talweg::{Error, Result};
 pub struct Options {
     /// A workload; `list` names them.
     workload: String,
+    /// The device. A GPU has workloads of its own; `all` runs every one.
+    #[arg(long, default_value = "cpu")]
+    device: String,
 }
 
 type Workload = (&'static str, fn() -> Result<Measured>);
@@ -43,6 +47,9 @@ const WORKLOADS: &[Workload] = &[
 
 /// Measures and prints.
 pub fn run(o: &Options) -> Result<()> {
+    if o.device != "cpu" {
+        return gpu::run(&o.workload, &o.device);
+    }
     if let Some(n) = std::env::var("BENCH_THREADS").ok().and_then(|v| v.parse().ok()) {
         cpu::pool::set_threads(n);
     }

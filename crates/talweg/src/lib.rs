@@ -15,7 +15,7 @@
 mod interrupt;
 mod progress;
 
-use cpu as _;
+use {cpu as _, cuda as _};
 
 pub use ::data;
 pub use ::ir;

@@ -1,6 +1,7 @@
 //! The `talweg` command.
 
 mod bench;
+mod device_test;
 mod explain;
 mod inspect;
 mod quickstart;
@@ -38,6 +39,8 @@ enum Command {
     },
     /// Measure a workload and print one JSON line.
     Bench(bench::Options),
+    /// Check every op in every element type on a device against the reference.
+    DeviceTest(device_test::Options),
     /// Print a completion script for a shell.
     Completions {
         /// Which shell.
@@ -65,6 +68,7 @@ fn run(command: Command) -> talweg::Result<ExitCode> {
         Command::Inspect { file } => inspect::run(&file),
         Command::Ops { name } => inspect::ops(name.as_deref()),
         Command::Bench(o) => bench::run(&o),
+        Command::DeviceTest(o) => device_test::run(&o),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "talweg", &mut std::io::stdout());
             Ok(())

@@ -3,7 +3,7 @@
 use ir::{Attrs, Buffer, CONST, Collect, Error, ErrorKind, Graph, Hold, Literal, Result, Source, Value, Var, collect};
 use ops::{engine, generator};
 use parking_lot::Mutex;
-use runtime::Program;
+use runtime::{Engine, Program};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -26,11 +26,25 @@ pub(crate) enum Weights {
     Frozen,
 }
 
+impl Input {
+    /// Its value, where that is known before a run.
+    fn known(&self) -> Option<Buffer> {
+        match self {
+            Input::Variable(var) => var.current().buffer(),
+            Input::Captured(v) => v.buffer(),
+            Input::Feed(_) | Input::Key(_) => None,
+        }
+    }
+}
+
 /// A graph ready to run many times.
 pub(crate) struct Bound {
-    program: Arc<dyn Program>,
-    /// What it was compiled from, for errors.
+    /// What its programs are compiled from.
     graph: Graph,
+    /// The engine for inputs that are all on the host: the current one when it was made.
+    engine: &'static Engine,
+    /// By the name of the device that the inputs live on.
+    programs: Mutex<Vec<(String, Arc<dyn Program>)>>,
     inputs: Vec<Input>,
     fetches: usize,
     assigned: Vec<Arc<Var>>,
@@ -81,20 +95,27 @@ impl Bound {
         if weights == Weights::Frozen {
             inputs = freeze(&mut graph, inputs, &assigned)?;
         }
-        let program = engine().compile(&graph)?;
         let lent = lent(&inputs, &assigned);
         let set = (0..assigned.len()).filter(|a| !lent.iter().any(|(_, l)| l == a)).collect();
-        Ok(Bound {
-            program,
-            graph,
-            inputs,
-            fetches: fetches.len(),
-            assigned,
-            lent,
-            set,
-            draws,
-            spare: Mutex::default(),
-        })
+        let (programs, spare) = (Mutex::default(), Mutex::default());
+        let fetches = fetches.len();
+        let bound = Bound { graph, engine: engine(), programs, inputs, fetches, assigned, lent, set, draws, spare };
+        // What does not compile should say so now, not at the first run.
+        let known: Vec<Buffer> = bound.inputs.iter().filter_map(Input::known).collect();
+        bound.program(&known)?;
+        Ok(bound)
+    }
+
+    /// The program for the device that these inputs live on.
+    fn program(&self, inputs: &[Buffer]) -> Result<Arc<dyn Program>> {
+        let engine = self.engine.of(inputs)?;
+        let mut programs = self.programs.lock();
+        if let Some((_, p)) = programs.iter().find(|(name, _)| name == engine.device().name()) {
+            return Ok(p.clone());
+        }
+        let program = engine.compile(&self.graph)?;
+        programs.push((engine.device().name().to_string(), program.clone()));
+        Ok(program)
     }
 
     /// Every variable it reads.
@@ -119,14 +140,14 @@ impl Bound {
                 Input::Captured(v) => v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?,
             });
         }
+        let program = self.program(&inputs)?;
         let mut loan = Loan { inputs, held: SmallVec::new() };
         for &(k, a) in &self.lent {
             let mut hold = self.assigned[a].hold();
             let is_taken = hold.take(&mut loan.inputs[k]);
             loan.held.push((hold, k, is_taken));
         }
-        let run = self.program.run(&mut loan.inputs);
-        let mut results = run.map_err(|e| engine().own_line(&self.graph, e))?;
+        let mut results = program.run(&mut loan.inputs).map_err(|e| engine().own_line(&self.graph, e))?;
         let nothing = || Buffer::Host(Literal::nothing());
         for ((hold, _, is_taken), &(_, a)) in loan.held.iter_mut().zip(&self.lent) {
             hold.put(std::mem::replace(&mut results[self.fetches + a], nothing()));
@@ -145,7 +166,7 @@ impl Bound {
 
     /// What was compiled, for people.
     pub fn explain(&self) -> String {
-        self.program.explain()
+        self.programs.lock().iter().map(|(_, p)| p.explain()).collect()
     }
 }
 

@@ -76,6 +76,14 @@ impl Variable {
         runtime::note_assigned(&self.0);
         Ok(())
     }
+    /// Moves its value to the memory of a device (`cpu`, `cuda:0`…). What it is updated with is
+    /// computed there, so it stays there.
+    pub fn to(&self, device: &str) -> Result<()> {
+        let value = self.tensor().to(device);
+        let buffer = value.eval()?.value()?.buffer().ok_or_else(|| Error::bug("evaluated, but without a value"))?;
+        self.0.set_buffer(buffer);
+        Ok(())
+    }
     /// True if gradients flow to it.
     pub fn is_trainable(&self) -> bool {
         self.0.is_trainable()

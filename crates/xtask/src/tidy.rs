@@ -9,6 +9,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("passes", &["ir"]),
     ("runtime", &["ir", "passes"]),
     ("cpu", &["ir", "passes", "runtime"]),
+    ("cuda", &["ir", "passes", "runtime"]),
     ("ops", &["ir", "passes", "runtime"]),
     ("tensor", &["ir", "passes", "runtime", "ops"]),
     ("data", &["ir"]),
@@ -16,7 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("dist", &["net"]),
     ("nn-derive", &[]),
     ("nn", &["tensor", "data", "nn-derive"]),
-    ("talweg", &["ir", "passes", "runtime", "cpu", "tensor", "nn", "data"]),
+    ("talweg", &["ir", "passes", "runtime", "cpu", "cuda", "tensor", "nn", "data"]),
     ("py", &["ir", "runtime", "cpu", "tensor", "nn"]),
     ("testkit", &["ir", "passes", "runtime", "ops", "tensor"]),
     ("xtask", &[]),
@@ -25,6 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
 /// Files and folders that may contain `unsafe`.
 const UNSAFE: &[&str] = &[
     "crates/cpu/",
+    "crates/cuda/",
     "crates/py/src/dlpack.rs",
     "crates/py/src/exchange.rs",
     "crates/py/src/interrupt.rs",

@@ -1,0 +1,289 @@
+//! One GPU: its context, the stream that all its work goes through, its memory, and the kernels
+//! loaded on it.
+
+#![allow(unsafe_code)]
+
+use crate::blas::{Blas, WORKSPACE};
+use crate::module;
+use crate::pool::{Pool, Statistics};
+use crate::staging::Staging;
+use cudarc::driver::{result as cu, sys};
+use ir::{Error, ErrorKind, Result, Site};
+use parking_lot::{Mutex, ReentrantMutex};
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Kernels compiled as one unit: starting the compiler costs more than one of them.
+const TOGETHER: usize = 16;
+
+/// A failure of the device.
+pub fn failed(what: &str, e: impl std::fmt::Debug) -> Error {
+    Error::new(ErrorKind::Device, format!("{what}: {e:?}"))
+}
+
+/// What a kernel reports: which launch, and the index that is out of range.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Report {
+    /// Number of the launch, from 1; 0 while all is well.
+    launch: i64,
+    index: i64,
+}
+
+/// What to say of a bad index: the op, the user's line, and the words around the index.
+#[derive(Clone)]
+pub struct Blame {
+    /// The op's name.
+    pub op: String,
+    /// The user's line.
+    pub site: Site,
+    /// What comes before the index.
+    pub before: &'static str,
+    /// What comes after it.
+    pub after: String,
+}
+
+/// A kernel ready to launch.
+#[derive(Clone, Copy)]
+pub struct Function(sys::CUfunction);
+// SAFETY: a function handle may be used from any thread once its context is current there.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+/// One GPU.
+pub struct Context {
+    /// `cuda:0`…
+    pub name: String,
+    /// Such as `sm_90`.
+    pub arch: String,
+    context: sys::CUcontext,
+    /// All work goes through it.
+    pub stream: sys::CUstream,
+    pool: Mutex<Pool>,
+    pub(crate) staging: Mutex<Staging>,
+    /// Mapped host memory for [`Report`].
+    report: *mut Report,
+    report_on_device: u64,
+    blames: Mutex<Vec<Blame>>,
+    functions: Mutex<HashMap<String, Function>>,
+    blas: OnceLock<Result<Blas>>,
+    /// Working memory of products, which run one after the other.
+    workspace: OnceLock<Result<u64>>,
+    /// Held while work is put on the stream, so that what is captured is one program's.
+    pub order: ReentrantMutex<()>,
+}
+// SAFETY: the driver's handles may be used from any thread once the context is current there, and
+// the report is only read, with the stream idle or through a volatile read.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Opens the GPU with this number.
+    pub fn open(ordinal: usize) -> Result<Arc<Context>> {
+        let missing = |what: &str| Error::new(ErrorKind::Device, what.to_string());
+        // SAFETY: it only tries to load the library by its usual names.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(missing("NVIDIA's driver (libcuda.so) was not found on this machine"));
+        }
+        cu::init().map_err(|e| failed("NVIDIA's driver does not start", e))?;
+        let count = cu::device::get_count().map_err(|e| failed("NVIDIA's driver", e))?;
+        if ordinal >= count as usize {
+            return Err(missing(&format!("there is no cuda:{ordinal}: this machine has {count} GPUs")));
+        }
+        if !module::is_present() {
+            return Err(missing(
+                "NVRTC (libnvrtc.so) was not found; it comes with the CUDA toolkit or PyPI's nvidia-cuda-nvrtc",
+            ));
+        }
+        let bad = |e| failed(&format!("cuda:{ordinal} does not open"), e);
+        let device = cu::device::get(ordinal as i32).map_err(bad)?;
+        // SAFETY: the device exists; the primary context lives as long as the process.
+        let (context, major, minor) = unsafe {
+            use sys::CUdevice_attribute as A;
+            let context = cu::primary_ctx::retain(device).map_err(bad)?;
+            cu::ctx::set_current(context).map_err(bad)?;
+            let get = |a| cu::device::get_attribute(device, a).map_err(bad);
+            (
+                context,
+                get(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+                get(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            )
+        };
+        let stream = cu::stream::create(cu::stream::StreamKind::NonBlocking).map_err(bad)?;
+        // SAFETY: freshly allocated, mapped into the device's space and never freed.
+        let (report, report_on_device) = unsafe {
+            let p = cu::malloc_host(size_of::<Report>(), sys::CU_MEMHOSTALLOC_DEVICEMAP).map_err(bad)?;
+            let p: *mut Report = p.cast();
+            p.write(Report::default());
+            let mut on_device = 0;
+            sys::cuMemHostGetDevicePointer_v2(&mut on_device, p.cast(), 0).result().map_err(bad)?;
+            (p, on_device)
+        };
+        Ok(Arc::new(Context {
+            name: format!("cuda:{ordinal}"),
+            arch: format!("sm_{major}{minor}"),
+            context,
+            stream,
+            pool: Mutex::default(),
+            staging: Mutex::new(Staging::new()?),
+            report,
+            report_on_device,
+            blames: Mutex::default(),
+            functions: Mutex::default(),
+            blas: OnceLock::new(),
+            workspace: OnceLock::new(),
+            order: ReentrantMutex::new(()),
+        }))
+    }
+
+    /// Makes the context current in this thread.
+    pub fn enter(&self) -> Result<()> {
+        // SAFETY: the context lives as long as the process.
+        unsafe { cu::ctx::set_current(self.context) }.map_err(|e| failed(&self.name, e))
+    }
+
+    /// Matrix products; loaded when first needed.
+    pub fn blas(&self) -> Result<&Blas> {
+        self.blas.get_or_init(Blas::new).as_ref().map_err(Clone::clone)
+    }
+
+    /// Working memory of products.
+    pub fn workspace(&self) -> Result<u64> {
+        self.workspace.get_or_init(|| self.take(WORKSPACE)).clone()
+    }
+
+    /// Memory for `bytes`, of any content.
+    pub fn take(&self, bytes: usize) -> Result<u64> {
+        // SAFETY: sizes are not zero; blocks are released once, with no work left that uses them.
+        let taken = self.pool.lock().take(
+            bytes,
+            |n| unsafe { cu::malloc_sync(n) },
+            |b| unsafe {
+                let _ = cu::stream::synchronize(self.stream);
+                let _ = cu::free_sync(b);
+            },
+        );
+        taken.map_err(|e| failed(&format!("{}: no memory for {bytes} bytes", self.name), e))
+    }
+    /// Takes memory back; work already on the stream may still use it.
+    pub fn give(&self, block: u64, bytes: usize) {
+        self.pool.lock().give(block, bytes);
+    }
+    /// What memory is in use.
+    pub fn statistics(&self) -> Statistics {
+        self.pool.lock().statistics()
+    }
+    /// Forgets the highest use of memory so far.
+    pub fn reset_peak(&self) {
+        self.pool.lock().reset_peak();
+    }
+
+    /// Copies host bytes to the device, in the stream's order.
+    pub fn upload(&self, to: u64, bytes: &[u8]) -> Result<()> {
+        self.staging
+            .lock()
+            .upload(self.stream, to, bytes)
+            .map_err(|e| failed(&format!("{}: copying to it", self.name), e))
+    }
+    /// Copies bytes to the host, after everything on the stream is done.
+    pub fn download(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
+        self.enter()?;
+        // SAFETY: the caller's block holds at least as many bytes; the copy is waited for.
+        let copied = unsafe { cu::memcpy_dtoh_async(bytes, from, self.stream) };
+        copied.map_err(|e| failed(&format!("{}: copying from it", self.name), e))?;
+        self.synchronize()
+    }
+    /// Waits for everything on the stream, and reports what went wrong in it.
+    pub fn synchronize(&self) -> Result<()> {
+        self.enter()?;
+        // SAFETY: the stream lives as long as the context.
+        unsafe { cu::stream::synchronize(self.stream) }.map_err(|e| failed(&self.name, e))?;
+        // SAFETY: the stream is idle, nobody writes the report.
+        let report = unsafe { self.report.read_volatile() };
+        if report.launch == 0 {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        unsafe { self.report.write_volatile(Report::default()) };
+        let Some(b) = self.blames.lock().get(report.launch as usize - 1).cloned() else {
+            return Err(Error::bug("a report of an unknown launch"));
+        };
+        let e = format!("{} {} {}", b.before, report.index, b.after);
+        Err(Error::index(e).in_op(&b.op).at(b.site))
+    }
+
+    /// A number under which a kernel reports bad indices, and where.
+    pub fn blame(&self, b: Blame) -> (i64, u64) {
+        let mut blames = self.blames.lock();
+        blames.push(b);
+        (blames.len() as i64, self.report_on_device)
+    }
+
+    /// Kernels by their source, compiled in parallel where they are new.
+    pub fn functions(&self, sources: &[&str]) -> Result<Vec<Function>> {
+        let mut new: Vec<&str> = {
+            let known = self.functions.lock();
+            sources.iter().copied().filter(|s| !known.contains_key(*s)).collect()
+        };
+        new.sort_unstable();
+        new.dedup();
+        let units: Vec<&[&str]> = new.chunks(TOGETHER).collect();
+        let made = self.compile(&units);
+        self.enter()?;
+        let mut known = self.functions.lock();
+        for (i, code) in made {
+            let functions = self.load(&code?, units[i].len())?;
+            known.extend(units[i].iter().map(|s| s.to_string()).zip(functions));
+        }
+        Ok(sources.iter().map(|s| known[*s]).collect())
+    }
+
+    /// Compiles each unit, several at a time.
+    fn compile(&self, units: &[&[&str]]) -> Vec<(usize, Result<Vec<u8>>)> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(units.len());
+        let next = AtomicUsize::new(0);
+        let made: Mutex<Vec<(usize, Result<Vec<u8>>)>> = Mutex::default();
+        let work = || {
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(unit) = units.get(i) else { break };
+                let code = module::compile(unit, &self.arch);
+                made.lock().push((i, code));
+            }
+        };
+        std::thread::scope(|s| {
+            (1..threads).for_each(|_| {
+                s.spawn(work);
+            });
+            work();
+        });
+        made.into_inner()
+    }
+
+    /// The functions of a compiled unit.
+    fn load(&self, code: &[u8], count: usize) -> Result<Vec<Function>> {
+        let bad = |e| failed(&format!("{}: a kernel does not load", self.name), e);
+        // SAFETY: the image is NVRTC's; modules live as long as the process, as do their functions.
+        let module = unsafe { cu::module::load_data(code.as_ptr().cast::<c_void>()) }.map_err(bad)?;
+        let function = |i: usize| {
+            let entry = CString::new(format!("run{i}")).map_err(|_| Error::bug("an entry point's name"))?;
+            // SAFETY: as above.
+            Ok(Function(unsafe { cu::module::get_function(module, entry) }.map_err(bad)?))
+        };
+        (0..count).map(function).collect()
+    }
+
+    /// Puts a launch on the stream; every argument is eight bytes.
+    pub fn launch(&self, f: Function, grid: u32, block: u32, args: &mut [u64]) -> Result<()> {
+        let mut list: smallvec::SmallVec<[*mut c_void; 16]> =
+            args.iter_mut().map(|a| (a as *mut u64).cast::<c_void>()).collect();
+        // SAFETY: the arguments are those the kernel's text declares, and their memory is alive in
+        // the stream's order.
+        unsafe { cu::launch_kernel(f.0, (grid, 1, 1), (block, 1, 1), 0, self.stream, &mut list) }
+            .map_err(|e| failed(&format!("{}: a launch", self.name), e))
+    }
+}

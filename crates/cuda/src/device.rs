@@ -1,0 +1,62 @@
+//! A GPU as a device.
+
+use crate::context::Context;
+use crate::pool::Statistics;
+use crate::program::Compiled;
+use crate::storage::{Block, Held};
+use ir::{Buffer, FlatNode, Graph, Result, Type};
+use runtime::{Device, Program};
+use std::sync::Arc;
+
+/// An NVIDIA GPU: loops become generated kernels, products go to cuBLASLt, whole programs are
+/// replayed as CUDA graphs.
+pub struct Cuda {
+    context: Arc<Context>,
+}
+
+impl Cuda {
+    /// Opens the GPU with this number, or says which part of NVIDIA's software is missing.
+    pub fn open(ordinal: usize) -> Result<Cuda> {
+        Ok(Cuda { context: Context::open(ordinal)? })
+    }
+    /// What memory is in use.
+    pub fn statistics(&self) -> Statistics {
+        self.context.statistics()
+    }
+    /// Forgets the highest use of memory so far.
+    pub fn reset_peak(&self) {
+        self.context.reset_peak();
+    }
+}
+
+inventory::submit! {
+    runtime::Offer { kind: "cuda", open: |number| Ok(Arc::new(Cuda::open(number)?)) }
+}
+
+impl Device for Cuda {
+    fn name(&self) -> &str {
+        &self.context.name
+    }
+    fn claims(&self, _: &FlatNode, _: &[Type]) -> bool {
+        false
+    }
+    fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
+        Ok(Arc::new(Compiled::new(&self.context, &graph)?))
+    }
+    fn place(&self, value: &Buffer) -> Result<Buffer> {
+        if let Buffer::Device(s) = value
+            && s.as_any().downcast_ref::<Held>().is_some_and(|h| h.block.is_on(&self.context))
+        {
+            return Ok(value.clone());
+        }
+        let l = value.read()?;
+        let ty = Type::new(l.dtype(), l.shape().clone());
+        let _order = self.context.order.lock();
+        self.context.enter()?;
+        let block = Arc::new(Block::of(&self.context, l.bytes())?);
+        Ok(Buffer::Device(Arc::new(Held { block, ty })))
+    }
+    fn synchronize(&self) -> Result<()> {
+        self.context.synchronize()
+    }
+}

@@ -1,0 +1,79 @@
+//! Sums over rows: blocks of 32 columns (or vectors of them) by 8 rows walk down a stretch of
+//! rows.
+
+use super::access::split;
+use super::body::{Body, Reduction, Writer};
+use super::points::element;
+use super::{Lowered, PARTIALS_MAX, finish};
+use passes::Along;
+
+/// Columns, or vectors of columns, a block has side by side.
+const ACROSS: usize = 32;
+/// Rows a block takes at once, where there are many, and where one block takes all.
+const DOWN: usize = 8;
+const DOWN_FEW: usize = 32;
+/// So many rows at most are few.
+const FEW: usize = 256;
+
+/// Writes the kernel of a loop whose rows are combined to one.
+pub fn lower(b: &Body, out: &mut Lowered) {
+    let (outer, inner) = b.dims();
+    let width = b.width();
+    let (rows, columns) = (b.l.rows(), b.l.columns());
+    let tiles = (columns / width).div_ceil(ACROSS);
+    let is_few = rows <= FEW && b.after.len() <= 2;
+    let height = if is_few { DOWN_FEW } else { DOWN };
+    let parts = if is_few { 1 } else { PARTIALS_MAX.div_ceil(tiles).clamp(1, rows.div_ceil(DOWN * 4)) };
+    let stretch = rows.div_ceil(parts);
+    let parts = rows.div_ceil(stretch);
+    let (down, whole): (Vec<Reduction>, Vec<Reduction>) =
+        b.reductions().map(|(r, _)| r).partition(|r| r.along == Along::Column);
+    let mut w = Writer::new(b);
+    whole.iter().for_each(|r| w.accumulator(r));
+    for r in &down {
+        let start = vec![r.start(); width].join(", ");
+        w.put(format!("{} a{}[{width}] = {{{start}}};\n", r.class().c(), r.step));
+    }
+    w.put(format!("const idx tile = blockIdx.x % {tiles}u, part = blockIdx.x / {tiles}u;\n"));
+    w.put(format!("const int x = threadIdx.x % {ACROSS}, y = threadIdx.x / {ACROSS};\n"));
+    w.put(format!("const idx column = (tile * {ACROSS} + x) * {width};\n"));
+    let (text, names) = split(inner, "column", "c");
+    w.put(text + "\n");
+    w.put(format!("const idx end = min((part + 1) * {stretch}u, (idx){rows}u);\n"));
+    w.put(format!("if (column < {columns}u)\nfor (idx row = part * {stretch}u + y; row < end; row += {height}) {{\n"));
+    let (text, mut at) = split(outer, "row", "r");
+    w.put(text + "\n");
+    at.extend(names);
+    element(&mut w, b, &at, width, |w, names| {
+        for r in &down {
+            let x = b.val(r.arg, names).text;
+            w.put(format!("a{0}[v] = {1}::of(a{0}[v], {x});\n", r.step, r.op()));
+        }
+        for r in &whole {
+            let x = b.val(r.arg, names).text;
+            w.put(format!("a{0} = {1}::of(a{0}, {x});\n", r.step, r.op()));
+        }
+    });
+    w.put("}\n");
+    for (r, slot) in b.reductions().filter(|(r, _)| r.along == Along::Column) {
+        let (s, c, op) = (r.step, r.class().c(), r.op());
+        let (p, value) = if parts == 1 {
+            (w.target(slot), format!("put_{}(sum)", r.dtype))
+        } else {
+            (finish::partial(&mut w, &r, slot, 1, parts, columns, out), "sum".to_string())
+        };
+        w.put(format!(
+            "__shared__ {c} s{s}[{height}][{wide}];\n\
+             #pragma unroll\nfor (int v = 0; v < {width}; v++) s{s}[y][x * {width} + v] = a{s}[v];\n\
+             __syncthreads();\n\
+             for (int i = threadIdx.x; i < {wide}; i += {block}) {{\n\
+             const idx at = tile * {wide} + i;\n{c} sum = s{s}[0][i];\n\
+             for (int k = 1; k < {height}; k++) sum = {op}::of(sum, s{s}[k][i]);\n\
+             if (at < {columns}u) {p}[part * {columns}u + at] = {value};\n}}\n",
+            wide = ACROSS * width,
+            block = ACROSS * height,
+        ));
+    }
+    finish::blocks(&mut w, b, &whole, parts * tiles, ACROSS * height, out);
+    out.kernels.push(w.finish(parts * tiles, ACROSS * height));
+}

@@ -1,0 +1,117 @@
+//! Kernels along one axis: running sums and extremes, places of extremes, order.
+
+use super::{Call, Lanes, Text};
+use crate::emit::Kernel;
+use crate::emit::scalar::Class;
+
+/// Longest lane that is sorted by counting: the work grows with its square.
+const SORT_MAX: usize = 1 << 16;
+
+/// Running sums or products: a block for each lane, a stretch of it for each thread.
+pub fn scan(c: &Call, op: &str, start: &str) -> Option<Vec<Kernel>> {
+    let (x, y) = (&c.args[0], &c.outs[0]);
+    let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    let reverse = c.attrs.get("reverse").is_some() && c.attrs.bool("reverse").ok()?;
+    let threads = l.size.div_ceil(8).next_power_of_two().clamp(1, 256);
+    let stretch = l.size.div_ceil(threads);
+    let class = if x.ty.dtype.is_float() { "double" } else { "long long" };
+    let work = Class::of(x.ty.dtype).c();
+    let place = if reverse { format!("({} - k)", l.size - 1) } else { "k".to_string() };
+    let body = format!(
+        "const idx lane = blockIdx.x, base = lane / {inner} * {size} * {inner} + lane % {inner};\n\
+         __shared__ {class} s[{threads}];\n\
+         const idx first = threadIdx.x * {stretch}, end = first + {stretch} < {size} ? first + {stretch} : {size};\n\
+         {class} a = {start};\n\
+         for (idx k = first; k < end; k++) a = {op}::of(a, ({class})get(x[base + {place} * {inner}]));\n\
+         s[threadIdx.x] = a;\n\
+         __syncthreads();\n\
+         a = {start};\n\
+         for (int t = 0; t < (int)threadIdx.x; t++) a = {op}::of(a, s[t]);\n\
+         for (idx k = first; k < end; k++) {{\n\
+         a = {op}::of(a, ({class})get(x[base + {place} * {inner}]));\n\
+         y[base + {place} * {inner}] = put_{}(({work})a);\n}}\n",
+        y.ty.dtype,
+        size = l.size,
+        inner = l.inner
+    );
+    Text::new().reads("x", x).writes("y", y).blocks(l.outer * l.inner, threads, &body)
+}
+
+/// The greatest or least element so far and its place: the last of equals, NaN from the first on.
+pub fn running(c: &Call, op: &str) -> Option<Vec<Kernel>> {
+    let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
+    let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    let class = Class::of(x.ty.dtype).c();
+    let body = format!(
+        "const idx base = i / {inner} * {size} * {inner} + i % {inner};\n\
+         idx best = 0;\n{class} top = get(x[base]);\n\
+         for (idx k = 0; k < {size}; k++) {{\n\
+         const {class} v = get(x[base + k * {inner}]);\n\
+         if (v != v || v {op} top) {{ best = k; top = v; }}\n\
+         y[base + k * {inner}] = x[base + best * {inner}];\n\
+         places[base + k * {inner}] = best;\n}}\n",
+        size = l.size,
+        inner = l.inner
+    );
+    let t = Text::new().reads("x", x).writes("y", y).writes("places", places);
+    t.each(l.outer * l.inner, &body)
+}
+
+/// The place of the greatest or least element: the first of equals, a NaN before all. A warp for
+/// each lane.
+pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
+    let (x, y) = (&c.args[0], &c.outs[0]);
+    let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    let class = Class::of(x.ty.dtype).c();
+    let lanes = l.outer * l.inner;
+    let body = format!(
+        "const idx lane = (idx)blockIdx.x * 8 + threadIdx.x / 32;\n\
+         if (lane >= {lanes}) return;\n\
+         const idx base = lane / {inner} * {size} * {inner} + lane % {inner};\n\
+         long long best = -1;\n{class} top = 0;\n\
+         auto wins = [](long long j, {class} v, long long best, {class} top) {{\n\
+         if (best < 0) return j >= 0;\n\
+         if (j < 0) return false;\n\
+         const bool a = v != v, b = top != top;\n\
+         if (a || b) return a && (!b || j < best);\n\
+         return v {op} top || (v == top && j < best);\n}};\n\
+         for (idx k = threadIdx.x % 32; k < {size}; k += 32) {{\n\
+         const {class} v = get(x[base + k * {inner}]);\n\
+         if (wins(k, v, best, top)) {{ best = k; top = v; }}\n}}\n\
+         for (int d = 16; d > 0; d /= 2) {{\n\
+         const long long j = __shfl_xor_sync(0xffffffffu, best, d);\n\
+         const {class} v = __shfl_xor_sync(0xffffffffu, top, d);\n\
+         if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n\
+         if (threadIdx.x % 32 == 0) y[lane] = best;\n",
+        size = l.size,
+        inner = l.inner
+    );
+    Text::new().reads("x", x).writes("y", y).blocks(lanes.div_ceil(8), 256, &body)
+}
+
+/// The elements in order and where they came from: each counts those that come before it.
+pub fn sort(c: &Call) -> Option<Vec<Kernel>> {
+    let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
+    let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    if l.size > SORT_MAX {
+        return None;
+    }
+    let class = Class::of(x.ty.dtype).c();
+    let (a, b) = if c.attrs.bool("descending").ok()? { ("w", "v") } else { ("v", "w") };
+    // NaN counts as greatest, and equal to itself.
+    let body = format!(
+        "const idx inner = i % {inner}, k = i / {inner} % {size}, base = i / {inner} / {size} * {size} * {inner} + inner;\n\
+         const {class} w = get(x[i]);\n\
+         idx rank = 0;\n\
+         for (idx j = 0; j < {size}; j++) {{\n\
+         const {class} v = get(x[base + j * {inner}]);\n\
+         const bool less = {a} < {b} || ({a} == {a} && {b} != {b}), same = v == w || (v != v && w != w);\n\
+         rank += less || (same && j < k);\n}}\n\
+         y[base + rank * {inner}] = x[i];\n\
+         places[base + rank * {inner}] = k;\n",
+        size = l.size,
+        inner = l.inner
+    );
+    let t = Text::new().reads("x", x).writes("y", y).writes("places", places);
+    t.each(x.ty.shape.count(), &body)
+}

@@ -1,0 +1,133 @@
+//! Kernels by the name of their op, as CUDA C. An op without one runs its reference on the host.
+
+mod axis;
+mod conv;
+mod moves;
+
+use super::{Arg, Kernel};
+use crate::emit::scalar::stored;
+use ir::{Attrs, FlatNode, Layout, Slot, Type};
+
+/// An operand or result.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    /// The stored value.
+    pub slot: Slot,
+    /// Element type and shape.
+    pub ty: Type,
+    /// Where its elements lie in the stored value.
+    pub layout: Layout,
+}
+
+/// One node as kernels.
+pub struct Call<'a> {
+    /// Its attributes.
+    pub attrs: &'a Attrs,
+    /// Its operands; contiguous.
+    pub args: &'a [Operand],
+    /// Its results; contiguous.
+    pub outs: &'a [Operand],
+}
+
+/// A tensor cut along an axis: what is before it, its size, what is behind it.
+#[derive(Clone, Copy)]
+struct Lanes {
+    outer: usize,
+    size: usize,
+    inner: usize,
+}
+impl Lanes {
+    fn new(shape: &ir::Shape, axis: usize) -> Lanes {
+        let outer = shape[..axis].iter().product();
+        Lanes { outer, size: shape[axis], inner: shape[axis + 1..].iter().product() }
+    }
+}
+
+/// The kernels of a node, or `None` where there are none for it.
+pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Vec<Kernel>> {
+    let c = Call { attrs: &n.attrs, args, outs };
+    match n.op.name {
+        "matmul" => conv::matmul(&c),
+        "conv" => conv::forward(&c),
+        "conv_input_grad" => conv::input_grad(&c),
+        "conv_weight_grad" => conv::weight_grad(&c),
+        "max_pool_index" => conv::max_pool_index(&c),
+        "concat" => moves::concat(&c),
+        "barrier" => moves::barrier(&c),
+        "pad" => moves::pad(&c),
+        "check_class" => moves::check_class(&c),
+        "take" => moves::take(&c),
+        "gather" => moves::gather(&c),
+        "scatter" => moves::scatter(&c, false),
+        "scatter_add" => moves::scatter(&c, true),
+        "index_add" => moves::index_add(&c),
+        "fold" => moves::fold(&c),
+        "iota" => moves::iota(&c),
+        "random_bits" => moves::random_bits(&c),
+        "cumsum" => axis::scan(&c, "Sum", "0"),
+        "cumprod" => axis::scan(&c, "Prod", "1"),
+        "cummax" => axis::running(&c, ">="),
+        "cummin" => axis::running(&c, "<="),
+        "argmax" => axis::extreme(&c, ">"),
+        "argmin" => axis::extreme(&c, "<"),
+        "sort" => axis::sort(&c),
+        _ => None,
+    }
+}
+
+/// Threads of a block.
+const BLOCK: usize = 256;
+
+/// A kernel being written: parameters by name.
+struct Text {
+    params: Vec<String>,
+    args: Vec<Arg>,
+    start: String,
+}
+
+impl Text {
+    fn new() -> Text {
+        Text { params: Vec::new(), args: Vec::new(), start: String::new() }
+    }
+    fn param(mut self, name: &str, o: &Operand, constant: &str) -> Text {
+        let (ty, k) = (stored(o.ty.dtype), self.args.len());
+        self.params.push(format!("{constant}{ty}* __restrict__ p{k}"));
+        self.start += &format!("{constant}{ty}* __restrict__ {name} = p{k} + {};\n", o.layout.offset);
+        self.args.push(Arg::Value(o.slot));
+        self
+    }
+    /// An operand under a name.
+    fn reads(self, name: &str, o: &Operand) -> Text {
+        self.param(name, o, "const ")
+    }
+    /// A result under a name.
+    fn writes(self, name: &str, o: &Operand) -> Text {
+        self.param(name, o, "")
+    }
+    /// Parameters to report bad indices with.
+    fn reports(mut self) -> Text {
+        self.params.push("Report* report, long long launch".to_string());
+        self.args.extend([Arg::Report, Arg::Launch]);
+        self
+    }
+    /// One thread for each of `count` things, numbered `i`.
+    fn each(self, count: usize, body: &str) -> Option<Vec<Kernel>> {
+        let start =
+            format!("const idx i = (idx)blockIdx.x * {BLOCK} + threadIdx.x;\nif (i >= {count}ull) return;\n{body}");
+        self.blocks(count.div_ceil(BLOCK), BLOCK, &start)
+    }
+    /// So many blocks of so many threads.
+    fn blocks(self, grid: usize, block: usize, body: &str) -> Option<Vec<Kernel>> {
+        let source = format!(
+            "typedef long long idx;\nextern \"C\" __global__ void __launch_bounds__({block}) run({}) {{\n{}{body}}}\n",
+            self.params.join(", "),
+            self.start
+        );
+        Some(vec![Kernel { source, grid: u32::try_from(grid).ok()?, block: block as u32, args: self.args }])
+    }
+}
+
+/// Statements that split `from` into places `{prefix}0`… of these sizes.
+fn split(dims: &[usize], from: &str, prefix: &str) -> String {
+    super::access::split(dims, from, prefix).0 + "\n"
+}

@@ -1,0 +1,101 @@
+//! Loops and kernels as CUDA C: pure functions from a region to source text and how to launch it.
+//!
+//! Sizes and strides are written into the text, so that the compiler can do without divisions
+//! and bounds that are not needed; equal text is compiled once.
+
+mod access;
+mod body;
+mod columns;
+mod finish;
+pub mod kernels;
+mod long;
+mod points;
+mod rows;
+pub mod scalar;
+
+use body::Body;
+use ir::{Graph, Slot};
+use passes::{Along, Loop, Step};
+
+/// The longest row that is reduced inside a kernel whose later steps use the result.
+pub const ROW_MAX: usize = 16384;
+/// The most blocks of a kernel that leaves one partial result each.
+const PARTIALS_MAX: usize = 528;
+
+/// Loops of so many points at most are reduced by one block.
+const SMALL: usize = 1 << 14;
+
+/// An argument of a kernel: all are pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arg {
+    /// A stored value's first element.
+    Value(Slot),
+    /// A byte of the region's scratch space.
+    Scratch(usize),
+    /// Where a kernel reports a bad index.
+    Report,
+    /// The number under which it does so.
+    Launch,
+}
+
+/// A kernel with its launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// CUDA C without the prelude; the entry point is `run`.
+    pub source: String,
+    /// Blocks.
+    pub grid: u32,
+    /// Threads of a block.
+    pub block: u32,
+    /// Arguments.
+    pub args: Vec<Arg>,
+}
+
+/// Kernels as one translation unit; their entry points become `run0`, `run1`…
+pub fn unit(sources: &[&str]) -> String {
+    let mut text = include_str!("prelude.cu").to_string();
+    if sources.iter().any(|s| s.contains("digamma") || s.contains("polygamma")) {
+        text += include_str!("special.cu");
+    }
+    for (i, s) in sources.iter().enumerate() {
+        text += &format!("namespace k{i} {{\n{}}}\n", s.replacen(" run(", &format!(" run{i}("), 1));
+    }
+    text
+}
+
+/// A loop's kernels, in the order they are launched, and the scratch space they want.
+pub struct Lowered {
+    /// The kernels.
+    pub kernels: Vec<Kernel>,
+    /// Kernels that combine partial results; while the loop's are written, apart from them.
+    finals: Vec<Kernel>,
+    /// Bytes of scratch space.
+    pub scratch: usize,
+}
+
+/// The kernels of a loop. `in_place`: a result may lie where an operand does.
+pub fn lower(l: &Loop, graph: &Graph, in_place: bool) -> Lowered {
+    let has = |f: &dyn Fn(Along, bool, bool) -> bool| {
+        l.steps.iter().any(|s| matches!(s, Step::Reduce { along, row, after, .. } if f(*along, *row, *after)))
+    };
+    let in_row = has(&|along, _, after| along == Along::Row && !after);
+    let row_after = has(&|along, _, after| along == Along::Row && after);
+    let columns = has(&|along, row, after| along == Along::Column && !row && after);
+    let mut out = Lowered { kernels: Vec::new(), finals: Vec::new(), scratch: 0 };
+    if in_row {
+        rows::lower(&Body::new(l, graph, in_place, |_| true, true), &mut out);
+    } else if row_after && columns {
+        // What is reduced along rows first: the second kernel may write over what both read.
+        long::lower(&Body::new(l, graph, in_place, |a| a == Along::Row, false), &mut out);
+        columns::lower(&Body::new(l, graph, in_place, |a| a != Along::Row, true), &mut out);
+    } else if row_after {
+        long::lower(&Body::new(l, graph, in_place, |_| true, true), &mut out);
+    } else if columns {
+        columns::lower(&Body::new(l, graph, in_place, |_| true, true), &mut out);
+    } else {
+        points::lower(&Body::new(l, graph, in_place, |_| true, true), &mut out);
+    }
+    let finals = std::mem::take(&mut out.finals);
+    out.kernels.extend(finals);
+    out
+}

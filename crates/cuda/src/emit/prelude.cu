@@ -1,0 +1,120 @@
+// What every generated kernel may use. Values are computed with as float, double or long long;
+// halves are stored as their bits. No header is needed.
+
+struct f16 { unsigned short bits; };
+struct bf16 { unsigned short bits; };
+template <typename T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) pack { T at[N]; };
+
+#define FN static __device__ __forceinline__
+
+FN float get(f16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
+FN float get(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
+FN float get(float x) { return x; }
+FN double get(double x) { return x; }
+FN long long get(unsigned char x) { return x; }
+FN long long get(signed char x) { return x; }
+FN long long get(int x) { return x; }
+FN long long get(unsigned x) { return x; }
+FN long long get(long long x) { return x; }
+
+FN f16 put_f16(float x) { f16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+FN bf16 put_bf16(float x) { bf16 y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+FN float put_f32(float x) { return x; }
+FN double put_f64(double x) { return x; }
+FN unsigned char put_bool(long long x) { return x != 0; }
+FN unsigned char put_u8(long long x) { return (unsigned char)x; }
+FN signed char put_i8(long long x) { return (signed char)x; }
+FN int put_i32(long long x) { return (int)x; }
+FN unsigned put_u32(long long x) { return (unsigned)x; }
+FN long long put_i64(long long x) { return x; }
+
+// A float truncated and saturated, NaN as 0.
+FN long long to_int(float x) { return x != x ? 0 : (long long)x; }
+FN long long to_int(double x) { return x != x ? 0 : (long long)x; }
+
+FN float fmax_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fc00000) : fmaxf(a, b); }
+FN double fmax_nan(double a, double b) { return a != a || b != b ? __longlong_as_double(0x7ff8000000000000LL) : fmax(a, b); }
+FN long long fmax_nan(long long a, long long b) { return a > b ? a : b; }
+FN float fmin_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fc00000) : fminf(a, b); }
+FN double fmin_nan(double a, double b) { return a != a || b != b ? __longlong_as_double(0x7ff8000000000000LL) : fmin(a, b); }
+FN long long fmin_nan(long long a, long long b) { return a < b ? a : b; }
+FN long long fmax(long long a, long long b) { return a > b ? a : b; }
+FN long long fmin(long long a, long long b) { return a < b ? a : b; }
+
+FN long long floor(long long x) { return x; }
+FN long long ceil(long long x) { return x; }
+FN long long trunc(long long x) { return x; }
+FN long long rint(long long x) { return x; }
+FN long long fmod(long long a, long long b) { return b == 0 || b == -1 ? 0 : a % b; }
+FN float py_rem(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+FN double py_rem(double a, double b) { double r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+FN long long py_rem(long long a, long long b) { long long r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+FN float floor_divide(float a, float b) { return floorf(a / b); }
+FN double floor_divide(double a, double b) { return floor(a / b); }
+FN long long floor_divide(long long a, long long b) {
+    if (b == 0) return 0;
+    if (b == -1) return (long long)(0ULL - (unsigned long long)a);
+    long long q = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+FN long long pow(long long a, long long b) {
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+    unsigned long long base = a, y = 1;
+    for (unsigned long long e = b > 0xffffffffLL ? 0xffffffffLL : b; e; e >>= 1) {
+        if (e & 1) y *= base;
+        base *= base;
+    }
+    return y;
+}
+FN bool is_inf(float x) { return fabsf(x) == __int_as_float(0x7f800000); }
+FN bool is_inf(double x) { return fabs(x) == __longlong_as_double(0x7ff0000000000000LL); }
+FN bool is_inf(long long) { return false; }
+FN bool is_finite(float x) { return fabsf(x) < __int_as_float(0x7f800000); }
+FN bool is_finite(double x) { return fabs(x) < __longlong_as_double(0x7ff0000000000000LL); }
+FN bool is_finite(long long) { return true; }
+FN long long shl(long long a, long long b) { return b >= 0 && b < 64 ? (long long)((unsigned long long)a << b) : 0; }
+FN long long shr(long long a, long long b) { return a >> (b < 0 ? 0 : b > 63 ? 63 : b); }
+FN float erfinv(float x) { return erfinvf(x); }
+FN float erfcx(float x) { return erfcxf(x); }
+FN float rsqrt(float x) { return rsqrtf(x); }
+FN float cyl_bessel_i0(float x) { return cyl_bessel_i0f(x); }
+FN float cyl_bessel_i1(float x) { return cyl_bessel_i1f(x); }
+
+// Philox4x32-10: word `at % 4` of block `at / 4`.
+FN void philox(unsigned c[4], unsigned k0, unsigned k1) {
+    for (int i = 0; i < 10; i++) {
+        unsigned long long a = 0xD2511F53ull * c[0], b = 0xCD9E8D57ull * c[2];
+        unsigned n0 = (unsigned)(b >> 32) ^ c[1] ^ k0, n2 = (unsigned)(a >> 32) ^ c[3] ^ k1;
+        c[0] = n0; c[1] = (unsigned)b; c[2] = n2; c[3] = (unsigned)a;
+        k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
+    }
+}
+
+struct Sum { template <typename T> FN T of(T a, T b) { return a + b; } };
+struct Prod { template <typename T> FN T of(T a, T b) { return a * b; } };
+struct Max { template <typename T> FN T of(T a, T b) { return fmax_nan(a, b); } };
+struct Min { template <typename T> FN T of(T a, T b) { return fmin_nan(a, b); } };
+
+// Combines the values of `N` neighboring lanes (a power of 2 up to 32); each lane gets the result.
+template <typename M, int N, typename T> FN T across(T x) {
+    #pragma unroll
+    for (int d = N / 2; d > 0; d /= 2) x = M::of(x, __shfl_xor_sync(0xffffffffu, x, d));
+    return x;
+}
+// Combines what the warps of a block have left in shared memory, in their order.
+template <typename M, int N, typename T> FN T gather(const T* s) {
+    T x = s[0];
+    #pragma unroll
+    for (int i = 1; i < N; i++) x = M::of(x, s[i]);
+    return x;
+}
+
+// A bad index, for the host to find at the next synchronization.
+struct Report { volatile long long launch, index; };
+FN long long checked(long long i, long long size, Report* report, long long launch) {
+    if (i >= 0 && i < size) return i;
+    report->index = i;
+    __threadfence_system();
+    report->launch = launch;
+    return 0;
+}

@@ -1,0 +1,391 @@
+//! Loops whose steps use reductions of their rows: a group of threads keeps a row in registers,
+//! so that softmax and the norms read it once.
+//!
+//! The steps fall into *phases*: what a reduction gives is used only in a later phase. Inside a
+//! phase every thread walks its part of the row once.
+
+use super::access::split;
+use super::body::{Body, Level, Reduction, Writer};
+use super::scalar::{self, Class};
+use super::{Lowered, PARTIALS_MAX, finish};
+use passes::{Along, Step, Store};
+
+/// Threads of a block that handles several rows.
+const BLOCK: usize = 256;
+
+/// How a row is spread over threads.
+struct Spread {
+    /// Elements side by side in a thread.
+    width: usize,
+    /// Threads a row has.
+    lanes: usize,
+    /// Vectors a thread has.
+    each: usize,
+    /// Rows a block handles at once.
+    rows: usize,
+    /// Blocks.
+    grid: usize,
+}
+
+impl Spread {
+    fn new(b: &Body, crossing: usize, is_partial: bool) -> Spread {
+        let mut width = b.width();
+        // Short rows: a thread each rather than a vector each.
+        while width > 1 && b.l.columns() / width < 8 {
+            width /= 2;
+        }
+        let vectors = b.l.columns() / width;
+        let most = if crossing > 6 { 2 } else { 4 };
+        let lanes = if vectors <= 32 * most {
+            vectors.next_power_of_two().min(32)
+        } else {
+            vectors.div_ceil(most).next_multiple_of(32).min(1024)
+        };
+        let each = vectors.div_ceil(lanes);
+        // What is small is reduced by one block: another launch takes longer.
+        let is_small = is_partial && lanes <= 32 && each * width <= 4 && b.l.rows() * b.l.columns() <= super::SMALL;
+        let rows = match lanes {
+            _ if is_small => (1024 / lanes).min(b.l.rows().next_power_of_two().max(32 / lanes)),
+            1..=32 => BLOCK / lanes,
+            _ => 1,
+        };
+        let blocks = b.l.rows().div_ceil(rows);
+        let grid = if is_small { 1 } else { blocks.min(if is_partial { PARTIALS_MAX } else { usize::MAX }) };
+        Spread { width, lanes, each, rows, grid }
+    }
+    fn block(&self) -> usize {
+        self.lanes * self.rows
+    }
+}
+
+/// The phase of each step: when it is computed, and from when on it can be used.
+fn phases(b: &Body) -> Vec<usize> {
+    let mut usable = vec![0; b.l.steps.len()];
+    for i in b.steps() {
+        let from = b.args(i).iter().map(|&a| usable[a]).max().unwrap_or(0);
+        usable[i] = from + usize::from(matches!(b.l.steps[i], Step::Reduce { after: false, .. }));
+    }
+    // A load is read when it is first used, unless its memory may be written meanwhile.
+    for (i, ..) in b.loads() {
+        let users = b.steps().filter(|&u| b.args(u).contains(&i)).map(|u| when(b, &usable, u));
+        let stored = b.stores.iter().any(|s| s.step as usize == i);
+        usable[i] = if b.in_place || stored { 0 } else { users.min().unwrap_or(0) };
+    }
+    usable
+}
+
+/// The phase in which a step is computed.
+fn when(b: &Body, usable: &[usize], step: usize) -> usize {
+    usable[step] - usize::from(matches!(b.l.steps[step], Step::Reduce { after: false, .. }))
+}
+
+/// Full values that a later phase uses.
+fn crossing(b: &Body, usable: &[usize]) -> Vec<bool> {
+    let mut out = vec![false; b.l.steps.len()];
+    for u in b.steps() {
+        for a in b.args(u) {
+            out[a] |= b.level[a] == Level::Full && when(b, usable, u) > usable[a];
+        }
+    }
+    out
+}
+
+/// Writes the kernel.
+pub fn lower(b: &Body, out: &mut Lowered) {
+    let usable = phases(b);
+    let crossing = crossing(b, &usable);
+    let reductions: Vec<Reduction> = b.reductions().map(|(r, _)| r).collect();
+    let spread = Spread::new(b, crossing.iter().filter(|c| **c).count(), !reductions.is_empty());
+    let mut r = Rows { w: Writer::new(b), b, usable, crossing, spread, names: vec![None; b.l.steps.len()] };
+    r.begin(&reductions);
+    let phases = b.steps().map(|i| r.usable[i]).max().unwrap_or(0) + 1;
+    for phase in 0..phases {
+        r.phase(phase, &reductions);
+    }
+    r.end(&reductions, out);
+    let Rows { w, spread, .. } = r;
+    out.kernels.push(w.finish(spread.grid, spread.block()));
+}
+
+struct Rows<'b, 'a> {
+    w: Writer<'b, 'a>,
+    b: &'b Body<'a>,
+    usable: Vec<usize>,
+    crossing: Vec<bool>,
+    spread: Spread,
+    names: Vec<Option<String>>,
+}
+
+impl Rows<'_, '_> {
+    /// True if some threads have no vector at the end of a row.
+    fn is_ragged(&self) -> bool {
+        let s = &self.spread;
+        s.each * s.lanes * s.width != self.b.l.columns()
+    }
+    /// True if some groups have no row.
+    fn has_idle(&self) -> bool {
+        !self.b.l.rows().is_multiple_of(self.spread.rows)
+    }
+
+    /// Accumulators, the loop over rows, what is read once a row.
+    fn begin(&mut self, reductions: &[Reduction]) {
+        let (b, w) = (self.b, &mut self.w);
+        let Spread { width, lanes, each, rows, grid } = self.spread;
+        for r in reductions {
+            if r.along == Along::Column && !r.row {
+                w.put(format!("{} a{}[{each}][{width}];\n", r.class().c(), r.step));
+                w.put(format!(
+                    "#pragma unroll\nfor (int i = 0; i < {}; i++) (&a{}[0][0])[i] = {};\n",
+                    each * width,
+                    r.step,
+                    r.start()
+                ));
+            } else {
+                w.accumulator(r);
+            }
+        }
+        w.put(format!("const int lane = threadIdx.x % {lanes}, group = threadIdx.x / {lanes};\n"));
+        let total = b.l.rows();
+        w.put(format!("for (idx first = blockIdx.x * {rows}u; first < {total}u; first += {}u) {{\n", grid * rows));
+        let idle = !total.is_multiple_of(rows);
+        if idle {
+            w.put(format!("const bool live = first + group < {total}u;\n"));
+            w.put(format!("const idx row = live ? first + group : {total}u - 1;\n"));
+        } else {
+            w.put("const idx row = first + group;\n");
+        }
+        let (text, at) = split(b.dims().0, "row", "r");
+        w.put(text + "\n");
+        let at = full_at(&at, b.dims().1.len(), "0");
+        for i in b.steps().filter(|&i| b.level[i] == Level::Row) {
+            let Step::Load { strides, offset, .. } = &b.l.steps[i] else { continue };
+            let p = w.source(i);
+            let index = super::access::index(strides, *offset, &at);
+            w.put(format!("const {} u{i} = get({p}[{index}]);\n", Class::of(b.dtype(i)).c()));
+            self.names[i] = Some(format!("u{i}"));
+        }
+        for i in b.steps().filter(|&i| b.level[i] == Level::Full) {
+            if matches!(b.l.steps[i], Step::Load { .. }) {
+                w.put(format!("pack<{}, {width}> q{i}[{each}];\n", scalar::stored(b.dtype(i))));
+            } else if self.crossing[i] {
+                w.put(format!("{} v{i}[{each}][{width}];\n", Class::of(b.dtype(i)).c()));
+            }
+        }
+    }
+
+    /// Opens a loop over the thread's vectors; the names of the place in each dimension.
+    fn open(&mut self) -> Vec<String> {
+        let Spread { width, lanes, each, .. } = self.spread;
+        self.w.put(format!("#pragma unroll\nfor (int k = 0; k < {each}; k++) {{\n"));
+        self.w.put(format!("const idx c = (idx)(k * {lanes} + lane) * {width};\n"));
+        if self.is_ragged() {
+            self.w.put(format!("if (c < {}u) {{\n", self.b.l.columns()));
+        }
+        let (text, inner) = split(self.b.dims().1, "c", "c");
+        self.w.put(text + "\n");
+        let (_, mut at) = split(self.b.dims().0, "row", "r");
+        at.extend(inner);
+        at
+    }
+    fn close(&mut self) {
+        self.w.put(if self.is_ragged() { "}\n}\n" } else { "}\n" });
+    }
+
+    fn phase(&mut self, phase: usize, reductions: &[Reduction]) {
+        let b = self.b;
+        for i in b.steps().filter(|&i| self.usable[i] == phase && b.level[i] == Level::Row) {
+            if matches!(b.l.steps[i], Step::Scalar { .. }) {
+                let text = b.compute(i, &mut self.names, "u");
+                self.w.put(text);
+            }
+        }
+        self.row_results(phase, reductions);
+        let loads: Vec<usize> =
+            b.loads().map(|(i, ..)| i).filter(|&i| b.level[i] == Level::Full && self.usable[i] == phase).collect();
+        if !loads.is_empty() {
+            let at = self.open();
+            for i in loads {
+                self.w.load(i, &at, self.spread.width, "[k]");
+            }
+            self.close();
+        }
+        let inner: Vec<Reduction> = b
+            .steps()
+            .filter(|&i| matches!(b.l.steps[i], Step::Reduce { after: false, .. }) && self.usable[i] == phase + 1)
+            .filter_map(|i| b.reduction(i))
+            .collect();
+        self.walk(phase, &inner, reductions);
+        self.reduce(&inner);
+    }
+
+    /// Values of one number a row: kept, or added to what is reduced over all rows.
+    fn row_results(&mut self, phase: usize, reductions: &[Reduction]) {
+        let b = self.b;
+        let outer = b.dims().0.len();
+        let live = if self.has_idle() { "live && " } else { "" };
+        let is_now = |s: &&&Store| self.is_row_store(s) && self.usable[s.step as usize] == phase;
+        let stores: Vec<&Store> = b.stores.iter().filter(is_now).copied().collect();
+        for s in stores {
+            let (_, at) = split(b.dims().0, "row", "r");
+            let index = super::access::index(&s.strides[..outer], 0, &at);
+            let p = self.w.target(s.slot);
+            let value = b.val(s.step as usize, &self.names).text;
+            let dtype = b.graph.ty(s.slot).dtype;
+            self.w.put(format!("if ({live}lane == 0) {p}[{index}] = put_{dtype}({value});\n"));
+        }
+        for r in reductions.iter().filter(|r| r.row && self.usable[r.step] == phase) {
+            let x = b.val(r.arg, &self.names).text;
+            self.w.put(format!("if ({live}lane == 0) a{0} = {1}::of(a{0}, {x});\n", r.step, r.op()));
+        }
+    }
+    /// True if a store keeps one number a row.
+    fn is_row_store(&self, s: &Store) -> bool {
+        let outer = self.b.dims().0.len();
+        s.strides[outer..].iter().all(|&k| k == 0)
+    }
+
+    /// One walk over the row: the phase's elementwise steps, stores and accumulations.
+    fn walk(&mut self, phase: usize, inner: &[Reduction], reductions: &[Reduction]) {
+        let b = self.b;
+        let width = self.spread.width;
+        let steps: Vec<usize> = b
+            .steps()
+            .filter(|&i| {
+                matches!(b.l.steps[i], Step::Scalar { .. }) && b.level[i] == Level::Full && self.usable[i] == phase
+            })
+            .collect();
+        let stores: Vec<&Store> = b
+            .stores
+            .iter()
+            .copied()
+            .filter(|s| !self.is_row_store(s) && self.usable[s.step as usize] == phase)
+            .collect();
+        let sums: Vec<Reduction> =
+            reductions.iter().copied().filter(|r| !r.row && self.usable[r.step] == phase).collect();
+        if steps.is_empty() && stores.is_empty() && sums.is_empty() && inner.is_empty() {
+            return;
+        }
+        for r in inner {
+            self.w.put(format!("{} x{} = {};\n", r.class().c(), r.step, r.start()));
+        }
+        let at = self.open();
+        self.w.declare_kept(&stores, width);
+        self.w.put(format!("#pragma unroll\nfor (int v = 0; v < {width}; v++) {{\n"));
+        let mut names = self.names.clone();
+        for i in b.steps().filter(|&i| b.level[i] == Level::Full) {
+            let is_load = matches!(b.l.steps[i], Step::Load { .. });
+            if is_load && self.usable[i] <= phase {
+                names[i] = Some(format!("get(q{i}[k].at[v])"));
+            } else if self.crossing[i] && self.usable[i] < phase {
+                names[i] = Some(format!("v{i}[k][v]"));
+            }
+        }
+        for &i in &steps {
+            let text = b.compute(i, &mut names, "t");
+            self.w.put(text);
+            if self.crossing[i] {
+                self.w.put(format!("v{i}[k][v] = t{i};\n"));
+            }
+        }
+        for r in inner {
+            let x = b.val(r.arg, &names).text;
+            self.w.put(format!("x{0} = {1}::of(x{0}, {x});\n", r.step, r.op()));
+        }
+        let live = if self.has_idle() { "if (live) " } else { "" };
+        for r in &sums {
+            let x = b.val(r.arg, &names).text;
+            let to = if r.along == Along::Column { format!("a{}[k][v]", r.step) } else { format!("a{}", r.step) };
+            self.w.put(format!("{live}{to} = {}::of({to}, {x});\n", r.op()));
+        }
+        self.w.put(live);
+        self.w.put("{\n");
+        for s in &stores {
+            let value = b.val(s.step as usize, &names);
+            self.w.keep(s, &value, &at, width);
+        }
+        self.w.put("}\n}\n");
+        self.w.put(live);
+        self.w.put("{\n");
+        self.w.store_kept(&stores, &at, width);
+        self.w.put("}\n");
+        self.close();
+    }
+
+    /// Combines what the threads of a row have; every thread gets the results as `u{step}`.
+    fn reduce(&mut self, inner: &[Reduction]) {
+        let lanes = self.spread.lanes;
+        let warps = lanes / 32;
+        for r in inner {
+            let (s, op) = (r.step, r.op());
+            let n = lanes.min(32);
+            self.w.put(format!("x{s} = across<{op}, {n}>(x{s});\n"));
+            if lanes > 32 {
+                self.w.put(format!("__shared__ {} s{s}[{warps}];\n", r.class().c()));
+                self.w.put(format!("if (lane % 32 == 0) s{s}[lane / 32] = x{s};\n"));
+            }
+        }
+        if lanes > 32 && !inner.is_empty() {
+            self.w.put("__syncthreads();\n");
+        }
+        for r in inner {
+            let (s, op) = (r.step, r.op());
+            let x = if lanes > 32 { format!("gather<{op}, {warps}>(s{s})") } else { format!("x{s}") };
+            let x = finish::rounded(&x, r.dtype);
+            self.w.put(format!("const {} u{s} = {x};\n", r.class().c()));
+            self.names[s] = Some(format!("u{s}"));
+        }
+    }
+
+    /// Ends the loop over rows and leaves what was combined over all of them.
+    fn end(&mut self, reductions: &[Reduction], out: &mut Lowered) {
+        let Spread { width, lanes, each, rows, grid } = self.spread;
+        let block = self.spread.block();
+        let (b, columns) = (self.b, self.b.l.columns());
+        if lanes > 32 && grid < b.l.rows() {
+            // The next row must not write shared memory that is still being read.
+            self.w.put("__syncthreads();\n");
+        }
+        self.w.put("}\n");
+        let wide = each * lanes * width;
+        let mut down: Vec<(Reduction, ir::Slot)> =
+            b.reductions().filter(|(r, _)| r.along == Along::Column && !r.row).collect();
+        down.sort_by_key(|(r, _)| r.step);
+        if rows > 1 && !down.is_empty() {
+            let most = down.iter().map(|(r, _)| r.class().size()).max().unwrap_or(8);
+            self.w.put(format!("__shared__ alignas(8) char shared[{}];\n", rows * wide * most));
+        }
+        for (r, slot) in down {
+            let (s, c, op) = (r.step, r.class().c(), r.op());
+            let (p, value) = if grid == 1 {
+                (self.w.target(slot), format!("put_{}(sum)", r.dtype))
+            } else {
+                (finish::partial(&mut self.w, &r, slot, 1, grid, columns, out), "sum".to_string())
+            };
+            if rows == 1 {
+                let value = value.replace("sum", &format!("a{s}[k][v]"));
+                self.w.put(format!(
+                    "#pragma unroll\nfor (int k = 0; k < {each}; k++)\n#pragma unroll\nfor (int v = 0; v < {width}; v++) {{\n\
+                     const int at = (k * {lanes} + lane) * {width} + v;\n\
+                     if (at < {columns}) {p}[(idx)blockIdx.x * {columns}u + at] = {value};\n}}\n"
+                ));
+                continue;
+            }
+            self.w.put(format!(
+                "{c} (*z{s})[{wide}] = ({c} (*)[{wide}])shared;\n\
+                 #pragma unroll\nfor (int k = 0; k < {each}; k++)\n#pragma unroll\nfor (int v = 0; v < {width}; v++)\n\
+                 z{s}[group][(k * {lanes} + lane) * {width} + v] = a{s}[k][v];\n\
+                 __syncthreads();\n\
+                 for (int i = threadIdx.x; i < {columns}; i += {block}) {{\n{c} sum = z{s}[0][i];\n\
+                 for (int k = 1; k < {rows}; k++) sum = {op}::of(sum, z{s}[k][i]);\n\
+                 {p}[(idx)blockIdx.x * {columns}u + i] = {value};\n}}\n__syncthreads();\n"
+            ));
+        }
+        let whole: Vec<Reduction> = reductions.iter().copied().filter(|r| r.along == Along::All || r.row).collect();
+        finish::blocks(&mut self.w, b, &whole, grid, block, out);
+    }
+}
+
+/// Names for every dimension: the outer ones, and one name for all inner ones.
+fn full_at(outer: &[String], inner: usize, name: &str) -> Vec<String> {
+    outer.iter().cloned().chain(std::iter::repeat_n(name.to_string(), inner)).collect()
+}

@@ -1,0 +1,163 @@
+//! Elementwise nodes as C expressions: the row's text with its operands put in, between
+//! conversions to and from the type that is computed with.
+
+use ir::{DType, FlatNode, Literal, Meaning, Out};
+
+/// The C type numbers are computed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// `float`: f32 and the halves.
+    F32,
+    /// `double`.
+    F64,
+    /// `long long`: integers and bool.
+    Int,
+}
+
+impl Class {
+    /// What numbers of an element type are computed with.
+    pub fn of(dtype: DType) -> Class {
+        match dtype {
+            DType::F64 => Class::F64,
+            d if d.is_float() => Class::F32,
+            _ => Class::Int,
+        }
+    }
+    /// Its name in C.
+    pub fn c(self) -> &'static str {
+        match self {
+            Class::F32 => "float",
+            Class::F64 => "double",
+            Class::Int => "long long",
+        }
+    }
+    /// Bytes it takes.
+    pub fn size(self) -> usize {
+        if self == Class::F32 { 4 } else { 8 }
+    }
+}
+
+/// How elements are stored.
+pub fn stored(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool | DType::U8 => "unsigned char",
+        DType::I8 => "signed char",
+        DType::I32 => "int",
+        DType::U32 => "unsigned",
+        DType::I64 => "long long",
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::F32 => "float",
+        DType::F64 => "double",
+    }
+}
+
+/// A value of a kernel: an expression without side effects, usually a name.
+#[derive(Clone, Debug)]
+pub struct Val {
+    /// The expression, in the class of the type.
+    pub text: String,
+    /// Its element type.
+    pub dtype: DType,
+    /// The number it is, where that is known.
+    pub number: Option<f64>,
+}
+
+/// A constant of one element.
+pub fn constant(c: &Literal) -> Val {
+    let (dtype, number) = (c.dtype(), c.to_f64()[0]);
+    let text = match Class::of(dtype) {
+        Class::Int => int(c.to_i64()[0]),
+        class => float(class, number),
+    };
+    Val { text, dtype, number: Some(number) }
+}
+
+fn int(i: i64) -> String {
+    if i == i64::MIN { "(-9223372036854775807LL - 1)".to_string() } else { format!("({i}LL)") }
+}
+
+/// A number as a literal of a class.
+pub fn float(class: Class, x: f64) -> String {
+    match class {
+        Class::F32 if x.is_finite() => format!("({:?}f)", x as f32),
+        Class::F32 => format!("__int_as_float(0x{:08x})", (x as f32).to_bits()),
+        Class::F64 if x.is_finite() => format!("({x:?})"),
+        Class::F64 => format!("__longlong_as_double(0x{:016x}LL)", x.to_bits()),
+        Class::Int => int(x as i64),
+    }
+}
+
+/// An expression of class `long long` brought into the range of a type.
+fn wrap(text: &str, to: DType) -> String {
+    match to {
+        DType::I64 => text.to_string(),
+        DType::Bool => format!("(long long)({text} != 0)"),
+        _ => format!("(long long)({})({text})", stored(to)),
+    }
+}
+
+/// A float rounded to what its type can hold.
+fn round(text: String, to: DType) -> String {
+    match to {
+        DType::F16 => format!("get(put_f16({text}))"),
+        DType::BF16 => format!("get(put_bf16({text}))"),
+        _ => text,
+    }
+}
+
+/// A value converted to another type.
+fn cast(x: &Val, to: DType) -> String {
+    let (from, class) = (Class::of(x.dtype), Class::of(to));
+    match (from, class) {
+        _ if x.dtype == to => x.text.clone(),
+        (Class::Int, Class::Int) => wrap(&x.text, to),
+        (_, Class::Int) if to == DType::Bool => format!("(long long)({} != 0)", x.text),
+        (_, Class::Int) => wrap(&format!("to_int({})", x.text), to),
+        (a, b) => {
+            let text = if a == b { x.text.clone() } else { format!("({})({})", b.c(), x.text) };
+            // A wider float or integer may not fit a half.
+            round(text, to)
+        }
+    }
+}
+
+/// The row's text with the operands put in.
+fn fill(code: &str, args: &[String]) -> String {
+    let mut out = code.to_string();
+    for (i, a) in args.iter().enumerate() {
+        out = out.replace(&format!("{{{i}}}"), a);
+    }
+    out
+}
+
+/// The value of an elementwise node.
+pub fn apply(n: &FlatNode, args: &[&Val]) -> Val {
+    let Meaning::Scalar(s) = n.op.meaning else { unreachable!("loops hold elementwise nodes and reductions") };
+    let dtype = n.outs[0].dtype;
+    let done = |text: String| Val { text, dtype, number: None };
+    if s.out == Out::Cast {
+        return done(cast(args[0], dtype));
+    }
+    if n.op.name == "copy" {
+        return done(args[0].text.clone());
+    }
+    let of = args.last().map_or(dtype, |a| a.dtype);
+    let is_int = Class::of(of) == Class::Int;
+    if s.out == Out::Float && is_int {
+        let wide: Vec<String> = args.iter().map(|a| format!("(double)({})", a.text)).collect();
+        return done(round(format!("(float)({})", fill(s.code, &wide)), dtype));
+    }
+    let texts: Vec<String> = args.iter().map(|a| a.text.clone()).collect();
+    let text = match (n.op.name, args) {
+        ("pow", [x, p]) if !is_int && p.number == Some(2.0) => format!("({0} * {0})", x.text),
+        ("pow", [x, p]) if !is_int && p.number == Some(3.0) => format!("({0} * {0} * {0})", x.text),
+        ("pow", [x, p]) if !is_int && p.number == Some(-1.0) => format!("(1 / {})", x.text),
+        _ => fill(s.code, &texts),
+    };
+    done(match s.out {
+        Out::Bool => format!("(long long)({text})"),
+        _ if is_int => wrap(&text, dtype),
+        _ => round(text, dtype),
+    })
+}

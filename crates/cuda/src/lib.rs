@@ -1,0 +1,21 @@
+//! NVIDIA GPUs: a device that turns graphs into generated CUDA C, matrix products and captured
+//! graphs.
+//!
+//! Nothing of CUDA is needed to build: the driver, NVRTC and cuBLASLt are loaded when a device is
+//! opened, and what is missing is named. Everything that decides is pure and tested without a GPU:
+//! [`plan::Plan`] turns a graph into kernels as text ([`emit`]), products and places in memory.
+
+mod blas;
+mod context;
+mod device;
+pub mod emit;
+pub mod module;
+pub mod plan;
+mod pool;
+mod program;
+mod staging;
+mod storage;
+
+pub use blas::allow_tf32;
+pub use device::Cuda;
+pub use pool::Statistics;

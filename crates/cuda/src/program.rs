@@ -1,0 +1,331 @@
+//! A compiled graph on a GPU: launches in order, and whole runs as captured graphs.
+
+#![allow(unsafe_code)]
+
+use crate::blas::Gemm;
+use crate::context::{Blame, Context, Function, failed};
+use crate::emit::Arg;
+use crate::plan::{Answer, Plan, Spot, Work};
+use crate::storage::{Block, Held};
+use cudarc::driver::{result as cu, sys};
+use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
+use parking_lot::Mutex;
+use passes::Region;
+use runtime::{Program, reference};
+use smallvec::SmallVec;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Captured graphs kept at most, and addresses remembered.
+const CAPTURED_MAX: usize = 8;
+
+/// An argument of a launch.
+enum Value {
+    At(Spot),
+    Number(u64),
+}
+
+/// One thing to do.
+enum Task {
+    Launch { f: Function, grid: u32, block: u32, args: SmallVec<[Value; 8]> },
+    Product { gemm: Gemm, at: [Spot; 3] },
+    Host(usize),
+}
+
+/// A run captured for the addresses it used.
+struct Captured {
+    addresses: Vec<u64>,
+    graph: sys::CUgraphExec,
+}
+// SAFETY: used only while the context's order is held.
+unsafe impl Send for Captured {}
+impl Drop for Captured {
+    fn drop(&mut self) {
+        // SAFETY: instantiated once, destroyed once.
+        unsafe {
+            let _ = cu::graph::exec_destroy(self.graph);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Replays {
+    /// Addresses of runs so far that were not captured.
+    seen: Vec<Vec<u64>>,
+    captured: Vec<Captured>,
+}
+
+/// A compiled graph.
+pub struct Compiled {
+    context: Arc<Context>,
+    plan: Plan,
+    tasks: Vec<Task>,
+    consts: Vec<Arc<Block>>,
+    /// Programs of the sub-graphs of control nodes, by node.
+    bodies: Vec<(Arc<Graph>, Compiled)>,
+    can_capture: bool,
+    replays: Mutex<Replays>,
+}
+
+impl Compiled {
+    /// Compiles a graph of primitive ops.
+    pub fn new(context: &Arc<Context>, graph: &Graph) -> Result<Compiled> {
+        let plan = Plan::new(graph)?;
+        context.enter()?;
+        let sources: Vec<&str> = plan.kernels().map(|(_, k)| k.source.as_str()).collect();
+        let mut functions = context.functions(&sources)?.into_iter();
+        let mut tasks = Vec::new();
+        let mut bodies: Vec<(Arc<Graph>, Compiled)> = Vec::new();
+        for (r, work) in plan.work.iter().enumerate() {
+            match work {
+                Work::Kernels(list) => {
+                    let blame = blame(&plan, r);
+                    for k in list {
+                        let f = functions.next().ok_or_else(|| Error::bug("a kernel without a function"))?;
+                        let number = k.args.contains(&Arg::Report).then(|| context.blame(blame.clone()));
+                        let args = k.args.iter().map(|&a| match (plan.pointer(r, a), a, number) {
+                            (Some(spot), ..) => Value::At(spot),
+                            (None, Arg::Launch, Some((launch, _))) => Value::Number(launch as u64),
+                            (None, _, n) => Value::Number(n.map_or(0, |(_, report)| report)),
+                        });
+                        tasks.push(Task::Launch { f, grid: k.grid, block: k.block, args: args.collect() });
+                    }
+                }
+                Work::Product(p, at) => tasks.push(Task::Product { gemm: Gemm::new(context, p)?, at: *at }),
+                Work::Host { node, .. } => {
+                    for (_, a) in plan.fused.graph.nodes[*node].attrs.iter() {
+                        if let Attr::Graph(g) = a {
+                            bodies.push((g.clone(), body(context, g)?));
+                        }
+                    }
+                    tasks.push(Task::Host(r));
+                }
+            }
+        }
+        let consts = plan.consts.iter().map(|(_, c)| Ok(Arc::new(Block::of(context, c.bytes())?)));
+        let consts = consts.collect::<Result<_>>()?;
+        let can_capture = tasks.len() > 1 && !tasks.iter().any(|t| matches!(t, Task::Host(_)));
+        Ok(Compiled { context: context.clone(), plan, tasks, consts, bodies, can_capture, replays: Mutex::default() })
+    }
+
+    /// An input's memory on this GPU.
+    fn input(&self, k: usize, b: &Buffer) -> Result<Arc<Block>> {
+        let ty = &self.plan.inputs[k];
+        let wrong = |t: &Type| Error::shape(format!("input {k} of the graph is {ty}, but {t} was given"));
+        if let Buffer::Device(s) = b
+            && let Some(h) = s.as_any().downcast_ref::<Held>()
+            && h.block.is_on(&self.context)
+        {
+            return if h.ty == *ty { Ok(h.block.clone()) } else { Err(wrong(&h.ty)) };
+        }
+        let l = b.read()?;
+        let given = Type::new(l.dtype(), l.shape().clone());
+        if given != *ty {
+            return Err(wrong(&given));
+        }
+        Ok(Arc::new(Block::of(&self.context, l.bytes())?))
+    }
+
+    /// The block of an input that nobody else holds, or a new one.
+    fn result(&self, b: &passes::ResultBuffer, inputs: &[Buffer], blocks: &[Arc<Block>]) -> Result<Arc<Block>> {
+        let is_free = |k: usize| match &inputs[k] {
+            Buffer::Device(s) => Arc::strong_count(s) == 1 && Arc::strong_count(&blocks[k]) == 2,
+            // It was uploaded for this run.
+            Buffer::Host(_) => Arc::strong_count(&blocks[k]) == 1,
+        };
+        match b.donor.filter(|&k| is_free(k) && blocks[k].bytes == b.bytes) {
+            Some(k) => Ok(blocks[k].clone()),
+            None => Ok(Arc::new(Block::new(&self.context, b.bytes)?)),
+        }
+    }
+
+    fn run_tasks(&self, bases: &[u64]) -> Result<()> {
+        let at = |s: &Spot| bases[s.base] + s.offset as u64;
+        for t in &self.tasks {
+            match t {
+                Task::Launch { f, grid, block, args } => {
+                    let mut args: SmallVec<[u64; 16]> =
+                        args.iter().map(|a| if let Value::At(s) = a { at(s) } else { a.number() }).collect();
+                    self.context.launch(*f, *grid, *block, &mut args)?;
+                }
+                Task::Product { gemm, at: [a, b, c] } => {
+                    gemm.run(&self.context, [at(a), at(b), at(c), self.context.workspace()?])?;
+                }
+                Task::Host(r) => self.run_on_host(*r, bases)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a node's own rule on copies of its operands.
+    fn run_on_host(&self, r: usize, bases: &[u64]) -> Result<()> {
+        let Work::Host { node, args, outs } = &self.plan.work[r] else { return Err(Error::bug("not the host's")) };
+        let n = &self.plan.fused.graph.nodes[*node];
+        let at = |s: &Spot| bases[s.base] + s.offset as u64;
+        let mut values = Vec::with_capacity(args.len());
+        for (spot, ty) in args {
+            let mut bytes = ir::Bytes::any(ty.bytes());
+            if ty.bytes() > 0 {
+                self.context.download(at(spot), bytes.as_mut())?;
+            }
+            values.push(Literal::from_buffer(ty.dtype, ty.shape.clone(), Arc::new(bytes)));
+        }
+        let types: Vec<Type> = args.iter().map(|(_, t)| t.clone()).collect();
+        let call = Call { types: &types, attrs: &n.attrs };
+        let results = match n.op.meaning {
+            Meaning::Kernel(f) => f(&call, &values),
+            Meaning::Control(f) => f(&call, &values, &mut |g, a| self.run_body(g, a)),
+            _ => Err(Error::bug("not a kernel")),
+        };
+        let results = results.map_err(|e| e.in_op(n.op.name).at(n.site))?;
+        self.context.enter()?;
+        for ((spot, ty), v) in outs.iter().zip(&results) {
+            if v.dtype() != ty.dtype || *v.shape() != ty.shape {
+                return Err(Error::bug(format!("a result should be {ty}, not {}{}", v.dtype(), v.shape())));
+            }
+            self.context.upload(at(spot), v.bytes())?;
+        }
+        Ok(())
+    }
+
+    fn run_body(&self, g: &Arc<Graph>, inputs: &[Literal]) -> Result<Vec<Literal>> {
+        let mut inputs: Vec<Buffer> = inputs.iter().cloned().map(Buffer::Host).collect();
+        let results = match self.bodies.iter().find(|(h, _)| Arc::ptr_eq(g, h)) {
+            Some((_, p)) => p.run(&mut inputs)?,
+            // A graph the rule has made itself.
+            None => body(&self.context, g)?.run(&mut inputs)?,
+        };
+        results.iter().map(Buffer::read).collect()
+    }
+
+    /// Runs the tasks, from the second time with the same addresses on as one captured graph.
+    fn replay(&self, bases: &[u64]) -> Result<()> {
+        if !self.can_capture {
+            return self.run_tasks(bases);
+        }
+        let mut replays = self.replays.lock();
+        if let Some(c) = replays.captured.iter().find(|c| c.addresses == bases) {
+            // SAFETY: captured on this stream, for these addresses.
+            return unsafe { cu::graph::launch(c.graph, self.context.stream) }.map_err(|e| failed("a graph", e));
+        }
+        let Some(known) = replays.seen.iter().position(|s| s == bases) else {
+            if replays.seen.len() >= CAPTURED_MAX {
+                replays.seen.remove(0);
+            }
+            replays.seen.push(bases.to_vec());
+            return self.run_tasks(bases);
+        };
+        let addresses = replays.seen.remove(known);
+        let graph = self.capture(bases)?;
+        // SAFETY: just instantiated.
+        unsafe { cu::graph::launch(graph, self.context.stream) }.map_err(|e| failed("a graph", e))?;
+        if replays.captured.len() >= CAPTURED_MAX {
+            replays.captured.remove(0);
+        }
+        replays.captured.push(Captured { addresses, graph });
+        Ok(())
+    }
+
+    fn capture(&self, bases: &[u64]) -> Result<sys::CUgraphExec> {
+        let bad = |e| failed("capturing a graph", e);
+        let stream = self.context.stream;
+        // SAFETY: the stream lives as long as the context; the context's order is held, so nothing
+        // else is captured.
+        unsafe {
+            cu::stream::begin_capture(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+                .map_err(bad)?;
+            let done = self.run_tasks(bases);
+            let graph = cu::stream::end_capture(stream).map_err(bad);
+            done?;
+            let graph = graph?;
+            let exec = cu::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).map_err(bad);
+            cu::graph::destroy(graph).map_err(bad)?;
+            exec
+        }
+    }
+}
+
+impl Value {
+    fn number(&self) -> u64 {
+        if let Value::Number(n) = self { *n } else { 0 }
+    }
+}
+
+/// What to say of a bad index in a region.
+fn blame(plan: &Plan, region: usize) -> Blame {
+    let graph = &plan.fused.graph;
+    let n = &graph.nodes[plan.fused.regions[region].nodes()[0] as usize];
+    let site = n.site;
+    if let (Ok(classes), Ok(ignored), Ok(op)) = (n.attrs.int("classes"), n.attrs.int("ignored"), n.attrs.str("op")) {
+        let after = format!("is not among 0..{classes}, nor the ignored {ignored}");
+        return Blame { op: op.to_string(), site, before: "class", after };
+    }
+    let axis = n.attrs.size("axis").unwrap_or(0);
+    let size = n.inputs.first().map_or(0, |&s| graph.ty(s).shape.get(axis).copied().unwrap_or(0));
+    let after = format!("is out of range for axis {axis} of size {size}");
+    Blame { op: n.op.name.to_string(), site, before: "index", after }
+}
+
+fn body(context: &Arc<Context>, g: &Graph) -> Result<Compiled> {
+    Compiled::new(context, &passes::optimize(g, &|_, _| false, &reference::run_node)?)
+}
+
+impl Program for Compiled {
+    fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>> {
+        if inputs.len() != self.plan.inputs.len() {
+            let (want, got) = (self.plan.inputs.len(), inputs.len());
+            return Err(Error::value(format!("the graph takes {want} inputs, but {got} were given")));
+        }
+        let _order = self.context.order.lock();
+        self.context.enter()?;
+        let blocks = inputs.iter().enumerate().map(|(k, b)| self.input(k, b));
+        let blocks: Vec<Arc<Block>> = blocks.collect::<Result<_>>()?;
+        let mut bases: Vec<u64> = blocks.iter().map(|b| b.address).collect();
+        let mut results = Vec::with_capacity(self.plan.arrangement.buffers.len());
+        for b in &self.plan.arrangement.buffers {
+            let block = self.result(b, inputs, &blocks)?;
+            bases.push(block.address);
+            results.push(block);
+        }
+        bases.extend(self.consts.iter().map(|c| c.address));
+        let arena = Block::new(&self.context, self.plan.arrangement.arena_bytes)?;
+        bases.push(arena.address);
+        self.replay(&bases)?;
+        let hold =
+            |block: &Arc<Block>, ty: &Type| Buffer::Device(Arc::new(Held { block: block.clone(), ty: ty.clone() }));
+        let answer = |(a, ty): &(Answer, Type)| match a {
+            Answer::Input(k) => hold(&blocks[*k], ty),
+            Answer::Const(k) => hold(&self.consts[*k], ty),
+            Answer::Empty => Buffer::Host(Literal::zeros(ty.dtype, ty.shape.clone())),
+            Answer::Result(b) => hold(&results[*b], ty),
+        };
+        let answers = self.plan.answers.iter().map(answer).collect();
+        // Nothing is left of an input whose memory a result has taken over.
+        for b in results.iter() {
+            if let Some(k) = blocks.iter().position(|i| Arc::ptr_eq(i, b)) {
+                inputs[k] = Buffer::Host(Literal::nothing());
+            }
+        }
+        Ok(answers)
+    }
+
+    fn explain(&self) -> String {
+        let graph = &self.plan.fused.graph;
+        let mut s = String::new();
+        for (i, (r, w)) in self.plan.fused.regions.iter().zip(&self.plan.work).enumerate() {
+            let kind = match (r, w) {
+                (Region::Loop(l), Work::Kernels(k)) => {
+                    format!("loop {}x{}, {} launches", l.rows(), l.columns(), k.len())
+                }
+                (_, Work::Kernels(k)) => format!("{} launches", k.len()),
+                (_, Work::Product(..)) => "cuBLASLt".to_string(),
+                (_, Work::Host { .. }) => "on the host".to_string(),
+            };
+            let names: Vec<&str> = r.nodes().iter().map(|&n| graph.nodes[n as usize].op.name).collect();
+            let _ = writeln!(s, "{i:4} {kind}: {}", names.join(" "));
+        }
+        let _ =
+            writeln!(s, "arena {} B, peak {} B", self.plan.arrangement.arena_bytes, self.plan.arrangement.peak_bytes());
+        s
+    }
+}

@@ -1,0 +1,105 @@
+//! Every kernel that the op table's samples need compiles, without a GPU: NVRTC is fetched from
+//! PyPI where it is not installed, and the test says so and does nothing where it cannot be had.
+
+#![allow(unsafe_code)]
+
+use ir::{Case, DType, Graph, Literal, Meaning, Op, Site, Slot, Type};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use talweg_cuda::{module, plan::Plan};
+
+/// The version the wheel is asked for in.
+const WHEEL: &str = "nvidia-cuda-nvrtc==13.0.88";
+/// Kernels compiled together: starting the compiler costs more than one of them.
+const TOGETHER: usize = 64;
+
+/// The folder with NVRTC's libraries from PyPI's wheel, installed below the target folder once.
+fn wheel() -> Result<PathBuf, String> {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nvrtc");
+    let libraries = root.join("nvidia/cu13/lib");
+    if !libraries.join("libnvrtc.so.13").exists() {
+        let part = root.with_extension(std::process::id().to_string());
+        let done = Command::new("python3")
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"])
+            .arg(&part)
+            .arg(WHEEL)
+            .output()
+            .map_err(|e| format!("python3 does not start: {e}"))?;
+        if !done.status.success() {
+            return Err(format!("pip: {}", String::from_utf8_lossy(&done.stderr)));
+        }
+        std::fs::rename(&part, &root).map_err(|e| format!("{}: {e}", root.display()))?;
+    }
+    Ok(libraries)
+}
+
+/// Makes NVRTC loadable by its name.
+fn load() -> Result<(), String> {
+    if module::is_present() {
+        return Ok(());
+    }
+    let dir = wheel()?;
+    for name in ["libnvrtc-builtins.so.13.0", "libnvrtc.so.13"] {
+        // SAFETY: NVIDIA's libraries may be loaded at any time; they stay loaded.
+        let library = unsafe { libloading::Library::new(dir.join(name)) };
+        std::mem::forget(library.map_err(|e| format!("{name}: {e}"))?);
+    }
+    if module::is_present() { Ok(()) } else { Err("NVRTC was installed, but does not load".to_string()) }
+}
+
+fn graph_of(op: &'static Op, case: &Case, inputs: &[Literal]) -> ir::Result<Graph> {
+    let mut g = Graph::new();
+    let types = inputs.iter().map(|l| Type::new(l.dtype(), l.shape().clone()));
+    let slots: Vec<Slot> = types.map(|t| g.input("", &t, Site::UNKNOWN)).collect();
+    let at = g.push(op, &slots, case.attrs.clone(), Site::UNKNOWN)?;
+    let outs = g.nodes[at.node as usize].outs.len();
+    g.outputs = (0..outs).map(|o| Slot::new(at.node as usize, o)).collect();
+    Ok(g)
+}
+
+/// The kernels of every sample: in every type for primitive ops (in one of each class if
+/// `TALWEG_QUICK` is set), in f32 for composites, which consist of them.
+fn sources() -> Vec<String> {
+    let is_quick = std::env::var_os("TALWEG_QUICK").is_some();
+    let is_tried = |d: DType| !is_quick || matches!(d, DType::F32 | DType::BF16 | DType::I32);
+    let mut all: BTreeSet<String> = BTreeSet::new();
+    for op in ops::table() {
+        let is_composite = matches!(op.meaning, Meaning::Composite(_));
+        for case in (op.cases)() {
+            let types = DType::ALL.into_iter().filter(|&d| if is_composite { d == DType::F32 } else { is_tried(d) });
+            for dtype in types {
+                let convert = |l: &Literal| if l.dtype() == DType::F64 { l.cast(dtype) } else { l.clone() };
+                let inputs: Vec<Literal> = case.inputs.iter().map(convert).collect();
+                // An op may refuse a type.
+                let Ok(g) = graph_of(op, &case, &inputs) else { continue };
+                let g = passes::optimize(&g, &|_, _| false, &runtime::reference::run_node).unwrap();
+                let plan = Plan::new(&g).unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
+                all.extend(plan.kernels().map(|(_, k)| k.source.clone()));
+            }
+        }
+    }
+    all.into_iter().collect()
+}
+
+#[test]
+fn every_kernel_compiles() {
+    if let Err(why) = load() {
+        println!("no kernel was compiled: {why}");
+        return;
+    }
+    let all = sources();
+    assert!(all.len() > 500, "only {} kernels", all.len());
+    let failures: Vec<String> = std::thread::scope(|s| {
+        let half = all.len().div_ceil(2);
+        let run = |part: &[String]| -> Vec<String> {
+            let compile =
+                |c: &[String]| module::compile_new(&c.iter().map(String::as_str).collect::<Vec<_>>(), "sm_90");
+            part.chunks(TOGETHER).filter_map(|c| compile(c).err()).map(|e| e.to_string()).collect()
+        };
+        let tasks: Vec<_> = all.chunks(half).map(|part| s.spawn(move || run(part))).collect();
+        tasks.into_iter().flat_map(|t| t.join().unwrap()).collect()
+    });
+    assert!(failures.is_empty(), "{} units do not compile:\n{}", failures.len(), failures.join("\n"));
+    println!("{} kernels compile", all.len());
+}

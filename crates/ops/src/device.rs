@@ -1,0 +1,123 @@
+//! Which device computes: by name, in a scope, or for the whole program.
+//!
+//! Values stay on the device that computed them, and what uses them is computed there too. Values
+//! on the host go wherever they are needed. Only where all values are on the host does it matter
+//! which device is the current one.
+
+use crate::Tensor;
+use crate::view::reshape;
+use ir::{Attrs, Buffer, Error, FlatNode, Graph, Result, Type, Value};
+use runtime::{Device, Engine, Program};
+use std::cell::Cell;
+use std::sync::{Arc, LazyLock, Mutex};
+
+/// The engines opened so far; they live as long as the program.
+static ENGINES: Mutex<Vec<&'static Engine>> = Mutex::new(Vec::new());
+
+/// The device of `TALWEG_DEVICE`, or the CPU.
+static DEFAULT: LazyLock<&'static Engine> = LazyLock::new(|| {
+    let name = std::env::var("TALWEG_DEVICE").unwrap_or_else(|_| "cpu".to_string());
+    engine_named(&name).unwrap_or_else(|e| {
+        let why = Error { message: format!("{} (TALWEG_DEVICE is {name:?})", e.message), ..e };
+        Box::leak(Box::new(Engine::new(Arc::new(Missing { name, why }))))
+    })
+});
+
+thread_local! {
+    static CURRENT: Cell<Option<&'static Engine>> = const { Cell::new(None) };
+}
+
+/// A device that could not be opened: whatever is asked of it fails with the reason.
+struct Missing {
+    name: String,
+    why: Error,
+}
+impl Device for Missing {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn claims(&self, _: &FlatNode, _: &[Type]) -> bool {
+        false
+    }
+    fn compile(&self, _: Graph) -> Result<Arc<dyn Program>> {
+        Err(self.why.clone())
+    }
+    fn place(&self, _: &Buffer) -> Result<Buffer> {
+        Err(self.why.clone())
+    }
+}
+
+/// The engine of the current device: of the innermost [`device`] scope, else of `TALWEG_DEVICE`,
+/// else of the CPU.
+pub fn engine() -> &'static Engine {
+    CURRENT.get().unwrap_or_else(|| *DEFAULT)
+}
+
+/// The engine of a device, which is opened if it was not yet: `cpu`, `cuda:0`, `cuda:1`…
+pub fn engine_named(name: &str) -> Result<&'static Engine> {
+    let full = if name == "cuda" { "cuda:0" } else { name };
+    let mut engines = ENGINES.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(e) = engines.iter().find(|e| e.device().name() == full) {
+        return Ok(e);
+    }
+    let device = runtime::open(full)?;
+    let engine: &'static Engine = Box::leak(Box::new(Engine::among(device, engine_named)));
+    engines.push(engine);
+    Ok(engine)
+}
+
+/// Runs `f` with another current device.
+///
+/// ```
+/// # use talweg_ops::{Tensor, device};
+/// let y = device("cpu", || Tensor::from([1.0f32, 2.0]).exp().sum(..).item::<f32>()).unwrap().unwrap();
+/// assert!((y - 10.107).abs() < 1e-3);
+/// assert!(device("abacus", || ()).unwrap_err().to_string().contains("no device \"abacus\""));
+/// ```
+pub fn device<R>(name: &str, f: impl FnOnce() -> R) -> Result<R> {
+    struct Restore(Option<&'static Engine>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+        }
+    }
+    let _restore = Restore(CURRENT.replace(Some(engine_named(name)?)));
+    Ok(f())
+}
+
+impl Tensor {
+    /// The same value in the memory of a device (`cpu`, `cuda:0`…), computed first if it was not
+    /// yet; gradients flow through. What uses it is computed there.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// assert_eq!(Tensor::from([1, 2]).to("cpu").to_vec::<i32>().unwrap(), [1, 2]);
+    /// ```
+    #[track_caller]
+    pub fn to(&self, device: &str) -> Tensor {
+        self.then(|t| {
+            let engine = engine_named(device).map_err(|e| e.in_op("to"))?;
+            let source = self.value()?;
+            if source.node().is_symbolic() {
+                // Where it is computed is decided when it is fed.
+                return Ok(self.clone());
+            }
+            self.eval()?;
+            let Some(buffer) = source.buffer() else { return Err(Error::bug("evaluated, but without a value")) };
+            let placed = engine.device().place(&buffer).map_err(|e| e.in_op("to"))?;
+            if !source.node().needs_grad() {
+                return Ok(Value::computed(source.ty().clone(), placed, false, source.node().site()).into());
+            }
+            let same = Tensor::apply1(&reshape::OP, &[self], Attrs::new().with("shape", &t.shape));
+            same.value()?.node().fill(0, placed);
+            Ok(same)
+        })
+    }
+    /// The name of the device its value is on; `cpu` for the host, and for what is not computed yet.
+    pub fn device(&self) -> Result<String> {
+        Ok(match self.value()?.buffer() {
+            Some(Buffer::Device(s)) => s.device().to_string(),
+            _ => "cpu".to_string(),
+        })
+    }
+}

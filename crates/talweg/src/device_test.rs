@@ -1,0 +1,197 @@
+//! `talweg device-test`: every sample of the op table in every element type on a device, against
+//! the reference.
+
+use ir::{Buffer, Case, DType, Graph, Literal, Op, Site, Slot, Type};
+use runtime::{Engine, reference};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use talweg::{Error, ErrorKind, Result};
+
+/// What to check.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The device: cpu, cuda:0…
+    #[arg(long, default_value = "cuda:0")]
+    device: String,
+    /// Only this op.
+    #[arg(long)]
+    op: Option<String>,
+    /// Print the generated kernels of the first failures.
+    #[arg(long)]
+    sources: bool,
+}
+
+/// The largest difference allowed, relative to the larger of 1 and the expected value.
+fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => 1e-9,
+        DType::F16 => 2e-2,
+        DType::BF16 => 1e-1,
+        _ => 5e-5,
+    }
+}
+
+/// A graph of one node, with an input for each of the case's.
+fn graph_of(op: &'static Op, case: &Case) -> Result<Graph> {
+    let mut g = Graph::new();
+    let types = case.inputs.iter().map(|l| Type::new(l.dtype(), l.shape().clone()));
+    let slots: Vec<Slot> = types.map(|t| g.input("", &t, Site::UNKNOWN)).collect();
+    let at = g.push(op, &slots, case.attrs.clone(), Site::UNKNOWN)?;
+    let outs = g.nodes[at.node as usize].outs.len();
+    g.outputs = (0..outs).map(|o| Slot::new(at.node as usize, o)).collect();
+    Ok(g)
+}
+
+/// Largest difference, relative to the larger of 1 and the expected value; NaN equals NaN.
+fn distance(got: &Literal, want: &Literal) -> f64 {
+    let one = |(x, y): (f64, f64)| {
+        let off = (x - y).abs() / y.abs().max(1.0);
+        if x == y || (x.is_nan() && y.is_nan()) {
+            0.0
+        } else if off.is_nan() {
+            f64::INFINITY
+        } else {
+            off
+        }
+    };
+    got.to_f64().into_iter().zip(want.to_f64()).map(one).fold(0.0, f64::max)
+}
+
+/// Several graphs side by side as one.
+fn together(samples: &[&Sample]) -> Graph {
+    let mut all = Graph::new();
+    for s in samples {
+        let base = all.nodes.len() as u32;
+        let moved = |s: &Slot| Slot { node: s.node + base, out: s.out };
+        for n in &s.graph.nodes {
+            let inputs = n.inputs.iter().map(moved).collect();
+            all.push_typed(n.op, inputs, n.attrs.clone(), n.outs.clone(), n.site);
+        }
+        all.inputs.extend(s.graph.inputs.iter().map(|i| i + base));
+        all.outputs.extend(s.graph.outputs.iter().map(moved));
+    }
+    all
+}
+
+/// Runs samples together; the results of all.
+fn run_all(engine: &Engine, samples: &[&Sample]) -> Result<Vec<Literal>> {
+    let mut inputs: Vec<Buffer> = samples.iter().flat_map(|s| &s.inputs).cloned().map(Buffer::Host).collect();
+    engine.compile(&together(samples))?.run(&mut inputs)?.iter().map(Buffer::read).collect()
+}
+
+/// Compares one sample's results with the reference's.
+fn agree(s: &Sample, got: &[Literal], want: &[Literal]) -> std::result::Result<(), String> {
+    for (k, (g, w)) in got.iter().zip(want).enumerate() {
+        if g.dtype() != w.dtype() || g.shape() != w.shape() {
+            return Err(format!("output {k} is {g:?} instead of {w:?}"));
+        }
+        let off = distance(g, w);
+        if off > tolerance(s.dtype).max(tolerance(w.dtype())) {
+            return Err(format!("output {k} is off by {off:e}: {g:?} instead of {w:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the samples of an op: together, which compiles faster, and one by one if that fails.
+fn check(engine: &Engine, samples: &[(usize, &Sample)]) -> Vec<(usize, String)> {
+    let mut fails = Vec::new();
+    let wants: Vec<Result<Vec<Literal>>> = samples.iter().map(|(_, s)| reference::run(&s.graph, &s.inputs)).collect();
+    let good: Vec<&Sample> = samples.iter().zip(&wants).filter(|(_, w)| w.is_ok()).map(|((_, s), _)| *s).collect();
+    let mut all = run_all(engine, &good).ok().map(Vec::into_iter);
+    for ((i, s), want) in samples.iter().zip(&wants) {
+        let result = match (want, &mut all) {
+            (Ok(want), Some(all)) => agree(s, &all.take(want.len()).collect::<Vec<_>>(), want),
+            (Ok(want), None) => match run_all(engine, &[s]) {
+                Ok(got) => agree(s, &got, want),
+                Err(e) => Err(format!("fails: {e}")),
+            },
+            (Err(e), _) => match run_all(engine, &[s]) {
+                Ok(_) => Err(format!("should fail: {e}")),
+                Err(_) => Ok(()),
+            },
+        };
+        fails.extend(result.err().map(|e| (*i, e)));
+    }
+    fails
+}
+
+/// One sample in one type.
+struct Sample {
+    op: &'static Op,
+    number: usize,
+    dtype: DType,
+    inputs: Vec<Literal>,
+    graph: Graph,
+}
+
+/// Every sample in every type that its op takes.
+fn samples(only: Option<&str>) -> Vec<Sample> {
+    let mut all = Vec::new();
+    for op in talweg::table().filter(|op| only.is_none_or(|n| n == op.name)) {
+        for (number, case) in (op.cases)().into_iter().enumerate() {
+            for dtype in DType::ALL {
+                let convert = |l: &Literal| if l.dtype() == DType::F64 { l.cast(dtype) } else { l.clone() };
+                let case = Case { inputs: case.inputs.iter().map(convert).collect(), ..case.clone() };
+                let is_repeated = !case.inputs.iter().any(|l| l.dtype() == dtype) && dtype != DType::F64;
+                // An op may refuse a type.
+                if let (false, Ok(graph)) = (is_repeated, graph_of(op, &case)) {
+                    all.push(Sample { op, number, dtype, inputs: case.inputs, graph });
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Checks and reports.
+pub fn run(o: &Options) -> Result<()> {
+    let engine = talweg::engine_named(&o.device)?;
+    let all = samples(o.op.as_deref());
+    if all.is_empty() {
+        return Err(Error::value(format!("no op is named {:?}", o.op)));
+    }
+    let numbered: Vec<(usize, &Sample)> = all.iter().enumerate().collect();
+    let by_op: Vec<&[(usize, &Sample)]> = numbered.chunk_by(|a, b| a.1.op == b.1.op).collect();
+    let failures: Mutex<Vec<(usize, String)>> = Mutex::default();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(list) = by_op.get(i) else { break };
+            let fails = check(engine, list);
+            failures.lock().unwrap_or_else(|e| e.into_inner()).extend(fails);
+        }
+    };
+    // Compiling takes longest.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|s| (0..threads).for_each(|_| drop(s.spawn(work))));
+    let mut failures = failures.into_inner().unwrap_or_else(|e| e.into_inner());
+    failures.sort_by_key(|f| f.0);
+    let mut by_op: BTreeMap<&str, Vec<&(usize, String)>> = BTreeMap::new();
+    failures.iter().for_each(|f| by_op.entry(all[f.0].op.name).or_default().push(f));
+    for (op, list) in &by_op {
+        let types: Vec<&str> = list.iter().map(|f| all[f.0].dtype.name()).collect();
+        let message: String = list[0].1.chars().take(if o.sources { 8000 } else { 400 }).collect();
+        println!("{op}: {} fail ({}): case {}: {message}", list.len(), types.join(" "), all[list[0].0].number);
+        if o.sources {
+            sources(engine, &all[list[0].0].graph)?;
+        }
+    }
+    println!("{}: {} of {} samples agree with the reference", o.device, all.len() - failures.len(), all.len());
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let e = format!("{} ops fail on {}", by_op.len(), o.device);
+    Err(Error::new(ErrorKind::Device, e))
+}
+
+/// Prints the kernels of a graph.
+fn sources(engine: &Engine, g: &Graph) -> Result<()> {
+    let plan = cuda::plan::Plan::new(&engine.optimize(g)?)?;
+    for (region, k) in plan.kernels() {
+        println!("// region {region}, {} blocks of {} threads, {:?}\n{}", k.grid, k.block, k.args, k.source);
+    }
+    Ok(())
+}
