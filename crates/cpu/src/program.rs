@@ -301,10 +301,7 @@ impl Program for Compiled {
 
 /// The cut of a loop.
 fn plan(l: &Loop, graph: &Graph) -> Plan {
-    match &l.feed {
-        None => tile::plan(l, graph),
-        Some(f) => Plan::for_pieces(l, call::matmul::piece_width(&graph.nodes[f.node], &f.args)),
-    }
+    if l.feed.is_some() { Plan::for_rows(l) } else { tile::plan(l, graph) }
 }
 
 /// Work of a loop, and multiplications of a product, that are worth another thread.

@@ -54,22 +54,23 @@ pub type Fed = Box<dyn Fn(Bases, &(dyn Fn(Patch) + Sync)) + Send + Sync>;
 /// Multiplications below which a product and the loop behind it run one after the other.
 const FEED_MIN: usize = 1 << 15;
 
-/// Whether a product can hand over its result piece by piece: one, of full floats.
+/// Whether a product can hand over its result piece by piece: one, of full floats, in whole rows. (A
+/// loop over narrow pieces would reach for its other operands here and there.)
 pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
+    fn in_rows<E: Multiply + Float>(p: &Product) -> bool {
+        p.gemm::<E>(std::ptr::null(), std::ptr::null(), std::ptr::null_mut()).has_whole_rows()
+    }
     let out = &n.outs[0];
     let p = product(&args[0].layout, &args[1].layout, &out.shape);
     let is_one = matches!(p.batch, Batch::Even { count: 1, .. });
-    let is_full = matches!(out.dtype, DType::F32 | DType::F64);
-    is_one && is_full && p.m > 1 && p.n > 1 && p.m * p.n * p.k >= FEED_MIN
-}
-
-/// About how many columns the pieces of such a product have; `None`: all.
-pub fn piece_width(n: &FlatNode, args: &[Place]) -> Option<usize> {
-    let p = product(&args[0].layout, &args[1].layout, &n.outs[0].shape);
-    match n.outs[0].dtype {
-        DType::F64 => p.gemm::<f64>(std::ptr::null(), std::ptr::null(), std::ptr::null_mut()).part_width(),
-        _ => p.gemm::<f32>(std::ptr::null(), std::ptr::null(), std::ptr::null_mut()).part_width(),
-    }
+    let is_large = p.m > 1 && p.n > 1 && p.m * p.n * p.k >= FEED_MIN;
+    is_one
+        && is_large
+        && match out.dtype {
+            DType::F32 => in_rows::<f32>(&p),
+            DType::F64 => in_rows::<f64>(&p),
+            _ => false,
+        }
 }
 
 /// The product for a loop that it feeds.

@@ -268,39 +268,49 @@ impl Wide {
         }
     }
 
-    /// Combines accumulator `b` into `a`.
+    /// Combines `n` accumulators at `b` into those at `a`, one by one.
     ///
     /// # Safety
-    /// One accumulator behind each pointer.
-    pub unsafe fn join(&self, a: *mut u8, b: *const u8) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if self.is_float() {
-                *a.cast::<f64>() = combine_f64(self.monoid, *a.cast::<f64>(), *b.cast::<f64>());
-            } else {
-                *a.cast::<i64>() = combine_i64(self.monoid, *a.cast::<i64>(), *b.cast::<i64>());
-            }
+    /// `n` accumulators behind each pointer.
+    pub unsafe fn join(&self, a: *mut u8, b: *const u8, n: usize) {
+        macro_rules! each {
+            ($m:ident, $t:ty, $combine:ident) => {
+                for i in 0..n {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let x = &mut *a.cast::<$t>().add(i);
+                        *x = $combine(Monoid::$m, *x, *b.cast::<$t>().add(i));
+                    }
+                }
+            };
+        }
+        match (self.monoid, self.is_float()) {
+            (Monoid::Sum, true) => each!(Sum, f64, combine_f64),
+            (Monoid::Prod, true) => each!(Prod, f64, combine_f64),
+            (Monoid::Max, true) => each!(Max, f64, combine_f64),
+            (Monoid::Min, true) => each!(Min, f64, combine_f64),
+            (Monoid::Sum, false) => each!(Sum, i64, combine_i64),
+            (Monoid::Prod, false) => each!(Prod, i64, combine_i64),
+            (Monoid::Max, false) => each!(Max, i64, combine_i64),
+            (Monoid::Min, false) => each!(Min, i64, combine_i64),
         }
     }
 
-    /// Writes an accumulator as element `i` of a value.
+    /// Writes `n` accumulators as the elements of a value.
     ///
     /// # Safety
-    /// One accumulator behind `acc`, `i + 1` elements behind `out`.
-    pub unsafe fn finish(&self, acc: *const u8, dtype: DType, out: *mut u8, i: usize) {
+    /// `n` accumulators behind `acc`, `n` elements behind `out`.
+    pub unsafe fn finish(&self, acc: *const u8, dtype: DType, out: *mut u8, n: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            if self.is_float() {
-                let x = *acc.cast::<f64>();
-                ir::with_dtype!(dtype, T => {
-                    *out.cast::<<T as Element>::Stored>().add(i) = <T as Element>::from_f64(x).store()
-                });
-            } else {
-                let x = *acc.cast::<i64>();
-                ir::with_dtype!(dtype, T => {
-                    *out.cast::<<T as Element>::Stored>().add(i) = <T as Element>::from_i64(x).store()
-                });
-            }
+            ir::with_dtype!(dtype, T => {
+                let out = out.cast::<<T as Element>::Stored>();
+                if self.is_float() {
+                    (0..n).for_each(|i| *out.add(i) = <T as Element>::from_f64(*acc.cast::<f64>().add(i)).store());
+                } else {
+                    (0..n).for_each(|i| *out.add(i) = <T as Element>::from_i64(*acc.cast::<i64>().add(i)).store());
+                }
+            })
         }
     }
 }

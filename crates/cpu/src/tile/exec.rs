@@ -10,9 +10,15 @@ use crate::vmath::f32s;
 use ir::Element;
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::mem::MaybeUninit;
 
 /// Numbers repeated at a time for loops that take vectors only.
 const SPLAT: usize = 256;
+/// Rows up to this length are not worth a call each: operands that vary by row or by column alone
+/// are spread over the tile first.
+const SHORT: usize = 24;
+/// Elements of a tile that operands are spread over, at most.
+const EXPANDED: usize = 1024;
 
 /// 64 bytes on a cache line's boundary.
 #[derive(Clone, Copy)]
@@ -162,14 +168,12 @@ impl Tiles {
         let first = bases.at(self.partials).wrapping_add(a.offset);
         let out = bases.at(a.out);
         let stride = if a.how == Gather::RowValues { self.plan.across } else { values };
-        for i in 0..values {
-            let acc = first.wrapping_add(i * 8);
+        // SAFETY: partial results lie one part after the other; the result has room for all values.
+        unsafe {
             for p in 1..parts {
-                // SAFETY: partial results lie one part after the other.
-                unsafe { a.wide.join(acc, first.wrapping_add((p * stride + i) * 8)) };
+                a.wide.join(first, first.wrapping_add(p * stride * 8), values);
             }
-            // SAFETY: the result has room for `values` elements.
-            unsafe { a.wide.finish(acc, a.dtype, out, i) };
+            a.wide.finish(first, a.dtype, out, values);
         }
     }
 }
@@ -233,6 +237,25 @@ impl Tile<'_> {
                 (self.vals[a.val as usize].cast_const(), is_number)
             });
             return f(ops, self.vals[y.val as usize], y.span.count(h, w));
+        }
+        if w <= SHORT && h * w <= EXPANDED {
+            let mut room = [[const { MaybeUninit::<u64>::uninit() }; EXPANDED]; N];
+            let mut k = 0;
+            let ops = args.map(|a| {
+                let to = room[k].as_mut_ptr().cast::<u8>();
+                k += 1;
+                if a.span == y.span || a.span == Span::ONE {
+                    return (self.vals[a.val as usize].cast_const(), a.span == Span::ONE);
+                }
+                for r in 0..h {
+                    let (p, is_number) = self.row(a, r);
+                    let to = to.wrapping_add(r * w * a.size as usize);
+                    // SAFETY: the room holds a tile of numbers of any size.
+                    unsafe { spread(p, is_number, a.size as usize, to, w) };
+                }
+                (to.cast_const(), false)
+            });
+            return f(ops, self.vals[y.val as usize], h * w);
         }
         for r in 0..h {
             let ops = args.map(|a| {
@@ -314,13 +337,7 @@ impl Tile<'_> {
             let (p, is_number) = self.row(x, r);
             let q = self.vals[y.val as usize].wrapping_add(r * w * size);
             // SAFETY: row `r` of both tiles.
-            unsafe {
-                if is_number {
-                    fill(p, size, q, w);
-                } else {
-                    std::ptr::copy_nonoverlapping(p, q, w * size);
-                }
-            }
+            unsafe { spread(p, is_number, size, q, w) };
         }
     }
 }
@@ -345,6 +362,19 @@ unsafe fn repeat(x: *const u8, size: usize, room: &mut [u64; SPLAT], n: usize) -
     // SAFETY: the room holds `SPLAT` numbers of any size.
     unsafe { fill(x, size, y, n) };
     y
+}
+
+/// A row of `w` elements from a row or from one number.
+#[inline(always)]
+unsafe fn spread(x: *const u8, is_number: bool, size: usize, y: *mut u8, w: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if is_number {
+            fill(x, size, y, w);
+        } else {
+            std::ptr::copy_nonoverlapping(x, y, w * size);
+        }
+    }
 }
 
 unsafe fn fill(x: *const u8, size: usize, y: *mut u8, n: usize) {

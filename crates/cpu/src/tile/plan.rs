@@ -111,27 +111,12 @@ impl Plan {
         }
     }
 
-    /// The cut of a loop that is fed pieces: of whole rows, or about `width` columns wide.
-    pub fn for_pieces(l: &Loop, width: Option<usize>) -> Plan {
+    /// The cut of a loop that is fed whole rows.
+    pub fn for_rows(l: &Loop) -> Plan {
         let (rows, columns) = (l.rows(), l.columns());
-        let (h, w) = match width {
-            None => (TILE / columns, columns.min(TILE)),
-            // Narrower than a row or one row high: then no tile relies on rows that adjoin.
-            Some(width) if width < TILE / 2 && width < columns => (TILE / width.max(1), width),
-            Some(_) => (1, columns.min(TILE)),
-        };
-        let (h, w) = (h.clamp(1, rows), w.max(1));
-        Plan {
-            rows,
-            columns,
-            h,
-            w,
-            task_rows: rows,
-            task_columns: columns,
-            down: 1,
-            across: 1,
-            work: l.steps.len() * rows * columns,
-        }
+        let (h, w) = ((TILE / columns.max(1)).clamp(1, rows.max(1)), columns.clamp(1, TILE));
+        let work = l.steps.len() * rows * columns;
+        Plan { rows, columns, h, w, task_rows: rows, task_columns: columns, down: 1, across: 1, work }
     }
 
     /// How many tasks.

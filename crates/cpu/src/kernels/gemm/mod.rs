@@ -180,14 +180,14 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
         unsafe { Turned::new(self, self.a, self.b, self.c.cast(), self.c_row).run(done) };
     }
 
-    /// About how many columns the parts have that [`Gemm::run_then`] reports; `None`: all.
-    pub fn part_width(&self) -> Option<usize> {
+    /// Whether the parts that [`Gemm::run_then`] reports are whole rows, whatever the number of
+    /// threads.
+    pub fn has_whole_rows(&self) -> bool {
         let turned = Turned::new(self, self.a, self.b, self.c.cast(), self.c_row);
-        match (turned.way(), turned.is_straight()) {
-            (Way::Columns(tasks), true) => Some(self.n / tasks),
-            (Way::Rows(tasks), false) => Some(self.n / tasks),
-            (Way::Rows(_), true) if self.n > drive::COLUMNS => Some(drive::COLUMNS),
-            _ => None,
+        match turned.way() {
+            Way::Whole => true,
+            Way::Columns(_) => !turned.is_straight(),
+            Way::Rows(_) => turned.is_straight() && self.n <= drive::COLUMNS,
         }
     }
 

@@ -102,9 +102,10 @@ impl<S: Multiply> Turned<S> {
         self.right.col == 1 && self.is_flat() && self.k * self.n * size_of::<S>() >= STREAM
     }
 
-    /// Whether the product is cut by columns.
+    /// Whether the product is cut by columns: it is low, and every task can use the left side.
     fn is_flat(&self) -> bool {
-        self.m <= COLUMNS_ROWS && self.n >= self.m
+        let is_shared = self.is_left_direct() || self.m < 8 * self.height;
+        is_shared && self.m <= COLUMNS_ROWS && self.n >= self.m
     }
 
     /// The length of the parts that `k` is cut into; decides the result's bits, and is a function of
