@@ -1,8 +1,8 @@
 //! A pool of threads for kernels: low wake-up cost, no allocation per call.
 //!
 //! [`parallel_for`] runs task indexes `0..tasks`, each exactly once, on the calling thread and on
-//! the workers, and returns when all are done. Workers spin for a few tens of microseconds after
-//! a job before they sleep, because a kernel is usually followed by another one.
+//! the workers, and returns when all are done. Workers spin for a while after a job before they
+//! sleep, because a kernel is usually followed by another one.
 //!
 //! The caller decides how the work is split, by the size of the problem and never by the number
 //! of threads: then results do not depend on how many threads there are.
@@ -22,8 +22,9 @@ use std::time::{Duration, Instant};
 /// The most threads the pool will use.
 pub const THREADS_MAX: usize = 256;
 
-/// How long an idle worker looks for new work before it sleeps.
-const SPIN: Duration = Duration::from_micros(40);
+/// How long an idle worker looks for new work before it sleeps: longer than the regions of a small
+/// training step that one thread runs alone, as waking a worker costs about as much.
+const SPIN: Duration = Duration::from_micros(150);
 
 type Task = dyn Fn(usize) + Sync;
 
