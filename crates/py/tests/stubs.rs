@@ -23,6 +23,6 @@ fn stubs_are_current() {
 
 #[test]
 fn an_op_written_by_a_macro_has_its_worked_example() {
-    let elu = STUBS.split("    def elu(self, alpha: float = 1.0) -> Tensor:").nth(1).unwrap();
+    let elu = STUBS.split("    def elu(self, alpha: builtins.float = 1.0) -> Tensor:").nth(1).unwrap();
     assert!(elu.contains(">>> tensor([-1.0, 0.0, 3.0]).elu(2.0).tolist()"));
 }

@@ -54,13 +54,25 @@ pub enum Level {
     Avx512 = 3,
 }
 
+#[cfg(not(test))]
 static LEVEL: AtomicU8 = AtomicU8::new(0);
+// Tests run side by side: one that limits itself must not change the numbers of another.
+#[cfg(test)]
+thread_local!(static LEVEL: AtomicU8 = const { AtomicU8::new(0) });
+
+#[inline]
+fn with_level<R>(f: impl FnOnce(&AtomicU8) -> R) -> R {
+    #[cfg(not(test))]
+    return f(&LEVEL);
+    #[cfg(test)]
+    return LEVEL.with(f);
+}
 
 /// The instruction set in use: the widest the machine has, or a narrower one named by the
 /// environment variable `TALWEG_ISA` (`portable`, `avx2`, `avx512`).
 #[inline]
 pub fn level() -> Level {
-    match LEVEL.load(Relaxed) {
+    match with_level(|l| l.load(Relaxed)) {
         0 => choose_level(),
         1 => Level::Portable,
         2 => Level::Avx2,
@@ -81,7 +93,7 @@ fn choose_level() -> Level {
 /// Uses nothing wider than `limit` from now on; returns what is used. For tests and comparisons.
 pub fn limit_level(limit: Level) -> Level {
     let level = machine_level().min(limit);
-    LEVEL.store(level as u8, Relaxed);
+    with_level(|l| l.store(level as u8, Relaxed));
     level
 }
 
