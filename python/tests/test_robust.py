@@ -16,7 +16,7 @@ import talweg as tw
 
 def run(program, **kwargs):
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120, **kwargs
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, **kwargs
     )
 
 

@@ -8,7 +8,8 @@
 //! of threads: then results do not depend on how many threads there are.
 //!
 //! What it does not do: no futures, no work stealing between jobs, no priorities. A call from
-//! inside a task, or while another thread's job is running, runs its tasks inline.
+//! inside a task, in a forked child, or while another thread's job is running, runs its tasks
+//! inline.
 
 #![allow(unsafe_code)]
 
@@ -78,6 +79,24 @@ static POOL: Pool = Pool {
 /// 0: not chosen by [`set_threads`].
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 
+/// Set in a forked child: fork copies neither the workers nor their promise to let go of `lock`.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Has the children of a fork work without the pool, whose threads they do not have.
+fn notice_forks() {
+    #[cfg(unix)]
+    {
+        extern "C" fn child() {
+            FORKED.store(true, Relaxed);
+        }
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        // SAFETY: the handler only stores to an atomic, which is allowed after a fork.
+        ONCE.call_once(|| unsafe {
+            libc::pthread_atfork(None, None, Some(child));
+        });
+    }
+}
+
 thread_local! {
     static INSIDE_TASK: Cell<bool> = const { Cell::new(false) };
 }
@@ -111,7 +130,7 @@ pub fn set_threads(n: usize) {
 /// tasks that had not begun by then may be left out.
 pub fn parallel_for(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
     let threads = threads();
-    if tasks <= 1 || threads <= 1 || INSIDE_TASK.get() {
+    if tasks <= 1 || threads <= 1 || INSIDE_TASK.get() || FORKED.load(Relaxed) {
         return (0..tasks).for_each(f);
     }
     if POOL.busy.compare_exchange(false, true, Acquire, Relaxed).is_err() {
@@ -185,6 +204,7 @@ impl Pool {
     /// Starts workers until there are `wanted`; the caller holds `busy`. Fewer than wanted is
     /// not an error: the caller works too.
     fn start_workers(&'static self, wanted: usize) {
+        notice_forks();
         while self.started.load(Relaxed) < wanted {
             let index = self.started.load(Relaxed);
             let builder = std::thread::Builder::new().name(format!("talweg-{index}"));
