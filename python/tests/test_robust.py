@@ -14,9 +14,13 @@ import pytest
 import talweg as tw
 
 
+# A job in the background ignores Ctrl-C, and so would its children.
+SIGINT_AS_USUAL = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def run(program, **kwargs):
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, **kwargs
+        [sys.executable, "-c", SIGINT_AS_USUAL + textwrap.dedent(program)], capture_output=True, text=True, timeout=60, **kwargs
     )
 
 
