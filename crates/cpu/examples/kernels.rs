@@ -8,9 +8,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use talweg_cpu::kernels::attention::{Attention, Rows, Saved};
 use talweg_cpu::kernels::conv::Conv;
-use talweg_cpu::kernels::gemm::{Activation, Gemm, Mat};
+use talweg_cpu::kernels::gemm::{Gemm, Mat};
+use talweg_cpu::kernels::pooling;
 use talweg_cpu::kernels::window::Window;
-use talweg_cpu::kernels::{pooling, rows};
 use talweg_cpu::{pool, vmath::f32s};
 
 /// Seconds of the fastest of many calls, within about half a second.
@@ -58,7 +58,6 @@ fn main() {
     products(&report);
     convolutions(&report);
     attentions(&report);
-    row_kernels(&report);
 }
 
 fn vector_functions(report: &Report) {
@@ -161,7 +160,7 @@ fn convolutions(report: &Report) {
         let (mut dx, mut dw) = (x.clone(), w.clone());
         let flops = 2.0 * (y.len() * c / groups * k * k) as f64;
         let name = format!("conv {batch}x{c}->{o} {size}x{size} k{k}/{stride} g{groups}");
-        report.time(&name, flops, "GFLOP/s", || q.forward(&x, &w, None, Activation::None, &mut y));
+        report.time(&name, flops, "GFLOP/s", || q.forward(&x, &w, &mut y));
         report.time(&(name.clone() + " dx"), flops, "GFLOP/s", || q.grad_input(&dy, &w, &mut dx));
         report.time(&(name + " dw"), flops, "GFLOP/s", || q.grad_weight(&x, &dy, &mut dw));
     }
@@ -202,26 +201,4 @@ fn attentions(report: &Report) {
         let saved = Saved { q: rows, k: rows, v: rows, out, lse: &lse, dout: rows };
         report.time(&(name + " backward"), 2.5 * flops, "GFLOP/s", || a.backward(&saved, &mut dq, &mut dk, &mut dv));
     }
-}
-
-fn row_kernels(report: &Report) {
-    let (count, n) = (4096, 1024);
-    let x = fill(count * n);
-    let (mut y, mut mean, mut rstd) = (x.clone(), vec![0f32; count], vec![0f32; count]);
-    let w = fill(n);
-    // One read and one write.
-    let bytes = (8 * count * n) as f64;
-    report.time("rows softmax 4096x1024", bytes, "GB/s", || rows::softmax(n, &x, &mut y));
-    report.time("rows log_softmax 4096x1024", bytes, "GB/s", || rows::log_softmax(n, &x, &mut y));
-    report.time("rows layer_norm 4096x1024", bytes, "GB/s", || {
-        rows::layer_norm(n, &x, Some(&w), Some(&w), 1e-5, &mut y, &mut mean, &mut rstd);
-    });
-    let (mut dx, mut dw, mut db) = (x.clone(), w.clone(), w.clone());
-    let grad = rows::NormGrad { n, x: &x, dy: &y, weight: Some(&w), mean: &mean, rstd: &rstd };
-    report.time("rows layer_norm_grad 4096x1024", 1.5 * bytes, "GB/s", || {
-        grad.run(&mut dx, Some(&mut dw), Some(&mut db))
-    });
-    let index: Vec<i64> = (0..count as i64).map(|i| i * 7919 % count as i64).collect();
-    report.time("rows gather 4096x1024", bytes, "GB/s", || rows::gather_rows(n, &x, &index, &mut dx));
-    report.time("rows scatter_add 4096x1024", 1.5 * bytes, "GB/s", || rows::scatter_add_rows(n, &mut dx, &index, &x));
 }

@@ -4,7 +4,7 @@
 
 use super::{Operand, Prepared, rows, rows_mut};
 use crate::kernels::conv::Conv;
-use crate::kernels::gemm::{Activation, Float, Multiply};
+use crate::kernels::gemm::{Float, Multiply};
 use crate::kernels::pooling::{self as kernels, Pooled};
 use crate::kernels::window::{DIMS, Window};
 use crate::tile::access::Bases;
@@ -78,7 +78,7 @@ fn transformed(conv: &Conv, which: Which, weight: &Operand) -> Option<Vec<f32>> 
 
 fn sum<E: Multiply + Float>(conv: &Conv, which: Which, a: &[E], b: &[E], out: &mut [E]) {
     match which {
-        Which::Forward => conv.forward(a, b, None, Activation::None, out),
+        Which::Forward => conv.forward(a, b, out),
         Which::Input => conv.grad_input(a, b, out),
         Which::Weight => conv.grad_weight(a, b, out),
     }

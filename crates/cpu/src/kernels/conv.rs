@@ -12,7 +12,7 @@
 
 use super::depthwise;
 use super::direct;
-use super::gemm::{Activation, Float, Gemm, Mat, Multiply};
+use super::gemm::{Float, Gemm, Mat, Multiply};
 use super::scratch::Scratch;
 use super::unfold::{Span, fold, unfold};
 use super::window::Window;
@@ -80,34 +80,17 @@ impl Conv {
         self.channels / self.groups * self.window.kernel_len()
     }
 
-    /// `y = weight * x + bias`, then the activation.
-    pub fn forward<E: Multiply + Float>(
-        &self,
-        x: &[E],
-        weight: &[E],
-        bias: Option<&[E]>,
-        activation: Activation,
-        y: &mut [E],
-    ) {
+    /// `y = weight * x`.
+    pub fn forward<E: Multiply + Float>(&self, x: &[E], weight: &[E], y: &mut [E]) {
         self.check(x.len(), weight.len(), y.len());
-        if let Some(b) = bias {
-            assert!(
-                b.len() == self.out_channels,
-                "conv: a bias of {} numbers expected, got {}",
-                self.out_channels,
-                b.len()
-            );
-        }
         if self.is_depthwise() {
             // SAFETY: lengths were checked.
-            unsafe { depthwise::forward(self, x.as_ptr(), weight.as_ptr(), bias, y.as_mut_ptr()) };
-            return finish_planes(y, self.window.output_len(), self.out_channels, None, activation);
+            return unsafe { depthwise::forward(self, x.as_ptr(), weight.as_ptr(), y.as_mut_ptr()) };
         }
         if self.is_winograd::<E>() || self.is_direct::<E>() {
             let run = if self.is_winograd::<E>() { winograd::forward } else { direct::forward };
             // SAFETY: lengths were checked, and the elements are f32.
-            unsafe { run(self, x.as_ptr().cast(), weight.as_ptr().cast(), y.as_mut_ptr().cast()) };
-            return finish_planes(y, self.window.output_len(), self.out_channels, bias, activation);
+            return unsafe { run(self, x.as_ptr().cast(), weight.as_ptr().cast(), y.as_mut_ptr().cast()) };
         }
         let (cg, og) = self.group();
         let (depth, plane) = (self.depth(), self.window.output_len());
@@ -150,7 +133,6 @@ impl Conv {
         };
         // A pointwise span of several images is several matrices, so there it is one image.
         run_tasks(cut.count() * self.groups, og * depth * plane.min(target), &task);
-        finish_planes(y, plane, self.out_channels, bias, activation);
     }
 
     /// A weight in the form that [`Conv::forward_transformed`] takes, for those that many inputs
@@ -307,29 +289,6 @@ fn run_tasks(tasks: usize, work: usize, task: &(dyn Fn(usize) + Sync)) {
     } else {
         (0..tasks).for_each(task);
     }
-}
-
-/// Adds each plane its channel's bias and applies the activation.
-fn finish_planes<E: Float>(y: &mut [E], plane: usize, channels: usize, bias: Option<&[E]>, activation: Activation) {
-    if (bias.is_none() && activation == Activation::None) || plane == 0 {
-        return;
-    }
-    let p = Shared::new(y.as_mut_ptr());
-    let planes = y.len() / plane;
-    let each = (16384 / plane).max(1);
-    pool::parallel_for(planes.div_ceil(each), &move |task| {
-        for i in task * each..((task + 1) * each).min(planes) {
-            // SAFETY: each task has its own planes.
-            unsafe {
-                let row = p.slice(i * plane, plane);
-                if let Some(bias) = bias {
-                    let b = bias[i % channels];
-                    row.iter_mut().for_each(|v| *v = *v + b);
-                }
-                E::finish(row.as_mut_ptr(), plane, None, activation);
-            }
-        }
-    });
 }
 
 #[cfg(test)]

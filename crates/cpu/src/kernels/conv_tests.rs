@@ -59,18 +59,14 @@ fn check_within(q: &Conv, noise: &mut Noise, off: f64, what: &str) {
     let x = noise.f32s(q.batch * q.channels * q.window.input_len());
     let w = noise.f32s(q.out_channels * q.depth());
     let dy = noise.f32s(q.batch * q.out_channels * q.window.output_len());
-    let bias = noise.f32s(q.out_channels);
-    let plane = q.window.output_len();
-    let mut want_y: Vec<f64> = (0..dy.len()).map(|i| bias[i / plane % q.out_channels] as f64).collect();
-    let (mut want_dx, mut want_dw) = (vec![0f64; x.len()], vec![0f64; w.len()]);
+    let (mut want_y, mut want_dx, mut want_dw) = (vec![0f64; dy.len()], vec![0f64; x.len()], vec![0f64; w.len()]);
     each_product(q, |o, i, k| {
         want_y[o] += x[i] as f64 * w[k] as f64;
         want_dx[i] += dy[o] as f64 * w[k] as f64;
         want_dw[k] += dy[o] as f64 * x[i] as f64;
     });
-    want_y.iter_mut().for_each(|v| *v = v.max(0.0));
     let mut y = vec![9f32; dy.len()];
-    q.forward(&x, &w, Some(&bias), Activation::Relu, &mut y);
+    q.forward(&x, &w, &mut y);
     assert_close(&y, &want_y, off, &format!("{what} forward {q:?}"));
     let mut dx = vec![9f32; x.len()];
     q.grad_input(&dy, &w, &mut dx);
@@ -106,7 +102,7 @@ fn doubles() {
         let x = noise.f64s(q.batch * q.channels * q.window.input_len());
         let w = noise.f64s(q.out_channels * q.depth());
         let mut y = vec![0f64; q.batch * q.out_channels * q.window.output_len()];
-        q.forward(&x, &w, None, Activation::None, &mut y);
+        q.forward(&x, &w, &mut y);
         let mut want = vec![0f64; y.len()];
         each_product(&q, |o, i, k| want[o] += x[i] * w[k]);
         assert!(y.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-12), "{q:?}");
@@ -118,7 +114,7 @@ fn doubles() {
 fn groups_must_divide() {
     let window = Window::new(&[4], &[1], &[1], &[(0, 0)], &[1]);
     let q = Conv { batch: 1, channels: 3, out_channels: 4, groups: 2, window };
-    q.forward::<f32>(&[0.0; 12], &[0.0; 4], None, Activation::None, &mut [0.0; 16]);
+    q.forward::<f32>(&[0.0; 12], &[0.0; 4], &mut [0.0; 16]);
 }
 
 /// Tiles of both sizes, whole and cut off, with every padding.

@@ -77,7 +77,7 @@ dispatch! { pub(crate) unsafe fn plane_f64(q: &Plane<'_, f64>) { I => plane::<<I
 /// # Safety
 /// The pointers must lead to arrays of the sizes that `q` says; only the one the pass writes is
 /// written.
-unsafe fn run<E: Float>(q: &Conv, pass: Pass, x: *mut E, taps: *mut E, y: *mut E, start: Option<&[E]>) {
+unsafe fn run<E: Float>(q: &Conv, pass: Pass, x: *mut E, taps: *mut E, y: *mut E) {
     let (x, taps, y) = (Shared::new(x), Shared::new(taps), Shared::new(y));
     let window = &q.window;
     let (size_in, size_out, count) = (window.input_len(), window.output_len(), window.kernel_len());
@@ -96,7 +96,7 @@ unsafe fn run<E: Float>(q: &Conv, pass: Pass, x: *mut E, taps: *mut E, y: *mut E
     match pass {
         Pass::Forward => pool::parallel_for(q.batch * q.out_channels, &|task| unsafe {
             let (n, o) = (task / q.out_channels, task % q.out_channels);
-            y.slice(task * size_out, size_out).fill(start.map_or(E::default(), |b| b[o]));
+            y.slice(task * size_out, size_out).fill(E::default());
             one(n, o);
         }),
         Pass::Input => pool::parallel_for(q.batch * q.channels, &|task| unsafe {
@@ -115,9 +115,9 @@ unsafe fn run<E: Float>(q: &Conv, pass: Pass, x: *mut E, taps: *mut E, y: *mut E
 ///
 /// # Safety
 /// Arrays of the sizes that `q` says.
-pub(crate) unsafe fn forward<E: Float>(q: &Conv, x: *const E, weight: *const E, bias: Option<&[E]>, y: *mut E) {
+pub(crate) unsafe fn forward<E: Float>(q: &Conv, x: *const E, weight: *const E, y: *mut E) {
     // SAFETY: the caller's promise.
-    unsafe { run(q, Pass::Forward, x.cast_mut(), weight.cast_mut(), y, bias) }
+    unsafe { run(q, Pass::Forward, x.cast_mut(), weight.cast_mut(), y) }
 }
 
 /// Gradient of the input.
@@ -126,7 +126,7 @@ pub(crate) unsafe fn forward<E: Float>(q: &Conv, x: *const E, weight: *const E, 
 /// Arrays of the sizes that `q` says.
 pub(crate) unsafe fn grad_input<E: Float>(q: &Conv, dy: *const E, weight: *const E, dx: *mut E) {
     // SAFETY: the caller's promise.
-    unsafe { run(q, Pass::Input, dx, weight.cast_mut(), dy.cast_mut(), None) }
+    unsafe { run(q, Pass::Input, dx, weight.cast_mut(), dy.cast_mut()) }
 }
 
 /// Gradient of the weight.
@@ -135,5 +135,5 @@ pub(crate) unsafe fn grad_input<E: Float>(q: &Conv, dy: *const E, weight: *const
 /// Arrays of the sizes that `q` says.
 pub(crate) unsafe fn grad_weight<E: Float>(q: &Conv, x: *const E, dy: *const E, dw: *mut E) {
     // SAFETY: the caller's promise.
-    unsafe { run(q, Pass::Weight, x.cast_mut(), dw, dy.cast_mut(), None) }
+    unsafe { run(q, Pass::Weight, x.cast_mut(), dw, dy.cast_mut()) }
 }

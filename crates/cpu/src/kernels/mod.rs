@@ -1,5 +1,5 @@
-//! Kernels on slices and strided memory: matrix products, convolutions, pooling, attention, row
-//! normalizations. They know nothing of graphs or tensors.
+//! Kernels on slices and strided memory: matrix products, convolutions, pooling, attention, random
+//! bits. They know nothing of graphs or tensors.
 //!
 //! All of them run on [`crate::pool`], split by the size of the problem alone, and give the same
 //! bits for any number of threads.
@@ -11,7 +11,6 @@ mod direct;
 pub mod gemm;
 pub mod philox;
 pub mod pooling;
-pub mod rows;
 mod scratch;
 
 #[cfg(test)]

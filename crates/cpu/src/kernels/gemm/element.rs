@@ -11,26 +11,6 @@ use crate::vmath::simd::Isa;
 use crate::vmath::{Level, dispatch, f32s, f64s, level};
 use half::{bf16, f16};
 
-/// What is applied to each element of C after the sum and the bias.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Activation {
-    /// Nothing.
-    #[default]
-    None,
-    /// `max(x, 0)`.
-    Relu,
-    /// `x` times the normal distribution function, by `erf`.
-    Gelu,
-    /// Its tanh form.
-    GeluTanh,
-    /// `x sigmoid(x)`.
-    Silu,
-    /// Hyperbolic tangent.
-    Tanh,
-    /// `1 / (1 + e^-x)`.
-    Sigmoid,
-}
-
 /// A type that products are computed in.
 pub trait Float: Operand<Acc = Self> + Output<Self> + crate::vmath::simd::Scalar {
     /// One.
@@ -50,9 +30,6 @@ pub trait Float: Operand<Acc = Self> + Output<Self> + crate::vmath::simd::Scalar
     /// One plane of a depthwise convolution.
     #[doc(hidden)]
     unsafe fn plane(q: &PlaneOf<Self>);
-    /// Bias and activation on one row.
-    #[doc(hidden)]
-    unsafe fn finish(row: *mut Self, n: usize, bias: Option<&[Self]>, activation: Activation);
 }
 
 /// Opaque to users of the crate.
@@ -106,25 +83,6 @@ macro_rules! float {
             unsafe fn plane(q: &PlaneOf<$t>) {
                 // SAFETY: the caller's promise.
                 unsafe { depthwise::$plane(&q.0) }
-            }
-            unsafe fn finish(row: *mut $t, n: usize, bias: Option<&[$t]>, activation: Activation) {
-                use $module::raw;
-                // SAFETY: `n` elements in the row and in the bias; in place is allowed.
-                unsafe {
-                    if let Some(bias) = bias {
-                        debug_assert!(bias.len() >= n);
-                        raw::add(row, bias.as_ptr(), row, n);
-                    }
-                    match activation {
-                        Activation::None => {}
-                        Activation::Relu => raw::relu(row, row, n),
-                        Activation::Gelu => raw::gelu(row, row, n),
-                        Activation::GeluTanh => raw::gelu_tanh(row, row, n),
-                        Activation::Silu => raw::silu(row, row, n),
-                        Activation::Tanh => raw::tanh(row, row, n),
-                        Activation::Sigmoid => raw::sigmoid(row, row, n),
-                    }
-                }
             }
         }
     };

@@ -25,7 +25,7 @@ mod vector;
 
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
-pub use element::{Activation, Float, Multiply, Output, PlaneOf};
+pub use element::{Float, Multiply, Output, PlaneOf};
 pub use int::{Integer, gemm_int};
 pub use pack::Operand;
 use turn::{Turned, Way};
