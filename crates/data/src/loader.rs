@@ -230,6 +230,41 @@ impl Loader {
         Ok(())
     }
 
+    /// Takes one rank's part of every batch, for a loader that was made for one process: `world`
+    /// such loaders read together what it alone would have read. Before the first batch.
+    ///
+    /// # Errors
+    /// If batches have been read, or cannot be cut into `world` equal parts.
+    pub fn share(&mut self, rank: usize, world: usize) -> Result<()> {
+        check_rank(rank, world)?;
+        if (self.source.rank, self.source.world) == (rank, world) {
+            return Ok(());
+        }
+        let batch = self.source.batch;
+        if self.source.world != 1 || !batch.is_multiple_of(world) {
+            return Err(Error::mismatch(format!(
+                "batches of {batch} on {} ranks cannot be shared equally by {world} ranks",
+                self.source.world
+            )));
+        }
+        let Some(source) = Arc::get_mut(&mut self.source) else {
+            return Err(Error::mismatch("batches have been read already: share the loader before"));
+        };
+        (source.rank, source.world, source.batch) = (rank, world, batch / world);
+        self.order = None;
+        Ok(())
+    }
+
+    /// Goes on as if so many batches had been handed out, over as many epochs as that takes.
+    pub fn skip_batches(&mut self, count: u64) {
+        if let Some(pool) = &self.pool {
+            pool.idle();
+        }
+        let each = self.source.batches();
+        let to = self.batch + count;
+        (self.epoch, self.batch, self.order) = (self.epoch + to / each, to % each, None);
+    }
+
     /// The order of the current epoch; (re)starts the workers on it.
     fn begin(&mut self) -> Result<Arc<Order>> {
         if let Some(order) = &self.order {

@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Where a process stands in its job.
@@ -152,14 +151,8 @@ impl Launch {
         self.check()?;
         let secret = Secret::generate()?;
         let roster = Roster::new(self.workers as usize, self.servers as usize, self.copies);
-        let is_ending = Arc::new(AtomicBool::new(false));
-        let quiet = is_ending.clone();
-        // That processes leave at the end is no news.
-        let report = move |text: &str| {
-            if !quiet.load(Ordering::Relaxed) {
-                say(&format!("[launch] {text}"));
-            }
-        };
+        let (note, notes) = std::sync::mpsc::channel();
+        let report = move |text: &str| drop(note.send(format!("[launch] {text}")));
         let at = "127.0.0.1:0".parse()?;
         let coordinator = Coordinator::start(&at, Some(Secret::new(&secret)?), roster, report)?;
         let start = |name: String, command: &[OsString], rank: u32, restarts: u32| -> Result<Process> {
@@ -175,8 +168,12 @@ impl Launch {
         for i in 0..self.workers {
             workers.push(start(format!("worker {i}"), &self.program, i, 0)?);
         }
+        let (mut is_ending, mut news): (bool, Vec<String>) = (false, Vec::new());
         while workers.iter().any(|w| w.ended.is_none()) {
             std::thread::sleep(Duration::from_millis(10));
+            // Said one round later: that processes leave because they are done is no news.
+            news.drain(..).filter(|_| !is_ending).for_each(|n| say(&n));
+            news.extend(notes.try_iter());
             for i in 0..workers.len() {
                 let w = &mut workers[i];
                 if w.ended.is_some() {
@@ -184,7 +181,7 @@ impl Launch {
                 }
                 let Some(status) = w.child.try_wait().map_err(Error::io("waiting for a worker"))? else { continue };
                 if status.success() {
-                    is_ending.store(true, Ordering::Relaxed);
+                    is_ending = true;
                     w.ended = Some(status);
                     coordinator.left(w.rank)?;
                 } else if self.servers > 0 && w.restarts < self.restarts_max {

@@ -10,6 +10,7 @@ pub mod layers;
 pub mod metrics;
 mod module;
 pub mod optim;
+pub mod parallel;
 pub mod schedule;
 pub mod train;
 

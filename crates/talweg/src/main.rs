@@ -4,7 +4,9 @@ mod bench;
 mod device_test;
 mod explain;
 mod inspect;
+mod launch;
 mod quickstart;
+mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
@@ -41,6 +43,11 @@ enum Command {
     Bench(bench::Options),
     /// Check every op in every element type on a device against the reference.
     DeviceTest(device_test::Options),
+    /// Run a training program on several processes, with all-reduce or with a parameter store.
+    Launch(launch::Options),
+    /// Run one server of a parameter store; `launch` starts it.
+    #[command(hide = true)]
+    StoreServer,
     /// Print a completion script for a shell.
     Completions {
         /// Which shell.
@@ -69,6 +76,8 @@ fn run(command: Command) -> talweg::Result<ExitCode> {
         Command::Ops { name } => inspect::ops(name.as_deref()),
         Command::Bench(o) => bench::run(&o),
         Command::DeviceTest(o) => device_test::run(&o),
+        Command::Launch(o) => launch::run(&o),
+        Command::StoreServer => store::run(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "talweg", &mut std::io::stdout());
             Ok(())

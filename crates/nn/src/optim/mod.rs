@@ -10,7 +10,7 @@ pub use clip::{clip_grad_norm, clip_grad_value};
 pub use lbfgs::{Lbfgs, LbfgsOptions};
 pub use rules::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, RmsProp, Sgd};
 
-use crate::{Parameters, join};
+use crate::{Parameters, join, parallel};
 use tensor::{Error, ErrorKind, Result, Shape, Site, Tensor, Update, Variable, grad, no_grad};
 
 /// What a rule sees of one parameter at one step.
@@ -62,6 +62,8 @@ impl Rule for Box<dyn Rule> {
 struct Group {
     params: Vec<Variable>,
     slots: Vec<Vec<(&'static str, Variable)>>,
+    /// Where each parameter is in the parameter store, if there is one.
+    tables: Vec<Option<u32>>,
     lr: Variable,
     /// Its learning rate relative to the rule's.
     scale: f64,
@@ -112,10 +114,11 @@ impl Optimizer {
                 slots.into_iter().map(|(n, v)| Ok((n, Variable::buffer(n, v.cast(state_dtype(p)))?))).collect()
             })
             .collect::<Result<_>>()?;
+        let tables = parallel::share(&params, &*self.rule, weight_decay)?;
         let base = self.rule.lr();
         let scale = if base == 0.0 { 1.0 } else { lr / base };
         let lr = Variable::buffer("lr", Tensor::from(lr as f32))?;
-        self.groups.push(Group { params, slots, lr, scale, weight_decay });
+        self.groups.push(Group { params, slots, tables, lr, scale, weight_decay });
         Ok(())
     }
     /// Learning rate of the first group.
@@ -154,11 +157,18 @@ impl Optimizer {
         no_grad(|| {
             let mut update = Update::new();
             let t = self.t.tensor() + 1.0;
-            let mut grads = grads.iter();
+            let shared = parallel::mean(&t, grads)?;
+            let mut grads = shared.as_deref().unwrap_or(grads).iter();
+            let (mut stored, mut pushes) = (Vec::new(), Vec::new());
             for g in &self.groups {
                 let lr = g.lr.tensor();
-                for (p, slots) in g.params.iter().zip(&g.slots) {
+                for ((p, slots), table) in g.params.iter().zip(&g.slots).zip(&g.tables) {
                     let Some(Some(grad)) = grads.next() else { continue };
+                    if let Some(table) = *table {
+                        stored.push(p);
+                        pushes.push(parallel::Push { table, grad: grad.clone(), lr: lr.clone() });
+                        continue;
+                    }
                     let values: Vec<Tensor> = slots.iter().map(|(_, v)| v.tensor()).collect();
                     let param = p.tensor();
                     let s = Step { param: &param, grad, slots: &values, lr: &lr, t: &t, weight_decay: g.weight_decay };
@@ -166,6 +176,10 @@ impl Optimizer {
                     update.set(p, next.cast(p.dtype()));
                     slots.iter().zip(state).for_each(|((_, v), x)| update.set(v, x.cast(v.dtype())));
                 }
+            }
+            if !pushes.is_empty() {
+                let next = parallel::step_in_store(&t, &pushes);
+                stored.into_iter().zip(next).for_each(|(p, x)| update.set(p, x));
             }
             update.set(&self.t, t);
             Ok(update)

@@ -11,7 +11,7 @@ use super::folder::{Checkpoints, Goal};
 use super::report::{Outcome, Progress, Report, Silent, Stop};
 use crate::optim::{Optimizer, clip_grad_norm, clip_grad_value};
 use crate::schedule::{Plateau, Schedule};
-use crate::{Module, column};
+use crate::{Module, column, parallel};
 use data::events::Events;
 use data::journal::Journal;
 use data::{Batch, Loader};
@@ -304,6 +304,7 @@ impl<'a> Trainer<'a> {
 
     /// Trains with a function that does a whole step and answers its loss.
     pub fn run(&mut self, mut step: impl FnMut(&Batch) -> Result<Tensor>) -> Result<Outcome> {
+        self.share()?;
         if let Some((folder, _)) = &mut self.checkpoints
             && let Some(path) = folder.later(self.state.step)?
         {
@@ -347,6 +348,29 @@ impl<'a> Trainer<'a> {
         let outcome = Outcome { stop, step: self.state.step, loss: last, best: self.state.best, checkpoint };
         self.report.ended(&outcome);
         Ok(outcome)
+    }
+
+    /// Among other workers: takes this one's part of each batch, goes on where its predecessor
+    /// was lost, and leaves the files to the first worker.
+    fn share(&mut self) -> Result<()> {
+        let rank = parallel::rank()?;
+        if parallel::has_store()? && self.checkpoints.is_some() {
+            let e = "the optimizer's state is in the parameter store, which the trainer's checkpoints do not cover";
+            return Err(Error::value(e).in_op("train"));
+        }
+        let world = parallel::world()?;
+        if world > 1 {
+            self.loader.share(rank, world)?;
+        }
+        let first = parallel::first_step()?;
+        if first > self.state.step {
+            self.loader.skip_batches(first - self.state.step);
+            self.state.step = first;
+        }
+        if rank > 0 {
+            (self.checkpoints, self.journal, self.events) = (None, None, None);
+        }
+        Ok(())
     }
 
     /// One step; answers its loss.

@@ -1,0 +1,179 @@
+//! Training on several processes: what `talweg launch` makes of a script that knows nothing of it.
+//!
+//! The environment says whether this process is alone. If it is not, an optimizer's gradients
+//! become the mean over all workers (the op `mean_over_workers`), or the optimizer's whole step
+//! moves to the parameter store (the op `step_in_store`). Both are nodes of the graph like any
+//! other, so imperative code, `jit` and sessions need nothing special.
+
+mod exchange;
+mod rule;
+
+pub use rule::{RuleText, SlotText, rule_key};
+
+use crate::optim::Rule;
+use dist::launch::Place;
+use dist::{Address, Consistency, Coordinator, Hello, Reducer, Registrar, Roster, Store, Table};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+use tensor::{Error, ErrorKind, Result, Tensor, Variable};
+
+/// What joins this process to the others.
+struct Job {
+    place: Place,
+    how: How,
+    /// Kept alive: the membership store, if it is this process that keeps it.
+    _coordinator: Option<Coordinator>,
+}
+
+enum How {
+    Reduce(Mutex<Reducer>),
+    Store(Mutex<Shared>),
+}
+
+/// The parameter store and the tables this process has in it.
+struct Shared {
+    store: Store,
+    registrar: Registrar,
+    tables: Vec<Table>,
+    /// The step this process began with.
+    began: u64,
+}
+
+static JOB: OnceLock<std::result::Result<Option<Job>, String>> = OnceLock::new();
+
+/// The job, joined at the first call; `None` if this process is alone.
+fn job() -> Result<Option<&'static Job>> {
+    match JOB.get_or_init(|| join().map_err(|e| e.to_string())) {
+        Ok(job) => Ok(job.as_ref()),
+        Err(e) => Err(Error::value(format!("joining the other workers: {e}"))),
+    }
+}
+
+/// Number of this worker; 0 if the process is alone.
+pub fn rank() -> Result<usize> {
+    Ok(job()?.map_or(0, |j| j.place.rank as usize))
+}
+/// How many workers were started; 1 if the process is alone.
+pub fn world() -> Result<usize> {
+    Ok(job()?.map_or(1, |j| j.place.world as usize))
+}
+/// The step at which this process began: above 0 if it takes the place of a worker that died.
+pub fn first_step() -> Result<u64> {
+    match job()?.map(|j| &j.how) {
+        Some(How::Store(s)) => Ok(lock(s).began),
+        _ => Ok(0),
+    }
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic elsewhere ends the program anyway; what is guarded is used by one thread at a time.
+    m.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+fn failed(e: dist::Error) -> Error {
+    Error::new(ErrorKind::Io, e.to_string())
+}
+
+fn join() -> dist::Result<Option<Job>> {
+    let Some(place) = Place::from_env(|name| std::env::var(name).ok())? else { return Ok(None) };
+    let seconds = std::env::var("TALWEG_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(300);
+    let timeout = Duration::from_secs(seconds);
+    let deadline = Instant::now() + timeout;
+    let coordinator = if place.keeps {
+        let roster = Roster::new(place.world as usize, place.servers as usize, 2);
+        let report = |text: &str| eprintln!("{text}");
+        Some(Coordinator::start(&place.coordinator, place.secret.clone(), roster, report)?)
+    } else {
+        None
+    };
+    let hello = Hello::new("worker", place.rank);
+    let registrar = Registrar::connect(&place.coordinator, &hello, place.secret.clone(), deadline)?;
+    let how = if place.servers == 0 {
+        let listen = listen_at(&place.coordinator)?;
+        How::Reduce(Mutex::new(Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?))
+    } else {
+        let own = registrar.another(deadline)?;
+        let store = Store::join(place.rank, place.rule.drops(), registrar, place.secret.clone(), timeout)?;
+        let began = store.step();
+        How::Store(Mutex::new(Shared { store, registrar: own, tables: Vec::new(), began }))
+    };
+    Ok(Some(Job { place, how, _coordinator: coordinator }))
+}
+
+/// A free port on the interface that leads to the coordinator.
+fn listen_at(coordinator: &Address) -> dist::Result<Address> {
+    let Address::Tcp(to) = coordinator else { return Ok("127.0.0.1:0".parse()?) };
+    let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    // Connecting a datagram socket sends nothing; it only chooses the way.
+    let probe = UdpSocket::bind(any).and_then(|s| s.connect(to).and_then(|()| s.local_addr()));
+    let mut own = probe.map_err(dist::Error::io("finding the own address"))?;
+    own.set_port(0);
+    Ok(Address::Tcp(own))
+}
+
+/// Gives all workers the same parameters: those of the first worker, or of the store.
+pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> Result<Vec<Option<u32>>> {
+    let Some(job) = job()? else { return Ok(vec![None; params.len()]) };
+    if let Some(p) = params.iter().find(|p| p.dtype() != tensor::DType::F32) {
+        let e = format!("parameter {} is {}; several workers train f32 parameters", p.name(), p.dtype());
+        return Err(Error::dtype(e).in_op("optimizer"));
+    }
+    let values = params.iter().map(|p| p.tensor().to_vec::<f32>()).collect::<Result<Vec<_>>>()?;
+    match &job.how {
+        How::Reduce(r) => {
+            let mut all: Vec<f32> = values.concat();
+            lock(r).broadcast(&mut all).map_err(failed)?;
+            let mut at = 0;
+            for (p, v) in params.iter().zip(&values) {
+                assign(p, &all[at..at + v.len()])?;
+                at += v.len();
+            }
+            Ok(vec![None; params.len()])
+        }
+        How::Store(s) => {
+            let mut shared = lock(s);
+            let first = shared.tables.len();
+            for (p, v) in params.iter().zip(&values) {
+                shared.register(p, v, rule, weight_decay)?;
+            }
+            let tables = shared.tables[first..].to_vec();
+            let now = shared.store.pull(&tables).map_err(failed)?;
+            params.iter().zip(&now).try_for_each(|(p, v)| assign(p, v))?;
+            Ok(tables.iter().map(|t| Some(t.id)).collect())
+        }
+    }
+}
+
+fn assign(p: &Variable, values: &[f32]) -> Result<()> {
+    p.assign(&Tensor::new(p.shape(), values))
+}
+
+impl Shared {
+    /// Sends a parameter and its update rule to the store.
+    fn register(&mut self, p: &Variable, values: &[f32], rule: &dyn Rule, weight_decay: f64) -> Result<()> {
+        let id = self.tables.len() as u32;
+        // A rule may look at the whole parameter, as Adafactor does: it stays in one block.
+        let table = Table::new(id, 1, values.len(), usize::MAX).map_err(failed)?;
+        let text = RuleText::of(rule, &p.shape(), weight_decay)?.encode();
+        let deadline = Instant::now() + self.store.timeout;
+        self.registrar.set(&rule_key(id), &text, deadline).map_err(failed)?;
+        self.store.create(&table, values).map_err(failed)?;
+        self.tables.push(table);
+        Ok(())
+    }
+}
+
+/// The mean of each gradient over all workers; `None` if this process is alone or the store takes
+/// the gradients.
+pub(crate) fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Option<Vec<Option<Tensor>>>> {
+    match job()?.map(|j| &j.how) {
+        Some(How::Reduce(_)) => Ok(Some(exchange::mean(t, grads))),
+        _ => Ok(None),
+    }
+}
+
+pub(crate) use exchange::{Push, step_in_store};
+/// True if parameters live in the store.
+pub(crate) fn has_store() -> Result<bool> {
+    Ok(matches!(job()?.map(|j| &j.how), Some(How::Store(_))))
+}

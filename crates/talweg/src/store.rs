@@ -1,0 +1,128 @@
+//! `talweg store-server`: a server of the parameter store that runs optimizers as graphs.
+
+use dist::launch::server_from_env;
+use dist::{Apply, Hello, Host, Registrar, Target, Update};
+use nn::parallel::{RuleText, SlotText, rule_key};
+use runtime::Program;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use talweg::ir::{Buffer, Graph, Literal, Shape};
+use talweg::{Error, Result, engine};
+
+/// How long joining, or a rule that a worker has announced, may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Serves until the job is over.
+pub fn run() -> Result<()> {
+    let done = (|| {
+        let (options, coordinator) = server_from_env(|name| std::env::var(name).ok())?;
+        let (hello, secret) = (Hello::new("server", options.server), options.secret.clone());
+        let connect = || Registrar::connect(&coordinator, &hello, secret.clone(), Instant::now() + PATIENCE);
+        let apply = || Ok(Box::new(Rules { registrar: connect()?, rules: BTreeMap::new() }) as Box<dyn Apply>);
+        Host::run(options, connect()?, apply, |text| eprintln!("{text}"))
+    })();
+    done.map_err(|e: dist::Error| Error::value(e.to_string()))
+}
+
+/// The update rules of the tables, fetched when they are first needed and compiled.
+struct Rules {
+    registrar: Registrar,
+    rules: BTreeMap<u32, Compiled>,
+}
+
+struct Compiled {
+    program: Arc<dyn Program>,
+    inputs: Vec<Input>,
+    shape: Shape,
+    slots: Vec<SlotText>,
+}
+
+/// What an input of a rule's graph is.
+#[derive(Clone, Copy)]
+enum Input {
+    Param,
+    Grad,
+    Rate,
+    Count,
+    Slot(usize),
+}
+
+impl Compiled {
+    fn new(text: RuleText) -> Result<Compiled> {
+        let inputs = text.graph.inputs.iter().map(|n| named(&text.graph, *n)).collect::<Result<Vec<_>>>()?;
+        if let Some(Input::Slot(i)) = inputs.iter().find(|i| matches!(i, Input::Slot(i) if *i >= text.slots.len())) {
+            return Err(Error::format(format!("a rule reads slot {i} of {}", text.slots.len())));
+        }
+        if text.graph.outputs.len() != 1 + text.slots.len() {
+            return Err(Error::format("a rule answers the parameter and each slot"));
+        }
+        Ok(Compiled { program: engine().compile(&text.graph)?, inputs, shape: text.shape, slots: text.slots })
+    }
+    fn step(&self, to: &mut Target<'_>, u: &Update) -> Result<()> {
+        let n = u.count.max(1) as f32;
+        let like = |values: &[f32]| Literal::new(self.shape.clone(), values);
+        let scalar = |x: f32| Ok(Literal::scalar(x));
+        let mut inputs = Vec::with_capacity(self.inputs.len());
+        for input in &self.inputs {
+            let value = match input {
+                Input::Param => like(to.value),
+                // What is summed up is a mean where workers do one step together.
+                Input::Grad => like(&u.data.iter().map(|x| x / n).collect::<Vec<_>>()),
+                Input::Rate => scalar(u.rate),
+                Input::Count => scalar(to.version as f32),
+                Input::Slot(i) => like(&to.state[*i]),
+            };
+            inputs.push(Buffer::Host(value?));
+        }
+        let outs = self.program.run(&mut inputs)?;
+        let arrays = std::iter::once(&mut *to.value).chain(to.state.iter_mut());
+        for (array, out) in arrays.zip(outs) {
+            *array = out.read()?.to_vec::<f32>()?;
+        }
+        Ok(())
+    }
+}
+
+fn named(graph: &Graph, node: u32) -> Result<Input> {
+    let name = graph.nodes[node as usize].attrs.str("name")?;
+    Ok(match name {
+        "param" => Input::Param,
+        "grad" => Input::Grad,
+        "lr" => Input::Rate,
+        "t" => Input::Count,
+        other => match other.strip_prefix("slot").and_then(|i| i.parse().ok()) {
+            Some(i) => Input::Slot(i),
+            None => return Err(Error::format(format!("a rule has no input {other:?}"))),
+        },
+    })
+}
+
+impl Rules {
+    fn rule(&mut self, table: u32) -> Result<&Compiled> {
+        if !self.rules.contains_key(&table) {
+            let found = self.registrar.wait(&rule_key(table), 0, Instant::now() + PATIENCE);
+            let (_, bytes) = found.map_err(|e| Error::value(e.to_string()))?;
+            self.rules.insert(table, Compiled::new(RuleText::decode(&bytes)?)?);
+        }
+        self.rules.get(&table).ok_or_else(|| Error::bug("inserted above"))
+    }
+}
+
+impl Apply for Rules {
+    fn state(&mut self, table: u32, len: usize) -> std::result::Result<Vec<Vec<f32>>, String> {
+        let rule = self.rule(table).map_err(|e| e.to_string())?;
+        if rule.shape.count() != len {
+            return Err(format!("table {table} has {len} elements, its rule is for {}", rule.shape.count()));
+        }
+        let first = |s: &SlotText| if s.values.is_empty() { vec![s.fill; len] } else { s.values.clone() };
+        Ok(rule.slots.iter().map(first).collect())
+    }
+    fn apply(&mut self, mut to: Target<'_>, update: &Update) -> std::result::Result<(), String> {
+        if !update.rows.is_empty() {
+            return Err("an optimizer's rule takes whole parameters, not rows".to_string());
+        }
+        let rule = self.rule(update.table).map_err(|e| e.to_string())?;
+        rule.step(&mut to, update).map_err(|e| e.to_string())
+    }
+}
