@@ -6,7 +6,7 @@ use crate::roster::Roster;
 use crate::{Error, Result};
 use net::{Address, Connection, Hello, Listener, Receiver, Secret, Sender};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 /// How long a handshake or an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a process says that it is alive.
-const BEAT: Duration = Duration::from_millis(500);
-/// A process that was silent for so long is taken for dead.
-pub const SILENCE: Duration = Duration::from_secs(10);
+const BEAT: Duration = Duration::from_millis(200);
+/// A process that was silent for so long is taken for dead, unless said otherwise.
+pub const SILENCE: Duration = Duration::from_secs(5);
 /// A connection is never given up for the time it is silent.
 const IDLE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Longest value of the membership store; update rules and state travel through it.
@@ -25,7 +25,10 @@ const VALUE_MAX: usize = 16 << 20;
 struct State {
     registry: Registry,
     roster: Roster,
-    senders: HashMap<Caller, Arc<Mutex<Sender>>>,
+    senders: HashMap<Caller, (Hello, Arc<Mutex<Sender>>)>,
+    silence: Duration,
+    /// Processes that were taken for dead because they said nothing.
+    hung: BTreeSet<(String, u32)>,
 }
 
 struct Shared {
@@ -50,7 +53,13 @@ impl Coordinator {
     ) -> Result<Coordinator> {
         let listener = Listener::bind(at, secret)?;
         let address = listener.address().clone();
-        let state = State { registry: Registry::default(), roster, senders: HashMap::new() };
+        let state = State {
+            registry: Registry::default(),
+            roster,
+            senders: HashMap::new(),
+            silence: SILENCE,
+            hung: BTreeSet::new(),
+        };
         let shared = Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), report: Box::new(report) });
         let accepting = shared.clone();
         std::thread::spawn(move || {
@@ -78,6 +87,20 @@ impl Coordinator {
     pub fn address(&self) -> &Address {
         &self.address
     }
+    /// How long a process may be silent before it is taken for dead.
+    pub fn set_silence(&self, silence: Duration) {
+        self.shared.state.lock().silence = silence;
+    }
+    /// Roles and numbers of processes that have been taken for dead since the last question,
+    /// because they said nothing: they hang.
+    pub fn hung(&self) -> BTreeSet<(String, u32)> {
+        std::mem::take(&mut self.shared.state.lock().hung)
+    }
+    /// Keys that start with `prefix`, with their values.
+    pub fn list(&self, prefix: &str) -> Vec<(String, Vec<u8>)> {
+        let state = self.shared.state.lock();
+        state.registry.list(prefix).into_iter().map(|(k, v)| (k.to_string(), v.to_vec())).collect()
+    }
     /// A worker will not come back.
     pub fn left(&self, rank: u32) -> Result<()> {
         let mut state = self.shared.state.lock();
@@ -101,8 +124,9 @@ impl Coordinator {
 
 impl Shared {
     fn serve(&self, caller: Caller, connection: Connection) {
+        let hello = connection.peer().clone();
         let (sender, mut receiver) = connection.split();
-        self.state.lock().senders.insert(caller, Arc::new(Mutex::new(sender)));
+        self.state.lock().senders.insert(caller, (hello, Arc::new(Mutex::new(sender))));
         // Silence is noticed by another thread, which then closes the connection.
         while let Ok(h) = receiver.header(Instant::now() + IDLE) {
             let ask = receiver.payload(VALUE_MAX, Instant::now() + PATIENCE).map_err(Error::from);
@@ -126,7 +150,7 @@ impl Shared {
         state.registry.changes();
         state.roster.notes().iter().for_each(|n| (self.report)(n));
         for (caller, request, answer) in answers {
-            let Some(sender) = state.senders.get(&caller) else { continue };
+            let Some((_, sender)) = state.senders.get(&caller) else { continue };
             let (h, payload) = registry::encode_answer(request, &answer);
             let mut sender = sender.lock();
             if sender.send(&h, &[&payload], Instant::now() + PATIENCE).is_err() {
@@ -141,9 +165,11 @@ impl Shared {
         if slept > 4 * BEAT {
             state.registry.forgive(self.began.elapsed());
         }
-        for caller in state.registry.silent(self.began.elapsed(), SILENCE) {
-            if let Some(sender) = state.senders.get(&caller) {
+        let State { registry, senders, hung, silence, .. } = &mut *state;
+        for caller in registry.silent(self.began.elapsed(), *silence) {
+            if let Some((hello, sender)) = senders.get(&caller) {
                 sender.lock().close();
+                hung.insert((hello.role.clone(), hello.id));
             }
         }
     }
@@ -221,6 +247,15 @@ impl Registrar {
         let ask = Ask::CompareSet(key.to_string(), expected.map(<[u8]>::to_vec), value.to_vec());
         Ok(self.call(&ask, deadline)?.1)
     }
+    /// Removes a key.
+    pub fn delete(&self, key: &str, deadline: Instant) -> Result<()> {
+        self.call(&Ask::Delete(key.to_string()), deadline).map(|_| ())
+    }
+    /// Ends the line: whoever waits on it gets an error.
+    pub fn close(&self) {
+        self.alive.store(false, Ordering::Relaxed);
+        self.sender.lock().close();
+    }
     /// The value of a key, once it is newer than `after`.
     pub fn wait(&self, key: &str, after: u64, deadline: Instant) -> Result<(u64, Vec<u8>)> {
         match self.call(&Ask::Wait(key.to_string(), after), deadline)? {
@@ -235,7 +270,6 @@ impl Registrar {
 }
 impl Drop for Registrar {
     fn drop(&mut self) {
-        self.alive.store(false, Ordering::Relaxed);
-        self.sender.lock().close();
+        self.close();
     }
 }

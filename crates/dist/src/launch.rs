@@ -127,7 +127,7 @@ pub struct Launch {
     pub copies: usize,
     /// Consistency of the parameter store.
     pub rule: Rule,
-    /// How often a worker of a job with servers is started again.
+    /// How often a lost worker is started again.
     pub restarts_max: u32,
     /// The program and its arguments.
     pub program: Vec<OsString>,
@@ -184,7 +184,7 @@ impl Launch {
                     is_ending = true;
                     w.ended = Some(status);
                     coordinator.left(w.rank)?;
-                } else if self.servers > 0 && w.restarts < self.restarts_max {
+                } else if w.restarts < self.restarts_max && !is_ending {
                     say(&format!("[launch] {} ended with {status}: it is started again", w.name));
                     *w = start(w.name.clone(), &self.program, w.rank, w.restarts + 1)?;
                 } else {
@@ -206,7 +206,9 @@ impl Launch {
             let _ = s.child.wait();
         }
         let succeeded = workers.iter().any(|w| w.ended.is_some_and(|s| s.success()));
-        let failed = workers.iter().any(|w| w.ended.is_some_and(|s| s.code().is_some_and(|c| c != 0)));
+        // A replacement that the others could not let in before they were done has not failed.
+        let counts = |w: &&Process| w.restarts == 0 || !succeeded;
+        let failed = workers.iter().filter(counts).any(|w| w.ended.is_some_and(|s| s.code().is_some_and(|c| c != 0)));
         Ok(succeeded && !failed)
     }
 

@@ -1,44 +1,76 @@
-//! Data-parallel sums that survive the loss of workers.
+//! Data-parallel sums that survive the loss of workers and take in new ones.
 //!
-//! When a member is lost in the middle of a reduction, the others form a group without it and
-//! either take the result from somebody who has it already, or reduce again with what they still
-//! hold: no step is half done, and the lost worker costs its share of one step.
+//! Operations are counted. When a member is lost in the middle of one, the others form a group
+//! without it and either take the result from somebody who has it already, or repeat the
+//! operation with what they still hold: no step is half done, and the lost worker costs its share
+//! of the steps until its replacement is there. A replacement is let in between two steps, where
+//! the others can say what they know ([`Reducer::meet`]).
 
 use crate::collective::{Combine, Element, Group};
 use crate::coordinator::Registrar;
+use crate::mesh::{Door, Watch, mesh};
 use crate::roster::{self, Members};
 use crate::{Error, Result};
-use net::{Address, Connection, Hello, Listener, Secret};
-use parking_lot::{Condvar, Mutex};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use net::{Address, Secret};
 use std::time::{Duration, Instant};
 
-/// How long forming one group may take before another is asked for.
-const FORMING: Duration = Duration::from_secs(10);
-/// How long one reduction may take before the group is formed again: a member that hangs keeps
-/// its connections, and only the membership store notices.
-const REDUCING: Duration = Duration::from_secs(20);
+/// Of a member's state: it has computed nothing yet,
+const NEW: u64 = 1;
+/// it can say what it knows, being between two steps,
+const GIVES: u64 = 2;
+/// it came when others had computed already.
+const LATE: u64 = 4;
 
-type Arrivals = Arc<(Mutex<BTreeMap<(u64, u32), Connection>>, Condvar)>;
+/// What one member tells the others when a group is formed.
+#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Status {
+    done: u64,
+    flags: u64,
+}
+impl Status {
+    fn is(self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// What forming a group has brought.
+enum Met {
+    /// Nothing was missing.
+    Even,
+    /// The result of the operation that this member was in.
+    Result(Vec<f32>),
+    /// What a new member has to know.
+    State(Vec<u8>),
+}
+
+/// Makes the bytes of everything that a new member has to know.
+pub type Give<'a> = &'a mut dyn FnMut() -> Result<Vec<u8>>;
 
 /// A worker's part in reductions over all workers.
 pub struct Reducer {
     rank: u32,
+    address: Address,
     registrar: Registrar,
     secret: Option<Secret>,
-    arrivals: Arrivals,
+    door: Door,
+    watch: Watch,
     group: Option<Group>,
     version: u64,
-    /// Reductions that are complete, and the last one's result, for members that missed it.
+    /// Operations that are complete, and the last one's result, for members that missed it.
     done: u64,
     last: Vec<f32>,
+    is_new: bool,
+    is_late: bool,
+    /// Somebody waits to be let in: all members have agreed on it in the last operation.
+    admits: bool,
     /// No call waits longer.
     pub timeout: Duration,
 }
 
 impl Reducer {
-    /// Says where this worker listens, waits for the others and forms the first group.
+    /// Says where this worker listens, waits for the others and forms the first group. If others
+    /// have begun without this worker, it is let in at its first [`Reducer::meet`].
     pub fn join(
         rank: u32,
         listen: &Address,
@@ -46,175 +78,258 @@ impl Reducer {
         secret: Option<Secret>,
         timeout: Duration,
     ) -> Result<Reducer> {
-        let listener = Listener::bind(listen, secret.clone())?;
-        let address = listener.address().to_string();
-        let arrivals = Arrivals::default();
-        let stash = arrivals.clone();
-        std::thread::spawn(move || accept(&listener, &stash));
-        let mut r =
-            Reducer { rank, registrar, secret, arrivals, group: None, version: 0, done: 0, last: Vec::new(), timeout };
         let deadline = Instant::now() + timeout;
-        r.registrar.lease(&roster::worker_key(rank), address.as_bytes(), deadline)?;
-        r.form(deadline)?;
+        let (door, address) = Door::open(listen, secret.clone())?;
+        let watch = Watch::start(registrar.another(deadline)?);
+        let (_, group) = registrar.get(roster::GROUP, deadline)?;
+        let is_late = group.map(|g| Members::decode(&g)).transpose()?.is_some_and(|g| !g.workers.is_empty());
+        let mut r = Reducer {
+            rank,
+            address,
+            registrar,
+            secret,
+            door,
+            watch,
+            group: None,
+            version: 0,
+            done: 0,
+            last: Vec::new(),
+            is_new: true,
+            is_late,
+            admits: false,
+            timeout,
+        };
+        if !is_late {
+            r.present(deadline)?;
+            while r.is_new {
+                r.form(deadline)?;
+                r.agree(None, deadline)?;
+            }
+        }
         Ok(r)
     }
     /// How many workers reduce together now.
     pub fn workers(&self) -> usize {
         self.group.as_ref().map_or(0, Group::ranks)
     }
+    /// True if this worker has to be told what the others know before it can take part.
+    pub fn is_late(&self) -> bool {
+        self.is_late
+    }
 
     /// Everybody's data becomes the mean of everybody's data. If a worker is lost meanwhile, of
     /// the others'.
     pub fn mean(&mut self, data: &mut [f32]) -> Result<()> {
-        let deadline = Instant::now() + self.timeout;
-        loop {
-            if self.group.is_none() {
-                self.form(deadline)?;
-                if self.catch_up(data, deadline.min(Instant::now() + REDUCING))? {
-                    return Ok(());
-                }
-                continue;
-            }
-            let Some(group) = &mut self.group else { continue };
-            let n = group.ranks();
-            let mut sum = data.to_vec();
-            let until = deadline.min(Instant::now() + REDUCING);
-            match group.all_reduce(bytemuck::cast_slice_mut(&mut sum), Element::F32, Combine::Sum, until) {
-                Ok(()) => {
-                    sum.iter_mut().for_each(|x| *x /= n as f32);
-                    data.copy_from_slice(&sum);
-                    (self.done, self.last) = (self.done + 1, sum);
-                    return Ok(());
-                }
-                Err(e @ (Error::Value(_) | Error::Refused(_))) => return Err(e),
-                Err(e) if Instant::now() >= deadline => return Err(e),
-                Err(_) => self.leave()?,
-            }
-        }
+        let waits = if self.watch.waits() { 1.0 } else { 0.0 };
+        let sum = self.counted(data, |group, data, deadline| {
+            // The last element says whether anybody knows of a worker that waits: all must know.
+            let mut sum = Vec::with_capacity(data.len() + 1);
+            sum.extend_from_slice(data);
+            sum.push(waits);
+            group.all_reduce(bytemuck::cast_slice_mut(&mut sum), Element::F32, Combine::Sum, deadline)?;
+            let n = group.ranks() as f32;
+            sum[..data.len()].iter_mut().for_each(|x| *x /= n);
+            Ok(sum)
+        })?;
+        self.admits = sum.get(data.len()).is_some_and(|w| *w > 0.0);
+        data.copy_from_slice(&sum[..data.len()]);
+        self.last = sum;
+        Ok(())
     }
     /// Everybody's data becomes that of the first worker.
     pub fn broadcast(&mut self, data: &mut [f32]) -> Result<()> {
-        let deadline = Instant::now() + self.timeout;
-        let Some(group) = &mut self.group else {
-            return Err(Error::value("the first values are shared before a worker is lost, not after"));
-        };
-        group.broadcast(bytemuck::cast_slice_mut(data), 0, deadline)
+        let first = self.counted(data, |group, data, deadline| {
+            let mut first = data.to_vec();
+            group.broadcast(bytemuck::cast_slice_mut(&mut first), 0, deadline)?;
+            Ok(first)
+        })?;
+        data.copy_from_slice(&first[..data.len()]);
+        self.last = first;
+        Ok(())
+    }
+    /// Nobody leaves before everybody has come: a worker that is done stays for the others, who
+    /// might need the last result.
+    pub fn finish(&mut self) -> Result<()> {
+        self.mean(&mut [])
     }
 
-    /// Gives the group up and says so.
-    fn leave(&mut self) -> Result<()> {
+    /// Between two steps: lets in workers that wait, with what `give` says. A worker that came
+    /// late waits here until it is let in, and is answered what the others gave.
+    pub fn meet(&mut self, give: Give) -> Result<Option<Vec<u8>>> {
+        let deadline = Instant::now() + self.timeout;
+        self.watch.check()?;
+        if self.is_late {
+            return self.enter(deadline).map(Some);
+        }
+        if !std::mem::take(&mut self.admits) {
+            return Ok(None);
+        }
+        self.give_up(roster::ADMIT, deadline)?;
+        while self.group.is_none() {
+            self.form(deadline)?;
+            self.agree(Some(&mut *give), deadline)?;
+        }
+        Ok(None)
+    }
+    fn enter(&mut self, deadline: Instant) -> Result<Vec<u8>> {
+        loop {
+            self.present(deadline)?;
+            self.form(deadline)?;
+            if let Met::State(state) = self.agree(None, deadline)? {
+                return Ok(state);
+            }
+            // The others were in the middle of a step: be new once more.
+            self.group.take().iter_mut().for_each(Group::close);
+            self.registrar.delete(&roster::worker_key(self.rank), deadline)?;
+        }
+    }
+    fn present(&self, deadline: Instant) -> Result<()> {
+        self.registrar.lease(&roster::worker_key(self.rank), self.address.to_string().as_bytes(), deadline)
+    }
+
+    /// Runs an operation until it is done by all, in whatever group.
+    fn counted(
+        &mut self,
+        data: &[f32],
+        operation: impl Fn(&mut Group, &[f32], Instant) -> Result<Vec<f32>>,
+    ) -> Result<Vec<f32>> {
+        if self.is_late {
+            let e = "this worker replaces one that was lost: it must be told what the others know before its first \
+                     step; Trainer does it, a loop of its own calls nn::parallel::meet";
+            return Err(Error::value(e));
+        }
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            let Some(group) = &mut self.group else {
+                self.form(deadline)?;
+                if let Met::Result(r) = self.agree(None, deadline)? {
+                    if r.len() < data.len() {
+                        return Err(Error::refused(format!("{} elements, but others had {}", data.len(), r.len())));
+                    }
+                    return Ok(r);
+                }
+                continue;
+            };
+            match operation(group, data, deadline) {
+                Ok(result) => {
+                    self.done += 1;
+                    return Ok(result);
+                }
+                Err(e @ (Error::Value(_) | Error::Refused(_))) => return Err(e),
+                Err(e) if Instant::now() >= deadline => return Err(e),
+                Err(_) => self.give_up(roster::BROKEN, deadline)?,
+            }
+        }
+    }
+
+    /// Gives the group up and says why.
+    fn give_up(&mut self, why: &str, deadline: Instant) -> Result<()> {
+        self.watch.check()?;
         if let Some(mut group) = self.group.take() {
             group.close();
-            let epoch = group.epoch().to_string();
-            self.registrar.set(roster::BROKEN, epoch.as_bytes(), Instant::now() + FORMING)?;
+            self.registrar.set(why, group.epoch().to_string().as_bytes(), deadline)?;
         }
         Ok(())
     }
 
-    /// Members may differ by one reduction: who lacks the last takes it from one who has it.
-    /// True if `data` now holds its result.
-    fn catch_up(&mut self, data: &mut [f32], deadline: Instant) -> Result<bool> {
-        let Some(group) = &mut self.group else { return Ok(false) };
-        let (n, me) = (group.ranks(), group.rank());
-        let mut done = vec![0u64; n];
-        done[me] = self.done;
-        let caught = group.all_gather(bytemuck::cast_slice_mut(&mut done), 8, deadline).and_then(|()| {
-            let most = done.iter().copied().max().unwrap_or(0);
-            let Some(giver) = done.iter().position(|d| *d == most).filter(|_| done.iter().any(|d| *d < most)) else {
-                return Ok(false);
-            };
-            let is_behind = self.done < most;
-            let mut result = if is_behind { vec![0.0; data.len()] } else { self.last.clone() };
-            group.broadcast(bytemuck::cast_slice_mut(&mut result), giver, deadline)?;
-            if is_behind {
-                data.copy_from_slice(&result);
-                (self.done, self.last) = (most, result);
-            }
-            Ok(is_behind)
-        });
-        match caught {
-            Ok(is_done) => Ok(is_done),
-            Err(e @ Error::Value(_)) => Err(e),
-            Err(_) => {
-                self.leave()?;
-                Ok(false)
-            }
-        }
-    }
-
-    /// Forms the newest group.
+    /// Forms the newest group that this worker is in.
     fn form(&mut self, deadline: Instant) -> Result<()> {
         loop {
+            self.watch.check()?;
             let (version, bytes) = self.registrar.wait(roster::GROUP, self.version, deadline)?;
             self.version = version;
             let members = Members::decode(&bytes)?;
-            let Some(me) = members.workers.iter().position(|(r, _)| *r == self.rank) else {
+            let own = self.address.to_string();
+            if !members.workers.iter().any(|(r, a)| *r == self.rank && *a == own) {
+                if self.is_new {
+                    continue;
+                }
                 return Err(Error::Lost(format!("worker {} was taken for dead: the others went on", self.rank)));
-            };
-            match self.mesh(&members, me, deadline.min(Instant::now() + FORMING)) {
+            }
+            match mesh(&members, self.rank, &self.door, &self.watch, self.secret.as_ref(), deadline) {
                 Ok(group) => {
                     self.group = Some(group);
                     return Ok(());
                 }
                 Err(e) if Instant::now() >= deadline => return Err(e),
-                Err(_) => {
-                    // Whoever got further must not wait for this worker.
-                    self.arrivals.0.lock().retain(|(epoch, _), _| *epoch > members.epoch);
-                    let epoch = members.epoch.to_string();
-                    self.registrar.set(roster::BROKEN, epoch.as_bytes(), deadline)?;
-                }
+                // Whoever got further must not wait for this worker.
+                Err(_) => self.registrar.set(roster::BROKEN, members.epoch.to_string().as_bytes(), deadline)?,
             }
         }
     }
-    /// Calls the members before this one and waits for those after it.
-    fn mesh(&mut self, members: &Members, me: usize, deadline: Instant) -> Result<Group> {
-        let role = format!("peer {}", members.epoch);
-        let mut links = Vec::with_capacity(members.workers.len());
-        for (i, (rank, address)) in members.workers.iter().enumerate() {
-            links.push(match i {
-                i if i < me => {
-                    let hello = Hello::new(&role, self.rank);
-                    Some(Connection::connect(&address.parse()?, &hello, self.secret.as_ref(), deadline)?)
-                }
-                i if i > me => Some(self.arrival(members.epoch, *rank, deadline)?),
-                _ => None,
-            });
+
+    /// Tells the members of a new group from each other: who lacks the last result takes it from
+    /// one who has it, who is new takes the state from one who can give it. If the group breaks
+    /// meanwhile, it is given up.
+    fn agree(&mut self, give: Option<Give>, deadline: Instant) -> Result<Met> {
+        let Some(mut group) = self.group.take() else { return Ok(Met::Even) };
+        let met = self.exchange(&mut group, give, deadline);
+        self.group = Some(group);
+        match met {
+            Ok(met) => return Ok(met),
+            Err(e @ (Error::Value(_) | Error::Refused(_) | Error::Lost(_))) => return Err(e),
+            Err(e) if Instant::now() >= deadline => return Err(e),
+            Err(_) => self.give_up(roster::BROKEN, deadline)?,
         }
-        // Calls for epochs that are over have nobody to answer them.
-        self.arrivals.0.lock().retain(|(epoch, _), _| *epoch > members.epoch);
-        Group::new(me, members.epoch, links)
+        Ok(Met::Even)
     }
-    fn arrival(&mut self, epoch: u64, rank: u32, deadline: Instant) -> Result<Connection> {
-        let (lock, bell) = &*self.arrivals;
-        let mut arrived = lock.lock();
-        loop {
-            if let Some(c) = arrived.remove(&(epoch, rank)) {
-                return Ok(c);
+    fn exchange(&mut self, group: &mut Group, give: Option<Give>, deadline: Instant) -> Result<Met> {
+        let me = group.rank();
+        let mut all = vec![Status::default(); group.ranks()];
+        let flag = |is: bool, flag: u64| if is { flag } else { 0 };
+        let flags = flag(self.is_new, NEW) | flag(self.is_late, LATE) | flag(give.is_some(), GIVES);
+        all[me] = Status { done: self.done, flags };
+        group.all_gather(bytemuck::cast_slice_mut(&mut all), size_of::<Status>(), deadline)?;
+        if all.iter().all(|s| s.is(NEW)) {
+            if self.is_late {
+                let e = "every worker that knew the state is gone: this one must begin again";
+                return Err(Error::Lost(e.to_string()));
             }
-            // A newer group makes this one pointless.
-            let until = deadline.min(Instant::now() + Duration::from_millis(100));
-            if bell.wait_until(&mut arrived, until).timed_out() {
-                let newest = self.registrar.get(roster::GROUP, deadline)?;
-                if newest.0 > self.version || Instant::now() >= deadline {
-                    return Err(Error::Deadline(format!("waiting for worker {rank}")));
+            self.is_new = false;
+            return Ok(Met::Even);
+        }
+        let most = all.iter().filter(|s| !s.is(NEW)).map(|s| s.done).max().unwrap_or(0);
+        let has = |s: &Status| !s.is(NEW) && s.done == most;
+        let mut met = Met::Even;
+        if let (Some(giver), true) = (all.iter().position(has), all.iter().any(|s| !s.is(NEW) && s.done < most)) {
+            for to in (0..all.len()).filter(|i| !all[*i].is(NEW) && all[*i].done < most) {
+                if me == giver {
+                    send(group, to, bytemuck::cast_slice(&self.last), deadline)?;
+                } else if me == to {
+                    let result = receive(group, giver, deadline)?;
+                    (self.done, met) = (most, Met::Result(bytemuck::pod_collect_to_vec(&result)));
+                    if let Met::Result(r) = &met {
+                        self.last.clone_from(r);
+                    }
                 }
             }
         }
+        if let Some(giver) = all.iter().position(|s| has(s) && s.is(GIVES)) {
+            let state = if me == giver { give.map(|g| g()).transpose()?.unwrap_or_default() } else { Vec::new() };
+            for to in (0..all.len()).filter(|i| all[*i].is(NEW)) {
+                if me == giver {
+                    send(group, to, &state, deadline)?;
+                } else if me == to {
+                    met = Met::State(receive(group, giver, deadline)?);
+                    (self.done, self.is_new, self.is_late) = (most, false, false);
+                }
+            }
+        }
+        Ok(met)
     }
 }
 
-fn accept(listener: &Listener, arrivals: &Arrivals) {
-    while let Ok(pending) = listener.accept() {
-        let arrivals = arrivals.clone();
-        std::thread::spawn(move || {
-            // Who cannot prove itself, or is no peer, is simply not let in.
-            let Ok(c) = pending.handshake(Instant::now() + FORMING) else { return };
-            let epoch = c.peer().role.strip_prefix("peer ").and_then(|e| e.parse().ok());
-            if let Some(epoch) = epoch {
-                let rank = c.peer().id;
-                arrivals.0.lock().insert((epoch, rank), c);
-                arrivals.1.notify_all();
-            }
-        });
-    }
+/// Sends bytes with their number.
+fn send(group: &mut Group, to: usize, bytes: &[u8], deadline: Instant) -> Result<()> {
+    group.send(to, &(bytes.len() as u64).to_le_bytes(), deadline)?;
+    group.send(to, bytes, deadline)
+}
+/// Receives what [`send`] sends.
+fn receive(group: &mut Group, from: usize, deadline: Instant) -> Result<Vec<u8>> {
+    let mut length = [0; 8];
+    group.receive(from, &mut length, deadline)?;
+    let length = usize::try_from(u64::from_le_bytes(length)).map_err(|_| Error::refused("a state is too long"))?;
+    let mut out = vec![0; length];
+    group.receive(from, &mut out, deadline)?;
+    Ok(out)
 }

@@ -20,6 +20,10 @@ pub const GROUP: &str = "group";
 pub const MAP: &str = "map";
 /// Key under which a worker says that the group of an epoch does not work.
 pub const BROKEN: &str = "broken";
+/// Key under which a worker says that the next group may take in those that wait.
+pub const ADMIT: &str = "admit";
+/// Key of the newest group's epoch and how many workers wait to be let in, in words.
+pub const NEWS: &str = "news";
 
 /// Workers that reduce together in one epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,7 +61,10 @@ pub struct Roster {
     servers: usize,
     copies: usize,
     partitions: usize,
-    group: Option<Members>,
+    group: Members,
+    news: String,
+    /// Workers that will not come back.
+    left: BTreeSet<u32>,
     map: Option<Map>,
     lost: BTreeSet<Server>,
     notes: Vec<String>,
@@ -73,7 +80,9 @@ impl Roster {
             servers,
             copies,
             partitions,
-            group: None,
+            group: Members::default(),
+            news: String::new(),
+            left: BTreeSet::new(),
             map: None,
             lost: BTreeSet::new(),
             notes: Vec::new(),
@@ -90,10 +99,13 @@ impl Roster {
         let touches = |prefix: &str| {
             changes.iter().any(|c| matches!(c, Change::Set(k) | Change::Gone(k) if k.starts_with(prefix)))
         };
-        let broken = registry.get(BROKEN).1.and_then(|v| String::from_utf8(v).ok()?.parse::<u64>().ok());
-        let is_broken = touches(BROKEN) && broken == self.group.as_ref().map(|g| g.epoch);
-        if touches("worker/") || is_broken {
-            out.extend(self.regroup(registry, is_broken)?);
+        let says = |key: &str| {
+            let epoch = registry.get(key).1.and_then(|v| String::from_utf8(v).ok()?.parse::<u64>().ok());
+            touches(key) && epoch == Some(self.group.epoch)
+        };
+        let (is_broken, admits) = (says(BROKEN), says(ADMIT));
+        if touches("worker/") || is_broken || admits {
+            out.extend(self.regroup(registry, is_broken || admits, admits)?);
         }
         if self.servers > 0 && touches("server/") {
             out.extend(self.remap(registry, changes)?);
@@ -101,7 +113,10 @@ impl Roster {
         Ok(out)
     }
 
-    fn regroup(&mut self, registry: &mut Registry, is_broken: bool) -> Result<Answers> {
+    /// Publishes a new group if the present one has lost members or does not work. Workers that
+    /// come later know nothing of what the others have computed: they wait until it `admits`
+    /// them, or until nobody is left who knows anything.
+    fn regroup(&mut self, registry: &mut Registry, is_over: bool, admits: bool) -> Result<Answers> {
         let mut present = BTreeMap::new();
         for (key, address) in registry.list("worker/") {
             let rank = key["worker/".len()..].parse::<u32>().ok().filter(|r| (*r as usize) < self.workers);
@@ -110,24 +125,34 @@ impl Roster {
                 present.insert(rank, address);
             }
         }
-        let next = match &self.group {
-            None if present.len() < self.workers => return Ok(Vec::new()),
-            None => Members { epoch: 1, workers: present.into_iter().collect() },
-            Some(old) => {
-                // A process that comes later knows nothing of what the others have computed.
-                let stays = |(r, a): &&(u32, String)| present.get(r) == Some(a);
-                let workers: Vec<_> = old.workers.iter().filter(stays).cloned().collect();
-                if workers.len() == old.workers.len() && !is_broken {
-                    return Ok(Vec::new());
-                }
-                let gone = old.workers.iter().filter(|w| !workers.contains(w));
-                gone.for_each(|(r, _)| self.notes.push(format!("worker {r} is gone")));
-                Members { epoch: old.epoch + 1, workers }
-            }
+        let stays = |(r, a): &&(u32, String)| present.get(r) == Some(a);
+        let stay: Vec<_> = self.group.workers.iter().filter(stays).cloned().collect();
+        let expected = self.workers - self.left.len();
+        let workers: Vec<_> = match stay.is_empty() {
+            true if present.len() < expected => Vec::new(),
+            true => present.clone().into_iter().collect(),
+            false if admits => present.clone().into_iter().collect(),
+            false => stay.clone(),
         };
-        let out = registry.publish(GROUP, next.encode())?;
-        self.notes.push(format!("epoch {}: {} workers reduce together", next.epoch, next.workers.len()));
-        self.group = Some(next);
+        let mut out = Vec::new();
+        if is_over || workers != self.group.workers {
+            let gone = self.group.workers.iter().filter(|w| !stay.contains(w));
+            gone.for_each(|(r, _)| self.notes.push(format!("worker {r} is gone")));
+            let new = workers.iter().filter(|w| self.group.epoch > 0 && !self.group.workers.contains(w));
+            new.for_each(|(r, _)| self.notes.push(format!("worker {r} is let in")));
+            self.group = Members { epoch: self.group.epoch + 1, workers };
+            out.extend(registry.publish(GROUP, self.group.encode())?);
+            let (epoch, n) = (self.group.epoch, self.group.workers.len());
+            if n > 0 {
+                self.notes.push(format!("epoch {epoch}: {n} workers reduce together"));
+            }
+        }
+        let waiting = present.iter().filter(|(r, a)| !self.group.workers.iter().any(|(m, b)| m == *r && b == *a));
+        let news = format!("{} {}", self.group.epoch, waiting.count());
+        if news != self.news {
+            out.extend(registry.publish(NEWS, news.clone().into_bytes())?);
+            self.news = news;
+        }
         Ok(out)
     }
 
@@ -160,6 +185,10 @@ impl Roster {
 
     /// A worker will not come back: steps stop waiting for it.
     pub fn left(&mut self, registry: &mut Registry, rank: u32) -> Result<Answers> {
+        self.left.insert(rank);
+        if self.servers == 0 {
+            return self.regroup(registry, false, false);
+        }
         let Some(map) = self.map.as_ref().filter(|m| m.workers.get(rank as usize) == Some(&true)) else {
             return Ok(Vec::new());
         };
@@ -196,6 +225,9 @@ mod tests {
         fn group(&self) -> Option<Members> {
             self.registry.get(GROUP).1.map(|v| Members::decode(&v).unwrap())
         }
+        fn news(&self) -> String {
+            String::from_utf8(self.registry.get(NEWS).1.unwrap()).unwrap()
+        }
     }
 
     #[test]
@@ -213,6 +245,41 @@ mod tests {
         assert_eq!(job.group().unwrap().epoch, 2, "an old epoch's complaint is no news");
         job.does(0, Ask::Set(BROKEN.into(), b"2".to_vec()));
         assert_eq!(job.group().unwrap().epoch, 3);
+    }
+
+    #[test]
+    fn a_replacement_waits_until_it_is_let_in() {
+        let mut job = Job { registry: Registry::default(), roster: Roster::new(2, 0, 1) };
+        let comes = |job: &mut Job, caller: u64, rank: u32| {
+            job.does(caller, Ask::Lease(worker_key(rank), format!("at{caller}").into_bytes()));
+        };
+        comes(&mut job, 0, 0);
+        comes(&mut job, 1, 1);
+        job.dies(1);
+        comes(&mut job, 2, 1);
+        assert_eq!((job.group().unwrap().workers.len(), job.news().as_str()), (1, "2 1"));
+        job.does(0, Ask::Set(BROKEN.into(), b"2".to_vec()));
+        assert_eq!((job.group().unwrap().workers.len(), job.news().as_str()), (1, "3 1"));
+        job.does(0, Ask::Set(ADMIT.into(), b"3".to_vec()));
+        assert_eq!(job.group().unwrap().workers, [(0, "at0".to_string()), (1, "at2".to_string())]);
+        assert_eq!(job.news(), "4 0");
+    }
+
+    #[test]
+    fn a_group_does_not_wait_for_workers_that_will_not_come() {
+        let mut job = Job { registry: Registry::default(), roster: Roster::new(3, 0, 1) };
+        job.does(0, Ask::Lease(worker_key(0), b"a".to_vec()));
+        job.does(1, Ask::Lease(worker_key(1), b"b".to_vec()));
+        assert_eq!(job.group(), None);
+        job.roster.left(&mut job.registry, 2).unwrap();
+        assert_eq!(job.group().unwrap().workers.len(), 2);
+        // Nobody is left who knows anything: those that come begin anew.
+        job.dies(0);
+        job.dies(1);
+        job.does(2, Ask::Lease(worker_key(0), b"c".to_vec()));
+        assert!(job.group().unwrap().workers.is_empty());
+        job.does(3, Ask::Lease(worker_key(1), b"d".to_vec()));
+        assert_eq!(job.group().unwrap().workers.len(), 2);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct Options {
     /// Servers that hold a copy of each parameter.
     #[arg(long, default_value_t = 2)]
     copies: usize,
-    /// How often a lost worker is started again; only with servers, which know what it had done.
+    /// How often a lost worker is started again.
     #[arg(long, default_value_t = 3)]
     max_restarts: u32,
     /// The program and its arguments; a `.py` file is given to python3.

@@ -151,45 +151,65 @@ fn other_consistencies_finish() {
 
 #[test]
 fn survivors_go_on_when_a_worker_is_killed() {
-    let mut job = Job::start(&["--workers", "4"], 400);
+    let mut job = Job::start(&["--workers", "4", "--max-restarts", "0"], 600);
     job.until("epoch 1: 4 workers");
+    std::thread::sleep(Duration::from_millis(150));
     job.kill("worker 2");
-    job.until("epoch 2: 3 workers");
+    job.until(": 3 workers reduce together");
     one(job.weights(), 3);
 }
 
 #[test]
-fn a_killed_worker_is_replaced_and_leaves_no_trace() {
-    let args = ["--workers", "2", "--servers", "2"];
-    let calm = one(Job::start(&args, 150).weights(), 2);
-    let mut job = Job::start(&args, 150);
-    job.until("epoch 1: 2 servers");
-    std::thread::sleep(Duration::from_millis(700));
+fn a_worker_that_is_killed_while_the_group_forms_holds_up_nobody() {
+    let mut job = Job::start(&["--workers", "4", "--max-restarts", "0"], 30);
+    job.until("worker 3 is process");
     job.kill("worker 1");
-    job.until("it is started again");
+    let weights = job.weights();
+    // Whoever was left reduced together: with the killed worker's values or without.
+    one(weights, 3);
+}
+
+#[test]
+fn a_replacement_is_let_in_and_told_what_the_others_know() {
+    let mut job = Job::start(&["--workers", "4"], 900);
+    job.until("epoch 1: 4 workers");
+    std::thread::sleep(Duration::from_millis(150));
+    job.kill("worker 0");
+    job.until("worker 0 is let in");
+    job.until(": 4 workers reduce together");
+    one(job.weights(), 4);
+}
+
+/// Kills a process of a job with servers in its middle; the end must be as if nothing had happened.
+fn killed(name: &str, then: &str) {
+    let args = ["--workers", "2", "--servers", "2"];
+    let calm = one(Job::start(&args, 300).weights(), 2);
+    let mut job = Job::start(&args, 300);
+    job.until("epoch 1: 2 servers");
+    std::thread::sleep(Duration::from_millis(150));
+    job.kill(name);
+    job.until(then);
     assert_eq!(one(job.weights(), 2), calm);
 }
 
 #[test]
+fn a_killed_worker_is_replaced_and_leaves_no_trace() {
+    killed("worker 1", "it is started again");
+}
+
+#[test]
 fn a_killed_servers_backup_takes_over_and_nothing_is_lost() {
-    let args = ["--workers", "2", "--servers", "2"];
-    let calm = one(Job::start(&args, 150).weights(), 2);
-    let mut job = Job::start(&args, 150);
-    job.until("epoch 1: 2 servers");
-    std::thread::sleep(Duration::from_millis(700));
-    job.kill("server 0");
-    job.until("its backups take over");
-    assert_eq!(one(job.weights(), 2), calm);
+    killed("server 0", "its backups take over");
 }
 
 #[test]
 fn a_program_that_fails_fails_the_job() {
     let launch = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_talweg")).arg("launch").args(args).output().unwrap();
-    assert!(!launch(&["--workers", "2", "false"]).status.success());
+    assert!(!launch(&["--workers", "2", "--max-restarts", "1", "false"]).status.success());
     assert!(launch(&["--workers", "2", "true"]).status.success());
     // 64 pictures cannot be shared by three: say so, instead of training on something else.
     let digits = digits();
-    let uneven = launch(&["--workers", "3", digits.to_str().unwrap()]);
+    let uneven = launch(&["--workers", "3", "--max-restarts", "0", digits.to_str().unwrap()]);
     assert!(!uneven.status.success());
     assert!(String::from_utf8_lossy(&uneven.stdout).contains("cannot be shared equally by 3 ranks"));
     let bad = launch(&["--workers", "2", "--consistency", "ssp:1", "true"]);

@@ -79,6 +79,10 @@ impl Group {
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
+    /// Handles with which another thread can end what is under way.
+    pub(crate) fn handles(&mut self) -> Result<Vec<net::Sender>> {
+        self.links.iter_mut().flatten().map(|l| Ok(l.halves().0.try_clone()?)).collect()
+    }
     /// Ends the group; the others notice at once.
     pub fn close(&mut self) {
         self.is_broken = true;

@@ -27,8 +27,8 @@ struct Job {
 }
 
 enum How {
-    Reduce(Mutex<Reducer>),
-    Store(Mutex<Shared>),
+    Reduce(Box<Mutex<Reducer>>),
+    Store(Box<Mutex<Shared>>),
 }
 
 /// The parameter store and the tables this process has in it.
@@ -66,6 +66,26 @@ pub fn first_step() -> Result<u64> {
     }
 }
 
+/// Between two steps of all-reduce: lets in workers that replace lost ones, with the bytes that
+/// `give` makes of everything that decides the next step. A worker that is such a replacement is
+/// answered these bytes and must take them over before its first step. `Trainer` does all this
+/// itself; a loop of one's own calls it before each step, or does without replacements.
+pub fn meet(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+    let Some(How::Reduce(r)) = job()?.map(|j| &j.how) else { return Ok(None) };
+    let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
+    lock(r).meet(&mut give).map_err(failed)
+}
+/// True if this worker replaces one that was lost and has not been told what the others know.
+pub fn is_late() -> Result<bool> {
+    let Some(How::Reduce(r)) = job()?.map(|j| &j.how) else { return Ok(false) };
+    Ok(lock(r).is_late())
+}
+/// After the last step: waits for the others, who might need this worker's last result.
+pub fn finish() -> Result<()> {
+    let Some(How::Reduce(r)) = job()?.map(|j| &j.how) else { return Ok(()) };
+    lock(r).finish().map_err(failed)
+}
+
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic elsewhere ends the program anyway; what is guarded is used by one thread at a time.
     m.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -90,12 +110,13 @@ fn join() -> dist::Result<Option<Job>> {
     let registrar = Registrar::connect(&place.coordinator, &hello, place.secret.clone(), deadline)?;
     let how = if place.servers == 0 {
         let listen = listen_at(&place.coordinator)?;
-        How::Reduce(Mutex::new(Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?))
+        let reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
+        How::Reduce(Box::new(Mutex::new(reducer)))
     } else {
         let own = registrar.another(deadline)?;
         let store = Store::join(place.rank, place.rule.drops(), registrar, place.secret.clone(), timeout)?;
         let began = store.step();
-        How::Store(Mutex::new(Shared { store, registrar: own, tables: Vec::new(), began }))
+        How::Store(Box::new(Mutex::new(Shared { store, registrar: own, tables: Vec::new(), began })))
     };
     Ok(Some(Job { place, how, _coordinator: coordinator }))
 }
@@ -120,6 +141,8 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
     }
     let values = params.iter().map(|p| p.tensor().to_vec::<f32>()).collect::<Result<Vec<_>>>()?;
     match &job.how {
+        // A worker that came late is told the values with everything else.
+        How::Reduce(r) if lock(r).is_late() => Ok(vec![None; params.len()]),
         How::Reduce(r) => {
             let mut all: Vec<f32> = values.concat();
             lock(r).broadcast(&mut all).map_err(failed)?;

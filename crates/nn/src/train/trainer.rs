@@ -332,6 +332,7 @@ impl<'a> Trainer<'a> {
             if self.stop.load(Ordering::Relaxed) {
                 break Stop::Interrupted;
             }
+            parallel::meet(|| self.checkpoint()?.encode())?;
             let Some(batch) = self.loader.next() else { continue };
             let batch = batch?;
             let loss = self.one(&mut step, &batch)?;
@@ -343,6 +344,9 @@ impl<'a> Trainer<'a> {
             let score = self.evaluated(&progress, &mut records)?;
             self.save_if_due(score)?;
         };
+        if stop != Stop::Interrupted {
+            parallel::finish()?;
+        }
         let checkpoint = self.save_last()?;
         records.close()?;
         let outcome = Outcome { stop, step: self.state.step, loss: last, best: self.state.best, checkpoint };
@@ -361,6 +365,12 @@ impl<'a> Trainer<'a> {
         let world = parallel::world()?;
         if world > 1 {
             self.loader.share(rank, world)?;
+        }
+        if parallel::is_late()?
+            && let Some(state) = parallel::meet(|| Err(Error::bug("a worker that came late has nothing to give")))?
+        {
+            self.restore(&Checkpoint::decode(&state)?)?;
+            self.state.saved = None;
         }
         let first = parallel::first_step()?;
         if first > self.state.step {

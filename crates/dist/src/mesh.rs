@@ -1,0 +1,219 @@
+//! Links between the workers of one group: who calls whom, and a watch over the membership store
+//! that ends what is under way in a group that is over.
+
+use crate::collective::Group;
+use crate::coordinator::Registrar;
+use crate::roster::{self, Members};
+use crate::{Error, Result};
+use net::{Address, Connection, Hello, Listener, Secret, Sender};
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long one call may take before it is asked whether the group is still wanted.
+const CALLING: Duration = Duration::from_secs(2);
+/// How long an operation may go on in a group that is over. A lost peer resets its connections, so
+/// this is for peers that hang; and a peer that has left in peace may have sent its last bytes.
+const GRACE: Duration = Duration::from_millis(300);
+/// The watch waits for as long as the process lives.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+#[derive(Default)]
+struct Arrivals {
+    /// Epochs up to this one are over: nobody would answer who calls for them.
+    over: u64,
+    waiting: BTreeMap<(u64, u32), Connection>,
+}
+
+/// Where the others call.
+#[derive(Clone, Default)]
+pub(crate) struct Door(Arc<(Mutex<Arrivals>, Condvar)>);
+
+impl Door {
+    /// Listens from now on; answers where.
+    pub fn open(listen: &Address, secret: Option<Secret>) -> Result<(Door, Address)> {
+        let listener = Listener::bind(listen, secret)?;
+        let (door, address) = (Door::default(), listener.address().clone());
+        let inside = door.clone();
+        std::thread::spawn(move || inside.accept(&listener));
+        Ok((door, address))
+    }
+    fn accept(&self, listener: &Listener) {
+        while let Ok(pending) = listener.accept() {
+            let door = self.clone();
+            std::thread::spawn(move || {
+                // Who cannot prove itself, or is no peer, is simply not let in.
+                let Ok(c) = pending.handshake(Instant::now() + 5 * CALLING) else { return };
+                let epoch = c.peer().role.strip_prefix("peer ").and_then(|e| e.parse().ok());
+                if let Some(epoch) = epoch {
+                    let mut arrivals = door.0.0.lock();
+                    if epoch > arrivals.over {
+                        let rank = c.peer().id;
+                        arrivals.waiting.insert((epoch, rank), c);
+                        door.0.1.notify_all();
+                    }
+                }
+            });
+        }
+    }
+    /// Turns away whoever calls for this epoch or an earlier one.
+    fn end(&self, epoch: u64) {
+        let mut arrivals = self.0.0.lock();
+        arrivals.over = arrivals.over.max(epoch);
+        arrivals.waiting.retain(|(e, _), _| *e > epoch);
+    }
+    fn take(&self, epoch: u64, rank: u32, deadline: Instant, watch: &Watch) -> Result<Connection> {
+        let (lock, bell) = &*self.0;
+        let mut arrivals = lock.lock();
+        loop {
+            if let Some(c) = arrivals.waiting.remove(&(epoch, rank)) {
+                return Ok(c);
+            }
+            if watch.is_over(epoch) || Instant::now() >= deadline {
+                return Err(Error::Deadline(format!("waiting for worker {rank}")));
+            }
+            bell.wait_until(&mut arrivals, deadline.min(Instant::now() + Duration::from_millis(20)));
+        }
+    }
+}
+
+#[derive(Default)]
+struct News {
+    /// The newest group's epoch.
+    epoch: u64,
+    /// Whether somebody waits to be let in.
+    waits: bool,
+    /// Whether the membership store is gone.
+    lost: bool,
+    /// The group that is used, and handles to end what is under way in it.
+    used: Option<(u64, Vec<Sender>)>,
+}
+
+/// Hears at once when the group changes.
+pub(crate) struct Watch {
+    news: Arc<Mutex<News>>,
+    line: Arc<Registrar>,
+}
+
+impl Watch {
+    pub fn start(line: Registrar) -> Watch {
+        let (news, line) = (Arc::new(Mutex::new(News::default())), Arc::new(line));
+        let (heard, listening) = (news.clone(), line.clone());
+        std::thread::spawn(move || {
+            let mut version = 0;
+            while let Ok((newer, text)) = listening.wait(roster::NEWS, version, Instant::now() + FOREVER) {
+                version = newer;
+                let text = String::from_utf8_lossy(&text);
+                let mut numbers = text.split(' ').map(|n| n.parse::<u64>().unwrap_or(0));
+                let mut news = heard.lock();
+                (news.epoch, news.waits) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0) > 0);
+                if news.is_over() {
+                    drop(news);
+                    std::thread::sleep(GRACE);
+                    heard.lock().end();
+                }
+            }
+            let mut news = heard.lock();
+            (news.lost, news.epoch) = (true, u64::MAX);
+            news.end();
+        });
+        Watch { news, line }
+    }
+    /// True if there is a newer group than that of `epoch`.
+    pub fn is_over(&self, epoch: u64) -> bool {
+        self.news.lock().epoch > epoch
+    }
+    /// True if somebody waits to be let in.
+    pub fn waits(&self) -> bool {
+        self.news.lock().waits
+    }
+    /// An error if the membership store is gone: nobody can say who is in the job.
+    pub fn check(&self) -> Result<()> {
+        if self.news.lock().lost {
+            let e = "the membership store is gone, or has taken this process for dead";
+            return Err(Error::Lost(e.to_string()));
+        }
+        Ok(())
+    }
+    fn uses(&self, epoch: u64, handles: Vec<Sender>) {
+        self.news.lock().used = Some((epoch, handles));
+    }
+}
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.line.close();
+    }
+}
+
+impl News {
+    fn is_over(&self) -> bool {
+        self.used.as_ref().is_some_and(|(epoch, _)| *epoch < self.epoch)
+    }
+    /// Ends the group that is used, if it is over.
+    fn end(&mut self) {
+        if self.is_over() {
+            self.used.take().into_iter().flat_map(|(_, handles)| handles).for_each(|h| h.close());
+        }
+    }
+}
+
+/// Forms a group: calls the members before this one and waits for those after it.
+pub(crate) fn mesh(
+    members: &Members,
+    rank: u32,
+    door: &Door,
+    watch: &Watch,
+    secret: Option<&Secret>,
+    deadline: Instant,
+) -> Result<Group> {
+    let formed = links(members, rank, door, watch, secret, deadline);
+    // Calls for epochs that are over have nobody to answer them.
+    door.end(members.epoch);
+    let (me, links) = formed?;
+    let mut group = Group::new(me, members.epoch, links)?;
+    watch.uses(members.epoch, group.handles()?);
+    Ok(group)
+}
+
+fn links(
+    members: &Members,
+    rank: u32,
+    door: &Door,
+    watch: &Watch,
+    secret: Option<&Secret>,
+    deadline: Instant,
+) -> Result<(usize, Vec<Option<Connection>>)> {
+    let role = format!("peer {}", members.epoch);
+    let (mut me, mut links) = (members.workers.len(), Vec::with_capacity(members.workers.len()));
+    for (i, (other, address)) in members.workers.iter().enumerate() {
+        links.push(if *other == rank {
+            me = i;
+            None
+        } else if *other < rank {
+            let hello = Hello::new(&role, rank);
+            let to: Address = address.parse()?;
+            Some(call(&to, &hello, secret, deadline, || watch.is_over(members.epoch))?)
+        } else {
+            Some(door.take(members.epoch, *other, deadline, watch)?)
+        });
+    }
+    Ok((me, links))
+}
+
+/// Calls again while the other end does not answer but is believed to be there.
+fn call(
+    to: &Address,
+    hello: &Hello,
+    secret: Option<&Secret>,
+    deadline: Instant,
+    is_over: impl Fn() -> bool,
+) -> Result<Connection> {
+    loop {
+        let soon = deadline.min(Instant::now() + CALLING);
+        match Connection::connect(to, hello, secret, soon) {
+            Err(net::Error::Deadline(_)) if Instant::now() < deadline && !is_over() => {}
+            done => return Ok(done?),
+        }
+    }
+}
