@@ -1,11 +1,13 @@
-//! Speed of the store and of all-reduce over loopback, beside a plain socket in the same run.
+//! Speed of the store and of all-reduce over loopback, beside plain sockets, iperf3 (where it is
+//! installed) and memcpy in the same run.
 //!
 //! `cargo run --release -p talweg-dist --example bench` prints medians; everything runs as
-//! threads of one process.
+//! threads of one process. Names of parts (`reference`, `store`, `null`, `reduce`) run those alone.
 
 use net::{Address, Connection, Hello, Listener};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,8 +40,15 @@ fn latency(what: &str, seconds: f64) {
     println!("{what:44} {:8.1} µs", seconds * 1e6);
 }
 
-/// One direction over a plain socket, and a byte there and back.
+/// What the machine gives: copying, a plain socket one way, four bytes there and back.
 fn reference() -> std::io::Result<()> {
+    let (from, mut to) = (vec![1u8; LARGE], vec![0u8; LARGE]);
+    let seconds = median(8, || {
+        to.copy_from_slice(std::hint::black_box(&from));
+        std::hint::black_box(&to);
+        Ok(())
+    });
+    speed("memcpy, 64 MiB", seconds.unwrap_or(f64::NAN));
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut a = TcpStream::connect(listener.local_addr()?)?;
     let (mut b, _) = listener.accept()?;
@@ -47,16 +56,20 @@ fn reference() -> std::io::Result<()> {
     b.set_nodelay(true)?;
     let echo = thread::spawn(move || {
         let mut buffer = vec![0; 1 << 20];
-        loop {
-            let mut left = LARGE;
-            while left > 0 {
-                match b.read(&mut buffer) {
-                    Ok(n) if n > 0 => left -= n,
-                    _ => return,
+        // First 64 MiB at a time, answered by a byte; then four bytes, answered by as many.
+        for answer in [1, 4] {
+            let whole = if answer == 1 { LARGE } else { 4 };
+            for _ in 0..if answer == 1 { 11 } else { 2501 } {
+                let mut left = whole;
+                while left > 0 {
+                    match b.read(&mut buffer) {
+                        Ok(n) if n > 0 => left -= n,
+                        _ => return,
+                    }
                 }
-            }
-            if b.write_all(&[1]).is_err() {
-                return;
+                if b.write_all(&[1; 4][..answer]).is_err() {
+                    return;
+                }
             }
         }
     });
@@ -67,20 +80,54 @@ fn reference() -> std::io::Result<()> {
         Ok(())
     });
     speed("plain TCP socket, 64 MiB one way", seconds.unwrap_or(f64::NAN));
-    drop(a);
+    let seconds = median(2000, || {
+        a.write_all(&[0; 4]).unwrap_or(());
+        a.read_exact(&mut [0; 4]).unwrap_or(());
+        Ok(())
+    });
+    latency("plain TCP socket, 4 bytes there and back", seconds.unwrap_or(f64::NAN));
     let _ = echo.join();
+    iperf3();
     Ok(())
 }
 
+/// iperf3's own figure over loopback, if it is there.
+fn iperf3() {
+    let port = "25201";
+    let server = Command::new("iperf3").args(["-s", "-1", "-p", port]).stdout(Stdio::null()).spawn();
+    let Ok(mut server) = server else {
+        return println!("{:44} not installed", "iperf3");
+    };
+    thread::sleep(Duration::from_millis(200));
+    let out = Command::new("iperf3").args(["-c", "127.0.0.1", "-p", port, "-t", "2", "-f", "g"]).output();
+    let text = out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    let line = text.lines().find(|l| l.contains("receiver")).unwrap_or_default();
+    let bits = line.split_whitespace().zip(line.split_whitespace().skip(1)).find(|(_, unit)| *unit == "Gbits/sec");
+    match bits.and_then(|(n, _)| n.parse::<f64>().ok()) {
+        Some(n) => println!("{:44} {:8.2} GB/s", "iperf3 over loopback", n / 8.0),
+        None => println!("{:44} gave no figure", "iperf3"),
+    }
+    let _ = server.kill();
+    let _ = server.wait();
+}
+
+/// A store of so many servers in threads, and a worker.
+fn open(servers: u32) -> Result<(Coordinator, Store)> {
+    let coordinator = Coordinator::start(&"127.0.0.1:0".parse()?, None, Roster::new(1, servers as usize, 1), |_| {})?;
+    let connect = |role: &str, id| Registrar::connect(coordinator.address(), &Hello::new(role, id), None, soon());
+    for server in 0..servers {
+        let registrar = connect("server", server)?;
+        let listen = "127.0.0.1:0".parse()?;
+        let options = HostOptions { server, workers: 1, listen, secret: None, rule: Arc::new(Rule::ASYNC) };
+        thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |e| eprintln!("{e}")));
+    }
+    let store = Store::join(0, false, connect("worker", 0)?, None, Duration::from_secs(60))?;
+    Ok((coordinator, store))
+}
+
 fn store() -> Result<()> {
-    let coordinator = Coordinator::start(&"127.0.0.1:0".parse()?, None, Roster::new(1, 1, 1), |_| {})?;
-    let connect = |role: &str| Registrar::connect(coordinator.address(), &Hello::new(role, 0), None, soon());
-    let registrar = connect("server")?;
-    let listen = "127.0.0.1:0".parse()?;
-    let options = HostOptions { server: 0, workers: 1, listen, secret: None, rule: Arc::new(Rule::ASYNC) };
-    thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |e| eprintln!("{e}")));
-    let mut store = Store::join(0, false, connect("worker")?, None, Duration::from_secs(60))?;
-    let (small, large) = (Table::new(0, 1, 1, 4)?, Table::new(1, LARGE / 4, 1, 4 << 20)?);
+    let (_coordinator, mut store) = open(1)?;
+    let (small, large) = (Table::new(0, 1, 1, 4)?, Table::new(1, LARGE / 4, 1, 1 << 20)?);
     store.create(&small, &[0.0])?;
     store.create(&large, &vec![0.0; LARGE / 4])?;
     latency(
@@ -92,16 +139,62 @@ fn store() -> Result<()> {
         })?,
     );
     latency("store: pull 4 bytes", median(2000, || store.pull(&[small]).map(drop))?);
-    let values = vec![1.0; LARGE / 4];
+    let mut values = vec![1.0; LARGE / 4];
     speed(
-        "store: push 64 MiB and add",
+        "store: push 64 MiB and add, acknowledged",
         median(8, || {
             store.push(&large, &values, 0.0)?;
             store.clock()?;
             store.wait()
         })?,
     );
-    speed("store: pull 64 MiB", median(8, || store.pull(&[large]).map(drop))?);
+    speed("store: pull 64 MiB", median(8, || store.pull_into(&[large], &mut [&mut values]))?);
+    Ok(())
+}
+
+/// A step that computes nothing: read the parameters, send an update of the same size.
+fn null_step() -> Result<()> {
+    let milliseconds = |what: &str, seconds: f64| println!("{what:44} {:8.2} ms", seconds * 1e3);
+    let (_coordinator, mut store) = open(16)?;
+    let scalars: Vec<Table> = (0..16).map(|id| Table::new(id, 1, 1, 4)).collect::<Result<_>>()?;
+    for t in &scalars {
+        store.create(t, &[0.0])?;
+    }
+    let seconds = median(500, || {
+        let mut values = [0.0; 16];
+        let mut into: Vec<&mut [f32]> = values.chunks_mut(1).collect();
+        store.pull_into(&scalars, &mut into)?;
+        for t in &scalars {
+            store.push(t, &[1.0], 0.0)?;
+        }
+        store.clock()?;
+        store.wait()
+    })?;
+    milliseconds("null step, 16 shards, scalars", seconds);
+    let dense = Table::new(20, 25_000_000, 1, 1 << 20)?;
+    let mut values = vec![0.0; 25_000_000];
+    store.create(&dense, &values)?;
+    let seconds = median(8, || {
+        store.pull_into(&[dense], &mut [&mut values])?;
+        store.push(&dense, &values, 0.0)?;
+        store.clock()?;
+        store.wait()
+    })?;
+    milliseconds("null step, 16 shards, 100 MB dense", seconds);
+    for (id, rows, name) in [(21, 1 << 18, "1/4 GB"), (22, 1 << 20, "1 GB")] {
+        let table = Table::new(id, rows, 256, 1 << 20)?;
+        store.create(&table, &vec![0.0; rows * 256])?;
+        let mut at = 0;
+        let seconds = median(200, || {
+            at += 1;
+            let some: Vec<usize> = (0..32).map(|i| (i * 7919 + at * 104_729) * 31 % rows).collect();
+            let values = store.pull_rows(&table, &some)?;
+            store.push_rows(&table, &some, &values, 0.0)?;
+            store.clock()?;
+            store.wait()
+        })?;
+        milliseconds(&format!("null step, 16 shards, 32 rows of {name}"), seconds);
+    }
     Ok(())
 }
 
@@ -137,10 +230,22 @@ fn all_reduce(what: &str, a: Connection, b: Connection) -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    reference().map_err(talweg_dist::Error::io("the reference"))?;
-    store()?;
-    let (a, b) = pair(&"127.0.0.1:0".parse()?)?;
-    all_reduce("TCP", a, b)?;
-    let (a, b) = Connection::pair()?;
-    all_reduce("a Unix socket", a, b)
+    let only: Vec<String> = std::env::args().skip(1).collect();
+    let wants = |part: &str| only.is_empty() || only.iter().any(|o| o == part);
+    if wants("reference") {
+        reference().map_err(talweg_dist::Error::io("the reference"))?;
+    }
+    if wants("store") {
+        store()?;
+    }
+    if wants("null") {
+        null_step()?;
+    }
+    if wants("reduce") {
+        let (a, b) = pair(&"127.0.0.1:0".parse()?)?;
+        all_reduce("TCP", a, b)?;
+        let (a, b) = Connection::pair()?;
+        all_reduce("a Unix socket", a, b)?;
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@
 use crate::map::{Map, Server, Worker};
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::partition::Outbox;
-use crate::{Error, Result};
+use crate::{Error, Result, spare};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -229,6 +229,13 @@ impl Client {
         self.reads.remove(&request)?.answer
     }
 
+    /// A question was answered, and the answer already put where it belongs.
+    pub(crate) fn answered(&mut self, request: u64, closed: u64) {
+        if self.reads.remove(&request).is_some() {
+            self.closed = self.closed.max(closed);
+        }
+    }
+
     /// Takes a message and says what to send.
     pub fn handle(&mut self, from: Peer, e: Envelope) -> Result<Outbox> {
         let p = e.partition as usize;
@@ -247,7 +254,9 @@ impl Client {
                 part.safe = part.safe.max(clock);
                 let is_safe = |m: &Message| matches!(m, Message::Push { clock: c, .. } if *c < clock);
                 while part.kept.front().is_some_and(is_safe) {
-                    part.kept.pop_front();
+                    if let Some(Message::Push { update: Some(u), .. }) = part.kept.pop_front() {
+                        spare::give(u.data);
+                    }
                 }
             }
             Message::Created { table, block } => {

@@ -24,6 +24,7 @@ mod registry;
 mod remote;
 mod replica;
 mod roster;
+mod spare;
 
 pub use client::{Client, Table};
 pub use consistency::{Consistency, Rule};

@@ -4,6 +4,7 @@
 //! on. Collectives that exchange at distance 1, 2, 4… add in this order by themselves.
 
 use crate::message::Update;
+use crate::spare;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ pub fn tree_sum(mut parts: Vec<Arc<Vec<f32>>>) -> Arc<Vec<f32>> {
     while stride < parts.len() {
         for i in (0..parts.len() - stride).step_by(2 * stride) {
             let (left, right) = parts.split_at_mut(i + stride);
-            let sum: &mut Vec<f32> = Arc::make_mut(&mut left[i]);
-            add(sum, &right[0]);
+            add(spare::make_mut(&mut left[i]), &right[0]);
+            spare::give(std::mem::take(&mut right[0]));
         }
         stride *= 2;
     }

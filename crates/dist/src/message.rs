@@ -1,7 +1,7 @@
 //! What workers and servers of the store say to each other, and how it is framed.
 
 use crate::map::{Map, Worker};
-use crate::{Error, Result};
+use crate::{Error, Result, spare};
 use net::{Header, Receiver};
 use std::sync::Arc;
 use std::time::Instant;
@@ -175,7 +175,7 @@ const CREATED: u8 = 3;
 const PUSH: u8 = 4;
 const SETTLED: u8 = 5;
 const PULL: u8 = 6;
-const VALUE: u8 = 7;
+pub(crate) const VALUE: u8 = 7;
 const JOIN: u8 = 8;
 const JOINED: u8 = 9;
 const RECORD_RESET: u8 = 10;
@@ -209,7 +209,7 @@ pub(crate) fn receive(receiver: &mut Receiver, h: &Header, deadline: Instant) ->
     if !h.length.is_multiple_of(4) {
         return Err(Error::refused(format!("a payload of {} bytes is not whole words", h.length)));
     }
-    let mut words = vec![0.0; h.length as usize / 4];
+    let mut words = spare::take(h.length as usize / 4);
     receiver.payload_into(bytemuck::cast_slice_mut(&mut words), deadline)?;
     Ok(words)
 }

@@ -10,8 +10,9 @@
 use crate::consistency::Consistency;
 use crate::map::{Server, Worker};
 use crate::merge;
-use crate::message::{Envelope, Message, Peer, Record, Update};
+use crate::message::{Envelope, Message, Peer, Update};
 use crate::replica::{Incoming, Outgoing};
+use crate::spare;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -62,6 +63,13 @@ pub(crate) struct Block {
     pub version: u64,
     /// Elements of a row.
     pub width: usize,
+}
+
+impl Block {
+    /// Keeps the value for who has to do the step again.
+    pub fn remember(&mut self) {
+        spare::give(std::mem::replace(&mut self.before, self.value.clone()));
+    }
 }
 
 /// What a worker has sent of a step that it has not settled.
@@ -355,7 +363,7 @@ impl Partition {
         if !self.rule.gathers() {
             for u in updates {
                 self.change(&u)?;
-                self.log(Record::Update(u));
+                self.log_update(u);
             }
             self.commit(None);
         } else if clock < self.applied {
@@ -376,11 +384,11 @@ impl Partition {
             let arrived = self.open.remove(&self.applied).unwrap_or_default();
             let merged = merge::merge(arrived.into_values().collect());
             if !self.rule.drops() {
-                self.blocks.values_mut().for_each(|b| b.before = b.value.clone());
+                self.blocks.values_mut().for_each(Block::remember);
             }
             for u in merged {
                 self.change(&u)?;
-                self.log(Record::Update(u));
+                self.log_update(u);
             }
             self.applied += 1;
             self.commit(None);
@@ -393,7 +401,7 @@ impl Partition {
         let b = block.ok_or_else(|| format!("there is no block {} of table {}", u.block, u.table))?;
         b.version += 1;
         let (version, width) = (b.version, b.width);
-        let to = Target { value: Arc::make_mut(&mut b.value), state: &mut b.state, version, width };
+        let to = Target { value: spare::make_mut(&mut b.value), state: &mut b.state, version, width };
         self.counters.applied += 1;
         self.apply.apply(to, u)
     }

@@ -7,7 +7,7 @@ use crate::client::{Client, Table};
 use crate::coordinator::Registrar;
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::partition::Outbox;
-use crate::{Error, Map, Result, message, roster};
+use crate::{Error, Map, Result, message, roster, spare};
 use net::{Address, Connection, Hello, Secret};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +21,12 @@ const GLANCE: Duration = Duration::from_millis(250);
 const AGAIN: Duration = Duration::from_millis(50);
 /// Steps that may be under way without being safe.
 const UNSAFE_MAX: u64 = 4;
+
+/// Questions under way at most: a server that answers must not meet a worker that only asks.
+const QUESTIONS_MAX: usize = 1024;
+
+/// Where the answers to questions belong.
+type Places<'a> = BTreeMap<u64, &'a mut [f32]>;
 
 /// A worker's view of the store: tables of rows that are pushed to and pulled from.
 pub struct Store {
@@ -97,7 +103,7 @@ impl Store {
         }
         let deadline = self.deadline();
         for block in 0..table.blocks() {
-            let data = Arc::new(values[table.elements(block)].to_vec());
+            let data = Arc::new(spare::copy(&values[table.elements(block)]));
             let out = self.client.push(Update { table: table.id, block, rows: Vec::new(), data, rate, count: 1 });
             self.send(out, deadline)?;
         }
@@ -138,30 +144,40 @@ impl Store {
     }
     /// Reads whole tables, as fresh as the consistency rule demands.
     pub fn pull(&mut self, tables: &[Table]) -> Result<Vec<Vec<f32>>> {
-        let deadline = self.deadline();
-        let mut asked = Vec::new();
-        for t in tables {
-            for b in 0..t.blocks() {
-                let (request, out) = self.client.pull(t.id, b, Vec::new());
-                self.send(out, deadline)?;
-                asked.push(request);
-            }
-        }
-        self.pump(|c| !c.is_waiting(), deadline, "reading from the store")?;
-        let mut asked = asked.into_iter();
-        let mut out = Vec::with_capacity(tables.len());
-        for t in tables {
-            let mut values = Vec::with_capacity(t.rows * t.width);
-            for b in 0..t.blocks() {
-                let data = asked.next().and_then(|r| self.client.take(r)).unwrap_or_default();
-                if data.len() != t.elements(b).len() {
-                    return Err(Error::refused(format!("block {b} of table {} has {} elements", t.id, data.len())));
-                }
-                values.extend_from_slice(&data);
-            }
-            out.push(values);
-        }
+        let mut out: Vec<Vec<f32>> = tables.iter().map(|t| vec![0.0; t.rows * t.width]).collect();
+        let mut into: Vec<&mut [f32]> = out.iter_mut().map(Vec::as_mut_slice).collect();
+        self.pull_into(tables, &mut into)?;
         Ok(out)
+    }
+    /// Reads whole tables to where they belong; what comes is written there without a copy between.
+    pub fn pull_into(&mut self, tables: &[Table], into: &mut [&mut [f32]]) -> Result<()> {
+        if tables.len() != into.len() {
+            return Err(Error::value(format!("{} tables, but {} places to put them", tables.len(), into.len())));
+        }
+        let mut blocks = Vec::new();
+        for (t, place) in tables.iter().zip(into) {
+            if place.len() != t.rows * t.width {
+                let e = format!("table {} has {} elements, the place for it {}", t.id, t.rows * t.width, place.len());
+                return Err(Error::value(e));
+            }
+            blocks.extend(place.chunks_mut(t.block_rows * t.width).enumerate().map(|(b, place)| (t.id, b, place)));
+        }
+        let deadline = self.deadline();
+        let mut blocks = blocks.into_iter().peekable();
+        while blocks.peek().is_some() {
+            let mut places = Places::new();
+            for (table, block, place) in blocks.by_ref().take(QUESTIONS_MAX) {
+                let (request, out) = self.client.pull(table, block as u32, Vec::new());
+                places.insert(request, place);
+                self.send(out, deadline)?;
+            }
+            self.pump_from(|c| !c.is_waiting(), Client::debtors, &mut places, deadline, "reading from the store")?;
+            if let Some((request, place)) = places.pop_first() {
+                let got = self.client.take(request).map_or(0, |d| d.len());
+                return Err(Error::refused(format!("a block of {} elements came with {got}", place.len())));
+            }
+        }
+        Ok(())
     }
     /// Reads some rows of a table.
     pub fn pull_rows(&mut self, table: &Table, rows: &[usize]) -> Result<Vec<f32>> {
@@ -245,16 +261,18 @@ impl Store {
     }
 
     fn pump_unsafe(&mut self, most: u64, deadline: Instant) -> Result<()> {
-        self.pump_from(move |c| c.unsafe_steps() <= most, Client::unsafe_servers, deadline, "waiting for copies")
+        let done = move |c: &Client| c.unsafe_steps() <= most;
+        self.pump_from(done, Client::unsafe_servers, &mut Places::new(), deadline, "waiting for copies")
     }
     fn pump(&mut self, done: impl Fn(&Client) -> bool, deadline: Instant, doing: &str) -> Result<()> {
-        self.pump_from(done, Client::debtors, deadline, doing)
+        self.pump_from(done, Client::debtors, &mut Places::new(), deadline, doing)
     }
     /// Reads answers until `done`; `owing` says who has to answer.
     fn pump_from(
         &mut self,
         done: impl Fn(&Client) -> bool,
         owing: impl Fn(&Client) -> std::collections::BTreeSet<u32>,
+        places: &mut Places<'_>,
         deadline: Instant,
         doing: &str,
     ) -> Result<()> {
@@ -268,7 +286,7 @@ impl Store {
                 self.send(out, deadline)?;
             }
             for server in owing(&self.client) {
-                if !self.hear(server, deadline)? {
+                if !self.hear(server, places, deadline)? {
                     self.mend(server, deadline)?;
                     break;
                 }
@@ -280,7 +298,7 @@ impl Store {
         Ok(())
     }
     /// Reads one message from a server; false if it is lost or says nothing.
-    fn hear(&mut self, server: u32, deadline: Instant) -> Result<bool> {
+    fn hear(&mut self, server: u32, places: &mut Places<'_>, deadline: Instant) -> Result<bool> {
         let Some(link) = self.links.get_mut(&server) else { return Ok(false) };
         let receiver = link.receiver();
         let h = match receiver.header(deadline.min(Instant::now() + GLANCE)) {
@@ -291,6 +309,21 @@ impl Store {
                 return Ok(false);
             }
         };
+        if h.kind == message::VALUE
+            && let Some(place) = places.remove(&h.request)
+        {
+            if h.length as usize == 4 * place.len() {
+                let read = receiver.payload_into(bytemuck::cast_slice_mut(place), Instant::now() + PATIENCE);
+                if read.is_err() {
+                    places.insert(h.request, place);
+                    self.links.remove(&server);
+                } else {
+                    self.client.answered(h.request, h.clock);
+                }
+                return Ok(read.is_ok());
+            }
+            places.insert(h.request, place);
+        }
         let Ok(payload) = message::receive(receiver, &h, Instant::now() + PATIENCE) else {
             self.links.remove(&server);
             return Ok(false);

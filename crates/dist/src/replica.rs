@@ -7,6 +7,7 @@
 use crate::map::{Map, Server, Worker};
 use crate::message::{Envelope, Message, Peer, Record, Update};
 use crate::partition::{Block, Outbox, Partition, Role};
+use crate::spare;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -121,6 +122,10 @@ impl Partition {
             stream.queue.push_back(record.clone());
         }
     }
+    /// Logs an update that is applied; without backups its memory is free.
+    pub(crate) fn log_update(&mut self, u: Update) {
+        if self.outgoing.streams.is_empty() { spare::give(u.data) } else { self.log(Record::Update(u)) }
+    }
     /// Steps that survive a crash of this server once the backups have all records: steps that
     /// are gathered and still open do not.
     fn durable(&self) -> Vec<u64> {
@@ -185,8 +190,13 @@ impl Partition {
     /// A backup says how far it is.
     pub(crate) fn acknowledged(&mut self, from: Server, stream: u64, seq: u64, out: &mut Outbox) {
         let Some(t) = self.outgoing.streams.get_mut(&from).filter(|t| t.id == stream) else { return };
-        while t.first < seq && t.queue.pop_front().is_some() {
+        while t.first < seq
+            && let Some(record) = t.queue.pop_front()
+        {
             t.first += 1;
+            if let Record::Update(u) = record {
+                spare::give(u.data);
+            }
         }
         t.unsent = t.unsent.max(t.first);
         self.flush(out);
@@ -242,10 +252,11 @@ impl Partition {
                     return Err(format!("a commit of {} workers, not {}", settled.len(), self.settled.len()));
                 }
                 if applied > self.applied {
-                    self.blocks.values_mut().for_each(|b| b.before = b.value.clone());
+                    self.blocks.values_mut().for_each(Block::remember);
                 }
                 for u in std::mem::take(&mut self.incoming.updates) {
                     self.change(&u)?;
+                    spare::give(u.data);
                 }
                 (self.settled, self.applied, self.synced) = (settled, applied, true);
             }

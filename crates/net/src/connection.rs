@@ -4,9 +4,12 @@ use crate::auth::{self, Hello, NONCE_BYTES, PROOF_BYTES, Secret, Side};
 use crate::frame::CHECKED;
 use crate::stream::Stream;
 use crate::{Address, Error, HEADER_BYTES, Header, PAYLOAD_MAX, Result};
+use smallvec::SmallVec;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Kinds of the handshake; applications use others.
@@ -18,6 +21,12 @@ const WELCOME: u8 = 0xF3;
 const HELLO_MAX: usize = 512;
 /// Bytes read ahead, so that a small frame costs one read.
 const AHEAD: usize = 8 << 10;
+/// How long a reader watches for bytes before it sleeps: to be woken takes longer than most
+/// answers do.
+const WATCH: Duration = Duration::from_micros(50);
+/// Readers that watch now, and how many may: a core each.
+static WATCHERS: AtomicUsize = AtomicUsize::new(0);
+static WATCHERS_MAX: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
 
 /// Time left, or the error that there is none.
 fn left(deadline: Instant, doing: &'static str) -> Result<Duration> {
@@ -173,7 +182,7 @@ impl Sender {
             h.payload_crc = parts.iter().fold(0, |crc, p| crc32c::crc32c_append(crc, p));
         }
         let head = h.encode();
-        let mut slices: Vec<IoSlice> = Vec::with_capacity(1 + parts.len());
+        let mut slices: SmallVec<[IoSlice; 8]> = SmallVec::new();
         slices.push(IoSlice::new(&head));
         slices.extend(parts.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)));
         self.write_all(&mut slices, deadline)
@@ -280,15 +289,37 @@ impl Receiver {
 }
 
 fn read(stream: &mut Stream, into: &mut [u8], deadline: Instant, doing: &'static str) -> Result<usize> {
+    let mut result = watch(stream, into);
     loop {
-        stream.set_read_timeout(left(deadline, doing)?).map_err(|e| Error::of(e, doing))?;
-        match stream.read(into) {
+        match result {
             Ok(0) => return Err(Error::Gone("it closed the connection".to_string())),
             Ok(n) => return Ok(n),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {
+                stream.set_read_timeout(left(deadline, doing)?).map_err(|e| Error::of(e, doing))?;
+                result = stream.read(into);
+            }
             Err(e) => return Err(Error::of(e, doing)),
         }
     }
+}
+
+/// Reads what comes within a moment; `WouldBlock` if nothing does.
+fn watch(stream: &Stream, into: &mut [u8]) -> io::Result<usize> {
+    let is_empty = |r: &io::Result<usize>| r.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
+    let mut result = stream.read_now(into);
+    if !is_empty(&result) {
+        return result;
+    }
+    if WATCHERS.fetch_add(1, Ordering::Relaxed) < *WATCHERS_MAX {
+        let start = Instant::now();
+        while is_empty(&result) && start.elapsed() < WATCH {
+            // Whoever is to send may need this core.
+            std::thread::yield_now();
+            result = stream.read_now(into);
+        }
+    }
+    WATCHERS.fetch_sub(1, Ordering::Relaxed);
+    result
 }
 
 enum Socket {

@@ -1,6 +1,7 @@
 //! A TCP or Unix socket as one type.
 
 use crate::address::is_loopback;
+use rustix::net::RecvFlags;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -28,6 +29,11 @@ impl Stream {
             Stream::Tcp(s) => Stream::Tcp(s.try_clone()?),
             Stream::Unix(s) => Stream::Unix(s.try_clone()?),
         })
+    }
+    /// Reads what is there; `WouldBlock` if nothing is.
+    pub fn read_now(&self, b: &mut [u8]) -> io::Result<usize> {
+        let read = either!(self, s => rustix::net::recv(s, b, RecvFlags::DONTWAIT));
+        read.map(|(n, _)| n).map_err(io::Error::from)
     }
     pub fn set_read_timeout(&self, t: Duration) -> io::Result<()> {
         either!(self, s => s.set_read_timeout(Some(t)))
