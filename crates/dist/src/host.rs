@@ -6,6 +6,7 @@
 //! which keeps a stream of records in order.
 
 use crate::coordinator::Registrar;
+use crate::launch::load_key;
 use crate::message::{Envelope, Message, Peer};
 use crate::partition::{Apply, Outbox, Partition};
 use crate::roster;
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A worker says something at least this often, or its connection has ended.
 const IDLE: Duration = Duration::from_secs(24 * 3600);
+/// How often a server says what it has done.
+const LOAD_EVERY: Duration = Duration::from_millis(500);
 /// Messages that wait for one peer at most; one that lags more is cut off and starts over.
 const QUEUE_MAX: usize = 4096;
 
@@ -83,8 +86,11 @@ impl Host {
         host.registrar.lease(&key, address.as_bytes(), soon())?;
         let mut version = 0;
         loop {
-            let (newer, bytes) = match watch.wait(roster::MAP, version, Instant::now() + Duration::from_secs(5)) {
-                Err(Error::Net(net::Error::Deadline(_))) => continue,
+            let (newer, bytes) = match watch.wait(roster::MAP, version, Instant::now() + LOAD_EVERY) {
+                Err(Error::Net(net::Error::Deadline(_))) => {
+                    host.registrar.set(&load_key(host.me), host.load().as_bytes(), soon())?;
+                    continue;
+                }
                 // The job is over when its coordinator is.
                 Err(Error::Net(e)) if e.is_gone() => return Ok(()),
                 answer => answer?,
@@ -98,6 +104,19 @@ impl Host {
             }
             host.new_map(&map);
         }
+    }
+
+    /// Partitions it answers for, bytes it holds, updates applied, reads, reads that had to wait.
+    fn load(&self) -> String {
+        let mut sums = [0u64; 5];
+        for p in self.partitions.get().into_iter().flatten() {
+            let p = p.lock();
+            let bytes: usize = p.contents().map(|(_, _, value)| value.len() * 4).sum();
+            let c = p.counters();
+            let all = [u64::from(p.is_primary()), bytes as u64, c.applied, c.reads, c.parked];
+            sums.iter_mut().zip(all).for_each(|(sum, n)| *sum += n);
+        }
+        sums.map(|n| n.to_string()).join(" ")
     }
 
     fn new_map(self: &Arc<Self>, map: &Arc<Map>) {

@@ -83,6 +83,8 @@ impl Registry {
                 if found.1.is_some() && found.0 > after {
                     out.push((from, request, found));
                 } else {
+                    // Whoever asks again has given the last question up.
+                    self.waiting.retain(|w| (w.0, &w.2) != (from, &key));
                     self.waiting.push((from, request, key, after));
                 }
             }

@@ -168,13 +168,15 @@ impl Roster {
                     Change::Set(_) => None,
                 });
                 let gone: Vec<Server> = gone.filter(|s| old.replicas.iter().any(|l| l.contains(s))).collect();
-                if gone.is_empty() {
-                    return Ok(Vec::new());
-                }
                 self.lost.extend(&gone);
                 gone.iter().for_each(|s| self.notes.push(format!("server {s} is gone: its backups take over")));
+                // A server that comes later holds nothing; it makes up for missing copies.
                 let alive: Vec<Server> = present.iter().copied().filter(|s| !self.lost.contains(s)).collect();
-                old.without(&gone, &alive, self.copies)
+                let next = old.without(&gone, &alive, self.copies);
+                if next.replicas == old.replicas {
+                    return Ok(Vec::new());
+                }
+                next
             }
         };
         let out = registry.publish(MAP, next.encode())?;
@@ -292,6 +294,10 @@ mod tests {
         assert_eq!(map(&job).epoch, 1);
         job.dies(10);
         assert!(map(&job).replicas.iter().all(|l| *l == [1]));
+        job.does(12, Ask::Lease(server_key(2), b"c".to_vec()));
+        assert!(map(&job).replicas.iter().all(|l| *l == [1, 2]), "the replacement becomes the backup");
+        job.does(13, Ask::Lease(server_key(3), b"d".to_vec()));
+        assert_eq!(map(&job).epoch, 3, "nothing is missing: nothing changes");
         let answers = job.roster.left(&mut job.registry, 0).unwrap();
         assert!(answers.is_empty() && map(&job).workers == [false]);
     }

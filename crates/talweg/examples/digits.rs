@@ -7,15 +7,26 @@
 //! target/release/talweg launch --workers 2 target/release/examples/digits
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
+//! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch.
 
+use std::time::Duration;
 use talweg::data::{Digits, Loader};
-use talweg::nn::train::Trainer;
+use talweg::nn::train::{Progress, Report, Trainer};
 use talweg::prelude::*;
 
+/// Pauses after each step.
+struct Pause(Duration);
+impl Report for Pause {
+    fn step(&mut self, _: &Progress) {
+        std::thread::sleep(self.0);
+    }
+}
+
 fn main() -> Result<()> {
-    let steps = std::env::var("STEPS").ok().and_then(|s| s.parse().ok());
+    let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
     let is_quick = std::env::var("TALWEG_QUICK").is_ok();
-    let steps: u64 = steps.unwrap_or(if is_quick { 20 } else { 500 });
+    let steps = number("STEPS").unwrap_or(if is_quick { 20 } else { 500 });
+    let pause = Pause(Duration::from_millis(number("PAUSE_MS").unwrap_or(0)));
     manual_seed(0);
     let model = Sequential::new()
         .with(Linear::new(784, 32)?)
@@ -23,11 +34,11 @@ fn main() -> Result<()> {
         .with(Linear::new(32, 10)?);
     let optimizer = Optimizer::new(Adam::default(), &model)?;
     let mut batches = Loader::builder(Digits::new(0, 4_000)).batch(64).shuffle(0).drop_last(true).build()?;
-    let outcome =
-        Trainer::new(&model, &optimizer, &mut batches).steps(steps).fit_jit(&["image", "label"], |batch| {
-            let x = batch[0].cast(DType::F32).flatten(1, -1) / 255.0;
-            Ok(model.forward(&x).cross_entropy(&batch[1], Default::default()))
-        })?;
+    let mut trainer = Trainer::new(&model, &optimizer, &mut batches).steps(steps).report(pause);
+    let outcome = trainer.fit_jit(&["image", "label"], |batch| {
+        let x = batch[0].cast(DType::F32).flatten(1, -1) / 255.0;
+        Ok(model.forward(&x).cross_entropy(&batch[1], Default::default()))
+    })?;
     println!("step {}, loss {:.4}", outcome.step, outcome.loss.unwrap_or(f64::NAN));
     println!("weights {:016x}", fingerprint(&model)?);
     Ok(())

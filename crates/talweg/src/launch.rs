@@ -1,17 +1,21 @@
 //! `talweg launch`: an unchanged training program on several processes.
 
+use crate::page;
 use dist::Rule;
-use dist::launch::Launch;
+use dist::launch::{Board, Launch, Machine, Restart};
 use std::ffi::OsString;
-use std::path::Path;
-use talweg::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use talweg::{Error, Result, interrupt};
 
 /// How many processes, and how they work together.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Worker processes; each takes its part of every batch.
-    #[arg(long, default_value_t = 1)]
-    workers: u32,
+    /// Worker processes, each of which takes its part of every batch: N, or MIN:MAX to go on
+    /// while at least MIN are left.
+    #[arg(long, default_value = "1", value_parser = workers)]
+    workers: (u32, u32),
     /// Servers that hold the parameters; without any, workers reduce gradients among themselves.
     #[arg(long, default_value_t = 0)]
     servers: u32,
@@ -21,12 +25,51 @@ pub struct Options {
     /// Servers that hold a copy of each parameter.
     #[arg(long, default_value_t = 2)]
     copies: usize,
-    /// How often a lost worker is started again.
+    /// When a lost worker or server is started again.
+    #[arg(long, value_enum, default_value = "failure")]
+    restart: When,
+    /// How often each is started again.
     #[arg(long, default_value_t = 3)]
     max_restarts: u32,
+    /// Seconds of silence after which a process is taken for dead.
+    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
+    heartbeat_timeout: f64,
+    /// A file of machines, a line for each: NAME, or NAME slots=N. Others than this are called
+    /// with ssh and need the same program in the same folder.
+    #[arg(long, value_name = "FILE")]
+    hosts: Option<PathBuf>,
+    /// What to call other machines with.
+    #[arg(long, default_value = "ssh", value_name = "PROGRAM")]
+    ssh: OsString,
+    /// Seconds between lines that sum the job up; 0: none.
+    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
+    progress: f64,
+    /// Show the job on a page at this port of this machine; 0 takes a free one.
+    #[arg(long, value_name = "PORT")]
+    dashboard: Option<u16>,
     /// The program and its arguments; a `.py` file is given to python3.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     program: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum When {
+    /// Whenever it fails.
+    Failure,
+    /// If a signal ended it.
+    Signal,
+    /// Never.
+    Never,
+}
+
+fn workers(text: &str) -> std::result::Result<(u32, u32), String> {
+    let bad = |_| format!("N or MIN:MAX is expected, not {text:?}");
+    let (min, max) = text.split_once(':').unwrap_or(("1", text));
+    Ok((min.parse().map_err(bad)?, max.parse().map_err(bad)?))
+}
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    let n: f64 = text.parse().map_err(|_| format!("a number of seconds is expected, not {text:?}"))?;
+    if (0.0..1e6).contains(&n) { Ok(n) } else { Err(format!("a number of seconds is expected, not {text}")) }
 }
 
 /// Starts the processes and waits for them.
@@ -36,18 +79,42 @@ pub fn run(o: &Options) -> Result<()> {
         program.insert(0, "python3".into());
     }
     let own = std::env::current_exe().map_err(|e| Error::value(format!("finding the talweg program: {e}")))?;
+    let failed = |e: dist::Error| Error::value(e.to_string());
+    let machines = match &o.hosts {
+        Some(file) => {
+            let text = std::fs::read_to_string(file);
+            let text = text.map_err(|e| Error::value(format!("reading {}: {e}", file.display())))?;
+            Machine::parse_all(&text).map_err(failed)?
+        }
+        None => vec![Machine::here(o.workers.1)],
+    };
     let launch = Launch {
-        workers: o.workers,
+        workers: o.workers.1,
+        workers_min: o.workers.0,
         servers: o.servers,
         copies: o.copies,
         rule: o.consistency,
+        restart: match o.restart {
+            When::Failure => Restart::Failure,
+            When::Signal => Restart::Signal,
+            When::Never => Restart::Never,
+        },
         restarts_max: o.max_restarts,
+        silence: Duration::from_secs_f64(o.heartbeat_timeout),
+        progress: Duration::from_secs_f64(o.progress),
+        machines,
+        ssh: o.ssh.clone(),
         program,
         server: vec![own.into(), "store-server".into()],
     };
-    match launch.run() {
+    let board = Arc::new(Board::default());
+    if let Some(port) = o.dashboard {
+        page::serve(port, board.clone(), o.consistency)?;
+    }
+    let stop = interrupt()?;
+    match launch.run(&board, &stop) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::value("the job failed: see what the workers said")),
-        Err(e) => Err(Error::value(e.to_string())),
+        Err(e) => Err(failed(e)),
     }
 }

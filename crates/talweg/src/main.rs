@@ -5,6 +5,7 @@ mod device_test;
 mod explain;
 mod inspect;
 mod launch;
+mod page;
 mod quickstart;
 mod store;
 

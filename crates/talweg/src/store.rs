@@ -1,7 +1,7 @@
 //! `talweg store-server`: a server of the parameter store that runs optimizers as graphs.
 
-use dist::launch::server_from_env;
-use dist::{Apply, Hello, Host, Registrar, Target, Update};
+use dist::launch::Service;
+use dist::{Apply, Coordinator, Hello, Host, Registrar, Roster, Target, Update};
 use nn::parallel::{RuleText, SlotText, rule_key};
 use runtime::Program;
 use std::collections::BTreeMap;
@@ -15,13 +15,22 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Serves until the job is over.
 pub fn run() -> Result<()> {
-    let done = (|| {
-        let (options, coordinator) = server_from_env(|name| std::env::var(name).ok())?;
-        let (hello, secret) = (Hello::new("server", options.server), options.secret.clone());
-        let connect = || Registrar::connect(&coordinator, &hello, secret.clone(), Instant::now() + PATIENCE);
-        let apply = || Ok(Box::new(Rules { registrar: connect()?, rules: BTreeMap::new() }) as Box<dyn Apply>);
-        Host::run(options, connect()?, apply, |text| eprintln!("{text}"))
-    })();
+    let done = Service::from_env(|name| std::env::var(name).ok()).and_then(|service| match service {
+        Service::Server(options, coordinator) => {
+            let (hello, secret) = (Hello::new("server", options.server), options.secret.clone());
+            let connect = || Registrar::connect(&coordinator, &hello, secret.clone(), Instant::now() + PATIENCE);
+            let apply = || Ok(Box::new(Rules { registrar: connect()?, rules: BTreeMap::new() }) as Box<dyn Apply>);
+            Host::run(*options, connect()?, apply, |text| eprintln!("{text}"))
+        }
+        Service::Coordinator { at, workers, servers, secret } => {
+            let roster = Roster::new(workers as usize, servers as usize, 2);
+            let _serving = Coordinator::start(&at, secret, roster, |text| eprintln!("{text}"))?;
+            // As DMLC's scheduler does, it serves until whoever started it ends it.
+            loop {
+                std::thread::park();
+            }
+        }
+    });
     done.map_err(|e: dist::Error| Error::value(e.to_string()))
 }
 

@@ -11,17 +11,23 @@ mod rule;
 pub use rule::{RuleText, SlotText, rule_key};
 
 use crate::optim::Rule;
-use dist::launch::Place;
-use dist::{Address, Consistency, Coordinator, Hello, Reducer, Registrar, Roster, Store, Table};
-use std::net::{SocketAddr, UdpSocket};
+use crate::train::Progress;
+use dist::launch::{Place, listen_toward, progress_key};
+use dist::{Consistency, Coordinator, Hello, Reducer, Registrar, Roster, Store, Table};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tensor::{Error, ErrorKind, Result, Tensor, Variable};
+
+/// How often a worker tells how far it is, and how long that may take.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+const TELL_LIMIT: Duration = Duration::from_secs(30);
 
 /// What joins this process to the others.
 struct Job {
     place: Place,
     how: How,
+    /// For telling how far this worker is, and when that was last told.
+    teller: Mutex<(Registrar, Instant)>,
     /// Kept alive: the membership store, if it is this process that keeps it.
     _coordinator: Option<Coordinator>,
 }
@@ -86,6 +92,19 @@ pub fn finish() -> Result<()> {
     lock(r).finish().map_err(failed)
 }
 
+/// Tells the launcher how far this worker is, a few times a second at most.
+pub fn tell(p: &Progress) -> Result<()> {
+    let Some(job) = job()? else { return Ok(()) };
+    let mut teller = lock(&job.teller);
+    if teller.1.elapsed() < TELL_EVERY && p.step < p.steps {
+        return Ok(());
+    }
+    let text = format!("{} {} {} {}", p.step, p.steps, p.loss, p.samples_per_second);
+    teller.1 = Instant::now();
+    let deadline = Instant::now() + TELL_LIMIT;
+    teller.0.set(&progress_key(job.place.rank), text.as_bytes(), deadline).map_err(failed)
+}
+
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic elsewhere ends the program anyway; what is guarded is used by one thread at a time.
     m.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -108,8 +127,9 @@ fn join() -> dist::Result<Option<Job>> {
     };
     let hello = Hello::new("worker", place.rank);
     let registrar = Registrar::connect(&place.coordinator, &hello, place.secret.clone(), deadline)?;
+    let teller = Mutex::new((registrar.another(deadline)?, Instant::now()));
     let how = if place.servers == 0 {
-        let listen = listen_at(&place.coordinator)?;
+        let listen = listen_toward(&place.coordinator)?;
         let reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
         How::Reduce(Box::new(Mutex::new(reducer)))
     } else {
@@ -118,18 +138,7 @@ fn join() -> dist::Result<Option<Job>> {
         let began = store.step();
         How::Store(Box::new(Mutex::new(Shared { store, registrar: own, tables: Vec::new(), began })))
     };
-    Ok(Some(Job { place, how, _coordinator: coordinator }))
-}
-
-/// A free port on the interface that leads to the coordinator.
-fn listen_at(coordinator: &Address) -> dist::Result<Address> {
-    let Address::Tcp(to) = coordinator else { return Ok("127.0.0.1:0".parse()?) };
-    let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    // Connecting a datagram socket sends nothing; it only chooses the way.
-    let probe = UdpSocket::bind(any).and_then(|s| s.connect(to).and_then(|()| s.local_addr()));
-    let mut own = probe.map_err(dist::Error::io("finding the own address"))?;
-    own.set_port(0);
-    Ok(Address::Tcp(own))
+    Ok(Some(Job { place, how, teller, _coordinator: coordinator }))
 }
 
 /// Gives all workers the same parameters: those of the first worker, or of the store.

@@ -340,6 +340,7 @@ impl<'a> Trainer<'a> {
             let elapsed = start.elapsed();
             let progress = self.progress(loss, &batch, elapsed, self.state.step - first, samples);
             self.report.step(&progress);
+            parallel::tell(&progress)?;
             records.write(self.state.step, "train/", &[("loss".to_string(), loss)])?;
             let score = self.evaluated(&progress, &mut records)?;
             self.save_if_due(score)?;

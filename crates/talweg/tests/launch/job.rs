@@ -1,10 +1,9 @@
-//! `talweg launch` with real processes and real kills. The program is the example `digits`, which
-//! knows nothing of other processes and prints a fingerprint of its weights.
+//! A job under test, and what it must come to.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use talweg::data::{Digits, Loader};
@@ -14,26 +13,28 @@ use talweg::prelude::*;
 /// No job may take longer, whatever happens to it.
 const LIMIT: Duration = Duration::from_secs(240);
 
-fn digits() -> PathBuf {
+pub fn digits() -> PathBuf {
     let bin = Path::new(env!("CARGO_BIN_EXE_talweg"));
     bin.with_file_name("examples").join("digits")
 }
 
 /// A running job.
-struct Job {
-    child: Child,
+pub struct Job {
+    pub child: Child,
     lines: Receiver<String>,
-    seen: Vec<String>,
+    pub seen: Vec<String>,
     ends: Instant,
 }
 
 impl Job {
-    fn start(args: &[&str], steps: u32) -> Job {
+    /// Starts a job; a long one takes its time, so that something can happen to it.
+    pub fn start(args: &[&str], steps: u32) -> Job {
         let mut child = Command::new(env!("CARGO_BIN_EXE_talweg"))
             .arg("launch")
             .args(args)
             .arg(digits())
             .env("STEPS", steps.to_string())
+            .env("PAUSE_MS", if steps > 100 { "3" } else { "0" })
             .env("TALWEG_THREADS", "1")
             .stdout(Stdio::piped())
             .spawn()
@@ -44,7 +45,7 @@ impl Job {
         Job { child, lines, seen: Vec::new(), ends: Instant::now() + LIMIT }
     }
     /// Reads on until a line contains `text`.
-    fn until(&mut self, text: &str) -> String {
+    pub fn until(&mut self, text: &str) -> String {
         loop {
             let left = self.ends.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
@@ -58,15 +59,22 @@ impl Job {
             }
         }
     }
-    /// Kills a process of the job as `kill -9` does.
-    fn kill(&mut self, name: &str) {
+    /// Number of the latest process of that name.
+    pub fn process(&self, name: &str) -> String {
         let start = format!("[launch] {name} is process ");
         let line = self.seen.iter().rev().find_map(|l| l.strip_prefix(&start));
-        let id = line.unwrap_or_else(|| panic!("{name} has not started")).to_string();
-        assert!(Command::new("kill").args(["-9", &id]).status().unwrap().success());
+        line.unwrap_or_else(|| panic!("{name} has not started:\n{}", self.seen.join("\n"))).to_string()
+    }
+    /// Sends a signal to a process of the job, as `kill` does.
+    pub fn signal(&self, signal: &str, name: &str) {
+        assert!(Command::new("kill").args([signal, &self.process(name)]).status().unwrap().success());
+    }
+    /// Kills a process of the job.
+    pub fn kill(&self, name: &str) {
+        self.signal("-9", name);
     }
     /// Waits for the end; answers the fingerprints that workers have printed.
-    fn weights(mut self) -> Vec<String> {
+    pub fn weights(mut self) -> Vec<String> {
         while let Ok(line) = self.lines.recv_timeout(self.ends.saturating_duration_since(Instant::now())) {
             self.seen.push(line);
         }
@@ -83,14 +91,19 @@ impl Drop for Job {
 }
 
 /// The one fingerprint that so many workers have printed.
-fn one(weights: Vec<String>, workers: usize) -> String {
+pub fn one(weights: Vec<String>, workers: usize) -> String {
     let distinct: BTreeSet<&String> = weights.iter().collect();
     assert_eq!((weights.len(), distinct.len()), (workers, 1), "{weights:?}");
     weights[0].clone()
 }
 
+/// Runs `talweg launch` to its end.
+pub fn launch(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_talweg")).arg("launch").args(args).output().unwrap()
+}
+
 /// What `digits` does, in one process that takes the part of every worker in turn.
-fn alone(workers: usize, steps: usize) -> Result<String> {
+pub fn alone(workers: usize, steps: usize) -> Result<String> {
     manual_seed(0);
     let model = Sequential::new()
         .with(Linear::new(784, 32)?)
@@ -128,90 +141,4 @@ fn alone(workers: usize, steps: usize) -> Result<String> {
         }
     }
     Ok(format!("{hash:016x}"))
-}
-
-#[test]
-fn workers_end_with_the_bits_of_one_process() {
-    for workers in [2, 4] {
-        let w = workers.to_string();
-        let reduced = one(Job::start(&["--workers", &w], 12).weights(), workers);
-        assert_eq!(reduced, alone(workers, 12).unwrap(), "{workers} workers, all-reduce");
-    }
-    let stored = one(Job::start(&["--workers", "2", "--servers", "2"], 12).weights(), 2);
-    assert_eq!(stored, alone(2, 12).unwrap(), "two workers, bulk-synchronous store");
-}
-
-#[test]
-fn other_consistencies_finish() {
-    for rule in ["ssp:3", "async", "backup:1"] {
-        let weights = Job::start(&["--workers", "2", "--servers", "1", "--consistency", rule], 12).weights();
-        assert_eq!(weights.len(), 2, "{rule}");
-    }
-}
-
-#[test]
-fn survivors_go_on_when_a_worker_is_killed() {
-    let mut job = Job::start(&["--workers", "4", "--max-restarts", "0"], 600);
-    job.until("epoch 1: 4 workers");
-    std::thread::sleep(Duration::from_millis(150));
-    job.kill("worker 2");
-    job.until(": 3 workers reduce together");
-    one(job.weights(), 3);
-}
-
-#[test]
-fn a_worker_that_is_killed_while_the_group_forms_holds_up_nobody() {
-    let mut job = Job::start(&["--workers", "4", "--max-restarts", "0"], 30);
-    job.until("worker 3 is process");
-    job.kill("worker 1");
-    let weights = job.weights();
-    // Whoever was left reduced together: with the killed worker's values or without.
-    one(weights, 3);
-}
-
-#[test]
-fn a_replacement_is_let_in_and_told_what_the_others_know() {
-    let mut job = Job::start(&["--workers", "4"], 900);
-    job.until("epoch 1: 4 workers");
-    std::thread::sleep(Duration::from_millis(150));
-    job.kill("worker 0");
-    job.until("worker 0 is let in");
-    job.until(": 4 workers reduce together");
-    one(job.weights(), 4);
-}
-
-/// Kills a process of a job with servers in its middle; the end must be as if nothing had happened.
-fn killed(name: &str, then: &str) {
-    let args = ["--workers", "2", "--servers", "2"];
-    let calm = one(Job::start(&args, 300).weights(), 2);
-    let mut job = Job::start(&args, 300);
-    job.until("epoch 1: 2 servers");
-    std::thread::sleep(Duration::from_millis(150));
-    job.kill(name);
-    job.until(then);
-    assert_eq!(one(job.weights(), 2), calm);
-}
-
-#[test]
-fn a_killed_worker_is_replaced_and_leaves_no_trace() {
-    killed("worker 1", "it is started again");
-}
-
-#[test]
-fn a_killed_servers_backup_takes_over_and_nothing_is_lost() {
-    killed("server 0", "its backups take over");
-}
-
-#[test]
-fn a_program_that_fails_fails_the_job() {
-    let launch = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_talweg")).arg("launch").args(args).output().unwrap();
-    assert!(!launch(&["--workers", "2", "--max-restarts", "1", "false"]).status.success());
-    assert!(launch(&["--workers", "2", "true"]).status.success());
-    // 64 pictures cannot be shared by three: say so, instead of training on something else.
-    let digits = digits();
-    let uneven = launch(&["--workers", "3", "--max-restarts", "0", digits.to_str().unwrap()]);
-    assert!(!uneven.status.success());
-    assert!(String::from_utf8_lossy(&uneven.stdout).contains("cannot be shared equally by 3 ranks"));
-    let bad = launch(&["--workers", "2", "--consistency", "ssp:1", "true"]);
-    assert!(String::from_utf8_lossy(&bad.stderr).contains("needs --servers"));
 }

@@ -1,0 +1,326 @@
+//! `talweg launch`: starts the processes of a job, watches them, replaces those that are lost.
+
+mod board;
+mod place;
+mod process;
+
+pub use board::{Board, Event, ProcessState, Sample, ServerState, Snapshot, WorkerState, load_key, progress_key};
+pub use place::{Place, Service, Vars, listen_toward};
+pub use process::Machine;
+
+use crate::coordinator::Coordinator;
+use crate::roster::Roster;
+use crate::{Error, Result, Rule};
+use net::{Address, Secret};
+use process::{Process, Start};
+use std::ffi::OsString;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+/// How often the processes are looked at.
+const TICK: Duration = Duration::from_millis(10);
+/// How long workers that were asked to end may take to save what they have.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+/// When a lost worker or server is started again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Restart {
+    /// Whenever it ends with a failure.
+    #[default]
+    Failure,
+    /// If a signal ended it; an error code is taken for the program's own decision.
+    Signal,
+    /// Never.
+    Never,
+}
+impl Restart {
+    fn wants(self, status: ExitStatus) -> bool {
+        match self {
+            Restart::Failure => !status.success(),
+            Restart::Signal => status.code().is_none(),
+            Restart::Never => false,
+        }
+    }
+}
+
+/// What to launch.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Workers.
+    pub workers: u32,
+    /// The job fails when fewer workers are left and none can be started again.
+    pub workers_min: u32,
+    /// Servers of the parameter store.
+    pub servers: u32,
+    /// Copies of each partition.
+    pub copies: usize,
+    /// Consistency of the parameter store.
+    pub rule: Rule,
+    /// When a lost process is started again,
+    pub restart: Restart,
+    /// and how often.
+    pub restarts_max: u32,
+    /// A process that was silent for so long is taken for dead and ended.
+    pub silence: Duration,
+    /// How often the job is summed up in a line; zero: never.
+    pub progress: Duration,
+    /// Machines, for workers in their order and servers in turn.
+    pub machines: Vec<Machine>,
+    /// What calls other machines.
+    pub ssh: OsString,
+    /// The program and its arguments.
+    pub program: Vec<OsString>,
+    /// What runs a server.
+    pub server: Vec<OsString>,
+}
+
+impl Launch {
+    /// Starts everything, watches it, and answers whether the job succeeded: some worker ended
+    /// well, and the others ended well, were replaced, or were killed while the others went on.
+    /// When `stop` is set, workers are asked to end.
+    pub fn run(&self, board: &Arc<Board>, stop: &AtomicBool) -> Result<bool> {
+        self.check()?;
+        let mut job = Job::start(self, board)?;
+        let done = job.watch(stop);
+        job.end();
+        done
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.workers == 0 || self.workers_min == 0 || self.workers_min > self.workers {
+            let e = format!("a job needs at least one worker, and as many as its minimum: {} of", self.workers_min);
+            return Err(Error::value(format!("{e} {} do not do", self.workers)));
+        }
+        if self.program.is_empty() {
+            return Err(Error::value("there is no program to launch"));
+        }
+        let slots: u32 = self.machines.iter().map(|m| m.slots).sum();
+        if slots < self.workers {
+            return Err(Error::value(format!("{} workers, but the machines take {slots}", self.workers)));
+        }
+        if self.servers == 0 && self.rule != Rule::BSP {
+            let e = format!(
+                "--consistency {} needs --servers: workers that reduce among themselves wait for each other",
+                self.rule
+            );
+            return Err(Error::value(e));
+        }
+        self.rule.check(self.workers as usize)
+    }
+
+    /// The machine of a worker, its number there, how many there are, and the machine's number.
+    fn seat(&self, rank: u32) -> (&Machine, u32, u32, usize) {
+        let (mut first, mut at) = (0, 0);
+        while at + 1 < self.machines.len() && rank >= first + self.machines[at].slots {
+            first += self.machines[at].slots;
+            at += 1;
+        }
+        let machine = &self.machines[at];
+        (machine, rank - first, machine.slots.min(self.workers - first), at)
+    }
+}
+
+/// A running job.
+struct Job<'a> {
+    options: &'a Launch,
+    board: &'a Arc<Board>,
+    coordinator: Arc<Coordinator>,
+    /// Where the others find the coordinator.
+    address: Address,
+    /// A port that was free, for programs that bring a meeting place of their own.
+    master: u16,
+    secret: String,
+    notes: Receiver<String>,
+    workers: Vec<Process>,
+    servers: Vec<Process>,
+    /// Number of the next server: a replacement holds nothing, so it is another server.
+    server_next: u32,
+    /// A worker has ended well: who leaves now is done.
+    is_ending: bool,
+}
+
+impl<'a> Job<'a> {
+    fn start(options: &'a Launch, board: &'a Arc<Board>) -> Result<Job<'a>> {
+        let secret = Secret::generate()?;
+        let roster = Roster::new(options.workers as usize, options.servers as usize, options.copies);
+        let (note, notes) = std::sync::mpsc::channel();
+        let report = move |text: &str| drop(note.send(text.to_string()));
+        // Other machines must reach it; only this machine, if there are no others.
+        let elsewhere = options.machines.iter().find(|m| !m.is_here());
+        let at: Address = match elsewhere {
+            Some(m) => listen_toward(&format!("{}:1", m.name).parse()?)?,
+            None => "127.0.0.1:0".parse()?,
+        };
+        let coordinator = Arc::new(Coordinator::start(&at, Some(Secret::new(&secret)?), roster, report)?);
+        coordinator.set_silence(options.silence);
+        board.begin(coordinator.clone());
+        let Address::Tcp(socket) = coordinator.address() else {
+            return Err(Error::value("the launcher listens on TCP"));
+        };
+        let free = std::net::TcpListener::bind((socket.ip(), 0)).and_then(|l| l.local_addr());
+        let master = free.map_err(Error::io("finding a free port"))?.port();
+        let address = coordinator.address().clone();
+        let (workers, servers) = (Vec::new(), Vec::new());
+        let (server_next, is_ending) = (options.servers, false);
+        let mut job = Job {
+            options,
+            board,
+            coordinator,
+            address,
+            master,
+            secret,
+            notes,
+            workers,
+            servers,
+            server_next,
+            is_ending,
+        };
+        for i in 0..options.servers {
+            let server = job.server(i, 0)?;
+            job.servers.push(server);
+        }
+        for i in 0..options.workers {
+            let worker = job.worker(i, 0)?;
+            job.workers.push(worker);
+        }
+        Ok(job)
+    }
+
+    fn worker(&self, rank: u32, restarts: u32) -> Result<Process> {
+        let o = self.options;
+        let (machine, local, locals, node) = o.seat(rank);
+        let mut vars = self.vars(restarts);
+        let mut set = |name, value: u64| vars.push((name, value.to_string()));
+        set("RANK", rank.into());
+        set("LOCAL_RANK", local.into());
+        set("LOCAL_WORLD_SIZE", locals.into());
+        set("GROUP_RANK", node as u64);
+        set("GROUP_WORLD_SIZE", o.machines.len() as u64);
+        set("ROLE_RANK", rank.into());
+        set("ROLE_WORLD_SIZE", o.workers.into());
+        vars.push(("ROLE_NAME", "worker".to_string()));
+        let name = format!("worker {rank}");
+        Process::start(Start { name, number: rank, restarts, machine, command: &o.program, vars, ssh: &o.ssh })
+    }
+    fn server(&self, number: u32, restarts: u32) -> Result<Process> {
+        let o = self.options;
+        let machine = &o.machines[number as usize % o.machines.len()];
+        let mut vars = self.vars(restarts);
+        vars.push(("TALWEG_SERVER", number.to_string()));
+        let name = format!("server {number}");
+        Process::start(Start { name, number, restarts, machine, command: &o.server, vars, ssh: &o.ssh })
+    }
+    fn vars(&self, restarts: u32) -> Vec<(&'static str, String)> {
+        let o = self.options;
+        let ip = match &self.address {
+            Address::Tcp(a) => a.ip().to_string(),
+            Address::Unix(_) => String::new(),
+        };
+        vec![
+            ("WORLD_SIZE", o.workers.to_string()),
+            ("MASTER_ADDR", ip),
+            ("MASTER_PORT", self.master.to_string()),
+            ("TORCHELASTIC_RUN_ID", format!("talweg-{}", std::process::id())),
+            ("TORCHELASTIC_RESTART_COUNT", restarts.to_string()),
+            ("TORCHELASTIC_MAX_RESTARTS", o.restarts_max.to_string()),
+            ("TALWEG_COORDINATOR", self.address.to_string()),
+            ("TALWEG_SERVERS", o.servers.to_string()),
+            ("TALWEG_CONSISTENCY", o.rule.to_string()),
+            ("TALWEG_SECRET", self.secret.clone()),
+        ]
+    }
+
+    /// Until every worker has ended; answers whether the job succeeded.
+    fn watch(&mut self, stop: &AtomicBool) -> Result<bool> {
+        let (mut news, mut said): (Vec<String>, Instant) = (Vec::new(), Instant::now());
+        let mut farewell = None;
+        while self.workers.iter().any(|w| w.ended.is_none()) {
+            std::thread::sleep(TICK);
+            // Said one round later: that processes leave because they are done is no news.
+            news.drain(..).filter(|_| !self.is_ending).for_each(|n| self.board.note(&n));
+            news.extend(self.notes.try_iter());
+            self.strike_hung();
+            self.look_after_workers()?;
+            self.look_after_servers()?;
+            self.board.look(self.servers.iter().chain(&self.workers).map(Process::state));
+            if !self.options.progress.is_zero() && said.elapsed() > self.options.progress {
+                said = Instant::now();
+                self.board.line().iter().for_each(|l| board::say(&format!("[launch] {l}")));
+            }
+            if farewell.is_none() && stop.load(Ordering::Relaxed) {
+                (farewell, self.is_ending) = (Some(Instant::now() + FAREWELL), true);
+                self.board.note("the workers are asked to end");
+                self.workers.iter().for_each(Process::interrupt);
+            }
+            let running = self.workers.iter().filter(|w| w.ended.is_none()).count() as u32;
+            if !self.is_ending && running > 0 && running < self.options.workers_min {
+                let least = self.options.workers_min;
+                self.board.note(&format!("{running} workers are left, fewer than {least}: the job ends"));
+                return Ok(false);
+            }
+            if farewell.is_some_and(|at| Instant::now() > at) {
+                return Ok(false);
+            }
+        }
+        let succeeded = self.workers.iter().any(|w| w.ended.is_some_and(|s| s.success()));
+        // A replacement that the others could not let in before they were done has not failed.
+        let counts = |w: &&Process| w.restarts == 0 || !succeeded;
+        let has_failed = |w: &Process| w.ended.is_some_and(|s| s.code().is_some_and(|c| c != 0));
+        Ok(succeeded && !self.workers.iter().filter(counts).any(has_failed))
+    }
+
+    /// Ends processes that the coordinator has taken for dead: they hang, and a replacement must
+    /// not meet them.
+    fn strike_hung(&mut self) {
+        for (role, number) in self.coordinator.hung() {
+            let all = if role == "server" { &mut self.servers } else { &mut self.workers };
+            if let Some(p) = all.iter_mut().find(|p| p.number == number && p.ended.is_none()) {
+                self.board.note(&format!("{} says nothing any more: it is ended", p.name));
+                p.strike();
+            }
+        }
+    }
+
+    fn look_after_workers(&mut self) -> Result<()> {
+        for i in 0..self.workers.len() {
+            let w = &mut self.workers[i];
+            let Some(status) = w.has_ended()? else { continue };
+            let (rank, restarts) = (w.number, w.restarts);
+            if status.success() {
+                self.is_ending = true;
+                self.coordinator.left(rank)?;
+            } else if self.options.restart.wants(status) && restarts < self.options.restarts_max && !self.is_ending {
+                self.board.note(&format!("{} ended with {status}: it is started again", w.name));
+                self.workers[i] = self.worker(rank, restarts + 1)?;
+            } else {
+                self.board.note(&format!("{} ended with {status}", w.name));
+                self.coordinator.left(rank)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn look_after_servers(&mut self) -> Result<()> {
+        for i in 0..self.servers.len() {
+            let s = &mut self.servers[i];
+            let Some(status) = s.has_ended()? else { continue };
+            let restarts = s.restarts + 1;
+            if self.options.restart.wants(status) && restarts <= self.options.restarts_max && !self.is_ending {
+                let number = self.server_next;
+                self.board.note(&format!("{} ended with {status}: server {number} takes its place", s.name));
+                self.server_next += 1;
+                self.servers[i] = self.server(number, restarts)?;
+            } else {
+                self.board.note(&format!("{} ended with {status}", s.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.workers.iter_mut().chain(&mut self.servers).for_each(Process::kill);
+    }
+}

@@ -1,0 +1,278 @@
+//! Finding one's place in a job that somebody else started, from the variables that launchers and
+//! schedulers set.
+
+use crate::{Error, HostOptions, Result, Rule};
+use net::{Address, Secret};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+/// Where a process stands in its job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// Number of this worker.
+    pub rank: u32,
+    /// How many workers there are.
+    pub world: u32,
+    /// Number of this worker on its machine.
+    pub local_rank: u32,
+    /// Where the membership store is.
+    pub coordinator: Address,
+    /// Whether this process has to keep the membership store itself: nobody else does, and this
+    /// is rank 0.
+    pub keeps: bool,
+    /// How many servers of the parameter store there are; 0: workers reduce among themselves.
+    pub servers: u32,
+    /// Consistency of the parameter store.
+    pub rule: Rule,
+    /// The shared secret.
+    pub secret: Option<Secret>,
+}
+
+/// Rank, number of ranks and local rank as the schedulers call them, in the order they are asked:
+/// torchrun and its likes, DMLC, Slurm, Open MPI, MPICH, Kubeflow, indexed jobs.
+const RANKS: [[&str; 3]; 8] = [
+    ["RANK", "WORLD_SIZE", "LOCAL_RANK"],
+    ["DMLC_WORKER_ID", "DMLC_NUM_WORKER", "LOCAL_RANK"],
+    ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"],
+    ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"],
+    ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"],
+    ["PET_NODE_RANK", "PET_NNODES", "LOCAL_RANK"],
+    ["JOB_COMPLETION_INDEX", "WORLD_SIZE", "LOCAL_RANK"],
+    ["JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", "LOCAL_RANK"],
+];
+
+/// Answers the value of an environment variable.
+pub trait Vars: Fn(&str) -> Option<String> {}
+impl<F: Fn(&str) -> Option<String>> Vars for F {}
+
+fn number(var: &impl Vars, name: &str) -> Result<Option<u32>> {
+    let bad = |v: &String| Error::value(format!("{name} must be a number, not {v:?}"));
+    var(name).map(|v| v.parse().map_err(|_| bad(&v))).transpose()
+}
+fn secret(var: &impl Vars) -> Result<Option<Secret>> {
+    Ok(var("TALWEG_SECRET").map(|s| Secret::new(&s)).transpose()?)
+}
+fn rule(var: &impl Vars, workers: u32) -> Result<Rule> {
+    let rule: Rule = var("TALWEG_CONSISTENCY").map_or(Ok(Rule::BSP), |t| t.parse())?;
+    rule.check(workers as usize)?;
+    Ok(rule)
+}
+
+impl Place {
+    /// Reads the environment: what `talweg launch` sets, or, if `TALWEG_PARALLEL=1` says that the
+    /// processes belong together, what torchrun, DMLC's tracker, Slurm, MPI, Kubeflow or an
+    /// indexed job sets. `None`: this process is alone.
+    pub fn from_env(var: impl Vars) -> Result<Option<Place>> {
+        let launched = var("TALWEG_COORDINATOR");
+        if launched.is_none() && var("TALWEG_PARALLEL").as_deref() != Some("1") {
+            return Ok(None);
+        }
+        let mut place = None;
+        for [rank, world, local] in RANKS {
+            if let (Some(r), Some(w)) = (number(&var, rank)?, number(&var, world)?) {
+                place = Some((r, w, number(&var, local)?.unwrap_or(r)));
+                break;
+            }
+        }
+        let Some((rank, world, local_rank)) = place else {
+            let names: Vec<String> = RANKS.iter().map(|[r, w, _]| format!("{r} and {w}")).collect();
+            return Err(Error::value(format!("no rank is set: one of {} is expected", names.join(", "))));
+        };
+        if rank >= world {
+            return Err(Error::value(format!("rank {rank} of {world} does not exist")));
+        }
+        let (coordinator, kept) = match (&launched, root(&var)?) {
+            (Some(address), _) => (address.parse()?, true),
+            (None, Some(root)) => (root, true),
+            (None, None) => (beside_master(&var)?, false),
+        };
+        let servers = number(&var, "TALWEG_SERVERS")?.or(number(&var, "DMLC_NUM_SERVER")?);
+        Ok(Some(Place {
+            rank,
+            world,
+            local_rank,
+            coordinator,
+            keeps: !kept && rank == 0,
+            servers: servers.unwrap_or(0),
+            rule: rule(&var, world)?,
+            secret: secret(&var)?,
+        }))
+    }
+}
+
+/// What `talweg store-server` has to be.
+pub enum Service {
+    /// A server of the store; with where the membership store is.
+    Server(Box<HostOptions>, Address),
+    /// The keeper of the membership store: DMLC's scheduler.
+    Coordinator {
+        /// Where to listen.
+        at: Address,
+        /// How many workers there are.
+        workers: u32,
+        /// How many servers there are.
+        servers: u32,
+        /// The shared secret.
+        secret: Option<Secret>,
+    },
+}
+
+impl Service {
+    /// Reads what `talweg launch` or DMLC's tracker sets.
+    pub fn from_env(var: impl Vars) -> Result<Service> {
+        let need = |name: &str, other: &str| match number(&var, name)? {
+            Some(n) => Ok(n),
+            None => {
+                let e =
+                    format!("neither {name} nor {other} is set: `talweg launch` sets one, DMLC's tracker the other");
+                number(&var, other)?.ok_or_else(|| Error::value(e))
+            }
+        };
+        let workers = need("WORLD_SIZE", "DMLC_NUM_WORKER")?;
+        let at = match (var("TALWEG_COORDINATOR"), root(&var)?) {
+            (Some(address), _) => address.parse()?,
+            (None, Some(root)) => root,
+            (None, None) => return Err(Error::value("neither TALWEG_COORDINATOR nor DMLC_PS_ROOT_URI is set")),
+        };
+        if var("DMLC_ROLE").as_deref() == Some("scheduler") && var("TALWEG_COORDINATOR").is_none() {
+            let servers = need("DMLC_NUM_SERVER", "TALWEG_SERVERS")?;
+            return Ok(Service::Coordinator { at, workers, servers, secret: secret(&var)? });
+        }
+        let options = HostOptions {
+            server: need("TALWEG_SERVER", "DMLC_SERVER_ID")?,
+            workers: workers as usize,
+            listen: listen_toward(&at)?,
+            secret: secret(&var)?,
+            rule: Arc::new(rule(&var, workers)?),
+        };
+        Ok(Service::Server(Box::new(options), at))
+    }
+}
+
+/// DMLC's scheduler, which keeps the membership store there.
+fn root(var: &impl Vars) -> Result<Option<Address>> {
+    let (Some(host), Some(port)) = (var("DMLC_PS_ROOT_URI"), var("DMLC_PS_ROOT_PORT")) else { return Ok(None) };
+    Ok(Some(format!("{host}:{port}").parse()?))
+}
+
+/// The port after the master's, which the scheduler's own store may have taken.
+fn beside_master(var: &impl Vars) -> Result<Address> {
+    let nodes = || var("SLURM_STEP_NODELIST").or(var("SLURM_JOB_NODELIST")).map(|list| first_node(&list));
+    let host = var("MASTER_ADDR").or(var("PET_MASTER_ADDR")).or_else(nodes);
+    let port = var("MASTER_PORT").or(var("PET_MASTER_PORT")).unwrap_or_else(|| "29500".to_string());
+    let port: u16 = port.parse().map_err(|_| Error::value(format!("MASTER_PORT must be a port, not {port:?}")))?;
+    let beside = port.checked_add(1).ok_or_else(|| Error::value("MASTER_PORT must be below 65535"))?;
+    Ok(format!("{}:{beside}", host.unwrap_or_else(|| "127.0.0.1".to_string())).parse()?)
+}
+
+/// The first machine of a list as Slurm writes it: `gpu[07-09,12],cpu1`.
+fn first_node(list: &str) -> String {
+    match list.find(['[', ',']) {
+        Some(at) if list[at..].starts_with('[') => {
+            let number = list[at + 1..].split(['-', ',', ']']).next().unwrap_or("");
+            format!("{}{number}", &list[..at])
+        }
+        Some(at) => list[..at].to_string(),
+        None => list.to_string(),
+    }
+}
+
+/// A free port on the interface that leads to `other`.
+pub fn listen_toward(other: &Address) -> Result<Address> {
+    let Address::Tcp(to) = other else { return Ok("127.0.0.1:0".parse()?) };
+    let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    // Connecting a datagram socket sends nothing; it only chooses the way.
+    let probe = UdpSocket::bind(any).and_then(|s| s.connect(to).and_then(|()| s.local_addr()));
+    let mut own = probe.map_err(Error::io("finding the own address"))?;
+    own.set_port(0);
+    Ok(Address::Tcp(own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vars<'a>(vars: &'a [(&'a str, &'a str)]) -> impl Vars + 'a {
+        move |name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string())
+    }
+    fn place(set: &[(&str, &str)]) -> Result<Option<Place>> {
+        Place::from_env(vars(set))
+    }
+
+    #[test]
+    fn a_process_alone_is_alone() {
+        assert_eq!(place(&[]).unwrap(), None);
+        assert_eq!(place(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]).unwrap(), None, "not asked to");
+    }
+
+    #[test]
+    fn places_of_every_scheduler() {
+        for [rank, world, _] in RANKS {
+            let p = place(&[("TALWEG_PARALLEL", "1"), (rank, "2"), (world, "4"), ("MASTER_PORT", "1000")])
+                .unwrap()
+                .unwrap();
+            assert_eq!((p.rank, p.world, p.keeps), (2, 4, false));
+            assert_eq!(p.coordinator.to_string(), "127.0.0.1:1001");
+        }
+        let first = place(&[("TALWEG_PARALLEL", "1"), ("PMI_RANK", "0"), ("PMI_SIZE", "2")]).unwrap().unwrap();
+        assert!(first.keeps, "nobody else would");
+    }
+
+    #[test]
+    fn slurms_first_node_is_the_master() {
+        assert_eq!(first_node("gpu[07-09,12],cpu1"), "gpu07");
+        assert_eq!(first_node("a,b"), "a");
+        assert_eq!(first_node("alone"), "alone");
+        let p = [("TALWEG_PARALLEL", "1"), ("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")];
+        let p = place(&[p[0], p[1], p[2], ("SLURM_JOB_NODELIST", "127.0.0.[3-4]")]).unwrap().unwrap();
+        assert_eq!(p.coordinator.to_string(), "127.0.0.3:29501");
+    }
+
+    #[test]
+    fn dmlc_has_a_scheduler() {
+        let base = [
+            ("TALWEG_PARALLEL", "1"),
+            ("DMLC_PS_ROOT_URI", "127.0.0.1"),
+            ("DMLC_PS_ROOT_PORT", "9000"),
+            ("DMLC_NUM_WORKER", "2"),
+            ("DMLC_NUM_SERVER", "3"),
+        ];
+        let with = |more: &[(&'static str, &'static str)]| [&base[..], more].concat();
+        let worker = place(&with(&[("DMLC_ROLE", "worker"), ("DMLC_WORKER_ID", "0")])).unwrap().unwrap();
+        assert_eq!((worker.servers, worker.keeps), (3, false));
+        let service = |set: &[(&str, &str)]| Service::from_env(vars(set));
+        match service(&with(&[("DMLC_ROLE", "scheduler")])).unwrap() {
+            Service::Coordinator { at, workers, servers, .. } => {
+                assert_eq!((at.to_string().as_str(), workers, servers), ("127.0.0.1:9000", 2, 3));
+            }
+            Service::Server(..) => panic!("a scheduler keeps the membership store"),
+        }
+        match service(&with(&[("DMLC_ROLE", "server"), ("DMLC_SERVER_ID", "1")])).unwrap() {
+            Service::Server(o, at) => assert_eq!((o.server, at.to_string().as_str()), (1, "127.0.0.1:9000")),
+            Service::Coordinator { .. } => panic!("a server serves"),
+        }
+        assert!(service(&[]).is_err());
+    }
+
+    #[test]
+    fn a_launched_worker_finds_its_store() {
+        let vars = [
+            ("TALWEG_COORDINATOR", "127.0.0.1:5"),
+            ("RANK", "0"),
+            ("WORLD_SIZE", "3"),
+            ("TALWEG_SERVERS", "2"),
+            ("TALWEG_CONSISTENCY", "backup:1"),
+        ];
+        let p = place(&vars).unwrap().unwrap();
+        assert_eq!((p.rank, p.servers, p.rule, p.keeps), (0, 2, Rule::backup(1), false));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let base = ("TALWEG_PARALLEL", "1");
+        for bad in [[("RANK", "3"), ("WORLD_SIZE", "3")], [("RANK", "x"), ("WORLD_SIZE", "3")], [("A", ""), ("B", "")]]
+        {
+            assert!(place(&[base, bad[0], bad[1]]).is_err());
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Processes of a job: on this machine, or on others through `ssh`.
+
+use super::board::{ProcessState, say};
+use crate::{Error, Result};
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// A machine and how many workers it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its name or address.
+    pub name: String,
+    /// Workers it takes.
+    pub slots: u32,
+}
+
+impl Machine {
+    /// This machine, for so many workers.
+    pub fn here(slots: u32) -> Machine {
+        Machine { name: "localhost".to_string(), slots }
+    }
+    /// True if no other machine has to be called for it.
+    pub fn is_here(&self) -> bool {
+        matches!(self.name.as_str(), "localhost" | "127.0.0.1" | "::1")
+    }
+    /// Reads a file of machines: a line for each, `NAME` or `NAME slots=N`; `#` begins a comment.
+    pub fn parse_all(text: &str) -> Result<Vec<Machine>> {
+        let mut out: Vec<Machine> = Vec::new();
+        for (i, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or("").trim();
+            let mut words = line.split_whitespace();
+            let Some(name) = words.next() else { continue };
+            let slots = match words.next().map(|w| w.strip_prefix("slots=").and_then(|n| n.parse::<u32>().ok())) {
+                None => 1,
+                Some(Some(n)) if n > 0 && words.next().is_none() => n,
+                _ => {
+                    let e = format!("line {} of the hosts file: `NAME slots=N` is expected, not {line:?}", i + 1);
+                    return Err(Error::value(e));
+                }
+            };
+            // `ssh` would take it for an option.
+            if name.starts_with('-') {
+                return Err(Error::value(format!("line {} of the hosts file: {name:?} is no machine", i + 1)));
+            }
+            out.push(Machine { name: name.to_string(), slots });
+        }
+        if out.is_empty() { Err(Error::value("the hosts file names no machine")) } else { Ok(out) }
+    }
+}
+
+/// A process and its place in the job.
+pub(crate) struct Process {
+    pub name: String,
+    pub number: u32,
+    pub restarts: u32,
+    child: Child,
+    /// How it ended, if it has.
+    pub ended: Option<ExitStatus>,
+}
+
+/// What a process is started with.
+pub(crate) struct Start<'a> {
+    pub name: String,
+    pub number: u32,
+    pub restarts: u32,
+    pub machine: &'a Machine,
+    pub command: &'a [OsString],
+    pub vars: Vec<(&'static str, String)>,
+    /// What calls other machines.
+    pub ssh: &'a OsStr,
+}
+
+impl Process {
+    /// Starts it; what it says is printed with its name before each line.
+    pub fn start(s: Start) -> Result<Process> {
+        let mut command = if s.machine.is_here() {
+            let mut c = Command::new(&s.command[0]);
+            c.args(&s.command[1..]).envs(s.vars.iter().map(|(k, v)| (k, v))).stdin(Stdio::null());
+            c
+        } else {
+            let mut c = Command::new(s.ssh);
+            c.arg(&s.machine.name).arg("exec sh -s").stdin(Stdio::piped());
+            c
+        };
+        // In a group of its own: Ctrl-C reaches the launcher alone, which hands it on once.
+        let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.map_err(Error::io(format!("starting {:?}", s.command[0])))?;
+        if let Some(mut to) = child.stdin.take() {
+            // Not as arguments, where everybody on that machine could read the secret. If nobody
+            // reads it, the process has ended, which is noticed.
+            let _ = to.write_all(script(&s)?.as_bytes());
+        }
+        say(&format!("[launch] {} is process {}", s.name, child.id()));
+        follow(s.name.clone(), child.stdout.take());
+        follow(s.name.clone(), child.stderr.take());
+        let Start { name, number, restarts, .. } = s;
+        Ok(Process { name, number, restarts, child, ended: None })
+    }
+    /// How it has ended, said once.
+    pub fn has_ended(&mut self) -> Result<Option<ExitStatus>> {
+        if self.ended.is_some() {
+            return Ok(None);
+        }
+        self.ended = self.child.try_wait().map_err(Error::io(format!("waiting for {}", self.name)))?;
+        Ok(self.ended)
+    }
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        if self.ended.is_none() {
+            // It may end by itself at this very moment, which is as good.
+            let _ = self.child.kill();
+            self.ended = self.child.wait().ok();
+        }
+    }
+    /// Ends it at once, and finds out later, as if somebody else had done it.
+    pub fn strike(&mut self) {
+        let _ = self.child.kill();
+    }
+    /// Asks it to end, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        if self.ended.is_none() {
+            let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        }
+    }
+    pub fn state(&self) -> ProcessState {
+        ProcessState {
+            name: self.name.clone(),
+            id: self.child.id(),
+            is_alive: self.ended.is_none(),
+            restarts: self.restarts,
+        }
+    }
+}
+
+/// What a shell on another machine has to do: the same folder, the same variables.
+fn script(s: &Start) -> Result<String> {
+    let folder = std::env::current_dir().map_err(Error::io("finding the current folder"))?;
+    let mut out = format!("cd {} || exit 1\n", quote(folder.as_os_str())?);
+    for (name, value) in &s.vars {
+        out += &format!("export {name}={}\n", quote(OsStr::new(value))?);
+    }
+    let words = s.command.iter().map(|w| quote(w)).collect::<Result<Vec<_>>>()?;
+    out += &format!("exec {} < /dev/null\n", words.join(" "));
+    Ok(out)
+}
+fn quote(word: &OsStr) -> Result<String> {
+    let text = word.to_str().ok_or_else(|| Error::value(format!("{word:?} cannot be said to another machine")))?;
+    Ok(format!("'{}'", text.replace('\'', "'\\''")))
+}
+
+/// Prints what a process says, with its name before each line.
+fn follow(name: String, from: Option<impl Read + Send + 'static>) {
+    let Some(from) = from else { return };
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).split(b'\n') {
+            let Ok(line) = line else { break };
+            say(&format!("[{name}] {}", String::from_utf8_lossy(&line)));
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hosts_file_reads() {
+        let machines = Machine::parse_all("# two\nlocalhost slots=2\n\n  n1 # one\n").unwrap();
+        assert_eq!(machines, [Machine::here(2), Machine { name: "n1".into(), slots: 1 }]);
+        for bad in ["", "# nobody", "n1 2", "n1 slots=0", "n1 slots=2 more", "-oProxyCommand=x"] {
+            assert!(Machine::parse_all(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn words_survive_a_shell() {
+        for word in ["plain", "with space", "it's", "$HOME `x` \"y\" \\"] {
+            let text = format!("printf %s {}", quote(OsStr::new(word)).unwrap());
+            let said = Command::new("sh").args(["-c", &text]).output().unwrap().stdout;
+            assert_eq!(String::from_utf8(said).unwrap(), word);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The live page of `talweg launch --dashboard`: a very small web server on this machine, one page
+//! that asks it for the job's state twice a second, nothing else.
+
+use dist::Rule;
+use dist::launch::{Board, Snapshot};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+use talweg::{Error, Result};
+
+/// The page.
+const PAGE: &str = include_str!("page.html");
+/// A browser that says or takes nothing for so long is cut off.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A request is short; what is longer is not one.
+const REQUEST_MAX: u64 = 16 << 10;
+
+/// Serves the page from threads of its own until the process ends.
+pub fn serve(port: u16, board: Arc<Board>, rule: Rule) -> Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .and_then(|l| l.local_addr().map(|at| (l, at)))
+        .map_err(|e| Error::value(format!("the dashboard cannot listen at port {port}: {e}")));
+    let (listener, at) = listener?;
+    board.note(&format!("dashboard: http://{at}/"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let board = board.clone();
+            // A browser that went away is no reason to say anything.
+            std::thread::spawn(move || drop(answer(stream, &board, rule)));
+        }
+    });
+    Ok(())
+}
+
+fn answer(stream: TcpStream, board: &Board, rule: Rule) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut lines = BufReader::new(stream.try_clone()?.take(REQUEST_MAX)).lines();
+    let request = lines.next().transpose()?.unwrap_or_default();
+    let mut host = String::new();
+    for line in lines {
+        let line = line?;
+        if line.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("host")
+        {
+            host = value.trim().to_string();
+        }
+    }
+    // A page from elsewhere must not read the job through a name that it made point here.
+    let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
+    let is_here = matches!(name, "localhost" | "127.0.0.1");
+    let (status, kind, body) = match request.split(' ').collect::<Vec<_>>()[..] {
+        _ if !is_here => ("403 Forbidden", "text/plain", "not by this name\n".to_string()),
+        ["GET", "/", ..] => ("200 OK", "text/html; charset=utf-8", PAGE.to_string()),
+        ["GET", "/state", ..] => ("200 OK", "application/json", state(&board.snapshot(), rule).to_string()),
+        ["GET", ..] => ("404 Not Found", "text/plain", "there is / and /state\n".to_string()),
+        _ => ("405 Method Not Allowed", "text/plain", "GET is all there is\n".to_string()),
+    };
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n");
+    let mut stream = stream;
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(b"Cache-Control: no-store\r\nConnection: close\r\n\r\n")?;
+    stream.write_all(body.as_bytes())
+}
+
+fn state(s: &Snapshot, rule: Rule) -> Value {
+    // JSON has no NaN: what is not a number is null.
+    json!({
+        "seconds": s.seconds,
+        "consistency": rule.to_string(),
+        "bound": rule.bound,
+        "workers": s.workers.iter().map(|w| json!({
+            "rank": w.rank, "step": w.step, "steps": w.steps, "loss": w.loss,
+            "samples_per_second": w.samples_per_second,
+        })).collect::<Vec<_>>(),
+        "servers": s.servers.iter().map(|v| json!({
+            "server": v.server, "primaries": v.primaries, "bytes": v.bytes, "applied": v.applied,
+            "reads": v.reads, "parked": v.parked,
+        })).collect::<Vec<_>>(),
+        "processes": s.processes.iter().map(|p| json!({
+            "name": p.name, "id": p.id, "alive": p.is_alive, "restarts": p.restarts,
+        })).collect::<Vec<_>>(),
+        "history": s.history.iter().map(|h| json!([h.seconds, h.step, h.loss, h.samples_per_second]))
+            .collect::<Vec<_>>(),
+        "events": s.events.iter().map(|e| json!([e.seconds, e.text])).collect::<Vec<_>>(),
+    })
+}

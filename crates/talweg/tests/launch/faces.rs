@@ -1,0 +1,158 @@
+//! What a launched process is told, where processes run, and the page that shows them.
+
+use crate::job::{Job, alone, digits, launch, one};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn programs_find_torchruns_variables() {
+    let show = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE \
+                $ROLE_NAME $ROLE_RANK/$ROLE_WORLD_SIZE $MASTER_ADDR ${MASTER_PORT:+port} $TORCHELASTIC_RESTART_COUNT";
+    let said = text(&launch(&["--workers", "2", "sh", "-c", show]).stdout);
+    for rank in 0..2 {
+        let expected = format!("[worker {rank}] {rank}/2 {rank}/2 0/1 worker {rank}/2 127.0.0.1 port 0");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
+fn other_machines_are_called_and_ranks_follow_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hosts, ssh) = (folder.path().join("hosts"), folder.path().join("ssh"));
+    std::fs::write(&hosts, "localhost slots=1\n127.0.0.2 slots=2 # another name of this machine\n").unwrap();
+    // In the place of ssh: says whom it was to call and runs the command here.
+    std::fs::write(&ssh, "#!/bin/sh\necho called $1\nshift\nexec sh -c \"$*\"\n").unwrap();
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let args = ["--workers", "3", "--hosts", hosts.to_str().unwrap(), "--ssh", ssh.to_str().unwrap()];
+    let show = "echo it\\'s $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE";
+    let said = text(&launch(&[&args[..], &["sh", "-c", show]].concat()).stdout);
+    for line in ["[worker 0] it's 0 0/1 0/2", "[worker 1] it's 1 0/2 1/2", "[worker 2] it's 2 1/2 1/2"] {
+        assert!(said.contains(line), "{said}");
+    }
+    assert_eq!(said.matches("called 127.0.0.2").count(), 2, "{said}");
+    let few = launch(&[&["--workers", "4"], &args[2..], &["true"]].concat());
+    assert!(text(&few.stderr).contains("the machines take 3"), "{}", text(&few.stderr));
+}
+
+#[test]
+fn a_job_ends_when_too_few_are_left() {
+    let fails = "[ $RANK = 0 ] && exec sleep 60; exit 3";
+    let ended = launch(&["--workers", "2:3", "--max-restarts", "0", "sh", "-c", fails]);
+    assert!(!ended.status.success());
+    assert!(text(&ended.stdout).contains("fewer than 2: the job ends"), "{}", text(&ended.stdout));
+    assert!(!launch(&["--workers", "3:2", "true"]).status.success());
+}
+
+/// A port that is free, and the one after it too.
+fn port() -> u16 {
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if port < 65_000 && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Processes that somebody else started, each with its variables.
+fn started(all: &[(bool, Vec<(&str, String)>)]) -> Vec<String> {
+    let start = |(is_worker, vars): &(bool, Vec<(&str, String)>)| {
+        let mut c = if *is_worker { Command::new(digits()) } else { Command::new(env!("CARGO_BIN_EXE_talweg")) };
+        c.args((!is_worker).then_some("store-server")).envs(vars.iter().map(|(k, v)| (k, v)));
+        c.env("STEPS", "12").env("TALWEG_PARALLEL", "1").env("TALWEG_THREADS", "1");
+        c.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let (mut others, mut workers) = (Vec::new(), Vec::new());
+    for process in all {
+        if process.0 { workers.push(start(process)) } else { others.push(start(process)) }
+    }
+    let said = workers.into_iter().map(|w| text(&w.wait_with_output().unwrap().stdout)).collect::<Vec<_>>();
+    others.iter_mut().for_each(|o| {
+        o.kill().unwrap();
+        o.wait().unwrap();
+    });
+    said.iter().filter_map(|s| Some(s.split_once("weights ")?.1.trim().to_string())).collect()
+}
+
+#[test]
+fn processes_of_other_launchers_find_each_other() {
+    let expected = alone(2, 12).unwrap();
+    let schedulers = [
+        ["RANK", "WORLD_SIZE"],
+        ["SLURM_PROCID", "SLURM_NTASKS"],
+        ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
+        ["PMI_RANK", "PMI_SIZE"],
+        ["JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"],
+    ];
+    for [rank, world] in schedulers {
+        let master = port().to_string();
+        let worker = |r: u32| (true, vec![(rank, r.to_string()), (world, "2".into()), ("MASTER_PORT", master.clone())]);
+        assert_eq!(one(started(&[worker(0), worker(1)]), 2), expected, "{rank}");
+    }
+}
+
+#[test]
+fn dmlcs_roles_make_a_store() {
+    let root = port().to_string();
+    let process = |role: &str, id: Option<(&'static str, u32)>| {
+        let mut vars = vec![
+            ("DMLC_ROLE", role.to_string()),
+            ("DMLC_PS_ROOT_URI", "127.0.0.1".into()),
+            ("DMLC_PS_ROOT_PORT", root.clone()),
+            ("DMLC_NUM_WORKER", "2".into()),
+            ("DMLC_NUM_SERVER", "2".into()),
+        ];
+        vars.extend(id.map(|(name, id)| (name, id.to_string())));
+        (role == "worker", vars)
+    };
+    let server = |i| process("server", Some(("DMLC_SERVER_ID", i)));
+    let worker = |i| process("worker", Some(("DMLC_WORKER_ID", i)));
+    let weights = started(&[process("scheduler", None), server(0), server(1), worker(0), worker(1)]);
+    assert_eq!(one(weights, 2), alone(2, 12).unwrap());
+}
+
+/// Status line, and body, of an answer to a request.
+fn ask(at: &str, request: &str, host: &str) -> (String, String) {
+    let mut s = TcpStream::connect(at).unwrap();
+    s.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    write!(s, "{request} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    s.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_string(), body.to_string())
+}
+
+#[test]
+fn the_page_shows_the_job() {
+    let args = ["--workers", "2", "--servers", "2", "--consistency", "ssp:3", "--dashboard", "0"];
+    let mut job = Job::start(&args, 400);
+    let line = job.until("dashboard: http://");
+    let at = line.split_once("http://").unwrap().1.trim_end_matches('/').to_string();
+    job.until("epoch 1: 2 servers");
+    let (status, page) = ask(&at, "GET /", &at);
+    assert!(status.contains("200") && page.contains("<title>talweg launch</title>"));
+    assert!(ask(&at, "GET /nothing", &at).0.contains("404"));
+    assert!(ask(&at, "DELETE /", &at).0.contains("405"));
+    assert!(ask(&at, "GET /state", "evil.example").0.contains("403"), "names made to point here are refused");
+    // Both workers, both servers and a past are there before the job is over.
+    let state = loop {
+        let state: serde_json::Value = serde_json::from_str(&ask(&at, "GET /state", &at).1).unwrap();
+        let counts = |key: &str| state[key].as_array().unwrap().len();
+        if counts("workers") == 2 && counts("servers") == 2 && counts("history") > 1 {
+            break state;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!((state["consistency"].as_str(), state["bound"].as_u64()), (Some("ssp:3"), Some(3)));
+    assert_eq!(state["processes"].as_array().unwrap().len(), 4);
+    assert!(state["history"][0][2].as_f64().unwrap() > 0.0, "{}", state["history"]);
+    assert!(state["servers"][0]["bytes"].as_u64().unwrap() > 0, "{}", state["servers"]);
+    assert!(state["events"].to_string().contains("2 servers hold the store"));
+    assert_eq!(job.weights().len(), 2);
+}

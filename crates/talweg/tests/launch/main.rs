@@ -1,0 +1,40 @@
+//! `talweg launch` with real processes and real kills. The program is the example `digits`, which
+//! knows nothing of other processes and prints a fingerprint of its weights.
+
+mod faces;
+mod job;
+mod recovery;
+
+use job::{Job, alone, digits, launch, one};
+
+#[test]
+fn workers_end_with_the_bits_of_one_process() {
+    for workers in [2, 4] {
+        let w = workers.to_string();
+        let reduced = one(Job::start(&["--workers", &w], 12).weights(), workers);
+        assert_eq!(reduced, alone(workers, 12).unwrap(), "{workers} workers, all-reduce");
+    }
+    let stored = one(Job::start(&["--workers", "2", "--servers", "2"], 12).weights(), 2);
+    assert_eq!(stored, alone(2, 12).unwrap(), "two workers, bulk-synchronous store");
+}
+
+#[test]
+fn other_consistencies_finish() {
+    for rule in ["ssp:3", "async", "backup:1"] {
+        let weights = Job::start(&["--workers", "2", "--servers", "1", "--consistency", rule], 12).weights();
+        assert_eq!(weights.len(), 2, "{rule}");
+    }
+}
+
+#[test]
+fn a_program_that_fails_fails_the_job() {
+    assert!(!launch(&["--workers", "2", "--max-restarts", "1", "false"]).status.success());
+    assert!(launch(&["--workers", "2", "true"]).status.success());
+    // 64 pictures cannot be shared by three: say so, instead of training on something else.
+    let digits = digits();
+    let uneven = launch(&["--workers", "3", "--max-restarts", "0", digits.to_str().unwrap()]);
+    assert!(!uneven.status.success());
+    assert!(String::from_utf8_lossy(&uneven.stdout).contains("cannot be shared equally by 3 ranks"));
+    let bad = launch(&["--workers", "2", "--consistency", "ssp:1", "true"]);
+    assert!(String::from_utf8_lossy(&bad.stderr).contains("needs --servers"));
+}

@@ -1,0 +1,138 @@
+//! Processes that are killed, hang or lose their launcher.
+
+use crate::job::{Job, one};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+#[test]
+fn survivors_go_on_when_a_worker_is_killed() {
+    let mut job = Job::start(&["--workers", "4", "--max-restarts", "0"], 200);
+    job.until("epoch 1: 4 workers");
+    std::thread::sleep(Duration::from_millis(150));
+    job.kill("worker 2");
+    job.until(": 3 workers reduce together");
+    one(job.weights(), 3);
+}
+
+#[test]
+fn a_worker_that_is_killed_while_the_group_forms_holds_up_nobody() {
+    let mut job = Job::start(&["--workers", "4", "--max-restarts", "0"], 30);
+    job.until("worker 3 is process");
+    job.kill("worker 1");
+    let weights = job.weights();
+    // Whoever was left reduced together: with the killed worker's values or without.
+    one(weights, 3);
+}
+
+#[test]
+fn a_replacement_is_let_in_and_told_what_the_others_know() {
+    let mut job = Job::start(&["--workers", "4"], 500);
+    job.until("epoch 1: 4 workers");
+    std::thread::sleep(Duration::from_millis(150));
+    job.kill("worker 0");
+    job.until("worker 0 is let in");
+    job.until(": 4 workers reduce together");
+    one(job.weights(), 4);
+}
+
+/// Steps of jobs with servers that are disturbed.
+const STEPS: u32 = 600;
+/// What such a job comes to if nothing happens; how many servers there are makes no difference.
+fn calm() -> &'static str {
+    static CALM: OnceLock<String> = OnceLock::new();
+    CALM.get_or_init(|| one(Job::start(&["--workers", "2", "--servers", "2"], STEPS).weights(), 2))
+}
+
+/// Kills a process of a job with servers in its middle; the end must be as if nothing had happened.
+fn killed(name: &str, then: &str) {
+    let mut job = Job::start(&["--workers", "2", "--servers", "2"], STEPS);
+    job.until("epoch 1: 2 servers");
+    std::thread::sleep(Duration::from_millis(150));
+    job.kill(name);
+    job.until(then);
+    assert_eq!(one(job.weights(), 2), calm());
+}
+
+#[test]
+fn a_killed_worker_is_replaced_and_leaves_no_trace() {
+    killed("worker 1", "it is started again");
+}
+
+#[test]
+fn a_killed_servers_backup_takes_over_and_nothing_is_lost() {
+    killed("server 0", "its backups take over");
+}
+
+#[test]
+fn a_lost_server_is_replaced_and_its_replacement_is_as_good() {
+    let mut job = Job::start(&["--workers", "2", "--servers", "2"], STEPS);
+    job.until("epoch 1: 2 servers");
+    job.kill("server 0");
+    job.until("server 2 takes its place");
+    job.until("epoch 3: 2 servers hold the store");
+    // The last server that was there from the beginning: everything is in the replacement.
+    std::thread::sleep(Duration::from_millis(400));
+    job.kill("server 1");
+    job.until("server 3 takes its place");
+    assert_eq!(one(job.weights(), 2), calm());
+}
+
+#[test]
+fn a_process_that_hangs_is_ended_and_replaced() {
+    let mut job = Job::start(&["--workers", "2", "--heartbeat-timeout", "1"], 900);
+    job.until("epoch 1: 2 workers");
+    job.signal("-STOP", "worker 1");
+    job.until("worker 1 says nothing any more");
+    job.until("worker 1 is let in");
+    one(job.weights(), 2);
+}
+
+/// Bulk-synchronous training ends with the same bits, whatever is killed meanwhile. The long run is
+/// `TALWEG_KILLS=100 cargo test --release -p talweg --test launch random_kills`.
+#[test]
+fn random_kills_leave_no_trace() {
+    let kills: u64 = std::env::var("TALWEG_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
+    let steps = if kills <= 4 { STEPS } else { 400 * kills as u32 };
+    let args = ["--workers", "2", "--servers", "3", "--max-restarts", "1000"];
+    let calm = if kills <= 4 { calm().to_string() } else { one(Job::start(&args, steps).weights(), 2) };
+    let mut job = Job::start(&args, steps);
+    job.until("epoch 1: 3 servers");
+    let mut seed = 7u64;
+    let mut servers = [0, 1, 2];
+    for kill in 0..kills {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_millis(20 + (seed >> 33) % 100));
+        if kill % 2 == 0 {
+            let name = format!("worker {}", (seed >> 40) % 2);
+            job.kill(&name);
+            job.until("it is started again");
+            job.until(&format!("{name} is process"));
+        } else {
+            let at = (seed >> 40) as usize % 3;
+            job.kill(&format!("server {}", servers[at]));
+            servers[at] = 3 + kill / 2;
+            job.until(&format!("server {} is process", servers[at]));
+            job.until("servers hold the store");
+            // Two copies survive one loss at a time: the third must be there before the next.
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+    assert_eq!(one(job.weights(), 2), calm);
+}
+
+#[test]
+fn nothing_stays_behind_when_the_launcher_is_killed() {
+    for args in [&["--workers", "2"][..], &["--workers", "2", "--servers", "1"]] {
+        let mut job = Job::start(args, 1_000_000);
+        job.until("epoch 1:");
+        let all = [job.process("worker 0"), job.process("worker 1")];
+        job.child.kill().unwrap();
+        let begun = Instant::now();
+        let is_there = |id: &String| Command::new("kill").args(["-0", id]).output().unwrap().status.success();
+        while all.iter().any(is_there) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "workers train on without a launcher");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
