@@ -2,14 +2,13 @@
 
 use crate::auth::{self, Hello, NONCE_BYTES, PROOF_BYTES, Secret, Side};
 use crate::frame::CHECKED;
+use crate::shared::{Offer, Rings};
 use crate::stream::Stream;
 use crate::{Address, Error, HEADER_BYTES, Header, PAYLOAD_MAX, Result};
 use smallvec::SmallVec;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Kinds of the handshake; applications use others.
@@ -17,16 +16,20 @@ const HELLO: u8 = 0xF0;
 const CHALLENGE: u8 = 0xF1;
 const PROOF: u8 = 0xF2;
 const WELCOME: u8 = 0xF3;
+/// What a listener says who has taken the memory that the caller offered.
+const SHARES: &[u8] = &[1];
 /// A greeting is short; anything longer is not one.
 const HELLO_MAX: usize = 512;
 /// Bytes read ahead, so that a small frame costs one read.
 const AHEAD: usize = 8 << 10;
-/// How long a reader watches for bytes before it sleeps: to be woken takes longer than most
-/// answers do.
-const WATCH: Duration = Duration::from_micros(50);
-/// Readers that watch now, and how many may: a core each.
-static WATCHERS: AtomicUsize = AtomicUsize::new(0);
-static WATCHERS_MAX: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+/// Whether processes of one machine share memory: `TALWEG_LINK=socket` says that they do not.
+fn shares() -> Result<bool> {
+    match std::env::var("TALWEG_LINK").as_deref() {
+        Err(_) | Ok("memory") => Ok(true),
+        Ok("socket") => Ok(false),
+        Ok(other) => Err(Error::Refused(format!("TALWEG_LINK is memory or socket, not {other:?}"))),
+    }
+}
 
 /// Time left, or the error that there is none.
 fn left(deadline: Instant, doing: &'static str) -> Result<Duration> {
@@ -54,8 +57,8 @@ impl Connection {
             e => e,
         };
         let stream = match to {
-            Address::Tcp(a) => Stream::Tcp(TcpStream::connect_timeout(a, wait).map_err(failed)?),
-            Address::Unix(p) => Stream::Unix(UnixStream::connect(p).map_err(failed)?),
+            Address::Tcp(a) => TcpStream::connect_timeout(a, wait).map_err(failed)?.into(),
+            Address::Unix(p) => UnixStream::connect(p).map_err(failed)?.into(),
         };
         let mut c = Connection::over(stream)?;
         c.prove(hello, secret, deadline)?;
@@ -85,13 +88,17 @@ impl Connection {
     /// Two connected ends in this process.
     pub fn pair() -> Result<(Connection, Connection)> {
         let (a, b) = UnixStream::pair().map_err(|e| Error::of(e, "making a pair"))?;
-        Ok((Connection::over(Stream::Unix(a))?, Connection::over(Stream::Unix(b))?))
+        let (mut a, mut b) = (Connection::over(a.into())?, Connection::over(b.into())?);
+        // Where there is no such memory the sockets carry the bytes.
+        if let Ok((x, y)) = Rings::pair(auth::nonce()?) {
+            a.share(&x);
+            b.share(&y);
+        }
+        Ok((a, b))
     }
     fn over(stream: Stream) -> Result<Connection> {
         let failed = |e| Error::of(e, "setting up a socket");
-        if let Stream::Tcp(s) = &stream {
-            s.set_nodelay(true).map_err(failed)?;
-        }
+        stream.set_up().map_err(failed)?;
         // Within a machine nothing is damaged on the way; between machines TCP's own sum is weak.
         let checked = !stream.is_local();
         let write = stream.try_clone().map_err(failed)?;
@@ -100,6 +107,14 @@ impl Connection {
             receiver: Receiver { stream, ahead: vec![0; AHEAD].into(), at: 0, end: 0, pending: None },
             peer: Hello::default(),
         })
+    }
+    fn share(&mut self, rings: &Rings) {
+        self.sender.stream.share(rings.clone());
+        self.receiver.stream.share(rings.clone());
+    }
+    /// True if the bytes go through memory that both ends share.
+    pub fn is_shared(&self) -> bool {
+        self.sender.stream.is_shared()
     }
     /// Who is at the other end; for a caller, empty.
     pub fn peer(&self) -> &Hello {
@@ -140,8 +155,14 @@ impl Connection {
         let (theirs, proof) = answer.split_at(NONCE_BYTES);
         auth::check(secret, Side::Listener, &mine, theirs, &text, proof)?;
         let proof = auth::prove(secret, Side::Caller, &mine, theirs, &text);
-        self.send(&Header::new(PROOF), &[&proof], deadline)?;
-        self.expect(WELCOME, deadline)?;
+        // On one machine the bytes had better go through memory.
+        let offer = if self.sender.stream.is_local() && shares()? { Offer::make(auth::nonce()?).ok() } else { None };
+        let place = offer.as_ref().map(Offer::text).unwrap_or_default();
+        self.send(&Header::new(PROOF), &[&proof, &place], deadline)?;
+        let is_taken = self.expect(WELCOME, deadline)? == SHARES;
+        if let Some(offer) = offer.filter(|_| is_taken) {
+            self.share(&offer.accepted());
+        }
         Ok(())
     }
     /// The listener's part of the handshake.
@@ -156,8 +177,16 @@ impl Connection {
         let proof = auth::prove(secret, Side::Listener, theirs, &mine, text);
         self.send(&Header::new(CHALLENGE), &[&mine, &proof], deadline)?;
         let answer = self.expect(PROOF, deadline)?;
-        auth::check(secret, Side::Caller, theirs, &mine, text, &answer)?;
-        self.send(&Header::new(WELCOME), &[], deadline)
+        let (proof, place) = answer.split_at(answer.len().min(PROOF_BYTES));
+        auth::check(secret, Side::Caller, theirs, &mine, text, proof)?;
+        // Memory that cannot be had, in another container perhaps, is no reason to refuse.
+        let rings = if place.is_empty() || !shares()? { None } else { Offer::take(place).ok() };
+        let answer = if rings.is_some() { SHARES } else { &[] };
+        self.send(&Header::new(WELCOME), &[answer], deadline)?;
+        if let Some(rings) = rings {
+            self.share(&rings);
+        }
+        Ok(())
     }
 }
 
@@ -190,8 +219,7 @@ impl Sender {
     fn write_all(&mut self, mut slices: &mut [IoSlice], deadline: Instant) -> Result<()> {
         const DOING: &str = "sending";
         while !slices.is_empty() {
-            self.stream.set_write_timeout(left(deadline, DOING)?).map_err(|e| Error::of(e, DOING))?;
-            match self.stream.write_vectored(slices) {
+            match self.stream.write(slices, deadline) {
                 Ok(0) => return Err(Error::Gone("the connection takes no more".to_string())),
                 Ok(n) => IoSlice::advance_slices(&mut slices, n),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -289,37 +317,14 @@ impl Receiver {
 }
 
 fn read(stream: &mut Stream, into: &mut [u8], deadline: Instant, doing: &'static str) -> Result<usize> {
-    let mut result = watch(stream, into);
     loop {
-        match result {
+        match stream.read(into, deadline) {
             Ok(0) => return Err(Error::Gone("it closed the connection".to_string())),
             Ok(n) => return Ok(n),
-            Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {
-                stream.set_read_timeout(left(deadline, doing)?).map_err(|e| Error::of(e, doing))?;
-                result = stream.read(into);
-            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(Error::of(e, doing)),
         }
     }
-}
-
-/// Reads what comes within a moment; `WouldBlock` if nothing does.
-fn watch(stream: &Stream, into: &mut [u8]) -> io::Result<usize> {
-    let is_empty = |r: &io::Result<usize>| r.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
-    let mut result = stream.read_now(into);
-    if !is_empty(&result) {
-        return result;
-    }
-    if WATCHERS.fetch_add(1, Ordering::Relaxed) < *WATCHERS_MAX {
-        let start = Instant::now();
-        while is_empty(&result) && start.elapsed() < WATCH {
-            // Whoever is to send may need this core.
-            std::thread::yield_now();
-            result = stream.read_now(into);
-        }
-    }
-    WATCHERS.fetch_sub(1, Ordering::Relaxed);
-    result
 }
 
 enum Socket {
@@ -360,8 +365,8 @@ impl Listener {
     pub fn accept(&self) -> Result<Pending> {
         let failed = |e| Error::of(e, "accepting");
         let stream = match &self.socket {
-            Socket::Tcp(l) => Stream::Tcp(l.accept().map_err(failed)?.0),
-            Socket::Unix(l) => Stream::Unix(l.accept().map_err(failed)?.0),
+            Socket::Tcp(l) => l.accept().map_err(failed)?.0.into(),
+            Socket::Unix(l) => l.accept().map_err(failed)?.0.into(),
         };
         Ok(Pending { connection: Connection::over(stream)?, secret: self.secret.clone() })
     }

@@ -63,6 +63,19 @@ fn frames_over_tcp_unix_and_in_process() {
 }
 
 #[test]
+fn one_machine_shares_memory_and_notices_a_lost_peer() {
+    let (mut a, b) = connect(&"127.0.0.1:0".parse().unwrap());
+    assert!(a.is_shared() && b.is_shared());
+    let (sender, receiver) = b.split();
+    let other = sender.try_clone().unwrap();
+    sender.close();
+    assert!(a.receiver().header(soon()).unwrap_err().is_gone());
+    drop((sender, receiver, other));
+    // Longer than the memory between them: nobody will make room.
+    assert!(a.send(&Header::new(1), &[&vec![0; 4 << 20]], soon()).unwrap_err().is_gone());
+}
+
+#[test]
 fn a_payload_nobody_took_is_skipped() {
     let (mut a, mut b) = Connection::pair().unwrap();
     a.send(&Header::new(1), &[&[1; 10_000]], soon()).unwrap();

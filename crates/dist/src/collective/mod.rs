@@ -5,23 +5,18 @@
 //! members notice at once instead of waiting, and a new group is formed in the next epoch.
 
 mod element;
+mod exchange;
 mod schedule;
 
 pub use element::{Combine, Element};
 pub use schedule::{Way, part};
 
 use crate::{Error, Result};
-use net::{Connection, Header};
+use exchange::Take;
+use net::Connection;
 use schedule::{halving, rounds};
 use std::ops::Range;
 use std::time::Instant;
-
-/// Kind of every message of a collective.
-const DATA: u8 = 64;
-/// Longer data travels in pieces, so that adding overlaps with receiving.
-const PIECE_BYTES: usize = 1 << 20;
-/// What fits into any socket's buffer: both ends may send this before they receive.
-const BUFFERED_BYTES: usize = 32 << 10;
 
 /// Ranks that work together.
 pub struct Group {
@@ -32,13 +27,6 @@ pub struct Group {
     is_broken: bool,
     /// Where received data waits to be added; in words, so that any element is aligned.
     scratch: Vec<u64>,
-}
-
-/// What becomes of received data.
-#[derive(Clone, Copy)]
-enum Take {
-    Copy,
-    Combine(Element, Combine),
 }
 
 impl Group {
@@ -138,10 +126,12 @@ impl Group {
                 }
                 Way::Halving => {
                     let swaps = halving(rank, ranks, len);
-                    for s in &swaps {
+                    let Some((last, rest)) = swaps.split_last() else { return Ok(()) };
+                    for s in rest {
                         g.swap(s.peer, s.peer, data, bytes(&s.send), bytes(&s.receive), take, deadline)?;
                     }
-                    for s in swaps.iter().rev() {
+                    g.halves(last.peer, data, bytes(&last.send), bytes(&last.receive), take, deadline)?;
+                    for s in rest.iter().rev() {
                         g.swap(s.peer, s.peer, data, bytes(&s.receive), bytes(&s.send), Take::Copy, deadline)?;
                     }
                 }
@@ -287,109 +277,4 @@ impl Group {
         }
         Ok(())
     }
-
-    /// Sends one range of `data` and receives another, which may be the same range if what comes
-    /// is combined.
-    fn swap(
-        &mut self,
-        to: usize,
-        from: usize,
-        data: &mut [u8],
-        send: Range<usize>,
-        receive: Range<usize>,
-        take: Take,
-        deadline: Instant,
-    ) -> Result<()> {
-        if send == receive {
-            let out = data[send].to_vec();
-            return self.trade(to, from, &out, &mut data[receive], take, deadline);
-        }
-        if send.end <= receive.start {
-            let (low, high) = data.split_at_mut(receive.start);
-            self.trade(to, from, &low[send], &mut high[..receive.len()], take, deadline)
-        } else {
-            let (low, high) = data.split_at_mut(send.start);
-            self.trade(to, from, &high[..send.len()], &mut low[receive], take, deadline)
-        }
-    }
-
-    /// Sends to one peer while receiving from another.
-    fn trade(
-        &mut self,
-        to: usize,
-        from: usize,
-        send: &[u8],
-        receive: &mut [u8],
-        take: Take,
-        deadline: Instant,
-    ) -> Result<()> {
-        if send.len() <= BUFFERED_BYTES {
-            self.send_pieces(to, send, deadline)?;
-            return self.receive_pieces(from, receive, take, deadline);
-        }
-        // Both ends would wait for each other if they sent first: send from another thread.
-        let header = self.header();
-        let mut sender = self.link(to)?.halves().0.try_clone()?;
-        std::thread::scope(|s| {
-            let sending =
-                s.spawn(move || pieces(send.len()).try_for_each(|r| sender.send(&header, &[&send[r]], deadline)));
-            let received = self.receive_pieces(from, receive, take, deadline);
-            if received.is_err() {
-                // The sender may wait for the same lost peer: end that as well.
-                self.close();
-            }
-            let sent = sending.join().map_err(|_| Error::value("the sending thread panicked"))?;
-            received?;
-            Ok(sent?)
-        })
-    }
-    fn header(&self) -> Header {
-        Header { epoch: self.epoch, request: self.operations, sender: self.rank as u32, ..Header::new(DATA) }
-    }
-    fn link(&mut self, peer: usize) -> Result<&mut Connection> {
-        self.links[peer].as_mut().ok_or_else(|| Error::value(format!("there is no link to rank {peer}")))
-    }
-    fn send_pieces(&mut self, to: usize, data: &[u8], deadline: Instant) -> Result<()> {
-        let header = self.header();
-        let link = self.link(to)?;
-        Ok(pieces(data.len()).try_for_each(|r| link.send(&header, &[&data[r]], deadline))?)
-    }
-    fn receive_pieces(&mut self, from: usize, into: &mut [u8], take: Take, deadline: Instant) -> Result<()> {
-        let expected = self.header();
-        let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.resize(scratch.len().max(into.len().min(PIECE_BYTES).div_ceil(8)), 0);
-        let room: &mut [u8] = bytemuck::cast_slice_mut(&mut scratch);
-        let receiver = self.link(from)?.receiver();
-        for r in pieces(into.len()) {
-            let h = receiver.header(deadline)?;
-            let is_ours = (h.kind, h.epoch, h.request) == (DATA, expected.epoch, expected.request);
-            if !is_ours || h.sender as usize != from || h.length as usize != r.len() {
-                return Err(Error::refused(format!(
-                    "rank {from} is in operation {} of epoch {} with {} bytes, this rank in {} of {} with {}: \
-                     all ranks must call the same collectives in the same order",
-                    h.request,
-                    h.epoch,
-                    h.length,
-                    expected.request,
-                    expected.epoch,
-                    r.len()
-                )));
-            }
-            match take {
-                Take::Copy => receiver.payload_into(&mut into[r], deadline)?,
-                Take::Combine(element, how) => {
-                    receiver.payload_into(&mut room[..r.len()], deadline)?;
-                    element.combine(how, &mut into[r.clone()], &room[..r.len()]);
-                }
-            }
-        }
-        self.scratch = scratch;
-        Ok(())
-    }
-}
-
-/// The pieces of so many bytes; one empty piece if there are none.
-fn pieces(len: usize) -> impl Iterator<Item = Range<usize>> {
-    let n = len.div_ceil(PIECE_BYTES).max(1);
-    (0..n).map(move |i| i * PIECE_BYTES..((i + 1) * PIECE_BYTES).min(len))
 }

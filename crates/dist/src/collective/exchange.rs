@@ -1,0 +1,200 @@
+//! How ranks exchange bytes: in pieces, so that adding overlaps with receiving, and so that no two
+//! ranks ever wait for each other to receive first.
+
+use super::Group;
+use super::element::{Combine, Element};
+use crate::{Error, Result};
+use net::{Connection, Header};
+use std::ops::Range;
+use std::time::Instant;
+
+/// Kind of every message of a collective.
+const DATA: u8 = 64;
+/// Bytes of a piece over a socket.
+const PIECE_BYTES: usize = 1 << 20;
+/// Bytes of a piece through shared memory: six of them fit into a ring.
+const SHARED_PIECE_BYTES: usize = 128 << 10;
+/// What fits into any socket's buffer: both ends may send this before they receive.
+const BUFFERED_BYTES: usize = 32 << 10;
+
+/// What becomes of received data.
+#[derive(Clone, Copy)]
+pub(super) enum Take {
+    Copy,
+    Combine(Element, Combine),
+}
+
+impl Group {
+    /// Sends one range of `data` and receives another, which may be the same range if what comes
+    /// is combined.
+    pub(super) fn swap(
+        &mut self,
+        to: usize,
+        from: usize,
+        data: &mut [u8],
+        send: Range<usize>,
+        receive: Range<usize>,
+        take: Take,
+        deadline: Instant,
+    ) -> Result<()> {
+        if send == receive {
+            let out = data[send].to_vec();
+            return self.trade(to, from, &out, &mut data[receive], take, deadline);
+        }
+        if send.end <= receive.start {
+            let (low, high) = data.split_at_mut(receive.start);
+            self.trade(to, from, &low[send], &mut high[..receive.len()], take, deadline)
+        } else {
+            let (low, high) = data.split_at_mut(send.start);
+            self.trade(to, from, &high[..send.len()], &mut low[receive], take, deadline)
+        }
+    }
+
+    /// Sends to one peer while receiving from another.
+    pub(super) fn trade(
+        &mut self,
+        to: usize,
+        from: usize,
+        send: &[u8],
+        receive: &mut [u8],
+        take: Take,
+        deadline: Instant,
+    ) -> Result<()> {
+        if send.len() <= BUFFERED_BYTES {
+            self.send_pieces(to, send, deadline)?;
+            return self.receive_pieces(from, receive, take, deadline);
+        }
+        if self.is_shared(to)? && self.is_shared(from)? {
+            return self.alternate(to, from, send, receive, take, deadline);
+        }
+        // Both ends would wait for each other if they sent first: send from another thread.
+        let header = self.header();
+        let piece = self.piece(to)?;
+        let mut sender = self.link(to)?.halves().0.try_clone()?;
+        std::thread::scope(|s| {
+            let sending = s
+                .spawn(move || pieces(send.len(), piece).try_for_each(|r| sender.send(&header, &[&send[r]], deadline)));
+            let received = self.receive_pieces(from, receive, take, deadline);
+            if received.is_err() {
+                // The sender may wait for the same lost peer: end that as well.
+                self.close();
+            }
+            let sent = sending.join().map_err(|_| Error::value("the sending thread panicked"))?;
+            received?;
+            Ok(sent?)
+        })
+    }
+    fn header(&self) -> Header {
+        Header { epoch: self.epoch, request: self.operations, sender: self.rank as u32, ..Header::new(DATA) }
+    }
+    fn link(&mut self, peer: usize) -> Result<&mut Connection> {
+        self.links[peer].as_mut().ok_or_else(|| Error::value(format!("there is no link to rank {peer}")))
+    }
+    pub(super) fn send_pieces(&mut self, to: usize, data: &[u8], deadline: Instant) -> Result<()> {
+        let (header, piece) = (self.header(), self.piece(to)?);
+        let link = self.link(to)?;
+        Ok(pieces(data.len(), piece).try_for_each(|r| link.send(&header, &[&data[r]], deadline))?)
+    }
+    pub(super) fn receive_pieces(&mut self, from: usize, into: &mut [u8], take: Take, deadline: Instant) -> Result<()> {
+        let piece = self.piece(from)?;
+        pieces(into.len(), piece).try_for_each(|r| self.receive_piece(from, &mut into[r], take, deadline))
+    }
+    fn receive_piece(&mut self, from: usize, into: &mut [u8], take: Take, deadline: Instant) -> Result<()> {
+        let expected = self.header();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let receiver = self.link(from)?.receiver();
+        let h = receiver.header(deadline)?;
+        let is_ours = (h.kind, h.epoch, h.request) == (DATA, expected.epoch, expected.request);
+        if !is_ours || h.sender as usize != from || h.length as usize != into.len() {
+            return Err(Error::refused(format!(
+                "rank {from} is in operation {} of epoch {} with {} bytes, this rank in {} of {} with {}: \
+                 all ranks must call the same collectives in the same order",
+                h.request,
+                h.epoch,
+                h.length,
+                expected.request,
+                expected.epoch,
+                into.len()
+            )));
+        }
+        match take {
+            Take::Copy => receiver.payload_into(into, deadline)?,
+            Take::Combine(element, how) => {
+                scratch.resize(scratch.len().max(into.len().div_ceil(8)), 0);
+                let room: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut scratch)[..into.len()];
+                receiver.payload_into(room, deadline)?;
+                element.combine(how, into, room);
+            }
+        }
+        self.scratch = scratch;
+        Ok(())
+    }
+
+    fn is_shared(&mut self, peer: usize) -> Result<bool> {
+        Ok(self.link(peer)?.is_shared())
+    }
+    fn piece(&mut self, peer: usize) -> Result<usize> {
+        Ok(if self.is_shared(peer)? { SHARED_PIECE_BYTES } else { PIECE_BYTES })
+    }
+    /// [`Group::trade`] over shared memory, which has room for the pieces of both sides.
+    fn alternate(
+        &mut self,
+        to: usize,
+        from: usize,
+        send: &[u8],
+        receive: &mut [u8],
+        take: Take,
+        deadline: Instant,
+    ) -> Result<()> {
+        let mut incoming = pieces(receive.len(), SHARED_PIECE_BYTES);
+        for (i, r) in pieces(send.len(), SHARED_PIECE_BYTES).enumerate() {
+            self.send_pieces(to, &send[r], deadline)?;
+            // One piece ahead, so that nobody waits for the other's last.
+            if i > 0
+                && let Some(r) = incoming.next()
+            {
+                self.receive_piece(from, &mut receive[r], take, deadline)?;
+            }
+        }
+        incoming.try_for_each(|r| self.receive_piece(from, &mut receive[r], take, deadline))
+    }
+    /// The middle of [`super::Way::Halving`]: gives one half away, combines the other and sends it
+    /// back. Over shared memory piece by piece, while the pieces are in the cache.
+    pub(super) fn halves(
+        &mut self,
+        peer: usize,
+        data: &mut [u8],
+        give: Range<usize>,
+        keep: Range<usize>,
+        take: Take,
+        deadline: Instant,
+    ) -> Result<()> {
+        if !self.is_shared(peer)? {
+            self.swap(peer, peer, data, give.clone(), keep.clone(), take, deadline)?;
+            return self.swap(peer, peer, data, keep, give, Take::Copy, deadline);
+        }
+        let within = |whole: &Range<usize>, i: usize| {
+            let start = (whole.start + i * SHARED_PIECE_BYTES).min(whole.end);
+            start..(start + SHARED_PIECE_BYTES).min(whole.end)
+        };
+        let n = give.len().max(keep.len()).div_ceil(SHARED_PIECE_BYTES).max(1);
+        self.send_pieces(peer, &data[within(&give, 0)], deadline)?;
+        for i in 0..n {
+            if i + 1 < n {
+                self.send_pieces(peer, &data[within(&give, i + 1)], deadline)?;
+            }
+            self.receive_piece(peer, &mut data[within(&keep, i)], take, deadline)?;
+            self.send_pieces(peer, &data[within(&keep, i)], deadline)?;
+            if i > 0 {
+                self.receive_piece(peer, &mut data[within(&give, i - 1)], Take::Copy, deadline)?;
+            }
+        }
+        self.receive_piece(peer, &mut data[within(&give, n - 1)], Take::Copy, deadline)
+    }
+}
+
+/// The pieces of so many bytes; one empty piece if there are none.
+fn pieces(len: usize, each: usize) -> impl Iterator<Item = Range<usize>> {
+    let n = len.div_ceil(each).max(1);
+    (0..n).map(move |i| i * each..((i + 1) * each).min(len))
+}
