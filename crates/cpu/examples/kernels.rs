@@ -112,6 +112,10 @@ fn products(report: &Report) {
         (128, 1024, 10),
         (8, 1024, 1024),
         (512, 768, 3072),
+        (32, 1024, 256),
+        (32, 256, 1024),
+        (2048, 384, 1536),
+        (1536, 2048, 384),
     ] {
         let (a, b) = (fill(m * k), fill(k * n));
         let mut c = vec![0f32; m * n];
@@ -129,6 +133,16 @@ fn products(report: &Report) {
         // SAFETY: as above, with A transposed.
         report.time(&(name + " A^T"), flops, "GFLOP/s", || unsafe { Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run() });
     }
+    // Of the products between the transforms of a convolution of 64 channels.
+    let (batch, m, k, n) = (36, 64, 64, 224);
+    let (a, b) = (fill(batch * m * k), fill(batch * k * n));
+    let mut c = vec![0f32; batch * m * n];
+    let (ma, mb) = (Mat::row_major(a.as_ptr(), k), Mat::row_major(b.as_ptr(), n));
+    let (a_batch, b_batch, c_batch) = ((m * k) as isize, (k * n) as isize, (m * n) as isize);
+    let q = Gemm { batch, a_batch, b_batch, c_batch, ..Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()) };
+    let flops = 2.0 * (batch * m * n * k) as f64;
+    // SAFETY: row-major matrices of these sizes.
+    report.time("gemm 36 of 64x64x224", flops, "GFLOP/s", || unsafe { q.run() });
 }
 
 fn convolutions(report: &Report) {

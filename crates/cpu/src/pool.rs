@@ -110,6 +110,11 @@ pub fn threads() -> usize {
     }
 }
 
+/// Whether this is called from inside a task, where all work is done by the thread it is on.
+pub fn is_inside_task() -> bool {
+    INSIDE_TASK.get()
+}
+
 fn default_threads() -> usize {
     static DEFAULT: OnceLock<usize> = OnceLock::new();
     *DEFAULT.get_or_init(|| {

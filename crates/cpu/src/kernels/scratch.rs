@@ -65,16 +65,6 @@ impl<T: Copy> Scratch<T> {
         Scratch { block: Some(block), len, marker: std::marker::PhantomData }
     }
 
-    /// Scratch memory filled with a value.
-    pub(crate) fn filled(len: usize, value: T) -> Scratch<T> {
-        let s = Scratch::<T>::new(len);
-        for i in 0..len {
-            // SAFETY: within the block.
-            unsafe { s.ptr().add(i).write(value) };
-        }
-        s
-    }
-
     /// The first element.
     pub(crate) fn ptr(&self) -> *mut T {
         self.block.as_ref().map_or(std::ptr::null_mut(), |b| b.p).cast()

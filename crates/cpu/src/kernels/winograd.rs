@@ -3,8 +3,10 @@
 //! as matrices, and transformed back. Tiles of 2×2 outputs take 2.25 times fewer products than
 //! the definition, tiles of 4×4 take 4 times fewer.
 //!
-//! Pictures are worked on in spans of tile rows, so that what is between the transforms stays in
-//! cache. Spans follow from the sizes alone.
+//! Between the transforms, a matrix for each product has a row a tile and a column a channel: then
+//! vectors of the transforms are channels, and the products read both sides as they lie. Pictures
+//! are worked on in spans of tile rows, so that what is between the transforms stays in cache.
+//! Spans follow from the sizes alone.
 
 #![allow(unsafe_code)]
 
@@ -17,12 +19,14 @@ use super::scratch::Scratch;
 use crate::pool::{self, Shared};
 use forms::{Four, Two};
 use std::ops::Range;
-use tiles::{Filters, Plane, Rows};
+use tiles::{BLOCK, Blocks, Channels, Filters, Plane, Products};
 
 /// Fewer channels are not worth transforming.
 const CHANNELS_MIN: usize = 16;
 /// Elements between the transforms: a part of the last-level cache.
 const SPAN: usize = 1 << 20;
+/// Pixels of a channel that a task transforms.
+const PIXELS: usize = 1024;
 /// The larger tiles have larger filters: these many tiles must share them.
 const FOUR_MIN: usize = 48;
 
@@ -67,27 +71,36 @@ impl Shape {
             ..*self
         }
     }
-    /// Where the filters `[outputs, inputs, 3, 3]` lie.
+    /// Filters `[outputs, inputs, 3, 3]`.
     fn filters(&self) -> Filters {
-        Filters { outer: self.inputs * 9, inner: 9, flip: false }
+        Filters { lane: self.inputs * 9, lines: 1, line: 0, len: self.inputs * 9, flip: false }
+    }
+    /// Filters `[inputs, outputs, 3, 3]`, to be read backwards.
+    fn reversed_filters(&self) -> Filters {
+        Filters { lane: 9, lines: self.inputs, line: self.outputs * 9, len: 9, flip: true }
+    }
+    /// Elements between rows of the transformed filters, a matrix of inputs by outputs for each
+    /// product, and between these matrices.
+    fn apart(&self) -> (usize, usize) {
+        let row = self.outputs.next_multiple_of(BLOCK);
+        (row, self.inputs * row + BLOCK)
     }
     /// Elements of the transformed filters.
     fn transformed_len(&self) -> usize {
-        (if self.is_four() { 36 } else { 16 }) * self.inputs * self.outputs
+        (if self.is_four() { 36 } else { 16 }) * self.apart().1
     }
     /// Transforms the filters.
     unsafe fn transform(&self, filters: &Filters, w: *const f32, u: *mut f32) {
         let (pw, pu) = (Shared::new(w.cast_mut()), Shared::new(u));
-        let (count, step) = (self.inputs, self.inputs * self.outputs);
-        pool::parallel_for(self.outputs, &|o| {
-            // SAFETY: filters lie inside the weight; each output's are written by one task.
+        let (row, step) = self.apart();
+        let run = if self.is_four() { Four::FILTERS } else { Two::FILTERS };
+        pool::parallel_for(self.outputs.div_ceil(BLOCK), &|block| {
+            let (o, room) = (block * BLOCK, Scratch::<f32>::new(filters.room()));
+            // SAFETY: filters lie inside the weight; each block's are written by one task.
             unsafe {
-                let (from, to) = (pw.get().add(o * filters.outer), pu.get().add(o * count));
-                if self.is_four() {
-                    Four::filter_row(filters, from, count, to, step);
-                } else {
-                    Two::filter_row(filters, from, count, to, step);
-                }
+                let to = Products { p: pu.get().add(o), step, row };
+                let count = BLOCK.min(self.outputs - o);
+                run(filters, pw.get().add(o * filters.lane), count, room.ptr(), to);
             }
         });
     }
@@ -138,11 +151,10 @@ pub(crate) unsafe fn forward_transformed(c: &Conv, x: *const f32, u: *const f32,
 /// As for [`forward`].
 pub(crate) unsafe fn grad_input(c: &Conv, dy: *const f32, w: *const f32, dx: *mut f32) {
     let s = Shape::new(c).reversed();
-    let filters = Filters { outer: 9, inner: s.outputs * 9, flip: true };
     let u = Scratch::<f32>::new(s.transformed_len());
     // SAFETY: the caller's promise.
     unsafe {
-        s.transform(&filters, w, u.ptr());
+        s.transform(&s.reversed_filters(), w, u.ptr());
         if s.is_four() { run::<Four>(&s, dy, u.ptr(), dx) } else { run::<Two>(&s, dy, u.ptr(), dx) }
     }
 }
@@ -167,19 +179,22 @@ struct Cut {
     rows: usize,
     /// Rows of tiles of a span, of any picture.
     span: usize,
+    /// Rows of tiles that a task transforms.
+    group: usize,
 }
 
 impl Cut {
-    fn new<F: Rows>(s: &Shape) -> Cut {
+    fn new<F: Blocks>(s: &Shape) -> Cut {
         let (rows, tiles) = (s.to[0].div_ceil(F::M), s.to[1].div_ceil(F::M));
         let [top, left] = s.pad;
         let from = Plane { height: s.from[0], width: s.from[1], top, left, tiles };
         let to = Plane { height: s.to[0], width: s.to[1], top: 0, left: 0, tiles };
         let each = F::N * F::N * (s.inputs + s.outputs) * tiles;
         let spans = (s.batch * rows * each).div_ceil(SPAN).min(s.batch * rows);
-        Cut { from, to, rows, span: (s.batch * rows).div_ceil(spans.max(1)) }
+        let group = (PIXELS / (F::M * F::M * tiles)).max(1);
+        Cut { from, to, rows, span: (s.batch * rows).div_ceil(spans.max(1)), group }
     }
-    /// The pictures of a span, each with its rows of tiles and how many tiles came before.
+    /// The pictures of some rows of tiles, each with its own rows and how many tiles came before.
     fn pictures(&self, span: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>, usize)> {
         let (rows, tiles, span) = (self.rows, self.to.tiles, span.clone());
         (span.start / rows..span.end.div_ceil(rows)).map(move |image| {
@@ -193,94 +208,119 @@ impl Cut {
         let (all, span) = (batch * self.rows, self.span.max(1));
         (0..all.div_ceil(span)).map(move |i| i * span..((i + 1) * span).min(all))
     }
+    /// Calls `f` for every block of the channels and every group of a span's rows, on all threads:
+    /// with the first channel, the picture and its rows, the tiles before, and a plane's pixels' room.
+    fn each<F: Blocks>(
+        &self,
+        span: &Range<usize>,
+        channels: usize,
+        f: &(dyn Fn(usize, usize, Range<usize>, usize, *mut f32) + Sync),
+    ) {
+        let groups = span.len().div_ceil(self.group);
+        let rows = self.group.min(self.rows);
+        let room = self.from.room::<F>(rows).max(self.to.room::<F>(rows));
+        pool::parallel_for(channels.div_ceil(BLOCK) * groups, &|task| {
+            let (c, first) = (task / groups * BLOCK, span.start + task % groups * self.group);
+            let room = Scratch::<f32>::new(room);
+            for (image, rows, at) in self.pictures(&(first..(first + self.group).min(span.end))) {
+                f(c, image, rows, (first - span.start) * self.to.tiles + at, room.ptr());
+            }
+        });
+    }
 }
 
-/// Elements between rows of `n`, and between matrices of `rows` such rows: no power of two, so
-/// that places which are used together do not share a set of the cache.
-fn apart(rows: usize, n: usize) -> (usize, usize) {
-    let row = n.next_multiple_of(32) + 16;
-    (row, rows * row + 16)
+/// Where the products of `tiles` tiles of so many channels lie: rows and matrices are no power of
+/// two apart, so that places which are used together do not share a set of the cache.
+fn products(p: *mut f32, tiles: usize, channels: usize) -> Products {
+    let row = channels.next_multiple_of(32) + BLOCK;
+    Products { p, step: tiles * row + BLOCK, row }
 }
 
-/// Calls `f` for every channel on all threads, each with zeroed memory for lines.
-fn each_channel(channels: usize, lines: usize, f: &(dyn Fn(usize, *mut f32) + Sync)) {
-    pool::parallel_for(channels, &|c| f(c, Scratch::filled(lines, 0f32).ptr()));
+/// A block of channels of a picture.
+unsafe fn channels(x: *mut f32, image: usize, first: usize, all: usize, plane: usize) -> Channels {
+    // SAFETY: the caller's promise.
+    Channels { p: unsafe { x.add((image * all + first) * plane) }, count: BLOCK.min(all - first) }
 }
 
 /// A convolution by transformed filters; see [`forward`].
-unsafe fn run<F: Rows>(s: &Shape, x: *const f32, u: *const f32, y: *mut f32) {
-    let (cut, products) = (Cut::new::<F>(s), F::N * F::N);
+unsafe fn run<F: Blocks>(s: &Shape, x: *const f32, u: *const f32, y: *mut f32) {
+    let (cut, count) = (Cut::new::<F>(s), F::N * F::N);
     let width = cut.span * cut.to.tiles;
-    let between = Scratch::<f32>::new(products * apart(s.inputs, width).1);
-    let after = Scratch::<f32>::new(products * apart(s.outputs, width).1);
+    let room = |channels: usize| Scratch::<f32>::new(count * products(std::ptr::null_mut(), width, channels).step);
+    let (between, after) = (room(s.inputs), room(s.outputs));
     let (pu, px, py) = (Shared::new(u.cast_mut()), Shared::new(x.cast_mut()), Shared::new(y));
     let (pv, pm) = (Shared::new(between.ptr()), Shared::new(after.ptr()));
-    // SAFETY: every task writes its own channels or its own product; planes lie inside the tensors.
-    unsafe {
-        for span in cut.spans(s.batch) {
-            let n = span.len() * cut.to.tiles;
-            let ((row, of_v), (_, of_m)) = (apart(s.inputs, n), apart(s.outputs, n));
-            let lines = cut.from.lines_len::<F>(cut.rows.min(span.len()));
-            each_channel(s.inputs, lines, &|c, lines| {
-                for (image, rows, at) in cut.pictures(&span) {
-                    let plane = px.get().add((image * s.inputs + c) * s.from[0] * s.from[1]);
-                    F::input_rows(&cut.from, plane, rows, lines, pv.get().add(c * row + at), of_v);
-                }
-            });
-            pool::parallel_for(products, &|p| {
-                let a = Mat::row_major(pu.get().add(p * s.inputs * s.outputs).cast_const(), s.inputs);
-                let b = Mat::row_major(pv.get().add(p * of_v).cast_const(), row);
-                let q = Gemm::new(s.outputs, n, s.inputs, a, b, pm.get().add(p * of_m));
-                Gemm { c_row: row as isize, ..q }.run();
-            });
-            let lines = cut.to.lines_len::<F>(cut.rows.min(span.len()));
-            each_channel(s.outputs, lines, &|o, lines| {
-                for (image, rows, at) in cut.pictures(&span) {
-                    let plane = py.get().add((image * s.outputs + o) * s.to[0] * s.to[1]);
-                    F::output_rows(&cut.to, pm.get().add(o * row + at), of_m, rows, lines, plane);
-                }
-            });
-        }
+    let (from, to, (row, step)) = (s.from[0] * s.from[1], s.to[0] * s.to[1], s.apart());
+    for span in cut.spans(s.batch) {
+        let n = span.len() * cut.to.tiles;
+        let (of_v, of_m) = (|| products(pv.get(), n, s.inputs), || products(pm.get(), n, s.outputs));
+        // SAFETY: every task writes its own channels or its own product; planes lie inside the
+        // tensors.
+        cut.each::<F>(&span, s.inputs, &|c, image, rows, at, room| unsafe {
+            let v = of_v();
+            let v = Products { p: v.p.add(at * v.row + c), ..v };
+            F::INPUT(&cut.from, channels(px.get(), image, c, s.inputs, from), rows, room, v);
+        });
+        // SAFETY: as above.
+        pool::parallel_for(count, &|p| unsafe {
+            let (v, m) = (of_v(), of_m());
+            let a = Mat::row_major(v.p.add(p * v.step).cast_const(), v.row);
+            let b = Mat::row_major(pu.get().add(p * step).cast_const(), row);
+            let q = Gemm::new(n, s.outputs, s.inputs, a, b, m.p.add(p * m.step));
+            Gemm { c_row: m.row as isize, ..q }.run();
+        });
+        // SAFETY: as above.
+        cut.each::<F>(&span, s.outputs, &|o, image, rows, at, room| unsafe {
+            let m = of_m();
+            let m = Products { p: m.p.add(at * m.row + o), ..m };
+            F::OUTPUT(&cut.to, m, rows, room, channels(py.get(), image, o, s.outputs, to));
+        });
     }
 }
 
 /// The gradient of the filters; see [`grad_weight`].
-unsafe fn weight<F: Rows>(s: &Shape, x: *const f32, dy: *const f32, dw: *mut f32) {
-    let (cut, products) = (Cut::new::<F>(s), F::N * F::N);
-    let filters = s.inputs * s.outputs;
-    let sums = Scratch::<f32>::new(products * filters);
+unsafe fn weight<F: Blocks>(s: &Shape, x: *const f32, dy: *const f32, dw: *mut f32) {
+    let (cut, count) = (Cut::new::<F>(s), F::N * F::N);
+    let ((row, step), filters) = (s.apart(), s.filters());
+    let sums = Scratch::<f32>::new(s.transformed_len());
     let width = cut.span * cut.to.tiles;
-    let of_x = Scratch::<f32>::new(products * apart(s.inputs, width).1);
-    let of_y = Scratch::<f32>::new(products * apart(s.outputs, width).1);
+    let room = |channels: usize| Scratch::<f32>::new(count * products(std::ptr::null_mut(), width, channels).step);
+    let (of_x, of_y) = (room(s.inputs), room(s.outputs));
     let (px, pg, pw) = (Shared::new(x.cast_mut()), Shared::new(dy.cast_mut()), Shared::new(dw));
     let (pv, pm, ps) = (Shared::new(of_x.ptr()), Shared::new(of_y.ptr()), Shared::new(sums.ptr()));
-    // SAFETY: as for `run`.
-    unsafe {
-        for span in cut.spans(s.batch) {
-            let (n, is_first) = (span.len() * cut.to.tiles, span.start == 0);
-            let ((of_row, of_v), (_, of_m)) = (apart(s.inputs, n), apart(s.outputs, n));
-            let lines = cut.from.lines_len::<F>(cut.rows.min(span.len()));
-            each_channel(s.inputs + s.outputs, lines, &|c, lines| {
-                for (image, rows, at) in cut.pictures(&span) {
-                    if c < s.inputs {
-                        let plane = px.get().add((image * s.inputs + c) * s.from[0] * s.from[1]);
-                        F::input_rows(&cut.from, plane, rows, lines, pv.get().add(c * of_row + at), of_v);
-                    } else {
-                        let o = c - s.inputs;
-                        let plane = pg.get().add((image * s.outputs + o) * s.to[0] * s.to[1]);
-                        F::output_back_rows(&cut.to, plane, rows, lines, pm.get().add(o * of_row + at), of_m);
-                    }
-                }
-            });
-            pool::parallel_for(products, &|p| {
-                let a = Mat::row_major(pm.get().add(p * of_m).cast_const(), of_row);
-                let b = Mat::row_major(pv.get().add(p * of_v).cast_const(), of_row).t();
-                let to = ps.get().add(p * filters);
-                Gemm { accumulate: !is_first, ..Gemm::new(s.outputs, s.inputs, n, a, b, to) }.run();
-            });
-        }
-        pool::parallel_for(s.outputs, &|o| {
-            F::filter_back_row(ps.get().add(o * s.inputs), filters, s.inputs, pw.get().add(o * s.inputs * 9));
+    let (from, to) = (s.from[0] * s.from[1], s.to[0] * s.to[1]);
+    let blocks = s.inputs.next_multiple_of(BLOCK);
+    for span in cut.spans(s.batch) {
+        let (n, is_first) = (span.len() * cut.to.tiles, span.start == 0);
+        let (of_v, of_m) = (|| products(pv.get(), n, s.inputs), || products(pm.get(), n, s.outputs));
+        // SAFETY: as for `run`.
+        cut.each::<F>(&span, blocks + s.outputs, &|c, image, rows, at, room| unsafe {
+            if c < blocks {
+                let v = of_v();
+                let v = Products { p: v.p.add(at * v.row + c), ..v };
+                F::INPUT(&cut.from, channels(px.get(), image, c, s.inputs, from), rows, room, v);
+            } else {
+                let (m, o) = (of_m(), c - blocks);
+                let m = Products { p: m.p.add(at * m.row + o), ..m };
+                F::GRADIENT(&cut.to, channels(pg.get(), image, o, s.outputs, to), rows, room, m);
+            }
+        });
+        // SAFETY: as above.
+        pool::parallel_for(count, &|p| unsafe {
+            let (v, m) = (of_v(), of_m());
+            let a = Mat::row_major(v.p.add(p * v.step).cast_const(), v.row).t();
+            let b = Mat::row_major(m.p.add(p * m.step).cast_const(), m.row);
+            let q = Gemm::new(s.inputs, s.outputs, n, a, b, ps.get().add(p * step));
+            Gemm { c_row: row as isize, accumulate: !is_first, ..q }.run();
         });
     }
+    pool::parallel_for(s.outputs.div_ceil(BLOCK), &|block| {
+        let (o, room) = (block * BLOCK, Scratch::<f32>::new(filters.room()));
+        // SAFETY: each task writes its own outputs' filters.
+        unsafe {
+            let from = Products { p: ps.get().add(o), step, row };
+            let count = BLOCK.min(s.outputs - o);
+            F::FILTERS_BACK(&filters, from, count, room.ptr(), pw.get().add(o * filters.lane));
+        }
+    });
 }

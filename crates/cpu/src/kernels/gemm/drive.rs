@@ -5,7 +5,7 @@
 use super::super::scratch::Scratch;
 use super::Patch;
 use super::element::{Float, Multiply, SweepOf};
-use super::micro::{Ahead, Panels, Sweep, panel_at, panel_count};
+use super::micro::{Ahead, PANEL, Panels, Sweep, panel_at, panel_count};
 use super::turn::{Turned, Way, share};
 use crate::pool::{self, Shared};
 
@@ -15,6 +15,8 @@ pub(super) const COLUMNS: usize = 4096;
 const RESIDENT: usize = 448 * 1024;
 /// Rows of the right side that a task packs.
 const PACK_ROWS: usize = 64;
+/// Elements up to which one thread packs before the others are ready.
+const PACK_ALONE: usize = 1 << 14;
 
 /// The part of a product that one sweep covers.
 #[derive(Clone, Copy)]
@@ -96,11 +98,15 @@ impl<S: Multiply> Turned<S> {
         unsafe {
             let cut = Pieces::new(self, first, n);
             // A right side that few rows use is not worth packing, but for its ragged edge.
+            let is_direct = S::SAME && self.right.col == 1 && self.right.row != 0;
             if self.k == 0 {
                 self.clear(0, self.m, first, n);
-            } else if S::SAME && self.right.col == 1 && self.right.row != 0 && self.m <= 2 * self.height {
+            } else if is_direct && self.m <= 2 * self.height {
                 let room = Scratch::<S::Acc>::new(self.lanes * cut.kc);
                 (0..cut.count()).for_each(|x| self.sweep_direct(cut.at(x), left, room.ptr()));
+            } else if is_direct && !self.is_stream() {
+                let room = Scratch::<S::Acc>::new(PANEL * self.lanes * cut.kc);
+                self.sweep_keeping(first, n, left, room.ptr());
             } else {
                 // One buffer is multiplied with while the other is filled.
                 let size = cut.width * cut.kc;
@@ -157,6 +163,39 @@ impl<S: Multiply> Turned<S> {
                     self.pack_steps(next, packed, until, room);
                     packed = until;
                 }
+            }
+        }
+    }
+
+    /// Right side as it lies, a panel at a time, which the first strip of rows packs for the others;
+    /// panels with columns that do not fill a vector are packed before.
+    unsafe fn sweep_keeping(&self, first: usize, n: usize, left: Option<*const S::Acc>, room: *mut S::Acc) {
+        let (vectors, kc) = (n.div_ceil(self.lanes), self.depth());
+        let panel = |i: usize| {
+            let (v, nv) = panel_at(i, vectors);
+            let j = v * self.lanes;
+            Part { i: 0, m: self.m, j: first + j, n: (nv * self.lanes).min(n - j), p: 0, k: 0 }
+        };
+        let parts = self.k.div_ceil(kc);
+        let part = |x: usize| {
+            let p = x % parts * kc;
+            Part { p, k: kc.min(self.k - p), ..panel(x / parts) }
+        };
+        let count = panel_count(vectors) * parts;
+        for x in 0..count {
+            let here = part(x);
+            // SAFETY: the caller's promise; `S` is the type of the computation.
+            unsafe {
+                let mut q = self.sweep(here, left.map(|l| l.add(self.m * here.p)));
+                q.ahead = if x + 1 < count { self.ahead(part(x + 1), 0) } else { None };
+                if here.n.is_multiple_of(self.lanes) {
+                    q.right = Panels { p: self.right.at(here.p, here.j).cast(), row: self.right.row };
+                    q.keep = room;
+                } else {
+                    self.pack_steps(here, 0, here.k, room);
+                    q.right = Panels { p: room, row: 0 };
+                }
+                S::Acc::sweep(&SweepOf(q));
             }
         }
     }
@@ -252,6 +291,7 @@ impl<S: Multiply> Turned<S> {
             strips_first: false,
             left_ahead: false,
             ahead: None,
+            keep: std::ptr::null_mut(),
         }
     }
 
@@ -272,7 +312,17 @@ impl<S: Multiply> Turned<S> {
 
     /// Packs strips `from..to` of rows `i..i + m` of the left side, `k` steps from `p` on.
     unsafe fn pack_strips(&self, part: Part, from: usize, to: usize, room: *mut S::Acc) {
-        for r in (from * self.height..part.m.min(to * self.height)).step_by(self.height) {
+        let (mut first, end) = (from * self.height, part.m.min(to * self.height));
+        if self.left.row == 1 {
+            // SAFETY: strips lie one after the other inside the scratch memory.
+            unsafe {
+                let x = self.left.at(part.i + first, part.p);
+                let rows = (end - first) / self.height * self.height;
+                S::pack_strips(x, self.left.col, rows, self.height, part.k, room.add(first * part.k));
+                first += rows;
+            }
+        }
+        for r in (first..end).step_by(self.height) {
             let rows = self.height.min(part.m - r);
             // SAFETY: strips lie one after the other inside the scratch memory.
             unsafe {
@@ -331,6 +381,10 @@ impl<S: Multiply> Turned<S> {
         // Where rows are contiguous, a task takes some of them whole.
         let by_rows = self.right.col == 1;
         let tasks = if by_rows { chunks } else { chunks * panels };
+        if part.n * part.k <= PACK_ALONE {
+            // SAFETY: the room is for the whole part.
+            return unsafe { self.pack_steps(part, 0, part.k, to.get()) };
+        }
         pool::parallel_for(tasks, &move |t| {
             // SAFETY: alive until `parallel_for` returns; each task packs a piece of its own.
             unsafe {

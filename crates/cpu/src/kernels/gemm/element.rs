@@ -5,7 +5,7 @@
 use super::super::depthwise::{self, Plane};
 use super::matvec::{self, MatVec};
 use super::micro::{Sweep, sweep};
-use super::pack::{Operand, panel};
+use super::pack::{Operand, panel, strips};
 use crate::vmath::convert::Half;
 use crate::vmath::simd::Isa;
 use crate::vmath::{Level, dispatch, f32s, f64s, level};
@@ -103,10 +103,18 @@ pub trait Multiply: Operand<Acc: Float> {
         w: usize,
         to: *mut Self::Acc,
     );
+    /// Packs rows into strips, see [`strips`].
+    #[doc(hidden)]
+    unsafe fn pack_strips(from: *const Self, stride_p: isize, rows: usize, height: usize, k: usize, to: *mut Self::Acc);
 }
 
 macro_rules! multiply {
-    ($t:ident, $e:ident, $name:ident) => {
+    ($t:ident, $e:ident, $name:ident, $strips:ident) => {
+        dispatch! {
+            unsafe fn $strips(from: *const $t, sp: isize, rows: usize, height: usize, k: usize, to: *mut $e) {
+                _I => strips::<$t>(from, sp, rows, height, k, to)
+            }
+        }
         dispatch! {
             unsafe fn $name(from: *const $t, si: isize, sp: isize, count: usize, k: usize, w: usize, to: *mut $e) {
                 _I => panel::<$t>(from, si, sp, count, k, w, to)
@@ -117,13 +125,17 @@ macro_rules! multiply {
                 // SAFETY: the caller's promise.
                 unsafe { $name(from, si, sp, count, k, w, to) }
             }
+            unsafe fn pack_strips(from: *const $t, sp: isize, rows: usize, height: usize, k: usize, to: *mut $e) {
+                // SAFETY: the caller's promise.
+                unsafe { $strips(from, sp, rows, height, k, to) }
+            }
         }
     };
 }
-multiply!(f32, f32, pack_f32);
-multiply!(f64, f64, pack_f64);
-multiply!(bf16, f32, pack_bf16);
-multiply!(f16, f32, pack_f16);
+multiply!(f32, f32, pack_f32, strips_f32);
+multiply!(f64, f64, pack_f64, strips_f64);
+multiply!(bf16, f32, pack_bf16, strips_bf16);
+multiply!(f16, f32, pack_f16, strips_f16);
 
 /// A type that results are stored in: the type of the computation, or a half type.
 pub trait Output<E>: Copy + Send + Sync + 'static {

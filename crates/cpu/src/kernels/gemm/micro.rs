@@ -23,6 +23,8 @@ pub(crate) struct Tile<E> {
     pub add: bool,
     /// Memory to bring into cache meanwhile.
     pub ahead: Ahead,
+    /// Where the rows of B are copied to meanwhile, one after the other, if the tile keeps them.
+    pub keep: *mut E,
 }
 
 /// Memory that is wanted next: a line a step of `k`, in rows.
@@ -42,6 +44,12 @@ impl Ahead {
     pub fn nothing(p: *const u8) -> Ahead {
         Ahead { p, step: 0, run: usize::MAX, jump: 0 }
     }
+
+    /// From the row on that is `rows` further.
+    fn down(self, rows: usize) -> Ahead {
+        let row = self.step * self.run as isize + self.jump;
+        Ahead { p: self.p.wrapping_offset(rows as isize * row), ..self }
+    }
 }
 
 /// The left side of a tile: element `(r, p)` at `p + r * row + p * col`.
@@ -56,9 +64,9 @@ pub(crate) struct Rows<E> {
 ///
 /// # Safety
 /// `R` rows of `k` elements of A, `k` rows of `NV * V::N` elements of B, and `R` rows of `cols`
-/// elements of C must be valid, with `cols <= NV * V::N`.
+/// elements of C must be valid, with `cols <= NV * V::N`; as many elements as B's where it is kept.
 #[inline(always)]
-pub(crate) unsafe fn tile<V: Vector, const R: usize, const NV: usize>(
+pub(crate) unsafe fn tile<V: Vector, const R: usize, const NV: usize, const KEEP: bool>(
     k: usize,
     a: Rows<V::E>,
     b: *const V::E,
@@ -66,7 +74,7 @@ pub(crate) unsafe fn tile<V: Vector, const R: usize, const NV: usize>(
     t: Tile<V::E>,
 ) {
     let mut acc = [[V::zero(); NV]; R];
-    let (mut pa, mut pb, mut ahead, mut left) = (a.p, b, t.ahead.p, k);
+    let (mut pa, mut pb, mut ahead, mut keep, mut left) = (a.p, b, t.ahead.p, t.keep, k);
     // SAFETY: the caller's promise; addresses past the end are only prefetched.
     unsafe {
         while left > 0 {
@@ -75,6 +83,12 @@ pub(crate) unsafe fn tile<V: Vector, const R: usize, const NV: usize>(
                 let mut row = [V::zero(); NV];
                 for v in 0..NV {
                     row[v] = V::load(pb.add(v * V::N));
+                    if KEEP {
+                        row[v].store(keep.add(v * V::N));
+                    }
+                }
+                if KEEP {
+                    keep = keep.add(NV * V::N);
                 }
                 prefetch(ahead);
                 for r in 0..R {
@@ -207,8 +221,12 @@ pub(crate) struct Sweep<E> {
     pub strips_first: bool,
     /// The next strip of the left side follows in memory and is to be brought closer.
     pub left_ahead: bool,
-    /// Memory that is wanted next; the tiles of the first strip see to it.
+    /// Memory that is wanted next. The tiles of the first strip see to it; where those keep the
+    /// right side, the strips behind it do, each to its share of the rows.
     pub ahead: Option<Ahead>,
+    /// Room for the right side, a single panel that lies as it is: the first strip copies it there
+    /// for the others. Null: nothing is copied.
+    pub keep: *mut E,
 }
 
 /// Vectors that a panel is wide at most.
@@ -267,11 +285,16 @@ unsafe fn strip<V: Vector, const R: usize>(q: &Sweep<V::E>, i: usize, v: usize, 
         };
         let (b, step) = if q.right.row == 0 {
             (q.right.p.add(j * q.k), (nv * V::N) as isize)
+        } else if i > 0 && !q.keep.is_null() {
+            (q.keep.cast_const(), (nv * V::N) as isize)
         } else {
             (q.right.p.add(j), q.right.row)
         };
         let ahead = match q.ahead {
-            Some(ahead) if i == 0 => ahead,
+            Some(ahead) if i == 0 && q.keep.is_null() => ahead,
+            Some(ahead) if i > 0 && !q.keep.is_null() && i / R <= ahead.run => {
+                ahead.down((i / R - 1) * (q.k / ahead.run))
+            }
             _ if q.left_ahead && v == 0 && i + R < q.m => Ahead {
                 p: q.left.wrapping_offset((i + R) as isize * q.left_row).cast(),
                 step: (R * size_of::<V::E>()) as isize,
@@ -287,7 +310,15 @@ unsafe fn strip<V: Vector, const R: usize>(q: &Sweep<V::E>, i: usize, v: usize, 
             alpha: q.alpha,
             add: q.add,
             ahead,
+            keep: q.keep,
         };
+        if i == 0 && rows == R && !q.keep.is_null() {
+            return match nv {
+                1 => tile::<V, R, 1, true>(q.k, a, b, step, t),
+                2 => tile::<V, R, 2, true>(q.k, a, b, step, t),
+                _ => tile::<V, R, 3, true>(q.k, a, b, step, t),
+            };
+        }
         match nv {
             1 => any_rows::<V, R, 1>(rows, q.k, a, b, step, t),
             2 => any_rows::<V, R, 2>(rows, q.k, a, b, step, t),
@@ -309,14 +340,14 @@ unsafe fn any_rows<V: Vector, const R: usize, const W: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         match rows {
-            1 => tile::<V, 1, W>(k, a, b, step, t),
-            2 => tile::<V, 2, W>(k, a, b, step, t),
-            3 => tile::<V, 3, W>(k, a, b, step, t),
-            4 => tile::<V, 4, W>(k, a, b, step, t),
-            5 if R > 4 => tile::<V, 5, W>(k, a, b, step, t),
-            6 if R > 4 => tile::<V, 6, W>(k, a, b, step, t),
-            7 if R > 4 => tile::<V, 7, W>(k, a, b, step, t),
-            _ => tile::<V, R, W>(k, a, b, step, t),
+            1 => tile::<V, 1, W, false>(k, a, b, step, t),
+            2 => tile::<V, 2, W, false>(k, a, b, step, t),
+            3 => tile::<V, 3, W, false>(k, a, b, step, t),
+            4 => tile::<V, 4, W, false>(k, a, b, step, t),
+            5 if R > 4 => tile::<V, 5, W, false>(k, a, b, step, t),
+            6 if R > 4 => tile::<V, 6, W, false>(k, a, b, step, t),
+            7 if R > 4 => tile::<V, 7, W, false>(k, a, b, step, t),
+            _ => tile::<V, R, W, false>(k, a, b, step, t),
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::pool::{self, Shared};
 pub use element::{Float, Multiply, Output, PlaneOf};
 pub use int::{Integer, gemm_int};
 pub use pack::Operand;
+pub(crate) use pack::transpose8;
 use turn::{Turned, Way};
 
 /// A matrix in memory: element `(i, j)` is at `p + i * row + j * col`, in elements.

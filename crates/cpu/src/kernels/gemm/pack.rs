@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code)]
 
+use super::micro::prefetch;
 use crate::vmath::convert::Half;
 use half::{bf16, f16};
 
@@ -120,6 +121,67 @@ unsafe fn lines<S: Operand>(from: *const S, stride_p: isize, count: usize, k: us
             for i in count..w {
                 dst.add(i).write(S::Acc::default());
             }
+        }
+    }
+}
+
+/// Packs `rows` neighboring rows whose steps of `k` are `stride_p` apart into strips of `height`,
+/// one after the other: several at a time, so that lines of cache are read once.
+///
+/// # Safety
+/// All of that memory must be valid, and `rows` a multiple of `height`.
+#[inline(always)]
+pub(crate) unsafe fn strips<S: Operand>(
+    from: *const S,
+    stride_p: isize,
+    rows: usize,
+    height: usize,
+    k: usize,
+    to: *mut S::Acc,
+) {
+    debug_assert!(rows.is_multiple_of(height));
+    // Lengths that the compiler knows become single moves.
+    // SAFETY: the caller's promise.
+    unsafe {
+        match height {
+            8 => strips_of::<S, 8>(from, stride_p, rows, k, to),
+            _ => {
+                for r in (0..rows).step_by(height) {
+                    lines::<S>(from.add(r), stride_p, height, k, height, to.add(r * k));
+                }
+            }
+        }
+    }
+}
+
+/// Strips that are packed at a time.
+const TOGETHER: usize = 4;
+
+#[inline(always)]
+unsafe fn strips_of<S: Operand, const H: usize>(
+    from: *const S,
+    stride_p: isize,
+    rows: usize,
+    k: usize,
+    to: *mut S::Acc,
+) {
+    let mut r = 0;
+    // SAFETY: the caller's promise; addresses past the end are only prefetched.
+    unsafe {
+        while r + TOGETHER * H <= rows {
+            for p in 0..k {
+                let x = from.offset(p as isize * stride_p).add(r);
+                let soon = x.wrapping_offset(8 * stride_p).cast::<u8>();
+                prefetch(soon);
+                prefetch(soon.wrapping_add(64));
+                for s in 0..TOGETHER {
+                    S::copy(x.add(s * H), to.add((r + s * H) * k + p * H), H);
+                }
+            }
+            r += TOGETHER * H;
+        }
+        for r in (r..rows).step_by(H) {
+            lines::<S>(from.add(r), stride_p, H, k, H, to.add(r * k));
         }
     }
 }

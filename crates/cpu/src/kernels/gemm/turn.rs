@@ -98,7 +98,7 @@ impl<S: Multiply> Turned<S> {
     }
 
     /// Whether the right side is read from memory row by row and used once.
-    fn is_stream(&self) -> bool {
+    pub fn is_stream(&self) -> bool {
         self.right.col == 1 && self.is_flat() && self.k * self.n * size_of::<S>() >= STREAM
     }
 
@@ -129,6 +129,9 @@ impl<S: Multiply> Turned<S> {
         let floor = |x: usize| if x < 2 { 1 } else { 1 << x.ilog2() };
         let tasks = floor(work / TASK_MIN).clamp(2, TASKS);
         if self.is_flat() {
+            if pool::is_inside_task() {
+                return Way::Whole;
+            }
             return match tasks.min(floor(2 * pool::threads())).min(floor(self.n.div_ceil(self.lanes) / 2)) {
                 1 => Way::Whole,
                 tasks => Way::Columns(tasks),

@@ -1,17 +1,21 @@
-//! Transforms of rows of tiles and of filters, vectorized over tiles or channels.
+//! Transforms of tiles and of filters, a block of channels at a time: one a lane.
+//!
+//! Planes lie channel by channel. A block's pixels are first transposed, so that those of one place
+//! stand together, and results are transposed back at the end.
 
 #![allow(unsafe_code)]
 
+use super::super::gemm::transpose8;
 use super::forms::{Form, Four, NARROW, Two, WIDE};
 use crate::vmath::dispatch;
 use crate::vmath::simd::{Isa, Vector};
 use std::ops::Range;
 
-/// The most lanes of a vector: what rows are padded by.
-pub(crate) const LANES: usize = 16;
+/// Channels of a block: the most lanes of a vector.
+pub(crate) const BLOCK: usize = 16;
 
-/// A plane of pictures cut into rows of tiles: tile `t` of row `r` begins at line `r * m - top`
-/// and column `t * m - left`.
+/// Planes of pictures cut into rows of tiles: tile `t` of row `r` begins at line `r * m - top` and
+/// column `t * m - left`.
 #[derive(Clone, Copy)]
 pub(crate) struct Plane {
     pub height: usize,
@@ -23,147 +27,192 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// Elements of a line with what is around it: whole vectors of tiles.
-    fn len<F: Form>(&self) -> usize {
-        F::M * self.tiles.next_multiple_of(LANES) + LANES
+    /// The lines that rows of tiles touch: `m` a row, and `more` behind the last.
+    fn lines(&self, rows: &Range<usize>, m: usize, more: usize) -> Range<usize> {
+        let at = |line: usize| line.saturating_sub(self.top).min(self.height);
+        at(rows.start * m)..at(rows.end * m + more)
     }
-    /// Elements of the lines of `rows` rows of tiles.
-    pub(crate) fn lines_len<F: Form>(&self, rows: usize) -> usize {
-        (rows * F::M + 2) * self.len::<F>()
-    }
-}
-
-/// Copies `count` lines from line `first` on (counted from `-top`), between zeros. What is around
-/// the columns of the plane must be zero already. Many lines are copied before any is read: what
-/// was just stored would have to be waited for.
-#[inline(always)]
-unsafe fn copy_lines<F: Form, V: Vector<E = f32>>(
-    q: &Plane,
-    x: *const f32,
-    first: usize,
-    count: usize,
-    lines: *mut f32,
-) {
-    let len = q.len::<F>();
-    let width = q.width.min(len - q.left);
-    for i in 0..count {
-        let line = (first + i).wrapping_sub(q.top);
-        // SAFETY: a line has room for the plane's columns behind those to the left.
-        unsafe {
-            let to = lines.add(i * len + q.left);
-            for k in (0..width).step_by(V::N) {
-                let n = V::N.min(width - k);
-                let v = if line < q.height { V::load_n(x.add(line * q.width + k), n) } else { V::zero() };
-                v.store_n(to.add(k), n);
-            }
-        }
+    /// Room for the pixels of a block of as many rows of tiles.
+    pub(crate) fn room<F: Form>(&self, rows: usize) -> usize {
+        (rows * F::M + 2) * self.width * BLOCK
     }
 }
 
-/// Lanes from memory, `M` elements apart.
+/// Some channels' planes of one picture.
+#[derive(Clone, Copy)]
+pub(crate) struct Channels {
+    /// The first plane.
+    pub p: *mut f32,
+    /// How many, a block at most.
+    pub count: usize,
+}
+
+/// Where products are: product `p` of tile `t`, counted from the first row on, begins at
+/// `p * step + t * row`, a block's channels one after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Products {
+    pub p: *mut f32,
+    pub step: usize,
+    pub row: usize,
+}
+
+/// Elements `0..len` of lines `apart` from one another, one a lane: element `i` of line `l` goes to
+/// `to[i * BLOCK + l]`. Lanes without a line get zeros.
 #[inline(always)]
-unsafe fn load_tiles<F: Form, V: Vector<E = f32>>(p: *const f32) -> V {
+unsafe fn gather(from: *const f32, apart: usize, count: usize, len: usize, to: *mut f32) {
     // SAFETY: the caller's promise.
-    unsafe { if F::M == 2 { V::load_apart::<2>(p) } else { V::load_apart::<4>(p) } }
-}
-
-/// `Bᵀ d B` of each tile of `rows`: product `p` of tile `t`, counted over the rows, goes to
-/// `to[p * step + t]`, and whole vectors are written. `lines` were zero at first.
-#[inline(always)]
-unsafe fn input_rows<F: Form, V: Vector<E = f32>>(
-    q: &Plane,
-    x: *const f32,
-    rows: Range<usize>,
-    lines: *mut f32,
-    to: *mut f32,
-    step: usize,
-) {
-    let len = q.len::<F>();
-    // SAFETY: lines have room for whole vectors of tiles; the caller's promise for `to`.
     unsafe {
-        copy_lines::<F, V>(q, x, rows.start * F::M, rows.len() * F::M + 2, lines);
-        for (r, t) in (0..rows.len()).flat_map(|r| (0..q.tiles).step_by(V::N).map(move |t| (r, t))) {
-            let (lines, to) = (lines.add(r * F::M * len), to.add(r * q.tiles));
-            let mut half = [[V::zero(); WIDE]; WIDE];
-            for j in 0..F::N {
-                let mut d = [V::zero(); WIDE];
-                for i in 0..F::N {
-                    d[i] = load_tiles::<F, V>(lines.add(i * len + t * F::M + j));
-                }
-                let d = F::input(d);
-                for i in 0..F::N {
-                    half[i][j] = d[i];
-                }
+        if count == BLOCK && len >= 8 {
+            // Blocks of 8 by 8; the last one may repeat a part of the one before.
+            for i in (0..len).step_by(8).map(|i| i.min(len - 8)) {
+                transpose8(from.add(i), apart as isize, to.add(i * BLOCK), BLOCK);
+                transpose8(from.add(8 * apart + i), apart as isize, to.add(i * BLOCK + 8), BLOCK);
             }
-            for i in 0..F::N {
-                let v = F::input(half[i]);
-                for j in 0..F::N {
-                    v[j].store(to.add((i * F::N + j) * step + t));
-                }
+            return;
+        }
+        for i in 0..len {
+            for l in 0..BLOCK {
+                to.add(i * BLOCK + l).write(if l < count { *from.add(l * apart + i) } else { 0.0 });
             }
         }
     }
 }
 
-/// `A y Aᵀ` of each tile of `rows` of an output's gradient, as [`input_rows`].
+/// The inverse of [`gather`].
 #[inline(always)]
-unsafe fn output_back_rows<F: Form, V: Vector<E = f32>>(
-    q: &Plane,
-    y: *const f32,
-    rows: Range<usize>,
-    lines: *mut f32,
-    to: *mut f32,
-    step: usize,
-) {
-    let len = q.len::<F>();
-    // SAFETY: as for `input_rows`.
+unsafe fn scatter(from: *const f32, len: usize, to: *mut f32, apart: usize, count: usize) {
+    // SAFETY: the caller's promise.
     unsafe {
-        copy_lines::<F, V>(q, y, rows.start * F::M, rows.len() * F::M, lines);
-        for (r, t) in (0..rows.len()).flat_map(|r| (0..q.tiles).step_by(V::N).map(move |t| (r, t))) {
-            let (lines, to) = (lines.add(r * F::M * len), to.add(r * q.tiles));
-            let mut half = [[V::zero(); NARROW]; WIDE];
-            for j in 0..F::M {
-                let mut d = [V::zero(); NARROW];
-                for i in 0..F::M {
-                    d[i] = load_tiles::<F, V>(lines.add(i * len + t * F::M + j));
-                }
-                let d = F::output_back(d);
-                for i in 0..F::N {
-                    half[i][j] = d[i];
-                }
+        if count == BLOCK && len >= 8 {
+            for i in (0..len).step_by(8).map(|i| i.min(len - 8)) {
+                transpose8(from.add(i * BLOCK), BLOCK as isize, to.add(i), apart);
+                transpose8(from.add(i * BLOCK + 8), BLOCK as isize, to.add(8 * apart + i), apart);
             }
-            for i in 0..F::N {
-                let v = F::output_back(half[i]);
-                for j in 0..F::N {
-                    v[j].store(to.add((i * F::N + j) * step + t));
-                }
+            return;
+        }
+        for l in 0..count {
+            for i in 0..len {
+                *to.add(l * apart + i) = *from.add(i * BLOCK + l);
             }
         }
     }
 }
 
-/// `Aᵀ m A` of each tile of `rows`, into the plane `y`: product `p` of tile `t`, counted over the
-/// rows, is at `from[p * step + t]`.
+/// `Bᵀ d B` of each tile of `rows`, or, `BACK`, `A y Aᵀ` of each tile of an output's gradient.
 #[inline(always)]
-unsafe fn output_rows<F: Form, V: Vector<E = f32>>(
+unsafe fn forth<F: Form, V: Vector<E = f32>, const BACK: bool>(
     q: &Plane,
+    x: Channels,
+    rows: Range<usize>,
+    room: *mut f32,
+    to: Products,
+) {
+    let (size, plane) = (if BACK { F::M } else { F::N }, q.height * q.width);
+    let lines = q.lines(&rows, F::M, size - F::M);
+    // SAFETY: the lines lie in the planes, and the room has their size.
+    unsafe {
+        gather(x.p.add(lines.start * q.width), plane, x.count, lines.len() * q.width, room);
+        for (r, t) in (0..rows.len()).flat_map(|r| (0..q.tiles).map(move |t| (r, t))) {
+            let (line, column) = ((rows.start + r) * F::M, t * F::M);
+            let first = (line as isize - (q.top + lines.start) as isize) * q.width as isize;
+            let from = room.cast_const().wrapping_offset((first + column as isize - q.left as isize) * BLOCK as isize);
+            let to = Products { p: to.p.add((r * q.tiles + t) * to.row), ..to };
+            let is_inside = line >= q.top
+                && line + size <= q.top + q.height
+                && column >= q.left
+                && column + size <= q.left + q.width;
+            if is_inside {
+                forth_one::<F, V, BACK>(q.width, &|_, _| true, from, to);
+            } else {
+                let has = |i: usize, j: usize| {
+                    (q.top..q.top + q.height).contains(&(line + i))
+                        && (q.left..q.left + q.width).contains(&(column + j))
+                };
+                forth_one::<F, V, BACK>(q.width, &has, from, to);
+            }
+        }
+    }
+}
+
+/// One tile of [`forth`]; pixels that are not there count as zeros.
+#[inline(always)]
+unsafe fn forth_one<F: Form, V: Vector<E = f32>, const BACK: bool>(
+    width: usize,
+    has: &impl Fn(usize, usize) -> bool,
     from: *const f32,
-    step: usize,
-    rows: Range<usize>,
-    lines: *mut f32,
-    y: *mut f32,
+    to: Products,
 ) {
-    // Columns lie apart by their number modulo M until they are stored.
-    let len = q.tiles.next_multiple_of(LANES);
-    // SAFETY: as for `input_rows`.
+    let size = if BACK { F::M } else { F::N };
+    let one = |d: [V; WIDE]| if BACK { F::output_back([d[0], d[1], d[2], d[3]]) } else { F::input(d) };
+    for lane in (0..BLOCK).step_by(V::N) {
+        let mut half = [[V::zero(); WIDE]; WIDE];
+        // SAFETY: the caller's promise.
+        unsafe {
+            for j in 0..size {
+                let mut d = [V::zero(); WIDE];
+                for i in 0..size {
+                    if has(i, j) {
+                        d[i] = V::load(from.wrapping_add((i * width + j) * BLOCK + lane));
+                    }
+                }
+                let d = one(d);
+                for i in 0..F::N {
+                    half[i][j] = d[i];
+                }
+            }
+            for i in 0..F::N {
+                let v = one(half[i]);
+                for j in 0..F::N {
+                    v[j].store(to.p.add((i * F::N + j) * to.step + lane));
+                }
+            }
+        }
+    }
+}
+
+/// `Aᵀ m A` of each tile of `rows`, into the planes `y`.
+#[inline(always)]
+unsafe fn back<F: Form, V: Vector<E = f32>>(
+    q: &Plane,
+    from: Products,
+    rows: Range<usize>,
+    room: *mut f32,
+    y: Channels,
+) {
+    let lines = q.lines(&rows, F::M, 0);
+    // SAFETY: as for `forth`.
     unsafe {
-        for (r, t) in (0..rows.len()).flat_map(|r| (0..q.tiles).step_by(V::N).map(move |t| (r, t))) {
-            let (from, lines, n) = (from.add(r * q.tiles), lines.add(r * F::M * F::M * len), V::N.min(q.tiles - t));
-            let mut half = [[V::zero(); WIDE]; NARROW];
+        for (r, t) in (0..rows.len()).flat_map(|r| (0..q.tiles).map(move |t| (r, t))) {
+            let from = Products { p: from.p.add((r * q.tiles + t) * from.row), ..from };
+            let (line, column) = (r * F::M, t * F::M);
+            let to = room.add((line * q.width + column) * BLOCK);
+            let (high, wide) = (lines.len() - line, q.width - column);
+            if high >= F::M && wide >= F::M {
+                back_one::<F, V>(from, q.width, &|_, _| true, to);
+            } else {
+                back_one::<F, V>(from, q.width, &|i, j| i < high && j < wide, to);
+            }
+        }
+        scatter(room, lines.len() * q.width, y.p.add(lines.start * q.width), q.height * q.width, y.count);
+    }
+}
+
+/// One tile of [`back`]; only pixels that are there are written.
+#[inline(always)]
+unsafe fn back_one<F: Form, V: Vector<E = f32>>(
+    from: Products,
+    width: usize,
+    has: &impl Fn(usize, usize) -> bool,
+    to: *mut f32,
+) {
+    for lane in (0..BLOCK).step_by(V::N) {
+        let mut half = [[V::zero(); WIDE]; NARROW];
+        // SAFETY: the caller's promise.
+        unsafe {
             for j in 0..F::N {
                 let mut m = [V::zero(); WIDE];
                 for i in 0..F::N {
-                    m[i] = V::load_n(from.add((i * F::N + j) * step + t), n);
+                    m[i] = V::load(from.p.add((i * F::N + j) * from.step + lane));
                 }
                 let m = F::output(m);
                 for i in 0..F::M {
@@ -173,172 +222,153 @@ unsafe fn output_rows<F: Form, V: Vector<E = f32>>(
             for i in 0..F::M {
                 let v = F::output(half[i]);
                 for j in 0..F::M {
-                    v[j].store(lines.add((i * F::M + j) * len + t));
+                    if has(i, j) {
+                        v[j].store(to.add((i * width + j) * BLOCK + lane));
+                    }
                 }
-            }
-        }
-        for line in rows.start * F::M..(rows.end * F::M).min(q.height) {
-            let (from, to) = (lines.add((line - rows.start * F::M) * F::M * len), y.add(line * q.width));
-            let whole = q.width / F::M;
-            for k in 0..whole {
-                for j in 0..F::M {
-                    *to.add(k * F::M + j) = *from.add(j * len + k);
-                }
-            }
-            for x in whole * F::M..q.width {
-                *to.add(x) = *from.add(x % F::M * len + x / F::M);
             }
         }
     }
 }
 
-/// Where filters lie: filter `(a, b)` of nine taps begins at `a * outer + b * inner`; `flip` reads
-/// it backwards.
+/// Filters of nine taps for a block of outputs: lines of filters lie `lane` apart from output to
+/// output; there are `lines` of `len` taps for each, `line` apart.
 #[derive(Clone, Copy)]
 pub(crate) struct Filters {
-    pub outer: usize,
-    pub inner: usize,
+    pub lane: usize,
+    pub lines: usize,
+    pub line: usize,
+    pub len: usize,
+    /// Read each filter backwards.
     pub flip: bool,
 }
 
-/// `G g Gᵀ` of filters `(a, 0..count)`: product `p` of filter `b` goes to `to[p * step + b]`.
-#[inline(always)]
-unsafe fn filter_row<F: Form, V: Vector<E = f32>>(q: &Filters, w: *const f32, count: usize, to: *mut f32, step: usize) {
-    let mut taps = [[0f32; LANES]; 9];
-    // SAFETY: the caller's promise.
-    unsafe {
-        for b in (0..count).step_by(V::N) {
-            let n = V::N.min(count - b);
-            for l in 0..n {
-                let g = w.add((b + l) * q.inner);
-                for k in 0..9 {
-                    taps[k][l] = *g.add(if q.flip { 8 - k } else { k });
-                }
-            }
-            let mut half = [[V::zero(); 3]; WIDE];
-            for j in 0..3 {
-                let g = F::filter([0, 1, 2].map(|i| V::load(taps[i * 3 + j].as_ptr())));
-                for i in 0..F::N {
-                    half[i][j] = g[i];
-                }
-            }
-            for i in 0..F::N {
-                let u = F::filter(half[i]);
-                for j in 0..F::N {
-                    u[j].store_n(to.add((i * F::N + j) * step + b), n);
-                }
-            }
-        }
+impl Filters {
+    /// Room for a block's taps.
+    pub(crate) fn room(&self) -> usize {
+        self.lines * self.len * BLOCK
     }
 }
 
-/// `Gᵀ s G`: the gradients of `count` filters that lie one after the other.
+/// `G g Gᵀ` of the filters of `count` outputs: product `p` of input `c` goes to
+/// `to[p * step + c * row]`, a block's outputs one after the other.
 #[inline(always)]
-unsafe fn filter_back_row<F: Form, V: Vector<E = f32>>(from: *const f32, step: usize, count: usize, dw: *mut f32) {
-    let mut taps = [[0f32; LANES]; 9];
+unsafe fn filters<F: Form, V: Vector<E = f32>>(q: &Filters, w: *const f32, count: usize, room: *mut f32, to: Products) {
     // SAFETY: the caller's promise.
     unsafe {
-        for b in (0..count).step_by(V::N) {
-            let n = V::N.min(count - b);
-            let mut half = [[V::zero(); WIDE]; 3];
-            for j in 0..F::N {
-                let mut s = [V::zero(); WIDE];
-                for i in 0..F::N {
-                    s[i] = V::load_n(from.add((i * F::N + j) * step + b), n);
-                }
-                let s = F::filter_back(s);
-                for i in 0..3 {
-                    half[i][j] = s[i];
-                }
-            }
-            for i in 0..3 {
-                let g = F::filter_back(half[i]);
+        for i in 0..q.lines {
+            gather(w.add(i * q.line), q.lane, count, q.len, room.add(i * q.len * BLOCK));
+        }
+        for c in 0..q.lines * q.len / 9 {
+            for lane in (0..BLOCK).step_by(V::N) {
+                let tap = |k: usize| V::load(room.add((c * 9 + if q.flip { 8 - k } else { k }) * BLOCK + lane));
+                let mut half = [[V::zero(); 3]; WIDE];
                 for j in 0..3 {
-                    g[j].store(taps[i * 3 + j].as_mut_ptr());
+                    let g = F::filter([tap(j), tap(3 + j), tap(6 + j)]);
+                    for i in 0..F::N {
+                        half[i][j] = g[i];
+                    }
                 }
-            }
-            for l in 0..n {
-                for k in 0..9 {
-                    *dw.add((b + l) * 9 + k) = taps[k][l];
+                for i in 0..F::N {
+                    let u = F::filter(half[i]);
+                    for j in 0..F::N {
+                        u[j].store(to.p.add((i * F::N + j) * to.step + c * to.row + lane));
+                    }
                 }
             }
         }
     }
 }
 
-macro_rules! rows {
-    ($form:ident, $input:ident, $output:ident, $output_back:ident, $filter:ident, $filter_back:ident) => {
+/// `Gᵀ s G`: the gradients of the filters `dw` of `count` outputs.
+#[inline(always)]
+unsafe fn filters_back<F: Form, V: Vector<E = f32>>(
+    q: &Filters,
+    from: Products,
+    count: usize,
+    room: *mut f32,
+    dw: *mut f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for c in 0..q.lines * q.len / 9 {
+            for lane in (0..BLOCK).step_by(V::N) {
+                let mut half = [[V::zero(); WIDE]; 3];
+                for j in 0..F::N {
+                    let mut s = [V::zero(); WIDE];
+                    for i in 0..F::N {
+                        s[i] = V::load(from.p.add((i * F::N + j) * from.step + c * from.row + lane));
+                    }
+                    let s = F::filter_back(s);
+                    for i in 0..3 {
+                        half[i][j] = s[i];
+                    }
+                }
+                for i in 0..3 {
+                    let g = F::filter_back(half[i]);
+                    for j in 0..3 {
+                        g[j].store(room.add((c * 9 + i * 3 + j) * BLOCK + lane));
+                    }
+                }
+            }
+        }
+        for i in 0..q.lines {
+            scatter(room.add(i * q.len * BLOCK), q.len, dw.add(i * q.line), q.lane, count);
+        }
+    }
+}
+
+macro_rules! blocks {
+    ($form:ident, $input:ident, $gradient:ident, $output:ident, $filters:ident, $filters_back:ident) => {
         dispatch! {
-            unsafe fn $input(q: &Plane, x: *const f32, rows: Range<usize>, lines: *mut f32, to: *mut f32, step: usize) {
-                I => input_rows::<$form, <I as Isa>::S>(q, x, rows, lines, to, step)
+            unsafe fn $input(q: &Plane, x: Channels, rows: Range<usize>, room: *mut f32, to: Products) {
+                I => forth::<$form, <I as Isa>::S, false>(q, x, rows, room, to)
             }
         }
         dispatch! {
-            unsafe fn $output(q: &Plane, from: *const f32, step: usize, rows: Range<usize>, lines: *mut f32, y: *mut f32) {
-                I => output_rows::<$form, <I as Isa>::S>(q, from, step, rows, lines, y)
+            unsafe fn $gradient(q: &Plane, dy: Channels, rows: Range<usize>, room: *mut f32, to: Products) {
+                I => forth::<$form, <I as Isa>::S, true>(q, dy, rows, room, to)
             }
         }
         dispatch! {
-            unsafe fn $output_back(q: &Plane, y: *const f32, rows: Range<usize>, lines: *mut f32, to: *mut f32, step: usize) {
-                I => output_back_rows::<$form, <I as Isa>::S>(q, y, rows, lines, to, step)
+            unsafe fn $output(q: &Plane, from: Products, rows: Range<usize>, room: *mut f32, y: Channels) {
+                I => back::<$form, <I as Isa>::S>(q, from, rows, room, y)
             }
         }
         dispatch! {
-            unsafe fn $filter(q: &Filters, w: *const f32, count: usize, to: *mut f32, step: usize) {
-                I => filter_row::<$form, <I as Isa>::S>(q, w, count, to, step)
+            unsafe fn $filters(q: &Filters, w: *const f32, count: usize, room: *mut f32, to: Products) {
+                I => filters::<$form, <I as Isa>::S>(q, w, count, room, to)
             }
         }
         dispatch! {
-            unsafe fn $filter_back(from: *const f32, step: usize, count: usize, dw: *mut f32) {
-                I => filter_back_row::<$form, <I as Isa>::S>(from, step, count, dw)
+            unsafe fn $filters_back(q: &Filters, from: Products, count: usize, room: *mut f32, dw: *mut f32) {
+                I => filters_back::<$form, <I as Isa>::S>(q, from, count, room, dw)
             }
         }
-        impl Rows for $form {
-            unsafe fn input_rows(q: &Plane, x: *const f32, rows: Range<usize>, lines: *mut f32, to: *mut f32, step: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { $input(q, x, rows, lines, to, step) }
-            }
-            unsafe fn output_rows(q: &Plane, from: *const f32, step: usize, rows: Range<usize>, lines: *mut f32, y: *mut f32) {
-                // SAFETY: the caller's promise.
-                unsafe { $output(q, from, step, rows, lines, y) }
-            }
-            unsafe fn output_back_rows(q: &Plane, y: *const f32, rows: Range<usize>, lines: *mut f32, to: *mut f32, step: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { $output_back(q, y, rows, lines, to, step) }
-            }
-            unsafe fn filter_row(q: &Filters, w: *const f32, count: usize, to: *mut f32, step: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { $filter(q, w, count, to, step) }
-            }
-            unsafe fn filter_back_row(from: *const f32, step: usize, count: usize, dw: *mut f32) {
-                // SAFETY: the caller's promise.
-                unsafe { $filter_back(from, step, count, dw) }
-            }
+        impl Blocks for $form {
+            const INPUT: unsafe fn(&Plane, Channels, Range<usize>, *mut f32, Products) = $input;
+            const GRADIENT: unsafe fn(&Plane, Channels, Range<usize>, *mut f32, Products) = $gradient;
+            const OUTPUT: unsafe fn(&Plane, Products, Range<usize>, *mut f32, Channels) = $output;
+            const FILTERS: unsafe fn(&Filters, *const f32, usize, *mut f32, Products) = $filters;
+            const FILTERS_BACK: unsafe fn(&Filters, Products, usize, *mut f32, *mut f32) = $filters_back;
         }
     };
 }
 
-/// The transforms compiled for every instruction set. `lines` has room for
-/// [`Plane::lines_len`] elements.
-pub(crate) trait Rows: Form {
-    /// See [`input_rows`].
-    unsafe fn input_rows(q: &Plane, x: *const f32, rows: Range<usize>, lines: *mut f32, to: *mut f32, step: usize);
-    /// See [`output_rows`].
-    unsafe fn output_rows(q: &Plane, from: *const f32, step: usize, rows: Range<usize>, lines: *mut f32, y: *mut f32);
-    /// See [`output_back_rows`].
-    unsafe fn output_back_rows(
-        q: &Plane,
-        y: *const f32,
-        rows: Range<usize>,
-        lines: *mut f32,
-        to: *mut f32,
-        step: usize,
-    );
-    /// See [`filter_row`].
-    unsafe fn filter_row(q: &Filters, w: *const f32, count: usize, to: *mut f32, step: usize);
-    /// See [`filter_back_row`].
-    unsafe fn filter_back_row(from: *const f32, step: usize, count: usize, dw: *mut f32);
+/// The transforms compiled for every instruction set. Rooms have the sizes that [`Plane::room`] and
+/// [`Filters::room`] tell.
+pub(crate) trait Blocks: Form {
+    /// Tiles of an input, see [`forth`].
+    const INPUT: unsafe fn(&Plane, Channels, Range<usize>, *mut f32, Products);
+    /// Tiles of an output's gradient.
+    const GRADIENT: unsafe fn(&Plane, Channels, Range<usize>, *mut f32, Products);
+    /// See [`back`].
+    const OUTPUT: unsafe fn(&Plane, Products, Range<usize>, *mut f32, Channels);
+    /// See [`filters`].
+    const FILTERS: unsafe fn(&Filters, *const f32, usize, *mut f32, Products);
+    /// See [`filters_back`].
+    const FILTERS_BACK: unsafe fn(&Filters, Products, usize, *mut f32, *mut f32);
 }
 
-rows!(Two, input_two, output_two, output_back_two, filter_two, filter_back_two);
-rows!(Four, input_four, output_four, output_back_four, filter_four, filter_back_four);
+blocks!(Two, input_two, gradient_two, output_two, filters_two, filters_back_two);
+blocks!(Four, input_four, gradient_four, output_four, filters_four, filters_back_four);
