@@ -88,6 +88,8 @@ pub struct Client {
     /// Whether the store drops steps that come late, so that a late worker leaves some out.
     drops: bool,
     stale: bool,
+    /// Partitions whose disk takes no more.
+    full: BTreeSet<u32>,
 }
 
 impl Client {
@@ -107,6 +109,7 @@ impl Client {
             closed: 0,
             drops,
             stale: true,
+            full: BTreeSet::new(),
         }
     }
     /// The step it is in.
@@ -144,6 +147,10 @@ impl Client {
         let reads = self.reads.values().filter(|r| r.answer.is_none()).map(|r| r.partition);
         let rest = self.creates.values().map(|(p, _)| *p).chain(self.joining.iter().copied());
         reads.chain(rest).filter_map(|p| self.map.primary(p)).collect()
+    }
+    /// Servers whose disk takes no more.
+    pub fn full(&self) -> BTreeSet<Server> {
+        self.full.iter().filter_map(|p| self.map.primary(*p)).collect()
     }
     /// Servers that have not said that all settled steps are safe.
     pub fn unsafe_servers(&self) -> BTreeSet<Server> {
@@ -249,6 +256,7 @@ impl Client {
                 }
             }
             Message::Settled { clock, closed } if is_known => {
+                self.full.remove(&e.partition);
                 let part = &mut self.parts[p];
                 part.closed = part.closed.max(closed);
                 part.safe = part.safe.max(clock);
@@ -269,8 +277,11 @@ impl Client {
                     (self.settled, self.parts[p].safe) = (step, clock);
                 }
             }
+            Message::DiskFull if is_known => {
+                self.full.insert(e.partition);
+            }
             // What was said to a former life of this worker.
-            Message::Settled { .. } | Message::Joined { .. } => {}
+            Message::Settled { .. } | Message::Joined { .. } | Message::DiskFull => {}
             // A newer epoch, or a server that has not heard of this one yet.
             Message::Moved => self.stale = true,
             Message::Lost => {

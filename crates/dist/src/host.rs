@@ -6,6 +6,7 @@
 //! which keeps a stream of records in order.
 
 use crate::coordinator::Registrar;
+use crate::disk::{Disk, Journal};
 use crate::launch::load_key;
 use crate::message::{Envelope, Message, Peer};
 use crate::partition::{Apply, Outbox, Partition};
@@ -34,10 +35,16 @@ struct Line {
     later: SyncSender<Envelope>,
 }
 
+/// A partition and its file, if it has one.
+struct Slot {
+    partition: Partition,
+    journal: Option<Journal>,
+}
+
 /// A running server.
 pub struct Host {
     me: u32,
-    partitions: OnceLock<Vec<Mutex<Partition>>>,
+    partitions: OnceLock<Vec<Mutex<Slot>>>,
     workers: Mutex<HashMap<u32, Line>>,
     servers: Mutex<HashMap<u32, SyncSender<Envelope>>>,
     registrar: Registrar,
@@ -57,6 +64,8 @@ pub struct HostOptions {
     pub secret: Option<Secret>,
     /// When reads are admitted.
     pub rule: Arc<dyn Consistency>,
+    /// Where to keep what it holds; what is there already is taken up again.
+    pub disk: Option<Disk>,
 }
 
 impl Host {
@@ -83,11 +92,19 @@ impl Host {
         let address = listener.address().to_string();
         let accepting = host.clone();
         std::thread::spawn(move || accepting.accept(&listener));
+        if let Some(disk) = &o.disk {
+            let lines = disk
+                .positions()?
+                .into_iter()
+                .map(|(p, at)| format!("{p} {} {} {}\n", at.epoch, at.applied, at.settled));
+            host.registrar.set(&roster::disk_key(o.server), lines.collect::<String>().as_bytes(), soon())?;
+        }
         host.registrar.lease(&key, address.as_bytes(), soon())?;
         let mut version = 0;
         loop {
             let (newer, bytes) = match watch.wait(roster::MAP, version, Instant::now() + LOAD_EVERY) {
                 Err(Error::Net(net::Error::Deadline(_))) => {
+                    host.try_disks_again();
                     host.registrar.set(&load_key(host.me), host.load().as_bytes(), soon())?;
                     continue;
                 }
@@ -98,7 +115,15 @@ impl Host {
             version = newer;
             let map = Arc::new(Map::decode(&bytes)?);
             if host.partitions.get().is_none() {
-                let make = |p| Ok(Mutex::new(Partition::new(p, o.server, o.workers, o.rule.clone(), apply()?)));
+                let make = |p| {
+                    let mut partition = Partition::new(p, o.server, o.workers, o.rule.clone(), apply()?);
+                    let journal = o.disk.as_ref().map(|d| d.journal(p));
+                    if let Some(disk) = &o.disk {
+                        partition.keep_on_disk();
+                        disk.replay(p, |epoch, r| partition.restore(epoch, r).map_err(Error::value))?;
+                    }
+                    Ok(Mutex::new(Slot { partition, journal }))
+                };
                 let all = (0..map.replicas.len() as u32).map(make).collect::<Result<Vec<_>>>()?;
                 let _ = host.partitions.set(all);
             }
@@ -110,7 +135,7 @@ impl Host {
     fn load(&self) -> String {
         let mut sums = [0u64; 5];
         for p in self.partitions.get().into_iter().flatten() {
-            let p = p.lock();
+            let p = &p.lock().partition;
             let bytes: usize = p.contents().map(|(_, _, value)| value.len() * 4).sum();
             let c = p.counters();
             let all = [u64::from(p.is_primary()), bytes as u64, c.applied, c.reads, c.parked];
@@ -163,11 +188,11 @@ impl Host {
                     break;
                 }
             };
-            let Some(partition) = partitions.get(e.partition as usize) else {
+            let Some(slot) = partitions.get(e.partition as usize) else {
                 (self.report)(&format!("{peer:?} was cut off: there is no partition {}", e.partition));
                 break;
             };
-            if !self.handle(partition, peer, e, line.as_ref()) {
+            if !self.handle(slot, peer, e, line.as_ref()) {
                 break;
             }
         }
@@ -194,12 +219,15 @@ impl Host {
 
     /// Lets a partition handle a message and sends what it says; false if the sender is to be cut
     /// off.
-    fn handle(self: &Arc<Self>, partition: &Mutex<Partition>, from: Peer, e: Envelope, line: Option<&Line>) -> bool {
+    fn handle(self: &Arc<Self>, slot: &Mutex<Slot>, from: Peer, e: Envelope, line: Option<&Line>) -> bool {
         let mut replies = Vec::new();
         {
-            let mut p = partition.lock();
-            match p.handle(from, e) {
-                Ok(out) => self.route(out, from, &mut replies),
+            let mut slot = slot.lock();
+            match slot.partition.handle(from, e) {
+                Ok(out) => {
+                    let out = self.store(&mut slot, out);
+                    self.route(out, from, &mut replies);
+                }
                 Err(e) => {
                     (self.report)(&format!("{from:?} was cut off: {e}"));
                     return false;
@@ -208,6 +236,59 @@ impl Host {
         }
         let Some(line) = line else { return true };
         replies.iter().all(|e| write(&line.now, self.me, e))
+    }
+
+    /// Writes what goes to the disk; answers the other messages, and those that the disk's answer
+    /// leads to.
+    fn store(&self, slot: &mut Slot, mut out: Outbox) -> Outbox {
+        let Some(journal) = &mut slot.journal else { return out };
+        loop {
+            let (records, rest): (Outbox, Outbox) = out.into_iter().partition(|(to, _)| *to == Peer::Disk);
+            out = rest;
+            let mut answer = None;
+            for (_, e) in &records {
+                let Message::Record { stream, .. } = &e.message else { continue };
+                answer = Some(match journal.append(e) {
+                    Ok(seq) => Message::RecordAck { stream: *stream, seq },
+                    Err(e) => {
+                        if !slot.partition.is_disk_full() {
+                            (self.report)(&format!("{e}: steps are not acknowledged until there is room"));
+                        }
+                        Message::DiskFull
+                    }
+                });
+                if answer == Some(Message::DiskFull) {
+                    break;
+                }
+            }
+            let Some(message) = answer else { break };
+            let (partition, epoch) = records.first().map_or((0, 0), |(_, e)| (e.partition, e.epoch));
+            match slot.partition.handle(Peer::Disk, Envelope { partition, epoch, message }) {
+                Ok(more) => out.extend(more),
+                Err(e) => (self.report)(&e),
+            }
+        }
+        if journal.is_long() {
+            let again = slot.partition.rewrite();
+            return if again.is_empty() {
+                out
+            } else {
+                out.extend(again);
+                self.store(slot, out)
+            };
+        }
+        out
+    }
+    /// Disks that were full may have room again.
+    fn try_disks_again(self: &Arc<Self>) {
+        for slot in self.partitions.get().into_iter().flatten() {
+            let mut slot = slot.lock();
+            if slot.partition.is_disk_full() {
+                let out = slot.partition.resend(Some(Peer::Disk));
+                let out = self.store(&mut slot, out);
+                self.route(out, Peer::Disk, &mut Vec::new());
+            }
+        }
     }
 
     /// Queues messages for others; those for `from` are the caller's to write.
@@ -232,7 +313,7 @@ impl Host {
                         servers.remove(&s);
                     }
                 }
-                Peer::Coordinator => {}
+                Peer::Coordinator | Peer::Disk => {}
             }
         }
     }
@@ -269,7 +350,7 @@ impl Host {
         };
         if is_again {
             for p in self.partitions.get().into_iter().flatten() {
-                let lost = p.lock().resend(Some(server));
+                let lost = p.lock().partition.resend(Some(Peer::Server(server)));
                 lost.iter().try_for_each(|(_, e)| send(e))?;
             }
         }

@@ -4,7 +4,9 @@
 //! rendezvous hashing with bounded load, and each is replicated, moved and failed over as a whole.
 //! A map belongs to an epoch; whoever acts on an older one is refused.
 
+use crate::disk::Position;
 use crate::{Error, Result};
+use std::collections::BTreeMap;
 
 /// Number of a server.
 pub type Server = u32;
@@ -34,6 +36,24 @@ impl Map {
             return Err(Error::value("a store needs a partition, a server, a copy and a worker at least"));
         }
         let mut map = Map { epoch: 1, replicas: vec![Vec::new(); partitions], workers: vec![true; workers] };
+        map.fill(servers, copies);
+        Ok(map)
+    }
+    /// The map of a store that is taken up from disk: who has the newest copy of a partition
+    /// answers for it; one that nobody has is lost.
+    pub(crate) fn restored(
+        found: &BTreeMap<u32, (Position, Server)>,
+        servers: &[Server],
+        copies: usize,
+        workers: usize,
+    ) -> Result<Map> {
+        let partitions = found.keys().max().map_or(0, |p| *p as usize + 1);
+        let epoch = found.values().map(|(at, _)| at.epoch).max().unwrap_or(0) + 1;
+        let mut map = Map::new(partitions, servers, copies, workers)?;
+        map.epoch = epoch.max(2);
+        for (p, list) in map.replicas.iter_mut().enumerate() {
+            *list = found.get(&(p as u32)).map(|(_, s)| *s).into_iter().collect();
+        }
         map.fill(servers, copies);
         Ok(map)
     }

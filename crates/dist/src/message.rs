@@ -142,6 +142,8 @@ pub enum Message {
     Moved,
     /// Every copy of the partition is lost.
     Lost,
+    /// The server's disk takes no more: steps settle when it does.
+    DiskFull,
 }
 
 /// A message on its way: with the partition and the epoch it belongs to.
@@ -164,6 +166,8 @@ pub enum Peer {
     Server(u32),
     /// Whoever keeps the membership.
     Coordinator,
+    /// The server's own disk.
+    Disk,
 }
 
 const LAST: u16 = 2;
@@ -185,6 +189,7 @@ const RECORD_COMMIT: u8 = 13;
 const RECORD_ACK: u8 = 14;
 const MOVED: u8 = 15;
 const LOST: u8 = 16;
+const DISK_FULL: u8 = 17;
 
 /// A payload that keeps what it points to alive while it is sent. Elements come first, so that a
 /// receiver has them where it read them.
@@ -268,6 +273,7 @@ impl Envelope {
             Message::RecordAck { stream, seq } => (h.kind, h.clock, h.request) = (RECORD_ACK, *stream, *seq),
             Message::Moved => h.kind = MOVED,
             Message::Lost => h.kind = LOST,
+            Message::DiskFull => h.kind = DISK_FULL,
         }
         (h, parts)
     }
@@ -298,6 +304,7 @@ impl Envelope {
             RECORD_ACK => Message::RecordAck { stream: h.clock, seq: h.request },
             MOVED => Message::Moved,
             LOST => Message::Lost,
+            DISK_FULL => Message::DiskFull,
             other => return Err(Error::refused(format!("there is no message of kind {other}"))),
         };
         Ok(Envelope { partition, epoch: h.epoch, message })
@@ -411,6 +418,7 @@ mod tests {
             Message::RecordAck { stream: 1, seq: 2 },
             Message::Moved,
             Message::Lost,
+            Message::DiskFull,
         ];
         for message in messages {
             let e = Envelope { partition: 11, epoch: 12, message };

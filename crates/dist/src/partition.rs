@@ -8,6 +8,7 @@
 //! admit yet are parked.
 
 use crate::consistency::Consistency;
+use crate::disk::Position;
 use crate::map::{Server, Worker};
 use crate::merge;
 use crate::message::{Envelope, Message, Peer, Update};
@@ -191,6 +192,10 @@ impl Partition {
         let copied = self.role == Role::Primary || self.incoming.stream > 0;
         self.synced && self.epoch == epoch && copied
     }
+    /// How far this copy is.
+    pub fn position(&self) -> Position {
+        Position { epoch: self.epoch, applied: self.applied, settled: self.settled.iter().sum() }
+    }
     /// Closed steps that are applied.
     pub fn applied(&self) -> u64 {
         self.applied
@@ -207,7 +212,10 @@ impl Partition {
                     self.record(s, stream, seq, record, &mut out)?;
                 }
             }
-            (Peer::Server(s), Message::RecordAck { stream, seq }) => self.acknowledged(s, stream, seq, &mut out),
+            (Peer::Server(_) | Peer::Disk, Message::RecordAck { stream, seq }) => {
+                self.acknowledged(from, stream, seq, &mut out);
+            }
+            (Peer::Disk, Message::DiskFull) => self.disk_full(&mut out),
             (Peer::Worker(w), message) => {
                 if w as usize >= self.settled.len() {
                     return Err(format!("there is no worker {w}"));

@@ -278,7 +278,10 @@ impl Store {
     ) -> Result<()> {
         while !done(&self.client) {
             if Instant::now() >= deadline {
-                return Err(Error::Deadline(format!("{doing} ({:?} owe an answer)", owing(&self.client))));
+                let full = self.client.full();
+                let why =
+                    if full.is_empty() { String::new() } else { format!("; the disks of servers {full:?} are full") };
+                return Err(Error::Deadline(format!("{doing} ({:?} owe an answer{why})", owing(&self.client))));
             }
             if self.client.needs_map() && !self.look_for_map(deadline)? && self.resent.elapsed() > AGAIN {
                 self.resent = Instant::now();

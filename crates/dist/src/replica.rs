@@ -11,9 +11,9 @@ use crate::spare;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The records on their way to one backup.
+/// The records on their way to one backup, or to the disk.
 struct Stream {
-    /// The epoch it began in.
+    /// The epoch it began in; of the disk, its number.
     id: u64,
     /// Number of the first record in the queue.
     first: u64,
@@ -24,7 +24,7 @@ struct Stream {
 
 /// A point of all streams, and what becomes safe when the backups have reached it.
 struct Commit {
-    needs: BTreeMap<Server, u64>,
+    needs: BTreeMap<Peer, u64>,
     settled: Vec<u64>,
     then: Option<(Worker, Message)>,
 }
@@ -32,8 +32,12 @@ struct Commit {
 /// The sending side.
 #[derive(Default)]
 pub(crate) struct Outgoing {
-    streams: BTreeMap<Server, Stream>,
+    streams: BTreeMap<Peer, Stream>,
     commits: VecDeque<Commit>,
+    /// Whether there is a disk, how many streams it has been sent, and whether it takes no more.
+    has_disk: bool,
+    disk_streams: u64,
+    disk_full: bool,
 }
 
 /// The receiving side.
@@ -78,8 +82,13 @@ impl Partition {
         }
         if role != Role::Primary && self.role == Role::Primary {
             // Whatever this server did not hand on is not part of the history.
-            self.outgoing = Outgoing::default();
+            self.outgoing.streams.clear();
+            self.outgoing.commits.clear();
             self.parked.clear();
+            self.synced = false;
+        }
+        if role != Role::Primary && self.role == Role::None {
+            // What a former life left on disk may lack the newest steps: the primary has them.
             self.synced = false;
         }
         self.role = role;
@@ -95,6 +104,8 @@ impl Partition {
     /// Becomes the primary with what is committed.
     fn take_over(&mut self, is_first: bool) {
         self.synced |= is_first;
+        // The disk may hold updates that were never committed: what is written next replaces it.
+        self.outgoing.streams.clear();
         self.incoming.updates.clear();
         self.open.clear();
         self.staged.iter_mut().for_each(|s| *s = Default::default());
@@ -103,18 +114,67 @@ impl Partition {
 
     /// Starts copies to backups that have none, and ends those to servers that are no backups.
     fn copy_to(&mut self, backups: &[Server]) {
-        self.outgoing.streams.retain(|s, _| backups.contains(s));
+        let stays = |to: &Peer| matches!(to, Peer::Disk) || backups.iter().any(|s| *to == Peer::Server(*s));
+        self.outgoing.streams.retain(|to, _| stays(to));
         // A backup that heard of this epoch first has refused what came under the old one.
         self.outgoing.streams.values_mut().for_each(|t| t.unsent = t.first);
-        for server in backups {
-            if self.outgoing.streams.contains_key(server) {
-                continue;
+        let disk = self.outgoing.has_disk.then_some(Peer::Disk);
+        for to in disk.into_iter().chain(backups.iter().map(|s| Peer::Server(*s))) {
+            if !self.outgoing.streams.contains_key(&to) {
+                self.start(to);
             }
-            let mut queue = VecDeque::from([Record::Reset]);
-            queue.extend(self.blocks.iter().map(|((table, block), b)| b.record(*table, *block)));
-            queue.push_back(Record::Commit { settled: self.durable(), applied: self.applied });
-            self.outgoing.streams.insert(*server, Stream { id: self.epoch, first: 0, unsent: 0, queue });
         }
+    }
+    /// Starts a copy: everything, then whatever changes.
+    fn start(&mut self, to: Peer) {
+        let mut queue = VecDeque::from([Record::Reset]);
+        queue.extend(self.blocks.iter().map(|((table, block), b)| b.record(*table, *block)));
+        queue.push_back(Record::Commit { settled: self.durable(), applied: self.applied });
+        if self.role == Role::Backup {
+            queue.extend(self.incoming.updates.iter().cloned().map(Record::Update));
+        }
+        let id = if to == Peer::Disk { self.next_disk_stream() } else { self.epoch };
+        // Commits that wait for a former copy wait for this one, which contains them; on disk they
+        // are already when it is written anew.
+        for c in &mut self.outgoing.commits {
+            match (to, c.needs.get_mut(&to)) {
+                (Peer::Disk, Some(n)) => *n = 0,
+                (_, Some(n)) => *n = queue.len() as u64,
+                _ => {}
+            }
+        }
+        self.outgoing.streams.insert(to, Stream { id, first: 0, unsent: 0, queue });
+    }
+    fn next_disk_stream(&mut self) -> u64 {
+        self.outgoing.disk_streams += 1;
+        self.outgoing.disk_streams
+    }
+    /// From now on the disk gets a copy as well.
+    pub fn keep_on_disk(&mut self) {
+        self.outgoing.has_disk = true;
+    }
+    /// Takes a record that the disk has kept from a former life.
+    pub fn restore(&mut self, epoch: u64, record: Record) -> Result<(), String> {
+        self.epoch = self.epoch.max(epoch);
+        self.repeat(record)
+    }
+    /// Writes everything to the disk anew, unless it still lacks something.
+    pub fn rewrite(&mut self) -> Outbox {
+        let mut out = Vec::new();
+        if self.outgoing.streams.get(&Peer::Disk).is_some_and(|t| t.queue.is_empty()) {
+            self.start(Peer::Disk);
+            self.send_records(&mut out, Some(Peer::Disk));
+        }
+        out
+    }
+    /// The disk takes no more: workers are told, and it is tried again by [`Partition::resend`].
+    pub(crate) fn disk_full(&mut self, out: &mut Outbox) {
+        self.outgoing.disk_full = true;
+        (0..self.settled.len() as u32).for_each(|w| self.say(out, Peer::Worker(w), Message::DiskFull));
+    }
+    /// True if the disk did not take what it was last sent.
+    pub fn is_disk_full(&self) -> bool {
+        self.outgoing.disk_full
     }
 
     pub(crate) fn log(&mut self, record: Record) {
@@ -143,7 +203,7 @@ impl Partition {
     /// Tells workers what has become safe, and sends new records.
     pub(crate) fn flush(&mut self, out: &mut Outbox) {
         while let Some(c) = self.outgoing.commits.front() {
-            let has = |(s, n): (&Server, &u64)| self.outgoing.streams.get(s).is_none_or(|t| t.first >= *n);
+            let has = |(s, n): (&Peer, &u64)| self.outgoing.streams.get(s).is_none_or(|t| t.first >= *n);
             if !c.needs.iter().all(has) {
                 break;
             }
@@ -162,7 +222,7 @@ impl Partition {
     }
     /// Says again what another server, or every one, has not acknowledged, and as a backup how far
     /// it is: after a link was lost.
-    pub fn resend(&mut self, to: Option<Server>) -> Outbox {
+    pub fn resend(&mut self, to: Option<Peer>) -> Outbox {
         for (s, t) in &mut self.outgoing.streams {
             if to.is_none_or(|to| to == *s) {
                 t.unsent = t.first;
@@ -171,24 +231,24 @@ impl Partition {
         let mut out = Vec::new();
         self.send_records(&mut out, to);
         let source = &self.incoming;
-        if self.role == Role::Backup && source.stream > 0 && to.is_none_or(|to| to == source.from) {
+        if self.role == Role::Backup && source.stream > 0 && to.is_none_or(|to| to == Peer::Server(source.from)) {
             let message = Message::RecordAck { stream: source.stream, seq: source.next };
             self.say(&mut out, Peer::Server(source.from), message);
         }
         out
     }
-    fn send_records(&mut self, out: &mut Outbox, to: Option<Server>) {
+    fn send_records(&mut self, out: &mut Outbox, to: Option<Peer>) {
         let (partition, epoch) = (self.id, self.epoch);
         for (server, t) in self.outgoing.streams.iter_mut().filter(|(s, _)| to.is_none_or(|to| to == **s)) {
             for (i, record) in t.queue.iter().enumerate().skip((t.unsent - t.first) as usize) {
                 let message = Message::Record { stream: t.id, seq: t.first + i as u64, record: record.clone() };
-                out.push((Peer::Server(*server), Envelope { partition, epoch, message }));
+                out.push((*server, Envelope { partition, epoch, message }));
             }
             t.unsent = t.first + t.queue.len() as u64;
         }
     }
     /// A backup says how far it is.
-    pub(crate) fn acknowledged(&mut self, from: Server, stream: u64, seq: u64, out: &mut Outbox) {
+    pub(crate) fn acknowledged(&mut self, from: Peer, stream: u64, seq: u64, out: &mut Outbox) {
         let Some(t) = self.outgoing.streams.get_mut(&from).filter(|t| t.id == stream) else { return };
         while t.first < seq
             && let Some(record) = t.queue.pop_front()
@@ -199,6 +259,9 @@ impl Partition {
             }
         }
         t.unsent = t.unsent.max(t.first);
+        if from == Peer::Disk {
+            self.outgoing.disk_full = false;
+        }
         self.flush(out);
     }
 
@@ -221,6 +284,9 @@ impl Partition {
         let is_commit = matches!(record, Record::Commit { .. });
         if is_next {
             self.incoming.next += 1;
+            if self.outgoing.has_disk {
+                self.copy_to_disk(record.clone(), out);
+            }
             self.repeat(record)?;
         }
         // Workers wait for commits only; a record out of order says that something was lost.
@@ -229,6 +295,19 @@ impl Partition {
             self.say(out, Peer::Server(from), Message::RecordAck { stream, seq: next });
         }
         Ok(())
+    }
+
+    /// As a backup: the disk gets what the primary says.
+    fn copy_to_disk(&mut self, record: Record, out: &mut Outbox) {
+        if record == Record::Reset {
+            let id = self.next_disk_stream();
+            let stream = Stream { id, first: 0, unsent: 0, queue: VecDeque::new() };
+            self.outgoing.streams.insert(Peer::Disk, stream);
+        }
+        if let Some(t) = self.outgoing.streams.get_mut(&Peer::Disk) {
+            t.queue.push_back(record);
+        }
+        self.send_records(out, Some(Peer::Disk));
     }
 
     fn repeat(&mut self, record: Record) -> Result<(), String> {

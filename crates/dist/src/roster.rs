@@ -1,6 +1,7 @@
 //! Who is in the job: a state machine that watches the membership store and publishes, for each
 //! epoch, the group of workers that reduce together and the map of the parameter store.
 
+use crate::disk::Position;
 use crate::map::{Map, Server};
 use crate::registry::{Answers, Change, Registry};
 use crate::{Error, Result};
@@ -13,6 +14,11 @@ pub fn worker_key(rank: u32) -> String {
 /// Key under which a server says where it listens.
 pub fn server_key(server: Server) -> String {
     format!("server/{server}")
+}
+/// Key under which a server says what its disk holds: a line for each partition, with its epoch,
+/// its applied steps and its settled ones.
+pub fn disk_key(server: Server) -> String {
+    format!("disk/{server}")
 }
 /// Key of the present group.
 pub const GROUP: &str = "group";
@@ -156,12 +162,35 @@ impl Roster {
         Ok(out)
     }
 
+    /// The first map: from what the servers' disks hold, if they hold anything.
+    fn first_map(&mut self, registry: &Registry, present: &[Server]) -> Result<Map> {
+        let mut best: BTreeMap<u32, (Position, Server)> = BTreeMap::new();
+        for (key, text) in registry.list("disk/") {
+            let server = key["disk/".len()..].parse::<Server>().ok().filter(|s| present.contains(s));
+            let Some(server) = server else { continue };
+            for line in String::from_utf8_lossy(text).lines() {
+                let numbers: Vec<u64> = line.split(' ').filter_map(|n| n.parse().ok()).collect();
+                let [partition, epoch, applied, settled] = numbers[..] else {
+                    return Err(Error::refused(format!("server {server} says of its disk {line:?}")));
+                };
+                let found = (Position { epoch, applied, settled }, server);
+                let entry = best.entry(partition as u32).or_insert(found);
+                *entry = (*entry).max(found);
+            }
+        }
+        if best.is_empty() {
+            return Map::new(self.partitions, present, self.copies, self.workers);
+        }
+        self.notes.push(format!("{} partitions are taken up from disk", best.len()));
+        Map::restored(&best, present, self.copies, self.workers)
+    }
+
     fn remap(&mut self, registry: &mut Registry, changes: &[Change]) -> Result<Answers> {
         let present: Vec<Server> =
             registry.list("server/").iter().filter_map(|(k, _)| k["server/".len()..].parse().ok()).collect();
         let next = match &self.map {
             None if present.len() < self.servers => return Ok(Vec::new()),
-            None => Map::new(self.partitions, &present, self.copies, self.workers)?,
+            None => self.first_map(registry, &present)?,
             Some(old) => {
                 let gone = changes.iter().filter_map(|c| match c {
                     Change::Gone(k) => k.strip_prefix("server/")?.parse::<Server>().ok(),

@@ -29,7 +29,7 @@ fn servers(c: &Coordinator, workers: usize, servers: u32, rule: Rule) {
     for server in 0..servers {
         let registrar = registrar(c, "server", server);
         let listen = "127.0.0.1:0".parse().unwrap();
-        let options = HostOptions { server, workers, listen, secret: secret(), rule: Arc::new(rule) };
+        let options = HostOptions { server, workers, listen, secret: secret(), rule: Arc::new(rule), disk: None };
         thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
     }
 }

@@ -1,9 +1,10 @@
 //! Finding one's place in a job that somebody else started, from the variables that launchers and
 //! schedulers set.
 
-use crate::{Error, HostOptions, Result, Rule};
+use crate::{Disk, Error, HostOptions, Result, Rule};
 use net::{Address, Secret};
 use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Where a process stands in its job.
@@ -138,12 +139,14 @@ impl Service {
             let servers = need("DMLC_NUM_SERVER", "TALWEG_SERVERS")?;
             return Ok(Service::Coordinator { at, workers, servers, secret: secret(&var)? });
         }
+        let server = need("TALWEG_SERVER", "DMLC_SERVER_ID")?;
         let options = HostOptions {
-            server: need("TALWEG_SERVER", "DMLC_SERVER_ID")?,
+            server,
             workers: workers as usize,
             listen: listen_toward(&at)?,
             secret: secret(&var)?,
             rule: Arc::new(rule(&var, workers)?),
+            disk: var("TALWEG_STORE_DIR").map(|d| Disk::new(Path::new(&d).join(format!("server-{server}")))),
         };
         Ok(Service::Server(Box::new(options), at))
     }

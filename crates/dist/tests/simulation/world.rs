@@ -113,6 +113,7 @@ fn node_of(peer: Peer) -> Node {
         Peer::Coordinator => COORDINATOR,
         Peer::Worker(w) => WORKER + w,
         Peer::Server(s) => s,
+        Peer::Disk => unreachable!("these servers have no disk"),
     }
 }
 

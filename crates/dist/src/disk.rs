@@ -1,0 +1,189 @@
+//! Partitions on disk: for each a file with everything it holds, followed by a log of what changed.
+//!
+//! To a partition the disk is one more backup: it gets the same numbered records, and a worker is
+//! told that a step is settled when the disk has it as well. A file is frames of the wire format,
+//! each with a checksum; what follows the last whole commit (a torn write, half a step) does not
+//! count. When the log has grown past what it describes, the partition is written anew beside the
+//! old file, which is replaced when the new one is complete.
+
+use crate::message::{Envelope, Message, Record};
+use crate::{Error, Result};
+use net::{HEADER_BYTES, Header};
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// A log shorter than this is never worth writing anew.
+const LOG_MIN: u64 = 16 << 20;
+
+/// Where a server keeps its partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// The folder; each server needs one of its own.
+    pub folder: PathBuf,
+    /// Whether every commit waits for the device: what is settled then survives a power cut, not
+    /// only the death of processes.
+    pub sync: bool,
+    /// Bytes that one partition may take.
+    pub bytes_max: u64,
+}
+
+impl Disk {
+    /// In that folder, without waiting for the device and without a limit.
+    pub fn new(folder: impl Into<PathBuf>) -> Disk {
+        Disk { folder: folder.into(), sync: false, bytes_max: u64::MAX }
+    }
+    fn path(&self, partition: u32) -> PathBuf {
+        self.folder.join(format!("partition-{partition}.log"))
+    }
+    /// How far each partition is that has a file here.
+    pub fn positions(&self) -> Result<Vec<(u32, Position)>> {
+        let failed = || Error::io(format!("reading {}", self.folder.display()));
+        fs::create_dir_all(&self.folder).map_err(failed())?;
+        let mut out = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(failed())? {
+            let name = entry.map_err(failed())?.file_name().to_string_lossy().into_owned();
+            let number = name.strip_prefix("partition-").and_then(|n| n.strip_suffix(".log"));
+            let Some(partition) = number.and_then(|n| n.parse::<u32>().ok()) else { continue };
+            let mut position = Position::default();
+            self.replay(partition, |epoch, record| {
+                if let Record::Commit { settled, applied } = record {
+                    position = Position { epoch, applied, settled: settled.iter().sum() };
+                }
+                Ok(())
+            })?;
+            out.push((partition, position));
+        }
+        out.sort_unstable();
+        Ok(out)
+    }
+    /// Reads a partition's file, record after record with its epoch, up to the last whole one.
+    pub fn replay(&self, partition: u32, mut to: impl FnMut(u64, Record) -> Result<()>) -> Result<()> {
+        let path = self.path(partition);
+        let failed = || Error::io(format!("reading {}", path.display()));
+        let mut file = match File::open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            file => BufReader::with_capacity(1 << 20, file.map_err(failed())?),
+        };
+        let mut left = file.get_ref().metadata().map_err(failed())?.len();
+        let mut head = [0; HEADER_BYTES];
+        while left >= HEADER_BYTES as u64 {
+            file.read_exact(&mut head).map_err(failed())?;
+            left -= HEADER_BYTES as u64;
+            // From the first frame that is not whole, nothing was acknowledged.
+            let Ok(h) = Header::decode(&head) else { break };
+            if u64::from(h.length) > left || h.length % 4 != 0 {
+                break;
+            }
+            left -= u64::from(h.length);
+            let mut words = vec![0f32; h.length as usize / 4];
+            file.read_exact(bytemuck::cast_slice_mut(&mut words)).map_err(failed())?;
+            if crc32c::crc32c(bytemuck::cast_slice(&words)) != h.payload_crc {
+                break;
+            }
+            let Ok(Envelope { epoch, message: Message::Record { record, .. }, .. }) = Envelope::decode(&h, words)
+            else {
+                break;
+            };
+            to(epoch, record)?;
+        }
+        Ok(())
+    }
+    /// What appends to a partition's file.
+    pub fn journal(&self, partition: u32) -> Journal {
+        Journal { disk: self.clone(), partition, file: None, is_new: false, good: 0, whole: 0, stream: 0, next: 0 }
+    }
+}
+
+/// How far a copy of a partition is: of two, the greater has everything that the other has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The epoch it was last written in.
+    pub epoch: u64,
+    /// Closed steps that are applied.
+    pub applied: u64,
+    /// Settled steps of all workers.
+    pub settled: u64,
+}
+
+/// Appends records to a partition's file.
+#[derive(Debug)]
+pub struct Journal {
+    disk: Disk,
+    partition: u32,
+    file: Option<File>,
+    /// The file is complete only after its first commit, and then takes the old one's place.
+    is_new: bool,
+    /// Bytes of whole frames.
+    good: u64,
+    /// Bytes of the content at the file's beginning.
+    whole: u64,
+    stream: u64,
+    next: u64,
+}
+
+impl Journal {
+    /// Appends one record; answers the number of the first one it lacks. After an error the file
+    /// is as it was, and the same record can be tried again.
+    pub fn append(&mut self, e: &Envelope) -> Result<u64> {
+        let Message::Record { stream, seq, record } = &e.message else {
+            return Err(Error::value("only records are kept on disk"));
+        };
+        let path = self.disk.path(self.partition);
+        let failed = || Error::io(format!("writing {}", path.display()));
+        if *record == Record::Reset && *seq == 0 && *stream > self.stream {
+            self.file = Some(File::create(fresh(&path)).map_err(failed())?);
+            (self.is_new, self.good, self.stream, self.next) = (true, 0, *stream, 0);
+        }
+        if *stream != self.stream || *seq != self.next {
+            return Ok(self.next);
+        }
+        let written = self.write(e);
+        let Some(file) = &mut self.file else { return Err(Error::value("a log does not begin with its content")) };
+        match written {
+            Ok(n) => self.good += n,
+            Err(e) => {
+                // Nothing half-written stays; where even that fails, the checksum tells.
+                let _ = file.set_len(self.good);
+                let _ = io::Seek::seek(file, io::SeekFrom::Start(self.good));
+                return Err(failed()(e));
+            }
+        }
+        if matches!(record, Record::Commit { .. }) {
+            if self.is_new {
+                file.sync_all().map_err(failed())?;
+                fs::rename(fresh(&path), &path).map_err(failed())?;
+                File::open(&self.disk.folder).and_then(|d| d.sync_all()).map_err(failed())?;
+                (self.is_new, self.whole) = (false, self.good);
+            } else if self.disk.sync {
+                file.sync_data().map_err(failed())?;
+            }
+        }
+        self.next += 1;
+        Ok(self.next)
+    }
+    fn write(&mut self, e: &Envelope) -> io::Result<u64> {
+        let (mut h, parts) = e.encode(0);
+        let slices = parts.slices();
+        h.length = slices.iter().map(|s| s.len()).sum::<usize>() as u32;
+        h.payload_crc = slices.iter().fold(0, |crc, s| crc32c::crc32c_append(crc, s));
+        let total = HEADER_BYTES as u64 + u64::from(h.length);
+        if self.good + total > self.disk.bytes_max {
+            let e = format!("{} bytes are allowed, {} would be needed", self.disk.bytes_max, self.good + total);
+            return Err(io::Error::new(io::ErrorKind::StorageFull, e));
+        }
+        let Some(file) = &mut self.file else { return Ok(0) };
+        file.write_all(&h.encode())?;
+        slices.iter().try_for_each(|s| file.write_all(s))?;
+        Ok(total)
+    }
+    /// True if the log is longer than it is worth: the content should be written anew.
+    pub fn is_long(&self) -> bool {
+        !self.is_new && self.good - self.whole > (4 * self.whole).max(LOG_MIN).min(self.disk.bytes_max / 2)
+    }
+}
+
+/// Where a file is written that is not complete yet.
+fn fresh(path: &Path) -> PathBuf {
+    path.with_extension("new")
+}
