@@ -105,6 +105,7 @@ impl Host {
             let (newer, bytes) = match watch.wait(roster::MAP, version, Instant::now() + LOAD_EVERY) {
                 Err(Error::Net(net::Error::Deadline(_))) => {
                     host.try_disks_again();
+                    host.registrar.set(&roster::copied_key(host.me), host.copied().as_bytes(), soon())?;
                     host.registrar.set(&load_key(host.me), host.load().as_bytes(), soon())?;
                     continue;
                 }
@@ -128,7 +129,24 @@ impl Host {
                 let _ = host.partitions.set(all);
             }
             host.new_map(&map);
+            if watch.get(&roster::leave_key(host.me), soon())?.1.is_some() && !map.names(host.me) {
+                // Everything it held is elsewhere.
+                return Ok(());
+            }
         }
+    }
+    /// The epoch, and the partitions of which every backup has a whole copy in it.
+    fn copied(&self) -> String {
+        let mut epoch = 0;
+        let mut list = String::new();
+        for slot in self.partitions.get().into_iter().flatten() {
+            let slot = slot.lock();
+            epoch = slot.partition.epoch();
+            if slot.partition.is_copied() {
+                list += &format!(" {}", slot.partition.id());
+            }
+        }
+        format!("{epoch}{list}")
     }
 
     /// Partitions it answers for, bytes it holds, updates applied, reads, reads that had to wait.
@@ -146,7 +164,7 @@ impl Host {
 
     fn new_map(self: &Arc<Self>, map: &Arc<Map>) {
         // Servers that died must not be written to any more.
-        self.servers.lock().retain(|s, _| map.replicas.iter().any(|l| l.contains(s)));
+        self.servers.lock().retain(|s, _| map.names(*s));
         for p in self.partitions.get().into_iter().flatten() {
             let message = Message::Map(map.clone());
             self.handle(p, Peer::Coordinator, Envelope { partition: 0, epoch: map.epoch, message }, None);

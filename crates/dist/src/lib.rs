@@ -40,4 +40,4 @@ pub use partition::{Add, Apply, Counters, Outbox, Partition, Target};
 pub use reduce::{Give, Reducer};
 pub use registry::{Answer, Answers, Ask, Caller, Change, Registry};
 pub use remote::Store;
-pub use roster::{Members, Roster, server_key, worker_key};
+pub use roster::{Members, Roster, leave_key, server_key, worker_key};

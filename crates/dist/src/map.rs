@@ -20,6 +20,11 @@ pub struct Map {
     pub epoch: u64,
     /// For each partition its servers, the primary first.
     pub replicas: Vec<Vec<Server>>,
+    /// For each partition and server, the epoch since which it has held it without a break: an
+    /// older copy lacks what happened since.
+    pub since: Vec<Vec<u64>>,
+    /// For each partition, the epoch since which its primary has been that.
+    pub terms: Vec<u64>,
     /// For each worker, whether steps wait for it.
     pub workers: Vec<bool>,
 }
@@ -35,9 +40,15 @@ impl Map {
         if partitions == 0 || servers.is_empty() || copies == 0 || workers == 0 {
             return Err(Error::value("a store needs a partition, a server, a copy and a worker at least"));
         }
-        let mut map = Map { epoch: 1, replicas: vec![Vec::new(); partitions], workers: vec![true; workers] };
+        let mut map = Map {
+            epoch: 1,
+            replicas: vec![Vec::new(); partitions],
+            since: Vec::new(),
+            terms: Vec::new(),
+            workers: vec![true; workers],
+        };
         map.fill(servers, copies);
-        Ok(map)
+        Ok(map.after(&Map::default()))
     }
     /// The map of a store that is taken up from disk: who has the newest copy of a partition
     /// answers for it; one that nobody has is lost.
@@ -55,11 +66,35 @@ impl Map {
             *list = found.get(&(p as u32)).map(|(_, s)| *s).into_iter().collect();
         }
         map.fill(servers, copies);
+        map = map.after(&Map::default());
+        // What the disks hold is all there is.
+        map.since.iter_mut().filter_map(|l| l.first_mut()).for_each(|e| *e = 0);
         Ok(map)
+    }
+    /// This map with the epochs since when servers hold partitions, coming after `old`.
+    fn after(mut self, old: &Map) -> Map {
+        let since = |p: usize, s: &Server| old.since_of(p as u32, *s).unwrap_or(self.epoch);
+        let list = |(p, l): (usize, &Vec<Server>)| l.iter().map(|s| since(p, s)).collect();
+        self.since = self.replicas.iter().enumerate().map(list).collect();
+        let term = |p: usize| match old.terms.get(p) {
+            Some(term) if old.primary(p as u32) == self.primary(p as u32) => *term,
+            _ => self.epoch,
+        };
+        self.terms = (0..self.replicas.len()).map(term).collect();
+        self
+    }
+    /// Since which epoch a server holds a partition.
+    pub fn since_of(&self, partition: u32, server: Server) -> Option<u64> {
+        let at = self.replicas.get(partition as usize)?.iter().position(|s| *s == server)?;
+        self.since.get(partition as usize)?.get(at).copied()
     }
     /// The partition of a block.
     pub fn partition(&self, table: u32, block: u32) -> u32 {
         (hash(u64::from(table) << 32 | u64::from(block), 1) % self.replicas.len().max(1) as u64) as u32
+    }
+    /// True if a server holds anything.
+    pub fn names(&self, server: Server) -> bool {
+        self.replicas.iter().any(|l| l.contains(&server))
     }
     /// Who answers for a partition; `None` if every copy is lost.
     pub fn primary(&self, partition: u32) -> Option<Server> {
@@ -75,7 +110,28 @@ impl Map {
         }
         // A partition that lost every copy stays without one: an empty stand-in would be a lie.
         next.fill(alive, copies);
-        next
+        next.after(self)
+    }
+    /// The next epoch's map on the way to where `target` puts the partitions; `None` if nothing can
+    /// be done now. A partition of which every backup has a whole copy (`is_copied`, in this epoch)
+    /// moves in two phases: first the servers that lack it become backups and get a copy; when it is
+    /// copied again, those that `target` does not name let go.
+    #[must_use]
+    pub fn toward(&self, target: &Map, is_copied: impl Fn(u32) -> bool) -> Option<Map> {
+        let mut next = Map { epoch: self.epoch + 1, ..self.clone() };
+        for (p, (list, want)) in next.replicas.iter_mut().zip(&target.replicas).enumerate() {
+            let lacks: Vec<Server> = want.iter().copied().filter(|s| !list.contains(s)).collect();
+            // What is lost stays lost, and what is not whole stays where it is.
+            if list.is_empty() || list == want || !is_copied(p as u32) {
+                continue;
+            }
+            if lacks.is_empty() {
+                list.clone_from(want);
+            } else {
+                list.extend(lacks);
+            }
+        }
+        (next.replicas != self.replicas).then(|| next.after(self))
     }
     /// The next epoch's map with a worker counted, or no longer.
     #[must_use]
@@ -122,6 +178,7 @@ impl Map {
             number(list.len());
             list.iter().for_each(|s| number(*s as usize));
         }
+        self.since.iter().flatten().chain(&self.terms).for_each(|e| out.extend_from_slice(&e.to_le_bytes()));
         out
     }
     /// From its bytes.
@@ -142,7 +199,13 @@ impl Map {
             let len = count(number())?;
             replicas.push((0..len).map(|_| Ok(number()? as u32)).collect::<Result<Vec<_>>>()?);
         }
-        Ok(Map { epoch, replicas, workers })
+        let mut long = || Ok(number()? as u64 | (number()? as u64) << 32);
+        let mut since = Vec::with_capacity(replicas.len());
+        for list in &replicas {
+            since.push((0..list.len()).map(|_| long()).collect::<Result<_>>()?);
+        }
+        let terms = replicas.iter().map(|_| long()).collect::<Result<_>>()?;
+        Ok(Map { epoch, replicas, since, terms, workers })
     }
 }
 
@@ -177,6 +240,23 @@ mod tests {
         let alone = next.without(&[0], &[2], 2);
         assert!(alone.replicas.iter().all(|l| *l == [2]));
         assert!(alone.without(&[2], &[], 2).replicas.iter().all(Vec::is_empty), "an empty copy would be a lie");
+    }
+
+    #[test]
+    fn a_partition_moves_when_its_copy_is_whole() {
+        let replicas = vec![vec![0, 1], vec![1, 0], vec![]];
+        let map = Map { epoch: 4, replicas, since: Vec::new(), terms: Vec::new(), workers: vec![true] }
+            .after(&Map::default());
+        let target = Map { replicas: vec![vec![2, 1], vec![1, 0], vec![0, 2]], ..map.clone() };
+        assert_eq!(map.toward(&target, |_| false), None);
+        let first = map.toward(&target, |_| true).unwrap();
+        assert_eq!((first.epoch, &first.replicas[0]), (5, &vec![0, 1, 2]));
+        assert_eq!(first.toward(&target, |_| false), None);
+        let second = first.toward(&target, |_| true).unwrap();
+        assert_eq!(second.replicas, [vec![2, 1], vec![1, 0], vec![]], "what is lost stays lost");
+        assert_eq!(second.since, [vec![5, 4], vec![4, 4], vec![]]);
+        assert_eq!(second.terms, [6, 4, 4]);
+        assert_eq!(second.toward(&target, |_| true), None);
     }
 
     #[test]

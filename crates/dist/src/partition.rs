@@ -137,11 +137,18 @@ pub struct Partition {
     /// Settled steps that have not closed: by step, what each worker sent.
     pub(crate) open: BTreeMap<u64, BTreeMap<Worker, Vec<Update>>>,
     pub(crate) applied: u64,
+    /// Of these, the steps that would survive a crash.
+    pub(crate) applied_safe: u64,
     pub(crate) parked: Vec<Parked>,
     /// Settled steps that would survive a crash.
     pub(crate) safe: Vec<u64>,
-    /// Whether everything that should be here is.
+    /// Whether everything that was here in epoch `held` is.
     pub(crate) synced: bool,
+    pub(crate) held: u64,
+    /// The epoch since which this server holds the partition.
+    pub(crate) since: u64,
+    /// The epoch since which its primary, as far as this server knows, has been that.
+    pub(crate) term: u64,
     pub(crate) outgoing: Outgoing,
     pub(crate) incoming: Incoming,
     counters: Counters,
@@ -163,13 +170,21 @@ impl Partition {
             staged: vec![BTreeMap::new(); workers],
             open: BTreeMap::new(),
             applied: 0,
+            applied_safe: 0,
             parked: Vec::new(),
             safe: vec![0; workers],
             synced: false,
+            held: 0,
+            since: 0,
+            term: 0,
             outgoing: Outgoing::default(),
             incoming: Incoming::default(),
             counters: Counters::default(),
         }
+    }
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.id
     }
     /// What has happened.
     pub fn counters(&self) -> &Counters {
@@ -189,8 +204,7 @@ impl Partition {
     }
     /// True if this copy is complete and belongs to that epoch.
     pub fn is_whole(&self, epoch: u64) -> bool {
-        let copied = self.role == Role::Primary || self.incoming.stream > 0;
-        self.synced && self.epoch == epoch && copied
+        self.synced && self.epoch == epoch && self.held >= self.since
     }
     /// How far this copy is.
     pub fn position(&self) -> Position {
@@ -297,9 +311,10 @@ impl Partition {
         let counts = |w: usize| self.counted[w] || !self.counted.contains(&true);
         (0..self.settled.len()).filter(|w| counts(*w)).map(|w| self.settled[w]).collect()
     }
-    /// A read is admitted by what is applied, which is what it would see.
+    /// A read is admitted by what is applied, which is what it would see. Where steps are applied
+    /// together it must also be safe: a crash that took it back would leave other partitions ahead.
     fn admits(&self, clock: u64) -> bool {
-        self.rule.admit(clock, &self.clocks()) && (!self.rule.gathers() || clock <= self.applied)
+        self.rule.admit(clock, &self.clocks()) && (!self.rule.gathers() || clock <= self.applied_safe)
     }
 
     fn check_read(&self, r: &Parked) -> Result<(), String> {

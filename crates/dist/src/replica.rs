@@ -11,6 +11,9 @@ use crate::spare;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// Records that a backup keeps until those before them come.
+const EARLY_MAX: u64 = 1024;
+
 /// The records on their way to one backup, or to the disk.
 struct Stream {
     /// The epoch it began in; of the disk, its number.
@@ -19,6 +22,8 @@ struct Stream {
     first: u64,
     /// Number of the first record never sent.
     unsent: u64,
+    /// Number of the first record after the copy with which it began.
+    whole: u64,
     queue: VecDeque<Record>,
 }
 
@@ -26,6 +31,7 @@ struct Stream {
 struct Commit {
     needs: BTreeMap<Peer, u64>,
     settled: Vec<u64>,
+    applied: u64,
     then: Option<(Worker, Message)>,
 }
 
@@ -47,6 +53,11 @@ pub(crate) struct Incoming {
     pub stream: u64,
     from: Server,
     next: u64,
+    /// Records that have overtaken others.
+    early: BTreeMap<u64, Record>,
+    /// The content of a copy that is not whole yet; what was here before counts until it is, since
+    /// nobody is told of a step that this server has not got.
+    copy: Option<BTreeMap<(u32, u32), Block>>,
     /// Updates before their commit.
     updates: Vec<Update>,
 }
@@ -77,23 +88,25 @@ impl Partition {
             Some(_) => Role::Backup,
             None => Role::None,
         };
-        if role == Role::Primary && self.role != Role::Primary {
-            self.take_over(is_first);
+        let since = map.since_of(self.id, self.me).unwrap_or(u64::MAX);
+        let term = map.terms.get(self.id as usize).copied().unwrap_or(0);
+        // It may not have heard that another was primary in between.
+        if role == Role::Primary && (self.role != Role::Primary || term > self.term) {
+            self.synced = is_first || (self.synced && self.held >= since);
+            self.take_over();
         }
         if role != Role::Primary && self.role == Role::Primary {
-            // Whatever this server did not hand on is not part of the history.
+            // What it did not hand on goes with the next copy it gets, if there is one.
+            self.settled = self.durable();
             self.outgoing.streams.clear();
             self.outgoing.commits.clear();
             self.parked.clear();
-            self.synced = false;
-        }
-        if role != Role::Primary && self.role == Role::None {
-            // What a former life left on disk may lack the newest steps: the primary has them.
-            self.synced = false;
         }
         self.role = role;
+        (self.since, self.term) = (since, term);
         if role == Role::Primary {
-            self.copy_to(&list[1..]);
+            self.held = self.epoch;
+            self.copy_to(&list[1..], map);
             self.close()?;
             self.flush(out);
             self.release(out);
@@ -102,20 +115,27 @@ impl Partition {
     }
 
     /// Becomes the primary with what is committed.
-    fn take_over(&mut self, is_first: bool) {
-        self.synced |= is_first;
+    fn take_over(&mut self) {
+        self.settled = self.durable();
+        self.outgoing.commits.clear();
         // The disk may hold updates that were never committed: what is written next replaces it.
         self.outgoing.streams.clear();
-        self.incoming.updates.clear();
+        (self.incoming.copy, self.incoming.updates) = (None, Vec::new());
         self.open.clear();
         self.staged.iter_mut().for_each(|s| *s = Default::default());
         self.safe.clone_from(&self.settled);
+        self.applied_safe = self.applied;
     }
 
     /// Starts copies to backups that have none, and ends those to servers that are no backups.
-    fn copy_to(&mut self, backups: &[Server]) {
-        let stays = |to: &Peer| matches!(to, Peer::Disk) || backups.iter().any(|s| *to == Peer::Server(*s));
-        self.outgoing.streams.retain(|to, _| stays(to));
+    fn copy_to(&mut self, backups: &[Server], map: &Map) {
+        let id = self.id;
+        // A backup that was none in between, in an epoch that this server has not heard of, starts anew.
+        let stays = |to: &Peer, t: &Stream| match to {
+            Peer::Server(s) => backups.contains(s) && map.since_of(id, *s).is_some_and(|since| t.id >= since),
+            _ => true,
+        };
+        self.outgoing.streams.retain(|to, t| stays(to, t));
         // A backup that heard of this epoch first has refused what came under the old one.
         self.outgoing.streams.values_mut().for_each(|t| t.unsent = t.first);
         let disk = self.outgoing.has_disk.then_some(Peer::Disk);
@@ -143,11 +163,20 @@ impl Partition {
                 _ => {}
             }
         }
-        self.outgoing.streams.insert(to, Stream { id, first: 0, unsent: 0, queue });
+        let whole = queue.len() as u64;
+        self.outgoing.streams.insert(to, Stream { id, first: 0, unsent: 0, whole, queue });
     }
     fn next_disk_stream(&mut self) -> u64 {
         self.outgoing.disk_streams += 1;
         self.outgoing.disk_streams
+    }
+    /// True if it answers for the partition and every backup has a whole copy.
+    pub fn is_copied(&self) -> bool {
+        self.role == Role::Primary && self.synced && self.outgoing.streams.values().all(|t| t.first >= t.whole)
+    }
+    /// The epoch it lives in.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
     /// From now on the disk gets a copy as well.
     pub fn keep_on_disk(&mut self) {
@@ -156,7 +185,9 @@ impl Partition {
     /// Takes a record that the disk has kept from a former life.
     pub fn restore(&mut self, epoch: u64, record: Record) -> Result<(), String> {
         self.epoch = self.epoch.max(epoch);
-        self.repeat(record)
+        self.repeat(record)?;
+        self.held = self.epoch;
+        Ok(())
     }
     /// Writes everything to the disk anew, unless it still lacks something.
     pub fn rewrite(&mut self) -> Outbox {
@@ -195,10 +226,15 @@ impl Partition {
     /// Makes everything so far final; `then` is said when all backups have it.
     pub(crate) fn commit(&mut self, then: Option<(Worker, Message)>) {
         let settled = self.durable();
-        self.log(Record::Commit { settled: settled.clone(), applied: self.applied });
+        let now = Record::Commit { settled: settled.clone(), applied: self.applied };
+        // What has been said already need not be said again, only waited for.
+        let is_said = |t: &Stream| t.queue.back().is_some_and(|r| *r == now);
+        for stream in self.outgoing.streams.values_mut().filter(|t| !is_said(t)) {
+            stream.queue.push_back(now.clone());
+        }
         let end = |t: &Stream| t.first + t.queue.len() as u64;
         let needs = self.outgoing.streams.iter().map(|(s, t)| (*s, end(t))).collect();
-        self.outgoing.commits.push_back(Commit { needs, settled, then });
+        self.outgoing.commits.push_back(Commit { needs, settled, applied: self.applied, then });
     }
     /// Tells workers what has become safe, and sends new records.
     pub(crate) fn flush(&mut self, out: &mut Outbox) {
@@ -208,6 +244,7 @@ impl Partition {
                 break;
             }
             let Some(c) = self.outgoing.commits.pop_front() else { break };
+            self.applied_safe = self.applied_safe.max(c.applied);
             for (w, s) in c.settled.into_iter().enumerate() {
                 if s > self.safe[w] {
                     self.safe[w] = s;
@@ -263,6 +300,7 @@ impl Partition {
             self.outgoing.disk_full = false;
         }
         self.flush(out);
+        self.release(out);
     }
 
     /// As a backup: the primary says what happened.
@@ -275,15 +313,19 @@ impl Partition {
         out: &mut Outbox,
     ) -> Result<(), String> {
         if stream > self.incoming.stream && seq == 0 && record == Record::Reset {
-            self.incoming = Incoming { stream, from, next: 0, updates: Vec::new() };
+            self.incoming = Incoming { stream, from, ..Incoming::default() };
         }
         if stream != self.incoming.stream {
             return Ok(());
         }
         let is_next = seq == self.incoming.next;
-        let is_commit = matches!(record, Record::Commit { .. });
-        if is_next {
+        let mut is_commit = matches!(record, Record::Commit { .. });
+        if is_next || (self.incoming.next..self.incoming.next + EARLY_MAX).contains(&seq) {
+            self.incoming.early.insert(seq, record);
+        }
+        while let Some(record) = self.incoming.early.remove(&self.incoming.next) {
             self.incoming.next += 1;
+            is_commit |= matches!(record, Record::Commit { .. });
             if self.outgoing.has_disk {
                 self.copy_to_disk(record.clone(), out);
             }
@@ -301,7 +343,7 @@ impl Partition {
     fn copy_to_disk(&mut self, record: Record, out: &mut Outbox) {
         if record == Record::Reset {
             let id = self.next_disk_stream();
-            let stream = Stream { id, first: 0, unsent: 0, queue: VecDeque::new() };
+            let stream = Stream { id, first: 0, unsent: 0, whole: 0, queue: VecDeque::new() };
             self.outgoing.streams.insert(Peer::Disk, stream);
         }
         if let Some(t) = self.outgoing.streams.get_mut(&Peer::Disk) {
@@ -312,10 +354,7 @@ impl Partition {
 
     fn repeat(&mut self, record: Record) -> Result<(), String> {
         match record {
-            Record::Reset => {
-                self.blocks.clear();
-                self.synced = false;
-            }
+            Record::Reset => self.incoming.copy = Some(BTreeMap::new()),
             Record::Block { table, block, version, width, arrays } => {
                 let mut arrays = arrays.into_iter();
                 let (Some(value), Some(before)) = (arrays.next(), arrays.next()) else {
@@ -323,14 +362,16 @@ impl Partition {
                 };
                 let state = arrays.map(|a| a.to_vec()).collect();
                 let b = Block { value, before, state, version, width: width as usize };
-                self.blocks.insert((table, block), b);
+                self.incoming.copy.as_mut().unwrap_or(&mut self.blocks).insert((table, block), b);
             }
             Record::Update(u) => self.incoming.updates.push(u),
             Record::Commit { settled, applied } => {
                 if settled.len() != self.settled.len() {
                     return Err(format!("a commit of {} workers, not {}", settled.len(), self.settled.len()));
                 }
-                if applied > self.applied {
+                if let Some(copy) = self.incoming.copy.take() {
+                    (self.blocks, self.held) = (copy, self.incoming.stream);
+                } else if applied > self.applied {
                     self.blocks.values_mut().for_each(Block::remember);
                 }
                 for u in std::mem::take(&mut self.incoming.updates) {

@@ -20,6 +20,14 @@ pub fn server_key(server: Server) -> String {
 pub fn disk_key(server: Server) -> String {
     format!("disk/{server}")
 }
+/// Key under which a server says which of its partitions every backup has, and in which epoch.
+pub fn copied_key(server: Server) -> String {
+    format!("copied/{server}")
+}
+/// Key by which anybody asks a server to hand over what it holds and leave.
+pub fn leave_key(server: Server) -> String {
+    format!("leave/{server}")
+}
 /// Key of the present group.
 pub const GROUP: &str = "group";
 /// Key of the present map.
@@ -72,6 +80,8 @@ pub struct Roster {
     /// Workers that will not come back.
     left: BTreeSet<u32>,
     map: Option<Map>,
+    /// Where partitions are on their way to.
+    target: Option<Map>,
     lost: BTreeSet<Server>,
     notes: Vec<String>,
 }
@@ -90,6 +100,7 @@ impl Roster {
             news: String::new(),
             left: BTreeSet::new(),
             map: None,
+            target: None,
             lost: BTreeSet::new(),
             notes: Vec::new(),
         }
@@ -115,6 +126,9 @@ impl Roster {
         }
         if self.servers > 0 && touches("server/") {
             out.extend(self.remap(registry, changes)?);
+        }
+        if self.map.is_some() && (touches("server/") || touches("leave/") || touches("copied/")) {
+            out.extend(self.rebalance(registry, touches("server/") || touches("leave/"))?);
         }
         Ok(out)
     }
@@ -210,6 +224,44 @@ impl Roster {
         };
         let out = registry.publish(MAP, next.encode())?;
         self.notes.push(format!("epoch {}: {} servers hold the store", next.epoch, present.len()));
+        self.map = Some(next);
+        Ok(out)
+    }
+
+    /// Moves partitions to servers that came, and away from servers that are to leave.
+    fn rebalance(&mut self, registry: &mut Registry, has_changed: bool) -> Result<Answers> {
+        let Some(map) = &self.map else { return Ok(Vec::new()) };
+        let number = |(k, _): &(&str, &[u8])| k.split_once('/').and_then(|(_, n)| n.parse::<Server>().ok());
+        let leaving: BTreeSet<Server> = registry.list("leave/").iter().filter_map(number).collect();
+        let present: Vec<Server> =
+            registry.list("server/").iter().filter_map(number).filter(|s| !self.lost.contains(s)).collect();
+        let stay: Vec<Server> = present.iter().copied().filter(|s| !leaving.contains(s)).collect();
+        if has_changed && !stay.is_empty() {
+            let is_idle = stay.iter().any(|s| !map.replicas.iter().any(|l| l.first() == Some(s)));
+            let is_leaving = leaving.iter().any(|s| map.names(*s));
+            // A move under way goes on, with those who are there.
+            if is_idle || is_leaving || self.target.is_some() {
+                self.target = Some(Map::new(map.replicas.len(), &stay, self.copies, self.workers)?);
+            }
+        }
+        let Some(target) = &self.target else { return Ok(Vec::new()) };
+        let mut copied = BTreeSet::new();
+        for (key, text) in registry.list("copied/") {
+            let Some(server) = number(&(key, text)) else { continue };
+            let numbers: Vec<u64> = String::from_utf8_lossy(text).split(' ').filter_map(|n| n.parse().ok()).collect();
+            if numbers.first() == Some(&map.epoch) {
+                copied.extend(numbers[1..].iter().map(|p| *p as u32).filter(|p| map.primary(*p) == Some(server)));
+            }
+        }
+        let Some(next) = map.toward(target, |p| copied.contains(&p)) else {
+            if target.replicas == map.replicas {
+                self.target = None;
+            }
+            return Ok(Vec::new());
+        };
+        let held = |m: &Map| present.iter().filter(|s| m.names(**s)).count();
+        self.notes.push(format!("epoch {}: partitions move, {} servers hold the store", next.epoch, held(&next)));
+        let out = registry.publish(MAP, next.encode())?;
         self.map = Some(next);
         Ok(out)
     }
@@ -325,9 +377,44 @@ mod tests {
         assert!(map(&job).replicas.iter().all(|l| *l == [1]));
         job.does(12, Ask::Lease(server_key(2), b"c".to_vec()));
         assert!(map(&job).replicas.iter().all(|l| *l == [1, 2]), "the replacement becomes the backup");
-        job.does(13, Ask::Lease(server_key(3), b"d".to_vec()));
-        assert_eq!(map(&job).epoch, 3, "nothing is missing: nothing changes");
+        job.does(11, Ask::Set(copied_key(1), b"3 0 1 2 3".to_vec()));
+        let even = map(&job);
+        assert_eq!((even.epoch, even.replicas.iter().filter(|l| l[0] == 2).count()), (4, 2), "and has its share");
         let answers = job.roster.left(&mut job.registry, 0).unwrap();
         assert!(answers.is_empty() && map(&job).workers == [false]);
+    }
+
+    #[test]
+    fn servers_come_and_leave_in_two_phases() {
+        let mut job = Job { registry: Registry::default(), roster: Roster::new(1, 2, 1) };
+        job.does(10, Ask::Lease(server_key(0), b"a".to_vec()));
+        job.does(11, Ask::Lease(server_key(1), b"b".to_vec()));
+        let map = |job: &Job| Map::decode(&job.registry.get(MAP).1.unwrap()).unwrap();
+        let copied = |job: &mut Job| {
+            let text = format!("{} 0 1 2 3", map(job).epoch);
+            for s in 0..3 {
+                let text = text.clone();
+                job.does(10 + u64::from(s), Ask::Set(copied_key(s), text.into_bytes()));
+            }
+        };
+        let before = map(&job);
+        job.does(12, Ask::Lease(server_key(2), b"c".to_vec()));
+        assert_eq!(map(&job), before, "what is not whole stays where it is");
+        copied(&mut job);
+        let during = map(&job);
+        for (old, new) in before.replicas.iter().zip(&during.replicas) {
+            assert_eq!(old[0], new[0], "the old primary answers while the new one gets its copy");
+        }
+        assert!(during.names(2));
+        // A report of an older epoch moves nothing.
+        job.does(10, Ask::Set(copied_key(0), format!("{} 0 1 2 3", before.epoch).into_bytes()));
+        assert_eq!(map(&job), during);
+        copied(&mut job);
+        assert!(map(&job).replicas.iter().all(|l| l.len() == 1) && map(&job).names(2));
+        let leaver = map(&job).replicas[0][0];
+        job.does(1, Ask::Set(leave_key(leaver), b"please".to_vec()));
+        assert!(map(&job).names(leaver), "not before the others have it");
+        (0..3).for_each(|_| copied(&mut job));
+        assert!(!map(&job).names(leaver));
     }
 }

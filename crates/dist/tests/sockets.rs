@@ -115,6 +115,38 @@ fn async_over_sockets() {
 }
 
 #[test]
+fn a_server_comes_and_another_leaves_while_a_worker_works() {
+    let c = coordinator(1, 2);
+    servers(&c, 1, 2, Rule::BSP);
+    let mut store = join(&c, 0, Rule::BSP);
+    let t = Table::new(0, 1_000, 1, 400).unwrap();
+    store.create(&t, &[0.0; 1_000]).unwrap();
+    let watch = registrar(&c, "watch", 0);
+    let map = || talweg_dist::Map::decode(&watch.get("map", soon()).unwrap().1.unwrap()).unwrap();
+    let mut step = 0;
+    let mut work_until = |done: &dyn Fn(&talweg_dist::Map) -> bool| {
+        let deadline = soon();
+        while !done(&map()) {
+            assert!(Instant::now() < deadline, "{:?}", map());
+            assert_eq!(store.pull(&[t]).unwrap()[0], vec![step as f32; 1_000]);
+            store.push(&t, &[1.0; 1_000], 0.0).unwrap();
+            store.clock().unwrap();
+            step += 1;
+        }
+    };
+    work_until(&|m| m.epoch >= 1);
+    let registrar = registrar(&c, "server", 2);
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let options =
+        HostOptions { server: 2, workers: 1, listen, secret: secret(), rule: Arc::new(Rule::BSP), disk: None };
+    thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
+    work_until(&|m| (0..4).any(|p| m.primary(p) == Some(2)));
+    watch.set(&talweg_dist::leave_key(0), b"", soon()).unwrap();
+    work_until(&|m| !m.names(0));
+    assert_eq!(store.pull(&[t]).unwrap()[0], vec![step as f32; 1_000]);
+}
+
+#[test]
 fn wrong_shapes_are_refused_before_anything_is_sent() {
     let c = coordinator(1, 1);
     servers(&c, 1, 1, Rule::BSP);

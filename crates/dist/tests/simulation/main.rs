@@ -12,7 +12,7 @@ use world::{Plan, World};
 
 /// Seeds to try.
 fn seeds() -> u64 {
-    std::env::var("TALWEG_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40)
+    std::env::var("TALWEG_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(100)
 }
 
 fn check(rule: &str, plan: impl Fn(u64) -> Plan) {
@@ -52,6 +52,21 @@ fn bsp_with_crashes_ends_with_the_same_bits() {
         let world = World::run(seed, Rule::BSP, &Plan::storm(seed));
         assert_eq!(world.weights(), expected, "seed {seed}");
     }
+}
+
+#[test]
+fn partitions_move_while_everybody_works() {
+    let expected = World::run(0, Rule::BSP, &Plan::calm()).weights();
+    let mut moves = 0;
+    for seed in 0..seeds() {
+        let plan = Plan { additions: 2, removals: 1, ..Plan::storm(seed) };
+        let world = World::run(seed, Rule::BSP, &plan);
+        world.check_counts();
+        world.check_copies();
+        assert_eq!(world.weights(), expected, "seed {seed}");
+        moves += world.moves;
+    }
+    assert!(moves > seeds(), "{moves} maps moved something");
 }
 
 #[test]

@@ -30,6 +30,10 @@ pub struct Plan {
     pub suspect: bool,
     pub cuts: u32,
     pub slow_worker: bool,
+    /// Servers that come while the others work.
+    pub additions: u32,
+    /// Servers that hand over what they hold and leave.
+    pub removals: u32,
 }
 
 impl Plan {
@@ -44,6 +48,8 @@ impl Plan {
             suspect: false,
             cuts: 0,
             slow_worker: false,
+            additions: 0,
+            removals: 0,
         }
     }
     /// Everything, differently for each seed.
@@ -56,6 +62,8 @@ impl Plan {
             suspect: seed % 5 == 4,
             cuts: (seed % 7) as u32,
             slow_worker: seed % 2 == 1,
+            additions: (seed / 3 % 3) as u32,
+            removals: (seed / 5 % 2) as u32,
             ..Plan::calm()
         }
     }
@@ -83,6 +91,10 @@ pub struct World {
     map: Map,
     servers: BTreeMap<u32, Vec<Partition>>,
     dead: BTreeSet<u32>,
+    leaving: BTreeSet<u32>,
+    /// Where partitions are on their way to.
+    target: Option<Map>,
+    pub moves: u64,
     workers: Vec<Worker>,
     tables: Vec<Table>,
     pub reads: u64,
@@ -99,6 +111,8 @@ enum Trouble {
     Suspect,
     NoticeDead(u32),
     Cut(Node, Node, bool),
+    Add,
+    Remove,
 }
 
 fn peer_of(node: Node) -> Peer {
@@ -145,6 +159,9 @@ impl World {
             map,
             servers: BTreeMap::new(),
             dead: BTreeSet::new(),
+            leaving: BTreeSet::new(),
+            target: None,
+            moves: 0,
             workers: Vec::new(),
             tables,
             reads: 0,
@@ -152,11 +169,7 @@ impl World {
             ahead_most: 0,
             trouble: Vec::new(),
         };
-        for s in servers {
-            let make = |p| Partition::new(p as u32, s, n, Arc::new(rule), Box::new(Add));
-            w.servers.insert(s, (0..PARTITIONS).map(make).collect());
-            w.network.timer(s, TICK, RESEND);
-        }
+        servers.into_iter().for_each(|s| w.start_server(s));
         for i in 0..plan.workers {
             w.workers.push(Worker { client: Client::new(i, rule.drops()), phase: Phase::Joining });
             w.network.timer(WORKER + i, TICK, RESEND);
@@ -164,6 +177,32 @@ impl World {
         w.network.timer(COORDINATOR, 1, RESEND);
         w.plan_trouble();
         w
+    }
+
+    fn start_server(&mut self, s: u32) {
+        let (rule, n) = (self.rule, self.plan.workers as usize);
+        let make = |p| Partition::new(p as u32, s, n, Arc::new(rule), Box::new(Add));
+        self.servers.insert(s, (0..PARTITIONS).map(make).collect());
+        self.network.timer(s, TICK, RESEND);
+    }
+    /// Servers that should hold something.
+    fn staying(&self) -> Vec<u32> {
+        self.servers.keys().filter(|s| !self.dead.contains(s) && !self.leaving.contains(s)).copied().collect()
+    }
+    /// Moves partitions as the roster does.
+    fn rebalance(&mut self) {
+        let Some(target) = &self.target else { return };
+        let copied = |p: u32| {
+            let primary = self.map.primary(p).and_then(|s| self.servers.get(&s)).map(|l| &l[p as usize]);
+            primary.is_some_and(|p| p.epoch() == self.map.epoch && p.is_copied())
+        };
+        if let Some(next) = self.map.toward(target, copied) {
+            self.map = next;
+            self.moves += 1;
+        }
+    }
+    fn aim(&mut self) {
+        self.target = Some(Map::new(PARTITIONS, &self.staying(), COPIES, self.plan.workers as usize).unwrap());
     }
 
     fn plan_trouble(&mut self) {
@@ -190,6 +229,8 @@ impl World {
             list.push((at, Trouble::Cut(a, b, true)));
             list.push((at + random.within(1_000..15_000), Trouble::Cut(a, b, false)));
         }
+        (0..plan.additions).for_each(|_| list.push((random.within(2_000..40_000), Trouble::Add)));
+        (0..plan.removals).for_each(|_| list.push((random.within(2_000..40_000), Trouble::Remove)));
         self.trouble = list;
     }
 
@@ -230,6 +271,19 @@ impl World {
                 Trouble::NoticeDead(s) => {
                     let alive: Vec<u32> = self.servers.keys().filter(|s| !self.dead.contains(s)).copied().collect();
                     self.map = self.map.without(&[s], &alive, COPIES);
+                    if self.target.is_some() {
+                        self.aim();
+                    }
+                }
+                Trouble::Add => {
+                    self.start_server(self.servers.len() as u32);
+                    self.aim();
+                }
+                Trouble::Remove => {
+                    if let Some(s) = self.victim().filter(|_| self.staying().len() > COPIES) {
+                        self.leaving.insert(s);
+                        self.aim();
+                    }
                 }
                 Trouble::Cut(a, b, true) => self.network.cut(a, b),
                 Trouble::Cut(a, b, false) => self.network.mend(a, b),
@@ -239,7 +293,8 @@ impl World {
 
     fn victim(&mut self) -> Option<u32> {
         let alive: Vec<u32> = self.servers.keys().filter(|s| !self.dead.contains(s)).copied().collect();
-        if alive.len() < 2 {
+        // A single copy, with the rest on a server that has left, would be lost by right.
+        if alive.len() < 2 || (!self.leaving.is_empty() && self.staying().len() <= COPIES) {
             return None;
         }
         let i = self.network.random().within(0..alive.len() as u64) as usize;
@@ -272,6 +327,7 @@ impl World {
                 self.deliver(from, to, e);
             }
             Event::Timer { node: COORDINATOR, .. } => {
+                self.rebalance();
                 let map = Arc::new(self.map.clone());
                 let nodes: Vec<Node> =
                     self.servers.keys().copied().chain((0..self.plan.workers).map(|w| WORKER + w)).collect();
