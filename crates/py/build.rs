@@ -16,7 +16,14 @@ fn main() {
     };
     write("methods.rs", generate::rust::methods(&table));
     // For the tests: the stubs as they should be, and the methods that are not bound.
-    write("stubs.pyi", generate::stubs::all(&table));
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/talweg");
+    let read = |name: &str| {
+        println!("cargo::rerun-if-changed={}", package.join(name).display());
+        std::fs::read_to_string(package.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    };
+    let (functions, names) = (read("_standard.pyi") + &read("_habits.pyi"), read("_names.py"));
+    let by_hand = generate::stubs::ByHand { functions: &functions, names: &names };
+    write("stubs.pyi", generate::stubs::all(&table, &by_hand));
     write("unbound.txt", generate::params::unbound(&table).join("\n"));
     // Python's symbols are there when the interpreter loads the module; macOS has to be told.
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("macos") {

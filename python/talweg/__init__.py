@@ -16,6 +16,7 @@ import os as _os
 from . import _native, errors
 from ._names import ALIASES as _ALIASES
 from ._native import (
+    Graph,
     Tensor,
     Update,
     __version__,
@@ -27,6 +28,7 @@ from ._native import (
     from_dlpack,
     full,
     full_like,
+    graph,
     linspace,
     manual_seed,
     ones,
@@ -90,6 +92,7 @@ from ._standard import *  # noqa: E402, F403
 
 from . import fft, linalg, metrics, random  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
+from ._habits import *  # noqa: E402, F403
 from ._state import load, no_grad, enable_grad, save, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
     checkpoint,

@@ -1,8 +1,8 @@
 """Types of the package. Generated from the op table: TALWEG_BLESS=1 cargo test -p talweg-py writes it."""
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from .errors import (
 )
 from ._graph import Session as Session, Variable as Variable, cond as cond, fori_loop as fori_loop
 from ._graph import scan as scan, while_loop as while_loop
+from ._habits import *
 from ._standard import *
 from ._state import enable_grad as enable_grad, is_grad_enabled as is_grad_enabled, load as load
 from ._state import no_grad as no_grad, save as save, set_grad_enabled as set_grad_enabled
@@ -31,7 +32,6 @@ from ._transforms import checkpoint as checkpoint, custom_gradient as custom_gra
 from ._transforms import hessian as hessian, jacobian as jacobian, jit as jit, jvp as jvp
 from ._transforms import value_and_grad as value_and_grad, vmap as vmap
 
-F = TypeVar("F", bound=Callable[..., Any])
 TensorLike: TypeAlias = "Tensor | np.ndarray | builtins.float | builtins.int | builtins.bool | Sequence[Any]"
 ShapeLike: TypeAlias = "builtins.int | Sequence[builtins.int]"
 Axis: TypeAlias = "builtins.int | Sequence[builtins.int] | None"
@@ -70,7 +70,17 @@ class Update:
     def __init__(self, assignments: Sequence[tuple[Tensor, TensorLike]]) -> None: ...
     def apply(self) -> None: ...
 
-def tensor(data: TensorLike, dtype: DTypeLike | None = None, *, device: str | None = None, copy: Any = None, requires_grad: Any = False) -> Tensor: ...
+class Graph:
+    """What a graph computes, as text and as a picture."""
+
+    @property
+    def ops(self) -> list[str]: ...
+    def __len__(self) -> builtins.int: ...
+    def svg(self) -> str: ...
+    def dot(self) -> str: ...
+
+def graph(*tensors: TensorLike) -> Graph: ...
+def tensor(data: TensorLike, dtype: DTypeLike | None = None, *, device: str | None = None, copy: builtins.bool | None = None, requires_grad: builtins.bool = False) -> Tensor: ...
 asarray = tensor
 array = tensor
 as_tensor = tensor
@@ -93,15 +103,15 @@ def randint(low: builtins.int, high: builtins.int, shape: ShapeLike, *, dtype: D
 def randperm(n: builtins.int) -> Tensor: ...
 def random_key(seed: builtins.int | None = None) -> Tensor: ...
 def manual_seed(seed: builtins.int) -> None: ...
-def from_dlpack(x: Any, /, *, device: str | None = None, copy: Any = None) -> Tensor: ...
+def from_dlpack(x: Any, /, *, device: str | None = None, copy: builtins.bool | None = None) -> Tensor: ...
 
 class Tensor:
     """A multi-dimensional array: computed, or to be computed when somebody looks at it."""
 
-    def __init__(self, data: TensorLike, *, dtype: DTypeLike | None = None, requires_grad: Any = False, variable: Any = False, trainable: Any = True, name: str = "") -> None: ...
+    def __init__(self, data: TensorLike, *, dtype: DTypeLike | None = None, requires_grad: builtins.bool = False, variable: builtins.bool = False, trainable: builtins.bool = True, name: str = "") -> None: ...
     grad: Tensor | None
     data: Tensor
-    requires_grad: Any
+    requires_grad: builtins.bool
     @property
     def shape(self) -> tuple[builtins.int, ...]: ...
     @property
@@ -119,11 +129,15 @@ class Tensor:
     @property
     def mT(self) -> Tensor: ...
     @property
-    def is_leaf(self) -> Any: ...
+    def is_leaf(self) -> builtins.bool: ...
     @property
-    def is_variable(self) -> Any: ...
+    def is_variable(self) -> builtins.bool: ...
     @property
-    def is_symbolic(self) -> Any: ...
+    def is_parameter(self) -> builtins.bool: ...
+    @property
+    def variable_id(self) -> builtins.int | None: ...
+    @property
+    def is_symbolic(self) -> builtins.bool: ...
     @property
     def name(self) -> str: ...
     def __add__(self, other: TensorLike) -> Tensor: ...
@@ -143,6 +157,28 @@ class Tensor:
     def __and__(self, other: TensorLike) -> Tensor: ...
     def __or__(self, other: TensorLike) -> Tensor: ...
     def __xor__(self, other: TensorLike) -> Tensor: ...
+    def __lshift__(self, other: TensorLike) -> Tensor: ...
+    def __rshift__(self, other: TensorLike) -> Tensor: ...
+    def __rfloordiv__(self, other: TensorLike) -> Tensor: ...
+    def __rmod__(self, other: TensorLike) -> Tensor: ...
+    def __rand__(self, other: TensorLike) -> Tensor: ...
+    def __ror__(self, other: TensorLike) -> Tensor: ...
+    def __rxor__(self, other: TensorLike) -> Tensor: ...
+    def __rlshift__(self, other: TensorLike) -> Tensor: ...
+    def __rrshift__(self, other: TensorLike) -> Tensor: ...
+    def __iadd__(self, other: TensorLike) -> Tensor: ...
+    def __isub__(self, other: TensorLike) -> Tensor: ...
+    def __imul__(self, other: TensorLike) -> Tensor: ...
+    def __itruediv__(self, other: TensorLike) -> Tensor: ...
+    def __ifloordiv__(self, other: TensorLike) -> Tensor: ...
+    def __imod__(self, other: TensorLike) -> Tensor: ...
+    def __imatmul__(self, other: TensorLike) -> Tensor: ...
+    def __iand__(self, other: TensorLike) -> Tensor: ...
+    def __ior__(self, other: TensorLike) -> Tensor: ...
+    def __ixor__(self, other: TensorLike) -> Tensor: ...
+    def __ilshift__(self, other: TensorLike) -> Tensor: ...
+    def __irshift__(self, other: TensorLike) -> Tensor: ...
+    def __pos__(self) -> Tensor: ...
     def __neg__(self) -> Tensor: ...
     def __abs__(self) -> Tensor: ...
     def __invert__(self) -> Tensor: ...
@@ -156,10 +192,13 @@ class Tensor:
     def __setitem__(self, index: Any, value: TensorLike) -> None: ...
     def __len__(self) -> builtins.int: ...
     def __iter__(self) -> Iterator[Tensor]: ...
+    def __contains__(self, x: TensorLike) -> builtins.bool: ...
+    def __bool__(self) -> builtins.bool: ...
+    def __index__(self) -> builtins.int: ...
     def __float__(self) -> builtins.float: ...
     def __int__(self) -> builtins.int: ...
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any: ...
+    def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray: ...
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: builtins.bool | None = None) -> Any: ...
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]: ...
     def item(self) -> Any: ...
     def tolist(self) -> Any: ...
@@ -174,7 +213,7 @@ class Tensor:
     def copy_(self, other: TensorLike) -> Tensor: ...
     def fill_(self, x: builtins.float) -> Tensor: ...
     def zero_(self) -> Tensor: ...
-    def astype(self, dtype: DTypeLike, *, copy: Any = True) -> Tensor: ...
+    def astype(self, dtype: DTypeLike, *, copy: builtins.bool | None = True) -> Tensor: ...
     def to(self, *args: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
     def float(self) -> Tensor: ...
     def double(self) -> Tensor: ...
@@ -189,21 +228,48 @@ class Tensor:
     def expand(self, *sizes: Any) -> Tensor: ...
     def repeat(self, *times: Any) -> Tensor: ...
     def t(self) -> Tensor: ...
+    def amax(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor: ...
+    def amin(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor: ...
+    def clamp(self, min: Any = None, max: Any = None) -> Tensor: ...
+    def clip(self, min: Any = None, max: Any = None) -> Tensor: ...
+    def abs_(self) -> Tensor: ...
+    def add_(self, other: TensorLike) -> Tensor: ...
+    def sub_(self, other: TensorLike) -> Tensor: ...
+    def mul_(self, other: TensorLike) -> Tensor: ...
+    def div_(self, other: TensorLike) -> Tensor: ...
+    def clamp_(self, min: Any = None, max: Any = None) -> Tensor: ...
+    def exp_(self) -> Tensor: ...
+    def neg_(self) -> Tensor: ...
+    def sqrt_(self) -> Tensor: ...
+    def relu_(self) -> Tensor: ...
+    def round_(self) -> Tensor: ...
+    def masked_fill_(self, mask: TensorLike, value: builtins.float) -> Tensor: ...
+    def split(self, split_size_or_sections: ShapeLike, dim: builtins.int = 0, *, axis: builtins.int | None = None) -> list[Tensor]: ...
+    def triu(self, diagonal: builtins.int = 0, *, k: builtins.int | None = None) -> Tensor: ...
+    def tril(self, diagonal: builtins.int = 0, *, k: builtins.int | None = None) -> Tensor: ...
+    def view_as(self, other: Tensor) -> Tensor: ...
+    def expand_as(self, other: Tensor) -> Tensor: ...
+    def isclose(self, other: TensorLike, rtol: builtins.float = 1e-5, atol: builtins.float = 1e-8, equal_nan: builtins.bool = False) -> Tensor: ...
+    def allclose(self, other: TensorLike, rtol: builtins.float = 1e-5, atol: builtins.float = 1e-8, equal_nan: builtins.bool = False) -> builtins.bool: ...
+    def contiguous(self) -> Tensor: ...
+    def cpu(self) -> Tensor: ...
+    def to_device(self, device: str, /, *, stream: None = None) -> Tensor: ...
+    def dim(self) -> builtins.int: ...
     def pad(self, widths: ShapeLike, mode: str = "constant", value: Any = 0.0) -> Tensor: ...
     def interpolate(self, size: ShapeLike | None = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False) -> Tensor: ...
     def unique(self, return_inverse: Any = False, return_counts: Any = False) -> Any: ...
     def abs(self) -> Tensor:
         """Absolute value, elementwise; the slope at 0 is 0.
 
-        >>> tensor([-1.5, 0.0, 2.0]).abs().tolist()
-        [1.5, 0.0, 2.0]  # by hand"""
+        >>> tensor([-1.5, 0.0, 2.0]).abs().tolist()  # by hand
+        [1.5, 0.0, 2.0]"""
     def acos(self) -> Tensor:
         """The angle in [0, π] with this cosine, elementwise; NaN outside [-1, 1]."""
     def acosh(self) -> Tensor:
         """Inverse hyperbolic cosine, elementwise; NaN below 1.
 
-        >>> tensor([1.0, 2.0]).acosh().tolist()
-        [0.0, 1.3169578969248166]  # log(2 + sqrt 3)"""
+        >>> tensor([1.0, 2.0]).acosh().tolist()  # log(2 + sqrt 3)
+        [0.0, 1.3169578969248166]"""
     def adaptive_avg_pool1d(self, out: ShapeLike) -> Tensor:
         """The means of `out` windows that cover `[N, C, L]` (or `[C, L]`)."""
     def adaptive_avg_pool2d(self, out: ShapeLike) -> Tensor:
@@ -227,8 +293,8 @@ class Tensor:
     def add(self, other: TensorLike) -> Tensor:
         """Sum, elementwise. For bool: logical or.
 
-        >>> tensor([1.5, -2.0]).add(tensor([2.0, 0.5])).tolist()
-        [3.5, -1.5]  # by hand"""
+        >>> tensor([1.5, -2.0]).add(tensor([2.0, 0.5])).tolist()  # by hand
+        [3.5, -1.5]"""
     def addbmm(self, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
         """beta times the tensor plus alpha times the sum of the products of two lists of matrices."""
     def addcdiv(self, a: TensorLike, b: TensorLike, value: builtins.float = 1.0) -> Tensor:
@@ -264,8 +330,8 @@ class Tensor:
     def asinh(self) -> Tensor:
         """Inverse hyperbolic sine, elementwise.
 
-        >>> tensor([0.0, 1.0]).asinh().tolist()
-        [0.0, 0.881373587019543]  # Abramowitz and Stegun, table 4.17: log(1 + sqrt 2)"""
+        >>> tensor([0.0, 1.0]).asinh().tolist()  # Abramowitz and Stegun, table 4.17: log(1 + sqrt 2)
+        [0.0, 0.881373587019543]"""
     def atan(self) -> Tensor:
         """The angle in (-π/2, π/2) with this tangent, elementwise."""
     def atan2(self, other: TensorLike) -> Tensor:
@@ -273,8 +339,8 @@ class Tensor:
     def atanh(self) -> Tensor:
         """Inverse hyperbolic tangent, elementwise; NaN outside [-1, 1].
 
-        >>> tensor([0.0, 0.5]).atanh().tolist()
-        [0.0, 0.5493061443340549]  # log(3) / 2"""
+        >>> tensor([0.0, 0.5]).atanh().tolist()  # log(3) / 2
+        [0.0, 0.5493061443340549]"""
     def attention(self, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None) -> Tensor:
         """Scaled dot-product attention of these queries `[…, H, L, E]` with keys `[…, H, S, E]` and
         values `[…, H, S, F]`."""
@@ -289,7 +355,7 @@ class Tensor:
     def batch_norm(self, mean: TensorLike, var: TensorLike, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Each channel (axis 1) less a given mean, divided by the root of a given variance plus eps;
         then times a weight and plus a bias for each channel, if given: the form for inference.
-        See [`Tensor::batch_norm_train`] for the form that takes the statistics from the batch."""
+        See `batch_norm_train` for the form that takes the statistics from the batch."""
     def batch_norm_stats(self, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
         """Each channel (axis 1) moved to mean 0 and scaled to variance 1 over the batch; then times a
         weight and plus a bias for each channel, if given. Gives the result, and the mean and the
@@ -322,13 +388,13 @@ class Tensor:
     def ceil(self) -> Tensor:
         """The least whole number that is not less, elementwise.
 
-        >>> tensor([-1.5, 1.5]).ceil().tolist()
-        [-1.0, 2.0]  # by hand"""
+        >>> tensor([-1.5, 1.5]).ceil().tolist()  # by hand
+        [-1.0, 2.0]"""
     def celu(self, alpha: builtins.float = 1.0) -> Tensor:
         """x where it is positive, else alpha (exp(x / alpha) - 1), elementwise.
 
-        >>> tensor([-2.0, 0.0, 3.0]).celu(2.0).tolist()
-        [-1.2642411176571153, 0.0, 3.0]  # by hand: 2 (1/e - 1)"""
+        >>> tensor([-2.0, 0.0, 3.0]).celu(2.0).tolist()  # by hand: 2 (1/e - 1)
+        [-1.2642411176571153, 0.0, 3.0]"""
     def cholesky(self) -> Tensor:
         """The lower triangular matrix L with A = L Lᵀ; only A's lower triangle is read. A matrix
         that is not positive definite is an error when the value is computed."""
@@ -337,9 +403,6 @@ class Tensor:
     def chunk(self, count: builtins.int, axis: builtins.int = 0) -> list[Tensor]:
         """At most `count` consecutive pieces of one size along an axis, the last one smaller if it
         does not divide: PyTorch's `chunk`."""
-    def clamp(self, lo: TensorLike, hi: TensorLike) -> Tensor:
-        """min(max(x, lo), hi), elementwise; the bounds are tensors or numbers. For one bound alone
-        see [`Tensor::clamp_min`] and [`Tensor::clamp_max`]."""
     def clamp_max(self, hi: TensorLike) -> Tensor:
         """x, or the bound where x is above it, elementwise."""
     def clamp_min(self, lo: TensorLike) -> Tensor:
@@ -376,18 +439,18 @@ class Tensor:
     def copysign(self, other: TensorLike) -> Tensor:
         """The absolute value of `a` with the sign of `b`, elementwise; -0 counts as negative.
 
-        >>> tensor([1.5, 2.0, -3.0]).copysign(tensor([-1.0, -0.0, 2.0])).tolist()
-        [-1.5, -2.0, 3.0]  # by hand"""
+        >>> tensor([1.5, 2.0, -3.0]).copysign(tensor([-1.0, -0.0, 2.0])).tolist()  # by hand
+        [-1.5, -2.0, 3.0]"""
     def cos(self) -> Tensor:
         """Cosine of an angle in radians, elementwise.
 
-        >>> tensor([0.0, 1.0]).cos().tolist()
-        [1.0, 0.5403023058681398]  # Abramowitz and Stegun, table 4.6"""
+        >>> tensor([0.0, 1.0]).cos().tolist()  # Abramowitz and Stegun, table 4.6
+        [1.0, 0.5403023058681398]"""
     def cosh(self) -> Tensor:
         """Hyperbolic cosine, elementwise.
 
-        >>> tensor([0.0, 1.0]).cosh().tolist()
-        [1.0, 1.5430806348152437]  # Abramowitz and Stegun, table 4.15"""
+        >>> tensor([0.0, 1.0]).cosh().tolist()  # Abramowitz and Stegun, table 4.15
+        [1.0, 1.5430806348152437]"""
     def cosine_embedding_loss(self, other: TensorLike, target: TensorLike, margin: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
         """1 − cos where the target is 1, max(0, cos − margin) where it is −1, cos the cosine of the
         angle with `other` along the last axis, reduced."""
@@ -433,15 +496,15 @@ class Tensor:
     def digamma(self) -> Tensor:
         """Digamma function: the slope of `lgamma`, elementwise.
 
-        >>> tensor([1.0, 0.5, 2.0, -0.5]).digamma().tolist()
-        [-0.5772156649015329, -1.9635100260214235, 0.4227843350984671, 0.03648997397857652]  # Abramowitz and Stegun, 6.3.2 to 6.3.5"""
+        >>> tensor([1.0, 0.5, 2.0, -0.5]).digamma().tolist()  # Abramowitz and Stegun, 6.3.2 to 6.3.5
+        [-0.5772156649015329, -1.9635100260214235, 0.4227843350984671, 0.03648997397857652]"""
     def dist(self, other: TensorLike, ord: builtins.float = 2.0) -> Tensor:
         """The norm of order `ord` of the difference to another tensor."""
     def div(self, other: TensorLike) -> Tensor:
         """True quotient, elementwise; integers are divided as `f32`.
 
-        >>> tensor([1.5, -2.0]).div(tensor([2.0, 0.5])).tolist()
-        [0.75, -4.0]  # by hand"""
+        >>> tensor([1.5, -2.0]).div(tensor([2.0, 0.5])).tolist()  # by hand
+        [0.75, -4.0]"""
     def dot(self, other: TensorLike) -> Tensor:
         """Sum of the products of two vectors of one length."""
     def dropout(self, p: builtins.float, key: TensorLike) -> Tensor:
@@ -454,11 +517,11 @@ class Tensor:
         """Eigenvalues of a symmetric matrix, ascending, and eigenvectors as columns; the lower
         triangle is read."""
     def eigh_of(self, triangle: str) -> tuple[Tensor, Tensor]:
-        """[`Tensor::eigh`], reading the given triangle."""
+        """`eigh`, reading the given triangle."""
     def eigvalsh(self) -> Tensor:
         """Eigenvalues of a symmetric matrix, ascending; the lower triangle is read."""
     def eigvalsh_of(self, triangle: str) -> Tensor:
-        """[`Tensor::eigvalsh`], reading the given triangle."""
+        """`eigvalsh`, reading the given triangle."""
     @staticmethod
     def einsum(equation: str, tensors: Sequence[TensorLike]) -> Tensor:
         """Sums of products by an equation in Einstein's notation: letters name axes, a letter that is
@@ -468,8 +531,8 @@ class Tensor:
     def elu(self, alpha: builtins.float = 1.0) -> Tensor:
         """x where it is positive, else alpha (exp(x) - 1), elementwise.
 
-        >>> tensor([-1.0, 0.0, 3.0]).elu(2.0).tolist()
-        [-1.2642411176571153, 0.0, 3.0]  # by hand: 2 (1/e - 1)"""
+        >>> tensor([-1.0, 0.0, 3.0]).elu(2.0).tolist()  # by hand: 2 (1/e - 1)
+        [-1.2642411176571153, 0.0, 3.0]"""
     def embedding(self, index: TensorLike) -> Tensor:
         """Rows of this table `[V, E]` at an index of any shape."""
     def embedding_padded(self, index: TensorLike, padding: builtins.int) -> Tensor:
@@ -480,23 +543,23 @@ class Tensor:
     def eq(self, other: TensorLike) -> Tensor:
         """Whether `a` equals `b`, elementwise; NaN equals nothing.
 
-        >>> tensor([1.0, 2.0]).eq(tensor([2.0, 2.0])).tolist()
-        [0.0, 1.0]  # by hand"""
+        >>> tensor([1.0, 2.0]).eq(tensor([2.0, 2.0])).tolist()  # by hand
+        [False, True]"""
     def erf(self) -> Tensor:
         """Error function 2/sqrt(π) ∫₀ˣ exp(-t²) dt, elementwise.
 
-        >>> tensor([0.0, 0.5, 1.0]).erf().tolist()
-        [0.0, 0.5204998778130465, 0.8427007929497149]  # Abramowitz and Stegun, table 7.1"""
+        >>> tensor([0.0, 0.5, 1.0]).erf().tolist()  # Abramowitz and Stegun, table 7.1
+        [0.0, 0.5204998778130465, 0.8427007929497149]"""
     def erfc(self) -> Tensor:
         """1 - erf(x) without cancellation for large x, elementwise.
 
-        >>> tensor([0.0, 0.5, 1.0]).erfc().tolist()
-        [1.0, 0.4795001221869535, 0.1572992070502851]  # Abramowitz and Stegun, table 7.1"""
+        >>> tensor([0.0, 0.5, 1.0]).erfc().tolist()  # Abramowitz and Stegun, table 7.1
+        [1.0, 0.4795001221869535, 0.1572992070502851]"""
     def erfcx(self) -> Tensor:
         """exp(x²) erfc(x) without overflow, elementwise.
 
-        >>> tensor([0.0, 1.0, 100.0]).erfcx().tolist()
-        [1.0, 0.427583576155807, 0.005641613782989433]  # Abramowitz and Stegun, table 7.2 and 7.1.23"""
+        >>> tensor([0.0, 1.0, 100.0]).erfcx().tolist()  # Abramowitz and Stegun, table 7.2 and 7.1.23
+        [1.0, 0.427583576155807, 0.005641613782989433]"""
     def erfinv(self) -> Tensor:
         """The number with this error function, elementwise; NaN outside [-1, 1]."""
     def exp(self) -> Tensor:
@@ -504,18 +567,18 @@ class Tensor:
     def exp2(self) -> Tensor:
         """2 to the power x, elementwise.
 
-        >>> tensor([0.0, 3.0, -1.0]).exp2().tolist()
-        [1.0, 8.0, 0.5]  # by hand"""
+        >>> tensor([0.0, 3.0, -1.0]).exp2().tolist()  # by hand
+        [1.0, 8.0, 0.5]"""
     def expm1(self) -> Tensor:
         """exp(x) - 1 without cancellation near 0, elementwise.
 
-        >>> tensor([0.0, 1.0, 1e-10]).expm1().tolist()
-        [0.0, 1.718281828459045, 1.00000000005e-10]  # series e - 1 = 1 + 1/2 + 1/6 + …"""
+        >>> tensor([0.0, 1.0, 1e-10]).expm1().tolist()  # series e - 1 = 1 + 1/2 + 1/6 + …
+        [0.0, 1.718281828459045, 1.00000000005e-10]"""
     def fft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
         """Discrete Fourier transform of a complex tensor, whose last dimension of size 2 holds real
-        and imaginary part (see [`Tensor::to_complex`])."""
+        and imaginary part (see `to_complex`)."""
     def fftn(self, axes: ShapeLike, norm: str) -> Tensor:
-        """[`Tensor::fft`] along several axes, one after the other."""
+        """`fft` along several axes, one after the other."""
     def flatten(self, start: builtins.int = 0, end: builtins.int = -1) -> Tensor:
         """The dimensions from `start` to `end`, both included, made one; a scalar becomes a vector."""
     def flip(self, axis: Axis = None) -> Tensor:
@@ -525,13 +588,13 @@ class Tensor:
     def floor(self) -> Tensor:
         """The greatest whole number that is not greater, elementwise.
 
-        >>> tensor([-1.5, 1.5]).floor().tolist()
-        [-2.0, 1.0]  # by hand"""
+        >>> tensor([-1.5, 1.5]).floor().tolist()  # by hand
+        [-2.0, 1.0]"""
     def floor_divide(self, other: TensorLike) -> Tensor:
         """Quotient rounded down, elementwise, as Python's `//`; integer division by 0 gives 0.
 
-        >>> tensor([7.0, -7.0, 7.0]).floor_divide(tensor([2.0, 2.0, -2.0])).tolist()
-        [3.0, -4.0, -4.0]  # Python manual: // rounds toward minus infinity"""
+        >>> tensor([7.0, -7.0, 7.0]).floor_divide(tensor([2.0, 2.0, -2.0])).tolist()  # Python manual: // rounds toward minus infinity
+        [3.0, -4.0, -4.0]"""
     def fmax(self, other: TensorLike) -> Tensor:
         """The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie the first gets the gradient."""
     def fmin(self, other: TensorLike) -> Tensor:
@@ -539,16 +602,16 @@ class Tensor:
     def fmod(self, other: TensorLike) -> Tensor:
         """Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 gives 0.
 
-        >>> tensor([5.0, -5.0, 5.0]).fmod(tensor([3.0, 3.0, -3.0])).tolist()
-        [2.0, -2.0, 2.0]  # C standard: fmod has the sign of the first operand"""
+        >>> tensor([5.0, -5.0, 5.0]).fmod(tensor([3.0, 3.0, -3.0])).tolist()  # C standard: fmod has the sign of the first operand
+        [2.0, -2.0, 2.0]"""
     def fold(self, axis: builtins.int, step: builtins.int, length: builtins.int) -> Tensor:
         """Windows along an axis, `step` apart, their elements in the last dimension, added up where
         they overlap in an axis of `length` elements: the transpose of `unfold`."""
     def frac(self) -> Tensor:
         """x less its whole part, with the sign of x, elementwise.
 
-        >>> tensor([1.25, -2.5]).frac().tolist()
-        [0.25, -0.5]  # by hand"""
+        >>> tensor([1.25, -2.5]).frac().tolist()  # by hand
+        [0.25, -0.5]"""
     def full_like(self, x: builtins.float) -> Tensor:
         """One number in this tensor's shape and type."""
     def gather(self, axis: builtins.int, index: TensorLike) -> Tensor:
@@ -560,18 +623,18 @@ class Tensor:
     def ge(self, other: TensorLike) -> Tensor:
         """Whether `a >= b`, elementwise; false where either is NaN.
 
-        >>> tensor([1.0, 2.0, 3.0]).ge(tensor([2.0, 2.0, 2.0])).tolist()
-        [0.0, 1.0, 1.0]  # by hand"""
+        >>> tensor([1.0, 2.0, 3.0]).ge(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
+        [False, True, True]"""
     def gelu(self) -> Tensor:
         """x Φ(x) with the normal distribution function Φ, elementwise; exact, by the error function.
 
-        >>> tensor([0.0, 1.0, -1.0]).gelu().tolist()
-        [0.0, 0.8413447460685429, -0.15865525393145707]  # Abramowitz and Stegun, table 26.1"""
+        >>> tensor([0.0, 1.0, -1.0]).gelu().tolist()  # Abramowitz and Stegun, table 26.1
+        [0.0, 0.8413447460685429, -0.15865525393145707]"""
     def gelu_tanh(self) -> Tensor:
         """x Φ(x) with Φ approximated by tanh, elementwise: 0.5 x (1 + tanh(sqrt(2/π) (x + 0.044715 x³))).
 
-        >>> tensor([0.0, 1.0, -1.0]).gelu_tanh().tolist()
-        [0.0, 0.8411919906082768, -0.15880800939172324]  # hand arithmetic of the formula"""
+        >>> tensor([0.0, 1.0, -1.0]).gelu_tanh().tolist()  # hand arithmetic of the formula
+        [0.0, 0.8411919906082768, -0.15880800939172324]"""
     def global_avg_pool(self) -> Tensor:
         """The mean of each channel of `[N, C, *S]`: `[N, C]`."""
     def global_max_pool(self) -> Tensor:
@@ -586,28 +649,28 @@ class Tensor:
     def gt(self, other: TensorLike) -> Tensor:
         """Whether `a > b`, elementwise; false where either is NaN.
 
-        >>> tensor([1.0, 2.0, 3.0]).gt(tensor([2.0, 2.0, 2.0])).tolist()
-        [0.0, 0.0, 1.0]  # by hand"""
+        >>> tensor([1.0, 2.0, 3.0]).gt(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
+        [False, False, True]"""
     def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         """x, but 0 where its size is not above `lambda`, elementwise.
 
-        >>> tensor([-1.0, 0.25, 0.5, 2.0]).hardshrink(0.5).tolist()
-        [-1.0, 0.0, 0.0, 2.0]  # by hand"""
+        >>> tensor([-1.0, 0.25, 0.5, 2.0]).hardshrink(0.5).tolist()  # by hand
+        [-1.0, 0.0, 0.0, 2.0]"""
     def hardsigmoid(self) -> Tensor:
         """(x + 3) / 6 held in [0, 1], elementwise.
 
-        >>> tensor([-4.0, 0.0, 1.5, 3.0]).hardsigmoid().tolist()
-        [0.0, 0.5, 0.75, 1.0]  # by hand"""
+        >>> tensor([-4.0, 0.0, 1.5, 3.0]).hardsigmoid().tolist()  # by hand
+        [0.0, 0.5, 0.75, 1.0]"""
     def hardswish(self) -> Tensor:
         """x times (x + 3) / 6 held in [0, 1], elementwise.
 
-        >>> tensor([-4.0, 0.0, 1.5, 6.0]).hardswish().tolist()
-        [0.0, 0.0, 1.125, 6.0]  # by hand"""
+        >>> tensor([-4.0, 0.0, 1.5, 6.0]).hardswish().tolist()  # by hand
+        [0.0, 0.0, 1.125, 6.0]"""
     def hardtanh(self, lo: builtins.float = -1.0, hi: builtins.float = 1.0) -> Tensor:
         """x held in [lo, hi], elementwise; the slope at the ends is 0.
 
-        >>> tensor([-2.0, 0.5, 3.0]).hardtanh(-1.0, 1.0).tolist()
-        [-1.0, 0.5, 1.0]  # by hand"""
+        >>> tensor([-2.0, 0.5, 3.0]).hardtanh(-1.0, 1.0).tolist()  # by hand
+        [-1.0, 0.5, 1.0]"""
     def hinge_embedding_loss(self, target: TensorLike, margin: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
         """This distance where the target is 1, max(0, margin − distance) where it is −1, reduced."""
     def histogram(self, bins: builtins.int, lo: builtins.float, hi: builtins.float) -> Tensor:
@@ -624,17 +687,17 @@ class Tensor:
     def i0(self) -> Tensor:
         """Modified Bessel function of the first kind of order 0, elementwise.
 
-        >>> tensor([0.0, 1.0, -2.0]).i0().tolist()
-        [1.0, 1.2660658777520084, 2.2795853023360673]  # Abramowitz and Stegun, table 9.8"""
+        >>> tensor([0.0, 1.0, -2.0]).i0().tolist()  # Abramowitz and Stegun, table 9.8
+        [1.0, 1.2660658777520084, 2.2795853023360673]"""
     def i1(self) -> Tensor:
         """Modified Bessel function of the first kind of order 1, elementwise.
 
-        >>> tensor([0.0, 1.0, -2.0]).i1().tolist()
-        [0.0, 0.5651591039924851, -1.590636854637329]  # Abramowitz and Stegun, table 9.8"""
+        >>> tensor([0.0, 1.0, -2.0]).i1().tolist()  # Abramowitz and Stegun, table 9.8
+        [0.0, 0.5651591039924851, -1.590636854637329]"""
     def ifft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
-        """The inverse of [`Tensor::fft`]."""
+        """The inverse of `fft`."""
     def ifftn(self, axes: ShapeLike, norm: str) -> Tensor:
-        """[`Tensor::ifft`] along several axes, one after the other."""
+        """`ifft` along several axes, one after the other."""
     def im2col(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
         """The windows of `[N, C, H, W]` (or `[C, H, W]`) as columns `[N, C · KH · KW, L]`. Of the
         options, stride, even padding and dilation count."""
@@ -655,7 +718,7 @@ class Tensor:
         """The inverse of a square matrix; a singular one is an error when the value is computed."""
     def irfft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
         """The real numbers whose Fourier transform starts with these frequencies (a complex tensor):
-        the inverse of [`Tensor::rfft`]. Without `n` there are twice as many as frequencies, less 2."""
+        the inverse of `rfft`. Without `n` there are twice as many as frequencies, less 2."""
     def is_finite(self) -> Tensor:
         """Whether it is neither infinite nor NaN, elementwise."""
     def is_inf(self) -> Tensor:
@@ -664,7 +727,7 @@ class Tensor:
         """Whether it is not a number, elementwise."""
     def kl_div(self, target: TensorLike, log_target: builtins.bool = False, reduction: str = "mean") -> Tensor:
         """Kullback-Leibler divergence of these log-probabilities from a target, which is given as its
-        logarithm if `log_target`, reduced ([`Reduction::BatchMean`] is the mathematical one)."""
+        logarithm if `log_target`, reduced ([`Reduction::BatchMean` is the mathematical one)."""
     def kron(self, other: TensorLike) -> Tensor:
         """Kronecker product: every element replaced by itself times the other tensor."""
     def kthvalue(self, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
@@ -679,20 +742,20 @@ class Tensor:
     def le(self, other: TensorLike) -> Tensor:
         """Whether `a <= b`, elementwise; false where either is NaN.
 
-        >>> tensor([1.0, 2.0, 3.0]).le(tensor([2.0, 2.0, 2.0])).tolist()
-        [1.0, 1.0, 0.0]  # by hand"""
+        >>> tensor([1.0, 2.0, 3.0]).le(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
+        [True, True, False]"""
     def leaky_relu(self, slope: builtins.float = 0.01) -> Tensor:
         """x where it is positive, else `slope` times x, elementwise.
 
-        >>> tensor([-2.0, 0.0, 3.0]).leaky_relu(0.25).tolist()
-        [-0.5, 0.0, 3.0]  # by hand"""
+        >>> tensor([-2.0, 0.0, 3.0]).leaky_relu(0.25).tolist()  # by hand
+        [-0.5, 0.0, 3.0]"""
     def lerp(self, end: TensorLike, weight: TensorLike) -> Tensor:
         """`self + weight (end - self)`, elementwise."""
     def lgamma(self) -> Tensor:
         """Logarithm of the absolute value of the gamma function, elementwise.
 
-        >>> tensor([1.0, 5.0, 0.5, -0.5]).lgamma().tolist()
-        [0.0, 3.1780538303479458, 0.5723649429247001, 1.2655121234846454]  # log 4!, log sqrt(π), log(2 sqrt(π))"""
+        >>> tensor([1.0, 5.0, 0.5, -0.5]).lgamma().tolist()  # log 4!, log sqrt(π), log(2 sqrt(π))
+        [0.0, 3.1780538303479458, 0.5723649429247001, 1.2655121234846454]"""
     def linear(self, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
         """An affine map of the last dimension: x wᵀ + b for a weight `[O, I]` and a bias `[O]`."""
     def local_response_norm(self, size: builtins.int, alpha: builtins.float = 1e-4, beta: builtins.float = 0.75, k: builtins.float = 1.0) -> Tensor:
@@ -707,8 +770,8 @@ class Tensor:
     def log2(self) -> Tensor:
         """Logarithm to base 2, elementwise; negative numbers give NaN.
 
-        >>> tensor([1.0, 8.0, 0.5]).log2().tolist()
-        [0.0, 3.0, -1.0]  # by hand"""
+        >>> tensor([1.0, 8.0, 0.5]).log2().tolist()  # by hand
+        [0.0, 3.0, -1.0]"""
     def log_ndtr(self) -> Tensor:
         """The logarithm of `ndtr` without underflow, elementwise."""
     def log_sigmoid(self) -> Tensor:
@@ -734,8 +797,8 @@ class Tensor:
     def logit(self) -> Tensor:
         """log(x / (1 - x)), elementwise; NaN outside [0, 1].
 
-        >>> tensor([0.5, 0.75]).logit().tolist()
-        [0.0, 1.0986122886681098]  # by hand: log 3"""
+        >>> tensor([0.5, 0.75]).logit().tolist()  # by hand: log 3
+        [0.0, 1.0986122886681098]"""
     def logit_eps(self, eps: builtins.float = 1e-5) -> Tensor:
         """log(x / (1 - x)), elementwise, with x moved into [eps, 1 - eps] first."""
     def logsumexp(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
@@ -745,8 +808,8 @@ class Tensor:
     def lt(self, other: TensorLike) -> Tensor:
         """Whether `a < b`, elementwise; false where either is NaN.
 
-        >>> tensor([1.0, 2.0, 3.0]).lt(tensor([2.0, 2.0, 2.0])).tolist()
-        [1.0, 0.0, 0.0]  # by hand"""
+        >>> tensor([1.0, 2.0, 3.0]).lt(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
+        [True, False, False]"""
     def lu(self) -> tuple[Tensor, Tensor, Tensor]:
         """A permutation matrix P, a unit lower triangular L and an upper triangular U with A = P L U."""
     def margin_ranking_loss(self, other: TensorLike, target: TensorLike, margin: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
@@ -774,20 +837,20 @@ class Tensor:
     def max_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
         """The greatest element of each window of `[N, C, L]` (or `[C, L]`)."""
     def max_pool1d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
-        """[`Tensor::max_pool1d`] with the place of each greatest element."""
+        """`max_pool1d` with the place of each greatest element."""
     def max_pool2d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
         """The greatest element of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
     def max_pool2d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
-        """[`Tensor::max_pool2d`] with the place of each greatest element in the flattened plane."""
+        """`max_pool2d` with the place of each greatest element in the flattened plane."""
     def max_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
         """The greatest element of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
     def max_pool3d_index(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
-        """[`Tensor::max_pool3d`] with the place of each greatest element in the flattened volume."""
+        """`max_pool3d` with the place of each greatest element in the flattened volume."""
     def maximum(self, other: TensorLike) -> Tensor:
         """The greater of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
 
-        >>> tensor([1.0, 5.0]).maximum(tensor([2.0, 4.0])).tolist()
-        [2.0, 5.0]  # by hand"""
+        >>> tensor([1.0, 5.0]).maximum(tensor([2.0, 4.0])).tolist()  # by hand
+        [2.0, 5.0]"""
     def mean(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Arithmetic mean along axes (`..` for all), which disappear; integers are converted to f32."""
     def median(self, axis: Axis = None) -> Tensor:
@@ -809,13 +872,13 @@ class Tensor:
     def minimum(self, other: TensorLike) -> Tensor:
         """The lesser of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
 
-        >>> tensor([1.0, 5.0]).minimum(tensor([2.0, 4.0])).tolist()
-        [1.0, 4.0]  # by hand"""
+        >>> tensor([1.0, 5.0]).minimum(tensor([2.0, 4.0])).tolist()  # by hand
+        [1.0, 4.0]"""
     def mish(self) -> Tensor:
         """x tanh(softplus(x)), elementwise.
 
-        >>> tensor([0.0, 1.0986122886681098]).mish().tolist()
-        [0.0, 0.969363784118920]  # by hand: tanh(log 4) = 15/17"""
+        >>> tensor([0.0, 1.0986122886681098]).mish().tolist()  # by hand: tanh(log 4) = 15/17
+        [0.0, 0.969363784118920]"""
     def mm(self, other: TensorLike) -> Tensor:
         """Product of two matrices, without broadcasting."""
     def moveaxis(self, source: ShapeLike, destination: ShapeLike) -> Tensor:
@@ -825,8 +888,8 @@ class Tensor:
     def mul(self, other: TensorLike) -> Tensor:
         """Product, elementwise. For bool: logical and.
 
-        >>> tensor([1.5, -2.0]).mul(tensor([2.0, 0.5])).tolist()
-        [3.0, -1.0]  # by hand"""
+        >>> tensor([1.5, -2.0]).mul(tensor([2.0, 0.5])).tolist()  # by hand
+        [3.0, -1.0]"""
     def mv(self, vector: TensorLike) -> Tensor:
         """Product of a matrix and a vector."""
     def mvlgamma(self, p: builtins.int) -> Tensor:
@@ -850,18 +913,18 @@ class Tensor:
     def ndtr(self) -> Tensor:
         """The probability that a normal variable is not above x, elementwise.
 
-        >>> tensor([0.0, 1.0, -1.0]).ndtr().tolist()
-        [0.5, 0.8413447460685429, 0.15865525393145707]  # Abramowitz and Stegun, table 26.1"""
+        >>> tensor([0.0, 1.0, -1.0]).ndtr().tolist()  # Abramowitz and Stegun, table 26.1
+        [0.5, 0.8413447460685429, 0.15865525393145707]"""
     def ne(self, other: TensorLike) -> Tensor:
         """Whether `a` differs from `b`, elementwise; NaN differs from everything.
 
-        >>> tensor([1.0, 2.0, 3.0]).ne(tensor([2.0, 2.0, 2.0])).tolist()
-        [1.0, 0.0, 1.0]  # by hand"""
+        >>> tensor([1.0, 2.0, 3.0]).ne(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
+        [True, False, True]"""
     def neg(self) -> Tensor:
         """Negative, elementwise.
 
-        >>> tensor([1.5, -2.0]).neg().tolist()
-        [-1.5, 2.0]  # by hand"""
+        >>> tensor([1.5, -2.0]).neg().tolist()  # by hand
+        [-1.5, 2.0]"""
     def nll_loss(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, reduction: str | None = None) -> Tensor:
         """Minus these log-probabilities `[N, C, *D]` (or `[C]`) at the classes `[N, *D]`."""
     def nonzero(self) -> Tensor:
@@ -891,7 +954,7 @@ class Tensor:
         """Moore's and Penrose's inverse; singular values below the precision of the type times the
         larger size count as zero."""
     def pinv_rtol(self, rtol: builtins.float) -> Tensor:
-        """[`Tensor::pinv`] where singular values not above `rtol` times the greatest count as zero."""
+        """`pinv` where singular values not above `rtol` times the greatest count as zero."""
     def pixel_shuffle(self, factor: builtins.int) -> Tensor:
         """Channels spread over pixels `factor` times as fine: `[.., c·f², h, w]` becomes
         `[.., c, h·f, w·f]`."""
@@ -904,8 +967,8 @@ class Tensor:
     def pow(self, other: TensorLike) -> Tensor:
         """`a` to the power `b`, elementwise; for integers a negative exponent gives 0 (1 for base ±1).
 
-        >>> tensor([2.0, 9.0]).pow(tensor([3.0, 0.5])).tolist()
-        [8.0, 3.0]  # by hand"""
+        >>> tensor([2.0, 9.0]).pow(tensor([3.0, 0.5])).tolist()  # by hand
+        [8.0, 3.0]"""
     def prelu(self, weight: TensorLike) -> Tensor:
         """x where it is positive, else x times a weight: a single one, or one for each channel, which
         is axis 1."""
@@ -960,20 +1023,20 @@ class Tensor:
     def recip(self) -> Tensor:
         """1 / x, elementwise; integers are converted to `f32`.
 
-        >>> tensor([4.0, -0.5]).recip().tolist()
-        [0.25, -2.0]  # by hand"""
+        >>> tensor([4.0, -0.5]).recip().tolist()  # by hand
+        [0.25, -2.0]"""
     def relu(self) -> Tensor:
         """max(x, 0), elementwise."""
     def relu6(self) -> Tensor:
         """x held in [0, 6], elementwise; the slope at the ends is 0.
 
-        >>> tensor([-2.0, 0.5, 7.0]).relu6().tolist()
-        [0.0, 0.5, 6.0]  # by hand"""
+        >>> tensor([-2.0, 0.5, 7.0]).relu6().tolist()  # by hand
+        [0.0, 0.5, 6.0]"""
     def rem(self, other: TensorLike) -> Tensor:
         """Remainder with the sign of the divisor, as Python's `%`, elementwise; integer division by 0 gives 0.
 
-        >>> tensor([5.0, -5.0, 5.0]).rem(tensor([3.0, 3.0, -3.0])).tolist()
-        [2.0, 1.0, -1.0]  # Python manual: % has the sign of the second operand"""
+        >>> tensor([5.0, -5.0, 5.0]).rem(tensor([3.0, 3.0, -3.0])).tolist()  # Python manual: % has the sign of the second operand
+        [2.0, 1.0, -1.0]"""
     def repeat_interleave(self, times: builtins.int, axis: Axis = None) -> Tensor:
         """Each element repeated along an axis, or of the flattened tensor for `..`."""
     def repeat_interleave_by(self, times: TensorLike, axis: Axis = None) -> Tensor:
@@ -991,7 +1054,7 @@ class Tensor:
         there is one shift, through the flattened tensor."""
     def rope(self, cos: TensorLike, sin: TensorLike, interleaved: builtins.bool) -> Tensor:
         """Rotary position embedding: pairs along the last axis of `[…, L, E]` turned by angles given
-        as cosines and sines `[L, E / 2]` (see [`Tensor::rope_table`]). A pair is (i, i + E / 2), or
+        as cosines and sines `[L, E / 2]` (see `rope_table`). A pair is (i, i + E / 2), or
         neighbors (2 i, 2 i + 1) if `interleaved`."""
     @staticmethod
     def rope_table(positions: TensorLike, width: builtins.int, base: builtins.float) -> tuple[Tensor, Tensor]:
@@ -1001,13 +1064,13 @@ class Tensor:
     def round(self) -> Tensor:
         """The nearest whole number, elementwise; halves go to the even neighbor, as in NumPy.
 
-        >>> tensor([0.5, 1.5, -2.5, 2.6]).round().tolist()
-        [0.0, 2.0, -2.0, 3.0]  # NumPy manual: 0.5 rounds to 0, 1.5 to 2"""
+        >>> tensor([0.5, 1.5, -2.5, 2.6]).round().tolist()  # NumPy manual: 0.5 rounds to 0, 1.5 to 2
+        [0.0, 2.0, -2.0, 3.0]"""
     def rsqrt(self) -> Tensor:
         """1 / sqrt(x), elementwise.
 
-        >>> tensor([1.0, 4.0, 0.25]).rsqrt().tolist()
-        [1.0, 0.5, 2.0]  # by hand"""
+        >>> tensor([1.0, 4.0, 0.25]).rsqrt().tolist()  # by hand
+        [1.0, 0.5, 2.0]"""
     def scatter(self, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
         """Values put at places along an axis: along axis 0 of a matrix,
         `x[index[i, j], j] = src[i, j]`. Of `src`, the part of the index's shape is used; of
@@ -1029,8 +1092,8 @@ class Tensor:
     def selu(self) -> Tensor:
         """`elu` with the slope and scale of Klambauer and others (2017), which keep mean 0 and variance 1 from layer to layer.
 
-        >>> tensor([-1.0, 0.0, 1.0]).selu().tolist()
-        [-1.1113307378125625, 0.0, 1.0507009873554805]  # Klambauer and others, equations 2 and 14"""
+        >>> tensor([-1.0, 0.0, 1.0]).selu().tolist()  # Klambauer and others, equations 2 and 14
+        [-1.1113307378125625, 0.0, 1.0507009873554805]"""
     def bitwise_left_shift(self, other: TensorLike) -> Tensor:
         """Bits of `a` moved `b` places up, elementwise; 0 for more than 63 places or fewer than none."""
     def bitwise_right_shift(self, other: TensorLike) -> Tensor:
@@ -1038,30 +1101,30 @@ class Tensor:
     def sigmoid(self) -> Tensor:
         """1 / (1 + exp(-x)), elementwise.
 
-        >>> tensor([0.0, 1.0986122886681098, -800.0]).sigmoid().tolist()
-        [0.5, 0.75, 0.0]  # by hand: the logit of 3/4 is log 3"""
+        >>> tensor([0.0, 1.0986122886681098, -800.0]).sigmoid().tolist()  # by hand: the logit of 3/4 is log 3
+        [0.5, 0.75, 0.0]"""
     def sign(self) -> Tensor:
         """-1, 0 or 1 by the sign, elementwise; NaN stays NaN.
 
-        >>> tensor([-1.5, 0.0, 2.0]).sign().tolist()
-        [-1.0, 0.0, 1.0]  # by hand"""
+        >>> tensor([-1.5, 0.0, 2.0]).sign().tolist()  # by hand
+        [-1.0, 0.0, 1.0]"""
     def silu(self) -> Tensor:
         """x sigmoid(x), elementwise; also known as swish.
 
-        >>> tensor([0.0, 1.0986122886681098]).silu().tolist()
-        [0.0, 0.8239592165010823]  # by hand: 3/4 log 3"""
+        >>> tensor([0.0, 1.0986122886681098]).silu().tolist()  # by hand: 3/4 log 3
+        [0.0, 0.8239592165010823]"""
     def sin(self) -> Tensor:
         """Sine of an angle in radians, elementwise.
 
-        >>> tensor([0.0, 1.0]).sin().tolist()
-        [0.0, 0.8414709848078965]  # Abramowitz and Stegun, table 4.6"""
+        >>> tensor([0.0, 1.0]).sin().tolist()  # Abramowitz and Stegun, table 4.6
+        [0.0, 0.8414709848078965]"""
     def sinc(self) -> Tensor:
         """sin(πx) / (πx), elementwise; 1 at 0."""
     def sinh(self) -> Tensor:
         """Hyperbolic sine, elementwise.
 
-        >>> tensor([0.0, 1.0]).sinh().tolist()
-        [0.0, 1.1752011936438014]  # Abramowitz and Stegun, table 4.15"""
+        >>> tensor([0.0, 1.0]).sinh().tolist()  # Abramowitz and Stegun, table 4.15
+        [0.0, 1.1752011936438014]"""
     def slogdet(self) -> tuple[Tensor, Tensor]:
         """The sign of the determinant and the logarithm of its magnitude."""
     def smooth_l1_loss(self, target: TensorLike, beta: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
@@ -1079,13 +1142,13 @@ class Tensor:
     def softshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         """x moved toward 0 by `lambda`, but not beyond 0, elementwise.
 
-        >>> tensor([-1.0, 0.25, 2.0]).softshrink(0.5).tolist()
-        [-0.5, 0.0, 1.5]  # by hand"""
+        >>> tensor([-1.0, 0.25, 2.0]).softshrink(0.5).tolist()  # by hand
+        [-0.5, 0.0, 1.5]"""
     def softsign(self) -> Tensor:
         """x / (1 + |x|), elementwise.
 
-        >>> tensor([-1.0, 0.0, 3.0]).softsign().tolist()
-        [-0.5, 0.0, 0.75]  # by hand"""
+        >>> tensor([-1.0, 0.0, 3.0]).softsign().tolist()  # by hand
+        [-0.5, 0.0, 0.75]"""
     def solve(self, b: TensorLike) -> Tensor:
         """X with A X = B for this square matrix A; leading dimensions broadcast. `b` may also be a
         vector for each matrix, as in NumPy: then so is the result. A singular matrix is an error
@@ -1095,8 +1158,6 @@ class Tensor:
         keep their order; NaN counts as greatest."""
     def sort_descending(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The elements along an axis in descending order, and the place each came from."""
-    def split(self, size: builtins.int, axis: builtins.int = 0) -> list[Tensor]:
-        """Consecutive pieces of `size` along an axis, the last one smaller if it does not divide."""
     def split_sizes(self, sizes: ShapeLike, axis: builtins.int = 0) -> list[Tensor]:
         """Consecutive pieces of the given sizes along an axis. On an error each piece carries it."""
     def sqrt(self) -> Tensor:
@@ -1104,8 +1165,8 @@ class Tensor:
     def square(self) -> Tensor:
         """x times x, elementwise.
 
-        >>> tensor([-1.5, 2.0]).square().tolist()
-        [2.25, 4.0]  # by hand"""
+        >>> tensor([-1.5, 2.0]).square().tolist()  # by hand
+        [2.25, 4.0]"""
     def squeeze(self, axis: Axis = None) -> Tensor:
         """Without the dimensions of size 1 among `axes`, or without all of size 1 for `..`;
         larger ones stay, as in PyTorch."""
@@ -1119,8 +1180,8 @@ class Tensor:
     def sub(self, other: TensorLike) -> Tensor:
         """Difference, elementwise.
 
-        >>> tensor([1.5, -2.0]).sub(tensor([2.0, 0.5])).tolist()
-        [-0.5, -2.5]  # by hand"""
+        >>> tensor([1.5, -2.0]).sub(tensor([2.0, 0.5])).tolist()  # by hand
+        [-0.5, -2.5]"""
     def sum(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Sum along axes (`..` for all), which disappear; integers and bool are summed as i64."""
     def svd(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -1138,25 +1199,25 @@ class Tensor:
     def tan(self) -> Tensor:
         """Tangent of an angle in radians, elementwise.
 
-        >>> tensor([0.0, 1.0]).tan().tolist()
-        [0.0, 1.5574077246549023]  # Abramowitz and Stegun, table 4.9"""
+        >>> tensor([0.0, 1.0]).tan().tolist()  # Abramowitz and Stegun, table 4.9
+        [0.0, 1.5574077246549023]"""
     def tanh(self) -> Tensor:
         """Hyperbolic tangent, elementwise.
 
-        >>> tensor([0.0, 1.0]).tanh().tolist()
-        [0.0, 0.7615941559557649]  # Abramowitz and Stegun, table 4.15"""
+        >>> tensor([0.0, 1.0]).tanh().tolist()  # Abramowitz and Stegun, table 4.15
+        [0.0, 0.7615941559557649]"""
     def tanhshrink(self) -> Tensor:
         """x - tanh(x), elementwise.
 
-        >>> tensor([0.0, 1.0]).tanhshrink().tolist()
-        [0.0, 0.23840584404423515]  # Abramowitz and Stegun, table 4.15"""
+        >>> tensor([0.0, 1.0]).tanhshrink().tolist()  # Abramowitz and Stegun, table 4.15
+        [0.0, 0.23840584404423515]"""
     def tensordot(self, other: TensorLike, axes: ShapeLike, other_axes: ShapeLike) -> Tensor:
         """Sums of products over axes of this tensor and of another, in pairs."""
     def threshold(self, limit: builtins.float, value: builtins.float) -> Tensor:
         """x where it is above `limit`, else `value`, elementwise.
 
-        >>> tensor([0.25, 0.5, 2.0]).threshold(0.5, 9.0).tolist()
-        [9.0, 9.0, 2.0]  # by hand"""
+        >>> tensor([0.25, 0.5, 2.0]).threshold(0.5, 9.0).tolist()  # by hand
+        [9.0, 9.0, 2.0]"""
     def tile(self, times: ShapeLike) -> Tensor:
         """The whole repeated along each dimension; missing counts in front are 1."""
     def to_complex(self) -> Tensor:
@@ -1169,17 +1230,13 @@ class Tensor:
         """Two dimensions swapped."""
     def triangular_solve(self, b: TensorLike, upper: builtins.bool | None = None, right: builtins.bool | None = None, unit: builtins.bool | None = None) -> Tensor:
         """X with A X = B (or X A = B) for this triangular matrix A; leading dimensions broadcast."""
-    def tril(self, k: builtins.int = 0) -> Tensor:
-        """The elements on and below diagonal `k` of the last two dimensions, zeros elsewhere."""
     def triplet_margin_loss(self, positive: TensorLike, negative: TensorLike, margin: builtins.float | None = None, norm: builtins.float | None = None, eps: builtins.float | None = None, swap: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
         """max(0, margin + |a − p| − |a − n|) for this anchor a, a positive p and a negative n."""
-    def triu(self, k: builtins.int = 0) -> Tensor:
-        """The elements on and above diagonal `k` of the last two dimensions, zeros elsewhere."""
     def trunc(self) -> Tensor:
         """The whole part, elementwise: rounds toward zero.
 
-        >>> tensor([-1.7, 1.7]).trunc().tolist()
-        [-1.0, 1.0]  # by hand"""
+        >>> tensor([-1.7, 1.7]).trunc().tolist()  # by hand
+        [-1.0, 1.0]"""
     def unbind(self, axis: builtins.int = 0) -> list[Tensor]:
         """The slices along an axis, one tensor each, without the axis."""
     def unflatten(self, axis: builtins.int, sizes: ShapeLike) -> Tensor:
@@ -1215,19 +1272,52 @@ class Tensor:
         """Exclusive or of bool, bitwise exclusive or of integers, elementwise."""
     def zeros_like(self) -> Tensor:
         """Zeros of this tensor's shape and type."""
+    bitwise_invert = bitwise_not
+    divide = div
+    equal = eq
+    greater = gt
+    greater_equal = ge
+    isfinite = is_finite
+    isinf = is_inf
+    isnan = is_nan
+    less = lt
+    less_equal = le
+    multiply = mul
+    negative = neg
+    not_equal = ne
+    reciprocal = recip
+    remainder = rem
+    subtract = sub
+    true_divide = div
+    concatenate = concat
+    expand_dims = unsqueeze
+    arccos = acos
+    arccosh = acosh
+    arcsin = asin
+    arcsinh = asinh
+    arctan = atan
+    arctan2 = atan2
+    arctanh = atanh
+    cat = concat
+    swapdims = swapaxes
+    movedim = moveaxis
+    topk = top_k
+    logsigmoid = log_sigmoid
+    absolute = abs
+    scaled_dot_product_attention = attention
 
 def abs(x: Tensor, /) -> Tensor:
     """Absolute value, elementwise; the slope at 0 is 0.
 
-    >>> tensor([-1.5, 0.0, 2.0]).abs().tolist()
-    [1.5, 0.0, 2.0]  # by hand"""
+    >>> tensor([-1.5, 0.0, 2.0]).abs().tolist()  # by hand
+    [1.5, 0.0, 2.0]"""
 def acos(x: Tensor, /) -> Tensor:
     """The angle in [0, π] with this cosine, elementwise; NaN outside [-1, 1]."""
 def acosh(x: Tensor, /) -> Tensor:
     """Inverse hyperbolic cosine, elementwise; NaN below 1.
 
-    >>> tensor([1.0, 2.0]).acosh().tolist()
-    [0.0, 1.3169578969248166]  # log(2 + sqrt 3)"""
+    >>> tensor([1.0, 2.0]).acosh().tolist()  # log(2 + sqrt 3)
+    [0.0, 1.3169578969248166]"""
 def adaptive_avg_pool1d(x: Tensor, /, out: ShapeLike) -> Tensor:
     """The means of `out` windows that cover `[N, C, L]` (or `[C, L]`)."""
 def adaptive_avg_pool2d(x: Tensor, /, out: ShapeLike) -> Tensor:
@@ -1251,8 +1341,8 @@ def adaptive_max_pool3d_index(x: Tensor, /, out: ShapeLike) -> tuple[Tensor, Ten
 def add(x: Tensor, /, other: TensorLike) -> Tensor:
     """Sum, elementwise. For bool: logical or.
 
-    >>> tensor([1.5, -2.0]).add(tensor([2.0, 0.5])).tolist()
-    [3.5, -1.5]  # by hand"""
+    >>> tensor([1.5, -2.0]).add(tensor([2.0, 0.5])).tolist()  # by hand
+    [3.5, -1.5]"""
 def addbmm(x: Tensor, /, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
     """beta times the tensor plus alpha times the sum of the products of two lists of matrices."""
 def addcdiv(x: Tensor, /, a: TensorLike, b: TensorLike, value: builtins.float = 1.0) -> Tensor:
@@ -1279,8 +1369,6 @@ def argmax(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> 
 def argmin(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The place of the least element along an axis, which disappears, or in the flattened tensor
     for `..`; the first of equal ones."""
-def argsort(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
-    """The places that would bring the elements along an axis into ascending order."""
 def argsort_descending(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """The places that would bring the elements along an axis into descending order."""
 def asin(x: Tensor, /) -> Tensor:
@@ -1288,8 +1376,8 @@ def asin(x: Tensor, /) -> Tensor:
 def asinh(x: Tensor, /) -> Tensor:
     """Inverse hyperbolic sine, elementwise.
 
-    >>> tensor([0.0, 1.0]).asinh().tolist()
-    [0.0, 0.881373587019543]  # Abramowitz and Stegun, table 4.17: log(1 + sqrt 2)"""
+    >>> tensor([0.0, 1.0]).asinh().tolist()  # Abramowitz and Stegun, table 4.17: log(1 + sqrt 2)
+    [0.0, 0.881373587019543]"""
 def atan(x: Tensor, /) -> Tensor:
     """The angle in (-π/2, π/2) with this tangent, elementwise."""
 def atan2(x: Tensor, /, other: TensorLike) -> Tensor:
@@ -1297,8 +1385,8 @@ def atan2(x: Tensor, /, other: TensorLike) -> Tensor:
 def atanh(x: Tensor, /) -> Tensor:
     """Inverse hyperbolic tangent, elementwise; NaN outside [-1, 1].
 
-    >>> tensor([0.0, 0.5]).atanh().tolist()
-    [0.0, 0.5493061443340549]  # log(3) / 2"""
+    >>> tensor([0.0, 0.5]).atanh().tolist()  # log(3) / 2
+    [0.0, 0.5493061443340549]"""
 def attention(x: Tensor, /, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None) -> Tensor:
     """Scaled dot-product attention of these queries `[…, H, L, E]` with keys `[…, H, S, E]` and
     values `[…, H, S, F]`."""
@@ -1313,7 +1401,7 @@ def baddbmm(x: Tensor, /, a: TensorLike, b: TensorLike, beta: builtins.float = 1
 def batch_norm(x: Tensor, /, mean: TensorLike, var: TensorLike, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
     """Each channel (axis 1) less a given mean, divided by the root of a given variance plus eps;
     then times a weight and plus a bias for each channel, if given: the form for inference.
-    See [`Tensor::batch_norm_train`] for the form that takes the statistics from the batch."""
+    See `batch_norm_train` for the form that takes the statistics from the batch."""
 def batch_norm_stats(x: Tensor, /, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
     """Each channel (axis 1) moved to mean 0 and scaled to variance 1 over the batch; then times a
     weight and plus a bias for each channel, if given. Gives the result, and the mean and the
@@ -1346,13 +1434,13 @@ def cdist(x: Tensor, /, other: TensorLike, p: builtins.float = 2.0) -> Tensor:
 def ceil(x: Tensor, /) -> Tensor:
     """The least whole number that is not less, elementwise.
 
-    >>> tensor([-1.5, 1.5]).ceil().tolist()
-    [-1.0, 2.0]  # by hand"""
+    >>> tensor([-1.5, 1.5]).ceil().tolist()  # by hand
+    [-1.0, 2.0]"""
 def celu(x: Tensor, /, alpha: builtins.float = 1.0) -> Tensor:
     """x where it is positive, else alpha (exp(x / alpha) - 1), elementwise.
 
-    >>> tensor([-2.0, 0.0, 3.0]).celu(2.0).tolist()
-    [-1.2642411176571153, 0.0, 3.0]  # by hand: 2 (1/e - 1)"""
+    >>> tensor([-2.0, 0.0, 3.0]).celu(2.0).tolist()  # by hand: 2 (1/e - 1)
+    [-1.2642411176571153, 0.0, 3.0]"""
 def cholesky(x: Tensor, /) -> Tensor:
     """The lower triangular matrix L with A = L Lᵀ; only A's lower triangle is read. A matrix
     that is not positive definite is an error when the value is computed."""
@@ -1361,9 +1449,6 @@ def cholesky_upper(x: Tensor, /) -> Tensor:
 def chunk(x: Tensor, /, count: builtins.int, axis: builtins.int = 0) -> list[Tensor]:
     """At most `count` consecutive pieces of one size along an axis, the last one smaller if it
     does not divide: PyTorch's `chunk`."""
-def clamp(x: Tensor, /, lo: TensorLike, hi: TensorLike) -> Tensor:
-    """min(max(x, lo), hi), elementwise; the bounds are tensors or numbers. For one bound alone
-    see [`Tensor::clamp_min`] and [`Tensor::clamp_max`]."""
 def clamp_max(x: Tensor, /, hi: TensorLike) -> Tensor:
     """x, or the bound where x is above it, elementwise."""
 def clamp_min(x: Tensor, /, lo: TensorLike) -> Tensor:
@@ -1376,8 +1461,6 @@ def col2im(x: Tensor, /, size: ShapeLike, window: ShapeLike, stride: ShapeLike |
     dilation count."""
 def complex(re: TensorLike, im: TensorLike) -> Tensor:
     """A complex tensor: real and imaginary part side by side in a new last dimension of size 2."""
-def concat(parts: Sequence[TensorLike], axis: builtins.int = 0) -> Tensor:
-    """Tensors one after the other along an axis, in their common type."""
 def conv1d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """Convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[O, C / groups, K]`, plus a bias `[O]`."""
 def conv2d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
@@ -1398,18 +1481,18 @@ def conv_transpose3d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None =
 def copysign(x: Tensor, /, other: TensorLike) -> Tensor:
     """The absolute value of `a` with the sign of `b`, elementwise; -0 counts as negative.
 
-    >>> tensor([1.5, 2.0, -3.0]).copysign(tensor([-1.0, -0.0, 2.0])).tolist()
-    [-1.5, -2.0, 3.0]  # by hand"""
+    >>> tensor([1.5, 2.0, -3.0]).copysign(tensor([-1.0, -0.0, 2.0])).tolist()  # by hand
+    [-1.5, -2.0, 3.0]"""
 def cos(x: Tensor, /) -> Tensor:
     """Cosine of an angle in radians, elementwise.
 
-    >>> tensor([0.0, 1.0]).cos().tolist()
-    [1.0, 0.5403023058681398]  # Abramowitz and Stegun, table 4.6"""
+    >>> tensor([0.0, 1.0]).cos().tolist()  # Abramowitz and Stegun, table 4.6
+    [1.0, 0.5403023058681398]"""
 def cosh(x: Tensor, /) -> Tensor:
     """Hyperbolic cosine, elementwise.
 
-    >>> tensor([0.0, 1.0]).cosh().tolist()
-    [1.0, 1.5430806348152437]  # Abramowitz and Stegun, table 4.15"""
+    >>> tensor([0.0, 1.0]).cosh().tolist()  # Abramowitz and Stegun, table 4.15
+    [1.0, 1.5430806348152437]"""
 def cosine_embedding_loss(x: Tensor, /, other: TensorLike, target: TensorLike, margin: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
     """1 − cos where the target is 1, max(0, cos − margin) where it is −1, cos the cosine of the
     angle with `other` along the last axis, reduced."""
@@ -1455,15 +1538,15 @@ def diff(x: Tensor, /, n: builtins.int = 1, axis: builtins.int = -1) -> Tensor:
 def digamma(x: Tensor, /) -> Tensor:
     """Digamma function: the slope of `lgamma`, elementwise.
 
-    >>> tensor([1.0, 0.5, 2.0, -0.5]).digamma().tolist()
-    [-0.5772156649015329, -1.9635100260214235, 0.4227843350984671, 0.03648997397857652]  # Abramowitz and Stegun, 6.3.2 to 6.3.5"""
+    >>> tensor([1.0, 0.5, 2.0, -0.5]).digamma().tolist()  # Abramowitz and Stegun, 6.3.2 to 6.3.5
+    [-0.5772156649015329, -1.9635100260214235, 0.4227843350984671, 0.03648997397857652]"""
 def dist(x: Tensor, /, other: TensorLike, ord: builtins.float = 2.0) -> Tensor:
     """The norm of order `ord` of the difference to another tensor."""
 def div(x: Tensor, /, other: TensorLike) -> Tensor:
     """True quotient, elementwise; integers are divided as `f32`.
 
-    >>> tensor([1.5, -2.0]).div(tensor([2.0, 0.5])).tolist()
-    [0.75, -4.0]  # by hand"""
+    >>> tensor([1.5, -2.0]).div(tensor([2.0, 0.5])).tolist()  # by hand
+    [0.75, -4.0]"""
 def dot(x: Tensor, /, other: TensorLike) -> Tensor:
     """Sum of the products of two vectors of one length."""
 def dropout(x: Tensor, /, p: builtins.float, key: TensorLike) -> Tensor:
@@ -1476,21 +1559,16 @@ def eigh(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """Eigenvalues of a symmetric matrix, ascending, and eigenvectors as columns; the lower
     triangle is read."""
 def eigh_of(x: Tensor, /, triangle: str) -> tuple[Tensor, Tensor]:
-    """[`Tensor::eigh`], reading the given triangle."""
+    """`eigh`, reading the given triangle."""
 def eigvalsh(x: Tensor, /) -> Tensor:
     """Eigenvalues of a symmetric matrix, ascending; the lower triangle is read."""
 def eigvalsh_of(x: Tensor, /, triangle: str) -> Tensor:
-    """[`Tensor::eigvalsh`], reading the given triangle."""
-def einsum(equation: str, tensors: Sequence[TensorLike]) -> Tensor:
-    """Sums of products by an equation in Einstein's notation: letters name axes, a letter that is
-    not in the result is summed over, a repeated letter takes the diagonal, `...` stands for
-    axes that broadcast. Without `->` the result has the letters that occur once, in
-    alphabetical order."""
+    """`eigvalsh`, reading the given triangle."""
 def elu(x: Tensor, /, alpha: builtins.float = 1.0) -> Tensor:
     """x where it is positive, else alpha (exp(x) - 1), elementwise.
 
-    >>> tensor([-1.0, 0.0, 3.0]).elu(2.0).tolist()
-    [-1.2642411176571153, 0.0, 3.0]  # by hand: 2 (1/e - 1)"""
+    >>> tensor([-1.0, 0.0, 3.0]).elu(2.0).tolist()  # by hand: 2 (1/e - 1)
+    [-1.2642411176571153, 0.0, 3.0]"""
 def embedding(x: Tensor, /, index: TensorLike) -> Tensor:
     """Rows of this table `[V, E]` at an index of any shape."""
 def embedding_padded(x: Tensor, /, index: TensorLike, padding: builtins.int) -> Tensor:
@@ -1501,23 +1579,23 @@ def entr(x: Tensor, /) -> Tensor:
 def eq(x: Tensor, /, other: TensorLike) -> Tensor:
     """Whether `a` equals `b`, elementwise; NaN equals nothing.
 
-    >>> tensor([1.0, 2.0]).eq(tensor([2.0, 2.0])).tolist()
-    [0.0, 1.0]  # by hand"""
+    >>> tensor([1.0, 2.0]).eq(tensor([2.0, 2.0])).tolist()  # by hand
+    [False, True]"""
 def erf(x: Tensor, /) -> Tensor:
     """Error function 2/sqrt(π) ∫₀ˣ exp(-t²) dt, elementwise.
 
-    >>> tensor([0.0, 0.5, 1.0]).erf().tolist()
-    [0.0, 0.5204998778130465, 0.8427007929497149]  # Abramowitz and Stegun, table 7.1"""
+    >>> tensor([0.0, 0.5, 1.0]).erf().tolist()  # Abramowitz and Stegun, table 7.1
+    [0.0, 0.5204998778130465, 0.8427007929497149]"""
 def erfc(x: Tensor, /) -> Tensor:
     """1 - erf(x) without cancellation for large x, elementwise.
 
-    >>> tensor([0.0, 0.5, 1.0]).erfc().tolist()
-    [1.0, 0.4795001221869535, 0.1572992070502851]  # Abramowitz and Stegun, table 7.1"""
+    >>> tensor([0.0, 0.5, 1.0]).erfc().tolist()  # Abramowitz and Stegun, table 7.1
+    [1.0, 0.4795001221869535, 0.1572992070502851]"""
 def erfcx(x: Tensor, /) -> Tensor:
     """exp(x²) erfc(x) without overflow, elementwise.
 
-    >>> tensor([0.0, 1.0, 100.0]).erfcx().tolist()
-    [1.0, 0.427583576155807, 0.005641613782989433]  # Abramowitz and Stegun, table 7.2 and 7.1.23"""
+    >>> tensor([0.0, 1.0, 100.0]).erfcx().tolist()  # Abramowitz and Stegun, table 7.2 and 7.1.23
+    [1.0, 0.427583576155807, 0.005641613782989433]"""
 def erfinv(x: Tensor, /) -> Tensor:
     """The number with this error function, elementwise; NaN outside [-1, 1]."""
 def exp(x: Tensor, /) -> Tensor:
@@ -1525,15 +1603,15 @@ def exp(x: Tensor, /) -> Tensor:
 def exp2(x: Tensor, /) -> Tensor:
     """2 to the power x, elementwise.
 
-    >>> tensor([0.0, 3.0, -1.0]).exp2().tolist()
-    [1.0, 8.0, 0.5]  # by hand"""
+    >>> tensor([0.0, 3.0, -1.0]).exp2().tolist()  # by hand
+    [1.0, 8.0, 0.5]"""
 def expm1(x: Tensor, /) -> Tensor:
     """exp(x) - 1 without cancellation near 0, elementwise.
 
-    >>> tensor([0.0, 1.0, 1e-10]).expm1().tolist()
-    [0.0, 1.718281828459045, 1.00000000005e-10]  # series e - 1 = 1 + 1/2 + 1/6 + …"""
+    >>> tensor([0.0, 1.0, 1e-10]).expm1().tolist()  # series e - 1 = 1 + 1/2 + 1/6 + …
+    [0.0, 1.718281828459045, 1.00000000005e-10]"""
 def fftn(x: Tensor, /, axes: ShapeLike, norm: str) -> Tensor:
-    """[`Tensor::fft`] along several axes, one after the other."""
+    """`fft` along several axes, one after the other."""
 def flatten(x: Tensor, /, start: builtins.int = 0, end: builtins.int = -1) -> Tensor:
     """The dimensions from `start` to `end`, both included, made one; a scalar becomes a vector."""
 def flip(x: Tensor, /, axis: Axis = None) -> Tensor:
@@ -1543,13 +1621,13 @@ def float_power(x: Tensor, /, exponent: TensorLike) -> Tensor:
 def floor(x: Tensor, /) -> Tensor:
     """The greatest whole number that is not greater, elementwise.
 
-    >>> tensor([-1.5, 1.5]).floor().tolist()
-    [-2.0, 1.0]  # by hand"""
+    >>> tensor([-1.5, 1.5]).floor().tolist()  # by hand
+    [-2.0, 1.0]"""
 def floor_divide(x: Tensor, /, other: TensorLike) -> Tensor:
     """Quotient rounded down, elementwise, as Python's `//`; integer division by 0 gives 0.
 
-    >>> tensor([7.0, -7.0, 7.0]).floor_divide(tensor([2.0, 2.0, -2.0])).tolist()
-    [3.0, -4.0, -4.0]  # Python manual: // rounds toward minus infinity"""
+    >>> tensor([7.0, -7.0, 7.0]).floor_divide(tensor([2.0, 2.0, -2.0])).tolist()  # Python manual: // rounds toward minus infinity
+    [3.0, -4.0, -4.0]"""
 def fmax(x: Tensor, /, other: TensorLike) -> Tensor:
     """The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie the first gets the gradient."""
 def fmin(x: Tensor, /, other: TensorLike) -> Tensor:
@@ -1557,18 +1635,16 @@ def fmin(x: Tensor, /, other: TensorLike) -> Tensor:
 def fmod(x: Tensor, /, other: TensorLike) -> Tensor:
     """Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 gives 0.
 
-    >>> tensor([5.0, -5.0, 5.0]).fmod(tensor([3.0, 3.0, -3.0])).tolist()
-    [2.0, -2.0, 2.0]  # C standard: fmod has the sign of the first operand"""
+    >>> tensor([5.0, -5.0, 5.0]).fmod(tensor([3.0, 3.0, -3.0])).tolist()  # C standard: fmod has the sign of the first operand
+    [2.0, -2.0, 2.0]"""
 def fold(x: Tensor, /, axis: builtins.int, step: builtins.int, length: builtins.int) -> Tensor:
     """Windows along an axis, `step` apart, their elements in the last dimension, added up where
     they overlap in an axis of `length` elements: the transpose of `unfold`."""
 def frac(x: Tensor, /) -> Tensor:
     """x less its whole part, with the sign of x, elementwise.
 
-    >>> tensor([1.25, -2.5]).frac().tolist()
-    [0.25, -0.5]  # by hand"""
-def full_like(x: Tensor, /, x: builtins.float) -> Tensor:
-    """One number in this tensor's shape and type."""
+    >>> tensor([1.25, -2.5]).frac().tolist()  # by hand
+    [0.25, -0.5]"""
 def gather(x: Tensor, /, axis: builtins.int, index: TensorLike) -> Tensor:
     """Elements chosen along an axis by an index of the same rank: along axis 0 of a matrix,
     `y[i, j] = x[index[i, j], j]`."""
@@ -1578,18 +1654,18 @@ def gaussian_nll_loss(x: Tensor, /, target: TensorLike, variance: TensorLike, fu
 def ge(x: Tensor, /, other: TensorLike) -> Tensor:
     """Whether `a >= b`, elementwise; false where either is NaN.
 
-    >>> tensor([1.0, 2.0, 3.0]).ge(tensor([2.0, 2.0, 2.0])).tolist()
-    [0.0, 1.0, 1.0]  # by hand"""
+    >>> tensor([1.0, 2.0, 3.0]).ge(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
+    [False, True, True]"""
 def gelu(x: Tensor, /) -> Tensor:
     """x Φ(x) with the normal distribution function Φ, elementwise; exact, by the error function.
 
-    >>> tensor([0.0, 1.0, -1.0]).gelu().tolist()
-    [0.0, 0.8413447460685429, -0.15865525393145707]  # Abramowitz and Stegun, table 26.1"""
+    >>> tensor([0.0, 1.0, -1.0]).gelu().tolist()  # Abramowitz and Stegun, table 26.1
+    [0.0, 0.8413447460685429, -0.15865525393145707]"""
 def gelu_tanh(x: Tensor, /) -> Tensor:
     """x Φ(x) with Φ approximated by tanh, elementwise: 0.5 x (1 + tanh(sqrt(2/π) (x + 0.044715 x³))).
 
-    >>> tensor([0.0, 1.0, -1.0]).gelu_tanh().tolist()
-    [0.0, 0.8411919906082768, -0.15880800939172324]  # hand arithmetic of the formula"""
+    >>> tensor([0.0, 1.0, -1.0]).gelu_tanh().tolist()  # hand arithmetic of the formula
+    [0.0, 0.8411919906082768, -0.15880800939172324]"""
 def global_avg_pool(x: Tensor, /) -> Tensor:
     """The mean of each channel of `[N, C, *S]`: `[N, C]`."""
 def global_max_pool(x: Tensor, /) -> Tensor:
@@ -1604,28 +1680,28 @@ def group_norm(x: Tensor, /, groups: builtins.int, weight: TensorLike | None = N
 def gt(x: Tensor, /, other: TensorLike) -> Tensor:
     """Whether `a > b`, elementwise; false where either is NaN.
 
-    >>> tensor([1.0, 2.0, 3.0]).gt(tensor([2.0, 2.0, 2.0])).tolist()
-    [0.0, 0.0, 1.0]  # by hand"""
+    >>> tensor([1.0, 2.0, 3.0]).gt(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
+    [False, False, True]"""
 def hardshrink(x: Tensor, /, lambd: builtins.float = 0.5) -> Tensor:
     """x, but 0 where its size is not above `lambda`, elementwise.
 
-    >>> tensor([-1.0, 0.25, 0.5, 2.0]).hardshrink(0.5).tolist()
-    [-1.0, 0.0, 0.0, 2.0]  # by hand"""
+    >>> tensor([-1.0, 0.25, 0.5, 2.0]).hardshrink(0.5).tolist()  # by hand
+    [-1.0, 0.0, 0.0, 2.0]"""
 def hardsigmoid(x: Tensor, /) -> Tensor:
     """(x + 3) / 6 held in [0, 1], elementwise.
 
-    >>> tensor([-4.0, 0.0, 1.5, 3.0]).hardsigmoid().tolist()
-    [0.0, 0.5, 0.75, 1.0]  # by hand"""
+    >>> tensor([-4.0, 0.0, 1.5, 3.0]).hardsigmoid().tolist()  # by hand
+    [0.0, 0.5, 0.75, 1.0]"""
 def hardswish(x: Tensor, /) -> Tensor:
     """x times (x + 3) / 6 held in [0, 1], elementwise.
 
-    >>> tensor([-4.0, 0.0, 1.5, 6.0]).hardswish().tolist()
-    [0.0, 0.0, 1.125, 6.0]  # by hand"""
+    >>> tensor([-4.0, 0.0, 1.5, 6.0]).hardswish().tolist()  # by hand
+    [0.0, 0.0, 1.125, 6.0]"""
 def hardtanh(x: Tensor, /, lo: builtins.float = -1.0, hi: builtins.float = 1.0) -> Tensor:
     """x held in [lo, hi], elementwise; the slope at the ends is 0.
 
-    >>> tensor([-2.0, 0.5, 3.0]).hardtanh(-1.0, 1.0).tolist()
-    [-1.0, 0.5, 1.0]  # by hand"""
+    >>> tensor([-2.0, 0.5, 3.0]).hardtanh(-1.0, 1.0).tolist()  # by hand
+    [-1.0, 0.5, 1.0]"""
 def hinge_embedding_loss(x: Tensor, /, target: TensorLike, margin: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
     """This distance where the target is 1, max(0, margin − distance) where it is −1, reduced."""
 def histogram(x: Tensor, /, bins: builtins.int, lo: builtins.float, hi: builtins.float) -> Tensor:
@@ -1641,17 +1717,17 @@ def hypot(x: Tensor, /, other: TensorLike) -> Tensor:
 def i0(x: Tensor, /) -> Tensor:
     """Modified Bessel function of the first kind of order 0, elementwise.
 
-    >>> tensor([0.0, 1.0, -2.0]).i0().tolist()
-    [1.0, 1.2660658777520084, 2.2795853023360673]  # Abramowitz and Stegun, table 9.8"""
+    >>> tensor([0.0, 1.0, -2.0]).i0().tolist()  # Abramowitz and Stegun, table 9.8
+    [1.0, 1.2660658777520084, 2.2795853023360673]"""
 def i1(x: Tensor, /) -> Tensor:
     """Modified Bessel function of the first kind of order 1, elementwise.
 
-    >>> tensor([0.0, 1.0, -2.0]).i1().tolist()
-    [0.0, 0.5651591039924851, -1.590636854637329]  # Abramowitz and Stegun, table 9.8"""
+    >>> tensor([0.0, 1.0, -2.0]).i1().tolist()  # Abramowitz and Stegun, table 9.8
+    [0.0, 0.5651591039924851, -1.590636854637329]"""
 def ifft(x: Tensor, /, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
-    """The inverse of [`Tensor::fft`]."""
+    """The inverse of `fft`."""
 def ifftn(x: Tensor, /, axes: ShapeLike, norm: str) -> Tensor:
-    """[`Tensor::ifft`] along several axes, one after the other."""
+    """`ifft` along several axes, one after the other."""
 def im2col(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """The windows of `[N, C, H, W]` (or `[C, H, W]`) as columns `[N, C · KH · KW, L]`. Of the
     options, stride, even padding and dilation count."""
@@ -1672,7 +1748,7 @@ def inv(x: Tensor, /) -> Tensor:
     """The inverse of a square matrix; a singular one is an error when the value is computed."""
 def irfft(x: Tensor, /, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
     """The real numbers whose Fourier transform starts with these frequencies (a complex tensor):
-    the inverse of [`Tensor::rfft`]. Without `n` there are twice as many as frequencies, less 2."""
+    the inverse of `rfft`. Without `n` there are twice as many as frequencies, less 2."""
 def is_finite(x: Tensor, /) -> Tensor:
     """Whether it is neither infinite nor NaN, elementwise."""
 def is_inf(x: Tensor, /) -> Tensor:
@@ -1681,7 +1757,7 @@ def is_nan(x: Tensor, /) -> Tensor:
     """Whether it is not a number, elementwise."""
 def kl_div(x: Tensor, /, target: TensorLike, log_target: builtins.bool = False, reduction: str = "mean") -> Tensor:
     """Kullback-Leibler divergence of these log-probabilities from a target, which is given as its
-    logarithm if `log_target`, reduced ([`Reduction::BatchMean`] is the mathematical one)."""
+    logarithm if `log_target`, reduced ([`Reduction::BatchMean` is the mathematical one)."""
 def kron(x: Tensor, /, other: TensorLike) -> Tensor:
     """Kronecker product: every element replaced by itself times the other tensor."""
 def kthvalue(x: Tensor, /, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
@@ -1696,20 +1772,20 @@ def ldexp(x: Tensor, /, exponent: TensorLike) -> Tensor:
 def le(x: Tensor, /, other: TensorLike) -> Tensor:
     """Whether `a <= b`, elementwise; false where either is NaN.
 
-    >>> tensor([1.0, 2.0, 3.0]).le(tensor([2.0, 2.0, 2.0])).tolist()
-    [1.0, 1.0, 0.0]  # by hand"""
+    >>> tensor([1.0, 2.0, 3.0]).le(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
+    [True, True, False]"""
 def leaky_relu(x: Tensor, /, slope: builtins.float = 0.01) -> Tensor:
     """x where it is positive, else `slope` times x, elementwise.
 
-    >>> tensor([-2.0, 0.0, 3.0]).leaky_relu(0.25).tolist()
-    [-0.5, 0.0, 3.0]  # by hand"""
+    >>> tensor([-2.0, 0.0, 3.0]).leaky_relu(0.25).tolist()  # by hand
+    [-0.5, 0.0, 3.0]"""
 def lerp(x: Tensor, /, end: TensorLike, weight: TensorLike) -> Tensor:
     """`self + weight (end - self)`, elementwise."""
 def lgamma(x: Tensor, /) -> Tensor:
     """Logarithm of the absolute value of the gamma function, elementwise.
 
-    >>> tensor([1.0, 5.0, 0.5, -0.5]).lgamma().tolist()
-    [0.0, 3.1780538303479458, 0.5723649429247001, 1.2655121234846454]  # log 4!, log sqrt(π), log(2 sqrt(π))"""
+    >>> tensor([1.0, 5.0, 0.5, -0.5]).lgamma().tolist()  # log 4!, log sqrt(π), log(2 sqrt(π))
+    [0.0, 3.1780538303479458, 0.5723649429247001, 1.2655121234846454]"""
 def linear(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """An affine map of the last dimension: x wᵀ + b for a weight `[O, I]` and a bias `[O]`."""
 def local_response_norm(x: Tensor, /, size: builtins.int, alpha: builtins.float = 1e-4, beta: builtins.float = 0.75, k: builtins.float = 1.0) -> Tensor:
@@ -1724,8 +1800,8 @@ def log1p(x: Tensor, /) -> Tensor:
 def log2(x: Tensor, /) -> Tensor:
     """Logarithm to base 2, elementwise; negative numbers give NaN.
 
-    >>> tensor([1.0, 8.0, 0.5]).log2().tolist()
-    [0.0, 3.0, -1.0]  # by hand"""
+    >>> tensor([1.0, 8.0, 0.5]).log2().tolist()  # by hand
+    [0.0, 3.0, -1.0]"""
 def log_ndtr(x: Tensor, /) -> Tensor:
     """The logarithm of `ndtr` without underflow, elementwise."""
 def log_sigmoid(x: Tensor, /) -> Tensor:
@@ -1751,8 +1827,8 @@ def logical_xor(x: Tensor, /, other: TensorLike) -> Tensor:
 def logit(x: Tensor, /) -> Tensor:
     """log(x / (1 - x)), elementwise; NaN outside [0, 1].
 
-    >>> tensor([0.5, 0.75]).logit().tolist()
-    [0.0, 1.0986122886681098]  # by hand: log 3"""
+    >>> tensor([0.5, 0.75]).logit().tolist()  # by hand: log 3
+    [0.0, 1.0986122886681098]"""
 def logit_eps(x: Tensor, /, eps: builtins.float = 1e-5) -> Tensor:
     """log(x / (1 - x)), elementwise, with x moved into [eps, 1 - eps] first."""
 def logsumexp(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
@@ -1762,8 +1838,8 @@ def lstsq(x: Tensor, /, b: TensorLike) -> Tensor:
 def lt(x: Tensor, /, other: TensorLike) -> Tensor:
     """Whether `a < b`, elementwise; false where either is NaN.
 
-    >>> tensor([1.0, 2.0, 3.0]).lt(tensor([2.0, 2.0, 2.0])).tolist()
-    [1.0, 0.0, 0.0]  # by hand"""
+    >>> tensor([1.0, 2.0, 3.0]).lt(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
+    [True, False, False]"""
 def lu(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
     """A permutation matrix P, a unit lower triangular L and an upper triangular U with A = P L U."""
 def margin_ranking_loss(x: Tensor, /, other: TensorLike, target: TensorLike, margin: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
@@ -1791,20 +1867,20 @@ def max_index(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
 def max_pool1d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
     """The greatest element of each window of `[N, C, L]` (or `[C, L]`)."""
 def max_pool1d_index(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
-    """[`Tensor::max_pool1d`] with the place of each greatest element."""
+    """`max_pool1d` with the place of each greatest element."""
 def max_pool2d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
     """The greatest element of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
 def max_pool2d_index(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
-    """[`Tensor::max_pool2d`] with the place of each greatest element in the flattened plane."""
+    """`max_pool2d` with the place of each greatest element in the flattened plane."""
 def max_pool3d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
     """The greatest element of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
 def max_pool3d_index(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
-    """[`Tensor::max_pool3d`] with the place of each greatest element in the flattened volume."""
+    """`max_pool3d` with the place of each greatest element in the flattened volume."""
 def maximum(x: Tensor, /, other: TensorLike) -> Tensor:
     """The greater of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
 
-    >>> tensor([1.0, 5.0]).maximum(tensor([2.0, 4.0])).tolist()
-    [2.0, 5.0]  # by hand"""
+    >>> tensor([1.0, 5.0]).maximum(tensor([2.0, 4.0])).tolist()  # by hand
+    [2.0, 5.0]"""
 def mean(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Arithmetic mean along axes (`..` for all), which disappear; integers are converted to f32."""
 def median(x: Tensor, /, axis: Axis = None) -> Tensor:
@@ -1813,9 +1889,6 @@ def median(x: Tensor, /, axis: Axis = None) -> Tensor:
 def median_index(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The middle element along an axis and its place;
     of an even number, the lower of the two in the middle. The axis disappears."""
-def meshgrid(axes: Sequence[TensorLike]) -> list[Tensor]:
-    """For vectors of coordinates, the coordinates of each point of the grid they span: result i
-    varies along axis i (PyTorch's and NumPy's `indexing="ij"`)."""
 def min(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The least element along axes (`..` for all), which disappear; NaN if there is one. Equal
     elements share the gradient evenly; see `min_index` for the place."""
@@ -1825,13 +1898,13 @@ def min_index(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
 def minimum(x: Tensor, /, other: TensorLike) -> Tensor:
     """The lesser of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
 
-    >>> tensor([1.0, 5.0]).minimum(tensor([2.0, 4.0])).tolist()
-    [1.0, 4.0]  # by hand"""
+    >>> tensor([1.0, 5.0]).minimum(tensor([2.0, 4.0])).tolist()  # by hand
+    [1.0, 4.0]"""
 def mish(x: Tensor, /) -> Tensor:
     """x tanh(softplus(x)), elementwise.
 
-    >>> tensor([0.0, 1.0986122886681098]).mish().tolist()
-    [0.0, 0.969363784118920]  # by hand: tanh(log 4) = 15/17"""
+    >>> tensor([0.0, 1.0986122886681098]).mish().tolist()  # by hand: tanh(log 4) = 15/17
+    [0.0, 0.969363784118920]"""
 def mm(x: Tensor, /, other: TensorLike) -> Tensor:
     """Product of two matrices, without broadcasting."""
 def moveaxis(x: Tensor, /, source: ShapeLike, destination: ShapeLike) -> Tensor:
@@ -1841,8 +1914,8 @@ def mse_loss(x: Tensor, /, target: TensorLike, reduction: str = "mean") -> Tenso
 def mul(x: Tensor, /, other: TensorLike) -> Tensor:
     """Product, elementwise. For bool: logical and.
 
-    >>> tensor([1.5, -2.0]).mul(tensor([2.0, 0.5])).tolist()
-    [3.0, -1.0]  # by hand"""
+    >>> tensor([1.5, -2.0]).mul(tensor([2.0, 0.5])).tolist()  # by hand
+    [3.0, -1.0]"""
 def mv(x: Tensor, /, vector: TensorLike) -> Tensor:
     """Product of a matrix and a vector."""
 def mvlgamma(x: Tensor, /, p: builtins.int) -> Tensor:
@@ -1866,24 +1939,20 @@ def narrow(x: Tensor, /, axis: builtins.int, start: builtins.int, size: builtins
 def ndtr(x: Tensor, /) -> Tensor:
     """The probability that a normal variable is not above x, elementwise.
 
-    >>> tensor([0.0, 1.0, -1.0]).ndtr().tolist()
-    [0.5, 0.8413447460685429, 0.15865525393145707]  # Abramowitz and Stegun, table 26.1"""
+    >>> tensor([0.0, 1.0, -1.0]).ndtr().tolist()  # Abramowitz and Stegun, table 26.1
+    [0.5, 0.8413447460685429, 0.15865525393145707]"""
 def ne(x: Tensor, /, other: TensorLike) -> Tensor:
     """Whether `a` differs from `b`, elementwise; NaN differs from everything.
 
-    >>> tensor([1.0, 2.0, 3.0]).ne(tensor([2.0, 2.0, 2.0])).tolist()
-    [1.0, 0.0, 1.0]  # by hand"""
+    >>> tensor([1.0, 2.0, 3.0]).ne(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
+    [True, False, True]"""
 def neg(x: Tensor, /) -> Tensor:
     """Negative, elementwise.
 
-    >>> tensor([1.5, -2.0]).neg().tolist()
-    [-1.5, 2.0]  # by hand"""
+    >>> tensor([1.5, -2.0]).neg().tolist()  # by hand
+    [-1.5, 2.0]"""
 def nll_loss(x: Tensor, /, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, reduction: str | None = None) -> Tensor:
     """Minus these log-probabilities `[N, C, *D]` (or `[C]`) at the classes `[N, *D]`."""
-def nonzero(x: Tensor, /) -> Tensor:
-    """The places of the elements that are not zero: one row a place, one column a dimension.
-
-    How many there are depends on the values, so they are computed at once."""
 def norm(x: Tensor, /) -> Tensor:
     """The square root of the sum of all squares."""
 def normalize(x: Tensor, /, ord: builtins.float = 2.0, axis: Axis = 1, eps: builtins.float = 1e-12) -> Tensor:
@@ -1894,8 +1963,6 @@ def bitwise_not(x: Tensor, /) -> Tensor:
 def one_hot(x: Tensor, /, classes: builtins.int, dtype: DTypeLike = "float32") -> Tensor:
     """For each class number a row of `classes` elements with a one at its place, as a new last
     dimension; zeros for numbers beyond."""
-def ones_like(x: Tensor, /) -> Tensor:
-    """Ones of this tensor's shape and type."""
 def bitwise_or(x: Tensor, /, other: TensorLike) -> Tensor:
     """Logical or of bool, bitwise or of integers, elementwise."""
 def outer(x: Tensor, /, other: TensorLike) -> Tensor:
@@ -1907,7 +1974,7 @@ def pinv(x: Tensor, /) -> Tensor:
     """Moore's and Penrose's inverse; singular values below the precision of the type times the
     larger size count as zero."""
 def pinv_rtol(x: Tensor, /, rtol: builtins.float) -> Tensor:
-    """[`Tensor::pinv`] where singular values not above `rtol` times the greatest count as zero."""
+    """`pinv` where singular values not above `rtol` times the greatest count as zero."""
 def pixel_shuffle(x: Tensor, /, factor: builtins.int) -> Tensor:
     """Channels spread over pixels `factor` times as fine: `[.., c·f², h, w]` becomes
     `[.., c, h·f, w·f]`."""
@@ -1920,13 +1987,11 @@ def polygamma(x: Tensor, /, n: builtins.int = 1) -> Tensor:
 def pow(x: Tensor, /, other: TensorLike) -> Tensor:
     """`a` to the power `b`, elementwise; for integers a negative exponent gives 0 (1 for base ±1).
 
-    >>> tensor([2.0, 9.0]).pow(tensor([3.0, 0.5])).tolist()
-    [8.0, 3.0]  # by hand"""
+    >>> tensor([2.0, 9.0]).pow(tensor([3.0, 0.5])).tolist()  # by hand
+    [8.0, 3.0]"""
 def prelu(x: Tensor, /, weight: TensorLike) -> Tensor:
     """x where it is positive, else x times a weight: a single one, or one for each channel, which
     is axis 1."""
-def prod(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
-    """Product along axes (`..` for all), which disappear; integers and bool are multiplied as i64."""
 def put(x: Tensor, /, index: TensorLike, src: TensorLike) -> Tensor:
     """Values put at places of the flattened tensor; negative places count from the end."""
 def put_add(x: Tensor, /, index: TensorLike, src: TensorLike) -> Tensor:
@@ -1966,20 +2031,20 @@ def ravel(x: Tensor, /) -> Tensor:
 def recip(x: Tensor, /) -> Tensor:
     """1 / x, elementwise; integers are converted to `f32`.
 
-    >>> tensor([4.0, -0.5]).recip().tolist()
-    [0.25, -2.0]  # by hand"""
+    >>> tensor([4.0, -0.5]).recip().tolist()  # by hand
+    [0.25, -2.0]"""
 def relu(x: Tensor, /) -> Tensor:
     """max(x, 0), elementwise."""
 def relu6(x: Tensor, /) -> Tensor:
     """x held in [0, 6], elementwise; the slope at the ends is 0.
 
-    >>> tensor([-2.0, 0.5, 7.0]).relu6().tolist()
-    [0.0, 0.5, 6.0]  # by hand"""
+    >>> tensor([-2.0, 0.5, 7.0]).relu6().tolist()  # by hand
+    [0.0, 0.5, 6.0]"""
 def rem(x: Tensor, /, other: TensorLike) -> Tensor:
     """Remainder with the sign of the divisor, as Python's `%`, elementwise; integer division by 0 gives 0.
 
-    >>> tensor([5.0, -5.0, 5.0]).rem(tensor([3.0, 3.0, -3.0])).tolist()
-    [2.0, 1.0, -1.0]  # Python manual: % has the sign of the second operand"""
+    >>> tensor([5.0, -5.0, 5.0]).rem(tensor([3.0, 3.0, -3.0])).tolist()  # Python manual: % has the sign of the second operand
+    [2.0, 1.0, -1.0]"""
 def repeat_interleave(x: Tensor, /, times: builtins.int, axis: Axis = None) -> Tensor:
     """Each element repeated along an axis, or of the flattened tensor for `..`."""
 def repeat_interleave_by(x: Tensor, /, times: TensorLike, axis: Axis = None) -> Tensor:
@@ -1992,12 +2057,9 @@ def rfft(x: Tensor, /, n: builtins.int | None = None, axis: builtins.int | None 
 def rms_norm(x: Tensor, /, axes: builtins.int, weight: TensorLike | None = None, eps: builtins.float = 1e-6) -> Tensor:
     """x divided by the root of its mean square over the last `axes` dimensions; then times a
     weight of their shape, if given."""
-def roll(x: Tensor, /, shifts: ShapeLike, axis: Axis = None) -> Tensor:
-    """The elements moved along axes; those that leave at one end come in at the other. For `..`
-    there is one shift, through the flattened tensor."""
 def rope(x: Tensor, /, cos: TensorLike, sin: TensorLike, interleaved: builtins.bool) -> Tensor:
     """Rotary position embedding: pairs along the last axis of `[…, L, E]` turned by angles given
-    as cosines and sines `[L, E / 2]` (see [`Tensor::rope_table`]). A pair is (i, i + E / 2), or
+    as cosines and sines `[L, E / 2]` (see `rope_table`). A pair is (i, i + E / 2), or
     neighbors (2 i, 2 i + 1) if `interleaved`."""
 def rope_table(positions: TensorLike, width: builtins.int, base: builtins.float) -> tuple[Tensor, Tensor]:
     """Cosines and sines `[L, width / 2]` of the angles p / base^(2 i / width) for positions p `[L]`."""
@@ -2006,13 +2068,13 @@ def rot90(x: Tensor, /, k: builtins.int = 1, axes: tuple[builtins.int, builtins.
 def round(x: Tensor, /) -> Tensor:
     """The nearest whole number, elementwise; halves go to the even neighbor, as in NumPy.
 
-    >>> tensor([0.5, 1.5, -2.5, 2.6]).round().tolist()
-    [0.0, 2.0, -2.0, 3.0]  # NumPy manual: 0.5 rounds to 0, 1.5 to 2"""
+    >>> tensor([0.5, 1.5, -2.5, 2.6]).round().tolist()  # NumPy manual: 0.5 rounds to 0, 1.5 to 2
+    [0.0, 2.0, -2.0, 3.0]"""
 def rsqrt(x: Tensor, /) -> Tensor:
     """1 / sqrt(x), elementwise.
 
-    >>> tensor([1.0, 4.0, 0.25]).rsqrt().tolist()
-    [1.0, 0.5, 2.0]  # by hand"""
+    >>> tensor([1.0, 4.0, 0.25]).rsqrt().tolist()  # by hand
+    [1.0, 0.5, 2.0]"""
 def scatter(x: Tensor, /, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
     """Values put at places along an axis: along axis 0 of a matrix,
     `x[index[i, j], j] = src[i, j]`. Of `src`, the part of the index's shape is used; of
@@ -2024,9 +2086,6 @@ def scatter_reduce(x: Tensor, /, axis: builtins.int, index: TensorLike, src: Ten
     """Values combined at places along an axis: along axis 0 of a matrix, `src[i, j]` goes to
     `x[index[i, j], j]`. Without `include_self` the elements that are there count for nothing
     where a value comes."""
-def searchsorted(x: Tensor, /, values: TensorLike) -> Tensor:
-    """For each value, the place in this ascending sequence before which it would be inserted: the
-    number of elements less than it."""
 def searchsorted_right(x: Tensor, /, values: TensorLike) -> Tensor:
     """For each value, the number of elements of this ascending sequence that are not greater."""
 def select(x: Tensor, /, axis: builtins.int, index: builtins.int) -> Tensor:
@@ -2034,8 +2093,8 @@ def select(x: Tensor, /, axis: builtins.int, index: builtins.int) -> Tensor:
 def selu(x: Tensor, /) -> Tensor:
     """`elu` with the slope and scale of Klambauer and others (2017), which keep mean 0 and variance 1 from layer to layer.
 
-    >>> tensor([-1.0, 0.0, 1.0]).selu().tolist()
-    [-1.1113307378125625, 0.0, 1.0507009873554805]  # Klambauer and others, equations 2 and 14"""
+    >>> tensor([-1.0, 0.0, 1.0]).selu().tolist()  # Klambauer and others, equations 2 and 14
+    [-1.1113307378125625, 0.0, 1.0507009873554805]"""
 def bitwise_left_shift(x: Tensor, /, other: TensorLike) -> Tensor:
     """Bits of `a` moved `b` places up, elementwise; 0 for more than 63 places or fewer than none."""
 def bitwise_right_shift(x: Tensor, /, other: TensorLike) -> Tensor:
@@ -2043,30 +2102,30 @@ def bitwise_right_shift(x: Tensor, /, other: TensorLike) -> Tensor:
 def sigmoid(x: Tensor, /) -> Tensor:
     """1 / (1 + exp(-x)), elementwise.
 
-    >>> tensor([0.0, 1.0986122886681098, -800.0]).sigmoid().tolist()
-    [0.5, 0.75, 0.0]  # by hand: the logit of 3/4 is log 3"""
+    >>> tensor([0.0, 1.0986122886681098, -800.0]).sigmoid().tolist()  # by hand: the logit of 3/4 is log 3
+    [0.5, 0.75, 0.0]"""
 def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1 by the sign, elementwise; NaN stays NaN.
 
-    >>> tensor([-1.5, 0.0, 2.0]).sign().tolist()
-    [-1.0, 0.0, 1.0]  # by hand"""
+    >>> tensor([-1.5, 0.0, 2.0]).sign().tolist()  # by hand
+    [-1.0, 0.0, 1.0]"""
 def silu(x: Tensor, /) -> Tensor:
     """x sigmoid(x), elementwise; also known as swish.
 
-    >>> tensor([0.0, 1.0986122886681098]).silu().tolist()
-    [0.0, 0.8239592165010823]  # by hand: 3/4 log 3"""
+    >>> tensor([0.0, 1.0986122886681098]).silu().tolist()  # by hand: 3/4 log 3
+    [0.0, 0.8239592165010823]"""
 def sin(x: Tensor, /) -> Tensor:
     """Sine of an angle in radians, elementwise.
 
-    >>> tensor([0.0, 1.0]).sin().tolist()
-    [0.0, 0.8414709848078965]  # Abramowitz and Stegun, table 4.6"""
+    >>> tensor([0.0, 1.0]).sin().tolist()  # Abramowitz and Stegun, table 4.6
+    [0.0, 0.8414709848078965]"""
 def sinc(x: Tensor, /) -> Tensor:
     """sin(πx) / (πx), elementwise; 1 at 0."""
 def sinh(x: Tensor, /) -> Tensor:
     """Hyperbolic sine, elementwise.
 
-    >>> tensor([0.0, 1.0]).sinh().tolist()
-    [0.0, 1.1752011936438014]  # Abramowitz and Stegun, table 4.15"""
+    >>> tensor([0.0, 1.0]).sinh().tolist()  # Abramowitz and Stegun, table 4.15
+    [0.0, 1.1752011936438014]"""
 def slogdet(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The sign of the determinant and the logarithm of its magnitude."""
 def smooth_l1_loss(x: Tensor, /, target: TensorLike, beta: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
@@ -2084,24 +2143,19 @@ def softplus(x: Tensor, /, beta: builtins.float = 1.0, threshold: builtins.float
 def softshrink(x: Tensor, /, lambd: builtins.float = 0.5) -> Tensor:
     """x moved toward 0 by `lambda`, but not beyond 0, elementwise.
 
-    >>> tensor([-1.0, 0.25, 2.0]).softshrink(0.5).tolist()
-    [-0.5, 0.0, 1.5]  # by hand"""
+    >>> tensor([-1.0, 0.25, 2.0]).softshrink(0.5).tolist()  # by hand
+    [-0.5, 0.0, 1.5]"""
 def softsign(x: Tensor, /) -> Tensor:
     """x / (1 + |x|), elementwise.
 
-    >>> tensor([-1.0, 0.0, 3.0]).softsign().tolist()
-    [-0.5, 0.0, 0.75]  # by hand"""
+    >>> tensor([-1.0, 0.0, 3.0]).softsign().tolist()  # by hand
+    [-0.5, 0.0, 0.75]"""
 def solve(x: Tensor, /, b: TensorLike) -> Tensor:
     """X with A X = B for this square matrix A; leading dimensions broadcast. `b` may also be a
     vector for each matrix, as in NumPy: then so is the result. A singular matrix is an error
     when the value is computed."""
-def sort(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
-    """The elements along an axis in ascending order, and the place each came from. Equal elements
-    keep their order; NaN counts as greatest."""
 def sort_descending(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The elements along an axis in descending order, and the place each came from."""
-def split(x: Tensor, /, size: builtins.int, axis: builtins.int = 0) -> list[Tensor]:
-    """Consecutive pieces of `size` along an axis, the last one smaller if it does not divide."""
 def split_sizes(x: Tensor, /, sizes: ShapeLike, axis: builtins.int = 0) -> list[Tensor]:
     """Consecutive pieces of the given sizes along an axis. On an error each piece carries it."""
 def sqrt(x: Tensor, /) -> Tensor:
@@ -2109,8 +2163,8 @@ def sqrt(x: Tensor, /) -> Tensor:
 def square(x: Tensor, /) -> Tensor:
     """x times x, elementwise.
 
-    >>> tensor([-1.5, 2.0]).square().tolist()
-    [2.25, 4.0]  # by hand"""
+    >>> tensor([-1.5, 2.0]).square().tolist()  # by hand
+    [2.25, 4.0]"""
 def squeeze(x: Tensor, /, axis: Axis = None) -> Tensor:
     """Without the dimensions of size 1 among `axes`, or without all of size 1 for `..`;
     larger ones stay, as in PyTorch."""
@@ -2123,10 +2177,8 @@ def stop_gradient(x: Tensor, /) -> Tensor:
 def sub(x: Tensor, /, other: TensorLike) -> Tensor:
     """Difference, elementwise.
 
-    >>> tensor([1.5, -2.0]).sub(tensor([2.0, 0.5])).tolist()
-    [-0.5, -2.5]  # by hand"""
-def sum(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
-    """Sum along axes (`..` for all), which disappear; integers and bool are summed as i64."""
+    >>> tensor([1.5, -2.0]).sub(tensor([2.0, 0.5])).tolist()  # by hand
+    [-0.5, -2.5]"""
 def svd(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
     """U, s and Vᵀ with A = U diag(s) Vᵀ: the reduced singular value decomposition."""
 def svdvals(x: Tensor, /) -> Tensor:
@@ -2142,25 +2194,23 @@ def take_along_axis(x: Tensor, /, index: TensorLike, axis: builtins.int = -1) ->
 def tan(x: Tensor, /) -> Tensor:
     """Tangent of an angle in radians, elementwise.
 
-    >>> tensor([0.0, 1.0]).tan().tolist()
-    [0.0, 1.5574077246549023]  # Abramowitz and Stegun, table 4.9"""
+    >>> tensor([0.0, 1.0]).tan().tolist()  # Abramowitz and Stegun, table 4.9
+    [0.0, 1.5574077246549023]"""
 def tanh(x: Tensor, /) -> Tensor:
     """Hyperbolic tangent, elementwise.
 
-    >>> tensor([0.0, 1.0]).tanh().tolist()
-    [0.0, 0.7615941559557649]  # Abramowitz and Stegun, table 4.15"""
+    >>> tensor([0.0, 1.0]).tanh().tolist()  # Abramowitz and Stegun, table 4.15
+    [0.0, 0.7615941559557649]"""
 def tanhshrink(x: Tensor, /) -> Tensor:
     """x - tanh(x), elementwise.
 
-    >>> tensor([0.0, 1.0]).tanhshrink().tolist()
-    [0.0, 0.23840584404423515]  # Abramowitz and Stegun, table 4.15"""
-def tensordot(x: Tensor, /, other: TensorLike, axes: ShapeLike, other_axes: ShapeLike) -> Tensor:
-    """Sums of products over axes of this tensor and of another, in pairs."""
+    >>> tensor([0.0, 1.0]).tanhshrink().tolist()  # Abramowitz and Stegun, table 4.15
+    [0.0, 0.23840584404423515]"""
 def threshold(x: Tensor, /, limit: builtins.float, value: builtins.float) -> Tensor:
     """x where it is above `limit`, else `value`, elementwise.
 
-    >>> tensor([0.25, 0.5, 2.0]).threshold(0.5, 9.0).tolist()
-    [9.0, 9.0, 2.0]  # by hand"""
+    >>> tensor([0.25, 0.5, 2.0]).threshold(0.5, 9.0).tolist()  # by hand
+    [9.0, 9.0, 2.0]"""
 def tile(x: Tensor, /, times: ShapeLike) -> Tensor:
     """The whole repeated along each dimension; missing counts in front are 1."""
 def to_complex(x: Tensor, /) -> Tensor:
@@ -2173,17 +2223,13 @@ def transpose(x: Tensor, /, a: builtins.int, b: builtins.int) -> Tensor:
     """Two dimensions swapped."""
 def triangular_solve(x: Tensor, /, b: TensorLike, upper: builtins.bool | None = None, right: builtins.bool | None = None, unit: builtins.bool | None = None) -> Tensor:
     """X with A X = B (or X A = B) for this triangular matrix A; leading dimensions broadcast."""
-def tril(x: Tensor, /, k: builtins.int = 0) -> Tensor:
-    """The elements on and below diagonal `k` of the last two dimensions, zeros elsewhere."""
 def triplet_margin_loss(x: Tensor, /, positive: TensorLike, negative: TensorLike, margin: builtins.float | None = None, norm: builtins.float | None = None, eps: builtins.float | None = None, swap: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
     """max(0, margin + |a − p| − |a − n|) for this anchor a, a positive p and a negative n."""
-def triu(x: Tensor, /, k: builtins.int = 0) -> Tensor:
-    """The elements on and above diagonal `k` of the last two dimensions, zeros elsewhere."""
 def trunc(x: Tensor, /) -> Tensor:
     """The whole part, elementwise: rounds toward zero.
 
-    >>> tensor([-1.7, 1.7]).trunc().tolist()
-    [-1.0, 1.0]  # by hand"""
+    >>> tensor([-1.7, 1.7]).trunc().tolist()  # by hand
+    [-1.0, 1.0]"""
 def unbind(x: Tensor, /, axis: builtins.int = 0) -> list[Tensor]:
     """The slices along an axis, one tensor each, without the axis."""
 def unflatten(x: Tensor, /, axis: builtins.int, sizes: ShapeLike) -> Tensor:
@@ -2207,13 +2253,9 @@ def vector_norm(x: Tensor, /, ord: builtins.float = 2.0, axis: Axis = None, keep
     elements that are not zero."""
 def vstack(parts: Sequence[TensorLike]) -> Tensor:
     """Tensors on top of each other: along the first axis, vectors as rows."""
-def where(cond: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
-    """`a` where the condition holds, else `b`, elementwise; the two are promoted."""
 def xlog1py(x: Tensor, /, y: TensorLike) -> Tensor:
     """x log(1 + y), elementwise; 0 where x is 0."""
 def xlogy(x: Tensor, /, y: TensorLike) -> Tensor:
     """x log(y), elementwise; 0 where x is 0."""
 def bitwise_xor(x: Tensor, /, other: TensorLike) -> Tensor:
     """Exclusive or of bool, bitwise exclusive or of integers, elementwise."""
-def zeros_like(x: Tensor, /) -> Tensor:
-    """Zeros of this tensor's shape and type."""

@@ -13,6 +13,12 @@ class Variable(metaclass=_VariableType):
     """A tensor that changes by assignment.
 
     ``Variable(initial)`` is trained; ``trainable=False`` makes a counter or a running mean.
+
+    >>> import talweg as tw
+    >>> w = tw.Variable([1.0, 2.0])
+    >>> w = w.assign(w * 2)
+    >>> w.tolist()
+    [2.0, 4.0]
     """
 
     _trained = None
@@ -43,6 +49,11 @@ class Session:
 
     All reads of variables see the values from before the run. Each combination of fetches and feeds
     is compiled once.
+
+    >>> import talweg as tw
+    >>> x = tw.placeholder("float32", [2])
+    >>> tw.Session().run(x.sum(), {x: [1.0, 2.0]}).item()
+    3.0
     """
 
     def __init__(self):
@@ -66,7 +77,13 @@ class Session:
 
 
 def cond(pred, then, otherwise, *operands):
-    """``then(*operands)`` where the scalar ``pred`` holds, else ``otherwise(*operands)``."""
+    """``then(*operands)`` where the scalar ``pred`` holds, else ``otherwise(*operands)``.
+
+    >>> import talweg as tw
+    >>> x = tw.tensor(-2.0)
+    >>> tw.cond(x > 0, lambda x: x, lambda x: -x, x).item()
+    2.0
+    """
     return _native.cond(pred, then, otherwise, *operands)
 
 
@@ -74,17 +91,32 @@ def while_loop(test, body, init, max_trips=0):
     """Repeats ``value = body(value)`` while ``test(value)`` holds.
 
     With ``max_trips`` the loop can be differentiated, at the cost of as many trips.
+
+    >>> import talweg as tw
+    >>> tw.while_loop(lambda i: i < 10, lambda i: i * 2, tw.tensor(1)).item()
+    16
     """
     return _native.while_loop(test, body, init, max_trips=max_trips)
 
 
 def scan(f, init, xs=None, length=None, reverse=False):
-    """``carry, y = f(carry, x)`` along the first axis of ``xs``: the last carry and all results."""
+    """``carry, y = f(carry, x)`` along the first axis of ``xs``: the last carry and all results.
+
+    >>> import talweg as tw
+    >>> last, all = tw.scan(lambda c, x: (c + x, c + x), tw.tensor(0), tw.arange(4))
+    >>> last.item(), all.tolist()
+    (6, [0, 1, 3, 6])
+    """
     return _native.scan(f, init, xs, length=length, reverse=reverse)
 
 
 def fori_loop(lower, upper, body, init):
-    """``value = body(i, value)`` for ``i`` from ``lower`` up to but not including ``upper``."""
+    """``value = body(i, value)`` for ``i`` from ``lower`` up to but not including ``upper``.
+
+    >>> import talweg as tw
+    >>> tw.fori_loop(0, 3, lambda i, x: x + i, tw.tensor(0)).item()
+    3
+    """
 
     def step(carry, _row):
         i, value = carry

@@ -1,6 +1,7 @@
 """Functions of the array API standard, NumPy and PyTorch that are not rows of the table themselves."""
 
 import builtins
+import math as _math
 
 from . import _native
 from ._names import ALIASES
@@ -26,63 +27,113 @@ for _alias, _name in ALIASES.items():
 
 @_public
 def reshape(x, /, shape, *, copy=None):
-    """The same elements in another shape; one size may be -1."""
+    """The same elements in another shape; one size may be -1.
+
+    >>> import talweg as tw
+    >>> tw.reshape(tw.arange(4), (2, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
     del copy  # values never change: a copy cannot be told from the original
     return x.reshape(shape)
 
 
 @_public
 def permute_dims(x, /, axes):
-    """The axes in another order."""
+    """The axes in another order.
+
+    >>> import talweg as tw
+    >>> tw.permute_dims(tw.zeros(2, 3), (1, 0)).shape
+    (3, 2)
+    """
     return x.permute(axes)
 
 
 @_public
 def permute(x, /, axes):
-    """The axes in another order."""
+    """The axes in another order.
+
+    >>> import talweg as tw
+    >>> tw.permute(tw.zeros(2, 3, 4), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     return x.permute(axes)
 
 
 @_public
 def matrix_transpose(x, /):
-    """The last two axes exchanged."""
+    """The last two axes exchanged.
+
+    >>> import talweg as tw
+    >>> tw.matrix_transpose(tw.asarray([[1, 2], [3, 4]])).tolist()
+    [[1, 3], [2, 4]]
+    """
     return x.mT
 
 
 @_public
 def astype(x, dtype, /, *, copy=True, device=None):
-    """Converted to another element type."""
+    """Converted to another element type.
+
+    >>> import talweg as tw
+    >>> tw.astype(tw.asarray([1.5, -1.5]), tw.int32).tolist()
+    [1, -1]
+    """
     _on_host(device)
     return x.astype(dtype)
 
 
 @_public
 def pad(x, widths, mode="constant", value=0.0):
-    """Padded at the edges of the last dimensions, as PyTorch's ``pad``."""
+    """Padded at the edges of the last dimensions, as PyTorch's ``pad``.
+
+    >>> import talweg as tw
+    >>> tw.pad(tw.asarray([1, 2]), (1, 2)).tolist()
+    [0, 1, 2, 0, 0]
+    """
     return x.pad(widths, mode, value)
 
 
 @_public
 def unique(x, return_inverse=False, return_counts=False):
-    """The distinct elements in order."""
+    """The distinct elements in order.
+
+    >>> import talweg as tw
+    >>> tw.unique(tw.asarray([2, 1, 2])).tolist()
+    [1, 2]
+    """
     return x.unique(return_inverse, return_counts)
 
 
 @_public
 def unique_values(x, /):
-    """The distinct elements in order."""
+    """The distinct elements in order.
+
+    >>> import talweg as tw
+    >>> tw.unique_values(tw.asarray([2, 1, 2])).tolist()
+    [1, 2]
+    """
     return x.unique()
 
 
 @_public
 def unique_counts(x, /):
-    """The distinct elements in order, and how often each is there."""
+    """The distinct elements in order, and how often each is there.
+
+    >>> import talweg as tw
+    >>> [t.tolist() for t in tw.unique_counts(tw.asarray([2, 1, 2]))]
+    [[1, 2], [1, 2]]
+    """
     return x.unique(return_counts=True)
 
 
 @_public
 def unique_all(x, /):
-    """The distinct elements in order, the first place of each, the place of each element among them, and counts."""
+    """The distinct elements in order, the first place of each, the place of each element among them, and counts.
+
+    >>> import talweg as tw
+    >>> [t.tolist() for t in tw.unique_all(tw.asarray([3, 1, 3]))]
+    [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
+    """
     values, inverse, counts = x.unique(return_inverse=True, return_counts=True)
     flat = inverse.ravel()
     first = flat.argsort(0).take(counts.cumsum(0) - counts, 0)
@@ -91,7 +142,12 @@ def unique_all(x, /):
 
 @_public
 def unique_inverse(x, /):
-    """The distinct elements in order, and the place of each element among them."""
+    """The distinct elements in order, and the place of each element among them.
+
+    >>> import talweg as tw
+    >>> [t.tolist() for t in tw.unique_inverse(tw.asarray([3, 1, 3]))]
+    [[1, 3], [1, 0, 1]]
+    """
     return x.unique(return_inverse=True)
 
 
@@ -104,7 +160,12 @@ def _is_number(x):
 
 @_public
 def where(condition, x1, x2, /):
-    """``x1`` where the condition holds, else ``x2``; a number takes the other's type."""
+    """``x1`` where the condition holds, else ``x2``; a number takes the other's type.
+
+    >>> import talweg as tw
+    >>> tw.where(tw.asarray([True, False]), tw.asarray([1.0, 2.0]), 0.0).tolist()
+    [1.0, 0.0]
+    """
     if _is_number(x1) and not _is_number(x2):
         return Tensor.where(~_native.tensor(condition), x2, x1)
     return Tensor.where(condition, x1, x2)
@@ -115,7 +176,12 @@ _clamp = Tensor.clamp
 
 @_public
 def clip(x, /, min=None, max=None):
-    """Elements below ``min`` or above ``max`` become these; ``None`` is no bound."""
+    """Elements below ``min`` or above ``max`` become these; ``None`` is no bound.
+
+    >>> import talweg as tw
+    >>> tw.clip(tw.asarray([1, 5, 9]), 2, 7).tolist()
+    [2, 5, 7]
+    """
     if min is None and max is None:
         return x
     if min is None:
@@ -129,27 +195,47 @@ Tensor.clip = Tensor.clamp = clip
 
 @_public
 def sort(x, /, axis=-1, *, descending=False, stable=True):
-    """The elements in order along an axis, as the standard has it; ``x.sort()`` also says their places."""
+    """The elements in order along an axis, as the standard has it; ``x.sort()`` also says their places.
+
+    >>> import talweg as tw
+    >>> tw.sort(tw.asarray([2, 3, 1]), descending=True).tolist()
+    [3, 2, 1]
+    """
     del stable  # the order of equal elements is always kept
     return (x.sort_descending(axis) if descending else x.sort(axis))[0]
 
 
 @_public
 def argsort(x, /, axis=-1, *, descending=False, stable=True):
-    """The places of the elements in order."""
+    """The places of the elements in order.
+
+    >>> import talweg as tw
+    >>> tw.argsort(tw.asarray([2, 3, 1])).tolist()
+    [2, 0, 1]
+    """
     del stable
     return x.argsort_descending(axis) if descending else x.argsort(axis)
 
 
 @_public
 def nonzero(x, /):
-    """The places of the elements that are not zero, a tensor for each axis; ``x.nonzero()`` is one matrix."""
+    """The places of the elements that are not zero, a tensor for each axis; ``x.nonzero()`` is one matrix.
+
+    >>> import talweg as tw
+    >>> [t.tolist() for t in tw.nonzero(tw.asarray([[0, 1], [1, 0]]))]
+    [[0, 1], [1, 0]]
+    """
     return tuple(x.nonzero().unbind(1))
 
 
 @_public
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
-    """Where elements would have to be put in so that order is kept."""
+    """Where elements would have to be put in so that order is kept.
+
+    >>> import talweg as tw
+    >>> tw.searchsorted(tw.asarray([1, 2, 2, 3]), tw.asarray([2]), side="right").tolist()
+    [3]
+    """
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side is left or right, not {side!r}")
     x1 = x1 if sorter is None else x1.take(sorter, 0)
@@ -158,7 +244,12 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
 
 @_public
 def meshgrid(*arrays, indexing="xy"):
-    """Coordinates of a grid."""
+    """Coordinates of a grid.
+
+    >>> import talweg as tw
+    >>> [t.tolist() for t in tw.meshgrid(tw.asarray([1, 2]), tw.asarray([3, 4]))]
+    [[[1, 2], [1, 2]], [[3, 3], [4, 4]]]
+    """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing is xy or ij, not {indexing!r}")
     grid = Tensor.meshgrid(list(arrays))
@@ -206,7 +297,12 @@ sum, prod = _reduced("sum"), _reduced("prod")
 
 @_public
 def roll(x, /, shift, axis=None):
-    """Elements moved along axes; those that leave come in again."""
+    """Elements moved along axes; those that leave come in again.
+
+    >>> import talweg as tw
+    >>> tw.roll(tw.arange(4), 1).tolist()
+    [3, 0, 1, 2]
+    """
     if axis is None:
         return x.ravel().roll(shift, 0).reshape(x.shape)
     return x.roll(shift, axis)
@@ -214,7 +310,12 @@ def roll(x, /, shift, axis=None):
 
 @_public
 def repeat(x, repeats, /, axis=None):
-    """Each element several times."""
+    """Each element several times.
+
+    >>> import talweg as tw
+    >>> tw.repeat(tw.asarray([1, 2]), 2).tolist()
+    [1, 1, 2, 2]
+    """
     if axis is None:
         x, axis = x.ravel(), 0
     if isinstance(repeats, Tensor):
@@ -224,7 +325,12 @@ def repeat(x, repeats, /, axis=None):
 
 @_public
 def tensordot(x1, x2, /, axes=2):
-    """Products summed over axes: the last of one with the first of the other, or two lists of them."""
+    """Products summed over axes: the last of one with the first of the other, or two lists of them.
+
+    >>> import talweg as tw
+    >>> tw.tensordot(tw.ones(2, 3), tw.ones(3, 4), axes=1).shape
+    (2, 4)
+    """
     if isinstance(axes, int):
         return x1.tensordot(x2, list(range(x1.ndim - axes, x1.ndim)), list(range(axes)))
     return x1.tensordot(x2, axes[0], axes[1])
@@ -232,7 +338,12 @@ def tensordot(x1, x2, /, axes=2):
 
 @_public
 def concat(arrays, /, axis=0, *, dim=None):
-    """Tensors one after the other along an axis, or with ``None`` as one row."""
+    """Tensors one after the other along an axis, or with ``None`` as one row.
+
+    >>> import talweg as tw
+    >>> tw.concat([tw.asarray([1]), tw.asarray([2, 3])]).tolist()
+    [1, 2, 3]
+    """
     axis = axis if dim is None else dim
     if axis is None:
         return Tensor.concat([a.ravel() for a in arrays], 0)
@@ -241,13 +352,23 @@ def concat(arrays, /, axis=0, *, dim=None):
 
 @_public
 def unstack(x, /, axis=0):
-    """The parts of a tensor along an axis."""
+    """The parts of a tensor along an axis.
+
+    >>> import talweg as tw
+    >>> [t.tolist() for t in tw.unstack(tw.asarray([[1, 2], [3, 4]]))]
+    [[1, 2], [3, 4]]
+    """
     return tuple(x.unbind(axis))
 
 
 @_public
 def einsum(equation, *operands):
-    """Einstein's summation: ``einsum("ij,jk->ik", a, b)``."""
+    """Einstein's summation: ``einsum("ij,jk->ik", a, b)``.
+
+    >>> import talweg as tw
+    >>> tw.einsum("ij,j->i", tw.asarray([[1.0, 2.0]]), tw.asarray([3.0, 4.0])).tolist()
+    [11.0]
+    """
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
     return Tensor.einsum(equation, list(operands))
@@ -255,27 +376,121 @@ def einsum(equation, *operands):
 
 @_public
 def positive(x, /):
-    """The tensor itself."""
+    """The tensor itself.
+
+    >>> import talweg as tw
+    >>> tw.positive(tw.asarray([-1.0])).tolist()
+    [-1.0]
+    """
     return x
 
 
 @_public
 def signbit(x, /):
-    """True where the sign is negative, also of negative zero."""
+    """True where the sign is negative, also of negative zero.
+
+    >>> import talweg as tw
+    >>> tw.signbit(tw.asarray([-0.0, 0.0, 3.0])).tolist()
+    [True, False, False]
+    """
     one = _native.ones_like(x)
     return one.copysign(x) < 0
 
 
+def _numeric(x, name):
+    if x.dtype == _dtype("bool"):
+        raise TypeError(f"{name}: expected numbers, not bool")
+    return x
+
+
+@_public
+def real(x, /):
+    """The real part, which is all there is of real numbers.
+
+    >>> import talweg as tw
+    >>> tw.real(tw.asarray([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
+    return _numeric(x, "real")
+
+
+@_public
+def imag(x, /):
+    """The imaginary part, which is zero of real numbers.
+
+    >>> import talweg as tw
+    >>> tw.imag(tw.asarray([1.0, 2.0])).tolist()
+    [0.0, 0.0]
+    """
+    return _native.zeros_like(_numeric(x, "imag"))
+
+
+@_public
+def conj(x, /):
+    """The complex conjugate, which is the number itself of real numbers.
+
+    >>> import talweg as tw
+    >>> tw.conj(tw.asarray([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
+    return _numeric(x, "conj")
+
+
+# Bits of precision, and the exponent of the smallest number.
+_PRECISION = {"float16": (11, -24), "bfloat16": (8, -133), "float32": (24, -149), "float64": (53, -1074)}
+
+
+@_public
+def nextafter(x1, x2, /):
+    """The number after ``x1`` in the direction of ``x2``.
+
+    >>> import talweg as tw
+    >>> tw.nextafter(tw.asarray(1.0), tw.asarray(2.0)).item() == 1.0 + 2.0**-23
+    True
+    """
+    x1, x2 = _native.tensor(x1), _native.tensor(x2)
+    dtype = _native.promote(x1.dtype, x2.dtype)
+    if dtype.name not in _PRECISION:
+        raise TypeError(f"nextafter: expected floats, not {dtype.name}")
+    bits, least = _PRECISION[dtype.name]
+    x, to = x1.astype(dtype), x2.astype(dtype)
+    # Rump, Zimmermann, Boldo and Melquiond 2009: a bit more than half a unit is added and rounded away.
+    unit, eta = 2.0**-bits, 2.0**least
+    more = unit * (1.0 + 2.0 * unit)
+    up, size = to > x, x.abs()
+    # Small numbers are computed with where nothing is lost to underflow; the smallest have one step.
+    is_small = size < eta / unit / unit * 0.5
+    big = Tensor.where(is_small, x / unit, x)
+    y = Tensor.where(up, big + big.abs() * more, big - big.abs() * more)
+    y = Tensor.where(is_small, y * unit, y)
+    y = Tensor.where(size < eta / unit, Tensor.where(up, x + eta, x - eta), y)
+    largest = _native.tensor(_FLOATS[dtype.name][2], dtype=dtype)
+    # From infinity down to the largest number, where the sum above stays infinite.
+    y = Tensor.where(x.isinf(), largest.copysign(x), y)
+    y = Tensor.where(x == to, to, y)
+    return Tensor.where(x.isnan() | to.isnan(), _math.nan, y).astype(dtype)
+
+
 @_public
 def broadcast_arrays(*arrays):
-    """All tensors in their common shape."""
+    """All tensors in their common shape.
+
+    >>> import talweg as tw
+    >>> [t.shape for t in tw.broadcast_arrays(tw.zeros(2, 1), tw.zeros(3))]
+    [(2, 3), (2, 3)]
+    """
     shape = broadcast_shapes(*(a.shape for a in arrays))
     return [a.broadcast_to(shape) for a in arrays]
 
 
 @_public
 def broadcast_shapes(*shapes):
-    """The shape that tensors of these shapes have together."""
+    """The shape that tensors of these shapes have together.
+
+    >>> import talweg as tw
+    >>> tw.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
     rank = builtins.max((len(s) for s in shapes), default=0)
     out = [1] * rank
     for s in shapes:
@@ -289,14 +504,24 @@ def broadcast_shapes(*shapes):
 
 @_public
 def can_cast(from_, to, /):
-    """True if a type converts to another without loss by promotion."""
+    """True if a type converts to another without loss by promotion.
+
+    >>> import talweg as tw
+    >>> tw.can_cast(tw.int8, tw.int64), tw.can_cast(tw.float64, tw.float32)
+    (True, False)
+    """
     a = from_.dtype if isinstance(from_, Tensor) else _dtype(from_)
     return _native.promote(a, _dtype(to)) == _dtype(to)
 
 
 @_public
 def result_type(*arrays_and_dtypes):
-    """The element type that these have together."""
+    """The element type that these have together.
+
+    >>> import talweg as tw
+    >>> tw.result_type(tw.float32, tw.float64)
+    talweg.float64
+    """
     types = [a.dtype if isinstance(a, Tensor) else a for a in arrays_and_dtypes]
     numbers = [t for t in types if isinstance(t, (builtins.bool, int, float))]
     kinds = [_dtype(t) for t in types if not isinstance(t, (builtins.bool, int, float))]
@@ -312,7 +537,12 @@ def result_type(*arrays_and_dtypes):
 
 @_public
 def isdtype(dtype, kind):
-    """True if a type is of a kind: ``"real floating"``, ``"integral"``, another type, or a tuple of these."""
+    """True if a type is of a kind: ``"real floating"``, ``"integral"``, another type, or a tuple of these.
+
+    >>> import talweg as tw
+    >>> tw.isdtype(tw.int8, "integral")
+    True
+    """
     if isinstance(kind, tuple):
         return builtins.any(isdtype(dtype, k) for k in kind)
     if not isinstance(kind, str):
@@ -356,7 +586,12 @@ class _Namespace:
 
 @_public
 def __array_namespace_info__():
-    """What this namespace can do."""
+    """What this namespace can do.
+
+    >>> import talweg as tw
+    >>> tw.__array_namespace_info__().default_device()
+    'cpu'
+    """
     return _Namespace()
 
 
@@ -378,7 +613,12 @@ _FLOATS = {
 
 @_public
 def finfo(type, /):
-    """Limits of a float type."""
+    """Limits of a float type.
+
+    >>> import talweg as tw
+    >>> tw.finfo(tw.float32).eps == 2.0**-23
+    True
+    """
     d = type.dtype if isinstance(type, Tensor) else _dtype(type)
     if d.name not in _FLOATS:
         raise TypeError(f"{d} is not a float type")
@@ -388,7 +628,12 @@ def finfo(type, /):
 
 @_public
 def iinfo(type, /):
-    """Limits of a whole-number type."""
+    """Limits of a whole-number type.
+
+    >>> import talweg as tw
+    >>> tw.iinfo(tw.uint8).max
+    255
+    """
     d = type.dtype if isinstance(type, Tensor) else _dtype(type)
     if "int" not in d.name:
         raise TypeError(f"{d} is not a whole-number type")
@@ -399,8 +644,17 @@ def iinfo(type, /):
 
 @_public
 def from_numpy(array):
-    """A tensor from a NumPy array, which is copied."""
-    return _native.tensor(array)
+    """A tensor over the memory of a NumPy array of floats; others, and those that are not dense, are copied.
+
+    Whoever writes into the array afterwards changes the tensor, as in PyTorch: ``tensor(array)`` copies.
+
+    >>> import numpy as np
+    >>> a = np.ones(3, dtype="float32")
+    >>> from_numpy(a).numpy().ctypes.data == a.ctypes.data
+    True
+    """
+    shared = _native.share(array)
+    return _native.tensor(array) if shared is None else shared
 
 
 def _on_host(device):

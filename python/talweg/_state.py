@@ -31,19 +31,41 @@ class _Grad:
 
 
 def no_grad(f=None):
-    """A scope or decorator in which no gradient is prepared."""
+    """A scope or decorator in which no gradient is prepared.
+
+    >>> import talweg as tw
+    >>> x = tw.tensor(2.0, requires_grad=True)
+    >>> with tw.no_grad():
+    ...     y = x * x
+    >>> y.requires_grad
+    False
+    """
     scope = _Grad(False)
     return scope if f is None else scope(f)
 
 
 def enable_grad(f=None):
-    """A scope or decorator in which gradients are prepared, inside of ``no_grad``."""
+    """A scope or decorator in which gradients are prepared, inside of ``no_grad``.
+
+    >>> import talweg as tw
+    >>> x = tw.tensor(2.0, requires_grad=True)
+    >>> with tw.no_grad(), tw.enable_grad():
+    ...     y = x * x
+    >>> y.requires_grad
+    True
+    """
     scope = _Grad(True)
     return scope if f is None else scope(f)
 
 
 class set_grad_enabled(_Grad):
-    """Turns gradients on or off at once; as a scope, until its end."""
+    """Turns gradients on or off at once; as a scope, until its end.
+
+    >>> import talweg as tw
+    >>> with tw.set_grad_enabled(False):
+    ...     tw.is_grad_enabled()
+    False
+    """
 
     def __init__(self, on):
         super().__init__(on)
@@ -69,6 +91,13 @@ def save(tensors, path):
     """Writes a dict of tensors, such as ``model.state_dict()``, as a safetensors file.
 
     The file appears whole or not at all. PyTorch's order of arguments; the names are the keys.
+
+    >>> import talweg as tw
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
+    >>> tw.save({"w": tw.ones(2)}, path)
+    >>> tw.load(path)["w"].tolist()
+    [1.0, 1.0]
     """
     if isinstance(tensors, (str, os.PathLike)):
         tensors, path = path, tensors
@@ -80,7 +109,15 @@ def save(tensors, path):
 
 
 def load(path):
-    """Reads every tensor of a safetensors file: a dict by name."""
+    """Reads every tensor of a safetensors file: a dict by name.
+
+    >>> import talweg as tw
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
+    >>> tw.save(tw.nn.Linear(2, 3).state_dict(), path)
+    >>> sorted(tw.load(path))
+    ['bias', 'weight']
+    """
     return dict(_native.load_tensors(os.fspath(path)))
 
 

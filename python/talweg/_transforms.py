@@ -14,6 +14,11 @@ def value_and_grad(f, argnums=0, has_aux=False):
 
     Arguments may be tensors or containers of them; gradients have the same form. With ``has_aux``,
     ``f`` returns a pair of which only the first part is differentiated.
+
+    >>> import talweg as tw
+    >>> value, slope = tw.value_and_grad(lambda x: (x * x).sum())(tw.tensor([1.0, 2.0]))
+    >>> value.item(), slope.tolist()
+    (5.0, [2.0, 4.0])
     """
     single = isinstance(argnums, int)
     numbers = [argnums] if single else list(argnums)
@@ -27,7 +32,12 @@ def value_and_grad(f, argnums=0, has_aux=False):
 
 
 def grad(f, argnums=0, has_aux=False):
-    """A function that returns ``f``'s gradient with respect to the chosen arguments."""
+    """A function that returns ``f``'s gradient with respect to the chosen arguments.
+
+    >>> import talweg as tw
+    >>> tw.grad(lambda x: x**3)(tw.tensor(2.0)).item()
+    12.0
+    """
     both = value_and_grad(f, argnums, has_aux)
 
     @functools.wraps(f)
@@ -39,17 +49,33 @@ def grad(f, argnums=0, has_aux=False):
 
 
 def jvp(f, primals, tangents):
-    """``f``'s result, and how it changes as its arguments move along ``tangents``."""
+    """``f``'s result, and how it changes as its arguments move along ``tangents``.
+
+    >>> import talweg as tw
+    >>> y, dy = tw.jvp(lambda x: x * x, (tw.tensor(3.0),), (tw.tensor(1.0),))
+    >>> y.item(), dy.item()
+    (9.0, 6.0)
+    """
     return _native.jvp(f, tuple(primals), tuple(tangents))
 
 
 def jacobian(f):
-    """A function that returns the Jacobian of ``f``, a function of one tensor."""
+    """A function that returns the Jacobian of ``f``, a function of one tensor.
+
+    >>> import talweg as tw
+    >>> tw.jacobian(lambda x: x * x)(tw.tensor([1.0, 2.0])).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
+    """
     return functools.wraps(f)(lambda x: _native.jacobian(f, x, False))
 
 
 def hessian(f):
-    """A function that returns the Hessian of ``f``, a scalar function of one tensor."""
+    """A function that returns the Hessian of ``f``, a scalar function of one tensor.
+
+    >>> import talweg as tw
+    >>> tw.hessian(lambda x: (x**3).sum())(tw.tensor([1.0, 2.0])).tolist()
+    [[6.0, 0.0], [0.0, 12.0]]
+    """
     return functools.wraps(f)(lambda x: _native.jacobian(f, x, True))
 
 
@@ -57,6 +83,10 @@ def vmap(f, in_axes=0, out_axes=0):
     """A function that applies ``f`` to each member of a batch at once.
 
     ``in_axes`` says which axis of each argument counts the members, ``None`` that all share it.
+
+    >>> import talweg as tw
+    >>> tw.vmap(lambda x: x.sum())(tw.ones(3, 4)).tolist()
+    [4.0, 4.0, 4.0]
     """
 
     @functools.wraps(f)
@@ -75,6 +105,11 @@ def jit(f=None, **settings):
     Variables that it reads are read at each call, those it assigns are assigned, random numbers are
     drawn anew. Numbers and words among the arguments are part of the program: a new one is traced
     again.
+
+    >>> import talweg as tw
+    >>> double = tw.jit(lambda x: x * 2)
+    >>> double(tw.ones(2)).tolist(), double.traces
+    ([2.0, 2.0], 1)
     """
     if settings:
         raise TypeError(f"jit has no setting {next(iter(settings))!r}")
@@ -84,7 +119,14 @@ def jit(f=None, **settings):
 
 
 def checkpoint(f, *args):
-    """``f(*args)``, whose inner values are computed again for the gradient instead of being kept."""
+    """``f(*args)``, whose inner values are computed again for the gradient instead of being kept.
+
+    >>> import talweg as tw
+    >>> x = tw.tensor([1.0, 1.0], requires_grad=True)
+    >>> tw.checkpoint(lambda x: x.exp().sum(), x).backward()
+    >>> x.grad.shape
+    (2,)
+    """
     return _native.checkpoint(f, *args)
 
 

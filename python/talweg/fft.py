@@ -1,24 +1,150 @@
-"""Fourier transforms. Complex numbers are a last dimension of size 2: real and imaginary part."""
+"""Fourier transforms, as the array API standard's extension of this name.
+
+Complex numbers are a last dimension of size 2, real and imaginary part, which the numbers of axes do not
+count: where the standard speaks of a complex array of shape ``(n,)``, it is a tensor of shape ``(n, 2)`` here.
+"""
 
 from . import _native
 from ._native import Tensor
 
-fft = Tensor.fft
-ifft = Tensor.ifft
-fftn = Tensor.fftn
-ifftn = Tensor.ifftn
-rfft = Tensor.rfft
-irfft = Tensor.irfft
+_OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def fft(x, /, *, n=None, axis=-1, norm="backward"):
+    """The transform of complex numbers.
+
+    >>> import talweg as tw
+    >>> tw.fft.fft(tw.tensor([[1.0, 0.0], [1.0, 0.0]])).tolist()
+    [[2.0, 0.0], [0.0, 0.0]]
+    """
+    return Tensor.fft(x, n, axis, norm)
+
+
+def ifft(x, /, *, n=None, axis=-1, norm="backward"):
+    """The inverse of ``fft``.
+
+    >>> import talweg as tw
+    >>> tw.fft.ifft(tw.tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    """
+    return Tensor.ifft(x, n, axis, norm)
+
+
+def rfft(x, /, *, n=None, axis=-1, norm="backward"):
+    """The transform of real numbers: the n/2 + 1 frequencies that determine the others.
+
+    >>> import talweg as tw
+    >>> tw.fft.rfft(tw.tensor([0.0, 1.0, 0.0, 0.0])).tolist()
+    [[1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]]
+    """
+    return Tensor.rfft(x, n, axis, norm)
+
+
+def irfft(x, /, *, n=None, axis=-1, norm="backward"):
+    """The inverse of ``rfft``; without ``n`` there are twice as many numbers as frequencies, less 2.
+
+    >>> import talweg as tw
+    >>> tw.fft.irfft(tw.tensor([[1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]])).tolist()
+    [0.0, 1.0, 0.0, 0.0]
+    """
+    return Tensor.irfft(x, n, axis, norm)
+
+
+def hfft(x, /, *, n=None, axis=-1, norm="backward"):
+    """The real transform of numbers whose other half is the conjugate of this one.
+
+    >>> import talweg as tw
+    >>> tw.fft.hfft(tw.tensor([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])).tolist()
+    [8.0, -2.0, 0.0, -2.0]
+    """
+    return irfft(_conjugate(x), n=n, axis=axis, norm=_OPPOSITE[norm])
+
+
+def ihfft(x, /, *, n=None, axis=-1, norm="backward"):
+    """The inverse of ``hfft``.
+
+    >>> import talweg as tw
+    >>> tw.fft.ihfft(tw.tensor([8.0, -2.0, 0.0, -2.0])).tolist()
+    [[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]
+    """
+    return _conjugate(rfft(x, n=n, axis=axis, norm=_OPPOSITE[norm]))
+
+
+def _conjugate(x):
+    # Adding zero makes positive zeros of negative ones.
+    return x * _native.tensor([1.0, -1.0], dtype=x.dtype) + 0.0
+
+
+def _sizes(shape, s, axes):
+    """Size and axis of each transform."""
+    if axes is None:
+        axes = range(len(shape)) if s is None else range(len(shape) - len(s), len(shape))
+    axes = list(axes)
+    sizes = [None] * len(axes) if s is None else [None if n == -1 else n for n in s]
+    if len(sizes) != len(axes):
+        raise ValueError(f"there are {len(sizes)} sizes for {len(axes)} axes")
+    return list(zip(sizes, axes))
+
+
+def fftn(x, /, *, s=None, axes=None, norm="backward"):
+    """``fft`` along several axes, all of them by default."""
+    for n, axis in _sizes(x.shape[:-1], s, axes):
+        x = fft(x, n=n, axis=axis, norm=norm)
+    return x
+
+
+def ifftn(x, /, *, s=None, axes=None, norm="backward"):
+    """The inverse of ``fftn``."""
+    for n, axis in _sizes(x.shape[:-1], s, axes):
+        x = ifft(x, n=n, axis=axis, norm=norm)
+    return x
+
+
+def rfftn(x, /, *, s=None, axes=None, norm="backward"):
+    """``rfft`` along the last of several axes, ``fft`` along the others.
+
+    >>> import talweg as tw
+    >>> tw.fft.rfftn(tw.ones(2, 2)).tolist()
+    [[[4.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]]
+    """
+    *others, (n, axis) = _sizes(x.shape, s, axes)
+    y = rfft(x, n=n, axis=axis, norm=norm)
+    for n, axis in others:
+        y = fft(y, n=n, axis=axis, norm=norm)
+    return y
+
+
+def irfftn(x, /, *, s=None, axes=None, norm="backward"):
+    """The inverse of ``rfftn``.
+
+    >>> import talweg as tw
+    >>> tw.fft.irfftn(tw.fft.rfftn(tw.ones(2, 4))).shape
+    (2, 4)
+    """
+    *others, (n, axis) = _sizes(x.shape[:-1], s, axes)
+    for m, other in others:
+        x = ifft(x, n=m, axis=other, norm=norm)
+    return irfft(x, n=n, axis=axis, norm=norm)
 
 
 def fftfreq(n, /, *, d=1.0, dtype=None, device=None):
-    """The frequencies of a transform of length ``n`` over samples ``d`` apart."""
+    """The frequencies of a transform of length ``n`` over samples ``d`` apart.
+
+    >>> import talweg as tw
+    >>> tw.fft.fftfreq(4).tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
     places = [*range((n + 1) // 2), *range(-(n // 2), 0)]
     return _native.tensor([k / (n * d) for k in places], dtype, device=device)
 
 
 def rfftfreq(n, /, *, d=1.0, dtype=None, device=None):
-    """The frequencies of a transform of real samples."""
+    """The frequencies of a transform of real samples.
+
+    >>> import talweg as tw
+    >>> tw.fft.rfftfreq(4).tolist()
+    [0.0, 0.25, 0.5]
+    """
     return _native.tensor([k / (n * d) for k in range(n // 2 + 1)], dtype, device=device)
 
 
@@ -31,10 +157,26 @@ def _rolled(x, axes, sign):
 
 
 def fftshift(x, /, *, axes=None):
-    """Frequency zero in the middle."""
+    """Frequency zero in the middle; of a complex tensor give the axes, as its last one is no axis of the standard's.
+
+    >>> import talweg as tw
+    >>> tw.fft.fftshift(tw.fft.fftfreq(4)).tolist()
+    [-0.5, -0.25, 0.0, 0.25]
+    """
     return _rolled(x, axes, 1)
 
 
 def ifftshift(x, /, *, axes=None):
-    """Frequency zero at the begin again."""
+    """Frequency zero at the begin again.
+
+    >>> import talweg as tw
+    >>> tw.fft.ifftshift(tw.tensor([-0.5, -0.25, 0.0, 0.25])).tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
     return _rolled(x, axes, -1)
+
+
+__all__ = [
+    "fft", "ifft", "fftn", "ifftn", "rfft", "irfft", "rfftn", "irfftn", "hfft", "ihfft",
+    "fftfreq", "rfftfreq", "fftshift", "ifftshift",
+]  # fmt: skip

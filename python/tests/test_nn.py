@@ -84,7 +84,7 @@ def test_training_and_inference_differ():
         (lambda: nn.GroupNorm(2, 4), (2, 4, 5), (2, 4, 5)),
         (lambda: nn.Flatten(), (2, 3, 4), (2, 12)),
         (lambda: nn.TransformerEncoderLayer(8, 2, dim_feedforward=16), (2, 5, 8), (2, 5, 8)),
-        (lambda: nn.TransformerEncoder(8, 2, 2, norm=True, dim_feedforward=16), (2, 5, 8), (2, 5, 8)),
+        (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2, norm=nn.LayerNorm(8)), (2, 5, 8), (2, 5, 8)),
         (lambda: nn.GELU(), (3,), (3,)),
         (lambda: nn.LeakyReLU(0.2), (3,), (3,)),
         (lambda: nn.Identity(), (3,), (3,)),

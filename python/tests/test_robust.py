@@ -166,3 +166,105 @@ def test_ctrl_c_ends_a_single_long_run():
             print("stopped", tw.ones(2).sum().item())
     """)
     assert done.stdout.strip() == "stopped 2.0", done
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_anything_can_be_called_with_anything(seed, tmp_path):
+    log = tmp_path / "call.txt"
+    program = os.path.join(os.path.dirname(__file__), "fuzz.py")
+    done = subprocess.run([sys.executable, program, str(seed), "5", str(log)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout}{done.stderr[-2000:]}\n{log.read_text()}"
+
+
+def test_memory_of_arrays_is_shared_where_layouts_allow():
+    a = np.arange(6, dtype="float32").reshape(2, 3)
+    for t in [tw.from_numpy(a), tw.from_dlpack(a), tw.asarray(a, copy=False)]:
+        assert t.numpy().ctypes.data == a.ctypes.data and t.tolist() == a.tolist()
+        assert (t * 2).sum().item() == 30
+    # Memory that is lent is never written to: a step that could update in place does not.
+    w = tw.Variable(tw.from_numpy(a))
+    step = tw.jit(lambda: w.assign(w + 1))
+    step(), step()
+    assert w.tolist() == (np.arange(6).reshape(2, 3) + 2).tolist() and a.ravel().tolist() == [0, 1, 2, 3, 4, 5]
+    # Copied: other layouts, whole numbers (places in memory must not change once they are checked), and on demand.
+    for b in [a.T, a[:, ::2], np.arange(3), a.astype(">f4")]:
+        assert tw.from_numpy(b).tolist() == b.tolist()
+        with pytest.raises((ValueError, BufferError, TypeError)):
+            tw.asarray(b, copy=False)
+    assert tw.from_dlpack(a, copy=True).numpy().ctypes.data != a.ctypes.data
+    with pytest.raises(BufferError):
+        tw.from_dlpack(np.arange(3), copy=False)
+    assert tw.tensor(a).numpy().ctypes.data != a.ctypes.data
+
+
+def test_shared_memory_outlives_its_array():
+    t = tw.from_numpy(np.full(1000, 7.0, dtype="float32"))
+    u = tw.from_dlpack(np.full(1000, 8.0, dtype="float32"))
+    gc.collect()
+    np.full(1000, 9.0, dtype="float32")
+    assert t.sum().item() == 7000 and u.sum().item() == 8000
+    done = threading.Thread(target=lambda: (t + u).sum().item())
+    done.start(), done.join()
+    del t, u
+    gc.collect()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for a page that must not be read")
+def test_nothing_is_read_behind_the_end_of_shared_memory():
+    done = run("""
+        import ctypes, mmap, numpy as np, talweg as tw
+        page = mmap.PAGESIZE
+        memory = mmap.mmap(-1, 2 * page)
+        whole = np.frombuffer(memory, dtype="uint8")
+        libc = ctypes.CDLL(None)
+        assert libc.mprotect(ctypes.c_void_p(whole.ctypes.data + page), ctypes.c_size_t(page), 0) == 0
+        for n in [1, 3, 7, 17, 100]:
+            a = whole[page - 4 * n : page].view("float32")
+            a[:] = 1.0
+            x = tw.from_numpy(a)
+            assert x.numpy().ctypes.data == a.ctypes.data
+            y = [(x * 2 + 1).tanh().sum(), x.exp().mean(), x.softmax(-1).sum(), x.cumsum(0)[-1], x.sort()[0].sum()]
+            y += [x.reshape(1, n) @ x.reshape(n, 1), x.reshape(n, 1) @ x.reshape(1, n), x.argmax(), x.double().sum()]
+            y += [x.reshape(1, 1, n).avg_pool1d(1), tw.nn.Conv1d(1, 3, 1)(x.reshape(1, 1, n)), x.flip(0), x.half()]
+            for t in y:
+                t.eval()
+        print("read")
+    """)
+    assert done.stdout.strip() == "read", done
+
+
+def test_too_little_memory_is_an_exception():
+    done = run("""
+        import resource
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+        import talweg as tw
+        for bad in [lambda: tw.ones(2**40).numpy(), lambda: (tw.ones(2**20, 1) @ tw.ones(1, 2**20)).eval()]:
+            try:
+                bad()
+            except MemoryError as e:
+                print("MemoryError" if "bytes were asked for" in str(e) else e)
+        print(tw.ones(3).sum().item())
+    """)
+    assert done.stdout.split() == ["MemoryError", "MemoryError", "3.0"], done
+
+
+def test_bad_programs_leave_the_interpreter_alone():
+    x = tw.placeholder("float32", [2])
+    for bad in [
+        lambda: tw.zeros(2, 3) @ tw.zeros(2, 3),
+        lambda: tw.zeros(2)[5],
+        lambda: tw.zeros(2)[tw.tensor([7])].eval(),
+        lambda: tw.zeros(3).reshape(7),
+        lambda: tw.grad(lambda x: x)(tw.zeros(3)),
+        lambda: tw.jit(lambda x: 1 / 0)(tw.zeros(1)),
+        lambda: tw.vmap(lambda x: x)(3),
+        lambda: bool(x),
+        lambda: tw.Session().run(x.sum(), {x: object()}),
+        lambda: tw.nn.Linear(2, 2)("word"),
+        lambda: tw.load("/no/such/file"),
+        lambda: tw.tensor([[1, 2], [3]]),
+        lambda: tw.einsum("ij,jk", tw.zeros(2, 2)).eval(),
+    ]:
+        with pytest.raises(Exception) as raised:
+            bad()
+        assert isinstance(raised.value, Exception) and not isinstance(raised.value, tw.InternalError), raised.value

@@ -192,7 +192,7 @@ pub struct Collected {
 /// Where a pending read leads: the value that the variable named then.
 fn resolve(v: &Value, reads: &mut Vec<(Value, Value)>) -> Value {
     let mut v = v.clone();
-    while v.buffer().is_none() && matches!(v.node().source(), Source::Read(_)) {
+    while matches!(v.node().source(), Source::Read(_)) && !v.is_computed() {
         let Some(next) = v.node().inputs().into_iter().next() else { break };
         if let Some(b) = next.buffer() {
             v.node().fill(0, b);
@@ -220,10 +220,10 @@ fn assigned_since(v: &Value, since: u64) -> Value {
 pub fn collect(fetches: &[Value], mode: Collect) -> Result<Collected> {
     let mut reads = Vec::new();
     let is_leaf = |v: &Value| match (mode, v.node().source()) {
-        (Collect::Now, _) => v.buffer().is_some(),
+        (Collect::Now, _) => v.is_computed(),
         (_, Source::Read(_) | Source::Placeholder(_) | Source::Key) => true,
         (Collect::Trace { since }, _) if v.node().id() < since => v.as_const().is_none(),
-        _ => v.buffer().is_some(),
+        _ => v.is_computed(),
     };
     let step = |v: &Value, reads: &mut Vec<(Value, Value)>| match mode {
         Collect::Now => resolve(v, reads),

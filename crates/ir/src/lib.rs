@@ -22,7 +22,7 @@ mod verify;
 
 pub use attr::{Attr, AttrKind, Attrs};
 pub use buffer::{Buffer, Storage};
-pub use bytes::Bytes;
+pub use bytes::{Bytes, Lent, OUT_OF_MEMORY};
 pub use dtype::{DType, Element};
 pub use error::{Error, ErrorKind, Result, Site};
 pub use graph::{Collect, Collected, FlatNode, Graph, Slot, broadcast_shapes, collect};

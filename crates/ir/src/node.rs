@@ -125,6 +125,10 @@ impl Node {
     pub fn buffer(&self, i: usize) -> Option<Buffer> {
         self.state.lock().buffers.get(i).and_then(Clone::clone)
     }
+    /// Whether output `i` is computed.
+    pub fn is_computed(&self, i: usize) -> bool {
+        self.state.lock().buffers.get(i).is_some_and(Option::is_some)
+    }
     /// Records that a gradient was taken through it: its inner values need not be kept for one.
     pub fn mark_differentiated(&self) {
         self.differentiated.store(true, Ordering::Relaxed);
@@ -194,7 +198,7 @@ impl Value {
     ) -> Arc<Node> {
         let depth = inputs
             .iter()
-            .map(|v| if v.node.buffer(v.out as usize).is_some() { 0 } else { v.node.depth + 1 })
+            .map(|v| if v.node.is_computed(v.out as usize) { 0 } else { v.node.depth + 1 })
             .max()
             .unwrap_or(0);
         let is_symbolic = matches!(source, Source::Placeholder(_)) || inputs.iter().any(|v| v.node.is_symbolic);
@@ -287,6 +291,10 @@ impl Value {
     /// The computed value, if there is one.
     pub fn buffer(&self) -> Option<Buffer> {
         self.node.buffer(self.out as usize)
+    }
+    /// Whether it is computed.
+    pub fn is_computed(&self) -> bool {
+        self.node.is_computed(self.out as usize)
     }
     /// The value of a constant node.
     pub fn as_const(&self) -> Option<&Literal> {

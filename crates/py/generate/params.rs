@@ -180,7 +180,7 @@ fn converted(ty: &str, name: &str) -> Option<(String, &'static str, String)> {
         "&[Tensor]" => ("Likes".into(), "Sequence[TensorLike]", format!("&{n}.0")),
         "&[&Tensor]" => ("Likes".into(), "Sequence[TensorLike]", format!("&{n}.0.iter().collect::<Vec<_>>()")),
         "i64" => ("i64".into(), "int", n.to_string()),
-        "usize" => ("usize".into(), "int", n.to_string()),
+        "usize" => ("Count".into(), "int", format!("{n}.0")),
         "u32" => ("u32".into(), "int", n.to_string()),
         "f64" => ("f64".into(), "float", n.to_string()),
         "bool" => ("bool".into(), "bool", n.to_string()),
@@ -197,7 +197,7 @@ fn converted(ty: &str, name: &str) -> Option<(String, &'static str, String)> {
         "Padding" => ("PaddingArg".into(), "ShapeLike | str", format!("{n}.0")),
         "Option<f64>" => ("f64".into(), "float", format!("Some({n})")),
         "Option<i64>" => ("i64".into(), "int", format!("Some({n})")),
-        "Option<usize>" => ("usize".into(), "int", format!("Some({n})")),
+        "Option<usize>" => ("Count".into(), "int", format!("Some({n}.0)")),
         _ => return None,
     };
     Some((rust, stub, pass))
@@ -234,6 +234,7 @@ fn default(method: &str, param: &str, ty: &str) -> Option<(String, String)> {
         ("(0, 1)", _) => "[0, 1]".to_string(),
         (p, "Reduction") => format!("Word(Reduction::parse({p}).expect(\"a known word\"))"),
         (p, "implInto<Axes>") => format!("Some(AxesArg(Axes::from({p}i64)))"),
+        (p, "usize") => format!("Count({p})"),
         (p, _) => p.to_string(),
     };
     Some((rust, python.to_string()))

@@ -164,6 +164,7 @@ fn idents(tokens: TokenStream) -> Vec<String> {
 /// The worked example of a row in Python's words: `example: [1.0] => [2.0], "source";`.
 fn example(kind: &str, name: &str, tokens: TokenStream) -> Option<String> {
     let text = tokens.to_string();
+    let is_truth = text.trim_start().starts_with("-> Bool");
     let (_, text) = text.rsplit_once("example :")?;
     let (inputs, rest) = text.split_once("=>")?;
     let (output, source) = rest.rsplit_once(", \"")?;
@@ -175,6 +176,7 @@ fn example(kind: &str, name: &str, tokens: TokenStream) -> Option<String> {
     if !is_numbers(&inputs) || !is_numbers(&output) {
         return None;
     }
+    let output = if is_truth { output.replace("0.0", "False").replace("1.0", "True") } else { output };
     let call = match kind {
         "binary" => {
             let (a, b) = inputs.split_once("],")?;
@@ -186,7 +188,7 @@ fn example(kind: &str, name: &str, tokens: TokenStream) -> Option<String> {
         }
         _ => format!("tensor({inputs}).{name}()"),
     };
-    Some(format!(">>> {call}.tolist()\n{output}  # {source}"))
+    Some(format!(">>> {call}.tolist()  # {source}\n{output}"))
 }
 
 fn options(s: syn::ItemStruct, table: &mut Table) {

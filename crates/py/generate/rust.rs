@@ -21,7 +21,8 @@ pub fn methods(table: &Table) -> String {
 
 /// Documentation as attributes, with the worked example.
 pub fn docs(m: &Python) -> String {
-    let mut doc = m.method.doc.clone();
+    // Rust's links to other methods are their plain names here.
+    let mut doc = m.method.doc.replace("[`Tensor::", "`").replace("`]", "`");
     if let Some(e) = &m.method.example {
         let _ = write!(doc, "\n\n{e}");
     }

@@ -44,30 +44,59 @@ fn docstring(m: &Python, indent: &str) -> String {
     )
 }
 
+/// What is written by hand and stands in the package as well: the files of `python/talweg`.
+pub struct ByHand<'a> {
+    /// The stubs of the functions that take the place of an op's.
+    pub functions: &'a str,
+    /// Other spellings of ops.
+    pub names: &'a str,
+}
+
+impl ByHand<'_> {
+    /// Whether a function of the package is written by hand.
+    fn has(&self, name: &str) -> bool {
+        let starts = [format!("def {name}("), format!("{name} = ")];
+        let mut lines = include_str!("head.pyi").lines().chain(self.functions.lines());
+        lines.any(|l| starts.iter().any(|s| l.starts_with(s)))
+    }
+    /// Other spellings with the ops they stand for.
+    fn aliases(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.names.lines().filter_map(|l| {
+            let (alias, name) = l.trim().trim_end_matches(',').split_once(": ")?;
+            Some((alias.trim().strip_prefix('"')?.strip_suffix('"')?, name.strip_prefix('"')?.strip_suffix('"')?))
+        })
+    }
+}
+
 /// The whole file: what is written by hand, the methods of the class, the functions of the package.
-pub fn all(table: &Table) -> String {
-    format!("{}{}\n{}", include_str!("head.pyi"), methods(table), functions(table))
+pub fn all(table: &Table, by_hand: &ByHand) -> String {
+    format!("{}{}\n{}", include_str!("head.pyi"), methods(table, by_hand), functions(table, by_hand))
 }
 
 /// The methods inside the class.
-fn methods(table: &Table) -> String {
+fn methods(table: &Table, by_hand: &ByHand) -> String {
     let mut out = String::new();
-    for m in bound(table) {
+    let all = bound(table);
+    let class = include_str!("head.pyi").split("\nclass Tensor:").nth(1).unwrap_or_default();
+    for m in all.iter().filter(|m| !class.contains(&format!("    def {}(self", m.name))) {
         if !m.method.on_self {
             out.push_str("    @staticmethod\n");
         }
         let me = m.method.on_self.then_some("self");
-        let _ = writeln!(out, "    def {}({}) -> {}:", m.name, parameters(&m, me), m.stub_result);
-        let _ = writeln!(out, "{}", docstring(&m, "        "));
+        let _ = writeln!(out, "    def {}({}) -> {}:", m.name, parameters(m, me), m.stub_result);
+        let _ = writeln!(out, "{}", docstring(m, "        "));
+    }
+    for (alias, name) in by_hand.aliases().filter(|(alias, _)| !all.iter().any(|m| m.name == *alias)) {
+        let _ = writeln!(out, "    {alias} = {name}");
     }
     out
 }
 
 /// The same as functions of the package.
-fn functions(table: &Table) -> String {
+fn functions(table: &Table, by_hand: &ByHand) -> String {
     let mut out = String::new();
     // `fft` is the standard's namespace of that name.
-    for m in bound(table).iter().filter(|m| m.name != "fft") {
+    for m in bound(table).iter().filter(|m| m.name != "fft" && !by_hand.has(&m.name)) {
         let me = m.method.on_self.then_some("x: Tensor, /");
         let _ = writeln!(out, "def {}({}) -> {}:", m.name, parameters(m, me), m.stub_result);
         let _ = writeln!(out, "{}", docstring(m, "    "));

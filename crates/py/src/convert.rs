@@ -122,6 +122,17 @@ fn sizes(obj: Any<'_, '_>) -> PyResult<Vec<usize>> {
     }
 }
 
+/// How many of something an op may be asked for: more is a mistake, and some ops make a list of them.
+const COUNT_MAX: i64 = 1 << 32;
+
+fn count(obj: Any<'_, '_>) -> PyResult<usize> {
+    match obj.extract::<i64>() {
+        Ok(n) if (0..=COUNT_MAX).contains(&n) => Ok(n as usize),
+        Ok(n) => Err(PyValueError::new_err(format!("expected a number from 0 to {COUNT_MAX}, not {n}"))),
+        Err(e) => Err(e),
+    }
+}
+
 macro_rules! arguments {
     ($($(#[$doc:meta])* $name:ident($inner:ty) = $from:expr;)*) => {$(
         $(#[$doc])*
@@ -136,6 +147,8 @@ macro_rules! arguments {
     )*};
 }
 arguments! {
+    /// How many of something.
+    Count(usize) = count;
     /// Whole numbers.
     Ints(Vec<i64>) = integers;
     /// Sizes.

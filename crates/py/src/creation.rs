@@ -7,7 +7,7 @@ use crate::exchange::required;
 use crate::site::here;
 use crate::tensor::{PyTensor, call};
 use ::tensor::{DType, Error, Literal, Shape, Tensor, generator};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
@@ -27,11 +27,7 @@ fn from_data(
     requires_grad: bool,
 ) -> PyResult<PyTensor> {
     on_host(py, device)?;
-    // Data that comes in is always copied, values never change: there is nothing to choose.
-    if copy == Some(false) && data.cast::<PyTensor>().is_err() {
-        return Err(pyo3::exceptions::PyValueError::new_err("data of another library is always copied"));
-    }
-    let t = required(data, dtype.map(|d| d.0))?;
+    let t = if copy == Some(false) { uncopied(data, dtype)? } else { required(data, dtype.map(|d| d.0))? };
     if let Some(e) = t.error() {
         return Err(exception(py, e));
     }
@@ -42,6 +38,23 @@ fn from_data(
         return Ok(PyTensor::from(v));
     }
     Ok(out)
+}
+
+/// A tensor, or the memory of an array itself; fails if that would have to be copied.
+fn uncopied(data: &Bound<'_, PyAny>, dtype: Option<DTypeArg>) -> PyResult<Tensor> {
+    let t = match data.cast::<PyTensor>() {
+        Ok(t) => t.get().tensor(),
+        Err(_) => match crate::exchange::shared(data)? {
+            Some(l) => here(data.py()).scope(|| Tensor::from(l)),
+            None => return Err(PyValueError::new_err("the data has to be copied: only dense floats are shared")),
+        },
+    };
+    match (dtype, t.dtype()) {
+        (Some(d), Ok(now)) if d.0 != now => {
+            Err(PyValueError::new_err(format!("{now} has to be copied to become {}", d.0)))
+        }
+        _ => Ok(t),
+    }
 }
 
 /// Fails unless the device is the host.
@@ -89,16 +102,14 @@ filled! {
 fn full(
     py: Python<'_>,
     shape: ShapeArg,
-    fill_value: Like,
+    fill_value: &Bound<'_, PyAny>,
     dtype: Option<DTypeArg>,
     device: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
     on_host(py, device)?;
-    let x = fill_value.0;
-    call(py, || {
-        let x = dtype.map_or(x.clone(), |d| x.cast(d.0));
-        x.broadcast_to(shape.0)
-    })
+    // Made in the wanted type: a number must not lose bits on the way there.
+    let x = required(fill_value, dtype.map(|d| d.0))?;
+    call(py, || x.broadcast_to(shape.0))
 }
 
 /// Uniform random numbers from `low` to `high`.

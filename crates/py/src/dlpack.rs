@@ -1,13 +1,16 @@
 //! DLPack: the structures that libraries hand arrays to each other with, in both directions.
 
 use crate::error::OrRaise;
+use crate::exchange::can_share;
 use crate::tensor::PyTensor;
 use ::tensor::{DType, Literal, Shape};
+use ir::{Bytes, Lent};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::{CStr, c_void};
+use std::sync::Arc;
 
 #[repr(C)]
 struct Device {
@@ -169,8 +172,81 @@ impl PyTensor {
     }
 }
 
-/// A copy of another library's array.
-pub fn import(obj: &Bound<'_, PyAny>) -> PyResult<Literal> {
+/// Whether an array's own memory may be used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// It is copied.
+    Never,
+    /// Where its layout allows.
+    Possible,
+}
+
+/// An array of another library that is ours until it is given back.
+enum Taken {
+    Plain(*mut Managed),
+    Versioned(*mut Versioned),
+}
+impl Taken {
+    fn array(&self) -> &Array {
+        // SAFETY: the pointers are valid until they are given back in `drop`.
+        unsafe {
+            match self {
+                Taken::Plain(m) => &(**m).array,
+                Taken::Versioned(m) => &(**m).array,
+            }
+        }
+    }
+}
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // A tensor over lent memory may die in any thread, and the owner may be a Python object;
+        // when the interpreter is gone, so is the owner.
+        Python::try_attach(|_| {
+            // SAFETY: given back once.
+            unsafe {
+                match *self {
+                    Taken::Plain(m) => (*m).deleter.into_iter().for_each(|delete| delete(m)),
+                    Taken::Versioned(m) => (*m).deleter.into_iter().for_each(|delete| delete(m)),
+                }
+            }
+        });
+    }
+}
+
+/// The memory of an array that is dense.
+struct Dense {
+    array: Taken,
+    len: usize,
+}
+// SAFETY: the memory is only read, and is given back with the interpreter held.
+unsafe impl Send for Dense {}
+// SAFETY: as above.
+unsafe impl Sync for Dense {}
+impl Lent for Dense {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: `import` has counted the elements of the array, which lie one after the other.
+        unsafe { std::slice::from_raw_parts(start(self.array.array()), self.len) }
+    }
+}
+
+/// Another library's array.
+pub fn import(obj: &Bound<'_, PyAny>, share: Share) -> PyResult<Literal> {
+    let py = obj.py();
+    let array = taken(obj)?;
+    let (dtype, layout) = described(array.array())?;
+    let len = layout.count() * dtype.size();
+    let begin = start(array.array());
+    if share == Share::Possible && layout.is_dense() && can_share(dtype, begin, len) {
+        let bytes = Bytes::lent(Box::new(Dense { array, len }));
+        return Ok(Literal::from_buffer(dtype, layout.shape, Arc::new(bytes)));
+    }
+    // SAFETY: the layout is the array's own.
+    let bytes = unsafe { layout.gather(begin, dtype.size()) };
+    Literal::from_bytes(dtype, layout.shape, &bytes).or_raise(py)
+}
+
+/// Takes the array out of its capsule.
+fn taken(obj: &Bound<'_, PyAny>) -> PyResult<Taken> {
     let py = obj.py();
     let kwargs = PyDict::new(py);
     kwargs.set_item("max_version", (1, 0))?;
@@ -180,8 +256,8 @@ pub fn import(obj: &Bound<'_, PyAny>) -> PyResult<Literal> {
         other => other?,
     };
     let raw = capsule.as_ptr();
-    // SAFETY: the name says what the pointer is; the array is copied before it is given back, and
-    // it is renamed first, so that nobody frees it twice.
+    // SAFETY: the name says what the pointer is; the capsule is renamed, so that nobody frees it
+    // twice.
     unsafe {
         if ffi::PyCapsule_IsValid(raw, VERSIONED.as_ptr()) == 1 {
             let m = ffi::PyCapsule_GetPointer(raw, VERSIONED.as_ptr()).cast::<Versioned>();
@@ -189,29 +265,30 @@ pub fn import(obj: &Bound<'_, PyAny>) -> PyResult<Literal> {
                 return Err(PyBufferError::new_err(format!("DLPack {} is not known here", (*m).major)));
             }
             ffi::PyCapsule_SetName(raw, VERSIONED_USED.as_ptr());
-            let out = copied(py, &(*m).array);
-            if let Some(delete) = (*m).deleter {
-                delete(m);
-            }
-            return out;
+            return Ok(Taken::Versioned(m));
         }
         if ffi::PyCapsule_IsValid(raw, PLAIN.as_ptr()) == 1 {
             let m = ffi::PyCapsule_GetPointer(raw, PLAIN.as_ptr()).cast::<Managed>();
             ffi::PyCapsule_SetName(raw, PLAIN_USED.as_ptr());
-            let out = copied(py, &(*m).array);
-            if let Some(delete) = (*m).deleter {
-                delete(m);
-            }
-            return out;
+            return Ok(Taken::Plain(m));
         }
     }
     Err(PyTypeError::new_err("__dlpack__ must return a capsule that nobody has used"))
 }
 
-/// The elements of an array in row-major order.
-///
-/// SAFETY: the array describes memory that may be read.
-unsafe fn copied(py: Python<'_>, a: &Array) -> PyResult<Literal> {
+/// Where an array's elements begin.
+fn start(a: &Array) -> *const u8 {
+    a.data.cast::<u8>().cast_const().wrapping_add(a.byte_offset as usize)
+}
+
+/// Sizes, and how many elements each axis steps.
+struct Strided {
+    shape: Shape,
+    strides: Vec<i64>,
+}
+
+/// What an array says of itself.
+fn described(a: &Array) -> PyResult<(DType, Strided)> {
     let Some(dtype) = dtype(&a.dtype) else {
         let t = &a.dtype;
         let e = format!("arrays of DLPack type code {}, {} bits, {} lanes are not supported", t.code, t.bits, t.lanes);
@@ -223,32 +300,55 @@ unsafe fn copied(py: Python<'_>, a: &Array) -> PyResult<Literal> {
     let n = a.ndim.max(0) as usize;
     // SAFETY: `ndim` sizes, and as many strides unless the memory is row-major.
     let shape: &[i64] = if n == 0 { &[] } else { unsafe { std::slice::from_raw_parts(a.shape, n) } };
-    let count: i64 = shape.iter().product();
-    let dims: Shape = shape.iter().map(|&d| d as usize).collect();
-    let mut strides = vec![1i64; n];
-    for i in (1..n).rev() {
-        strides[i - 1] = strides[i] * shape[i];
+    if let Some(d) = shape.iter().find(|&&d| d < 0) {
+        return Err(PyBufferError::new_err(format!("an axis of the array has size {d}")));
     }
+    let mut strides = dense_strides(shape);
     if !a.strides.is_null() && n > 0 {
         // SAFETY: as above.
         strides.copy_from_slice(unsafe { std::slice::from_raw_parts(a.strides, n) });
     }
-    let size = dtype.size();
-    let mut out = vec![0u8; count.max(0) as usize * size];
-    // SAFETY: the offset stays inside the array's memory.
-    let start = unsafe { a.data.cast::<u8>().add(a.byte_offset as usize) };
-    let mut place = vec![0i64; n];
-    for slot in out.chunks_exact_mut(size) {
-        let at: i64 = place.iter().zip(&strides).map(|(p, s)| p * s).sum();
-        // SAFETY: every place inside the shape lies in the array's memory.
-        unsafe { std::ptr::copy_nonoverlapping(start.offset(at as isize * size as isize), slot.as_mut_ptr(), size) };
-        for i in (0..n).rev() {
-            place[i] += 1;
-            if place[i] < shape[i] {
-                break;
-            }
-            place[i] = 0;
-        }
+    Ok((dtype, Strided { shape: shape.iter().map(|&d| d as usize).collect(), strides }))
+}
+
+fn dense_strides(shape: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1i64; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i];
     }
-    Literal::from_bytes(dtype, dims, &out).or_raise(py)
+    strides
+}
+
+impl Strided {
+    fn count(&self) -> usize {
+        self.shape.count()
+    }
+    /// True if the elements lie one after the other in row-major order; steps along axes of size 1
+    /// do not count.
+    fn is_dense(&self) -> bool {
+        let sizes: Vec<i64> = self.shape.iter().map(|&d| d as i64).collect();
+        dense_strides(&sizes).iter().zip(&self.strides).zip(&sizes).all(|((a, b), &d)| a == b || d <= 1)
+    }
+    /// The elements in row-major order.
+    ///
+    /// SAFETY: `start` and the layout describe memory that may be read.
+    unsafe fn gather(&self, start: *const u8, size: usize) -> Vec<u8> {
+        let mut out = vec![0u8; self.count() * size];
+        let mut place = vec![0usize; self.strides.len()];
+        for slot in out.chunks_exact_mut(size) {
+            let at: i64 = place.iter().zip(&self.strides).map(|(&p, s)| p as i64 * s).sum();
+            // SAFETY: every place inside the shape lies in the array's memory.
+            unsafe {
+                std::ptr::copy_nonoverlapping(start.offset(at as isize * size as isize), slot.as_mut_ptr(), size)
+            };
+            for i in (0..place.len()).rev() {
+                place[i] += 1;
+                if place[i] < self.shape[i] {
+                    break;
+                }
+                place[i] = 0;
+            }
+        }
+        out
+    }
 }

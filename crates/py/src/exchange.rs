@@ -1,7 +1,8 @@
 //! Values from and to Python: numbers, nested lists, buffers, NumPy arrays, pickles.
 //!
-//! What comes in is copied, as a tensor's value must not change under it. What goes out through the
-//! buffer protocol is the tensor's own memory, which cannot be written to.
+//! What comes in is copied, as a tensor's value must not change under it, unless somebody asks for
+//! the other library's memory itself. What goes out through the buffer protocol is the tensor's own
+//! memory, which cannot be written to.
 
 use crate::convert::{DTypeArg, PyDType, type_name};
 use crate::dlpack;
@@ -9,11 +10,13 @@ use crate::error::{OrRaise, exception};
 use crate::site::here;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{DType, Error, Literal, Shape, Tensor, Variable};
+use ir::{Bytes, Lent};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyTuple};
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Arc;
 
 /// Nested lists deeper than this are a mistake, such as a list that contains itself.
 const NESTING_MAX: usize = 32;
@@ -55,7 +58,7 @@ fn foreign(obj: &Bound<'_, PyAny>) -> PyResult<Option<Literal>> {
         return from_buffer(obj).map(Some);
     }
     if obj.hasattr("__dlpack__")? {
-        return dlpack::import(obj).map(Some);
+        return dlpack::import(obj, dlpack::Share::Never).map(Some);
     }
     if obj.hasattr("__array__")? {
         let array = obj.call_method0("__array__")?;
@@ -201,30 +204,94 @@ impl View {
 }
 impl Drop for View {
     fn drop(&mut self) {
-        // SAFETY: acquired in `of` and released once.
-        unsafe { ffi::PyBuffer_Release(&mut *self.0) };
+        // A tensor over lent memory may die in any thread; when the interpreter is gone, so is the
+        // memory's owner.
+        Python::try_attach(|_| {
+            // SAFETY: acquired in `of` and released once, with the interpreter held.
+            unsafe { ffi::PyBuffer_Release(&mut *self.0) }
+        });
     }
+}
+// SAFETY: the memory is only read, and the view is released with the interpreter held.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+impl Lent for View {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the view holds so many bytes, one after the other (see `shared`), until it is
+        // released. Whoever writes there meanwhile changes numbers that are read as any bits.
+        unsafe { std::slice::from_raw_parts(self.0.buf.cast::<u8>(), self.0.len as usize) }
+    }
+}
+
+/// A buffer's format without the order of its bytes, and whether that is not this machine's.
+fn plain_format(format: &str) -> (&str, bool) {
+    let foreign = if cfg!(target_endian = "little") { ['>', '!'] } else { ['<', '<'] };
+    (format.trim_start_matches(['@', '=', '<', '>', '!', '|']), format.starts_with(foreign))
+}
+
+/// The element type of a buffer's format, where there is the same here.
+fn exact_dtype(format: &str, size: usize) -> Option<DType> {
+    Some(match (plain_format(format).0, size) {
+        ("?", 1) => DType::Bool,
+        ("B" | "c", 1) => DType::U8,
+        ("b", 1) => DType::I8,
+        ("i" | "l", 4) => DType::I32,
+        ("I" | "L", 4) => DType::U32,
+        ("l" | "q", 8) => DType::I64,
+        ("e", 2) => DType::F16,
+        ("f", 4) => DType::F32,
+        ("d", 8) => DType::F64,
+        _ => return None,
+    })
+}
+
+/// Whether the memory of another library can be used as it is. Only floats: whole numbers may be
+/// places in memory that were checked, and must not change after that.
+pub fn can_share(dtype: DType, start: *const u8, bytes: usize) -> bool {
+    dtype.is_float() && bytes > 0 && (start as usize).is_multiple_of(dtype.size())
+}
+
+/// A value over the memory of an object with the buffer protocol, or `None` if it has to be copied.
+pub fn shared(obj: &Bound<'_, PyAny>) -> PyResult<Option<Literal>> {
+    // SAFETY: only asks whether the type has the protocol.
+    if unsafe { ffi::PyObject_CheckBuffer(obj.as_ptr()) } != 1 {
+        return Ok(None);
+    }
+    let view = View::of(obj)?;
+    // SAFETY: the view is held.
+    let is_dense = unsafe { ffi::PyBuffer_IsContiguous(&*view.0, b'C' as c_char) } == 1;
+    let dtype = exact_dtype(view.format(), view.0.itemsize as usize);
+    let (shape, len) = (view.shape(), view.0.len as usize);
+    match dtype {
+        Some(d)
+            if is_dense
+                && !plain_format(view.format()).1
+                && shape.count() * d.size() == len
+                && can_share(d, view.0.buf.cast(), len) =>
+        {
+            Ok(Some(Literal::from_buffer(d, shape, Arc::new(Bytes::lent(Box::new(view))))))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A tensor over the memory of a NumPy array or another buffer; `None` if it would have to be copied.
+#[pyfunction]
+fn share(obj: &Bound<'_, PyAny>) -> PyResult<Option<PyTensor>> {
+    Ok(shared(obj)?.map(|l| PyTensor::from(here(obj.py()).scope(|| Tensor::from(l)))))
 }
 
 fn from_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Literal> {
     let view = View::of(obj)?;
     let (format, shape, size) = (view.format().to_string(), view.shape(), view.0.itemsize as usize);
-    let kind = format.trim_start_matches(['@', '=', '<', '|']);
     let refuse = || PyTypeError::new_err(format!("arrays of type {format:?} are not supported"));
-    let bytes = view.bytes(obj.py())?;
-    let exact = match (kind, size) {
-        ("?", 1) => Some(DType::Bool),
-        ("B" | "c", 1) => Some(DType::U8),
-        ("b", 1) => Some(DType::I8),
-        ("i" | "l", 4) => Some(DType::I32),
-        ("I" | "L", 4) => Some(DType::U32),
-        ("l" | "q", 8) => Some(DType::I64),
-        ("e", 2) => Some(DType::F16),
-        ("f", 4) => Some(DType::F32),
-        ("d", 8) => Some(DType::F64),
-        _ => None,
-    };
-    if let Some(dtype) = exact {
+    let mut bytes = view.bytes(obj.py())?;
+    let (kind, is_swapped) = plain_format(&format);
+    if is_swapped {
+        bytes.chunks_exact_mut(size.max(1)).for_each(<[u8]>::reverse);
+    }
+    if let Some(dtype) = exact_dtype(&format, size) {
         return Literal::from_bytes(dtype, shape, &bytes).or_raise(obj.py());
     }
     // Types that there are none of are widened.
@@ -394,17 +461,20 @@ fn _rebuild<'py>(
     Ok(Bound::new(py, PyTensor::from(v.or_raise(py)?))?.into_any())
 }
 
-/// A tensor from an object with DLPack; its memory is copied.
+/// A tensor over the memory of an object with DLPack, copied where its layout asks for it. `copy`
+/// says that it must be, or must not.
 #[pyfunction]
 #[pyo3(signature = (x, /, *, device=None, copy=None))]
 fn from_dlpack(py: Python<'_>, x: &Bound<'_, PyAny>, device: Option<&str>, copy: Option<bool>) -> PyResult<PyTensor> {
     if let Some(d) = device.filter(|d| *d != "cpu") {
         return Err(exception(py, &Error::value(format!("there is no device {d:?}")).in_op("from_dlpack")));
     }
-    if copy == Some(false) {
-        return Err(PyBufferError::new_err("the memory of another library is always copied"));
+    let share = if copy == Some(true) { dlpack::Share::Never } else { dlpack::Share::Possible };
+    let value = dlpack::import(x, share)?;
+    if copy == Some(false) && !value.buffer().is_lent() {
+        return Err(PyBufferError::new_err("the array has to be copied: only dense floats in host memory are shared"));
     }
-    Ok(PyTensor::from(Tensor::from(dlpack::import(x)?)))
+    Ok(PyTensor::from(here(py).scope(|| Tensor::from(value))))
 }
 
 /// Writes tensors by name to a safetensors file.
@@ -425,6 +495,7 @@ fn load_tensors(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Vec<(Strin
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_rebuild, m)?)?;
     m.add_function(wrap_pyfunction!(from_dlpack, m)?)?;
+    m.add_function(wrap_pyfunction!(share, m)?)?;
     m.add_function(wrap_pyfunction!(save_tensors, m)?)?;
     m.add_function(wrap_pyfunction!(load_tensors, m)?)
 }

@@ -1,9 +1,11 @@
 //! Ctrl-C during a long run. The interpreter's own handler only takes a note, to be read when Python
 //! code runs again; ours also asks the running program to end.
 
-use ::tensor::Result;
-use pyo3::exceptions::PyKeyboardInterrupt;
+use crate::error::exception;
+use ::tensor::{Error, Result};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError};
 use pyo3::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::thread::ThreadId;
 
@@ -24,9 +26,6 @@ mod handler {
     /// Puts ours before the interpreter's, where that is there: a program that ignores the signal
     /// is left alone.
     pub fn install() {
-        if BEFORE.get().is_some() {
-            return;
-        }
         // SAFETY: plain calls with structures of our own; the handler stores a flag and calls the
         // interpreter's handler, both of which may be done in a signal handler.
         unsafe {
@@ -38,10 +37,12 @@ mod handler {
             if !is_plain || old.sa_sigaction == libc::SIG_DFL || old.sa_sigaction == libc::SIG_IGN {
                 return;
             }
-            let before = std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(old.sa_sigaction);
-            if BEFORE.set(before).is_err() {
+            if old.sa_sigaction == handle as extern "C" fn(libc::c_int) as usize {
                 return;
             }
+            // The interpreter has one handler for all signals: what was found first stays right.
+            let before = std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(old.sa_sigaction);
+            BEFORE.get_or_init(|| before);
             let mut new = old;
             new.sa_sigaction = handle as extern "C" fn(libc::c_int) as usize;
             libc::sigaction(libc::SIGINT, &new, std::ptr::null_mut());
@@ -57,7 +58,9 @@ mod handler {
 /// The thread that imported the package: in most programs the one that signals are for.
 static MAIN: OnceLock<ThreadId> = OnceLock::new();
 
-/// Lets Ctrl-C end runs from now on.
+/// Lets Ctrl-C end runs from now on. `signal.signal` undoes it.
+#[pyfunction]
+#[pyo3(name = "watch_interrupts")]
 pub fn install() {
     MAIN.get_or_init(|| std::thread::current().id());
     handler::install();
@@ -70,7 +73,7 @@ pub fn run<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> PyR
         // A request from before was for something else, and Python has been told of it.
         cpu::interrupt::clear();
     }
-    let done = py.detach(f);
+    let done = py.detach(|| catch_unwind(AssertUnwindSafe(f))).map_err(|panic| panicked(py, panic))?;
     if done.is_err() && cpu::interrupt::clear() {
         // The main thread raises what the signal's handler says; another thread just ends.
         py.check_signals()?;
@@ -78,4 +81,23 @@ pub fn run<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> PyR
     }
     py.check_signals()?;
     Ok(done)
+}
+
+/// Does something whose panic would come out as an exception that programs do not expect to catch.
+pub fn caught<R>(py: Python<'_>, f: impl FnOnce() -> R) -> PyResult<R> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| panicked(py, panic))
+}
+
+/// What a panic is to Python: too little memory, or a mistake of ours.
+fn panicked(py: Python<'_>, panic: Box<dyn std::any::Any + Send>) -> PyErr {
+    let words = panic.downcast_ref::<String>().cloned();
+    let words = words.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default();
+    let is_memory = words.starts_with(ir::OUT_OF_MEMORY) || words == "capacity overflow";
+    if is_memory { PyMemoryError::new_err(words) } else { exception(py, &Error::bug(words)) }
+}
+
+/// Adds the function.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    install();
+    m.add_function(wrap_pyfunction!(install, m)?)
 }

@@ -1,6 +1,7 @@
 //! `jit`: a Python function traced once for each form of its arguments, then replayed without
 //! calling it.
 
+use crate::display::PyGraph;
 use crate::error::OrRaise;
 use crate::interrupt;
 use crate::site::here;
@@ -143,6 +144,23 @@ impl PyJit {
         let form = self.form(py, positional, named, &leaves)?;
         let site = here(py);
         py.detach(|| site.scope(|| form.program.explain(&leaves.iter().collect::<Vec<_>>()))).or_raise(py)
+    }
+    /// The graph that was traced for these arguments; the variables' new values come after the
+    /// results.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn graph(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyGraph> {
+        let mut leaves = Vec::new();
+        let positional = flatten(args, &mut leaves)?;
+        let named = kwargs.map_or(Ok(Tree::Dict(vec![])), |k| flatten(k, &mut leaves))?;
+        let form = self.form(py, positional, named, &leaves)?;
+        let site = here(py);
+        let graph = py.detach(|| site.scope(|| form.program.graph(&leaves.iter().collect::<Vec<_>>())));
+        graph.map(PyGraph).or_raise(py)
     }
     /// How many forms of arguments were traced.
     #[getter]

@@ -17,6 +17,7 @@ struct Inputs {
     tensors: Vec<Tensor>,
     mask: Option<Tensor>,
     memory_mask: Option<Tensor>,
+    lengths: Option<Tensor>,
     causal: bool,
 }
 impl Inputs {
@@ -140,7 +141,10 @@ macro_rules! recurrent {
         let l = nn::$layer::with($s.get("input_size")?, $s.get("hidden_size")?, $s.recurrent()?).or_raise($py)?;
         with(l, |l: &nn::$layer, x: &Inputs| {
             let state = (x.tensors.len() > 1).then(|| &x.tensors[1..]);
-            let (y, last) = l.run(x.get(0)?, state)?;
+            let (y, last) = match &x.lengths {
+                None => l.run(x.get(0)?, state)?,
+                Some(lengths) => l.run_lengths(x.get(0)?, lengths, state)?,
+            };
             Ok([vec![y], last].concat())
         })
     }};
@@ -194,7 +198,9 @@ fn plain(py: Python<'_>, kind: &str, s: &Settings) -> PyResult<Option<Box<dyn An
         "Dropout" => simple(nn::Dropout::new(s.get("p")?)),
         "Embedding" => simple(nn::Embedding::new(s.get("num_embeddings")?, s.get("embedding_dim")?).or_raise(py)?),
         "LayerNorm" => {
-            let mut l = nn::LayerNorm::new(&s.get::<Sizes>("normalized_shape")?.0).or_raise(py)?;
+            let shape = s.get::<Sizes>("normalized_shape")?.0;
+            let l = if s.get("bias")? { nn::LayerNorm::new(&shape) } else { nn::LayerNorm::without_bias(&shape) };
+            let mut l = l.or_raise(py)?;
             l.eps = s.get("eps")?;
             simple(l)
         }
@@ -296,17 +302,20 @@ impl PyLayer {
         self.0.module().train(on);
     }
     /// Its results.
-    #[pyo3(signature = (*tensors, mask=None, memory_mask=None, causal=false))]
+    #[pyo3(signature = (*tensors, mask=None, memory_mask=None, lengths=None, causal=false))]
     fn __call__(
         &self,
         py: Python<'_>,
         tensors: Vec<Like>,
         mask: Option<Like>,
         memory_mask: Option<Like>,
+        lengths: Option<Like>,
         causal: bool,
     ) -> PyResult<Vec<Py<PyTensor>>> {
         let tensors = tensors.into_iter().map(|t| t.0).collect();
-        let inputs = Inputs { tensors, mask: mask.map(|m| m.0), memory_mask: memory_mask.map(|m| m.0), causal };
+        let given = |x: Option<Like>| x.map(|x| x.0);
+        let (mask, memory_mask, lengths) = (given(mask), given(memory_mask), given(lengths));
+        let inputs = Inputs { tensors, mask, memory_mask, lengths, causal };
         let site = here(py);
         let outs = site.scope(|| self.0.run(&inputs)).map_err(|e| e.at(site)).or_raise(py)?;
         outs.into_iter().map(|t| wrap(py, t)).collect()

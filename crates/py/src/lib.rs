@@ -10,6 +10,7 @@
 
 mod convert;
 mod creation;
+mod display;
 mod dlpack;
 mod error;
 mod exchange;
@@ -22,6 +23,8 @@ mod layers;
 mod methods;
 mod metrics;
 mod optim;
+mod pictures;
+mod records;
 mod shaping;
 mod site;
 mod tensor;
@@ -38,7 +41,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("OPS", methods::NAMES.to_vec())?;
     m.add_class::<tensor::PyTensor>()?;
     m.add_class::<convert::PyDType>()?;
-    interrupt::install();
+    interrupt::register(m)?;
     site::register(m)?;
     creation::register(m)?;
     exchange::register(m)?;
@@ -47,5 +50,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     graph::register(m)?;
     layers::register(m)?;
     optim::register(m)?;
-    metrics::register(m)
+    metrics::register(m)?;
+    records::register(m)?;
+    display::register(m)?;
+    pictures::register(m)
 }

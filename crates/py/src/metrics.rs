@@ -45,6 +45,9 @@ metric! {
     PyAuc "Auc" Auc, new() = Auc::default(), value = |m| m.value()
 }
 
+/// Classes that are told apart at most: the table has the square of it.
+const CLASSES_MAX: usize = 1 << 14;
+
 /// How often each class was taken for each other.
 #[pyclass(name = "Confusion", module = "talweg.metrics", frozen)]
 struct PyConfusion(Mutex<Confusion>);
@@ -52,8 +55,12 @@ struct PyConfusion(Mutex<Confusion>);
 #[pymethods]
 impl PyConfusion {
     #[new]
-    fn new(classes: usize) -> PyConfusion {
-        PyConfusion(Mutex::new(Confusion::new(classes)))
+    fn new(classes: usize) -> PyResult<PyConfusion> {
+        if classes > CLASSES_MAX {
+            let e = format!("a table of {classes} times {classes} classes is too large: at most {CLASSES_MAX}");
+            return Err(PyValueError::new_err(e));
+        }
+        Ok(PyConfusion(Mutex::new(Confusion::new(classes))))
     }
     /// Adds a batch of predicted and true classes.
     fn update(&self, py: Python<'_>, predicted: Like, targets: Like) -> PyResult<()> {

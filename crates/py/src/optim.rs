@@ -115,9 +115,10 @@ impl PyOptimizer {
             None => Err(PyValueError::new_err(format!("there is no group {group}"))),
         }
     }
-    /// Everything a checkpoint needs, by name.
+    /// Everything a checkpoint needs, by name; parameters are numbered, as in PyTorch.
     fn state(&self) -> Vec<(String, PyTensor)> {
-        self.0.lock().state().into_iter().map(|(n, v)| (n, PyTensor::from(v))).collect()
+        let state = self.0.lock().state_by(|place, _| format!("state.{place}"));
+        state.into_iter().map(|(n, v)| (n, PyTensor::from(v))).collect()
     }
 }
 
@@ -236,6 +237,17 @@ impl PyPlateau {
     /// Takes the next figure; the learning rate from now on.
     fn observe(&self, figure: f64) -> f64 {
         self.0.lock().observe(figure)
+    }
+    /// Learning rate, best figure, and how many came since it and since the last fall.
+    #[getter]
+    fn state(&self) -> (f64, Option<f64>, usize, usize) {
+        let p = self.0.lock();
+        (p.lr, p.best, p.bad, p.cooling)
+    }
+    #[setter]
+    fn set_state(&self, state: (f64, Option<f64>, usize, usize)) {
+        let mut p = self.0.lock();
+        (p.lr, p.best, p.bad, p.cooling) = state;
     }
 }
 

@@ -1,6 +1,7 @@
 //! The class `Tensor`: a handle to a value, or to a variable that collects gradients.
 
 use crate::convert::{DTypeArg, Other, PyDType};
+use crate::display;
 use crate::error::{OrRaise, exception};
 use crate::exchange;
 use crate::interrupt;
@@ -112,7 +113,8 @@ impl Out for Vec<Tensor> {
 
 /// Makes nodes in the name of the calling Python line.
 pub fn call<R: Out>(py: Python<'_>, f: impl FnOnce() -> R) -> PyResult<Py<PyAny>> {
-    here(py).scope(f).object(py)
+    let site = here(py);
+    interrupt::caught(py, || site.scope(f))?.object(py)
 }
 
 /// Fails if a value cannot be known yet.
@@ -380,9 +382,7 @@ impl PyTensor {
         t.item(slf.py())?.bind(slf.py()).call_method1("__format__", (spec,))?.extract()
     }
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
-        let text = self.__repr__(py)?.replace('&', "&amp;").replace('<', "&lt;");
-        let t = self.tensor();
-        Ok(format!("<pre>{text}</pre><small>{} {}</small>", t.dtype().or_raise(py)?, t.shape().or_raise(py)?))
+        display::tensor_html(py, self, &self.__repr__(py)?)
     }
     fn __reduce__<'py>(slf: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyTuple>> {
         exchange::reduce(slf)

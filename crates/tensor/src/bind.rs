@@ -59,6 +59,10 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// What its programs are compiled from.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
     /// Compiles the graph of `fetches` and the assignments; `feeds` are the leaves given at a run.
     pub fn new(
         fetches: &[Value],

@@ -2,7 +2,7 @@
 
 use crate::bind::{Bound, Weights};
 use crate::trace::trace;
-use ir::{Buffer, Collect, Result, Site, Type, Value};
+use ir::{Buffer, Collect, Graph, Result, Site, Type, Value};
 use ops::{Tensor, engine};
 use parking_lot::Mutex;
 use runtime::Profile;
@@ -100,6 +100,13 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
     #[track_caller]
     pub fn explain(&self, args: &[&Tensor]) -> Result<String> {
         Ok(self.bound(args, Site::here())?.0.explain())
+    }
+
+    /// The graph that was traced for these argument types, before any pass: its outputs are the
+    /// results, then the new values of the variables it assigns.
+    #[track_caller]
+    pub fn graph(&self, args: &[&Tensor]) -> Result<Graph> {
+        Ok(self.bound(args, Site::here())?.0.graph().clone())
     }
 
     fn bound(&self, args: &[&Tensor], site: Site) -> Result<Arc<(Bound, Vec<Type>)>> {

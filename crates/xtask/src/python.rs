@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 /// What the tests need beside the package.
-const PACKAGES: &[&str] = &["numpy>=1.26", "pytest>=8"];
+const PACKAGES: &[&str] = &["numpy>=1.26", "pytest>=8", "mypy>=1.11"];
 
 /// Runs the Python tests and examples.
 pub fn check() -> Result<(), String> {
@@ -16,19 +16,41 @@ pub fn check() -> Result<(), String> {
     let target = PathBuf::from(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string()));
     let python = environment(&target.join("python-venv"))?;
     let package = stage(&target)?;
-    let run = |args: &[&str]| -> Result<(), String> {
-        let status = Command::new(&python).args(args).env("PYTHONPATH", &package).env("TALWEG_QUICK", "1").status();
-        let status = status.map_err(|e| format!("{}: {e}", python.display()))?;
-        if status.success() { Ok(()) } else { Err(format!("python {} failed", args.join(" "))) }
+    let command = |args: &[&str]| {
+        let mut c = Command::new(&python);
+        c.args(args).env("PYTHONPATH", &package).env("TALWEG_QUICK", "1");
+        c
     };
-    run(&["-m", "pytest", "-q", "-p", "no:cacheprovider", "python/tests"])?;
-    let mut examples: Vec<PathBuf> = list(Path::new("python/examples"))?;
-    examples.sort();
-    for example in examples.iter().filter(|p| p.extension().is_some_and(|e| e == "py")) {
-        println!("== example {}", example.display());
-        run(&[&example.display().to_string()])?;
+    let args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "python/tests"];
+    let status = command(&args).status().map_err(|e| format!("{}: {e}", python.display()))?;
+    if !status.success() {
+        return Err(format!("python {} failed", args.join(" ")));
     }
+    let mut examples: Vec<PathBuf> = list(Path::new("python/examples"))?;
+    examples.retain(|p| p.extension().is_some_and(|e| e == "py"));
+    examples.sort();
+    // Most of an example's time is its start: two at a time.
+    let (half, command) = (examples.len().div_ceil(2), &command);
+    std::thread::scope(|scope| {
+        let run = |part| scope.spawn(move || run_examples(part, command));
+        let halves: Vec<_> = examples.chunks(half).map(run).collect();
+        halves.into_iter().try_for_each(|h| h.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+    })?;
     println!("== python: {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Runs examples one after the other; the words of one that fails are its error.
+fn run_examples(examples: &[PathBuf], command: &(impl Fn(&[&str]) -> Command + Sync)) -> Result<(), String> {
+    for example in examples {
+        let name = example.display().to_string();
+        let done = command(&[&name]).output().map_err(|e| format!("{name}: {e}"))?;
+        if !done.status.success() {
+            let said = [done.stdout, done.stderr].concat();
+            return Err(format!("{name} failed:\n{}", String::from_utf8_lossy(&said)));
+        }
+        println!("== example {name}");
+    }
     Ok(())
 }
 

@@ -25,17 +25,33 @@ logsigmoid = Tensor.log_sigmoid
 
 
 def embedding(input, weight, padding_idx=None):
-    """Row i of ``weight`` for each whole number i."""
+    """Row i of ``weight`` for each whole number i.
+
+    >>> import talweg as tw
+    >>> tw.nn.functional.embedding(tw.tensor([1, 0]), tw.tensor([[1.0], [2.0]])).tolist()
+    [[2.0], [1.0]]
+    """
     return weight.embedding(input) if padding_idx is None else weight.embedding_padded(input, padding_idx)
 
 
 def dropout(x, p=0.5, training=True):
-    """Elements set to zero with probability ``p``, the others scaled up."""
+    """Elements set to zero with probability ``p``, the others scaled up.
+
+    >>> import talweg as tw
+    >>> tw.nn.functional.dropout(tw.ones(3), 0.5, training=False).tolist()
+    [1.0, 1.0, 1.0]
+    """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout: p must lie between 0 and 1, not {p}")
     return x.dropout(p, _native.random_key()) if training and p > 0.0 else x
 
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, is_causal=False, scale=None):
-    """Attention of queries ``[..., H, L, E]`` with keys and values."""
+    """Attention of queries ``[..., H, L, E]`` with keys and values.
+
+    >>> import talweg as tw
+    >>> q = tw.randn(1, 2, 5, 4)
+    >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
+    (1, 2, 5, 4)
+    """
     return query.attention(key, value, mask=attn_mask, causal=is_causal, scale=scale)

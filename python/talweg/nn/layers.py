@@ -83,7 +83,12 @@ def _public(cls):
 
 @_public
 class Linear(_Layer):
-    """y = x Wᵀ + b on the last dimension."""
+    """y = x Wᵀ + b on the last dimension.
+
+    >>> import talweg as tw
+    >>> tw.nn.Linear(4, 2)(tw.ones(3, 4)).shape
+    (3, 2)
+    """
 
     def __init__(self, in_features, out_features, bias=True):
         self._make(in_features=in_features, out_features=out_features, bias=bias)
@@ -92,7 +97,12 @@ class Linear(_Layer):
 
 @_public
 class Embedding(_Layer):
-    """Row i of a table for each whole number i."""
+    """Row i of a table for each whole number i.
+
+    >>> import talweg as tw
+    >>> tw.nn.Embedding(10, 4)(tw.tensor([[1, 2], [3, 4]])).shape
+    (2, 2, 4)
+    """
 
     def __init__(self, num_embeddings, embedding_dim):
         self._make(num_embeddings=num_embeddings, embedding_dim=embedding_dim)
@@ -100,7 +110,12 @@ class Embedding(_Layer):
 
 @_public
 class Dropout(_Layer):
-    """Sets elements to zero with probability ``p``, in training only."""
+    """Sets elements to zero with probability ``p``, in training only.
+
+    >>> import talweg as tw
+    >>> tw.nn.Dropout(0.5).eval()(tw.ones(3)).tolist()
+    [1.0, 1.0, 1.0]
+    """
 
     def __init__(self, p=0.5):
         if not 0.0 <= p < 1.0:
@@ -110,7 +125,12 @@ class Dropout(_Layer):
 
 @_public
 class Flatten(_Layer):
-    """Several dimensions as one."""
+    """Several dimensions as one.
+
+    >>> import talweg as tw
+    >>> tw.nn.Flatten()(tw.ones(2, 3, 4)).shape
+    (2, 12)
+    """
 
     def __init__(self, start_dim=1, end_dim=-1):
         self._make(start_dim=start_dim, end_dim=end_dim)
@@ -212,15 +232,25 @@ AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = map(
 
 @_public
 class LayerNorm(_Layer):
-    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted."""
+    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted.
 
-    def __init__(self, normalized_shape, eps=1e-5):
-        self._make(normalized_shape=normalized_shape, eps=eps)
+    >>> import talweg as tw
+    >>> tw.nn.LayerNorm(4)(tw.randn(2, 4)).shape
+    (2, 4)
+    """
+
+    def __init__(self, normalized_shape, eps=1e-5, bias=True):
+        self._make(normalized_shape=normalized_shape, eps=eps, bias=bias)
 
 
 @_public
 class RMSNorm(_Layer):
-    """Divided by the root of the mean square over the last dimensions, then scaled."""
+    """Divided by the root of the mean square over the last dimensions, then scaled.
+
+    >>> import talweg as tw
+    >>> tw.nn.RMSNorm(4)(tw.randn(2, 4)).shape
+    (2, 4)
+    """
 
     def __init__(self, normalized_shape, eps=1e-6):
         self._make(normalized_shape=normalized_shape, eps=eps)
@@ -228,7 +258,12 @@ class RMSNorm(_Layer):
 
 @_public
 class GroupNorm(_Layer):
-    """Mean 0 and variance 1 over groups of channels, then scaled and shifted."""
+    """Mean 0 and variance 1 over groups of channels, then scaled and shifted.
+
+    >>> import talweg as tw
+    >>> tw.nn.GroupNorm(2, 4)(tw.randn(3, 4, 5)).shape
+    (3, 4, 5)
+    """
 
     def __init__(self, num_groups, num_channels, eps=1e-5):
         self._make(num_groups=num_groups, num_channels=num_channels, eps=eps)
@@ -245,22 +280,35 @@ class _BatchNorm(_Layer):
 
 @_public
 class BatchNorm1d(_BatchNorm):
-    """Batch normalization of ``[N, C]`` or ``[N, C, L]``."""
+    """Batch normalization of ``[N, C]`` or ``[N, C, L]``.
+
+    >>> import talweg as tw
+    >>> tw.nn.BatchNorm1d(4)(tw.randn(3, 4)).shape
+    (3, 4)
+    """
 
 
 @_public
 class BatchNorm2d(_BatchNorm):
-    """Batch normalization of ``[N, C, H, W]``."""
+    """Batch normalization of ``[N, C, H, W]``.
+
+    >>> import talweg as tw
+    >>> tw.nn.BatchNorm2d(4)(tw.randn(3, 4, 5, 5)).shape
+    (3, 4, 5, 5)
+    """
 
 
 @_public
 class BatchNorm3d(_BatchNorm):
-    """Batch normalization of ``[N, C, D, H, W]``."""
+    """Batch normalization of ``[N, C, D, H, W]``.
+
+    >>> import talweg as tw
+    >>> tw.nn.BatchNorm3d(4)(tw.randn(3, 4, 2, 2, 2)).shape
+    (3, 4, 2, 2, 2)
+    """
 
 
 class _Recurrent(_Layer):
-    _states = 1
-
     def __init__(
         self,
         input_size,
@@ -281,33 +329,67 @@ class _Recurrent(_Layer):
             bidirectional=bidirectional,
         )
 
-    def forward(self, x, state=None):
-        """The visible state at every step, and the last state."""
+    def forward(self, x, state=None, lengths=None):
+        """The visible state at every step, and the last state.
+
+        With ``lengths`` of sequences that are filled up at the end, results behind a sequence's end are zero, and
+        its last state is that of its own last step: PyTorch's packed sequences, in any order.
+        """
         given = [] if state is None else [state] if isinstance(state, Tensor) else list(state)
-        y, *last = self._native(x, *given)
+        y, *last = self._native(x, *given, lengths=lengths)
         return y, last[0] if len(last) == 1 else tuple(last)
 
 
 @_public
 class RNN(_Recurrent):
-    """Elman's recurrent network."""
+    """Elman's recurrent network.
+
+    >>> import talweg as tw
+    >>> y, h = tw.nn.RNN(3, 4)(tw.randn(5, 2, 3))
+    >>> y.shape, h.shape
+    ((5, 2, 4), (1, 2, 4))
+    """
 
 
 @_public
 class LSTM(_Recurrent):
-    """Long short-term memory; the state is the pair (h, c)."""
+    """Long short-term memory; the state is the pair (h, c).
+
+    >>> import talweg as tw
+    >>> y, (h, c) = tw.nn.LSTM(3, 4, batch_first=True)(tw.randn(2, 5, 3))
+    >>> y.shape, h.shape, c.shape
+    ((2, 5, 4), (1, 2, 4), (1, 2, 4))
+    """
 
 
 @_public
 class GRU(_Recurrent):
-    """Gated recurrent units."""
+    """Gated recurrent units.
+
+    >>> import talweg as tw
+    >>> y, h = tw.nn.GRU(3, 4, bidirectional=True)(tw.randn(5, 2, 3))
+    >>> y.shape, h.shape
+    ((5, 2, 8), (2, 2, 4))
+    """
+
+
+def _check_batch_first(layer, batch_first):
+    if batch_first is not True:
+        raise ValueError(f"{type(layer).__name__}: the batch is always the first axis here, [N, L, E]; batch_first must be True")
 
 
 @_public
 class MultiheadAttention(_Layer):
-    """Attention with several heads on ``[N, L, E]``."""
+    """Attention with several heads on ``[N, L, E]``.
 
-    def __init__(self, embed_dim, num_heads, dropout=0.0):
+    >>> import talweg as tw
+    >>> x = tw.randn(2, 5, 8)
+    >>> tw.nn.MultiheadAttention(8, 2)(x, x, x, is_causal=True).shape
+    (2, 5, 8)
+    """
+
+    def __init__(self, embed_dim, num_heads, dropout=0.0, *, batch_first=True):
+        _check_batch_first(self, batch_first)
         self._make(embed_dim=embed_dim, num_heads=num_heads, dropout=dropout)
 
     def forward(self, query, key, value, attn_mask=None, is_causal=False):
@@ -315,23 +397,35 @@ class MultiheadAttention(_Layer):
         return self._native(query, key, value, mask=attn_mask, causal=is_causal)[0]
 
 
-_STYLE = dict(dim_feedforward=2048, dropout=0.1, activation="relu", norm_first=False)
-
-
 class _Transformer(_Layer):
-    def __init__(self, d_model, nhead, **style):
-        unknown = set(style) - set(_STYLE)
-        if unknown:
-            raise TypeError(f"{type(self).__name__} has no setting {sorted(unknown)[0]!r}; it has {sorted(_STYLE)}")
-        self._make(d_model=d_model, nhead=nhead, **{**_STYLE, **style})
+    def __init__(
+        self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", *, norm_first=False, batch_first=True
+    ):
+        _check_batch_first(self, batch_first)
+        self._make(
+            d_model=d_model,
+            nhead=nhead,
+            dim_feedforward=dim_feedforward,
+            dropout=dropout,
+            activation=activation,
+            norm_first=norm_first,
+        )
 
 
 class _Stack(_Layer):
-    def __init__(self, d_model, nhead, num_layers, norm=False, **style):
-        unknown = set(style) - set(_STYLE)
-        if unknown:
-            raise TypeError(f"{type(self).__name__} has no setting {sorted(unknown)[0]!r}; it has {sorted(_STYLE)}")
-        self._make(d_model=d_model, nhead=nhead, num_layers=num_layers, norm=norm, **{**_STYLE, **style})
+    def _stack(self, layer, kind, num_layers, norm):
+        if not isinstance(layer, kind):
+            raise TypeError(f"{type(self).__name__}: expected a {kind.__name__}, not {type(layer).__name__}")
+        if norm is not None and not isinstance(norm, LayerNorm):
+            raise TypeError(f"{type(self).__name__}: norm is a LayerNorm or None, not {type(norm).__name__}")
+        self._make(**layer._settings, num_layers=num_layers, norm=norm is not None)
+        # As in PyTorch, all layers begin as copies of the one that was given.
+        for path, variable in self._variables.items():
+            part, _, rest = path.partition(".")
+            if part == "layers":
+                variable.assign(layer._variables[rest.partition(".")[2]].detach())
+            elif norm is not None:
+                variable.assign(norm._variables[rest].detach())
 
 
 def _encode(self, src, mask=None, is_causal=False):
@@ -344,35 +438,69 @@ def _decode(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_is_causal=Fa
 
 @_public
 class TransformerEncoderLayer(_Transformer):
-    """Attention and a two-layer network, each with a residual and a normalization."""
+    """Attention and a two-layer network, each with a residual and a normalization.
+
+    >>> import talweg as tw
+    >>> tw.nn.TransformerEncoderLayer(8, 2, 16)(tw.randn(2, 5, 8)).shape
+    (2, 5, 8)
+    """
 
     forward = _encode
 
 
 @_public
 class TransformerEncoder(_Stack):
-    """Encoder layers on top of each other."""
+    """Encoder layers on top of each other, copies of the one that is given.
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
+    >>> tw.nn.TransformerEncoder(layer, 3)(tw.randn(2, 5, 8)).shape
+    (2, 5, 8)
+    """
+
+    def __init__(self, encoder_layer, num_layers, norm=None):
+        self._stack(encoder_layer, TransformerEncoderLayer, num_layers, norm)
 
     forward = _encode
 
 
 @_public
 class TransformerDecoderLayer(_Transformer):
-    """Attention to itself, attention to a memory, and a two-layer network."""
+    """Attention to itself, attention to a memory, and a two-layer network.
+
+    >>> import talweg as tw
+    >>> x = tw.randn(2, 5, 8)
+    >>> tw.nn.TransformerDecoderLayer(8, 2, 16)(x, x, tgt_is_causal=True).shape
+    (2, 5, 8)
+    """
 
     forward = _decode
 
 
 @_public
 class TransformerDecoder(_Stack):
-    """Decoder layers on top of each other, all with the same memory."""
+    """Decoder layers on top of each other, copies of the one that is given, all with the same memory.
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.TransformerDecoderLayer(8, 2, 16)
+    >>> tw.nn.TransformerDecoder(layer, 2)(tw.randn(2, 5, 8), tw.randn(2, 7, 8)).shape
+    (2, 5, 8)
+    """
+
+    def __init__(self, decoder_layer, num_layers, norm=None):
+        self._stack(decoder_layer, TransformerDecoderLayer, num_layers, norm)
 
     forward = _decode
 
 
 @_public
 class GCN(_Layer):
-    """Graph convolution of nodes ``[N, inputs]`` along edges ``[2, E]``."""
+    """Graph convolution of nodes ``[N, inputs]`` along edges ``[2, E]``.
+
+    >>> import talweg as tw
+    >>> tw.nn.GCN(3, 4)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
+    (3, 4)
+    """
 
     def __init__(self, in_channels, out_channels):
         self._make(in_channels=in_channels, out_channels=out_channels)
@@ -383,7 +511,12 @@ class GCN(_Layer):
 
 @_public
 class GAT(_Layer):
-    """Graph attention; ``concat`` puts the heads side by side, else they are averaged."""
+    """Graph attention; ``concat`` puts the heads side by side, else they are averaged.
+
+    >>> import talweg as tw
+    >>> tw.nn.GAT(3, 4, heads=2)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
+    (3, 8)
+    """
 
     def __init__(self, in_channels, out_channels, heads=1, concat=True):
         self._make(in_channels=in_channels, out_channels=out_channels, heads=heads, concat=concat)
@@ -393,7 +526,12 @@ class GAT(_Layer):
 
 @_public
 class Identity(Module):
-    """What comes in."""
+    """What comes in.
+
+    >>> import talweg as tw
+    >>> tw.nn.Identity()(tw.ones(2)).tolist()
+    [1.0, 1.0]
+    """
 
     def forward(self, x):
         return x

@@ -42,3 +42,4 @@ HingeEmbeddingLoss = _loss("HingeEmbeddingLoss", "hinge_embedding_loss", margin=
 MarginRankingLoss = _loss("MarginRankingLoss", "margin_ranking_loss", margin=0.0)
 CosineEmbeddingLoss = _loss("CosineEmbeddingLoss", "cosine_embedding_loss", margin=0.0)
 TripletMarginLoss = _loss("TripletMarginLoss", "triplet_margin_loss", margin=1.0, swap=False)
+GaussianNLLLoss = _loss("GaussianNLLLoss", "gaussian_nll_loss", full=False, eps=1e-6)

@@ -7,7 +7,13 @@ from .._graph import Variable, _VariableType
 
 
 class Parameter(Variable, metaclass=_VariableType):
-    """A tensor that a module trains. Any trainable variable is one."""
+    """A tensor that a module trains. Any trainable variable is one.
+
+    >>> import talweg as tw
+    >>> p = tw.nn.Parameter(tw.zeros(2))
+    >>> p.requires_grad, isinstance(p, tw.nn.Parameter)
+    (True, True)
+    """
 
     _trained = True
 
@@ -207,7 +213,13 @@ def _host(value):
 
 
 class Sequential(Module):
-    """Modules one after the other."""
+    """Modules one after the other.
+
+    >>> import talweg as tw
+    >>> model = tw.nn.Sequential(tw.nn.Linear(4, 8), tw.nn.ReLU(), tw.nn.Linear(8, 2))
+    >>> model(tw.ones(1, 4)).shape, len(model)
+    ((1, 2), 3)
+    """
 
     def __init__(self, *modules):
         if len(modules) == 1 and isinstance(modules[0], dict):
@@ -240,7 +252,13 @@ class Sequential(Module):
 
 
 class ModuleList(Module):
-    """Modules by number."""
+    """Modules by number.
+
+    >>> import talweg as tw
+    >>> layers = tw.nn.ModuleList(tw.nn.Linear(2, 2) for _ in range(3))
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
 
     def __init__(self, modules=()):
         for m in modules:
@@ -261,7 +279,13 @@ class ModuleList(Module):
 
 
 class ModuleDict(Module):
-    """Modules by name."""
+    """Modules by name.
+
+    >>> import talweg as tw
+    >>> heads = tw.nn.ModuleDict({"a": tw.nn.Linear(2, 1)})
+    >>> list(heads.keys()), heads["a"](tw.ones(1, 2)).shape
+    (['a'], (1, 1))
+    """
 
     def __init__(self, modules=None):
         for name, m in (modules or {}).items():
@@ -284,7 +308,12 @@ class ModuleDict(Module):
 
 
 class ParameterList(Module):
-    """Parameters by number."""
+    """Parameters by number.
+
+    >>> import talweg as tw
+    >>> len(tw.nn.ParameterList([tw.zeros(2), tw.zeros(3)]))
+    2
+    """
 
     def __init__(self, parameters=()):
         for p in parameters:

@@ -82,17 +82,20 @@ class Optimizer:
 
     def load_state_dict(self, state):
         """Takes a state; nothing changes if a part is missing."""
-        mine = self._native.state()
-        missing = [n for n, _ in mine if n not in state]
-        if missing:
-            raise KeyError(f"load_state_dict: missing {missing}")
-        for name, variable in mine:
-            variable.assign(state[name])
+        _load(self._native.state(), state)
         for i, g in enumerate(self.param_groups):
             dict.__setitem__(g, "lr", float(state[f"group.{i}.lr"]))
 
     def __repr__(self):
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in self._settings.items())})"
+
+
+def _load(mine, state):
+    missing = [n for n, _ in mine if n not in state]
+    if missing:
+        raise KeyError(f"load_state_dict: missing {missing}")
+    for name, variable in mine:
+        variable.assign(state[name])
 
 
 class _Group(dict):
@@ -192,6 +195,10 @@ class LBFGS:
     def state_dict(self):
         """Everything a checkpoint needs, by name."""
         return {name: v.detach() for name, v in self._native.state()}
+
+    def load_state_dict(self, state):
+        """Takes a state; nothing changes if a part is missing."""
+        _load(self._native.state(), state)
 
 
 __all__.append("LBFGS")

@@ -40,21 +40,42 @@ class ConstantLR(_Scheduler):
 
 
 class StepLR(_Scheduler):
-    """Multiplied by ``gamma`` after every ``step_size`` steps."""
+    """Multiplied by ``gamma`` after every ``step_size`` steps.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.StepLR(o, 2, gamma=0.5)
+    >>> [s.lr(i) for i in range(5)]
+    [1.0, 1.0, 0.5, 0.5, 0.25]
+    """
 
     def __init__(self, optimizer, step_size, gamma=0.1):
         super().__init__(optimizer, _make.step_decay(optimizer.lr, step_size, gamma))
 
 
 class ExponentialLR(_Scheduler):
-    """Multiplied by ``gamma`` after every step."""
+    """Multiplied by ``gamma`` after every step.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.ExponentialLR(o, 0.5)
+    >>> [s.lr(i) for i in range(3)]
+    [1.0, 0.5, 0.25]
+    """
 
     def __init__(self, optimizer, gamma):
         super().__init__(optimizer, _make.exponential(optimizer.lr, gamma))
 
 
 class CosineAnnealingLR(_Scheduler):
-    """Half a cosine down to ``eta_min``."""
+    """Half a cosine down to ``eta_min``.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.CosineAnnealingLR(o, 4)
+    >>> round(s.lr(2), 3), round(s.lr(4), 3)
+    (0.5, 0.0)
+    """
 
     def __init__(self, optimizer, T_max, eta_min=0.0):
         super().__init__(optimizer, _make.cosine(optimizer.lr, eta_min, T_max))
@@ -68,14 +89,27 @@ class OneCycleLR(_Scheduler):
 
 
 class Warmup(_Scheduler):
-    """From ``start`` up in ``steps``, then as another scheduler says."""
+    """From ``start`` up in ``steps``, then as another scheduler says.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.Warmup(tw.optim.lr_scheduler.ConstantLR(o), 4)
+    >>> s.lr(4)
+    1.0
+    """
 
     def __init__(self, then, steps, start=0.0):
         super().__init__(then.optimizer, _make.warmup(steps, start, then._schedule))
 
 
 class LambdaLR(_Scheduler):
-    """The first learning rate times a function of the step."""
+    """The first learning rate times a function of the step.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=2.0)
+    >>> tw.optim.lr_scheduler.LambdaLR(o, lambda step: 1 / (step + 1)).lr(1)
+    1.0
+    """
 
     class _Function:
         def __init__(self, base, f):
@@ -110,3 +144,12 @@ class ReduceLROnPlateau:
     def step(self, metrics):
         """Takes the next figure."""
         self.optimizer.lr = self._native.observe(float(metrics))
+
+    def state_dict(self):
+        """Learning rate, best figure, and how many came since it and since the last fall."""
+        return {"state": list(self._native.state)}
+
+    def load_state_dict(self, state):
+        """Takes a state."""
+        self._native.state = tuple(state["state"])
+        self.optimizer.lr = self._native.state[0]

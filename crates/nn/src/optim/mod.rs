@@ -136,11 +136,19 @@ impl Optimizer {
     /// Everything a checkpoint needs: step count, learning rates and the state of each parameter
     /// (named by the parameter's name).
     pub fn state(&self) -> Vec<(String, Variable)> {
+        self.state_by(|_, p| p.name().to_string())
+    }
+    /// The same with parameters named by a function of their place and themselves: for those whose
+    /// own names need not differ.
+    pub fn state_by(&self, name: impl Fn(usize, &Variable) -> String) -> Vec<(String, Variable)> {
         let mut out = vec![("step".to_string(), self.t.clone())];
+        let mut place = 0;
         for (i, g) in self.groups.iter().enumerate() {
             out.push((format!("group.{i}.lr"), g.lr.clone()));
             for (p, slots) in g.params.iter().zip(&g.slots) {
-                out.extend(slots.iter().map(|(n, v)| (join(&p.name(), n), v.clone())));
+                let name = name(place, p);
+                out.extend(slots.iter().map(|(n, v)| (join(&name, n), v.clone())));
+                place += 1;
             }
         }
         out

@@ -1,7 +1,7 @@
 """TensorFlow's names of optimizers: ``AdagradOptimizer(0.01).minimize(loss)``."""
 
-from . import _native
-from ._native import Tensor, Update
+from .. import _native
+from .._native import Tensor, Update
 
 
 def _variables(loss):

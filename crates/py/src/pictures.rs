@@ -1,0 +1,50 @@
+//! Pictures to learn from: the built-in digits, and Fashion-MNIST where it is on the machine.
+
+use crate::error::OrRaise;
+use crate::tensor::{PyTensor, run};
+use ::tensor::{DType, Literal, Tensor};
+use data::fashion::{self, Part};
+use data::{Digits, SIDE};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+
+/// `count` digits of a seed: pictures `uint8[count, 28, 28]` and labels `int64[count]`.
+#[pyfunction]
+#[pyo3(signature = (count, seed=0))]
+fn digits(py: Python<'_>, count: usize, seed: u64) -> PyResult<(PyTensor, PyTensor)> {
+    let (pictures, labels) = run(py, move || {
+        let set = Digits::new(seed, count);
+        let mut pixels = Vec::with_capacity(count * SIDE * SIDE);
+        let mut labels = Vec::with_capacity(count);
+        for i in 0..count {
+            let (picture, label) = set.picture(i);
+            pixels.extend_from_slice(&picture);
+            labels.push(i64::from(label));
+        }
+        let pictures = Literal::from_bytes(DType::U8, [count, SIDE, SIDE], &pixels)?;
+        Ok((Tensor::from(pictures), Tensor::from(Literal::new([count], &labels)?)))
+    })?;
+    Ok((PyTensor::from(pictures), PyTensor::from(labels)))
+}
+
+/// Pictures and labels of Fashion-MNIST, from a folder or from where `docs/examples.md` says.
+#[pyfunction]
+#[pyo3(signature = (train=true, folder=None))]
+fn fashion_mnist(py: Python<'_>, train: bool, folder: Option<PathBuf>) -> PyResult<(PyTensor, PyTensor)> {
+    let part = if train { Part::Train } else { Part::Test };
+    let load = || -> ::tensor::Result<(Tensor, Tensor)> {
+        let memory = match folder {
+            Some(f) => fashion::load_from(&f, part)?,
+            None => fashion::load(part)?,
+        };
+        Ok((nn::tensor_of(memory.array("image")?)?, nn::tensor_of(memory.array("label")?)?))
+    };
+    let (pictures, labels) = load().or_raise(py)?;
+    Ok((PyTensor::from(pictures), PyTensor::from(labels)))
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(digits, m)?)?;
+    m.add_function(wrap_pyfunction!(fashion_mnist, m)?)
+}

@@ -1,0 +1,130 @@
+//! What a training run leaves behind: a folder of checkpoints, a journal, events for TensorBoard.
+//! The loop around a step is Python's (`talweg/train`); what is written and how is the Rust side's,
+//! so that both read each other's files.
+
+use crate::error::OrRaise;
+use crate::tensor::{PyTensor, run};
+use ::tensor::{Error, Result, Tensor};
+use data::events::Events;
+use data::journal::Journal;
+use nn::train::{Checkpoint, Checkpoints, Goal};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A folder of checkpoints, written in the background.
+#[pyclass(name = "Checkpoints", module = "talweg._native", frozen)]
+struct PyCheckpoints(Mutex<Checkpoints>);
+
+/// A checkpoint that was read: step, file, state of the generator, notes, tensors, and why newer
+/// ones were passed over.
+type Found = (u64, PathBuf, (u64, u64), BTreeMap<String, String>, Vec<(String, PyTensor)>, Vec<String>);
+
+#[pymethods]
+impl PyCheckpoints {
+    #[new]
+    fn new(py: Python<'_>, folder: PathBuf, last: usize, best: usize, maximize: bool) -> PyResult<PyCheckpoints> {
+        let goal = if maximize { Goal::Max } else { Goal::Min };
+        let c = Checkpoints::open(folder).or_raise(py)?.keep_last(last).keep_best(best, goal);
+        Ok(PyCheckpoints(Mutex::new(c)))
+    }
+    /// Writes the state after a step while training goes on; the file it will be.
+    fn save(
+        &self,
+        py: Python<'_>,
+        step: u64,
+        tensors: Vec<(String, Py<PyTensor>)>,
+        notes: BTreeMap<String, String>,
+        score: Option<f64>,
+    ) -> PyResult<PathBuf> {
+        let tensors: Vec<(String, Tensor)> = tensors.into_iter().map(|(n, t)| (n, t.get().tensor())).collect();
+        // Made here: the generator is this thread's.
+        let mut c = Checkpoint::new(step);
+        (c.notes, c.score) = (notes, score);
+        let folder = &self.0;
+        run(py, move || {
+            Tensor::eval_all(&tensors.iter().map(|(_, t)| t).collect::<Vec<_>>())?;
+            for (name, t) in tensors {
+                if c.tensors.insert(name.clone(), t.literal()?).is_some() {
+                    return Err(Error::value(format!("two tensors have the name {name}")).in_op("checkpoint"));
+                }
+            }
+            folder.lock().save_later(c)
+        })
+    }
+    /// Waits until everything is on disk.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        let folder = &self.0;
+        py.detach(|| folder.lock().wait()).or_raise(py)
+    }
+    /// The newest checkpoint that is whole.
+    fn latest(&self, py: Python<'_>) -> PyResult<Option<Found>> {
+        let folder = &self.0;
+        let Some(found) = py.detach(|| folder.lock().latest()).or_raise(py)? else { return Ok(None) };
+        let c = found.checkpoint;
+        let tensors = c.tensors.into_iter().map(|(n, l)| (n, PyTensor::from(Tensor::from(l)))).collect();
+        let refused = found.refused.into_iter().map(|e| e.message).collect();
+        Ok(Some((c.step, found.path, c.generator, c.notes, tensors, refused)))
+    }
+    /// A whole checkpoint of a later step, if there is one.
+    fn later(&self, py: Python<'_>, step: u64) -> PyResult<Option<PathBuf>> {
+        let folder = &self.0;
+        py.detach(|| folder.lock().later(step)).or_raise(py)
+    }
+    /// The steps there is a file of.
+    fn steps(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        self.0.lock().steps().or_raise(py)
+    }
+    /// The file of a step.
+    fn path(&self, step: u64) -> PathBuf {
+        self.0.lock().path(step)
+    }
+}
+
+/// The figures of a run, as JSON lines and for TensorBoard.
+#[pyclass(name = "Records", module = "talweg._native", frozen)]
+struct PyRecords(Mutex<(Option<Journal>, Option<Events>)>);
+
+#[pymethods]
+impl PyRecords {
+    /// Continued after a step; anew for step 0.
+    #[new]
+    fn new(py: Python<'_>, journal: Option<PathBuf>, events: Option<PathBuf>, step: u64) -> PyResult<PyRecords> {
+        let open = || -> Result<_> {
+            let journal = journal.map(|p| if step == 0 { Journal::create(p) } else { Journal::resume(p, step) });
+            let events = events.map(|p| if step == 0 { Events::create(p) } else { Events::resume(p, step) });
+            Ok((journal.transpose()?, events.transpose()?))
+        };
+        open().map(|r| PyRecords(Mutex::new(r))).or_raise(py)
+    }
+    /// Adds the figures of a step.
+    fn write(&self, py: Python<'_>, step: u64, figures: Vec<(String, f64)>) -> PyResult<()> {
+        let (journal, events) = &mut *self.0.lock();
+        let mut add = || -> Result<()> {
+            if let Some(j) = journal {
+                j.write(step, &figures.iter().map(|(n, x)| (n.as_str(), *x)).collect::<Vec<_>>())?;
+            }
+            if let Some(e) = events {
+                figures.iter().try_for_each(|(n, x)| e.scalar(n, step, *x as f32))?;
+            }
+            Ok(())
+        };
+        add().or_raise(py)
+    }
+    /// Hands everything to the operating system.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let (journal, events) = &mut *self.0.lock();
+        let mut flush = || -> Result<()> {
+            journal.as_ref().map_or(Ok(()), Journal::sync)?;
+            Ok(events.as_mut().map_or(Ok(()), Events::flush)?)
+        };
+        flush().or_raise(py)
+    }
+}
+
+/// Adds the classes.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyCheckpoints>()?;
+    m.add_class::<PyRecords>()
+}

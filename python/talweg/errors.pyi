@@ -1,0 +1,54 @@
+"""What is raised. Each class is an :class:`Error` and the exception of Python's that people catch."""
+
+# Generated from the package: TALWEG_BLESS=1 pytest python/tests/test_stubs.py writes it.
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import IO, Any, Self
+
+from . import Tensor
+from . import dtype
+from . import DTypeLike
+from . import Update
+from .nn import Module
+from .train import Callback
+from .train import History
+from .train import Silent
+from .train import Trainer
+from .utils.data import Subset
+
+class Error(Exception):
+    """Any error of Talweg: what was expected, what came, and the line of the program."""
+
+class ArgumentError(Error, ValueError):
+    """An argument out of its range or not among the allowed words."""
+
+class DTypeError(Error, TypeError):
+    """Element types that do not fit."""
+
+class DeviceError(Error, RuntimeError):
+    """A device that is missing or failed."""
+
+class FeedError(Error, ValueError):
+    """A placeholder without a value, or a feed that does not fit."""
+
+class FileError(Error, OSError):
+    """A file that cannot be read or written."""
+
+class FormatError(Error, ValueError):
+    """Text or bytes that are not what they should be."""
+
+class GradientError(Error, RuntimeError):
+    """A gradient that does not exist."""
+
+class InternalError(Error, RuntimeError):
+    """A mistake of ours, not of the program."""
+
+class NumericsError(Error, ArithmeticError):
+    """NaN or infinity where that was forbidden."""
+
+class ShapeError(Error, ValueError):
+    """Sizes or ranks that do not fit."""
+
+class OutOfRangeError(Error, IndexError):
+    """An index or axis beyond the end."""
+

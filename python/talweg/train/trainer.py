@@ -1,0 +1,437 @@
+"""``Trainer``: the loop around a training step. It reads batches, steps, evaluates, logs, saves, stops and
+resumes; what the loss is, the caller says.
+
+A resumed run continues bit for bit: everything that decides what the next step does (model, optimizer, random
+state, place in the data, schedule, best score so far) is in the checkpoint.
+"""
+
+import json
+import math
+import os
+import signal
+import threading
+
+from .. import _native, errors
+from .._native import Tensor
+from .._state import no_grad
+from .._transforms import jit as _jit
+from ..nn.utils import clip_grad_norm_, clip_grad_value_
+from ..optim.lr_scheduler import ReduceLROnPlateau
+from .curves import curves
+from .progress import Progress, Silent
+
+
+class Callback:
+    """Hears of a run; a subclass overrides what it wants. ``trainer.stop()`` ends the run after the step."""
+
+    def on_begin(self, trainer):
+        """The run begins."""
+
+    def on_step(self, trainer, loss):
+        """A step was done."""
+
+    def on_evaluate(self, trainer, figures):
+        """The model was evaluated; ``figures`` is a dict."""
+
+    def on_epoch(self, trainer):
+        """All batches were used once more."""
+
+    def on_end(self, trainer):
+        """The run has ended."""
+
+
+class History:
+    """Losses and figures of a run, and how it ended. In a notebook it shows its curves."""
+
+    def __init__(self):
+        self.losses = []
+        self.evaluations = []
+        self.stop = "not begun"
+        self.best = None
+        self.checkpoint = None
+
+    def series(self):
+        """The curves by name: lists of ``(step, value)``."""
+        out = {"loss": list(self.losses)}
+        for step, figures in self.evaluations:
+            for name, value in figures.items():
+                out.setdefault(name, []).append((step, value))
+        return out
+
+    def svg(self):
+        """The curves as SVG text."""
+        return curves(self.series())
+
+    _repr_svg_ = svg
+
+    def __repr__(self):
+        steps = f"{self.losses[-1][0]} steps, loss {self.losses[-1][1]:.4g}" if self.losses else "no steps"
+        best = f", best {self.best[0]:.4g} at step {self.best[1]}" if self.best else ""
+        return f"History({self.stop}: {steps}{best})"
+
+
+class Trainer:
+    """Trains ``model`` on the batches of ``loader``, any iterable of them.
+
+    ``fit(loss)`` calls ``loss`` with the parts of each batch and goes down its gradient.
+
+    >>> import talweg as tw
+    >>> model = tw.nn.Linear(1, 1)
+    >>> x = tw.linspace(-1, 1, 64).reshape(64, 1)
+    >>> loader = tw.utils.data.DataLoader((x, 3 * x), batch_size=16, shuffle=True)
+    >>> optimizer = tw.optim.SGD(model.parameters(), lr=0.1)
+    >>> trainer = Trainer(model, optimizer, loader, epochs=20, progress=False)
+    >>> history = trainer.fit(lambda x, y: (model(x) - y).square().mean())
+    >>> history.stop, trainer.step, history.losses[-1][1] < 0.1
+    ('done', 80, True)
+
+    - ``epochs`` or ``steps``: how long, steps before a resume included.
+    - ``evaluate``: a function of no arguments that returns a dict of figures; called every ``evaluate_every``
+      steps (0: after each epoch) and after the last, with the model in inference and without gradients.
+    - ``watch``: the figure that tells which model is best, with ``maximize``; ``patience``: the run stops after
+      so many evaluations in a row without a new best.
+    - ``schedule``: a scheduler of learning rates. One that waits for a plateau sees the watched figure.
+    - ``clip_norm``, ``clip_value``: bounds of the gradients.
+    - ``checkpoints``: a folder; saved every ``save_every`` steps (0: after each epoch), after the last, when
+      stopped, and after a new best if ``keep_best`` is not 0. The last ``keep_last`` stay.
+    - ``journal``: a file of JSON lines; ``events``: a folder for TensorBoard.
+    - ``jit``: the step is traced once and replayed, the quickest way to train.
+    - ``callbacks``: hear of the run. ``progress``: true, false, or a reporter of one's own.
+
+    Ctrl-C ends the run after the present step, saves it and returns; the second one raises at once.
+    """
+
+    def __init__(
+        self,
+        model,
+        optimizer,
+        loader,
+        *,
+        epochs=None,
+        steps=None,
+        evaluate=None,
+        evaluate_every=0,
+        watch=None,
+        maximize=False,
+        patience=None,
+        schedule=None,
+        clip_norm=None,
+        clip_value=None,
+        checkpoints=None,
+        save_every=0,
+        keep_last=3,
+        keep_best=0,
+        journal=None,
+        events=None,
+        jit=False,
+        callbacks=(),
+        progress=True,
+    ):
+        if epochs is not None and steps is not None:
+            raise ValueError("Trainer: epochs and steps say the same thing: give one of them")
+        if not hasattr(loader, "__iter__"):
+            raise TypeError(f"Trainer: the loader is {type(loader).__name__}, not an iterable of batches")
+        if watch is None and (patience is not None or keep_best or isinstance(schedule, ReduceLROnPlateau)):
+            raise ValueError("Trainer: patience, keep_best and a plateau need to know what to watch")
+        if watch is not None and evaluate is None:
+            raise ValueError(f"Trainer: nothing is evaluated, so that {watch!r} cannot be watched")
+        self.model, self.optimizer, self.loader = model, optimizer, loader
+        self._epochs, self._steps = (1 if epochs is None and steps is None else epochs), steps
+        self._evaluate, self._evaluate_every = evaluate, evaluate_every
+        self._watch, self._maximize, self._patience = watch, maximize, patience
+        self._schedule, self._clip = schedule, (clip_value, clip_norm)
+        self._folder = None
+        if checkpoints is not None:
+            self._folder = _native.Checkpoints(os.fspath(checkpoints), keep_last, keep_best, maximize)
+        self._save_every, self._keep_best = save_every, keep_best
+        self._journal, self._events, self._is_jit = journal, events, jit
+        self.callbacks = list(callbacks)
+        self.report = (Progress() if progress else Silent()) if isinstance(progress, bool) else progress
+        self.history = History()
+        self.step = 0
+        self.epoch = 0
+        self._batch = 0  # batches of this epoch that were used
+        self._order = None  # the generator's state as this epoch began
+        self._worse = 0
+        self._saved = None
+        self._stop = False
+        self._per_epoch = None
+
+    @property
+    def total(self):
+        """Steps in all, if they are known."""
+        if self._steps is not None:
+            return self._steps
+        # Without a length it is known once an epoch has been counted.
+        length = self._length() or self._per_epoch
+        return None if length is None else length * self._epochs
+
+    @property
+    def at_epoch_end(self):
+        """True if the last step ended an epoch: ``epoch`` of them are done, and the next has not begun."""
+        return self.step > 0 and self._batch == 0
+
+    def stop(self):
+        """Ends the run after the present step."""
+        self._stop = True
+
+    # Checkpoints.
+
+    def _state(self):
+        parts = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        return [(f"{part}.{name}", t) for part, tensors in parts.items() for name, t in tensors.items()]
+
+    def _notes(self):
+        notes = {"epoch": self.epoch, "batch": self._batch, "worse": self._worse, "order": self._order}
+        notes["best"] = self.history.best
+        notes["schedule"] = self._schedule.state_dict() if self._schedule is not None else None
+        return {f"python.{k}": json.dumps(v) for k, v in notes.items()}
+
+    def _save(self, score=None):
+        path = self._folder.save(self.step, self._state(), self._notes(), score)
+        self._saved, self.history.checkpoint = self.step, path
+
+    def resume(self):
+        """Continues from the newest whole checkpoint; its step, or ``None`` if there is none yet."""
+        if self._folder is None:
+            raise ValueError("resume: there is no folder of checkpoints")
+        found = self._folder.latest()
+        if found is None:
+            return None
+        step, path, generator, notes, tensors, refused = found
+        for reason in refused:
+            self.report.warn(f"a checkpoint was passed over: {reason}")
+        if "python.epoch" not in notes:
+            raise ValueError(f"resume: {path} was written by another trainer")
+        tensors = dict(tensors)
+
+        def part(name):
+            return {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(name + ".")}
+
+        before = self.model.state_dict()
+        self.model.load_state_dict(part("model"))
+        try:
+            self.optimizer.load_state_dict(part("optimizer"))
+        except Exception:
+            self.model.load_state_dict(before)
+            raise
+        told = {k.removeprefix("python."): json.loads(v) for k, v in notes.items() if k.startswith("python.")}
+        if self._schedule is not None and told["schedule"] is not None:
+            self._schedule.load_state_dict(told["schedule"])
+        self.step, self.epoch, self._batch = step, told["epoch"], told["batch"]
+        self._order = tuple(told["order"]) if told["order"] else None
+        self._worse, self._saved = told["worse"], step
+        self.history.best = tuple(told["best"]) if told["best"] else None
+        self.history.checkpoint = path
+        _native.set_random_state(generator)
+        return step
+
+    # The run.
+
+    def _descend(self, loss):
+        def step(*args, **kwargs):
+            value = loss(*args, **kwargs)
+            if not isinstance(value, Tensor):
+                raise TypeError(f"fit: the loss is {type(value).__name__}, not a tensor")
+            value.backward()
+            clip_value, clip_norm = self._clip
+            if clip_value is not None:
+                clip_grad_value_(self._trained(), clip_value)
+            if clip_norm is not None:
+                clip_grad_norm_(self._trained(), clip_norm)
+            self.optimizer.step()
+            return value
+
+        return _jit(step) if self._is_jit else step
+
+    def _trained(self):
+        """What the optimizer trains."""
+        return [p for g in self.optimizer.param_groups for p in g["params"]]
+
+    def _batches(self):
+        """The batches from here on to the end of this epoch."""
+        if self._batch == 0 or self._order is None:
+            self._order = _native.random_state()
+            if hasattr(self.loader, "__next__") and self.epoch > 0:
+                raise ValueError("fit: the loader is an iterator that can be used once only; give a list or a DataLoader")
+            yield from self.loader
+            return
+        # The order of a shuffled epoch follows from the generator as it was when the epoch began.
+        now = _native.random_state()
+        _native.set_random_state(self._order)
+        if hasattr(self.loader, "batches_from"):
+            batches = self.loader.batches_from(self._batch)
+        else:
+            batches = iter(self.loader)
+            for _ in range(self._batch):
+                next(batches, None)
+        _native.set_random_state(now)
+        yield from batches
+
+    def _length(self):
+        """Batches of an epoch, if that is known before its end."""
+        try:
+            return len(self.loader)
+        except TypeError:
+            return None
+
+    def _one(self, step, batch):
+        if isinstance(batch, dict):
+            loss = step(**batch)
+        else:
+            loss = step(*batch) if isinstance(batch, (tuple, list)) else step(batch)
+        value = loss.item()
+        if not math.isfinite(value):
+            where = f"; the last checkpoint is {self._folder.path(self._saved)}" if self._saved is not None else ""
+            raise errors.NumericsError(
+                f"fit: the loss is {value} at step {self.step + 1}{where}. Try a smaller learning rate or clip_norm"
+            )
+        self.step += 1
+        self._batch += 1
+        if self._schedule is not None and not isinstance(self._schedule, ReduceLROnPlateau):
+            self._schedule.step()
+        self.history.losses.append((self.step, value))
+        return value
+
+    def _is_due(self, every, is_epoch_end):
+        return is_epoch_end if every == 0 else self.step % every == 0
+
+    def _evaluated(self, records):
+        """Evaluates; the watched figure."""
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            with no_grad():
+                figures = {name: float(x) for name, x in self._evaluate().items()}
+        finally:
+            self.model.train(was_training)
+        self.history.evaluations.append((self.step, figures))
+        self.report.evaluated(self, figures)
+        for c in self.callbacks:
+            c.on_evaluate(self, figures)
+        records.write(self.step, [(f"evaluation/{n}", x) for n, x in figures.items()])
+        if self._watch is None:
+            return None
+        if self._watch not in figures:
+            raise ValueError(f"fit: the evaluation has no figure {self._watch!r}, only {sorted(figures)}")
+        value = figures[self._watch]
+        best = self.history.best
+        is_better = best is None or (value > best[0] if self._maximize else value < best[0])
+        if is_better and not math.isnan(value):
+            self.history.best, self._worse = (value, self.step), 0
+        else:
+            self._worse += 1
+        if isinstance(self._schedule, ReduceLROnPlateau):
+            self._schedule.step(value)
+        return value
+
+    def _after(self, records, is_epoch_end):
+        """Evaluates and saves where that is due."""
+        is_last = self._is_over()
+        score = None
+        if self._evaluate is not None and (is_last or self._is_due(self._evaluate_every, is_epoch_end)):
+            score = self._evaluated(records)
+        if self._folder is not None:
+            is_best = self._keep_best and self.history.best is not None and self.history.best[1] == self.step
+            if is_last or is_best or self._is_due(self._save_every, is_epoch_end):
+                self._save(score)
+
+    def _is_over(self):
+        if self._steps is not None:
+            return self.step >= self._steps
+        return self.epoch >= self._epochs
+
+    def _run(self, step, records):
+        while not self._is_over():
+            length, batches = self._length(), self._batches()
+            batch = next(batches, None)
+            if batch is None and self._batch == 0:
+                raise ValueError("fit: the loader has no batches")
+            while batch is not None:
+                value = self._one(step, batch)
+                # Only a loader that cannot say its length is read one ahead: reading may draw random numbers,
+                # and a checkpoint of this step must not have drawn those of the next.
+                batch = next(batches, None) if length is None else None
+                is_epoch_end = batch is None if length is None else self._batch >= length
+                if is_epoch_end:
+                    self._begin_epoch()
+                reason = self._done(value, records, is_epoch_end)
+                if reason is not None:
+                    return reason
+                if length is not None and not is_epoch_end:
+                    batch = next(batches, None)
+            if self._batch > 0:
+                # The loader has fewer batches than it said.
+                self._begin_epoch()
+        return "done"
+
+    def _begin_epoch(self):
+        self._per_epoch = self._batch
+        self.epoch, self._batch, self._order = self.epoch + 1, 0, None
+
+    def _done(self, value, records, is_epoch_end):
+        """What follows a step; why the run ends here, if it does."""
+        records.write(self.step, [("train/loss", value)])
+        self.report.step(self, value)
+        for c in self.callbacks:
+            c.on_step(self, value)
+            if is_epoch_end:
+                c.on_epoch(self)
+        self._after(records, is_epoch_end)
+        if self._patience is not None and self._worse >= self._patience:
+            return "early"
+        if self._is_over():
+            return "done"
+        return "interrupted" if self._stop else None
+
+    def fit(self, loss):
+        """Trains until the end; returns the history.
+
+        ``loss`` gets the parts of a batch that is a tuple or a list, the values of a dict by name, or the batch
+        itself.
+        """
+        if self._folder is not None:
+            later = self._folder.later(self.step)
+            if later is not None:
+                raise ValueError(f"fit: the run is at step {self.step}, but there is {later} already: resume, or choose another folder")
+        self._stop = False
+        self.model.train()
+        # Initial values are computed now, not within the first step, as after a resume.
+        for _, t in self._state():
+            t.eval()
+        records = _native.Records(self._journal, self._events, self.step)
+        self.report.begin(self)
+        for c in self.callbacks:
+            c.on_begin(self)
+        with _Interrupts(self):
+            self.history.stop = self._run(self._descend(loss), records)
+            if self._folder is not None:
+                if self._saved != self.step:
+                    self._save()
+                self._folder.wait()
+        records.flush()
+        self.report.end(self)
+        for c in self.callbacks:
+            c.on_end(self)
+        return self.history
+
+
+class _Interrupts:
+    """Ctrl-C asks the trainer to stop; a second one is raised as usual."""
+
+    def __init__(self, trainer):
+        self._trainer, self._before = trainer, None
+
+    def _handle(self, number, frame):
+        if self._trainer._stop:
+            raise KeyboardInterrupt
+        self._trainer.stop()
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
+            self._before = signal.signal(signal.SIGINT, self._handle)
+
+    def __exit__(self, *_exception):
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            _native.watch_interrupts()

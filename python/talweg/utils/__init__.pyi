@@ -1,0 +1,19 @@
+"""Helpers for training: data."""
+
+# Generated from the package: TALWEG_BLESS=1 pytest python/tests/test_stubs.py writes it.
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import IO, Any, Self
+
+from .. import Tensor
+from .. import dtype
+from .. import DTypeLike
+from .. import Update
+from ..nn import Module
+from ..train import Callback
+from ..train import History
+from ..train import Silent
+from ..train import Trainer
+from ..utils.data import Subset
+from . import data as data
+

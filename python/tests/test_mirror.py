@@ -1,0 +1,134 @@
+"""Nothing of the Rust side is missing in Python: the lists are read from its source, so that they cannot lag. Names of
+parameters are PyTorch's: the lists were written by PyTorch (scripts/torch_keys.py)."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import talweg as tw
+from talweg import nn
+
+HERE = Path(__file__).parent
+RUST = HERE.parent.parent / "crates"
+
+
+def public(path):
+    """Names that a file of the Rust side exports: structures, also those that macros write."""
+    text = (RUST / path).read_text()
+    text = text[: text.find("#[cfg(test)]")] if "#[cfg(test)]" in text else text
+    return re.findall(r"^pub struct (\w+)", text, re.M)
+
+
+def exported(path):
+    """Names of the `pub use` lines of a file."""
+    lines = re.findall(r"^pub use \w+::(\w+|\{[^}]*\});", (RUST / path).read_text(), re.M)
+    return [n for line in lines for n in re.findall(r"\w+", line)]
+
+
+def spelled(name, where, renamed):
+    """Python's name: as renamed, or the same but for the case of letters."""
+    if name in renamed:
+        return renamed[name]
+    return next((n for n in dir(where) if n.lower() == name.lower()), None)
+
+
+OPTIONS = {"RecurrentOptions", "TransformerOptions"}
+LAYERS = {"BatchNorm": "BatchNorm2d", "Activation": "ReLU"}
+SCHEDULES = {
+    "Constant": "ConstantLR",
+    "StepDecay": "StepLR",
+    "Exponential": "ExponentialLR",
+    "Cosine": "CosineAnnealingLR",
+    "OneCycle": "OneCycleLR",
+    "Plateau": "ReduceLROnPlateau",
+}
+LOSSES = {
+    "binary_cross_entropy": "BCELoss",
+    "binary_cross_entropy_with_logits": "BCEWithLogitsLoss",
+    "cross_entropy": "CrossEntropyLoss",
+    "kl_div": "KLDivLoss",
+}
+
+
+def test_every_layer_is_there():
+    names = [n for n in exported("nn/src/layers/mod.rs") if n not in OPTIONS]
+    assert len(names) > 30
+    missing = [n for n in names if not hasattr(nn, spelled(n, nn, LAYERS) or "")]
+    assert not missing
+
+
+def test_every_optimizer_is_there_with_its_settings():
+    text = (RUST / "nn/src/optim/rules.rs").read_text()
+    rules = re.findall(r"^pub struct (\w+) \{(.*?)^\}", text, re.M | re.S)
+    assert len(rules) >= 9
+    for name, body in rules:
+        cls = getattr(tw.optim, spelled(name, tw.optim, {}) or "", None)
+        assert cls is not None, name
+        fields = set(re.findall(r"^    pub (\w+):", body, re.M))
+        assert fields - set(cls.defaults) <= {"eps"} and set(cls.defaults) <= fields, (name, fields, cls.defaults)
+    assert {n for n, _ in rules} == set(tw._native.OPTIMIZERS)
+    assert spelled("Lbfgs", tw.optim, {})
+
+
+def test_every_schedule_is_there():
+    missing = [n for n in public("nn/src/schedule.rs") if not hasattr(tw.optim.lr_scheduler, SCHEDULES.get(n, n))]
+    assert not missing
+
+
+def test_every_metric_is_there():
+    names = public("nn/src/metrics.rs")
+    assert len(names) >= 5
+    assert not [n for n in names if not hasattr(tw.metrics, n)]
+
+
+def test_every_loss_is_there_as_function_and_module():
+    names = [p.stem for p in (RUST / "ops/src/loss").glob("*.rs") if p.stem not in ("mod", "softmax_cross_entropy")]
+    assert len(names) >= 14
+    for name in names:
+        module = LOSSES.get(name) or spelled(name.replace("_", ""), nn, {})
+        assert hasattr(nn.functional, name) and module and hasattr(nn, module), name
+
+
+def test_every_initial_value_is_there():
+    text = (RUST / "nn/src/init.rs").read_text()
+    names = [n for n in re.findall(r"^pub fn (\w+)", text, re.M) if n != "fans"]
+    renamed = {"truncated_normal": "trunc_normal_"}
+    assert not [n for n in names if not hasattr(nn.init, renamed.get(n, n + "_"))]
+
+
+def test_every_op_is_a_function_and_a_method():
+    assert len(tw._native.OPS) > 250
+    for name in tw._native.OPS:
+        assert callable(getattr(tw.Tensor, name)) and hasattr(tw, name), name
+
+
+KEYS = json.loads((HERE / "torch_keys.json").read_text())
+
+
+@pytest.mark.parametrize("layer", KEYS)
+def test_state_has_pytorchs_names(layer):
+    ours = {n: list(t.shape) for n, t in eval(layer, {"nn": nn}).state_dict().items()}
+    # The count of batches is of no use here; PyTorch adds it where it is missing.
+    theirs = {n: s for n, s in KEYS[layer].items() if not n.endswith("num_batches_tracked")}
+    assert list(ours) == list(theirs) and ours == theirs
+
+
+def test_the_list_of_keys_is_current():
+    script = RUST.parent / "scripts" / "torch_keys.py"
+    lines = re.search(r'LAYERS = """\n(.*?)"""', script.read_text(), re.S).group(1).splitlines()
+    assert lines == list(KEYS), "run scripts/torch_keys.py"
+
+
+def test_state_of_optimizers_tells_parameters_of_one_name_apart():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    o = tw.optim.Adam(model.parameters())
+    model(tw.ones(1, 2)).sum().backward()
+    o.step()
+    state = o.state_dict()
+    assert len([n for n in state if n.startswith("state.")]) == 8 and "state.3.exp_avg" in state or len(state) == 10, list(state)
+    other = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    again = tw.optim.Adam(other.parameters())
+    again.load_state_dict(state)
+    assert {n: t.tolist() for n, t in again.state_dict().items()} == {n: t.tolist() for n, t in state.items()}

@@ -1,0 +1,86 @@
+"""Type stubs: current, complete, and right by mypy's judgment."""
+
+import ast
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import talweg as tw
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parent / "talweg"
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("stubs", HERE.parent / "stubs.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+STUBS = generator()
+
+
+@pytest.mark.parametrize("name", STUBS.MODULES)
+def test_stubs_are_current(name):
+    text, path = STUBS.stub(name), STUBS.path(name)
+    if os.environ.get("TALWEG_BLESS"):
+        path.write_text(text)
+    assert path.exists() and path.read_text() == text, "run TALWEG_BLESS=1 pytest python/tests/test_stubs.py"
+
+
+def test_every_module_has_stubs():
+    hidden = {"nn.layers", "nn.losses", "nn.module", "train.curves", "train.optimizers", "train.progress", "train.trainer"}
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        if name in hidden | {"__init__", "_names", "compat"}:
+            continue
+        assert name in STUBS.MODULES, name
+
+
+def names(path):
+    """What a stub file defines, and the members of its class Tensor."""
+    top, members = set(), set()
+    for n in ast.parse(path.read_text()).body:
+        for defined in defines(n):
+            top.add(defined)
+        if isinstance(n, ast.ClassDef) and n.name == "Tensor":
+            members |= {d for m in n.body for d in defines(m)}
+    return top, members
+
+
+def defines(n):
+    if isinstance(n, (ast.FunctionDef, ast.ClassDef)):
+        return [n.name]
+    if isinstance(n, ast.Assign):
+        return [t.id for t in n.targets]
+    if isinstance(n, ast.AnnAssign):
+        return [n.target.id]
+    return [a.asname or a.name for a in n.names] if isinstance(n, (ast.Import, ast.ImportFrom)) else []
+
+
+def test_nothing_of_the_package_lacks_a_type():
+    top, members = names(PACKAGE / "__init__.pyi")
+    standard = names(PACKAGE / "_standard.pyi")[0] | names(PACKAGE / "_habits.pyi")[0]
+    assert not [n for n in vars(tw) if not n.startswith("_") and n not in top | standard]
+    inherited = set(dir(object)) | {"__array_ufunc__", "__deepcopy__", "__delitem__", "__module__", "__array_namespace__"}
+    assert not [n for n in dir(tw.Tensor) if n not in members | inherited and not n.startswith("_repr_")]
+
+
+def test_mypy_understands_programs(tmp_path):
+    pytest.importorskip("mypy")
+    program = HERE / "typed.py"
+    wanted = [line.split("# ")[-1].strip() for line in program.read_text().splitlines() if "reveal_type" in line]
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)]
+    # The stubs as they are here, not those of an installed package.
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(HERE.parent)})
+    lines = done.stdout.splitlines()
+    found = [line.split('"')[1] for line in lines if "Revealed type" in line]
+    wrong = [line for line in lines if "error" in line and "no errors" not in line]
+    expected = [line for line in program.read_text().splitlines() if "# wrong:" in line]
+    assert found == wanted, done.stdout
+    assert len([w for w in wrong if "typed.py" in w]) == len(expected) and all("typed.py" in w or "Found" in w for w in wrong), done.stdout

@@ -1,0 +1,24 @@
+"""A program for mypy, not for Python: what types it sees, and mistakes that it must find."""
+
+import talweg as tw
+from talweg import nn
+from talweg.utils.data import DataLoader
+
+x = tw.randn(3, 4)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+optimizer = tw.optim.Adam(model.parameters(), lr=0.1)
+reveal_type(x @ x.T + 1)  # talweg.Tensor
+reveal_type(x.shape)  # tuple[int, ...]
+reveal_type(model(x))  # talweg.Tensor
+reveal_type(nn.functional.relu(x))  # talweg.Tensor
+reveal_type(tw.linalg.inv(x))  # talweg.Tensor
+reveal_type(tw.cat([x, x]))  # talweg.Tensor
+reveal_type(nn.LSTM(3, 4)(x))  # tuple[talweg.Tensor, tuple[talweg.Tensor, talweg.Tensor]]
+reveal_type(optimizer.state_dict())  # dict[str, talweg.Tensor]
+reveal_type(tw.train.Trainer(model, optimizer, DataLoader((x,))).fit(lambda x: model(x).sum()))  # talweg.train.History
+reveal_type(tw.fft.rfft(x, n=4))  # talweg.Tensor
+reveal_type(tw.nn.CrossEntropyLoss(label_smoothing=0.1))  # talweg.nn.CrossEntropyLoss
+nn.Linear("4", 8)  # wrong: a word for a number
+x.no_such_method()  # wrong: there is none
+tw.zeros(2, dtype=3.5)  # wrong: no type
+tw.linalg.solve(x)  # wrong: one matrix alone
