@@ -7,7 +7,7 @@
 use crate::map::{Map, Server, Worker};
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::partition::Outbox;
-use crate::{Error, Result, spare};
+use crate::{Error, Reads, Result, Rule, spare};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -90,6 +90,11 @@ pub struct Client {
     stale: bool,
     /// Partitions whose disk takes no more.
     full: BTreeSet<u32>,
+    /// How old what this worker has may be to be read again; `None`: it asks each time.
+    reuse: Option<u64>,
+    /// Blocks that it has, with the closed steps that they contain.
+    cache: BTreeMap<(u32, u32), (u64, Arc<Vec<f32>>)>,
+    staleness: [u64; 17],
 }
 
 impl Client {
@@ -110,7 +115,23 @@ impl Client {
             drops,
             stale: true,
             full: BTreeSet::new(),
+            reuse: None,
+            cache: BTreeMap::new(),
+            staleness: [0; 17],
         }
+    }
+    /// Reads what it has while that is within the rule's bound, if the rule says so.
+    pub fn reuse(&mut self, rule: &Rule) {
+        self.reuse = rule.bound.filter(|_| rule.reads != Reads::Fresh);
+    }
+    /// How many reads were so many steps ahead of the slowest worker in what they saw; the last
+    /// counts all beyond.
+    pub fn staleness_counts(&self) -> &[u64; 17] {
+        &self.staleness
+    }
+    fn saw(&mut self, closed: u64) {
+        self.closed = self.closed.max(closed);
+        self.staleness[(self.step.saturating_sub(closed) as usize).min(16)] += 1;
     }
     /// The step it is in.
     pub fn step(&self) -> u64 {
@@ -224,8 +245,16 @@ impl Client {
     pub fn pull(&mut self, table: u32, block: u32, rows: Vec<u32>) -> (u64, Outbox) {
         let (request, partition) = (self.requests, self.map.partition(table, block));
         self.requests += 1;
+        let has = self.cache.get(&(table, block)).filter(|_| rows.is_empty());
+        let is_fresh = |closed: u64| self.reuse.is_some_and(|bound| self.step <= closed + bound);
+        let answer = has.filter(|(closed, _)| is_fresh(*closed)).cloned();
         let ask = Message::Pull { clock: self.step, request, table, block, rows };
         let mut out = Vec::new();
+        if let Some((closed, data)) = answer {
+            self.saw(closed);
+            self.reads.insert(request, Read { partition, ask, answer: Some(data) });
+            return (request, out);
+        }
         self.say(&mut out, partition, ask.clone());
         self.reads.insert(request, Read { partition, ask, answer: None });
         (request, out)
@@ -239,8 +268,12 @@ impl Client {
     /// A question was answered, and the answer already put where it belongs.
     pub(crate) fn answered(&mut self, request: u64, closed: u64) {
         if self.reads.remove(&request).is_some() {
-            self.closed = self.closed.max(closed);
+            self.saw(closed);
         }
+    }
+    /// True if what is read is kept for the next reads.
+    pub(crate) fn keeps(&self) -> bool {
+        self.reuse.is_some()
     }
 
     /// Takes a message and says what to send.
@@ -250,11 +283,18 @@ impl Client {
         match e.message {
             Message::Map(map) => return self.new_map(map),
             Message::Value { request, closed, data } => {
-                if let Some(r) = self.reads.get_mut(&request) {
-                    r.answer.get_or_insert(data);
-                    self.closed = self.closed.max(closed);
+                if let Some(r) = self.reads.get_mut(&request).filter(|r| r.answer.is_none()) {
+                    r.answer = Some(data.clone());
+                    if let (Message::Pull { table, block, rows, .. }, true) = (&r.ask, self.reuse.is_some())
+                        && rows.is_empty()
+                    {
+                        let key = (*table, *block);
+                        self.keep(key, closed, data);
+                    }
+                    self.saw(closed);
                 }
             }
+            Message::Fresh { table, block, closed, data } if is_known => self.keep((table, block), closed, data),
             Message::Settled { clock, closed } if is_known => {
                 self.full.remove(&e.partition);
                 let part = &mut self.parts[p];
@@ -281,7 +321,7 @@ impl Client {
                 self.full.insert(e.partition);
             }
             // What was said to a former life of this worker.
-            Message::Settled { .. } | Message::Joined { .. } | Message::DiskFull => {}
+            Message::Settled { .. } | Message::Joined { .. } | Message::DiskFull | Message::Fresh { .. } => {}
             // A newer epoch, or a server that has not heard of this one yet.
             Message::Moved => self.stale = true,
             Message::Lost => {
@@ -290,6 +330,13 @@ impl Client {
             other => return Err(Error::refused(format!("{from:?} sent a worker {other:?}"))),
         }
         Ok(Vec::new())
+    }
+
+    fn keep(&mut self, key: (u32, u32), closed: u64, data: Arc<Vec<f32>>) {
+        let entry = self.cache.entry(key).or_default();
+        if closed >= entry.0 || entry.1.is_empty() {
+            spare::give(std::mem::replace(entry, (closed, data)).1);
+        }
     }
 
     fn new_map(&mut self, map: Arc<Map>) -> Result<Outbox> {

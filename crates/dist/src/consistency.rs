@@ -12,6 +12,10 @@
 //! | `async` | all | ∞ |
 //! | `backup:B` | all but B | 0 |
 //!
+//! A worker under `ssp:S` asks the store at each read. Under `ssp:S:lazy` it reads what it has while
+//! that is fresh enough, and asks otherwise; under `ssp:S:eager` the store sends what has changed to
+//! whoever has read it, each time a worker settles a step.
+//!
 //! With bound 0 nobody reads inside a step, so its updates are gathered and applied together, in
 //! the order of the workers, when it closes; what comes after is dropped. Otherwise an update is
 //! applied when its worker has settled the step.
@@ -31,6 +35,22 @@ pub trait Consistency: Send + Sync + fmt::Debug {
     fn gathers(&self) -> bool;
     /// Whether a step can close without some workers, whose updates are then dropped.
     fn drops(&self) -> bool;
+    /// Whether the store sends what has changed to who has read it.
+    fn pushes(&self) -> bool {
+        false
+    }
+}
+
+/// Where a worker's reads come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// Each from the store.
+    #[default]
+    Fresh,
+    /// From what the worker has, while it is fresh enough.
+    Lazy,
+    /// The same, and the store sends what has changed.
+    Eager,
 }
 
 /// The rule of two numbers.
@@ -49,20 +69,22 @@ pub struct Rule {
     pub backup: usize,
     /// How far a reader may be ahead of the closed steps; `None`: any distance.
     pub bound: Option<u64>,
+    /// Where reads come from; only where the bound leaves a choice.
+    pub reads: Reads,
 }
 
 impl Rule {
     /// Bulk-synchronous.
-    pub const BSP: Rule = Rule { backup: 0, bound: Some(0) };
+    pub const BSP: Rule = Rule { backup: 0, bound: Some(0), reads: Reads::Fresh };
     /// Asynchronous.
-    pub const ASYNC: Rule = Rule { backup: 0, bound: None };
+    pub const ASYNC: Rule = Rule { backup: 0, bound: None, reads: Reads::Fresh };
     /// Stale-synchronous.
     pub fn ssp(bound: u64) -> Rule {
-        Rule { backup: 0, bound: Some(bound) }
+        Rule { backup: 0, bound: Some(bound), reads: Reads::Fresh }
     }
     /// Bulk-synchronous without waiting for the slowest.
     pub fn backup(workers: usize) -> Rule {
-        Rule { backup: workers, bound: Some(0) }
+        Rule { backup: workers, bound: Some(0), reads: Reads::Fresh }
     }
     /// Fails if the rule makes no sense for that many workers.
     pub fn check(&self, workers: usize) -> Result<()> {
@@ -89,15 +111,27 @@ impl Consistency for Rule {
     fn drops(&self) -> bool {
         self.backup > 0
     }
+    fn pushes(&self) -> bool {
+        self.reads == Reads::Eager
+    }
 }
 
 impl FromStr for Rule {
     type Err = Error;
     fn from_str(s: &str) -> Result<Rule> {
-        let bad = || Error::value(format!("consistency is bsp, ssp:S, async or backup:B, not {s:?}"));
+        let bad = || {
+            Error::value(format!("consistency is bsp, ssp:S, ssp:S:lazy, ssp:S:eager, async or backup:B, not {s:?}"))
+        };
+        let (s, reads) = match (s.strip_suffix(":lazy"), s.strip_suffix(":eager")) {
+            (Some(rest), _) => (rest, Reads::Lazy),
+            (_, Some(rest)) => (rest, Reads::Eager),
+            _ => (s, Reads::Fresh),
+        };
         let (name, number) = s.split_once(':').map_or((s, None), |(a, b)| (a, Some(b)));
         let number = number.map(|n| n.parse::<u32>().map_err(|_| bad())).transpose()?;
         match (name, number) {
+            ("ssp", Some(n)) if reads != Reads::Fresh && n > 0 => Ok(Rule { reads, ..Rule::ssp(n.into()) }),
+            _ if reads != Reads::Fresh => Err(bad()),
             ("bsp", None) => Ok(Rule::BSP),
             ("async", None) => Ok(Rule::ASYNC),
             ("ssp", Some(n)) => Ok(Rule::ssp(n.into())),
@@ -110,7 +144,11 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.backup, self.bound) {
             (0, Some(0)) => f.write_str("bsp"),
-            (0, Some(s)) => write!(f, "ssp:{s}"),
+            (0, Some(s)) => match self.reads {
+                Reads::Fresh => write!(f, "ssp:{s}"),
+                Reads::Lazy => write!(f, "ssp:{s}:lazy"),
+                Reads::Eager => write!(f, "ssp:{s}:eager"),
+            },
             (_, None) => f.write_str("async"),
             (b, Some(_)) => write!(f, "backup:{b}"),
         }
@@ -123,10 +161,21 @@ mod tests {
 
     #[test]
     fn the_flags_read_back() {
-        for text in ["bsp", "ssp:3", "async", "backup:2"] {
+        for text in ["bsp", "ssp:3", "ssp:8:lazy", "ssp:8:eager", "async", "backup:2"] {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
         }
-        for bad in ["", "bsp:1", "ssp:", "ssp:-1", "backup", "ssp:99999999999", "eventual"] {
+        for bad in [
+            "",
+            "bsp:1",
+            "ssp:",
+            "ssp:-1",
+            "backup",
+            "ssp:99999999999",
+            "eventual",
+            "bsp:lazy",
+            "ssp:0:eager",
+            "ssp:3:late",
+        ] {
             assert!(bad.parse::<Rule>().is_err(), "{bad}");
         }
         assert_eq!("ssp:0".parse::<Rule>().unwrap(), Rule::BSP);

@@ -50,6 +50,8 @@ pub struct Host {
     registrar: Registrar,
     secret: Option<Secret>,
     report: Box<dyn Fn(&str) + Send + Sync>,
+    /// Whether workers get messages that they have not asked for.
+    pushes: bool,
 }
 
 /// What a server needs to begin.
@@ -88,6 +90,7 @@ impl Host {
             registrar,
             secret: o.secret,
             report: Box::new(report),
+            pushes: o.rule.pushes(),
         });
         let address = listener.address().to_string();
         let accepting = host.clone();
@@ -253,6 +256,10 @@ impl Host {
             }
         }
         let Some(line) = line else { return true };
+        if self.pushes {
+            // What waits for a worker that sends must not keep this thread from receiving.
+            return replies.into_iter().all(|e| line.later.try_send(e).is_ok());
+        }
         replies.iter().all(|e| write(&line.now, self.me, e))
     }
 

@@ -28,7 +28,7 @@ mod roster;
 mod spare;
 
 pub use client::{Client, Table};
-pub use consistency::{Consistency, Rule};
+pub use consistency::{Consistency, Reads, Rule};
 pub use coordinator::{Coordinator, Registrar, SILENCE};
 pub use disk::{Disk, Journal, Position};
 pub use error::{Error, Result};

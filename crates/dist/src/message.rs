@@ -115,6 +115,17 @@ pub enum Message {
         /// The elements.
         data: Arc<Vec<f32>>,
     },
+    /// A block that the worker has read and that has changed.
+    Fresh {
+        /// Which table.
+        table: u32,
+        /// Which block.
+        block: u32,
+        /// Steps that every worker has settled in it.
+        closed: u64,
+        /// The elements.
+        data: Arc<Vec<f32>>,
+    },
     /// A worker begins, or begins again: how far was it?
     Join,
     /// So far.
@@ -190,6 +201,7 @@ const RECORD_ACK: u8 = 14;
 const MOVED: u8 = 15;
 const LOST: u8 = 16;
 const DISK_FULL: u8 = 17;
+const FRESH: u8 = 18;
 
 /// A payload that keeps what it points to alive while it is sent. Elements come first, so that a
 /// receiver has them where it read them.
@@ -264,6 +276,11 @@ impl Envelope {
                 (h.kind, h.request, h.clock) = (VALUE, *request, *closed);
                 parts.arrays.push(data.clone());
             }
+            Message::Fresh { table, block, closed, data } => {
+                (h.kind, h.table, h.clock) = (FRESH, *table, *closed);
+                h.key |= u64::from(*block);
+                parts.arrays.push(data.clone());
+            }
             Message::Join => h.kind = JOIN,
             Message::Joined { clock } => (h.kind, h.clock) = (JOINED, *clock),
             Message::Record { stream, seq, record } => {
@@ -296,6 +313,7 @@ impl Envelope {
                 Message::Pull { clock: h.clock, request: h.request, table, block, rows }
             }
             VALUE => Message::Value { request: h.request, closed: h.clock, data: Arc::new(payload) },
+            FRESH => Message::Fresh { table, block, closed: h.clock, data: Arc::new(payload) },
             JOIN => Message::Join,
             JOINED => Message::Joined { clock: h.clock },
             RECORD_RESET..=RECORD_COMMIT => {
@@ -409,6 +427,7 @@ mod tests {
             Message::Settled { clock: 8, closed: 9 },
             Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows: vec![4, 9] },
             Message::Value { request: 1, closed: 2, data: data.clone() },
+            Message::Fresh { table: 1, block: 2, closed: 5, data: data.clone() },
             Message::Join,
             Message::Joined { clock: 3 },
             record(Record::Reset),

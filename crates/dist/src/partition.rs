@@ -64,6 +64,8 @@ pub(crate) struct Block {
     pub version: u64,
     /// Elements of a row.
     pub width: usize,
+    /// Workers that get it when it has changed, and its version when they last did.
+    pub readers: BTreeMap<Worker, u64>,
 }
 
 impl Block {
@@ -286,6 +288,9 @@ impl Partition {
 
     /// Drops what a worker's former life has left behind.
     fn forget_unfinished(&mut self, w: Worker) {
+        self.blocks.values_mut().for_each(|b| {
+            b.readers.remove(&w);
+        });
         self.staged[w as usize].clear();
         self.parked.retain(|p| p.worker != w);
         if self.rule.gathers() {
@@ -300,7 +305,7 @@ impl Partition {
             return Ok(());
         }
         let state = self.apply.state(table, data.len())?;
-        let b = Block { before: data.clone(), value: data, state, version: 0, width };
+        let b = Block { before: data.clone(), value: data, state, version: 0, width, readers: BTreeMap::new() };
         self.log(b.record(table, block));
         self.blocks.insert((table, block), b);
         Ok(())
@@ -335,6 +340,12 @@ impl Partition {
         self.counters.staleness[stale.min(16)] += 1;
         self.counters.reads += 1;
         let closed = if again { r.clock } else { self.rule.closed(&self.clocks()) };
+        if self.rule.pushes()
+            && r.rows.is_empty()
+            && let Some(b) = self.blocks.get_mut(&(r.table, r.block))
+        {
+            b.readers.insert(r.worker, b.version);
+        }
         self.say(out, Peer::Worker(r.worker), Message::Value { request: r.request, closed, data });
     }
 
@@ -429,8 +440,25 @@ impl Partition {
         self.apply.apply(to, u)
     }
 
+    /// Sends what has changed to who has read it.
+    fn refresh(&mut self, out: &mut Outbox) {
+        if !self.rule.pushes() {
+            return;
+        }
+        let closed = self.rule.closed(&self.clocks());
+        let mut blocks = std::mem::take(&mut self.blocks);
+        for ((table, block), b) in &mut blocks {
+            for (worker, version) in b.readers.iter_mut().filter(|(_, v)| **v < b.version) {
+                *version = b.version;
+                let message = Message::Fresh { table: *table, block: *block, closed, data: b.value.clone() };
+                self.say(out, Peer::Worker(*worker), message);
+            }
+        }
+        self.blocks = blocks;
+    }
     /// Answers reads that are admitted now.
     pub(crate) fn release(&mut self, out: &mut Outbox) {
+        self.refresh(out);
         let parked = std::mem::take(&mut self.parked);
         for r in parked {
             if self.admits(r.clock) {

@@ -7,7 +7,7 @@ use crate::client::{Client, Table};
 use crate::coordinator::Registrar;
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::partition::Outbox;
-use crate::{Error, Map, Result, message, roster, spare};
+use crate::{Error, Map, Result, Rule, message, roster, spare};
 use net::{Address, Connection, Hello, Secret};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,6 +66,24 @@ impl Store {
     /// How many steps this worker's last read was ahead of the slowest worker.
     pub fn staleness(&self) -> u64 {
         self.client.step().saturating_sub(self.client.closed())
+    }
+    /// Reads what the worker has while it is fresh enough, if the rule says so (`ssp:S:lazy` and
+    /// `ssp:S:eager`).
+    pub fn reuse(&mut self, rule: &Rule) {
+        self.client.reuse(rule);
+    }
+    /// How many reads were so many steps ahead of the slowest worker in what they saw; the last
+    /// counts all beyond.
+    pub fn staleness_counts(&self) -> &[u64; 17] {
+        self.client.staleness_counts()
+    }
+    /// Takes what servers have sent of their own accord.
+    fn listen(&mut self, deadline: Instant) -> Result<()> {
+        let servers: Vec<u32> = self.links.keys().copied().collect();
+        for server in servers {
+            while self.hear_by(server, &mut Places::new(), Instant::now(), deadline)? {}
+        }
+        Ok(())
     }
     fn deadline(&self) -> Instant {
         Instant::now() + self.timeout
@@ -163,17 +181,29 @@ impl Store {
             blocks.extend(place.chunks_mut(t.block_rows * t.width).enumerate().map(|(b, place)| (t.id, b, place)));
         }
         let deadline = self.deadline();
+        if self.client.keeps() {
+            self.listen(deadline)?;
+        }
         let mut blocks = blocks.into_iter().peekable();
         while blocks.peek().is_some() {
             let mut places = Places::new();
             for (table, block, place) in blocks.by_ref().take(QUESTIONS_MAX) {
                 let (request, out) = self.client.pull(table, block as u32, Vec::new());
+                if let Some(data) = self.client.take(request).filter(|d| d.len() == place.len()) {
+                    place.copy_from_slice(&data);
+                    continue;
+                }
                 places.insert(request, place);
                 self.send(out, deadline)?;
             }
             self.pump_from(|c| !c.is_waiting(), Client::debtors, &mut places, deadline, "reading from the store")?;
-            if let Some((request, place)) = places.pop_first() {
-                let got = self.client.take(request).map_or(0, |d| d.len());
+            while let Some((request, place)) = places.pop_first() {
+                let data = self.client.take(request);
+                if let Some(data) = data.as_ref().filter(|d| d.len() == place.len()) {
+                    place.copy_from_slice(data);
+                    continue;
+                }
+                let got = data.map_or(0, |d| d.len());
                 return Err(Error::refused(format!("a block of {} elements came with {got}", place.len())));
             }
         }
@@ -302,9 +332,12 @@ impl Store {
     }
     /// Reads one message from a server; false if it is lost or says nothing.
     fn hear(&mut self, server: u32, places: &mut Places<'_>, deadline: Instant) -> Result<bool> {
+        self.hear_by(server, places, deadline.min(Instant::now() + GLANCE), deadline)
+    }
+    fn hear_by(&mut self, server: u32, places: &mut Places<'_>, until: Instant, deadline: Instant) -> Result<bool> {
         let Some(link) = self.links.get_mut(&server) else { return Ok(false) };
         let receiver = link.receiver();
-        let h = match receiver.header(deadline.min(Instant::now() + GLANCE)) {
+        let h = match receiver.header(until) {
             Ok(h) => h,
             Err(net::Error::Deadline(_)) => return Ok(false),
             Err(_) => {
@@ -313,6 +346,7 @@ impl Store {
             }
         };
         if h.kind == message::VALUE
+            && !self.client.keeps()
             && let Some(place) = places.remove(&h.request)
         {
             if h.length as usize == 4 * place.len() {

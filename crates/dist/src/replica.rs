@@ -79,7 +79,9 @@ impl Partition {
         if map.workers.len() != self.settled.len() {
             return Err(format!("a map of {} workers, not {}", map.workers.len(), self.settled.len()));
         }
-        let is_first = self.epoch == 0 && map.epoch == 1;
+        let since = map.since_of(self.id, self.me).unwrap_or(u64::MAX);
+        // It was there from the beginning, and nothing can have been settled without it.
+        let is_first = self.epoch == 0 && since == 1;
         self.epoch = map.epoch;
         self.counted.clone_from(&map.workers);
         let list = map.replicas.get(self.id as usize).cloned().unwrap_or_default();
@@ -88,7 +90,6 @@ impl Partition {
             Some(_) => Role::Backup,
             None => Role::None,
         };
-        let since = map.since_of(self.id, self.me).unwrap_or(u64::MAX);
         let term = map.terms.get(self.id as usize).copied().unwrap_or(0);
         // It may not have heard that another was primary in between.
         if role == Role::Primary && (self.role != Role::Primary || term > self.term) {
@@ -107,6 +108,7 @@ impl Partition {
         if role == Role::Primary {
             self.held = self.epoch;
             self.copy_to(&list[1..], map);
+            self.commit(None);
             self.close()?;
             self.flush(out);
             self.release(out);
@@ -123,8 +125,10 @@ impl Partition {
         (self.incoming.copy, self.incoming.updates) = (None, Vec::new());
         self.open.clear();
         self.staged.iter_mut().for_each(|s| *s = Default::default());
-        self.safe.clone_from(&self.settled);
-        self.applied_safe = self.applied;
+        // Nothing is safe before the backups of this epoch have it, also what the former primary
+        // had handed on to this one alone.
+        self.safe.fill(0);
+        self.applied_safe = 0;
     }
 
     /// Starts copies to backups that have none, and ends those to servers that are no backups.
@@ -361,7 +365,8 @@ impl Partition {
                     return Err("a block without a value".to_string());
                 };
                 let state = arrays.map(|a| a.to_vec()).collect();
-                let b = Block { value, before, state, version, width: width as usize };
+                let readers = BTreeMap::new();
+                let b = Block { value, before, state, version, width: width as usize, readers };
                 self.incoming.copy.as_mut().unwrap_or(&mut self.blocks).insert((table, block), b);
             }
             Record::Update(u) => self.incoming.updates.push(u),

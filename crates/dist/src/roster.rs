@@ -206,9 +206,9 @@ impl Roster {
             None if present.len() < self.servers => return Ok(Vec::new()),
             None => self.first_map(registry, &present)?,
             Some(old) => {
+                // Whoever takes a server's name anew holds nothing of what the map says it holds.
                 let gone = changes.iter().filter_map(|c| match c {
-                    Change::Gone(k) => k.strip_prefix("server/")?.parse::<Server>().ok(),
-                    Change::Set(_) => None,
+                    Change::Gone(k) | Change::Set(k) => k.strip_prefix("server/")?.parse::<Server>().ok(),
                 });
                 let gone: Vec<Server> = gone.filter(|s| old.replicas.iter().any(|l| l.contains(s))).collect();
                 self.lost.extend(&gone);

@@ -34,7 +34,9 @@ fn servers(c: &Coordinator, workers: usize, servers: u32, rule: Rule) {
     }
 }
 fn join(c: &Coordinator, worker: u32, rule: Rule) -> Store {
-    Store::join(worker, rule.drops(), registrar(c, "worker", worker), secret(), PATIENCE).unwrap()
+    let mut store = Store::join(worker, rule.drops(), registrar(c, "worker", worker), secret(), PATIENCE).unwrap();
+    store.reuse(&rule);
+    store
 }
 
 #[test]
@@ -108,6 +110,11 @@ fn bsp_over_sockets() {
 #[test]
 fn ssp_over_sockets() {
     count(Rule::ssp(2), 3);
+}
+#[test]
+fn eager_ssp_over_sockets() {
+    count("ssp:2:eager".parse().unwrap(), 3);
+    count("ssp:2:lazy".parse().unwrap(), 2);
 }
 #[test]
 fn async_over_sockets() {

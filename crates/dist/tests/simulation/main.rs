@@ -70,6 +70,32 @@ fn partitions_move_while_everybody_works() {
 }
 
 #[test]
+fn lazy_and_eager_reads_in_a_storm() {
+    check("ssp:3:lazy", Plan::storm);
+    check("ssp:3:eager", Plan::storm);
+}
+
+/// Under a bound of 8 and without a straggler, who would keep everybody behind, workers that the
+/// store keeps informed read what is less than half as old as what workers read who ask only when
+/// they must.
+#[test]
+fn eager_reads_are_fresher_than_lazy_ones() {
+    let mean = |rule: &str| {
+        let (mut behind, mut reads, mut values) = (0, 0, 0);
+        for seed in 0..seeds() / 4 {
+            let plan = Plan { steps: 60, ..Plan::calm() };
+            let world = World::run(seed, rule.parse().unwrap(), &plan);
+            assert!(world.ahead_most <= 8, "{}", world.ahead_most);
+            (behind, reads, values) = (behind + world.behind.0, reads + world.behind.1, values + world.values);
+        }
+        println!("{rule}: {:.2} steps behind in the mean, {values} values sent", behind as f64 / reads as f64);
+        behind as f64 / reads as f64
+    };
+    let (fresh, lazy, eager) = (mean("ssp:8"), mean("ssp:8:lazy"), mean("ssp:8:eager"));
+    assert!(eager <= lazy / 2.0, "eager {eager:.2}, lazy {lazy:.2}, asked each time {fresh:.2}");
+}
+
+#[test]
 fn ssp_0_is_bsp() {
     let run = |rule: &str| World::run(3, rule.parse().unwrap(), &Plan::storm(3));
     let (a, b) = (run("ssp:0"), run("bsp"));

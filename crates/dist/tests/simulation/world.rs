@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use talweg_dist::{Add, Client, Consistency, Envelope, Map, Message, Partition, Peer, Rule, Table, Update};
 
-const STEPS: u64 = 12;
 const PARTITIONS: usize = 4;
 const COPIES: usize = 2;
 const COUNT_TABLES: u32 = 4;
@@ -30,6 +29,8 @@ pub struct Plan {
     pub suspect: bool,
     pub cuts: u32,
     pub slow_worker: bool,
+    /// Steps of each worker.
+    pub steps: u64,
     /// Servers that come while the others work.
     pub additions: u32,
     /// Servers that hand over what they hold and leave.
@@ -48,6 +49,7 @@ impl Plan {
             suspect: false,
             cuts: 0,
             slow_worker: false,
+            steps: 12,
             additions: 0,
             removals: 0,
         }
@@ -100,6 +102,10 @@ pub struct World {
     pub reads: u64,
     pub events: u64,
     pub ahead_most: u64,
+    /// Steps that reads were behind, summed over reads and workers, and how many were summed.
+    pub behind: (u64, u64),
+    /// Answers and news that the store has sent.
+    pub values: u64,
     trouble: Vec<(Micros, Trouble)>,
 }
 
@@ -167,11 +173,13 @@ impl World {
             reads: 0,
             events: 0,
             ahead_most: 0,
+            behind: (0, 0),
+            values: 0,
             trouble: Vec::new(),
         };
         servers.into_iter().for_each(|s| w.start_server(s));
         for i in 0..plan.workers {
-            w.workers.push(Worker { client: Client::new(i, rule.drops()), phase: Phase::Joining });
+            w.workers.push(new_worker(i, rule));
             w.network.timer(WORKER + i, TICK, RESEND);
         }
         w.network.timer(COORDINATOR, 1, RESEND);
@@ -243,8 +251,7 @@ impl World {
                 Trouble::KillWorker(i) => self.network.crash(WORKER + i),
                 Trouble::StartWorker(i) if self.network.is_down(WORKER + i) => {
                     self.network.restart(WORKER + i);
-                    self.workers[i as usize] =
-                        Worker { client: Client::new(i, self.rule.drops()), phase: Phase::Joining };
+                    self.workers[i as usize] = new_worker(i, self.rule);
                     self.network.timer(WORKER + i, 10, RESEND);
                 }
                 Trouble::StartWorker(_) => {}
@@ -351,6 +358,7 @@ impl World {
     }
     fn deliver(&mut self, from: Peer, to: Node, e: Envelope) {
         if to >= WORKER {
+            self.values += u64::from(matches!(e.message, Message::Value { .. } | Message::Fresh { .. }));
             let i = (to - WORKER) as usize;
             let first = self.workers[i].client.map().epoch == 0 && matches!(e.message, Message::Map(_));
             let mut out = self.workers[i].client.handle(from, e).unwrap();
@@ -390,7 +398,7 @@ impl World {
                 }
                 w.phase = Phase::Creating;
             }
-            Phase::Creating if w.client.is_created() => out = begin(w, &tables),
+            Phase::Creating if w.client.is_created() => out = begin(w, &tables, self.plan.steps),
             Phase::Reading(asked) if !w.client.is_waiting() => {
                 let mut got = BTreeMap::new();
                 for (t, b, request) in asked.iter() {
@@ -403,10 +411,15 @@ impl World {
                 let time = self.network.random().within(200..1_200) * slow;
                 self.network.timer(node, time, COMPUTE);
             }
-            Phase::Settling if w.client.unsafe_steps() <= 3 => out = begin(w, &tables),
+            Phase::Settling if w.client.unsafe_steps() <= 3 => out = begin(w, &tables, self.plan.steps),
             _ => {}
         }
         self.send(node, out);
+        // Reads may need no answer.
+        let w = &self.workers[i];
+        if matches!(w.phase, Phase::Reading(_)) && !w.client.is_waiting() {
+            self.progress(i);
+        }
     }
 
     /// The content of what a worker has read says how stale it is.
@@ -417,6 +430,7 @@ impl World {
             self.reads += 1;
             for (w, count) in counts.iter().enumerate() {
                 let count = *count as u64;
+                self.behind = (self.behind.0 + step.saturating_sub(count), self.behind.1 + 1);
                 self.ahead_most = self.ahead_most.max(step.saturating_sub(count));
                 let least = self.rule.bound.map_or(0, |b| step.saturating_sub(b));
                 if !self.rule.drops() {
@@ -461,9 +475,9 @@ impl World {
             for ((table, _), _, value) in self.servers[&list[0]][p].contents().filter(|(k, _, _)| k.0 < COUNT_TABLES) {
                 for count in value.iter() {
                     if self.rule.drops() {
-                        assert!(*count <= STEPS as f32, "table {table}: {count}");
+                        assert!(*count <= self.plan.steps as f32, "table {table}: {count}");
                     } else {
-                        assert_eq!(*count, STEPS as f32, "table {table}: {value:?}");
+                        assert_eq!(*count, self.plan.steps as f32, "table {table}: {value:?}");
                     }
                 }
             }
@@ -496,9 +510,15 @@ impl World {
     }
 }
 
+fn new_worker(i: u32, rule: Rule) -> Worker {
+    let mut client = Client::new(i, rule.drops());
+    client.reuse(&rule);
+    Worker { client, phase: Phase::Joining }
+}
+
 /// Starts a step, or ends the run.
-fn begin(w: &mut Worker, tables: &[Table]) -> Vec<(Peer, Envelope)> {
-    if w.client.step() >= STEPS {
+fn begin(w: &mut Worker, tables: &[Table], steps: u64) -> Vec<(Peer, Envelope)> {
+    if w.client.step() >= steps {
         w.phase = if w.client.unsafe_steps() == 0 { Phase::Done } else { Phase::Settling };
         return Vec::new();
     }

@@ -134,7 +134,8 @@ fn join() -> dist::Result<Option<Job>> {
         How::Reduce(Box::new(Mutex::new(reducer)))
     } else {
         let own = registrar.another(deadline)?;
-        let store = Store::join(place.rank, place.rule.drops(), registrar, place.secret.clone(), timeout)?;
+        let mut store = Store::join(place.rank, place.rule.drops(), registrar, place.secret.clone(), timeout)?;
+        store.reuse(&place.rule);
         let began = store.step();
         How::Store(Box::new(Mutex::new(Shared { store, registrar: own, tables: Vec::new(), began })))
     };
