@@ -120,6 +120,11 @@ impl Client {
             staleness: [0; 17],
         }
     }
+    /// Numbers its questions from here on, so that an answer to a former life is not taken for one
+    /// to this.
+    pub fn ask_from(&mut self, first: u64) {
+        self.requests = first;
+    }
     /// Reads what it has while that is within the rule's bound, if the rule says so.
     pub fn reuse(&mut self, rule: &Rule) {
         self.reuse = rule.bound.filter(|_| rule.reads != Reads::Fresh);

@@ -10,6 +10,7 @@ use crate::partition::Outbox;
 use crate::{Error, Map, Result, Rule, message, roster, spare};
 use net::{Address, Connection, Hello, Secret};
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,8 @@ impl Store {
         secret: Option<Secret>,
         timeout: Duration,
     ) -> Result<Store> {
-        let client = Client::new(worker, drops);
+        let mut client = Client::new(worker, drops);
+        client.ask_from(RandomState::new().build_hasher().finish() >> 1);
         let (links, resent) = (BTreeMap::new(), Instant::now());
         let mut s = Store { client, links, registrar, secret, map_version: 0, resent, timeout };
         let deadline = s.deadline();
@@ -307,25 +309,40 @@ impl Store {
         doing: &str,
     ) -> Result<()> {
         while !done(&self.client) {
-            if Instant::now() >= deadline {
+            let moved =
+                if Instant::now() < deadline { self.pump_once(&done, &owing, places, deadline) } else { Ok(()) };
+            match moved {
+                Ok(()) | Err(Error::Net(net::Error::Deadline(_))) => {}
+                failed => return failed,
+            }
+            if Instant::now() >= deadline && !done(&self.client) {
                 let full = self.client.full();
                 let why =
                     if full.is_empty() { String::new() } else { format!("; the disks of servers {full:?} are full") };
                 return Err(Error::Deadline(format!("{doing} ({:?} owe an answer{why})", owing(&self.client))));
             }
-            if self.client.needs_map() && !self.look_for_map(deadline)? && self.resent.elapsed() > AGAIN {
-                self.resent = Instant::now();
-                let out = self.client.resend(None);
-                self.send(out, deadline)?;
+        }
+        Ok(())
+    }
+    /// One round: a message from each server that owes one.
+    fn pump_once(
+        &mut self,
+        done: &impl Fn(&Client) -> bool,
+        owing: &impl Fn(&Client) -> std::collections::BTreeSet<u32>,
+        places: &mut Places<'_>,
+        deadline: Instant,
+    ) -> Result<()> {
+        if self.client.needs_map() && !self.look_for_map(deadline)? && self.resent.elapsed() > AGAIN {
+            self.resent = Instant::now();
+            let out = self.client.resend(None);
+            self.send(out, deadline)?;
+        }
+        for server in owing(&self.client) {
+            if !self.hear(server, places, deadline)? {
+                return self.mend(server, deadline);
             }
-            for server in owing(&self.client) {
-                if !self.hear(server, places, deadline)? {
-                    self.mend(server, deadline)?;
-                    break;
-                }
-                if done(&self.client) {
-                    return Ok(());
-                }
+            if done(&self.client) {
+                break;
             }
         }
         Ok(())

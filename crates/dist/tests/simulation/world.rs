@@ -140,6 +140,7 @@ fn node_of(peer: Peer) -> Node {
 impl World {
     /// Runs until every worker has done its steps.
     pub fn run(seed: u64, rule: Rule, plan: &Plan) -> World {
+        let _failed = Failed(seed, rule);
         let mut w = World::new(seed, rule, plan);
         while !w.is_done() {
             assert!(w.network.now() < 2_000_000, "seed {seed}, {rule}: not done after two seconds of simulated time");
@@ -179,7 +180,7 @@ impl World {
         };
         servers.into_iter().for_each(|s| w.start_server(s));
         for i in 0..plan.workers {
-            w.workers.push(new_worker(i, rule));
+            w.workers.push(new_worker(i, rule, 0));
             w.network.timer(WORKER + i, TICK, RESEND);
         }
         w.network.timer(COORDINATOR, 1, RESEND);
@@ -251,7 +252,7 @@ impl World {
                 Trouble::KillWorker(i) => self.network.crash(WORKER + i),
                 Trouble::StartWorker(i) if self.network.is_down(WORKER + i) => {
                     self.network.restart(WORKER + i);
-                    self.workers[i as usize] = new_worker(i, self.rule);
+                    self.workers[i as usize] = new_worker(i, self.rule, now);
                     self.network.timer(WORKER + i, 10, RESEND);
                 }
                 Trouble::StartWorker(_) => {}
@@ -510,8 +511,19 @@ impl World {
     }
 }
 
-fn new_worker(i: u32, rule: Rule) -> Worker {
+/// Says which run it was that failed.
+struct Failed(u64, Rule);
+impl Drop for Failed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("this was seed {}, {}", self.0, self.1);
+        }
+    }
+}
+
+fn new_worker(i: u32, rule: Rule, life: u64) -> Worker {
     let mut client = Client::new(i, rule.drops());
+    client.ask_from(life << 32);
     client.reuse(&rule);
     Worker { client, phase: Phase::Joining }
 }
