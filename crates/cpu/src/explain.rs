@@ -1,13 +1,13 @@
 //! What a program consists of, for people.
 
-use ir::{Graph, Shape, Site, Slot};
+use ir::{FlatNode, Graph, Shape, Site, Slot};
 use passes::{Arrangement, Fused, Place, Region, Step};
 use runtime::trace;
 use std::fmt::Write;
 
 /// A line a region: its ops, the bytes it moves, the work it does, the user's lines; then the
 /// memory.
-pub fn explain(fused: &Fused, a: &Arrangement) -> String {
+pub fn explain(fused: &Fused, a: &Arrangement, m: &trace::Memory) -> String {
     let graph = &fused.graph;
     let mut s = String::new();
     let waves = fused.waves.iter().flat_map(|w| w.clone().map(|r| (r > w.start, w.end - w.start > 1)));
@@ -32,15 +32,16 @@ pub fn explain(fused: &Fused, a: &Arrangement) -> String {
             sites(r, graph)
         );
     }
-    let results: usize = a.buffers.iter().map(|b| b.bytes).sum();
-    let in_place: usize = a.buffers.iter().filter(|b| b.donor.is_some()).map(|b| b.bytes).sum();
     let _ = writeln!(
         s,
-        "arena {} B (live at once {} B), results {results} B (in place of inputs where nobody else holds them: \
-         {in_place} B), peak {} B",
-        a.arena_bytes,
+        "given {} B (inputs and constants), arena {} B (live at once {} B), results {} B (in place of inputs where \
+         nobody else holds them: {} B), peak {} B",
+        m.given,
+        m.arena,
         a.live_bytes,
-        a.peak_bytes()
+        m.results,
+        m.in_place,
+        m.peak()
     );
     s
 }
@@ -109,8 +110,19 @@ fn call_flops(node: usize, args: &[Place], graph: &Graph) -> usize {
         "conv" => 2 * out * per_channel(&args[1].layout.shape),
         "conv_input_grad" => 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),
         "conv_weight_grad" => 2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape),
+        "attention" => attention_flops(n, args),
+        // Scores, and the gradients of weights, values, keys and queries: five products for two.
+        "attention_grad" => attention_flops(n, args) * 5 / 2,
         _ => out,
     }
+}
+
+/// Two products for every query and key that meet.
+fn attention_flops(n: &FlatNode, args: &[Place]) -> usize {
+    let [q, k, v] = [0, 1, 2].map(|i| &args[i].layout.shape);
+    let [width, keys, outs] = [q.last(), k.iter().nth_back(1), v.last()].map(|d| d.copied().unwrap_or(1));
+    let all = 2 * q.count() / width.max(1) * keys * (width + outs);
+    if n.attrs.bool("causal").unwrap_or(false) { all / 2 } else { all }
 }
 
 /// Weights of one output channel.

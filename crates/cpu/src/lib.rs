@@ -6,6 +6,7 @@ mod device;
 mod explain;
 pub mod interrupt;
 pub mod kernels;
+pub mod peak;
 pub mod pool;
 mod program;
 mod tile;

@@ -262,8 +262,21 @@ impl Compiled {
         self.answers.iter().map(answer).collect()
     }
 
+    /// What a run needs.
+    fn memory(&self) -> trace::Memory {
+        let bytes = |types: &[Type]| types.iter().map(Type::bytes).sum::<usize>();
+        let results = &self.arrangement.buffers;
+        trace::Memory {
+            given: bytes(&self.inputs) + self.consts.iter().map(|c| c.bytes().len()).sum::<usize>(),
+            arena: self.arrangement.arena_bytes,
+            results: results.iter().map(|b| b.bytes).sum(),
+            in_place: results.iter().filter(|b| b.donor.is_some()).map(|b| b.bytes).sum(),
+        }
+    }
+
     #[cold]
     fn run_traced(&self, which: Range<usize>, bases: Bases) -> Result<()> {
+        trace::note_memory(self.memory());
         let describe = |r: &Region| Arc::new(explain::describe(r, &self.fused.graph));
         let described = self.described.get_or_init(|| self.fused.regions.iter().map(describe).collect());
         let run = |r: usize| trace::time(&described[r], || self.run_region(r, bases));
@@ -295,7 +308,7 @@ impl Program for Compiled {
     }
 
     fn explain(&self) -> String {
-        explain::explain(&self.fused, &self.arrangement)
+        explain::explain(&self.fused, &self.arrangement, &self.memory())
     }
 }
 

@@ -223,7 +223,9 @@ fn a_trace_names_ops_and_lines() {
     let t = net.f("matmul", &[x, x]);
     let y = net.f("exp", &[t]);
     let program = net.compile(&[y]);
-    let (_, events) = trace::record(|| run(program.as_ref(), vec![ramp(&[8, 8])]));
+    let (_, trace::Recording { events, memory }) = trace::record(|| run(program.as_ref(), vec![ramp(&[8, 8])]));
+    // Other tests may run meanwhile; this one takes a matrix and gives one.
+    assert!(memory.given >= 256 && memory.results >= 256 && memory.peak() >= 512, "{memory:?}");
     // Other tests may run at the same time; these two are ours, in order.
     let ours: Vec<_> = events.iter().map(|e| &e.region).filter(|r| r.bytes == 2 * 256).collect();
     assert!(ours.iter().any(|r| r.name == "matmul" && r.lines == [(SITE, 1.0)] && r.flops == 1024), "{events:?}");

@@ -258,7 +258,19 @@ fn run(graph: &Graph, inputs: &[Literal]) -> Result<Vec<Literal>, String> {
     let own = |l: &Literal| Literal::from_bytes(l.dtype(), l.shape(), l.bytes()).expect("its own bytes");
     let given = read(inputs.iter().map(|l| Buffer::Host(own(l))).collect())?;
     let is_same = |(a, b): (&Literal, &Literal)| a.bytes() == b.bytes();
-    if held.iter().zip(&given).all(is_same) { Ok(held) } else { Err("inputs given away change the result".into()) }
+    if !held.iter().zip(&given).all(is_same) {
+        return Err("inputs given away change the result".into());
+    }
+    // The same bits on every run, whatever the number of threads.
+    for threads in [1, 3] {
+        talweg_cpu::pool::set_threads(threads);
+        let again = read(inputs.iter().cloned().map(Buffer::Host).collect())?;
+        if !held.iter().zip(&again).all(is_same) {
+            return Err(format!("{threads} threads change the result"));
+        }
+    }
+    talweg_cpu::pool::set_threads(0);
+    Ok(held)
 }
 
 /// Where two results differ, if they do.

@@ -3,6 +3,7 @@
 //! A training step frees and asks for the same sizes again and again. Fresh memory from the system
 //! costs a page fault for each page and must be zeroed; a block that was just freed costs neither.
 
+use memmap2::MmapMut;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
@@ -18,14 +19,9 @@ pub const OUT_OF_MEMORY: &str = "out of memory";
 const KEEP_MIN: usize = 1 << 16;
 /// Bytes kept at most.
 const KEEP_MAX: usize = 1 << 30;
-
-/// Freed blocks by their number of lines.
-#[derive(Default)]
-struct Kept {
-    blocks: FxHashMap<usize, Vec<Vec<Line>>>,
-    bytes: usize,
-}
-static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
+/// Pages of this size, where the system has them, hold a large block: a processor remembers where
+/// few of them lie, which is quicker than many small ones.
+const HUGE: usize = 1 << 21;
 
 /// Memory of somebody else's, such as another library's array: read, never written to.
 pub trait Lent: Send + Sync {
@@ -33,11 +29,80 @@ pub trait Lent: Send + Sync {
     fn bytes(&self) -> &[u8];
 }
 
+/// Where bytes lie.
+enum Block {
+    Lines(Vec<Line>),
+    /// A mapping of its own, of which the bytes from the first boundary of huge pages on are used.
+    Pages(MmapMut),
+    Lent(Box<dyn Lent>),
+}
+
+impl Block {
+    /// At least `len` zero bytes.
+    fn zeroed(len: usize) -> Block {
+        if len >= HUGE
+            && let Some(map) = pages(len)
+        {
+            return Block::Pages(map);
+        }
+        let lines = bytemuck::try_zeroed_vec(len.div_ceil(64));
+        Block::Lines(lines.unwrap_or_else(|()| panic!("{OUT_OF_MEMORY}: {len} bytes were asked for")))
+    }
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Block::Lines(lines) => bytemuck::cast_slice(lines),
+            Block::Pages(map) => &map[first_huge(map)..],
+            Block::Lent(memory) => memory.bytes(),
+        }
+    }
+    /// The bytes to write to; lent ones are copied first.
+    fn as_mut(&mut self) -> &mut [u8] {
+        if let Block::Lent(memory) = self {
+            let mut own = Block::zeroed(memory.bytes().len());
+            own.as_mut()[..memory.bytes().len()].copy_from_slice(memory.bytes());
+            *self = own;
+        }
+        match self {
+            Block::Lent(_) => unreachable!("lent memory was copied"),
+            Block::Lines(lines) => bytemuck::cast_slice_mut(lines),
+            Block::Pages(map) => {
+                let first = first_huge(map);
+                &mut map[first..]
+            }
+        }
+    }
+}
+
+/// How far the first boundary of huge pages is into a mapping.
+fn first_huge(map: &[u8]) -> usize {
+    map.as_ptr().addr().wrapping_neg() % HUGE
+}
+
+/// Memory from the system, in huge pages but for what is left at its end; `None` if the system
+/// gives none in this way.
+fn pages(len: usize) -> Option<MmapMut> {
+    // What is mapped and never touched costs nothing.
+    let map = MmapMut::map_anon(len.checked_add(HUGE)?).ok()?;
+    #[cfg(target_os = "linux")]
+    {
+        // Without huge pages it is only slower.
+        let _ = map.advise_range(memmap2::Advice::HugePage, first_huge(&map), len / HUGE * HUGE);
+    }
+    Some(map)
+}
+
+/// Freed blocks by their length, in whole lines.
+#[derive(Default)]
+struct Kept {
+    blocks: FxHashMap<usize, Vec<Block>>,
+    bytes: usize,
+}
+static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
+
 /// A fixed-size run of bytes: aligned memory of its own, or lent memory.
 pub struct Bytes {
-    lines: Vec<Line>,
+    block: Block,
     len: usize,
-    lent: Option<Box<dyn Lent>>,
 }
 
 impl Bytes {
@@ -46,19 +111,17 @@ impl Bytes {
     /// # Panics
     /// If there is not so much memory, in words that begin with [`OUT_OF_MEMORY`].
     pub fn zeroed(len: usize) -> Bytes {
-        let lines = bytemuck::try_zeroed_vec(len.div_ceil(64));
-        let lines = lines.unwrap_or_else(|()| panic!("{OUT_OF_MEMORY}: {len} bytes were asked for"));
-        Bytes { lines, len, lent: None }
+        Bytes { block: Block::zeroed(len), len }
     }
     /// `len` bytes of any content, for whoever writes all of them: from a freed block where one of
     /// this size is kept.
     pub fn any(len: usize) -> Bytes {
-        let lines = len.div_ceil(64);
-        if lines * 64 >= KEEP_MIN {
+        let size = len.next_multiple_of(64);
+        if size >= KEEP_MIN {
             let mut kept = KEPT.lock();
-            if let Some(block) = kept.blocks.get_mut(&lines).and_then(Vec::pop) {
-                kept.bytes -= lines * 64;
-                return Bytes { lines: block, len, lent: None };
+            if let Some(block) = kept.blocks.get_mut(&size).and_then(Vec::pop) {
+                kept.bytes -= size;
+                return Bytes { block, len };
             }
         }
         let mut b = Bytes::zeroed(len);
@@ -76,26 +139,20 @@ impl Bytes {
     }
     /// Memory that is lent.
     pub fn lent(memory: Box<dyn Lent>) -> Bytes {
-        Bytes { lines: Vec::new(), len: memory.bytes().len(), lent: Some(memory) }
+        Bytes { len: memory.bytes().len(), block: Block::Lent(memory) }
     }
     /// Whether the memory is somebody else's.
     pub fn is_lent(&self) -> bool {
-        self.lent.is_some()
+        matches!(self.block, Block::Lent(_))
     }
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        match &self.lent {
-            None => &bytemuck::cast_slice(&self.lines)[..self.len],
-            Some(memory) => memory.bytes(),
-        }
+        &self.block.as_slice()[..self.len]
     }
 }
 impl AsMut<[u8]> for Bytes {
     fn as_mut(&mut self) -> &mut [u8] {
-        if let Some(memory) = self.lent.take() {
-            *self = Bytes::copy_of(memory.bytes());
-        }
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+        &mut self.block.as_mut()[..self.len]
     }
 }
 impl Clone for Bytes {
@@ -105,14 +162,15 @@ impl Clone for Bytes {
 }
 impl Drop for Bytes {
     fn drop(&mut self) {
-        let size = self.lines.len() * 64;
-        if size < KEEP_MIN {
+        let size = self.len.next_multiple_of(64);
+        if size < KEEP_MIN || self.is_lent() {
             return;
         }
         let mut kept = KEPT.lock();
         if kept.bytes + size <= KEEP_MAX {
             kept.bytes += size;
-            kept.blocks.entry(self.lines.len()).or_default().push(std::mem::take(&mut self.lines));
+            let block = std::mem::replace(&mut self.block, Block::Lines(Vec::new()));
+            kept.blocks.entry(size).or_default().push(block);
         }
     }
 }
@@ -148,5 +206,18 @@ mod tests {
         assert_eq!(again.as_slice().as_ptr(), at);
         assert!(Bytes::zeroed(len).as_slice().iter().all(|&x| x == 0));
         assert_eq!(again.clone().as_slice(), again.as_slice());
+    }
+
+    #[test]
+    fn large_blocks_begin_on_huge_pages() {
+        for len in [HUGE - 64, HUGE, 2 * HUGE + 100] {
+            let mut b = Bytes::zeroed(len);
+            assert_eq!(b.as_slice().len(), len);
+            assert!(b.as_slice().iter().all(|&x| x == 0));
+            b.as_mut().fill(3);
+            let step = if len < HUGE { 64 } else { HUGE };
+            assert_eq!(b.as_slice().as_ptr().addr() % step, 0);
+            assert_eq!(Bytes::copy_of(b.as_slice()).as_slice(), b.as_slice());
+        }
     }
 }

@@ -61,6 +61,11 @@ pub fn table() -> impl Iterator<Item = &'static Op> {
     parts.into_iter().flatten().copied()
 }
 
+/// Ways to write an op with others, in the order in which they are to be found.
+pub fn forms() -> &'static [passes::Form] {
+    &nn::FORMS
+}
+
 /// The row with that name.
 pub fn find(name: &str) -> Option<&'static Op> {
     [&ir::INPUT, &ir::CONST].into_iter().chain(table()).find(|op| op.name == name)

@@ -1,6 +1,6 @@
 //! The recipe: every stage by name, in order.
 
-use crate::{Claims, Eval, decompose, deduplicate, fold, prune, simplify};
+use crate::{Claims, Eval, Form, decompose, deduplicate, fold, prune, recognize, simplify};
 use ir::{Error, Graph, Result};
 
 /// What a graph looks like after each stage.
@@ -11,8 +11,9 @@ pub struct Stage {
     pub graph: Graph,
 }
 
-/// Runs every stage and keeps each result, for `talweg explain`.
-pub fn stages(graph: &Graph, claims: Claims, eval: Eval) -> Result<Vec<Stage>> {
+/// Runs every stage and keeps each result, for `talweg explain`. The last is what a device
+/// compiles.
+pub fn stages(graph: &Graph, forms: &[Form], claims: Claims, eval: Eval) -> Result<Vec<Stage>> {
     let mut out: Vec<Stage> = Vec::new();
     let mut step = |name, g: Result<Graph>| -> Result<Graph> {
         let g = g?;
@@ -23,7 +24,11 @@ pub fn stages(graph: &Graph, claims: Claims, eval: Eval) -> Result<Vec<Stage>> {
         out.push(Stage { name, graph: g.clone() });
         Ok(g)
     };
-    let g = step("decompose", decompose(graph, claims))?;
+    // Forms are found among the ops as the program wrote them, in one spelling.
+    let g = step("simplify", simplify(graph))?;
+    let g = step("deduplicate", Ok(deduplicate(&g)))?;
+    let g = step("recognize", recognize(&g, forms, claims))?;
+    let g = step("decompose", decompose(&g, claims))?;
     let g = step("prune", Ok(prune(&g)))?;
     let g = step("fold", fold(&g, eval))?;
     let g = step("simplify", simplify(&g))?;
@@ -32,8 +37,8 @@ pub fn stages(graph: &Graph, claims: Claims, eval: Eval) -> Result<Vec<Stage>> {
     Ok(out)
 }
 
-/// The graph a device compiles.
+/// The graph a device compiles, without looking for forms.
 pub fn optimize(graph: &Graph, claims: Claims, eval: Eval) -> Result<Graph> {
-    let last = stages(graph, claims, eval)?.pop();
+    let last = stages(graph, &[], claims, eval)?.pop();
     Ok(last.expect("the pipeline has stages").graph)
 }

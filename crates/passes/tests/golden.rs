@@ -89,7 +89,7 @@ fn order(g: &Graph, light: bool) -> String {
 }
 
 fn stages(g: &Graph) -> String {
-    let all = passes::stages(g, &|_, _| false, &runtime::reference::run_node).unwrap();
+    let all = passes::stages(g, ops::forms(), &|_, _| false, &runtime::reference::run_node).unwrap();
     all.iter().map(|s| format!("# after {}\n{}", s.name, s.graph)).collect()
 }
 
@@ -105,6 +105,7 @@ fn apply(pass: &str, g: &Graph) -> String {
         "fold" => graph(passes::fold(g, &runtime::reference::run_node).unwrap()),
         "simplify" => graph(passes::simplify(g).unwrap()),
         "deduplicate" => graph(passes::deduplicate(g)),
+        "recognize" => graph(passes::recognize(g, ops::forms(), &|n, _| n.op.name.starts_with("attention")).unwrap()),
         "materialize" => graph(passes::materialize(g, &accepts).unwrap()),
         "hoist" => halves(g),
         "fuse" => regions(&fused(g)),

@@ -35,7 +35,7 @@ fn long(nodes: usize) -> Graph {
 #[test]
 fn a_graph_of_100_000_nodes_goes_through_every_stage() {
     let g = long(100_000);
-    let stages = passes::stages(&g, &|_, _| false, &runtime::reference::run_node).unwrap();
+    let stages = passes::stages(&g, ops::forms(), &|_, _| false, &runtime::reference::run_node).unwrap();
     let last = &stages.last().unwrap().graph;
     assert!(last.nodes.len() > 50_000 && last.nodes.len() < g.nodes.len());
     let fused = passes::fuse(last, &passes::Target { row_max: 4096, accepts: &|_, _, l| l.is_contiguous() }).unwrap();

@@ -25,6 +25,7 @@ pub struct Engine {
     constants: Mutex<Constants>,
     compiled: AtomicUsize,
     passes: Mutex<Vec<(&'static str, Arc<Pass>)>>,
+    forms: &'static [passes::Form],
 }
 
 /// A pass of the user's own.
@@ -54,7 +55,12 @@ impl Engine {
             constants: Mutex::default(),
             compiled: AtomicUsize::new(0),
             passes: Mutex::default(),
+            forms: &[],
         }
+    }
+    /// Looks for ops that are written in these forms.
+    pub fn with_forms(self, forms: &'static [passes::Form]) -> Engine {
+        Engine { forms, ..self }
     }
     /// Its device.
     pub fn device(&self) -> &Arc<dyn Device> {
@@ -103,8 +109,13 @@ impl Engine {
 
     /// The graph after every pass that does not depend on the device's memory or code.
     pub fn optimize(&self, graph: &Graph) -> Result<Graph> {
+        let last = self.stages(graph)?.pop();
+        last.map(|s| s.graph).ok_or_else(|| Error::bug("the pipeline is empty"))
+    }
+    /// The graph after each of those passes.
+    pub fn stages(&self, graph: &Graph) -> Result<Vec<passes::Stage>> {
         let device = &self.device;
-        passes::optimize(&self.passed(graph)?, &|n, t| device.claims(n, t), &reference::run_node)
+        passes::stages(&self.passed(graph)?, self.forms, &|n, t| device.claims(n, t), &reference::run_node)
     }
 
     /// The program of a graph, from the cache where the same structure was compiled before.
@@ -158,6 +169,11 @@ impl Engine {
             }
         }
         e
+    }
+
+    /// How many programs are kept.
+    pub fn kept(&self) -> usize {
+        self.plans.lock().values().map(Vec::len).sum()
     }
 
     /// How many programs have been compiled so far.
@@ -267,5 +283,31 @@ impl Program for ReferenceProgram {
     }
     fn explain(&self) -> String {
         self.0.nodes.iter().map(|n| format!("{}\n", n.op.name)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::DType;
+
+    /// A graph that returns its input.
+    fn same(size: usize) -> Graph {
+        let mut g = Graph::new();
+        let x = g.input("x", &Type::new(DType::F32, [size]), Site::UNKNOWN);
+        g.outputs.push(x);
+        g
+    }
+
+    #[test]
+    fn plans_are_kept_up_to_a_bound() {
+        let engine = Engine::new(Arc::new(Reference));
+        for size in 0..PLANS_MAX + 100 {
+            engine.compile(&same(size)).unwrap();
+            assert!((1..=PLANS_MAX).contains(&engine.kept()));
+        }
+        assert_eq!(engine.compiled(), PLANS_MAX + 100);
+        engine.compile(&same(PLANS_MAX + 99)).unwrap();
+        assert_eq!(engine.compiled(), PLANS_MAX + 100, "the last plan is known");
     }
 }

@@ -1,6 +1,6 @@
 //! Where the time of a run went: by region and by the user's line.
 
-use crate::trace::{Event, Region, record};
+use crate::trace::{Event, Memory, Recording, Region, record};
 use ir::Site;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ pub struct Profile {
     pub lines: Vec<(Site, f64)>,
     /// Everything together.
     pub total_us: f64,
+    /// The memory of the program that needed most, as planned.
+    pub memory: Memory,
 }
 
 /// Runs `f` and says where the time went, whatever ran it: tensors that were looked at, sessions
@@ -38,13 +40,14 @@ pub struct Profile {
 /// assert!(profile.regions.is_empty());
 /// ```
 pub fn profile<R>(f: impl FnOnce() -> R) -> (R, Profile) {
-    let (r, events) = record(f);
-    (r, Profile::new(&events))
+    let (r, recording) = record(f);
+    (r, Profile::new(&recording))
 }
 
 impl Profile {
-    /// Sums up events.
-    pub fn new(events: &[Event]) -> Profile {
+    /// Sums up what ran.
+    pub fn new(recording: &Recording) -> Profile {
+        let events = &recording.events;
         let mut at: FxHashMap<*const Region, usize> = FxHashMap::default();
         let mut regions: Vec<Share> = Vec::new();
         let mut lines: BTreeMap<(&'static str, u32, u32), (Site, f64)> = BTreeMap::new();
@@ -65,7 +68,7 @@ impl Profile {
         regions.sort_by(|a, b| b.self_us.total_cmp(&a.self_us));
         let mut lines: Vec<(Site, f64)> = lines.into_values().collect();
         lines.sort_by(|a, b| b.1.total_cmp(&a.1));
-        Profile { regions, lines, total_us }
+        Profile { regions, lines, total_us, memory: recording.memory }
     }
 }
 
@@ -110,6 +113,17 @@ impl fmt::Display for Profile {
         for (site, us) in &self.lines {
             writeln!(f, "{:9.3} {:6.1}  {site}", us / 1e3, share(*us))?;
         }
+        let m = &self.memory;
+        let mb = |bytes: usize| bytes as f64 / (1 << 20) as f64;
+        writeln!(
+            f,
+            "memory planned: {:.2} MiB at most (given {:.2}, arena {:.2}, results {:.2}, of which {:.2} in place)",
+            mb(m.peak()),
+            mb(m.given),
+            mb(m.arena),
+            mb(m.results),
+            mb(m.in_place)
+        )?;
         write!(f, "{:9.3} ms in all", self.total_us / 1e3)
     }
 }
@@ -126,12 +140,14 @@ mod tests {
 
     #[test]
     fn inner_time_counts_once() {
-        let p = Profile::new(&[event("matmul", 2, 1.0, 3.0), event("scan", 1, 0.0, 10.0), event("add", 3, 12.0, 1.0)]);
+        let events = vec![event("matmul", 2, 1.0, 3.0), event("scan", 1, 0.0, 10.0), event("add", 3, 12.0, 1.0)];
+        let memory = Memory { given: 3 << 20, arena: 2 << 20, results: 1 << 20, in_place: 1 << 19 };
+        let p = Profile::new(&Recording { events, memory });
         let times: Vec<(&str, f64)> = p.regions.iter().map(|s| (s.region.name.as_str(), s.self_us)).collect();
         assert_eq!(times, [("scan", 7.0), ("matmul", 3.0), ("add", 1.0)]);
         assert_eq!(p.lines.iter().map(|(s, us)| (s.line, *us)).collect::<Vec<_>>(), [(1, 7.0), (2, 3.0), (3, 1.0)]);
         assert_eq!(p.total_us, 11.0);
         let text = p.to_string();
-        assert!(text.contains("a.rs:1") && text.contains("63.6"), "{text}");
+        assert!(text.contains("a.rs:1") && text.contains("63.6") && text.contains("5.50 MiB"), "{text}");
     }
 }

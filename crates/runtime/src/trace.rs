@@ -18,6 +18,7 @@ use std::time::Instant;
 /// How many want events: the file, and each [`record`] that is running.
 static LISTENERS: AtomicU32 = AtomicU32::new(0);
 static EVENTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
+static MEMORY: Mutex<Memory> = Mutex::new(Memory { given: 0, arena: 0, results: 0, in_place: 0 });
 static RECORDERS: AtomicU32 = AtomicU32::new(0);
 static FILE: Mutex<Option<File>> = Mutex::new(None);
 
@@ -45,6 +46,34 @@ pub struct Event {
     pub duration_us: f64,
     /// The thread that ran it, numbered from 1.
     pub thread: u32,
+}
+
+/// The memory of a program's run in bytes, as planned when it was compiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What is there before: inputs and constants.
+    pub given: usize,
+    /// Values inside.
+    pub arena: usize,
+    /// Results.
+    pub results: usize,
+    /// Results that take over the memory of inputs which nobody else holds.
+    pub in_place: usize,
+}
+impl Memory {
+    /// Everything that is there at once.
+    pub fn peak(&self) -> usize {
+        self.given + self.arena + self.results - self.in_place
+    }
+}
+
+/// What ran.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// Every region's run.
+    pub events: Vec<Event>,
+    /// The memory of the program that needed most.
+    pub memory: Memory,
 }
 
 fn epoch() -> Instant {
@@ -111,6 +140,16 @@ pub fn time<R>(region: &Arc<Region>, f: impl FnOnce() -> R) -> R {
     r
 }
 
+/// Notes that a program runs which needs this memory.
+pub fn note_memory(memory: Memory) {
+    if RECORDERS.load(Relaxed) > 0 {
+        let mut most = MEMORY.lock();
+        if memory.peak() > most.peak() {
+            *most = memory;
+        }
+    }
+}
+
 /// Adds an element to a file that ends with `]`.
 fn append(file: &mut File, element: &str) -> std::io::Result<()> {
     let end = file.seek(SeekFrom::End(-2))?;
@@ -120,10 +159,10 @@ fn append(file: &mut File, element: &str) -> std::io::Result<()> {
     file.write_all(format!("{comma}{element}\n]\n").as_bytes())
 }
 
-/// Runs `f` and returns the regions that ran meanwhile, on any thread.
-pub fn record<R>(f: impl FnOnce() -> R) -> (R, Vec<Event>) {
-    struct Recording;
-    impl Drop for Recording {
+/// Runs `f` and returns what ran meanwhile, on any thread.
+pub fn record<R>(f: impl FnOnce() -> R) -> (R, Recording) {
+    struct Listening;
+    impl Drop for Listening {
         fn drop(&mut self) {
             RECORDERS.fetch_sub(1, Relaxed);
             LISTENERS.fetch_sub(1, Relaxed);
@@ -132,10 +171,11 @@ pub fn record<R>(f: impl FnOnce() -> R) -> (R, Vec<Event>) {
     epoch();
     RECORDERS.fetch_add(1, Relaxed);
     LISTENERS.fetch_add(1, Relaxed);
-    let recording = Recording;
+    let listening = Listening;
     let r = f();
-    drop(recording);
-    (r, std::mem::take(&mut *EVENTS.lock()))
+    drop(listening);
+    let memory = std::mem::take(&mut *MEMORY.lock());
+    (r, Recording { events: std::mem::take(&mut *EVENTS.lock()), memory })
 }
 
 /// Events as a file that Chrome and Perfetto open.

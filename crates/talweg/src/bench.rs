@@ -4,16 +4,20 @@ mod dense;
 mod gpu;
 mod harness;
 mod language;
+mod roofline;
 mod vision;
 
-use harness::{Measured, peak_mb};
+use harness::Measured;
+pub use harness::{peak_mb, resident_mb};
+pub use language::Size;
 use nn::optim::{Adagrad, Adam, Sgd};
 use talweg::{Error, Result};
 
 /// What to measure.
 #[derive(clap::Args)]
 pub struct Options {
-    /// A workload; `list` names them.
+    /// A workload; `list` names them. `gpt:8x384x6x256` is a training step of a GPT with this batch,
+    /// width, depth and context.
     workload: String,
     /// The device. A GPU has workloads of its own; `all` runs every one.
     #[arg(long, default_value = "cpu")]
@@ -57,18 +61,22 @@ pub fn run(o: &Options) -> Result<()> {
         WORKLOADS.iter().for_each(|(name, _)| println!("{name}"));
         return Ok(());
     }
-    let Some((name, workload)) = WORKLOADS.iter().find(|(name, _)| *name == o.workload) else {
-        let name = &o.workload;
+    let name = &o.workload;
+    let known = WORKLOADS.iter().find(|(n, _)| n == name).map(|(_, f)| f());
+    let Some(measured) = known.or_else(|| Size::parse(name).map(language::gpt_step)) else {
         let line = serde_json::json!({
             "workload": name, "peer": "talweg", "ms": null, "rss_mb": peak_mb(), "na": "no such workload",
         });
         println!("{line}");
         return Err(Error::value(format!("there is no workload {name}; `talweg bench list` names them")));
     };
-    let Measured { times, check } = workload()?;
+    let Measured { times, check } = measured?;
+    let (ms, rss_mb) = (&times.ms, peak_mb());
+    let planned_mb = times.work.memory.peak() as f64 / (1 << 20) as f64;
     let line = serde_json::json!({
-        "workload": name, "peer": "talweg", "ms": times[times.len() / 2], "ms_min": times[0],
-        "ms_p90": times[times.len() * 9 / 10], "repeats": times.len(), "rss_mb": peak_mb(), "check": check,
+        "workload": name, "peer": "talweg", "ms": times.median(), "ms_min": ms[0], "ms_p90": ms[ms.len() * 9 / 10],
+        "repeats": ms.len(), "rss_mb": rss_mb, "planned_mb": planned_mb, "check": check,
+        "roofline": roofline::report(&times),
     });
     println!("{line}");
     Ok(())

@@ -1,5 +1,6 @@
 //! `talweg explain`: what becomes of a graph on its way to the device.
 
+use crate::bench::{peak_mb, resident_mb};
 use nn::optim::{Adagrad, Optimizer};
 use std::path::PathBuf;
 use talweg::ir::{Buffer, Collect, Graph, Literal};
@@ -80,9 +81,7 @@ pub fn run(o: &Options) -> Result<()> {
     };
     println!("== as written: {} nodes\n{graph}", graph.nodes.len());
     let device = engine().device();
-    let claims = |n: &talweg::ir::FlatNode, t: &[talweg::ir::Type]| device.claims(n, t);
-    let eval = |n: &talweg::ir::FlatNode, a: &[Literal]| runtime::reference::run_node(n, a);
-    let stages = passes::stages(&graph, &claims, &eval)?;
+    let stages = engine().stages(&graph)?;
     for s in &stages {
         println!("== after {}: {} nodes\n{}", s.name, s.graph.nodes.len(), s.graph);
     }
@@ -90,7 +89,12 @@ pub fn run(o: &Options) -> Result<()> {
     let program = device.compile(last.clone())?;
     println!("== compiled for {}\n{}", device.name(), program.explain());
     if let Some(runs) = o.profile {
+        let before = resident_mb();
         println!("== {runs} runs\n{}", profile(program.as_ref(), last, runs)?);
+        // Only Linux says how much that is.
+        if before > 0.0 {
+            println!("memory measured: {before:.2} MiB resident before, {:.2} MiB more at most", peak_mb() - before);
+        }
     }
     let write = |path: &Option<PathBuf>, what: String| match path {
         Some(p) => std::fs::write(p, what).map_err(|e| Error::value(format!("{}: {e}", p.display()))),

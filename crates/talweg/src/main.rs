@@ -6,7 +6,9 @@ mod explain;
 mod inspect;
 mod launch;
 mod page;
+mod plot;
 mod quickstart;
+mod scale;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -42,6 +44,8 @@ enum Command {
     },
     /// Measure a workload and print one JSON line.
     Bench(bench::Options),
+    /// Measure how a training step's time and memory grow with batch, width, depth and threads.
+    Scale(scale::Options),
     /// Check every op in every element type on a device against the reference.
     DeviceTest(device_test::Options),
     /// Run a training program on several processes, with all-reduce or with a parameter store.
@@ -76,6 +80,7 @@ fn run(command: Command) -> talweg::Result<ExitCode> {
         Command::Inspect { file } => inspect::run(&file),
         Command::Ops { name } => inspect::ops(name.as_deref()),
         Command::Bench(o) => bench::run(&o),
+        Command::Scale(o) => scale::run(&o),
         Command::DeviceTest(o) => device_test::run(&o),
         Command::Launch(o) => launch::run(&o),
         Command::StoreServer => store::run(),

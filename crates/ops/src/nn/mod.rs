@@ -43,10 +43,12 @@ crate::table! {
 }
 
 mod distance;
+mod forms;
 mod norm;
 mod window;
 
 pub use attention::AttentionOptions;
+pub(crate) use forms::FORMS;
 pub use grid_sample::SampleOptions;
 pub use interpolate::{InterpolateOptions, Interpolation, Resize};
 pub use window::{AvgPoolOptions, ConvOptions, MaxPoolOptions, Padding, PerAxis};

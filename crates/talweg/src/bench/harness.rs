@@ -2,6 +2,8 @@
 //!
 //! Value i of stream `seed` is h = lowbias32(seed · 0x9E3779B9 + i), mapped to [-bound, bound).
 
+use super::roofline::Work;
+use runtime::trace;
 use std::time::Instant;
 use talweg::{Result, Tensor, Variable};
 
@@ -54,10 +56,32 @@ impl Init {
     }
 }
 
-/// Times of a workload, sorted, in milliseconds, and the number that peers must agree on.
+/// Times of a workload and the number that peers must agree on.
 pub struct Measured {
-    pub times: Vec<f64>,
+    pub times: Times,
     pub check: f64,
+}
+
+/// Times of a call, sorted, in milliseconds, and what it does.
+pub struct Times {
+    pub ms: Vec<f64>,
+    pub work: Work,
+}
+impl Times {
+    fn new(mut ms: Vec<f64>, call: impl FnOnce() -> Result<()>) -> Result<Times> {
+        ms.sort_by(f64::total_cmp);
+        let (done, recording) = trace::record(call);
+        done.map(|()| Times { ms, work: Work::of(&recording) })
+    }
+    /// For a call that does a thing `n` times: the times of one.
+    pub fn divided(self, n: usize) -> Times {
+        let n = n as f64;
+        Times { ms: self.ms.into_iter().map(|t| t / n).collect(), work: self.work.divided(n) }
+    }
+    /// The median.
+    pub fn median(&self) -> f64 {
+        self.ms[self.ms.len() / 2]
+    }
 }
 
 fn is_quick() -> bool {
@@ -77,7 +101,7 @@ pub fn steps(mut step: impl FnMut() -> Result<f64>) -> Result<Measured> {
 }
 
 /// Times a call by the harness's rule: warm up, then repeats that each fill a quarter second.
-pub fn repeats(mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+pub fn repeats(mut call: impl FnMut() -> Result<()>) -> Result<Times> {
     let (repeats, fill_s, warm_s) = if is_quick() {
         (2, 0.02, 0.02)
     } else {
@@ -100,12 +124,11 @@ pub fn repeats(mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
         }
         times.push(start.elapsed().as_secs_f64() * 1e3 / n as f64);
     }
-    times.sort_by(f64::total_cmp);
-    Ok(times)
+    Times::new(times, call)
 }
 
 /// Times single calls, each on its own.
-pub fn latency(mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+pub fn latency(mut call: impl FnMut() -> Result<()>) -> Result<Times> {
     let budget_s = if is_quick() { 0.2 } else { setting("BENCH_LATENCY_S", 4.0) };
     let (start, mut calls) = (Instant::now(), 0);
     while calls < 5 || start.elapsed().as_secs_f64() < budget_s / 4.0 {
@@ -119,14 +142,22 @@ pub fn latency(mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
         call()?;
         times.push(one.elapsed().as_secs_f64() * 1e3);
     }
-    times.sort_by(f64::total_cmp);
-    Ok(times)
+    Times::new(times, call)
 }
 
 /// The most memory the process has held, in mebibytes.
 pub fn peak_mb() -> f64 {
+    status_mb("VmHWM:")
+}
+
+/// The memory the process holds, in mebibytes.
+pub fn resident_mb() -> f64 {
+    status_mb("VmRSS:")
+}
+
+fn status_mb(field: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|l| l.strip_prefix(field));
     line.and_then(|l| l.trim().split(' ').next()?.parse::<f64>().ok()).map_or(0.0, |kb| kb / 1024.0)
 }
 

@@ -3,6 +3,7 @@
 use super::harness::{Init, Measured, fill, labels, repeats, steps};
 use nn::optim::{Adam, AdamW, Optimizer};
 use nn::{Layer, LayerNorm, Linear, Lstm, Module, RecurrentOptions};
+use std::fmt;
 use talweg::{DType, Error, Result, Tensor, Variable, jit};
 use tensor::nn::AttentionOptions;
 
@@ -36,11 +37,35 @@ pub fn lstm() -> Result<Measured> {
     steps(|| step.call(&[&x, &y])?[0].item())
 }
 
-const LAYERS: usize = 6;
-const HEADS: usize = 6;
-const WIDTH: usize = 384;
-const HEAD: usize = WIDTH / HEADS;
-const CONTEXT: usize = 256;
+/// The size of a model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Size {
+    pub batch: usize,
+    pub width: usize,
+    pub layers: usize,
+    pub context: usize,
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "gpt:{}x{}x{}x{}", self.batch, self.width, self.layers, self.context)
+    }
+}
+
+impl Size {
+    /// From a name such as `gpt:8x384x6x256`: batch, width, layers, context.
+    pub fn parse(name: &str) -> Option<Size> {
+        let parts: Option<Vec<usize>> = name.strip_prefix("gpt:")?.split('x').map(|p| p.parse().ok()).collect();
+        let [batch, width, layers, context] = parts?[..] else { return None };
+        let is_fit = batch > 0 && width > 0 && width % HEAD == 0 && layers > 0 && context > 0;
+        is_fit.then_some(Size { batch, width, layers, context })
+    }
+}
+
+/// nanoGPT's small configuration.
+const SMALL: Size = Size { batch: 8, width: 384, layers: 6, context: 256 };
+/// The width of a head.
+const HEAD: usize = 64;
 const VOCABULARY: usize = 65;
 
 #[derive(nn::Module)]
@@ -54,23 +79,23 @@ struct Block {
 }
 
 impl Block {
-    fn new(init: &mut Init) -> Result<Block> {
+    fn new(width: usize, init: &mut Init) -> Result<Block> {
         let b = Block {
-            norm1: LayerNorm::new(&[WIDTH])?,
-            qkv: Linear::new(WIDTH, 3 * WIDTH)?,
-            out: Linear::new(WIDTH, WIDTH)?,
-            norm2: LayerNorm::new(&[WIDTH])?,
-            up: Linear::new(WIDTH, 4 * WIDTH)?,
-            down: Linear::new(4 * WIDTH, WIDTH)?,
+            norm1: LayerNorm::new(&[width])?,
+            qkv: Linear::new(width, 3 * width)?,
+            out: Linear::new(width, width)?,
+            norm2: LayerNorm::new(&[width])?,
+            up: Linear::new(width, 4 * width)?,
+            down: Linear::new(4 * width, width)?,
         };
         [&b.qkv, &b.out, &b.up, &b.down].into_iter().try_for_each(|l| init.linear(l))?;
         Ok(b)
     }
     /// Queries, keys and values, each `[batch, heads, tokens, width of a head]`.
     fn heads(&self, x: &Tensor) -> Result<[Tensor; 3]> {
-        let [batch, tokens, _] = x.dims()?;
+        let [batch, tokens, width] = x.dims()?;
         let parts = self.qkv.forward(&self.norm1.forward(x)).chunk(3, -1);
-        let split = |t: Tensor| t.reshape([batch, tokens, HEADS, HEAD]).transpose(1, 2);
+        let split = |t: Tensor| t.reshape([batch, tokens, width / HEAD, HEAD]).transpose(1, 2);
         parts
             .into_iter()
             .map(split)
@@ -96,19 +121,20 @@ struct Gpt {
 }
 
 impl Gpt {
-    fn new() -> Result<Gpt> {
+    fn new(size: Size) -> Result<Gpt> {
+        let Size { width, layers, context, .. } = size;
         let mut init = Init::new();
         let table = |init: &mut Init, name: &str, rows: usize| -> Result<Variable> {
-            let v = Variable::new(name, Tensor::zeros([rows, WIDTH]))?;
+            let v = Variable::new(name, Tensor::zeros([rows, width]))?;
             init.bound(&v, 0.05)?;
             Ok(v)
         };
         let tokens = table(&mut init, "tokens", VOCABULARY)?;
-        let places = table(&mut init, "places", CONTEXT)?;
-        let blocks = (0..LAYERS).map(|_| Block::new(&mut init)).collect::<Result<_>>()?;
-        let head = Linear::without_bias(WIDTH, VOCABULARY)?;
+        let places = table(&mut init, "places", context)?;
+        let blocks = (0..layers).map(|_| Block::new(width, &mut init)).collect::<Result<_>>()?;
+        let head = Linear::without_bias(width, VOCABULARY)?;
         init.linear(&head)?;
-        Ok(Gpt { tokens, places, blocks, norm: LayerNorm::new(&[WIDTH])?, head })
+        Ok(Gpt { tokens, places, blocks, norm: LayerNorm::new(&[width])?, head })
     }
     /// Logits for tokens `[batch, context]`.
     fn forward(&self, index: &Tensor) -> Result<Tensor> {
@@ -123,7 +149,8 @@ impl Gpt {
     /// Logits for the `token` at `place`, given what the caches hold of the tokens before it.
     fn decode(&self, token: &Tensor, place: &Tensor, caches: &[[Variable; 2]]) -> Result<Tensor> {
         let mut x = (self.tokens.tensor().embedding(token) + self.places.tensor().embedding(place)).unsqueeze(0);
-        let mask = Tensor::iota(CONTEXT, DType::I64).le(place).reshape([1, CONTEXT]);
+        let context = self.places.shape()[0];
+        let mask = Tensor::iota(context, DType::I64).le(place).reshape([1, context]);
         for (b, [keys, values]) in self.blocks.iter().zip(caches) {
             let [q, k, v] = b.heads(&x)?;
             let [k, v] = [(keys, k), (values, v)].map(|(cache, new)| cache.tensor().index_copy(2, place, &new));
@@ -136,16 +163,22 @@ impl Gpt {
     }
 }
 
-/// One training step on 256 tokens, batch 8.
+/// One training step of the small model on 256 tokens, batch 8.
 pub fn gpt_train() -> Result<Measured> {
-    let m = Gpt::new()?;
+    gpt_step(SMALL)
+}
+
+/// One training step.
+pub fn gpt_step(size: Size) -> Result<Measured> {
+    let m = Gpt::new(size)?;
     let rule = AdamW { lr: 3e-4, betas: (0.9, 0.95), weight_decay: 0.1, ..Default::default() };
     let optimizer = Optimizer::new(rule, &m)?;
-    let tokens = labels(1, &[8, CONTEXT + 1], VOCABULARY as u32);
-    let (x, y) = (tokens.narrow(1, 0, CONTEXT), tokens.narrow(1, 1, CONTEXT));
+    let Size { batch, context, .. } = size;
+    let tokens = labels(1, &[batch, context + 1], VOCABULARY as u32);
+    let (x, y) = (tokens.narrow(1, 0, context), tokens.narrow(1, 1, context));
     let step = jit(|a: &[Tensor]| {
-        let logits = m.forward(&a[0])?.reshape([8 * CONTEXT, VOCABULARY]);
-        let loss = logits.cross_entropy(&a[1].reshape([8 * CONTEXT]), Default::default());
+        let logits = m.forward(&a[0])?.reshape([batch * context, VOCABULARY]);
+        let loss = logits.cross_entropy(&a[1].reshape([batch * context]), Default::default());
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])
@@ -155,10 +188,10 @@ pub fn gpt_train() -> Result<Measured> {
 
 /// Greedy writing from token 0 over the whole context, batch 1; milliseconds a token.
 pub fn gpt_decode() -> Result<Measured> {
-    const STEPS: usize = CONTEXT - 1;
-    let m = Gpt::new()?;
-    let cache = || Variable::buffer("cache", Tensor::zeros([1, HEADS, CONTEXT, HEAD]));
-    let caches = (0..LAYERS).map(|_| Ok([cache()?, cache()?])).collect::<Result<Vec<_>>>()?;
+    const STEPS: usize = SMALL.context - 1;
+    let m = Gpt::new(SMALL)?;
+    let cache = || Variable::buffer("cache", Tensor::zeros([1, SMALL.width / HEAD, SMALL.context, HEAD]));
+    let caches = (0..SMALL.layers).map(|_| Ok([cache()?, cache()?])).collect::<Result<Vec<_>>>()?;
     let next = jit(|a: &[Tensor]| {
         let logits = m.decode(&a[0], &a[1], &caches)?;
         Ok(vec![logits.argmax(-1).reshape([1]), logits.max(..)])
@@ -175,5 +208,5 @@ pub fn gpt_decode() -> Result<Measured> {
     };
     let check = generate()?;
     let times = repeats(|| generate().map(drop))?;
-    Ok(Measured { times: times.into_iter().map(|t| t / STEPS as f64).collect(), check })
+    Ok(Measured { times: times.divided(STEPS), check })
 }
