@@ -36,12 +36,14 @@ fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     if lo < hi { (lo, hi) } else { (lo / 1.5, hi * 1.5) }
 }
 
-/// 1, 2 and 5 times powers of ten between two numbers.
+/// 1, 2 and 5 times powers of ten from the last below two numbers to the first above them.
 fn ticks(lo: f64, hi: f64) -> Vec<f64> {
     let from = lo.log10().floor() as i32;
     let to = hi.log10().ceil() as i32;
-    let all = (from..=to).flat_map(|e| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(e)));
-    all.filter(|t| (lo..=hi).contains(t)).collect()
+    let all: Vec<f64> = (from..=to).flat_map(|e| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(e))).collect();
+    let first = all.iter().rposition(|&t| t <= lo).unwrap_or(0);
+    let last = all.iter().position(|&t| t >= hi).unwrap_or(all.len() - 1);
+    all[first..=last].to_vec()
 }
 
 fn number(x: f64) -> String {
@@ -52,6 +54,8 @@ fn number(x: f64) -> String {
 fn draw(out: &mut String, p: &Panel, x0: f64, y0: f64) {
     let points = || p.curves.iter().flat_map(|c| &c.points);
     let ((x_lo, x_hi), (y_lo, y_hi)) = (span(points().map(|q| q.0)), span(points().map(|q| q.1)));
+    let y_ticks = ticks(y_lo, y_hi);
+    let (y_lo, y_hi) = (y_ticks[0], y_ticks[y_ticks.len() - 1]);
     let place = |v: f64, lo: f64, hi: f64| (v / lo).ln() / (hi / lo).ln();
     let x = |v: f64| x0 + LEFT + place(v, x_lo, x_hi) * (WIDTH - LEFT - RIGHT);
     let y = |v: f64| y0 + HEIGHT - BOTTOM - place(v, y_lo, y_hi) * (HEIGHT - TOP - BOTTOM);
@@ -70,7 +74,7 @@ fn draw(out: &mut String, p: &Panel, x0: f64, y0: f64) {
             number(v)
         );
     }
-    for v in ticks(y_lo, y_hi) {
+    for v in y_ticks {
         let at = y(v);
         let _ = writeln!(
             out,
@@ -122,9 +126,9 @@ mod tests {
     #[test]
     fn points_lie_where_their_logarithms_are() {
         let curve = Curve { name: "a".into(), points: vec![(1.0, 10.0), (2.0, 20.0), (4.0, 40.0)], is_dashed: false };
-        let svg = to_svg(&[vec![Panel { title: "t".into(), unit: "ms", curves: vec![curve]}]]);
-        // Lower left, middle, upper right.
-        assert!(svg.contains("42.0,166.0 131.0,96.0 220.0,26.0"), "{svg}");
-        assert_eq!(ticks(3.0, 60.0), [5.0, 10.0, 20.0, 50.0]);
+        let svg = to_svg(&[vec![Panel { title: "t".into(), unit: "ms", curves: vec![curve] }]]);
+        // From 10 at the bottom to 50 at the top.
+        assert!(svg.contains("42.0,166.0 131.0,105.7 220.0,45.4"), "{svg}");
+        assert_eq!(ticks(3.0, 60.0), [2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
     }
 }

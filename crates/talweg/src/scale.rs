@@ -58,12 +58,7 @@ fn measure(size: Size, threads: usize, sweep: &str, x: usize) -> Result<Point> {
     let mut line: serde_json::Value =
         serde_json::from_str(text.trim()).map_err(|e| Error::value(format!("{size}: {e} in {text:?}")))?;
     let number = |key: &str| line[key].as_f64().ok_or_else(|| Error::value(format!("{size}: no {key} in {text:?}")));
-    let point = Point {
-        x: x as f64,
-        ms: number("ms")?,
-        rss_mb: number("rss_mb")?,
-        planned_mb: number("planned_mb")?,
-    };
+    let point = Point { x: x as f64, ms: number("ms")?, rss_mb: number("rss_mb")?, planned_mb: number("planned_mb")? };
     line["threads"] = threads.into();
     line["varied"] = sweep.into();
     line["value"] = x.into();
@@ -103,21 +98,29 @@ pub fn run(o: &Options) -> Result<()> {
                 mb.push(curve("planned".into(), &points, |p| p.planned_mb, true));
             }
         }
-        let grows = |c: &[Curve]| c.last().and_then(|c| exponent(&c.points)).map_or(String::new(), |e| format!(" ^ {e:.2}"));
+        let grows =
+            |c: &[Curve]| c.last().and_then(|c| exponent(&c.points)).map_or(String::new(), |e| format!(" ^ {e:.2}"));
         times.push(panel(format!("time ~ {}{}", s.name, grows(&ms)), "ms", ms));
         memory.push(panel(format!("memory ~ {}{}", s.name, grows(&mb[1..])), "MiB", mb));
     }
     // Threads: a larger model, which has enough to do for many.
     let size = Size { width: 512, ..BASE };
     let points: Vec<Point> = o.threads.iter().map(|&t| measure(size, t, "threads", t)).collect::<Result<_>>()?;
-    times.push(panel("time ~ threads, width 512".into(), "ms", vec![curve("measured".into(), &points, |p| p.ms, false)]));
+    times.push(panel(
+        "time ~ threads, width 512".into(),
+        "ms",
+        vec![curve("measured".into(), &points, |p| p.ms, false)],
+    ));
     let first = points[0];
     let ideal = points.iter().map(|p| (p.x, first.ms * first.x / p.x)).collect();
     times[3].curves.push(Curve { name: "ideal".into(), points: ideal, is_dashed: true });
     memory.push(panel(
         "memory ~ threads".into(),
         "MiB",
-        vec![curve("resident".into(), &points, |p| p.rss_mb, false), curve("planned".into(), &points, |p| p.planned_mb, true)],
+        vec![
+            curve("resident".into(), &points, |p| p.rss_mb, false),
+            curve("planned".into(), &points, |p| p.planned_mb, true),
+        ],
     ));
     if let Some(path) = &o.svg {
         std::fs::write(path, plot::to_svg(&[times, memory]))

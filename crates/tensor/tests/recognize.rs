@@ -69,7 +69,7 @@ fn its_gradients_do_too() {
         };
         let f = jit(move |a: &[Tensor]| {
             let y = written(a, mask, |s| s.softmax(-1));
-            let mut all = vjp(&[y.clone()], &a[3..], &a[..3])?;
+            let mut all = vjp(std::slice::from_ref(&y), &a[3..], &a[..3])?;
             all.push(y);
             Ok(all)
         });
@@ -78,7 +78,7 @@ fn its_gradients_do_too() {
         assert!(!text.contains("matmul"), "{text}");
         let op = jit(move |a: &[Tensor]| {
             let y = a[0].attention(&a[1], &a[2], AttentionOptions { causal: masked, ..Default::default() });
-            let mut all = vjp(&[y.clone()], &a[3..], &a[..3])?;
+            let mut all = vjp(std::slice::from_ref(&y), &a[3..], &a[..3])?;
             all.push(y);
             Ok(all)
         });

@@ -26,8 +26,7 @@ fn found(
 ) -> Result<Option<Found>> {
     let site = look.graph.node(outs[0]).site;
     site.scope(|| {
-        let args: Vec<Value> =
-            inputs.iter().map(|&s| Value::placeholder("", look.graph.ty(s).clone(), site)).collect();
+        let args: Vec<Value> = inputs.iter().map(|&s| Value::placeholder("", look.graph.ty(s).clone(), site)).collect();
         let tensors: Vec<Tensor> = args.iter().cloned().map(Tensor::from).collect();
         let values: Result<Vec<Value>> = f(&tensors).iter().map(|t| t.value().cloned()).collect();
         // Shapes that broadcast, which the op does not take, are no form of it.

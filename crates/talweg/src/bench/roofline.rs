@@ -21,7 +21,10 @@ impl Work {
     pub fn of(recording: &Recording) -> Work {
         let mut order: Vec<&Event> = recording.events.iter().collect();
         order.sort_by(|a, b| {
-            a.thread.cmp(&b.thread).then(a.start_us.total_cmp(&b.start_us)).then(b.duration_us.total_cmp(&a.duration_us))
+            a.thread
+                .cmp(&b.thread)
+                .then(a.start_us.total_cmp(&b.start_us))
+                .then(b.duration_us.total_cmp(&a.duration_us))
         });
         let mut work = Work { memory: recording.memory, ..Work::default() };
         for (i, e) in order.iter().enumerate() {
@@ -69,7 +72,8 @@ mod tests {
             duration_us,
             thread: 1,
         };
-        let events = vec![event(9, 900, 0.0, 10.0), event(1, 10, 1.0, 2.0), event(2, 20, 4.0, 2.0), event(4, 40, 10.0, 1.0)];
+        let events =
+            vec![event(9, 900, 0.0, 10.0), event(1, 10, 1.0, 2.0), event(2, 20, 4.0, 2.0), event(4, 40, 10.0, 1.0)];
         let work = Work::of(&Recording { events, memory: Memory::default() });
         assert_eq!((work.flops, work.bytes), (7.0, 70.0));
     }
