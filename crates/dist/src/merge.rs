@@ -44,7 +44,7 @@ pub fn merge(lists: Vec<Vec<Update>>) -> Vec<Update> {
     for ((table, block), list) in whole {
         let (rate, count) = (list[0].rate, list.iter().map(|u| u.count).sum());
         let data = tree_sum(list.into_iter().map(|u| u.data).collect());
-        out.push(Update { table, block, rows: Vec::new(), data, rate, count });
+        out.push(Update { table, block, rows: Vec::new(), data, rate, count, filter: None });
     }
     out.extend(rows);
     out

@@ -1,5 +1,6 @@
 //! What workers and servers of the store say to each other, and how it is framed.
 
+use crate::filter::{self, Filter};
 use crate::map::{Map, Worker};
 use crate::{Error, Result, spare};
 use net::{Header, Receiver};
@@ -21,6 +22,8 @@ pub struct Update {
     pub rate: f32,
     /// How many workers' updates are summed up in it.
     pub count: u32,
+    /// On its way: how the elements are packed. Whoever receives it has them unpacked.
+    pub filter: Option<Filter>,
 }
 
 /// What a primary tells a backup, in order.
@@ -183,6 +186,8 @@ pub enum Peer {
 
 const LAST: u16 = 2;
 const EMPTY: u16 = 4;
+/// Where in the flags the filter of an update stands.
+const PACKED: u16 = 4;
 
 const MAP: u8 = 1;
 const CREATE: u8 = 2;
@@ -235,6 +240,7 @@ fn of_update(h: &mut Header, parts: &mut Parts, u: &Update) {
     h.table = u.table;
     h.key |= u64::from(u.block);
     h.count = u.rows.len() as u32;
+    h.flags |= u.filter.map_or(0, Filter::code) << PACKED;
     parts.bytes.extend_from_slice(&u.rate.to_le_bytes());
     parts.bytes.extend_from_slice(&u.count.to_le_bytes());
     parts.rows.clone_from(&u.rows);
@@ -389,7 +395,11 @@ fn to_update(h: &Header, mut payload: Vec<f32>) -> Result<Update> {
     let (rate, count) = (payload[at + rows], payload[at + rows + 1].to_bits());
     let rows = u32s(&payload[at..at + rows], rows)?;
     payload.truncate(at);
-    Ok(Update { table: h.table, block: h.key as u32, rows, data: Arc::new(payload), rate, count })
+    let data = match h.flags >> PACKED {
+        0 => payload,
+        code => filter::unpack(code, &payload)?,
+    };
+    Ok(Update { table: h.table, block: h.key as u32, rows, data: Arc::new(data), rate, count, filter: None })
 }
 
 fn long(words: &[f32]) -> u64 {
@@ -416,7 +426,8 @@ mod tests {
     #[test]
     fn every_message_reads_back_and_shorter_ones_are_refused_or_smaller() {
         let data = Arc::new(vec![1.0, f32::MIN, 0.5]);
-        let update = Update { table: 1, block: 2, rows: vec![4, 9, 1], data: data.clone(), rate: 0.1, count: 7 };
+        let update =
+            Update { table: 1, block: 2, rows: vec![4, 9, 1], data: data.clone(), rate: 0.1, count: 7, filter: None };
         let record = |record| Message::Record { stream: 5, seq: 6, record };
         let messages = [
             Message::Map(Arc::new(Map::new(2, &[0, 1], 2, 3).unwrap())),

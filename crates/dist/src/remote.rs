@@ -7,7 +7,7 @@ use crate::client::{Client, Table};
 use crate::coordinator::Registrar;
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::partition::Outbox;
-use crate::{Error, Map, Result, Rule, message, roster, spare};
+use crate::{Error, Filter, Map, Result, Rule, message, roster, spare};
 use net::{Address, Connection, Hello, Secret};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -37,6 +37,9 @@ pub struct Store {
     secret: Option<Secret>,
     map_version: u64,
     resent: Instant,
+    /// How whole updates of tables are packed, and what packing has left out so far.
+    filters: BTreeMap<u32, Filter>,
+    residuals: BTreeMap<(u32, u32), Vec<f32>>,
     /// No call waits longer.
     pub timeout: Duration,
 }
@@ -53,7 +56,8 @@ impl Store {
         let mut client = Client::new(worker, drops);
         client.ask_from(RandomState::new().build_hasher().finish() >> 1);
         let (links, resent) = (BTreeMap::new(), Instant::now());
-        let mut s = Store { client, links, registrar, secret, map_version: 0, resent, timeout };
+        let (filters, residuals) = (BTreeMap::new(), BTreeMap::new());
+        let mut s = Store { client, links, registrar, secret, map_version: 0, resent, filters, residuals, timeout };
         let deadline = s.deadline();
         s.await_map(deadline)?;
         let out = s.client.join();
@@ -78,6 +82,35 @@ impl Store {
     /// counts all beyond.
     pub fn staleness_counts(&self) -> &[u64; 17] {
         self.client.staleness_counts()
+    }
+    /// Packs whole updates of a table from now on; what that leaves out is added to the next ones.
+    pub fn filter(&mut self, table: &Table, filter: Filter) {
+        self.filters.insert(table.id, filter);
+    }
+    /// What filters have left out so far, for a checkpoint of this worker.
+    pub fn residuals(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for ((table, block), r) in &self.residuals {
+            [*table, *block, r.len() as u32].iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
+            out.extend_from_slice(bytemuck::cast_slice(r));
+        }
+        out
+    }
+    /// Takes up what filters had left out.
+    pub fn restore_residuals(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let bad = || Error::value("what filters had left out is cut short");
+        let mut found = BTreeMap::new();
+        while !bytes.is_empty() {
+            let (head, rest) = bytes.split_at_checked(12).ok_or_else(bad)?;
+            let [table, block, len] =
+                [0, 4, 8].map(|i| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]));
+            let (values, rest) = rest.split_at_checked(4 * len as usize).ok_or_else(bad)?;
+            let values = values.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+            found.insert((table, block), values);
+            bytes = rest;
+        }
+        self.residuals = found;
+        Ok(())
     }
     /// Takes what servers have sent of their own accord.
     fn listen(&mut self, deadline: Instant) -> Result<()> {
@@ -123,8 +156,17 @@ impl Store {
         }
         let deadline = self.deadline();
         for block in 0..table.blocks() {
-            let data = Arc::new(spare::copy(&values[table.elements(block)]));
-            let out = self.client.push(Update { table: table.id, block, rows: Vec::new(), data, rate, count: 1 });
+            let part = &values[table.elements(block)];
+            let filter = self.filters.get(&table.id).copied();
+            let data = match filter {
+                None => spare::copy(part),
+                Some(f) => {
+                    let residual = self.residuals.entry((table.id, block)).or_insert_with(|| vec![0.0; part.len()]);
+                    f.pack(part, residual)?
+                }
+            };
+            let (rows, data) = (Vec::new(), Arc::new(data));
+            let out = self.client.push(Update { table: table.id, block, rows, data, rate, count: 1, filter });
             self.send(out, deadline)?;
         }
         Ok(())
@@ -144,7 +186,15 @@ impl Store {
         for (block, places) in by_block(table, rows) {
             let data = places.iter().flat_map(|i| &values[i * table.width..(i + 1) * table.width]).copied().collect();
             let rows = places.iter().map(|i| (rows[*i] % table.block_rows) as u32).collect();
-            let out = self.client.push(Update { table: table.id, block, rows, data: Arc::new(data), rate, count: 1 });
+            let out = self.client.push(Update {
+                table: table.id,
+                block,
+                rows,
+                data: Arc::new(data),
+                rate,
+                count: 1,
+                filter: None,
+            });
             self.send(out, deadline)?;
         }
         Ok(())

@@ -54,6 +54,26 @@ fn every_way_gives_the_same_bits() {
 }
 
 #[test]
+fn packed_sums_are_the_same_everywhere_and_right_over_many_calls() {
+    for filter in ["bf16", "int8", "1bit", "top:0.1"] {
+        let got = on_all(3, move |g| {
+            let (x, mut residual) = (numbers(g.rank(), 500), vec![0.0; 500]);
+            let mut total = vec![0.0f64; 500];
+            for _ in 0..400 {
+                let mut sum = x.clone();
+                g.all_reduce_packed(&mut sum, filter.parse().unwrap(), &mut residual, soon()).unwrap();
+                total.iter_mut().zip(&sum).for_each(|(t, s)| *t += f64::from(*s));
+            }
+            total
+        });
+        assert!(got[0] == got[1] && got[1] == got[2], "{filter}");
+        let off = got[0].iter().zip(expected(3, 500)).map(|(t, e)| (t / 400.0 - f64::from(e)).abs() / 1000.0);
+        let most = off.fold(0.0, f64::max);
+        assert!(most < 0.1, "{filter}: {most} of the greatest element");
+    }
+}
+
+#[test]
 fn parts_are_scattered_and_gathered() {
     for ranks in [2, 3, 4] {
         let len = 1001;

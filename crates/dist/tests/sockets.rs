@@ -153,6 +153,54 @@ fn a_server_comes_and_another_leaves_while_a_worker_works() {
     assert_eq!(store.pull(&[t]).unwrap()[0], vec![step as f32; 1_000]);
 }
 
+/// Two workers move a table to their target with packed updates; one is replaced half way.
+fn filtered(filter: &'static str, is_replaced: bool) -> Vec<f32> {
+    let c = Arc::new(coordinator(2, 2));
+    servers(&c, 2, 2, Rule::BSP);
+    let t = Table::new(0, 3_000, 1, 4_096).unwrap();
+    let threads: Vec<_> = (0..2u32)
+        .map(|w| {
+            let c = c.clone();
+            thread::spawn(move || {
+                let mut store = join(&c, w, Rule::BSP);
+                store.create(&t, &[0.0; 3_000]).unwrap();
+                store.filter(&t, filter.parse().unwrap());
+                for step in 0..120 {
+                    if is_replaced && w == 1 && step == 60 {
+                        store.wait().unwrap();
+                        let kept = store.residuals();
+                        drop(store);
+                        store = join(&c, w, Rule::BSP);
+                        assert_eq!(store.step(), 60);
+                        store.filter(&t, filter.parse().unwrap());
+                        assert!(store.restore_residuals(&kept[..5]).is_err());
+                        store.restore_residuals(&kept).unwrap();
+                    }
+                    let now = store.pull(&[t]).unwrap().remove(0);
+                    let change: Vec<f32> =
+                        now.iter().enumerate().map(|(i, x)| 0.05 * ((i as f32 * 0.1).sin() - x)).collect();
+                    store.push(&t, &change, 0.0).unwrap();
+                    store.clock().unwrap();
+                }
+                store.pull(&[t]).unwrap().remove(0)
+            })
+        })
+        .collect();
+    let ends: Vec<Vec<f32>> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    assert_eq!(ends[0], ends[1]);
+    ends.into_iter().next().unwrap()
+}
+
+#[test]
+fn packed_updates_arrive_and_their_residuals_survive_a_replacement() {
+    for (filter, near) in [("bf16", 0.01), ("int8", 0.01), ("1bit", 0.1), ("top:0.1", 0.1)] {
+        let end = filtered(filter, false);
+        let off = end.iter().enumerate().map(|(i, x)| ((i as f32 * 0.1).sin() - x).abs()).sum::<f32>() / 3_000.0;
+        assert!(off < near, "{filter}: {off} off in the mean");
+        assert!(end == filtered(filter, true), "{filter}: the same bits");
+    }
+}
+
 #[test]
 fn wrong_shapes_are_refused_before_anything_is_sent() {
     let c = coordinator(1, 1);

@@ -11,11 +11,13 @@ mod schedule;
 pub use element::{Combine, Element};
 pub use schedule::{Way, part};
 
-use crate::{Error, Result};
+use crate::filter::{self, Filter};
+use crate::{Error, Result, merge};
 use exchange::Take;
 use net::Connection;
 use schedule::{halving, rounds};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Ranks that work together.
@@ -142,6 +144,33 @@ impl Group {
             }
             Ok(())
         })
+    }
+    /// Everybody ends with the sum of what everybody packs: fewer bytes for less accuracy. What
+    /// packing leaves out stays in `residual` and is added to the next call's data. All ranks end
+    /// with the same bits.
+    pub fn all_reduce_packed(
+        &mut self,
+        data: &mut [f32],
+        filter: Filter,
+        residual: &mut [f32],
+        deadline: Instant,
+    ) -> Result<()> {
+        let words = filter.pack(data, residual)?;
+        let (rank, len) = (self.rank, words.len());
+        let mut all = vec![0f32; len * self.ranks()];
+        all[rank * len..][..len].copy_from_slice(&words);
+        self.all_gather(bytemuck::cast_slice_mut(&mut all), 4, deadline)?;
+        let parts = all.chunks_exact(len).map(|w| Ok(Arc::new(filter::unpack(filter.code(), w)?)));
+        let sum = merge::tree_sum(parts.collect::<Result<_>>()?);
+        if sum.len() != data.len() {
+            return Err(Error::refused(format!(
+                "{} elements were packed by another rank, not {}",
+                sum.len(),
+                data.len()
+            )));
+        }
+        data.copy_from_slice(&sum);
+        Ok(())
     }
     /// Each rank ends with the combination of its part of everybody's data, in place; answers
     /// which bytes that is.

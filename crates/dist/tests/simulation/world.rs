@@ -449,8 +449,15 @@ impl World {
         let w = &mut self.workers[i];
         let Phase::Computing(got) = &w.phase else { return };
         let (step, mut out) = (w.client.step(), Vec::new());
-        let update =
-            |table, block, rows, data| Update { table, block, rows, data: Arc::new(data), rate: 0.0, count: 1 };
+        let update = |table, block, rows, data| Update {
+            table,
+            block,
+            rows,
+            data: Arc::new(data),
+            rate: 0.0,
+            count: 1,
+            filter: None,
+        };
         let mut updates = Vec::new();
         for t in 0..COUNT_TABLES {
             updates.push(update(t, 0, vec![i as u32], vec![1.0]));
