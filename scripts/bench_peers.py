@@ -16,33 +16,36 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Workloads by name, what they are, and the peers that came near the best time in a full run: the
-# others (torch.compile in training, burn's ndarray back end, …) would only make the run longer.
-DENSE = ["torch", "jax", "tensorflow", "onnxruntime", "candle", "gemm", "faer"]
-TRAIN = ["torch", "torch.compile", "jax", "tensorflow", "candle", "burn-flex"]
-INFER = ["torch", "torch.compile", "jax", "tensorflow", "onnxruntime", "candle", "burn-flex"]
+# Workloads by name: what they are, the ratio that is the goal, and the peers that came near the best time
+# in a full run of all of them. The others would only make the run longer.
+DENSE = ["torch", "jax", "tensorflow", "onnxruntime", "gemm", "faer"]
+SMALL = ["torch", "jax", "burn-flex"]
+WIDE = ["torch", "torch.compile", "jax"]
+INFER = ["onnxruntime", "candle", "burn-flex"]
 WORKLOADS = {
     "matmul_256": ("matmul 256", 1.0, DENSE),
     "matmul_1024": ("matmul 1024", 1.0, DENSE),
     "matmul_2048": ("matmul 2048", 1.0, DENSE),
     "matmul_64x4096x4096": ("matmul 64×4096×4096", 1.0, DENSE),
-    "mlp100_adagrad": ("MLP 784-100-10, batch 128, Adagrad", 1.2, ["torch", "jax", "burn-flex"]),
-    "mlp100_adam": ("MLP 784-100-10, batch 128, Adam", 1.2, ["torch", "jax", "burn-flex"]),
-    "mlp1024_adagrad": ("MLP 784-1024-1024-10, batch 128, Adagrad", 1.05, ["torch", "torch.compile", "jax"]),
-    "mlp1024_adam": ("MLP 784-1024-1024-10, batch 128, Adam", 1.05, ["torch", "torch.compile", "jax"]),
+    "mlp100_adagrad": ("MLP 784-100-10, batch 128, Adagrad", 1.2, SMALL),
+    "mlp100_adam": ("MLP 784-100-10, batch 128, Adam", 1.2, SMALL),
+    "mlp1024_adagrad": ("MLP 784-1024-1024-10, batch 128, Adagrad", 1.05, WIDE),
+    "mlp1024_adam": ("MLP 784-1024-1024-10, batch 128, Adam", 1.05, WIDE),
     "tiny_mlp": ("MLP 4-8-2, batch 1 (dispatch)", 3.0, ["torch", "jax", "candle"]),
-    "lenet": ("LeNet 28×28, batch 64", 1.0, ["torch", "torch.compile", "tensorflow"]),
-    "resnet18_cifar": ("ResNet-18 on 32×32, batch 32", 1.0, ["torch", "torch.compile"]),
-    "lstm": ("LSTM 256, length 64, batch 32", 1.1, ["torch", "torch.compile"]),
-    "gpt_train": ("small GPT, batch 8 × 256", 1.15, ["torch", "torch.compile", "tensorflow"]),
-    "fuse_fwd": ("gelu → layer norm → softmax, forward", 1.3, ["torch", "torch.compile", "jax"]),
-    "fuse_fwdbwd": ("the same, forward and backward", 1.3, ["torch", "torch.compile"]),
-    "infer_mlp100_b1": ("MLP 100, one input", 1.1, ["onnxruntime", "candle", "burn-flex"]),
-    "infer_mlp1024_b1": ("MLP 1024, one input", 1.1, ["onnxruntime", "candle", "burn-flex"]),
-    "infer_resnet18_224": ("ResNet-18 at 224×224, one picture", 1.1, ["torch", "torch.compile", "onnxruntime"]),
+    "lenet": ("LeNet 28×28, batch 64", 1.0, ["torch", "tensorflow"]),
+    "resnet18_cifar": ("ResNet-18 on 32×32, batch 32", 1.0, ["torch"]),
+    "lstm": ("LSTM 256, length 64, batch 32", 1.1, ["torch"]),
+    "gpt_train": ("small GPT, batch 8 × 256", 1.15, ["torch", "tensorflow"]),
+    "fuse_fwd": ("gelu → layer norm → softmax, forward", 1.3, WIDE),
+    "fuse_fwdbwd": ("the same, forward and backward", 1.3, ["torch"]),
+    "infer_mlp100_b1": ("MLP 100, one input", 1.1, INFER),
+    "infer_mlp1024_b1": ("MLP 1024, one input", 1.1, INFER),
+    "infer_resnet18_224": ("ResNet-18 at 224×224, one picture", 1.1, ["torch.compile", "onnxruntime"]),
     "gpt_decode": ("small GPT writing, a token", 1.1, ["jax", "candle", "burn-flex"]),
 }
-TRAINING = ["mlp100_adagrad", "mlp100_adam", "mlp1024_adagrad", "mlp1024_adam", "lenet", "resnet18_cifar", "lstm", "gpt_train"]
+TRAINING = [
+    "mlp100_adagrad", "mlp100_adam", "mlp1024_adagrad", "mlp1024_adam", "lenet", "resnet18_cifar", "lstm", "gpt_train",
+]
 
 
 def measure(args, path):
