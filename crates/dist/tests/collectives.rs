@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use talweg_dist::collective::{Combine, Element, Group, Way, part};
-use talweg_dist::merge;
+use talweg_dist::{Error, Overlap, merge};
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
@@ -71,6 +71,45 @@ fn packed_sums_are_the_same_everywhere_and_right_over_many_calls() {
         let most = off.fold(0.0, f64::max);
         assert!(most < 0.1, "{filter}: {most} of the greatest element");
     }
+}
+
+#[test]
+fn buckets_in_the_background_give_the_same_bits() {
+    let threads: Vec<_> = Group::in_process(2)
+        .unwrap()
+        .into_iter()
+        .map(|mut g| {
+            thread::spawn(move || {
+                let rank = g.rank();
+                let mut sums = Overlap::new(4096, move |bucket| {
+                    g.all_reduce(bytemuck::cast_slice_mut(bucket), Element::F32, Combine::Sum, soon())
+                })
+                .unwrap();
+                let mut out = vec![0.0; 10_000];
+                for _ in 0..3 {
+                    // As gradients come: tensors of all sizes.
+                    let x = numbers(rank, 10_000);
+                    [0..7, 7..5_000, 5_000..9_999, 9_999..10_000].into_iter().for_each(|r| sums.add(&x[r]).unwrap());
+                    sums.finish(&mut out).unwrap();
+                }
+                sums.add(&[1.0]).unwrap();
+                assert!(sums.finish(&mut out).unwrap_err().to_string().contains("1 values were added"));
+                out
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|t| assert!(t.join().unwrap() == expected(2, 10_000)));
+}
+
+#[test]
+fn an_error_in_the_background_is_told() {
+    let mut sums = Overlap::new(4, |b| if b[0] > 1.0 { Err(Error::value("too much")) } else { Ok(()) }).unwrap();
+    sums.add(&[1.0, 2.0, 1.0]).unwrap();
+    assert!(sums.finish(&mut [0.0; 3]).unwrap_err().to_string().contains("too much"));
+    sums.add(&[0.5]).unwrap();
+    let mut out = [0.0];
+    sums.finish(&mut out).unwrap();
+    assert_eq!(out, [0.5]);
 }
 
 #[test]

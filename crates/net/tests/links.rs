@@ -75,6 +75,47 @@ fn one_machine_shares_memory_and_notices_a_lost_peer() {
     assert!(a.send(&Header::new(1), &[&vec![0; 4 << 20]], soon()).unwrap_err().is_gone());
 }
 
+const CALL: &str = "TALWEG_TEST_CALL";
+
+/// What the other process of the next test does: it is this program again, told whom to call.
+#[test]
+fn the_other_process() {
+    let Ok(at) = std::env::var(CALL) else { return };
+    let mut c =
+        Connection::connect(&at.parse().unwrap(), &Hello::new("child", 0), secret(GOOD).as_ref(), soon()).unwrap();
+    assert!(c.is_shared());
+    loop {
+        let h = c.receiver().header(soon()).unwrap();
+        let payload = c.receiver().payload(PAYLOAD_MAX, soon()).unwrap();
+        c.send(&h, &[&payload], soon()).unwrap();
+    }
+}
+
+#[test]
+fn processes_share_memory_and_a_killed_one_is_noticed() {
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), secret(GOOD)).unwrap();
+    let me = std::env::current_exe().unwrap();
+    let mut child = std::process::Command::new(me)
+        .args(["--exact", "the_other_process"])
+        .env(CALL, listener.address().to_string())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut c = listener.accept().unwrap().handshake(soon()).unwrap();
+    assert!(c.is_shared());
+    for n in [0usize, 5, 700_000] {
+        let payload: Vec<u8> = (0..n).map(|i| (i * 13) as u8).collect();
+        c.send(&Header::new(3), &[&payload], soon()).unwrap();
+        c.receiver().header(soon()).unwrap();
+        assert!(c.receiver().payload(PAYLOAD_MAX, soon()).unwrap() == payload, "{n} bytes");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(c.receiver().header(soon()).unwrap_err().is_gone());
+    assert!(c.send(&Header::new(1), &[&vec![0; 4 << 20]], soon()).unwrap_err().is_gone());
+}
+
 #[test]
 fn a_payload_nobody_took_is_skipped() {
     let (mut a, mut b) = Connection::pair().unwrap();
