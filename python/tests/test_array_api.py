@@ -171,7 +171,9 @@ def test_the_number_after_another(kind):
     x = np.array(xs, kind)
     for to in [np.inf, -np.inf, 0.0, 1.0]:
         got = np.asarray(tw.nextafter(tw.asarray(x), tw.asarray(np.array(to, kind))))
-        np.testing.assert_array_equal(got, np.nextafter(x, np.array(to, kind)))
+        with np.errstate(over="ignore", under="ignore"):
+            want = np.nextafter(x, np.array(to, kind))
+        np.testing.assert_array_equal(got, want)
 
 
 def complex_of(t):
