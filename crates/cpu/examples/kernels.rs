@@ -133,6 +133,17 @@ fn products(report: &Report) {
         // SAFETY: as above, with A transposed.
         report.time(&(name + " A^T"), flops, "GFLOP/s", || unsafe { Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run() });
     }
+    let (m, k, n) = (1024, 1024, 1024);
+    let [a, b] = [m * k, k * n].map(|n| fill(n).into_iter().map(half::bf16::from_f32).collect::<Vec<_>>());
+    let mut c = vec![half::bf16::ZERO; m * n];
+    let flops = 2.0 * (m * n * k) as f64;
+    let ma = Mat::row_major(a.as_ptr(), k);
+    for (name, mb) in [("", Mat::row_major(b.as_ptr(), n)), (" B^T", Mat::row_major(b.as_ptr(), k).t())] {
+        // SAFETY: matrices of these sizes.
+        report.time(&format!("gemm bf16 {m}x{k}x{n}{name}"), flops, "GFLOP/s", || unsafe {
+            Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run()
+        });
+    }
     // Of the products between the transforms of a convolution of 64 channels.
     let (batch, m, k, n) = (36, 64, 64, 224);
     let (a, b) = (fill(batch * m * k), fill(batch * k * n));

@@ -8,7 +8,7 @@
 
 #![allow(unsafe_code)]
 
-use super::gemm::{Gemm, Mat};
+use super::gemm::{Gemm, Mat, Multiply};
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
 use crate::vmath::simd::{Isa, Vector};
@@ -18,6 +18,35 @@ use crate::vmath::{dispatch, f32s, math};
 const QUERIES: usize = 128;
 /// The most keys of a block.
 const KEYS: usize = 256;
+
+/// Heads from which on each is a task.
+const HEADS: usize = 32;
+/// Elements of a head's keys that are turned at once; more are turned block by block, as they are
+/// multiplied.
+const TURNED: usize = 1 << 16;
+
+/// Keys or values of a head, transposed.
+struct Turned {
+    mat: Mat<f32>,
+    /// Where they lie if they were moved.
+    _room: Option<Scratch<f32>>,
+}
+
+impl Turned {
+    /// The first `rows` rows of a matrix with `cols` columns.
+    ///
+    /// # Safety
+    /// These elements can be read as long as the result is used.
+    unsafe fn new(m: Mat<f32>, rows: usize, cols: usize) -> Turned {
+        if rows * cols > TURNED || rows == 0 {
+            return Turned { mat: m.t(), _room: None };
+        }
+        let room = Scratch::<f32>::new(rows * cols);
+        // SAFETY: the caller's promise.
+        unsafe { f32::pack(m.p, m.row, m.col, rows, cols, rows, room.ptr()) };
+        Turned { mat: Mat::row_major(room.ptr().cast_const(), rows), _room: Some(room) }
+    }
+}
 
 /// A matrix for each head: row `i` of head `h` begins at `data[starts[h] + i * row]`.
 #[derive(Clone, Copy, Debug)]
@@ -105,9 +134,9 @@ impl Attention<'_> {
         }
     }
 
-    /// Queries of a block: fewer where a causal mask would hide much of a large one.
-    fn block(&self) -> usize {
-        if self.causal.is_some() && self.keys <= 2 * KEYS { QUERIES / 2 } else { QUERIES }
+    /// Queries of a block: `few` where a causal mask would hide much of a large one.
+    fn block(&self, few: usize) -> usize {
+        if self.causal.is_some() && self.keys <= 2 * KEYS { few } else { QUERIES }
     }
 
     /// Keys that queries before `end` may see.
@@ -123,7 +152,7 @@ impl Attention<'_> {
         &self,
         head: usize,
         q: Mat<f32>,
-        k: Mat<f32>,
+        k: &Turned,
         i: usize,
         rows: usize,
         j: usize,
@@ -132,7 +161,7 @@ impl Attention<'_> {
     ) {
         // SAFETY: blocks lie inside the matrices, whose lengths were checked.
         unsafe {
-            Gemm { alpha: self.scale, ..Gemm::new(rows, cols, self.d, q.down(i), k.down(j).t(), s) }.run();
+            Gemm { alpha: self.scale, ..Gemm::new(rows, cols, self.d, q.down(i), k.mat.right(j), s) }.run();
             for r in 0..rows {
                 let row = s.add(r * cols);
                 if let Some(m) = self.mask {
@@ -152,20 +181,27 @@ impl Attention<'_> {
         self.check(q, k, v);
         check("an output", self.kv_of.len() * self.queries * self.dv, out.len());
         check("sums", self.kv_of.len() * self.queries, lse.len());
-        let size = self.block();
+        let size = self.block(QUERIES / 4);
         let blocks = self.queries.div_ceil(size);
+        // Blocks that one task takes, with the keys of their head turned once.
+        let each = if self.kv_of.len() >= HEADS { blocks } else { 1 };
+        let chunks = blocks.div_ceil(each.max(1));
         let (po, pl) = (Shared::new(out.as_mut_ptr()), Shared::new(lse.as_mut_ptr()));
-        pool::parallel_for(self.kv_of.len() * blocks, &|task| {
-            let (h, i) = (task / blocks, task % blocks * size);
-            let rows = size.min(self.queries - i);
+        pool::parallel_for(self.kv_of.len() * chunks, &|task| {
+            let (h, first) = (task / chunks, task % chunks * each);
+            let last = (first + each).min(blocks);
             let kv = self.kv_of[h];
             let of = |m: &Rows<'_>, h: usize| Mat::row_major(m.head(h), m.row);
             let (q, k, v) = (of(q, h), of(k, kv), of(v, kv));
             // SAFETY: each task writes its own queries; lengths were checked.
             unsafe {
-                let out = po.slice((h * self.queries + i) * self.dv, rows * self.dv);
-                let lse = pl.slice(h * self.queries + i, rows);
-                self.forward_block(h, q, k, v, i, rows, out, lse);
+                let k = Turned::new(k, self.visible((last * size).min(self.queries)), self.d);
+                for i in (first..last).map(|b| b * size) {
+                    let rows = size.min(self.queries - i);
+                    let out = po.slice((h * self.queries + i) * self.dv, rows * self.dv);
+                    let lse = pl.slice(h * self.queries + i, rows);
+                    self.forward_block(h, q, &k, v, i, rows, out, lse);
+                }
             }
         });
     }
@@ -175,7 +211,7 @@ impl Attention<'_> {
         &self,
         h: usize,
         q: Mat<f32>,
-        k: Mat<f32>,
+        k: &Turned,
         v: Mat<f32>,
         i: usize,
         rows: usize,
@@ -229,11 +265,16 @@ impl Attention<'_> {
                 let dv = pv.slice(kv * self.keys * self.dv, self.keys * self.dv);
                 dk.fill(0.0);
                 dv.fill(0.0);
+                let of = |m: &Rows<'_>, cols: usize| {
+                    Turned::new(Mat::row_major(m.head(kv), m.row), self.visible(self.queries), cols)
+                };
+                let turned = [of(&saved.k, self.d), of(&saved.v, self.dv)];
+                let size = self.block(QUERIES / 2);
                 for h in (0..self.kv_of.len()).filter(|&h| self.kv_of[h] == kv) {
                     let dq = pq.slice(h * self.queries * self.d, self.queries * self.d);
                     dq.fill(0.0);
-                    for i in (0..self.queries).step_by(self.block()) {
-                        self.backward_block(saved, h, i, self.block().min(self.queries - i), dq, dk, dv);
+                    for i in (0..self.queries).step_by(size) {
+                        self.backward_block(saved, &turned, h, i, size.min(self.queries - i), dq, dk, dv);
                     }
                 }
             }
@@ -249,6 +290,7 @@ impl Attention<'_> {
     unsafe fn backward_block(
         &self,
         s: &Saved<'_>,
+        [k_turned, v_turned]: &[Turned; 2],
         h: usize,
         i: usize,
         rows: usize,
@@ -259,7 +301,7 @@ impl Attention<'_> {
         let keys = self.visible(i + rows);
         let (d, dvn, kv) = (self.d, self.dv, self.kv_of[h]);
         let of = |m: &Rows<'_>, h: usize| Mat::row_major(m.head(h), m.row);
-        let (q, k, v) = (of(&s.q, h), of(&s.k, kv), of(&s.v, kv));
+        let (q, k) = (of(&s.q, h), of(&s.k, kv));
         let (grad, out) = (of(&s.dout, h).down(i), of(&s.out, h).down(i));
         let lse = &s.lse[h * self.queries + i..][..rows];
         let mut dots = [0f32; QUERIES];
@@ -275,13 +317,13 @@ impl Attention<'_> {
             let row_major = |m: *mut f32| Mat::row_major(m.cast_const(), cols);
             // SAFETY: blocks lie inside the matrices, whose lengths were checked.
             unsafe {
-                self.scores(h, q, k, i, rows, j, cols, p.ptr());
+                self.scores(h, q, k_turned, i, rows, j, cols, p.ptr());
                 for r in 0..rows {
                     shifted_exp(p.ptr().add(r * cols), finite(lse[r]), cols);
                 }
                 let to = dv.as_mut_ptr().add(j * dvn);
                 Gemm { accumulate: true, ..Gemm::new(cols, dvn, rows, row_major(p.ptr()).t(), grad, to) }.run();
-                Gemm::new(rows, cols, dvn, grad, v.down(j).t(), dp.ptr()).run();
+                Gemm::new(rows, cols, dvn, grad, v_turned.mat.right(j), dp.ptr()).run();
                 for r in 0..rows {
                     score_grad(p.ptr().add(r * cols), dp.ptr().add(r * cols), dots[r], self.scale, cols);
                 }

@@ -101,7 +101,7 @@ impl<S: Multiply> Turned<S> {
             let is_direct = S::SAME && self.right.col == 1 && self.right.row != 0;
             if self.k == 0 {
                 self.clear(0, self.m, first, n);
-            } else if is_direct && self.m <= 2 * self.height {
+            } else if is_direct && self.m <= self.height {
                 let room = Scratch::<S::Acc>::new(self.lanes * cut.kc);
                 (0..cut.count()).for_each(|x| self.sweep_direct(cut.at(x), left, room.ptr()));
             } else if is_direct && !self.is_stream() {
@@ -171,28 +171,19 @@ impl<S: Multiply> Turned<S> {
     /// panels with columns that do not fill a vector are packed before.
     unsafe fn sweep_keeping(&self, first: usize, n: usize, left: Option<*const S::Acc>, room: *mut S::Acc) {
         let (vectors, kc) = (n.div_ceil(self.lanes), self.depth());
-        let panel = |i: usize| {
-            let (v, nv) = panel_at(i, vectors);
+        let panels = (0..panel_count(vectors)).map(|i| panel_at(i, vectors));
+        for ((v, nv), p) in panels.flat_map(|panel| (0..self.k).step_by(kc).map(move |p| (panel, p))) {
             let j = v * self.lanes;
-            Part { i: 0, m: self.m, j: first + j, n: (nv * self.lanes).min(n - j), p: 0, k: 0 }
-        };
-        let parts = self.k.div_ceil(kc);
-        let part = |x: usize| {
-            let p = x % parts * kc;
-            Part { p, k: kc.min(self.k - p), ..panel(x / parts) }
-        };
-        let count = panel_count(vectors) * parts;
-        for x in 0..count {
-            let here = part(x);
+            let (n, k) = ((nv * self.lanes).min(n - j), kc.min(self.k - p));
+            let part = Part { i: 0, m: self.m, j: first + j, n, p, k };
             // SAFETY: the caller's promise; `S` is the type of the computation.
             unsafe {
-                let mut q = self.sweep(here, left.map(|l| l.add(self.m * here.p)));
-                q.ahead = if x + 1 < count { self.ahead(part(x + 1), 0) } else { None };
-                if here.n.is_multiple_of(self.lanes) {
-                    q.right = Panels { p: self.right.at(here.p, here.j).cast(), row: self.right.row };
+                let mut q = self.sweep(part, left.map(|l| l.add(self.m * p)));
+                if n.is_multiple_of(self.lanes) {
+                    q.right = Panels { p: self.right.at(p, part.j).cast(), row: self.right.row };
                     q.keep = room;
                 } else {
-                    self.pack_steps(here, 0, here.k, room);
+                    self.pack_steps(part, 0, k, room);
                     q.right = Panels { p: room, row: 0 };
                 }
                 S::Acc::sweep(&SweepOf(q));
@@ -292,6 +283,7 @@ impl<S: Multiply> Turned<S> {
             left_ahead: false,
             ahead: None,
             keep: std::ptr::null_mut(),
+            pairs: self.pairs,
         }
     }
 

@@ -4,8 +4,11 @@
 
 use super::super::depthwise::{self, Plane};
 use super::matvec::{self, MatVec};
-use super::micro::{Sweep, sweep};
+use super::micro::{One, Sweep, sweep};
 use super::pack::{Operand, panel, strips};
+use super::pairs;
+use super::turn::Turned;
+use super::{Gemm, Patch};
 use crate::vmath::convert::Half;
 use crate::vmath::simd::Isa;
 use crate::vmath::{Level, dispatch, f32s, f64s, level};
@@ -51,11 +54,11 @@ const fn height(bytes: usize) -> usize {
 }
 
 macro_rules! float {
-    ($t:ident, $v:ident, $sweep:ident, $rows:ident, $dots:ident, $plane:ident, $module:ident) => {
+    ($t:ident, $v:ident, $sweep:ident, $pairs:expr, $rows:ident, $dots:ident, $plane:ident, $module:ident) => {
         dispatch! {
             unsafe fn $sweep(q: &Sweep<$t>) { I => {
                 type V = <I as Isa>::$v;
-                if height(size_of::<V>()) == 8 { sweep::<V, 8>(q) } else { sweep::<V, 4>(q) }
+                if height(size_of::<V>()) == 8 { sweep::<V, One, 8>(q) } else { sweep::<V, One, 4>(q) }
             } }
         }
         impl Float for $t {
@@ -66,7 +69,7 @@ macro_rules! float {
             }
             unsafe fn sweep(q: &SweepOf<$t>) {
                 // SAFETY: the caller's promise.
-                unsafe { $sweep(&q.0) }
+                unsafe { if q.0.pairs { $pairs(&q.0) } else { $sweep(&q.0) } }
             }
             unsafe fn rows(q: &MatVecOf<$t>) {
                 // SAFETY: the caller's promise.
@@ -87,8 +90,8 @@ macro_rules! float {
         }
     };
 }
-float!(f32, S, sweep_f32, rows_f32, dots_f32, plane_f32, f32s);
-float!(f64, D, sweep_f64, rows_f64, dots_f64, plane_f64, f64s);
+float!(f32, S, sweep_f32, pairs::sweep, rows_f32, dots_f32, plane_f32, f32s);
+float!(f64, D, sweep_f64, |_| unreachable!("pairs are of bf16"), rows_f64, dots_f64, plane_f64, f64s);
 
 /// An operand type that can be packed.
 pub trait Multiply: Operand<Acc: Float> {
@@ -106,10 +109,16 @@ pub trait Multiply: Operand<Acc: Float> {
     /// Packs rows into strips, see [`strips`].
     #[doc(hidden)]
     unsafe fn pack_strips(from: *const Self, stride_p: isize, rows: usize, height: usize, k: usize, to: *mut Self::Acc);
+    /// Computes one product, and calls `done` for each part of C when it is ready.
+    #[doc(hidden)]
+    unsafe fn one(q: &Gemm<Self, Self::Acc>, done: &(dyn Fn(Patch) + Sync)) {
+        // SAFETY: the caller's promise.
+        unsafe { Turned::new(q, q.a, q.b, q.c, q.c_row).run(done) };
+    }
 }
 
 macro_rules! multiply {
-    ($t:ident, $e:ident, $name:ident, $strips:ident) => {
+    ($t:ident, $e:ident, $name:ident, $strips:ident $($more:item)*) => {
         dispatch! {
             unsafe fn $strips(from: *const $t, sp: isize, rows: usize, height: usize, k: usize, to: *mut $e) {
                 _I => strips::<$t>(from, sp, rows, height, k, to)
@@ -129,12 +138,20 @@ macro_rules! multiply {
                 // SAFETY: the caller's promise.
                 unsafe { $strips(from, sp, rows, height, k, to) }
             }
+            $($more)*
         }
     };
 }
 multiply!(f32, f32, pack_f32, strips_f32);
 multiply!(f64, f64, pack_f64, strips_f64);
-multiply!(bf16, f32, pack_bf16, strips_bf16);
+multiply!(bf16, f32, pack_bf16, strips_bf16
+    unsafe fn one(q: &Gemm<bf16, f32>, done: &(dyn Fn(Patch) + Sync)) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if pairs::is_available() { pairs::run(q, done) } else { Turned::new(q, q.a, q.b, q.c, q.c_row).run(done) }
+        }
+    }
+);
 multiply!(f16, f32, pack_f16, strips_f16);
 
 /// A type that results are stored in: the type of the computation, or a half type.

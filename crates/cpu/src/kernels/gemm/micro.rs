@@ -27,6 +27,9 @@ pub(crate) struct Tile<E> {
     pub keep: *mut E,
 }
 
+/// Rows that a right side is brought closer ahead of the strip that keeps it: a memory's latency.
+const SOON: isize = 24;
+
 /// Memory that is wanted next: a line a step of `k`, in rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Ahead {
@@ -44,12 +47,6 @@ impl Ahead {
     pub fn nothing(p: *const u8) -> Ahead {
         Ahead { p, step: 0, run: usize::MAX, jump: 0 }
     }
-
-    /// From the row on that is `rows` further.
-    fn down(self, rows: usize) -> Ahead {
-        let row = self.step * self.run as isize + self.jump;
-        Ahead { p: self.p.wrapping_offset(rows as isize * row), ..self }
-    }
 }
 
 /// The left side of a tile: element `(r, p)` at `p + r * row + p * col`.
@@ -60,13 +57,28 @@ pub(crate) struct Rows<E> {
     pub col: isize,
 }
 
+/// What a step of `k` adds to a sum.
+pub(crate) trait Step<V> {
+    /// `sum` and what `x` and `y` make.
+    fn add(x: V, y: V, sum: V) -> V;
+}
+
+/// One product a step.
+pub(crate) struct One;
+impl<V: Vector> Step<V> for One {
+    #[inline(always)]
+    fn add(x: V, y: V, sum: V) -> V {
+        x.fma(y, sum)
+    }
+}
+
 /// `C[R, V*N] (+)= alpha * A[R, k] B[k, V*N]`, with rows of B `b_step` elements apart.
 ///
 /// # Safety
 /// `R` rows of `k` elements of A, `k` rows of `NV * V::N` elements of B, and `R` rows of `cols`
 /// elements of C must be valid, with `cols <= NV * V::N`; as many elements as B's where it is kept.
 #[inline(always)]
-pub(crate) unsafe fn tile<V: Vector, const R: usize, const NV: usize, const KEEP: bool>(
+pub(crate) unsafe fn tile<V: Vector, D: Step<V>, const R: usize, const NV: usize, const KEEP: bool>(
     k: usize,
     a: Rows<V::E>,
     b: *const V::E,
@@ -85,6 +97,7 @@ pub(crate) unsafe fn tile<V: Vector, const R: usize, const NV: usize, const KEEP
                     row[v] = V::load(pb.add(v * V::N));
                     if KEEP {
                         row[v].store(keep.add(v * V::N));
+                        prefetch(pb.wrapping_offset(SOON * b_step).wrapping_add(v * V::N).cast());
                     }
                 }
                 if KEEP {
@@ -94,7 +107,7 @@ pub(crate) unsafe fn tile<V: Vector, const R: usize, const NV: usize, const KEEP
                 for r in 0..R {
                     let x = V::splat(*pa.offset(r as isize * a.row));
                     for v in 0..NV {
-                        acc[r][v] = x.fma(row[v], acc[r][v]);
+                        acc[r][v] = D::add(x, row[v], acc[r][v]);
                     }
                 }
                 pa = pa.wrapping_offset(a.col);
@@ -221,12 +234,13 @@ pub(crate) struct Sweep<E> {
     pub strips_first: bool,
     /// The next strip of the left side follows in memory and is to be brought closer.
     pub left_ahead: bool,
-    /// Memory that is wanted next. The tiles of the first strip see to it; where those keep the
-    /// right side, the strips behind it do, each to its share of the rows.
+    /// Memory that is wanted next; the tiles of the first strip see to it.
     pub ahead: Option<Ahead>,
     /// Room for the right side, a single panel that lies as it is: the first strip copies it there
     /// for the others. Null: nothing is copied.
     pub keep: *mut E,
+    /// Elements of both sides are pairs of `bf16`, see [`super::pairs`].
+    pub pairs: bool,
 }
 
 /// Vectors that a panel is wide at most.
@@ -254,7 +268,7 @@ pub(crate) fn panel_at(i: usize, vectors: usize) -> (usize, usize) {
 /// # Safety
 /// What the sweep describes must be valid memory.
 #[inline(always)]
-pub(crate) unsafe fn sweep<V: Vector, const R: usize>(q: &Sweep<V::E>) {
+pub(crate) unsafe fn sweep<V: Vector, D: Step<V>, const R: usize>(q: &Sweep<V::E>) {
     let vectors = q.n.div_ceil(V::N);
     let (strips, panels) = (q.m.div_ceil(R), panel_count(vectors));
     let inner = if q.strips_first { panels } else { strips };
@@ -263,7 +277,7 @@ pub(crate) unsafe fn sweep<V: Vector, const R: usize>(q: &Sweep<V::E>) {
         let (i, p) = if q.strips_first { (outer, at) } else { (at, outer) };
         let (v, nv) = panel_at(p, vectors);
         // SAFETY: the caller's promise.
-        unsafe { strip::<V, R>(q, i * R, v, nv) };
+        unsafe { strip::<V, D, R>(q, i * R, v, nv) };
         at += 1;
         if at == inner {
             (outer, at) = (outer + 1, 0);
@@ -273,7 +287,7 @@ pub(crate) unsafe fn sweep<V: Vector, const R: usize>(q: &Sweep<V::E>) {
 
 /// One tile: the strip of rows from `i` on, the panel of `nv` vectors from vector `v` on.
 #[inline(always)]
-unsafe fn strip<V: Vector, const R: usize>(q: &Sweep<V::E>, i: usize, v: usize, nv: usize) {
+unsafe fn strip<V: Vector, D: Step<V>, const R: usize>(q: &Sweep<V::E>, i: usize, v: usize, nv: usize) {
     let rows = R.min(q.m - i);
     let j = v * V::N;
     // SAFETY: the caller's promise.
@@ -291,10 +305,7 @@ unsafe fn strip<V: Vector, const R: usize>(q: &Sweep<V::E>, i: usize, v: usize, 
             (q.right.p.add(j), q.right.row)
         };
         let ahead = match q.ahead {
-            Some(ahead) if i == 0 && q.keep.is_null() => ahead,
-            Some(ahead) if i > 0 && !q.keep.is_null() && i / R <= ahead.run => {
-                ahead.down((i / R - 1) * (q.k / ahead.run))
-            }
+            Some(ahead) if i == 0 => ahead,
             _ if q.left_ahead && v == 0 && i + R < q.m => Ahead {
                 p: q.left.wrapping_offset((i + R) as isize * q.left_row).cast(),
                 step: (R * size_of::<V::E>()) as isize,
@@ -314,22 +325,22 @@ unsafe fn strip<V: Vector, const R: usize>(q: &Sweep<V::E>, i: usize, v: usize, 
         };
         if i == 0 && rows == R && !q.keep.is_null() {
             return match nv {
-                1 => tile::<V, R, 1, true>(q.k, a, b, step, t),
-                2 => tile::<V, R, 2, true>(q.k, a, b, step, t),
-                _ => tile::<V, R, 3, true>(q.k, a, b, step, t),
+                1 => tile::<V, D, R, 1, true>(q.k, a, b, step, t),
+                2 => tile::<V, D, R, 2, true>(q.k, a, b, step, t),
+                _ => tile::<V, D, R, 3, true>(q.k, a, b, step, t),
             };
         }
         match nv {
-            1 => any_rows::<V, R, 1>(rows, q.k, a, b, step, t),
-            2 => any_rows::<V, R, 2>(rows, q.k, a, b, step, t),
-            _ => any_rows::<V, R, 3>(rows, q.k, a, b, step, t),
+            1 => any_rows::<V, D, R, 1>(rows, q.k, a, b, step, t),
+            2 => any_rows::<V, D, R, 2>(rows, q.k, a, b, step, t),
+            _ => any_rows::<V, D, R, 3>(rows, q.k, a, b, step, t),
         }
     }
 }
 
 /// A tile with as many rows as there are.
 #[inline(always)]
-unsafe fn any_rows<V: Vector, const R: usize, const W: usize>(
+unsafe fn any_rows<V: Vector, D: Step<V>, const R: usize, const W: usize>(
     rows: usize,
     k: usize,
     a: Rows<V::E>,
@@ -340,14 +351,14 @@ unsafe fn any_rows<V: Vector, const R: usize, const W: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         match rows {
-            1 => tile::<V, 1, W, false>(k, a, b, step, t),
-            2 => tile::<V, 2, W, false>(k, a, b, step, t),
-            3 => tile::<V, 3, W, false>(k, a, b, step, t),
-            4 => tile::<V, 4, W, false>(k, a, b, step, t),
-            5 if R > 4 => tile::<V, 5, W, false>(k, a, b, step, t),
-            6 if R > 4 => tile::<V, 6, W, false>(k, a, b, step, t),
-            7 if R > 4 => tile::<V, 7, W, false>(k, a, b, step, t),
-            _ => tile::<V, R, W, false>(k, a, b, step, t),
+            1 => tile::<V, D, 1, W, false>(k, a, b, step, t),
+            2 => tile::<V, D, 2, W, false>(k, a, b, step, t),
+            3 => tile::<V, D, 3, W, false>(k, a, b, step, t),
+            4 => tile::<V, D, 4, W, false>(k, a, b, step, t),
+            5 if R > 4 => tile::<V, D, 5, W, false>(k, a, b, step, t),
+            6 if R > 4 => tile::<V, D, 6, W, false>(k, a, b, step, t),
+            7 if R > 4 => tile::<V, D, 7, W, false>(k, a, b, step, t),
+            _ => tile::<V, D, R, W, false>(k, a, b, step, t),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Matrix products: `C[m, n] (+)= alpha A[m, k] B[k, n]`, batched, with any strides of A and B.
 //!
 //! - [`Gemm`] describes a product of `f32`, `f64`, `bf16` or `f16`; [`Gemm::run`] computes it.
-//!   Half types are converted while operands are packed, and summed in `f32`.
+//!   Half types are summed in `f32`: they are converted while operands are packed, or, `bf16` on
+//!   processors that can, multiplied in pairs ([`pairs`]).
 //! - [`gemm_int`] multiplies integers, plainly.
 //!
 //! A product is turned (A B = C, or else Bᵀ Aᵀ = Cᵀ) so that least has to be packed ([`turn`]), cut
@@ -20,6 +21,7 @@ mod int;
 mod matvec;
 mod micro;
 mod pack;
+mod pairs;
 mod turn;
 mod vector;
 
@@ -56,6 +58,12 @@ impl<T> Mat<T> {
     /// The matrix without its first `rows` rows.
     pub fn down(self, rows: usize) -> Mat<T> {
         Mat { p: self.p.wrapping_offset(rows as isize * self.row), row: self.row, col: self.col }
+    }
+
+    /// The matrix without its first `cols` columns.
+    pub fn right(self, cols: usize) -> Mat<T> {
+        let skip = cols as isize * self.col;
+        self.moved(skip)
     }
 
     fn at(self, i: usize, j: usize) -> *const T {
@@ -199,8 +207,14 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
         let c = self.c.wrapping_offset(item * self.c_batch);
         // SAFETY: the caller's promise; `C` is the type of the computation where it says so.
         unsafe {
+            let of = |c: *mut S::Acc, c_row: isize| Gemm {
+                alpha: self.alpha,
+                accumulate: self.accumulate,
+                c_row,
+                ..Gemm::new(self.m, self.n, self.k, a, b, c)
+            };
             if C::SAME {
-                return Turned::new(self, a, b, c.cast(), self.c_row).run(&|_| {});
+                return S::one(&of(c.cast(), self.c_row), &|_| {});
             }
             let wide = Scratch::<S::Acc>::new(self.m * self.n);
             let (to, from) = (Shared::new(c), Shared::new(wide.ptr()));
@@ -210,7 +224,7 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
                 }
             }
             let (n, c_row) = (self.n, self.c_row);
-            Turned::new(self, a, b, wide.ptr(), n as isize).run(&move |p| {
+            S::one(&of(wide.ptr(), n as isize), &move |p| {
                 for r in p.row..p.row + p.rows {
                     let to = to.get().offset(r as isize * c_row).add(p.col);
                     C::store(from.get().add(r * n + p.col), to, p.cols);

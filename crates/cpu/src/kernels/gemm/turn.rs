@@ -18,6 +18,8 @@ pub(super) struct Turned<S: Multiply> {
     pub c_col: isize,
     pub add: bool,
     is_straight: bool,
+    /// Elements of both sides are pairs of `bf16`, see [`super::pairs`].
+    pub pairs: bool,
     /// Lanes of a vector.
     pub lanes: usize,
     /// Rows of a tile.
@@ -72,6 +74,7 @@ impl<S: Multiply> Turned<S> {
             c_col: 1,
             add: q.accumulate,
             is_straight: true,
+            pairs: false,
             lanes,
             height,
         };
