@@ -54,7 +54,7 @@ unsafe fn paired(x: Mat<bf16>, lines: usize, k: usize) -> (Option<Scratch<f32>>,
     let across = x.row == 1;
     // Steps of k across the lines, or lines.
     let units = if across { half } else { lines };
-    let each = (TASK / (lines * half / units).max(1)).max(1);
+    let each = (TASK / (lines * half / units.max(1)).max(1)).max(1);
     pool::parallel_for(units.div_ceil(each), &|task| {
         for i in task * each..((task + 1) * each).min(units) {
             // SAFETY: the caller's promise; each unit is written by one task.

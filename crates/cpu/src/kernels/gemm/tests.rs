@@ -305,4 +305,9 @@ fn empty_products() {
     // SAFETY: as above; one row goes another way.
     unsafe { Gemm::new(1, 4, 0, Mat::row_major(a.as_ptr(), 0), Mat::row_major(a.as_ptr(), 4), c.as_mut_ptr()).run() };
     assert_eq!(c, [0.0; 4]);
+    let a = [bf16::ONE; 4];
+    let mut c = [bf16::ONE; 4];
+    // SAFETY: as above.
+    unsafe { Gemm::new(2, 2, 0, Mat::row_major(a.as_ptr(), 0), Mat::row_major(a.as_ptr(), 2), c.as_mut_ptr()).run() };
+    assert_eq!(c, [bf16::ZERO; 4]);
 }
