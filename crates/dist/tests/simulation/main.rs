@@ -3,7 +3,7 @@
 //! that serves real sockets. Every read is checked against the staleness bound by its content:
 //! each table has a row for each worker that counts the worker's steps.
 //!
-//! `TALWEG_SEEDS=12000 cargo test -p talweg-dist --test simulation --release storm` is the long run.
+//! `TALWEG_SEEDS=17000 cargo test -p talweg-dist --test simulation --release storm` is the long run.
 
 mod world;
 
