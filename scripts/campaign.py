@@ -3,7 +3,7 @@
 
     cargo build --release -p talweg --bins --example digits
     python3 scripts/campaign.py target/release --faults 200
-    python3 scripts/campaign.py target/release --faults 6 --limit 60     # what CI does
+    python3 scripts/campaign.py target/release --faults 6 --each 3 --steps 1500      # a short one
 
 Jobs run one after another until so many faults have been dealt: under all-reduce, and with a
 replicated parameter store (bsp). As root each job gets machines of its own, network namespaces
@@ -98,15 +98,18 @@ class Network:
 class Job:
     """A job under `talweg launch`, its lines and its processes."""
 
+    last = None
+
     def __init__(self, folder, network, servers, steps, workers=2):
         args = ["--workers", str(workers), "--servers", str(servers), "--max-restarts", "1000", "--progress", "0",
                 "--heartbeat-timeout", str(SILENCE)]
         words = [f"{folder}/talweg", "launch", *args]
         words += (network.args(workers) if network else []) + [f"{folder}/examples/digits"]
-        env = dict(os.environ, STEPS=str(steps), TALWEG_THREADS="1", TALWEG_TIMEOUT="60")
+        env = dict(os.environ, STEPS=str(steps), PAUSE_MS="3", TALWEG_THREADS="1", TALWEG_TIMEOUT="60")
         self.workers, self.lines, self.ids, self.waiting = workers, [], {}, queue.Queue()
         self.process = subprocess.Popen(network.command(words) if network else words, env=env, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        Job.last = self
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
@@ -181,8 +184,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="where the talweg program is: target/release")
     parser.add_argument("--faults", type=int, default=200)
-    parser.add_argument("--each", type=int, default=5, help="faults of one job")
-    parser.add_argument("--steps", type=int, default=12_000, help="steps of one job")
+    parser.add_argument("--each", type=int, default=8, help="faults of one job")
+    parser.add_argument("--steps", type=int, default=5_000, help="steps of one job")
     parser.add_argument("--limit", type=float, default=180.0, help="seconds one job may take after its last fault")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-network", action="store_true")
@@ -197,6 +200,9 @@ def main():
     try:
         campaign(o, rng, network, began)
     finally:
+        # Its processes end with it.
+        if Job.last and Job.last.process.poll() is None:
+            Job.last.process.kill()
         if network:
             network.down()
 

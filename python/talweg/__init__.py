@@ -90,7 +90,7 @@ for _name in _native.OPS:
 
 from ._standard import *  # noqa: E402, F403
 
-from . import fft, linalg, metrics, random  # noqa: E402
+from . import distributed, fft, linalg, metrics, random  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._habits import *  # noqa: E402, F403
 from ._state import load, no_grad, enable_grad, save, set_grad_enabled, is_grad_enabled  # noqa: E402

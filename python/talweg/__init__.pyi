@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import compat as compat, errors as errors, fft as fft, linalg as linalg, metrics as metrics
+from . import compat as compat, distributed as distributed, errors as errors, fft as fft, linalg as linalg
+from . import metrics as metrics
 from . import nn as nn, optim as optim, random as random, train as train, utils as utils
 from .errors import (
     ArgumentError as ArgumentError,

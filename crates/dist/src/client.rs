@@ -213,6 +213,17 @@ impl Client {
         self.say(&mut out, partition, message);
         out
     }
+    /// Brings a block as a checkpoint had it.
+    pub fn restore(&mut self, table: u32, block: u32, data: Arc<Vec<f32>>) -> Outbox {
+        let partition = self.map.partition(table, block);
+        let message = Message::Restore { table, block, data };
+        // What was read before is not what is there now.
+        self.cache.remove(&(table, block));
+        self.creates.insert((table, block), (partition, message.clone()));
+        let mut out = Vec::new();
+        self.say(&mut out, partition, message);
+        out
+    }
     /// Adds an update to this step.
     pub fn push(&mut self, update: Update) -> Outbox {
         let partition = self.map.partition(update.table, update.block);
@@ -248,12 +259,21 @@ impl Client {
     }
     /// Asks for a block, or rows of it; answers the number of the question.
     pub fn pull(&mut self, table: u32, block: u32, rows: Vec<u32>) -> (u64, Outbox) {
-        let (request, partition) = (self.requests, self.map.partition(table, block));
-        self.requests += 1;
         let has = self.cache.get(&(table, block)).filter(|_| rows.is_empty());
         let is_fresh = |closed: u64| self.reuse.is_some_and(|bound| self.step <= closed + bound);
         let answer = has.filter(|(closed, _)| is_fresh(*closed)).cloned();
-        let ask = Message::Pull { clock: self.step, request, table, block, rows };
+        let (clock, request) = (self.step, self.requests);
+        self.ask(Message::Pull { clock, request, table, block, rows }, (table, block), answer)
+    }
+    /// Asks for a block with everything that belongs to it; answers the number of the question.
+    pub fn dump(&mut self, table: u32, block: u32) -> (u64, Outbox) {
+        let (clock, request) = (self.step, self.requests);
+        self.ask(Message::Dump { clock, request, table, block }, (table, block), None)
+    }
+    /// Asks, unless there is an answer already.
+    fn ask(&mut self, ask: Message, of: (u32, u32), answer: Option<(u64, Arc<Vec<f32>>)>) -> (u64, Outbox) {
+        let (request, partition) = (self.requests, self.map.partition(of.0, of.1));
+        self.requests += 1;
         let mut out = Vec::new();
         if let Some((closed, data)) = answer {
             self.saw(closed);

@@ -7,7 +7,7 @@
 
 use crate::coordinator::Registrar;
 use crate::disk::{Disk, Journal};
-use crate::launch::load_key;
+use crate::launch::{CLOCKS, load_key};
 use crate::message::{Envelope, Message, Peer};
 use crate::partition::{Apply, Outbox, Partition};
 use crate::roster;
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A worker says something at least this often, or its connection has ended.
 const IDLE: Duration = Duration::from_secs(24 * 3600);
 /// How often a server says what it has done.
-const LOAD_EVERY: Duration = Duration::from_millis(500);
+const LOAD_EVERY: Duration = Duration::from_millis(200);
 /// Messages that wait for one peer at most; one that lags more is cut off and starts over.
 const QUEUE_MAX: usize = 4096;
 
@@ -109,7 +109,7 @@ impl Host {
                 Err(Error::Net(net::Error::Deadline(_))) => {
                     host.try_disks_again();
                     host.registrar.set(&roster::copied_key(host.me), host.copied().as_bytes(), soon())?;
-                    host.registrar.set(&load_key(host.me), host.load().as_bytes(), soon())?;
+                    host.tell()?;
                     continue;
                 }
                 // The job is over when its coordinator is.
@@ -152,6 +152,21 @@ impl Host {
         format!("{epoch}{list}")
     }
 
+    /// Says what this server has done, and if it answers for the first partition how far everybody
+    /// is.
+    fn tell(&self) -> Result<()> {
+        let soon = Instant::now() + PATIENCE;
+        self.registrar.lease(&load_key(self.me), self.load().as_bytes(), soon)?;
+        if let Some(first) = self.partitions.get().and_then(|all| all.first()) {
+            let p = first.lock();
+            let clocks: Vec<String> = p.partition.settled().iter().map(u64::to_string).collect();
+            if p.partition.is_primary() {
+                drop(p);
+                self.registrar.set(CLOCKS, clocks.join(" ").as_bytes(), soon)?;
+            }
+        }
+        Ok(())
+    }
     /// Partitions it answers for, bytes it holds, updates applied, reads, reads that had to wait.
     fn load(&self) -> String {
         let mut sums = [0u64; 5];

@@ -109,6 +109,27 @@ pub enum Message {
         /// Rows within the block; empty: all.
         rows: Vec<u32>,
     },
+    /// Asks for a block with everything that belongs to it: a checkpoint needs it.
+    Dump {
+        /// The worker's step.
+        clock: u64,
+        /// Number of the question.
+        request: u64,
+        /// Which table.
+        table: u32,
+        /// Which block.
+        block: u32,
+    },
+    /// A block as a checkpoint had it: its value, its state and its version. It is taken over if
+    /// nobody has changed the block yet.
+    Restore {
+        /// Which table.
+        table: u32,
+        /// Which block.
+        block: u32,
+        /// What a dump was answered.
+        data: Arc<Vec<f32>>,
+    },
     /// Answers a pull.
     Value {
         /// Number of the question.
@@ -207,6 +228,8 @@ const MOVED: u8 = 15;
 const LOST: u8 = 16;
 const DISK_FULL: u8 = 17;
 const FRESH: u8 = 18;
+const DUMP: u8 = 19;
+const RESTORE: u8 = 20;
 
 /// A payload that keeps what it points to alive while it is sent. Elements come first, so that a
 /// receiver has them where it read them.
@@ -278,6 +301,15 @@ impl Envelope {
                 h.count = rows.len() as u32;
                 parts.rows.clone_from(rows);
             }
+            Message::Dump { clock, request, table, block } => {
+                (h.kind, h.clock, h.request, h.table) = (DUMP, *clock, *request, *table);
+                h.key |= u64::from(*block);
+            }
+            Message::Restore { table, block, data } => {
+                (h.kind, h.table) = (RESTORE, *table);
+                h.key |= u64::from(*block);
+                parts.arrays.push(data.clone());
+            }
             Message::Value { request, closed, data } => {
                 (h.kind, h.request, h.clock) = (VALUE, *request, *closed);
                 parts.arrays.push(data.clone());
@@ -318,6 +350,8 @@ impl Envelope {
                 let rows = u32s(&payload, h.count as usize)?;
                 Message::Pull { clock: h.clock, request: h.request, table, block, rows }
             }
+            DUMP => Message::Dump { clock: h.clock, request: h.request, table, block },
+            RESTORE => Message::Restore { table, block, data: Arc::new(payload) },
             VALUE => Message::Value { request: h.request, closed: h.clock, data: Arc::new(payload) },
             FRESH => Message::Fresh { table, block, closed: h.clock, data: Arc::new(payload) },
             JOIN => Message::Join,
@@ -437,6 +471,8 @@ mod tests {
             Message::Push { clock: 8, index: 2, last: false, update: None },
             Message::Settled { clock: 8, closed: 9 },
             Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows: vec![4, 9] },
+            Message::Dump { clock: 8, request: 1, table: 1, block: 2 },
+            Message::Restore { table: 1, block: 2, data: data.clone() },
             Message::Value { request: 1, closed: 2, data: data.clone() },
             Message::Fresh { table: 1, block: 2, closed: 5, data: data.clone() },
             Message::Join,

@@ -75,6 +75,27 @@ impl Block {
     }
 }
 
+impl Block {
+    /// Everything that belongs to it: a value, the state, the version in two words.
+    fn whole(&self, value: &[f32]) -> Vec<f32> {
+        let mut out = value.to_vec();
+        self.state.iter().for_each(|s| out.extend_from_slice(s));
+        out.extend([self.version as u32, (self.version >> 32) as u32].map(f32::from_bits));
+        out
+    }
+    /// Takes over what [`Block::whole`] has made.
+    fn take(&mut self, data: &[f32]) -> Option<()> {
+        let len = self.value.len();
+        let (arrays, version) = data.split_at_checked(len * (1 + self.state.len()))?;
+        let [low, high] = *version else { return None };
+        self.version = u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32;
+        self.value = Arc::new(arrays[..len].to_vec());
+        self.before = self.value.clone();
+        self.state.iter_mut().enumerate().for_each(|(i, s)| s.copy_from_slice(&arrays[(1 + i) * len..(2 + i) * len]));
+        Some(())
+    }
+}
+
 /// What a worker has sent of a step that it has not settled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Staged {
@@ -92,6 +113,8 @@ pub(crate) struct Parked {
     table: u32,
     block: u32,
     rows: Vec<u32>,
+    /// With everything that belongs to the block.
+    whole: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,14 +288,15 @@ impl Partition {
             }
             Message::Push { clock, index, last, update } => self.push(w, clock, index, last, update, out)?,
             Message::Pull { clock, request, table, block, rows } => {
-                let read = Parked { worker: w, clock, request, table, block, rows };
-                self.check_read(&read)?;
-                if self.admits(clock) {
-                    self.answer(&read, out);
-                } else if !self.parked.iter().any(|p| p.worker == w && p.request == request) {
-                    self.counters.parked += 1;
-                    self.parked.push(read);
-                }
+                self.read(Parked { worker: w, clock, request, table, block, rows, whole: false }, out)?;
+            }
+            Message::Dump { clock, request, table, block } => {
+                self.read(Parked { worker: w, clock, request, table, block, rows: Vec::new(), whole: true }, out)?;
+            }
+            Message::Restore { table, block, data } => {
+                self.take_saved(table, block, &data)?;
+                self.commit(Some((w, Message::Created { table, block })));
+                self.flush(out);
             }
             Message::Join => {
                 self.forget_unfinished(w);
@@ -319,7 +343,34 @@ impl Partition {
     /// A read is admitted by what is applied, which is what it would see. Where steps are applied
     /// together it must also be safe: a crash that took it back would leave other partitions ahead.
     fn admits(&self, clock: u64) -> bool {
-        self.rule.admit(clock, &self.clocks()) && (!self.rule.gathers() || clock <= self.applied_safe)
+        // Steps that closed without a slow worker are closed, also when it is the last one left.
+        let by_rule = self.rule.drops() || self.rule.admit(clock, &self.clocks());
+        by_rule && (!self.rule.gathers() || clock <= self.applied_safe)
+    }
+
+    /// Answers a read, or parks it.
+    fn read(&mut self, r: Parked, out: &mut Outbox) -> Result<(), String> {
+        self.check_read(&r)?;
+        if self.admits(r.clock) {
+            self.answer(&r, out);
+        } else if !self.parked.iter().any(|p| p.worker == r.worker && p.request == r.request) {
+            self.counters.parked += 1;
+            self.parked.push(r);
+        }
+        Ok(())
+    }
+    /// Takes over what a checkpoint had, unless somebody has changed the block already: of workers
+    /// that all bring the same, only the first is heard.
+    fn take_saved(&mut self, table: u32, block: u32, data: &[f32]) -> Result<(), String> {
+        let b = self.blocks.get_mut(&(table, block));
+        let b = b.ok_or_else(|| format!("there is no block {block} of table {table}"))?;
+        if b.version > 0 {
+            return Ok(());
+        }
+        b.take(data).ok_or_else(|| format!("a checkpoint of {} elements does not fit", data.len()))?;
+        let record = b.record(table, block);
+        self.log(record);
+        Ok(())
     }
 
     fn check_read(&self, r: &Parked) -> Result<(), String> {
@@ -334,7 +385,13 @@ impl Partition {
         // A worker that repeats the last step, because it died in it, must see what it saw then.
         let again = self.rule.gathers() && !self.rule.drops() && r.clock < self.applied;
         let value = if again { &b.before } else { &b.value };
-        let data = if r.rows.is_empty() { value.clone() } else { Arc::new(merge::take_rows(value, b.width, &r.rows)) };
+        let data = if r.whole {
+            Arc::new(b.whole(value))
+        } else if r.rows.is_empty() {
+            value.clone()
+        } else {
+            Arc::new(merge::take_rows(value, b.width, &r.rows))
+        };
         let slowest = self.clocks().into_iter().min().unwrap_or(0);
         let stale = r.clock.saturating_sub(slowest) as usize;
         self.counters.staleness[stale.min(16)] += 1;

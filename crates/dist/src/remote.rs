@@ -291,6 +291,45 @@ impl Store {
         Ok(out)
     }
 
+    /// Reads a table with everything that belongs to it: the value first, then the state, and how
+    /// often it has been changed. Where steps are gathered it is exactly what this worker's step
+    /// sees; otherwise each block is whole, but others may be further.
+    pub fn dump(&mut self, table: &Table) -> Result<(Vec<Vec<f32>>, u64)> {
+        let deadline = self.deadline();
+        let (mut asked, mut arrays, mut version) = (Vec::new(), Vec::<Vec<f32>>::new(), 0);
+        for block in 0..table.blocks() {
+            let (request, out) = self.client.dump(table.id, block);
+            self.send(out, deadline)?;
+            asked.push(request);
+        }
+        self.pump(|c| !c.is_waiting(), deadline, "reading a table for a checkpoint")?;
+        for (block, request) in asked.into_iter().enumerate() {
+            let data = self.client.take(request).unwrap_or_default();
+            let len = table.elements(block as u32).len();
+            let all = data.len().checked_sub(2).filter(|n| *n > 0 && n.is_multiple_of(len));
+            let all = all.ok_or_else(|| Error::refused(format!("a block of {len} came as {}", data.len())))?;
+            arrays.resize(arrays.len().max(all / len), Vec::new());
+            arrays.iter_mut().zip(data[..all].chunks_exact(len)).for_each(|(a, part)| a.extend_from_slice(part));
+            let (low, high) = (data[all].to_bits(), data[all + 1].to_bits());
+            version = version.max(u64::from(low) | u64::from(high) << 32);
+        }
+        Ok((arrays, version))
+    }
+    /// Brings a table as a checkpoint had it, if nobody has changed it yet; every worker may.
+    pub fn restore(&mut self, table: &Table, arrays: &[Vec<f32>], version: u64) -> Result<()> {
+        if let Some(a) = arrays.iter().find(|a| a.len() != table.rows * table.width) {
+            return Err(Error::value(format!("table {} with {} elements in a checkpoint", table.id, a.len())));
+        }
+        let deadline = self.deadline();
+        for block in 0..table.blocks() {
+            let mut data: Vec<f32> = arrays.iter().flat_map(|a| &a[table.elements(block)]).copied().collect();
+            data.extend([version as u32, (version >> 32) as u32].map(f32::from_bits));
+            let out = self.client.restore(table.id, block, Arc::new(data));
+            self.send(out, deadline)?;
+        }
+        self.pump(Client::is_created, deadline, "restoring a table")
+    }
+
     /// Sends; a server that cannot be reached is left out, and found missing when it should answer.
     fn send(&mut self, out: Outbox, deadline: Instant) -> Result<()> {
         for (to, e) in out {

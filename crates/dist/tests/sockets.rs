@@ -217,6 +217,35 @@ fn wrong_shapes_are_refused_before_anything_is_sent() {
 }
 
 #[test]
+fn a_table_is_dumped_and_restored_onto_another_number_of_servers() {
+    let table = Table::new(0, 9, 2, 32).unwrap();
+    let values: Vec<f32> = (0..18).map(|i| i as f32).collect();
+    let changed: Vec<f32> = values.iter().map(|x| x + 1.0).collect();
+    let saved = {
+        let c = coordinator(1, 3);
+        servers(&c, 1, 3, Rule::BSP);
+        let mut store = join(&c, 0, Rule::BSP);
+        store.create(&table, &values).unwrap();
+        store.push(&table, &[1.0; 18], 0.0).unwrap();
+        store.clock().unwrap();
+        store.dump(&table).unwrap()
+    };
+    assert_eq!(saved, (vec![changed.clone()], 1));
+    let c = coordinator(1, 1);
+    servers(&c, 1, 1, Rule::BSP);
+    let mut store = join(&c, 0, Rule::BSP);
+    store.create(&table, &[0.0; 18]).unwrap();
+    assert!(store.restore(&table, &[vec![0.0; 17]], 1).is_err());
+    store.restore(&table, &saved.0, saved.1).unwrap();
+    assert_eq!(store.dump(&table).unwrap(), saved);
+    // A worker that comes later with the same checkpoint must not undo what was done since.
+    store.push(&table, &[1.0; 18], 0.0).unwrap();
+    store.clock().unwrap();
+    store.restore(&table, &saved.0, saved.1).unwrap();
+    assert_eq!(store.pull(&[table]).unwrap()[0], changed.iter().map(|x| x + 1.0).collect::<Vec<_>>());
+}
+
+#[test]
 fn survivors_reduce_without_the_lost_worker() {
     let c = Arc::new(coordinator(3, 0));
     let threads: Vec<_> = (0..3u32)

@@ -23,6 +23,7 @@ mod layers;
 mod methods;
 mod metrics;
 mod optim;
+mod parallel;
 mod pictures;
 mod records;
 mod shaping;
@@ -50,6 +51,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     graph::register(m)?;
     layers::register(m)?;
     optim::register(m)?;
+    parallel::register(m)?;
     metrics::register(m)?;
     records::register(m)?;
     display::register(m)?;

@@ -7,11 +7,12 @@
 //! target/release/talweg launch --workers 2 target/release/examples/digits
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
-//! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch.
+//! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, and
+//! `CHECKPOINTS` names a folder to save to and to go on from.
 
 use std::time::Duration;
 use talweg::data::{Digits, Loader};
-use talweg::nn::train::{Progress, Report, Trainer};
+use talweg::nn::train::{Checkpoints, Progress, Report, Trainer};
 use talweg::prelude::*;
 
 /// Pauses after each step.
@@ -35,6 +36,10 @@ fn main() -> Result<()> {
     let optimizer = Optimizer::new(Adam::default(), &model)?;
     let mut batches = Loader::builder(Digits::new(0, 4_000)).batch(64).shuffle(0).drop_last(true).build()?;
     let mut trainer = Trainer::new(&model, &optimizer, &mut batches).steps(steps).report(pause);
+    if let Ok(folder) = std::env::var("CHECKPOINTS") {
+        trainer = trainer.checkpoints(Checkpoints::open(folder)?, 20);
+        trainer.resume()?;
+    }
     let outcome = trainer.fit_jit(&["image", "label"], |batch| {
         let x = batch[0].cast(DType::F32).flatten(1, -1) / 255.0;
         Ok(model.forward(&x).cross_entropy(&batch[1], Default::default()))

@@ -22,6 +22,12 @@ pub fn load_key(server: u32) -> String {
     format!("load/{server}")
 }
 
+/// Key under which the server of the first partition says how many steps each worker has settled:
+/// all at one moment, while workers tell how far they are each at their own.
+pub const CLOCKS: &str = "clocks";
+/// Key of the step that the job began with, if it was resumed.
+pub const BEGAN: &str = "began";
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -215,7 +221,14 @@ fn workers(c: &Coordinator) -> Vec<WorkerState> {
         let [step, steps, loss, samples_per_second] = *n.as_slice() else { return None };
         Some(WorkerState { rank, step: step as u64, steps: steps as u64, loss, samples_per_second })
     };
-    numbers(c, "progress/").into_iter().filter_map(state).collect()
+    let mut all: Vec<WorkerState> = numbers(c, "progress/").into_iter().filter_map(state).collect();
+    let text = |key: &str| c.get(key).and_then(|v| String::from_utf8(v).ok());
+    if let Some(clocks) = text(CLOCKS) {
+        let began = text(BEGAN).and_then(|t| t.parse().ok()).unwrap_or(0);
+        let clocks: Vec<u64> = clocks.split(' ').map(|n| began + n.parse().unwrap_or(0)).collect();
+        all.iter_mut().for_each(|w| w.step = clocks.get(w.rank as usize).copied().unwrap_or(w.step).min(w.steps));
+    }
+    all
 }
 fn servers(c: &Coordinator) -> Vec<ServerState> {
     let state = |(server, n): (u32, Vec<f64>)| {

@@ -4,7 +4,9 @@ mod board;
 mod place;
 mod process;
 
-pub use board::{Board, Event, ProcessState, Sample, ServerState, Snapshot, WorkerState, load_key, progress_key};
+pub use board::{
+    BEGAN, Board, CLOCKS, Event, ProcessState, Sample, ServerState, Snapshot, WorkerState, load_key, progress_key,
+};
 pub use place::{Place, Service, Vars, listen_toward};
 pub use process::Machine;
 

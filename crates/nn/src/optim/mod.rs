@@ -154,6 +154,35 @@ impl Optimizer {
         out
     }
 
+    /// If parameters live in the parameter store: brings them and their state here, for a
+    /// checkpoint.
+    pub fn fetch(&self) -> Result<()> {
+        for g in &self.groups {
+            for ((p, slots), table) in g.params.iter().zip(&g.slots).zip(&g.tables) {
+                let Some(table) = *table else { continue };
+                let (arrays, version) = parallel::dump(table)?;
+                let all = std::iter::once(p).chain(slots.iter().map(|(_, v)| v));
+                all.zip(&arrays).try_for_each(|(v, values)| v.assign(&Tensor::new(v.shape(), values)))?;
+                self.t.assign(&Tensor::from(version as f32))?;
+            }
+        }
+        Ok(())
+    }
+    /// If parameters live in the parameter store: takes what was restored here there, unless the
+    /// run has begun already, and the parameters from there.
+    pub fn give(&self) -> Result<()> {
+        for g in &self.groups {
+            for ((p, slots), table) in g.params.iter().zip(&g.slots).zip(&g.tables) {
+                let Some(table) = *table else { continue };
+                let all = std::iter::once(p).chain(slots.iter().map(|(_, v)| v));
+                let arrays = all.map(|v| v.tensor().to_vec::<f32>()).collect::<Result<Vec<_>>>()?;
+                let now = parallel::restore(table, &arrays, self.t.tensor().item::<f32>()? as u64)?;
+                p.assign(&Tensor::new(p.shape(), &now))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The assignments of one step, given a gradient for each parameter (`None`: it stays).
     #[track_caller]
     pub fn update(&self, grads: &[Option<Tensor>]) -> Result<Update> {

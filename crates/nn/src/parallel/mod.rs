@@ -12,7 +12,7 @@ pub use rule::{RuleText, SlotText, rule_key};
 
 use crate::optim::Rule;
 use crate::train::Progress;
-use dist::launch::{Place, listen_toward, progress_key};
+use dist::launch::{BEGAN, Place, listen_toward, progress_key};
 use dist::{Consistency, Coordinator, Hello, Reducer, Registrar, Roster, Store, Table};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -42,8 +42,9 @@ struct Shared {
     store: Store,
     registrar: Registrar,
     tables: Vec<Table>,
-    /// The step this process began with.
+    /// The step of the store that this process began with, and the one that counts as its first.
     began: u64,
+    first: u64,
 }
 
 static JOB: OnceLock<std::result::Result<Option<Job>, String>> = OnceLock::new();
@@ -64,12 +65,26 @@ pub fn rank() -> Result<usize> {
 pub fn world() -> Result<usize> {
     Ok(job()?.map_or(1, |j| j.place.world as usize))
 }
-/// The step at which this process began: above 0 if it takes the place of a worker that died.
-pub fn first_step() -> Result<u64> {
-    match job()?.map(|j| &j.how) {
-        Some(How::Store(s)) => Ok(lock(s).began),
-        _ => Ok(0),
-    }
+/// With a parameter store: the step at which this worker has to begin, given the step that its
+/// checkpoint was taken at (0 without one). Above that if it takes the place of a worker that was
+/// lost; the checkpoint may then even be newer than the one that the job began with.
+pub fn first_step(restored: u64) -> Result<u64> {
+    let Some(How::Store(s)) = job()?.map(|j| &j.how) else { return Ok(restored) };
+    let mut shared = lock(s);
+    let deadline = Instant::now() + shared.store.timeout;
+    // A store that servers had on disk counts from its own beginning.
+    let own = if shared.began > 0 { 0 } else { restored };
+    let first = shared.registrar.compare_set(BEGAN, None, own.to_string().as_bytes(), deadline);
+    let first = first.map_err(failed)?.and_then(|v| String::from_utf8(v).ok()?.parse::<u64>().ok());
+    shared.first = first.unwrap_or(own);
+    Ok(shared.first + shared.began)
+}
+/// The step that follows, for a worker that has done so many: more than that if the others did not
+/// wait for it, as backup workers do not.
+pub fn next_step(done: u64) -> Result<u64> {
+    let Some(How::Store(s)) = job()?.map(|j| &j.how) else { return Ok(done) };
+    let shared = lock(s);
+    Ok(done.max(shared.first + shared.store.step()))
 }
 
 /// Between two steps of all-reduce: lets in workers that replace lost ones, with the bytes that
@@ -102,7 +117,7 @@ pub fn tell(p: &Progress) -> Result<()> {
     let text = format!("{} {} {} {}", p.step, p.steps, p.loss, p.samples_per_second);
     teller.1 = Instant::now();
     let deadline = Instant::now() + TELL_LIMIT;
-    teller.0.set(&progress_key(job.place.rank), text.as_bytes(), deadline).map_err(failed)
+    teller.0.lease(&progress_key(job.place.rank), text.as_bytes(), deadline).map_err(failed)
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -137,7 +152,7 @@ fn join() -> dist::Result<Option<Job>> {
         let mut store = Store::join(place.rank, place.rule.drops(), registrar, place.secret.clone(), timeout)?;
         store.reuse(&place.rule);
         let began = store.step();
-        How::Store(Box::new(Mutex::new(Shared { store, registrar: own, tables: Vec::new(), began })))
+        How::Store(Box::new(Mutex::new(Shared { store, registrar: own, tables: Vec::new(), began, first: 0 })))
     };
     Ok(Some(Job { place, how, teller, _coordinator: coordinator }))
 }
@@ -203,6 +218,27 @@ pub(crate) fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Option<Vec<Op
         Some(How::Reduce(_)) => Ok(Some(exchange::mean(t, grads))),
         _ => Ok(None),
     }
+}
+
+/// A table of the store with its state, and how often it has been changed.
+pub(crate) fn dump(table: u32) -> Result<(Vec<Vec<f32>>, u64)> {
+    with_table(table, |shared, t| shared.store.dump(t).map_err(failed))
+}
+/// Brings a table as a checkpoint had it, if the run has not begun; answers the values now.
+pub(crate) fn restore(table: u32, arrays: &[Vec<f32>], version: u64) -> Result<Vec<f32>> {
+    with_table(table, |shared, t| {
+        shared.store.restore(t, arrays, version).map_err(failed)?;
+        Ok(shared.store.pull(&[*t]).map_err(failed)?.remove(0))
+    })
+}
+fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &Table) -> Result<T>) -> Result<T> {
+    let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
+        return Err(Error::bug("there is no parameter store"));
+    };
+    let mut shared = lock(shared);
+    let t = shared.tables.get(table as usize).copied();
+    let t = t.ok_or_else(|| Error::bug(format!("there is no table {table} in the store")))?;
+    f(&mut shared, &t)
 }
 
 pub(crate) use exchange::{Push, step_in_store};

@@ -14,7 +14,7 @@ use crate::schedule::{Plateau, Schedule};
 use crate::{Module, column, parallel};
 use data::events::Events;
 use data::journal::Journal;
-use data::{Batch, Loader};
+use data::{Batch, Loader, Position};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -359,10 +359,6 @@ impl<'a> Trainer<'a> {
     /// was lost, and leaves the files to the first worker.
     fn share(&mut self) -> Result<()> {
         let rank = parallel::rank()?;
-        if parallel::has_store()? && self.checkpoints.is_some() {
-            let e = "the optimizer's state is in the parameter store, which the trainer's checkpoints do not cover";
-            return Err(Error::value(e).in_op("train"));
-        }
         let world = parallel::world()?;
         if world > 1 {
             self.loader.share(rank, world)?;
@@ -373,10 +369,16 @@ impl<'a> Trainer<'a> {
             self.restore(&Checkpoint::decode(&state)?)?;
             self.state.saved = None;
         }
-        let first = parallel::first_step()?;
-        if first > self.state.step {
-            self.loader.skip_batches(first - self.state.step);
-            self.state.step = first;
+        if parallel::has_store()? {
+            if self.state.step > 0 {
+                self.optimizer.give()?;
+            }
+            let (first, at) = (parallel::first_step(self.state.step)?, Loader::position(self.loader));
+            if first != self.state.step {
+                self.loader.restore(&Position { epoch: 0, batch: 0, samples: 0, ..at })?;
+                self.loader.skip_batches(first);
+                self.state.step = first;
+            }
         }
         if rank > 0 {
             (self.checkpoints, self.journal, self.events) = (None, None, None);
@@ -395,7 +397,11 @@ impl<'a> Trainer<'a> {
         if !loss.is_finite() {
             return Err(self.diverged(number, loss));
         }
-        self.state.step = number;
+        let next = parallel::next_step(number)?.min(self.steps);
+        if next > number {
+            self.loader.skip_batches(next - number);
+        }
+        self.state.step = next.max(number);
         Ok(loss)
     }
 
@@ -456,6 +462,7 @@ impl<'a> Trainer<'a> {
         if !step.is_multiple_of(*every) && !is_best && step < self.steps {
             return Ok(());
         }
+        self.optimizer.fetch()?;
         let mut checkpoint = self.checkpoint()?;
         checkpoint.score = score;
         self.save(checkpoint)
@@ -473,6 +480,7 @@ impl<'a> Trainer<'a> {
     /// Saves what is not saved yet and waits until it is on disk.
     fn save_last(&mut self) -> Result<Option<PathBuf>> {
         if self.checkpoints.is_some() && self.state.saved != Some(self.state.step) {
+            self.optimizer.fetch()?;
             self.save(self.checkpoint()?)?;
         }
         let Some((folder, _)) = &mut self.checkpoints else { return Ok(None) };

@@ -29,6 +29,10 @@ pub struct Job {
 impl Job {
     /// Starts a job; a long one takes its time, so that something can happen to it.
     pub fn start(args: &[&str], steps: u32) -> Job {
+        Job::start_with(args, steps, &[])
+    }
+    /// As [`Job::start`], with more variables.
+    pub fn start_with(args: &[&str], steps: u32, vars: &[(&str, &str)]) -> Job {
         let mut child = Command::new(env!("CARGO_BIN_EXE_talweg"))
             .arg("launch")
             .args(args)
@@ -36,6 +40,7 @@ impl Job {
             .env("STEPS", steps.to_string())
             .env("PAUSE_MS", if steps > 100 { "3" } else { "0" })
             .env("TALWEG_THREADS", "1")
+            .envs(vars.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

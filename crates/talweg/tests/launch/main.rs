@@ -27,6 +27,19 @@ fn other_consistencies_finish() {
 }
 
 #[test]
+fn a_checkpoint_of_one_job_is_the_beginning_of_another() {
+    let expected = alone(2, 60).unwrap();
+    let two_servers = &["--workers", "2", "--servers", "2"][..];
+    let others = [&["--workers", "2", "--servers", "3"][..], &["--workers", "2"], two_servers];
+    for (first, then) in [two_servers, two_servers, &["--workers", "2"]].into_iter().zip(others) {
+        let folder = tempfile::tempdir().unwrap();
+        let vars = [("CHECKPOINTS", folder.path().to_str().unwrap())];
+        one(Job::start_with(first, 40, &vars).weights(), 2);
+        assert_eq!(one(Job::start_with(then, 60, &vars).weights(), 2), expected, "{first:?}, then {then:?}");
+    }
+}
+
+#[test]
 fn a_program_that_fails_fails_the_job() {
     assert!(!launch(&["--workers", "2", "--max-restarts", "1", "false"]).status.success());
     assert!(launch(&["--workers", "2", "true"]).status.success());
