@@ -80,8 +80,6 @@ impl Partition {
             return Err(format!("a map of {} workers, not {}", map.workers.len(), self.settled.len()));
         }
         let since = map.since_of(self.id, self.me).unwrap_or(u64::MAX);
-        // It was there from the beginning, and nothing can have been settled without it.
-        let is_first = self.epoch == 0 && since == 1;
         self.epoch = map.epoch;
         self.counted.clone_from(&map.workers);
         let list = map.replicas.get(self.id as usize).cloned().unwrap_or_default();
@@ -93,7 +91,9 @@ impl Partition {
         let term = map.terms.get(self.id as usize).copied().unwrap_or(0);
         // It may not have heard that another was primary in between.
         if role == Role::Primary && (self.role != Role::Primary || term > self.term) {
-            self.synced = is_first || (self.synced && self.held >= since);
+            // Nothing was acknowledged without who was there from the first epoch on, when there was
+            // nothing: its copy is whole, also if no record ever came.
+            self.synced = since == 1 || (self.synced && self.held >= since);
             self.take_over();
         }
         if role != Role::Primary && self.role == Role::Primary {
