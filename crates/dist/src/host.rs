@@ -228,6 +228,9 @@ impl Host {
                 (self.report)(&format!("{peer:?} was cut off: there is no partition {}", e.partition));
                 break;
             };
+            if matches!(peer, Peer::Server(_)) {
+                await_epoch(slot, e.epoch);
+            }
             if !self.handle(slot, peer, e, line.as_ref()) {
                 break;
             }
@@ -398,6 +401,15 @@ impl Host {
             send(&e)?;
         }
         Ok(())
+    }
+}
+
+/// Another server may hear of a new epoch first. What it says then must not be lost: a primary that
+/// is to become its backup would not listen, and it would not say it again.
+fn await_epoch(slot: &Mutex<Slot>, epoch: u64) {
+    let deadline = Instant::now() + PATIENCE;
+    while slot.lock().partition.epoch() < epoch && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
