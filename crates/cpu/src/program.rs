@@ -17,6 +17,9 @@ use runtime::{Program, trace};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+/// Values with at least so many elements are worth reading only once.
+const SHARE_MIN: usize = 4096;
+
 /// How a region runs.
 enum Work {
     Loop(Tiles),
@@ -72,7 +75,7 @@ enum Held {
 impl Compiled {
     /// Compiles a graph of primitive ops and claimed composites.
     pub fn new(graph: Graph) -> Result<Compiled> {
-        let mut fused = fuse(&graph, &Target { row_max: ROW_MAX, accepts: &call::accepts })?;
+        let mut fused = fuse(&graph, &Target { row_max: &|_| ROW_MAX, share_min: SHARE_MIN, accepts: &call::accepts })?;
         feed(&mut fused, &call::feeds);
         let light: Vec<bool> = fused.regions.iter().map(|r| is_light(r, &fused.graph)).collect();
         let may_fail =
@@ -89,7 +92,7 @@ impl Compiled {
             .map(|(r, p)| if let (Region::Loop(l), Some(p)) = (r, p) { tile::scratch_bytes(l, p) } else { 0 })
             .collect();
         let first = fused.regions.iter().rposition(|r| may_fail(r, graph)).map_or(0, |r| r + 1);
-        let arrangement = arrange(&fused, &scratch, first);
+        let arrangement = arrange(&fused, &scratch, first, &|_| None);
         // What may fail is never light, so no wave reaches over that point.
         let commit = fused.waves.partition_point(|w| w.start < first);
         debug_assert_eq!(passes::check_arrangement(&fused, &arrangement, &scratch), Ok(()));

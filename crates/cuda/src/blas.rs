@@ -4,13 +4,20 @@
 
 use crate::context::{Context, failed};
 use crate::emit::kernels::Operand;
+use crate::module;
 use cudarc::cublaslt::{result as lt, sys};
 use ir::{DType, Error, ErrorKind, Layout, Result, Shape};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of working memory a product may use.
-pub const WORKSPACE: usize = 32 << 20;
+pub const WORKSPACE: usize = 64 << 20;
+/// Ways to compute a product that are timed.
+const TIMED: usize = 12;
+/// Runs of each.
+const RUNS: usize = 3;
 
 static TF32: AtomicBool = AtomicBool::new(false);
 
@@ -80,6 +87,11 @@ pub fn has(dtype: DType) -> bool {
     dtype.is_float()
 }
 
+/// True if a row may be added to each row of a product on the way.
+pub fn has_epilogues(dtype: DType) -> bool {
+    has(dtype) && dtype != DType::F64
+}
+
 /// True if an operand can be used as it lies.
 pub fn accepts(l: &Layout, result: &Shape) -> bool {
     let lead = Shape::new(&result[..result.rank() - 2]);
@@ -96,12 +108,13 @@ pub struct Product {
     count: usize,
     a: (Matrix, isize),
     b: (Matrix, isize),
+    has_bias: bool,
     /// What the addresses of the operands and the result are multiples of.
     aligned: [u32; 3],
 }
 
 /// The product of two operands; `None` where there is nothing to add up, or strides do not fit.
-pub fn product(a: &Operand, b: &Operand, c: &Operand) -> Option<Product> {
+pub fn product(a: &Operand, b: &Operand, c: &Operand, has_bias: bool) -> Option<Product> {
     let shape = &c.ty.shape;
     let lead = Shape::new(&shape[..shape.rank() - 2]);
     let (ma, mb) = (matrix(&a.layout)?, matrix(&b.layout)?);
@@ -117,8 +130,49 @@ pub fn product(a: &Operand, b: &Operand, c: &Operand) -> Option<Product> {
         count: lead.count(),
         a: (ma, batch(&a.layout, &lead)?),
         b: (mb, batch(&b.layout, &lead)?),
+        has_bias,
         aligned: [aligned(b), aligned(a), aligned(c)],
     })
+}
+
+impl Product {
+    /// Operations on numbers.
+    pub fn flops(&self) -> usize {
+        2 * self.count * self.m * self.n * self.k
+    }
+    /// Elements that each operand and the result reach over.
+    fn spans(&self) -> [usize; 3] {
+        let span = |(m, step): &(Matrix, isize)| {
+            let (lines, each) = if m.is_by_column { (m.columns, m.rows) } else { (m.rows, m.columns) };
+            (self.count.max(1) - 1) * step.unsigned_abs() + lines.saturating_sub(1) * m.ld + each
+        };
+        [span(&self.a), span(&self.b), self.count * self.m * self.n]
+    }
+}
+
+/// The best way to compute each product that was asked for.
+#[derive(Default)]
+pub struct Choices(Mutex<HashMap<String, sys::cublasLtMatmulAlgo_t>>);
+
+impl Choices {
+    /// The way chosen before, in this process or one before it.
+    fn get(&self, key: &str) -> Option<sys::cublasLtMatmulAlgo_t> {
+        if let Some(known) = self.0.lock().get(key) {
+            return Some(*known);
+        }
+        let bytes = std::fs::read(module::cached_at("products", key)?).ok()?;
+        let words: Vec<u64> =
+            bytes.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap_or_default())).collect();
+        let algo = sys::cublasLtMatmulAlgo_t { data: words.try_into().ok()? };
+        self.0.lock().insert(key.to_string(), algo);
+        Some(algo)
+    }
+    fn put(&self, key: String, algo: sys::cublasLtMatmulAlgo_t) {
+        if let Some(path) = module::cached_at("products", &key) {
+            module::keep(&path, &algo.data.map(u64::to_le_bytes).concat());
+        }
+        self.0.lock().insert(key, algo);
+    }
 }
 
 /// A product ready to run.
@@ -127,8 +181,9 @@ pub struct Gemm {
     layouts: [sys::cublasLtMatrixLayout_t; 3],
     algo: sys::cublasLtMatmulAlgo_t,
     is_double: bool,
+    has_bias: bool,
 }
-// SAFETY: the descriptors are only read once made.
+// SAFETY: used only while the context's order is held.
 unsafe impl Send for Gemm {}
 // SAFETY: as above.
 unsafe impl Sync for Gemm {}
@@ -138,13 +193,52 @@ fn set<T>(f: impl Fn(*const c_void, usize) -> Result<(), lt::CublasError>, value
 }
 
 impl Gemm {
-    /// Chooses how to compute a product.
+    /// Chooses how to compute a product: as before, or the fastest of those the library names.
     pub fn new(context: &Context, p: &Product) -> Result<Gemm> {
         let blas = context.blas()?;
-        Gemm::build(blas, p).map_err(|e| failed(&format!("cuBLASLt has no way to compute {p:?}"), e))
+        let none = |e| failed(&format!("cuBLASLt has no way to compute {p:?}"), e);
+        let (mut gemm, ways) = Gemm::build(blas, p).map_err(none)?;
+        // SAFETY: it only asks for a number.
+        let version = unsafe { sys::cublasLtGetVersion() };
+        let key = format!("{p:?} tf32 {} {} {version}", TF32.load(Ordering::Relaxed), context.arch);
+        if let Some(algo) = context.choices.get(&key) {
+            gemm.algo = algo;
+            return Ok(gemm);
+        }
+        if ways.len() > 1 {
+            gemm.algo = gemm.fastest(context, p, &ways)?;
+        }
+        context.choices.put(key, gemm.algo);
+        Ok(gemm)
     }
 
-    fn build(blas: &Blas, p: &Product) -> Result<Gemm, lt::CublasError> {
+    /// The fastest of several ways, on memory of any content.
+    fn fastest(
+        &mut self,
+        c: &Context,
+        p: &Product,
+        ways: &[sys::cublasLtMatmulAlgo_t],
+    ) -> Result<sys::cublasLtMatmulAlgo_t> {
+        let _order = c.order.lock();
+        let [a, b, y] = p.spans().map(|n| n * p.dtype.size());
+        let sizes = [a, b, y, p.n * p.dtype.size()];
+        let blocks = sizes.iter().map(|&n| c.take(n)).collect::<Result<Vec<u64>>>()?;
+        let workspace = c.workspace()?;
+        let mut best = (f32::INFINITY, ways[0]);
+        for &way in ways {
+            self.algo = way;
+            let at = [blocks[0], blocks[1], blocks[2], blocks[3], workspace];
+            if let Ok(ms) = c.timed(RUNS, || self.run(c, at))
+                && ms < best.0
+            {
+                best = (ms, way);
+            }
+        }
+        blocks.iter().zip(sizes).for_each(|(&b, n)| c.give(b, n));
+        Ok(best.1)
+    }
+
+    fn build(blas: &Blas, p: &Product) -> Result<(Gemm, Vec<sys::cublasLtMatmulAlgo_t>), lt::CublasError> {
         use sys::{cublasComputeType_t as C, cudaDataType as T};
         use sys::{cublasLtMatmulDescAttributes_t as D, cublasLtMatmulPreferenceAttributes_t as P};
         let (ty, compute, scale) = match p.dtype {
@@ -163,6 +257,9 @@ impl Gemm {
             let d = |a| move |v, n| lt::set_matmul_desc_attribute(desc, a, v, n);
             set(d(D::CUBLASLT_MATMUL_DESC_TRANSA), transposed(&p.b.0))?;
             set(d(D::CUBLASLT_MATMUL_DESC_TRANSB), transposed(&p.a.0))?;
+            if p.has_bias {
+                set(d(D::CUBLASLT_MATMUL_DESC_EPILOGUE), sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS)?;
+            }
         }
         let layout = |m: &Matrix, step: isize| {
             let (rows, columns) = if m.is_by_column { (m.rows, m.columns) } else { (m.columns, m.rows) };
@@ -182,12 +279,46 @@ impl Gemm {
             set(s(P::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES), p.aligned[1])?;
             set(s(P::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES), p.aligned[2])?;
             set(s(P::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES), p.aligned[2])?;
-            let [a, b, c] = layouts;
-            let found = lt::get_matmul_algo_heuristic(blas.0, desc, a, b, c, c, preference);
+            let found = Gemm::ways(blas, desc, layouts, preference);
             lt::destroy_matmul_pref(preference)?;
             found?
         };
-        Ok(Gemm { desc, layouts, algo: found.algo, is_double: p.dtype == DType::F64 })
+        let (is_double, has_bias) = (p.dtype == DType::F64, p.has_bias);
+        Ok((Gemm { desc, layouts, algo: found[0], is_double, has_bias }, found))
+    }
+
+    /// The ways the library names, the one it thinks best first; one at least.
+    fn ways(
+        blas: &Blas,
+        desc: sys::cublasLtMatmulDesc_t,
+        [a, b, c]: [sys::cublasLtMatrixLayout_t; 3],
+        preference: sys::cublasLtMatmulPreference_t,
+    ) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, lt::CublasError> {
+        let mut found = Vec::with_capacity(TIMED);
+        let mut count = 0;
+        // SAFETY: there is room for as many as are asked for; those counted are written.
+        unsafe {
+            sys::cublasLtMatmulAlgoGetHeuristic(
+                blas.0,
+                desc,
+                a,
+                b,
+                c,
+                c,
+                preference,
+                TIMED as i32,
+                found.as_mut_ptr(),
+                &mut count,
+            )
+            .result()?;
+            found.set_len(count.clamp(0, TIMED as i32) as usize);
+        }
+        let good = sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS;
+        let ways: Vec<_> = found.iter().filter(|f| f.state == good).map(|f| f.algo).collect();
+        if ways.is_empty() {
+            return Err(lt::CublasError(sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED));
+        }
+        Ok(ways)
     }
 
     fn layout(
@@ -209,9 +340,16 @@ impl Gemm {
         Ok(layout)
     }
 
-    /// Puts the product on the stream: addresses of a, b, the result and the working memory.
-    pub fn run(&self, context: &Context, [a, b, c, workspace]: [u64; 4]) -> Result<()> {
+    /// Puts the product on the stream: addresses of a, b, the result, what is added and the
+    /// working memory.
+    pub fn run(&self, context: &Context, [a, b, c, bias, workspace]: [u64; 5]) -> Result<()> {
         let blas = context.blas()?;
+        if self.has_bias {
+            let name = sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
+            // SAFETY: the descriptor is alive, and the attribute is an address.
+            let done = set(|v, n| unsafe { lt::set_matmul_desc_attribute(self.desc, name, v, n) }, bias);
+            done.map_err(|e| failed("cuBLASLt", e))?;
+        }
         let (one, zero) = ((1.0f32, 1.0f64), (0.0f32, 0.0f64));
         let scalar = |x: &(f32, f64)| -> *const c_void {
             if self.is_double { (&raw const x.1).cast() } else { (&raw const x.0).cast() }
@@ -269,11 +407,12 @@ mod tests {
         let a = operand(&[2, 4, 3], &[12, 1, 4], 0);
         let b = operand(&[3, 5], &[8, 1], 3);
         let c = operand(&[2, 4, 5], &[20, 5, 1], 0);
-        let p = product(&a, &b, &c).unwrap();
+        let p = product(&a, &b, &c, false).unwrap();
         assert_eq!((p.m, p.n, p.k, p.count), (4, 5, 3, 2));
         assert_eq!(p.a, (Matrix { rows: 4, columns: 3, is_by_column: true, ld: 4 }, 12));
         assert_eq!(p.b, (Matrix { rows: 3, columns: 5, is_by_column: false, ld: 8 }, 0));
         assert_eq!(p.aligned, [2, 64, 64]);
+        assert_eq!(p.spans(), [24, 21, 40]);
     }
 
     #[test]

@@ -3,13 +3,16 @@
 
 #![allow(unsafe_code)]
 
-use crate::blas::{Blas, WORKSPACE};
+use crate::blas::{Blas, Choices, WORKSPACE};
+use crate::dnn::backend::{Dnn, Ready};
+use crate::dnn::{self, Network};
 use crate::module;
-use crate::pool::{Pool, Statistics};
+use crate::pool::Pool;
 use crate::staging::Staging;
 use cudarc::driver::{result as cu, sys};
-use ir::{Error, ErrorKind, Result, Site};
+use ir::{Error, ErrorKind, FlatNode, Result, Site, Type};
 use parking_lot::{Mutex, ReentrantMutex};
+use runtime::Memory;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -70,6 +73,13 @@ pub struct Context {
     blames: Mutex<Vec<Blame>>,
     functions: Mutex<HashMap<String, Function>>,
     blas: OnceLock<Result<Blas>>,
+    dnn: OnceLock<Result<Dnn>>,
+    /// Networks that were asked for.
+    ready: Mutex<HashMap<String, Result<Arc<Ready>>>>,
+    /// How products are computed best.
+    pub(crate) choices: Choices,
+    /// Begin and end of what is timed.
+    events: [sys::CUevent; 2],
     /// Working memory of products, which run one after the other.
     workspace: OnceLock<Result<u64>>,
     /// Held while work is put on the stream, so that what is captured is one program's.
@@ -123,6 +133,7 @@ impl Context {
             sys::cuMemHostGetDevicePointer_v2(&mut on_device, p.cast(), 0).result().map_err(bad)?;
             (p, on_device)
         };
+        let event = || cu::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(bad);
         Ok(Arc::new(Context {
             name: format!("cuda:{ordinal}"),
             arch: format!("sm_{major}{minor}"),
@@ -135,6 +146,10 @@ impl Context {
             blames: Mutex::default(),
             functions: Mutex::default(),
             blas: OnceLock::new(),
+            dnn: OnceLock::new(),
+            ready: Mutex::default(),
+            choices: Choices::default(),
+            events: [event()?, event()?],
             workspace: OnceLock::new(),
             order: ReentrantMutex::new(()),
         }))
@@ -149,6 +164,68 @@ impl Context {
     /// Matrix products; loaded when first needed.
     pub fn blas(&self) -> Result<&Blas> {
         self.blas.get_or_init(Blas::new).as_ref().map_err(Clone::clone)
+    }
+
+    /// Attention and convolution; loaded when first needed.
+    pub fn dnn(&self) -> Result<&Dnn> {
+        self.dnn.get_or_init(|| Dnn::new(self.stream)).as_ref().map_err(Clone::clone)
+    }
+
+    /// Whether a composite runs here as one: the library has a way to compute it.
+    pub fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
+        if !dnn::claims(n.op.name, types) || self.enter().is_err() {
+            return false;
+        }
+        dnn::whole(n, types).is_some_and(|network| self.has(n.op.name, &network))
+    }
+
+    /// Whether cuDNN has a way to compute a network; if not, says so once.
+    pub fn has(&self, what: &str, network: &Network) -> bool {
+        let is_new = !self.ready.lock().contains_key(&format!("{network:?}"));
+        match self.ready(network) {
+            Err(e) if is_new => {
+                eprintln!("{}: {what} is computed step by step, which is slower: {e}", self.name);
+                false
+            }
+            found => found.is_ok(),
+        }
+    }
+
+    /// A network ready to run.
+    pub fn ready(&self, network: &Network) -> Result<Arc<Ready>> {
+        let _order = self.order.lock();
+        let key = format!("{network:?}");
+        let known = self.ready.lock().get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let made = Ready::new(self, network).map(Arc::new);
+            self.ready.lock().insert(key, made.clone());
+            made
+        })
+    }
+
+    /// Milliseconds of the best of several runs of what `f` puts on the stream, after one to warm
+    /// up.
+    pub fn timed(&self, runs: usize, mut f: impl FnMut() -> Result<()>) -> Result<f32> {
+        f()?;
+        let mut best = f32::INFINITY;
+        for _ in 0..runs {
+            best = best.min(self.elapsed(&mut f)?);
+        }
+        Ok(best)
+    }
+    /// Milliseconds the device works on what `f` puts on the stream.
+    pub fn elapsed(&self, f: &mut dyn FnMut() -> Result<()>) -> Result<f32> {
+        let bad = |e| failed(&format!("{}: timing", self.name), e);
+        self.enter()?;
+        let [begin, end] = self.events;
+        // SAFETY: the events and the stream live as long as the context.
+        unsafe {
+            cu::event::record(begin, self.stream).map_err(bad)?;
+            f()?;
+            cu::event::record(end, self.stream).map_err(bad)?;
+            cu::event::synchronize(end).map_err(bad)?;
+            cu::event::elapsed(begin, end).map_err(bad)
+        }
     }
 
     /// Working memory of products.
@@ -174,8 +251,8 @@ impl Context {
         self.pool.lock().give(block, bytes);
     }
     /// What memory is in use.
-    pub fn statistics(&self) -> Statistics {
-        self.pool.lock().statistics()
+    pub fn memory(&self) -> Memory {
+        self.pool.lock().memory()
     }
     /// Forgets the highest use of memory so far.
     pub fn reset_peak(&self) {
@@ -277,10 +354,11 @@ impl Context {
         (0..count).map(function).collect()
     }
 
-    /// Puts a launch on the stream; every argument is eight bytes.
-    pub fn launch(&self, f: Function, grid: u32, block: u32, args: &mut [u64]) -> Result<()> {
+    /// Puts a launch on the stream; every argument is eight bytes, or all are one table of such.
+    pub fn launch(&self, f: Function, grid: u32, block: u32, args: &mut [u64], is_table: bool) -> Result<()> {
+        let count = if is_table { 1 } else { args.len() };
         let mut list: smallvec::SmallVec<[*mut c_void; 16]> =
-            args.iter_mut().map(|a| (a as *mut u64).cast::<c_void>()).collect();
+            (0..count).map(|i| args.as_mut_ptr().wrapping_add(i).cast::<c_void>()).collect();
         // SAFETY: the arguments are those the kernel's text declares, and their memory is alive in
         // the stream's order.
         unsafe { cu::launch_kernel(f.0, (grid, 1, 1), (block, 1, 1), 0, self.stream, &mut list) }

@@ -1,11 +1,10 @@
 //! A GPU as a device.
 
 use crate::context::Context;
-use crate::pool::Statistics;
 use crate::program::Compiled;
 use crate::storage::{Block, Held};
 use ir::{Buffer, FlatNode, Graph, Result, Type};
-use runtime::{Device, Program};
+use runtime::{Device, Memory, Program};
 use std::sync::Arc;
 
 /// An NVIDIA GPU: loops become generated kernels, products go to cuBLASLt, whole programs are
@@ -17,15 +16,8 @@ pub struct Cuda {
 impl Cuda {
     /// Opens the GPU with this number, or says which part of NVIDIA's software is missing.
     pub fn open(ordinal: usize) -> Result<Cuda> {
+        runtime::trace::init();
         Ok(Cuda { context: Context::open(ordinal)? })
-    }
-    /// What memory is in use.
-    pub fn statistics(&self) -> Statistics {
-        self.context.statistics()
-    }
-    /// Forgets the highest use of memory so far.
-    pub fn reset_peak(&self) {
-        self.context.reset_peak();
     }
 }
 
@@ -37,8 +29,8 @@ impl Device for Cuda {
     fn name(&self) -> &str {
         &self.context.name
     }
-    fn claims(&self, _: &FlatNode, _: &[Type]) -> bool {
-        false
+    fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
+        self.context.claims(n, types)
     }
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
         Ok(Arc::new(Compiled::new(&self.context, &graph)?))
@@ -58,5 +50,14 @@ impl Device for Cuda {
     }
     fn synchronize(&self) -> Result<()> {
         self.context.synchronize()
+    }
+    fn memory(&self) -> Option<Memory> {
+        Some(self.context.memory())
+    }
+    fn reset_peak(&self) {
+        self.context.reset_peak();
+    }
+    fn time(&self, f: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
+        self.context.elapsed(f).map(f64::from)
     }
 }

@@ -1,15 +1,21 @@
 //! NVIDIA GPUs: a device that turns graphs into generated CUDA C, matrix products and captured
 //! graphs.
 //!
-//! Nothing of CUDA is needed to build: the driver, NVRTC and cuBLASLt are loaded when a device is
+//! Nothing of CUDA is needed to build: the driver, NVRTC, cuBLASLt and cuDNN are loaded when a device is
 //! opened, and what is missing is named. Everything that decides is pure and tested without a GPU:
 //! [`plan::Plan`] turns a graph into kernels as text ([`emit`]), products and places in memory.
 
+mod absorb;
 mod blas;
+mod channels;
 mod context;
 mod device;
+pub mod dnn;
 pub mod emit;
+mod explain;
+mod heads;
 pub mod module;
+mod order;
 pub mod plan;
 mod pool;
 mod program;
@@ -18,4 +24,3 @@ mod storage;
 
 pub use blas::allow_tf32;
 pub use device::Cuda;
-pub use pool::Statistics;

@@ -26,7 +26,7 @@ pub fn is_present() -> bool {
 /// text was compiled before.
 pub fn compile(sources: &[&str], arch: &str) -> Result<Vec<u8>> {
     let unit = emit::unit(sources);
-    let path = cached_at(&unit, arch);
+    let path = cached_at("kernels", &format!("{arch} {VERSION}\n{unit}"));
     if let Some(code) = path.as_ref().and_then(|p| std::fs::read(p).ok()).filter(|c| !c.is_empty()) {
         return Ok(code);
     }
@@ -87,9 +87,9 @@ unsafe fn code_of(program: sys::nvrtcProgram) -> Result<Vec<u8>> {
     Ok(code)
 }
 
-/// The file a compiled kernel is kept in; `None` if there is no place for it, or none is wanted
-/// (`TALWEG_CACHE` is empty).
-fn cached_at(unit: &str, arch: &str) -> Option<PathBuf> {
+/// The file that what belongs to a text is kept in; `None` if there is no place for it, or none is
+/// wanted (`TALWEG_CACHE` is empty).
+pub(crate) fn cached_at(folder: &str, text: &str) -> Option<PathBuf> {
     let dir = match std::env::var_os("TALWEG_CACHE") {
         Some(d) if d.is_empty() => return None,
         Some(d) => PathBuf::from(d),
@@ -100,14 +100,14 @@ fn cached_at(unit: &str, arch: &str) -> Option<PathBuf> {
     };
     let part = |salt: u32| {
         let mut h = std::hash::DefaultHasher::new();
-        (salt, VERSION, unit, arch).hash(&mut h);
+        (salt, text).hash(&mut h);
         h.finish()
     };
-    Some(dir.join("kernels").join(format!("{arch}-{:016x}{:016x}.cubin", part(0), part(1))))
+    Some(dir.join(folder).join(format!("{:016x}{:016x}", part(0), part(1))))
 }
 
 /// Writes a file whole or not at all; without a cache everything still works.
-fn keep(path: &std::path::Path, code: &[u8]) {
+pub(crate) fn keep(path: &std::path::Path, code: &[u8]) {
     let Some(dir) = path.parent() else { return };
     let part = dir.join(format!(".{}-{:?}", std::process::id(), std::thread::current().id()));
     let written = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&part, code));

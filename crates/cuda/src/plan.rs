@@ -1,11 +1,16 @@
 //! A graph as work for a GPU, decided without one: kernels as text, products, calls of the host,
 //! and where everything lies.
 
+use crate::absorb::{MATMUL_BIAS, absorb};
 use crate::blas::{self, Product};
+use crate::channels::channels_last;
+use crate::dnn::{self, Network};
 use crate::emit::kernels::{self, Operand};
-use crate::emit::{self, Arg, Kernel};
+use crate::emit::{self, Arg, Kernel, together};
+use crate::heads::heads_last;
+use crate::order::order;
 use ir::{Error, FlatNode, Graph, Layout, Literal, Meaning, Result, Slot, Type};
-use passes::{Arrangement, Fused, Home, Place, Region, Step, Target, arrange, fuse, place_of};
+use passes::{Arrangement, Fused, Home, Loop, Place, Region, Step, Target, arrange, fuse, place_of, remake};
 
 /// A byte of one of a run's blocks: inputs, results, constants and the arena, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +25,10 @@ pub struct Spot {
 pub enum Work {
     /// Kernels one after the other.
     Kernels(Vec<Kernel>),
-    /// A matrix product; places of a, b and the result.
-    Product(Product, [Spot; 3]),
+    /// A matrix product; places of a, b, the result and what is added.
+    Product(Product, [Spot; 4]),
+    /// A graph for cuDNN; places of operands and results, and of its scratch space.
+    Network(Network, Vec<Spot>, Spot),
     /// The node's own rule, on the host.
     Host {
         /// The node.
@@ -61,8 +68,22 @@ pub struct Plan {
     pub answers: Vec<(Answer, Type)>,
 }
 
-fn accepts(n: &FlatNode, _: usize, l: &Layout) -> bool {
-    n.op.name == "matmul" && (!blas::has(n.outs[0].dtype) || blas::accepts(l, &n.outs[0].shape))
+fn accepts(n: &FlatNode, i: usize, l: &Layout) -> bool {
+    let out = &n.outs[0];
+    match n.op.name {
+        "matmul" => !blas::has(out.dtype) || blas::accepts(l, &out.shape),
+        "matmul_bias" => i < 2 && blas::accepts(l, &out.shape),
+        // Logarithms of sums lie one after the other.
+        "attention" | "attention_turned" => dnn::accepts(l, out.dtype.size()),
+        "attention_grad" | "attention_grad_turned" => i != 4 && dnn::accepts(l, out.dtype.size()),
+        "concat" => l.strides.iter().all(|&s| s >= 0),
+        _ => false,
+    }
+}
+
+/// Kernels that begin with a copy of an operand, which they leave out where it lies there already.
+fn overwrites(n: &FlatNode) -> Option<usize> {
+    matches!(n.op.name, "scatter" | "scatter_add" | "index_add").then_some(0)
 }
 
 /// The operands and results of a node.
@@ -80,51 +101,104 @@ fn operands(graph: &Graph, node: usize, args: &[Place]) -> (Vec<Operand>, Vec<Op
     (args.iter().map(arg).collect(), graph.nodes[node].outs.iter().enumerate().map(out).collect())
 }
 
-/// True if a region runs on the host.
-fn is_host(fused: &Fused, r: &Region) -> bool {
-    let Region::Call { node, args } = r else { return false };
-    let (args, outs) = operands(&fused.graph, *node, args);
-    let n = &fused.graph.nodes[*node];
-    n.op.name != "matmul" && kernels::kernels(n, &args, &outs).is_none()
+/// Whether cuDNN is there and has a way to compute a network.
+pub type Has<'a> = &'a dyn Fn(&Network) -> bool;
+
+/// How a call runs, before it is known where everything lies.
+enum Way {
+    Product(Product),
+    Network(Network),
+    Kernels(Vec<Kernel>),
+    Host,
+}
+
+fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], has: Has) -> Way {
+    let is_product = matches!(n.op.name, "matmul" | "matmul_bias");
+    if is_product && let Some(kernels) = kernels::matvec(args, &outs[0]) {
+        return Way::Kernels(kernels);
+    }
+    if is_product && let Some(p) = blas::product(&args[0], &args[1], &outs[0], n.op == &MATMUL_BIAS) {
+        return Way::Product(p);
+    }
+    if let Some(network) = dnn::network(n.op.name, &n.attrs, args, outs)
+        && has(&network)
+    {
+        return Way::Network(network);
+    }
+    kernels::kernels(n, args, outs).map_or(Way::Host, Way::Kernels)
+}
+
+/// Bytes of scratch space of each region, and whether it runs on the host.
+fn needs(fused: &Fused, has: Has) -> Vec<(usize, bool)> {
+    let of = |r: &Region| match r {
+        Region::Loop(l) => (emit::lower(l, &fused.graph, true).scratch, false),
+        Region::Call { node, args } => {
+            let n = &fused.graph.nodes[*node];
+            let (args, outs) = operands(&fused.graph, *node, args);
+            match way(n, &args, &outs, has) {
+                Way::Network(network) => (network.scratch, false),
+                Way::Kernels(_) => (kernels::scratch(n, &args), false),
+                Way::Product(_) => (0, false),
+                Way::Host => (0, true),
+            }
+        }
+    };
+    fused.regions.iter().map(of).collect()
 }
 
 impl Plan {
-    /// Plans a graph of primitive ops.
-    pub fn new(graph: &Graph) -> Result<Plan> {
-        let fused = fuse(graph, &Target { row_max: emit::ROW_MAX, accepts: &accepts })?;
-        let scratch: Vec<usize> = fused
-            .regions
-            .iter()
-            .map(|r| if let Region::Loop(l) = r { emit::lower(l, &fused.graph, true).scratch } else { 0 })
-            .collect();
+    /// Plans a graph of primitive ops and claimed composites.
+    pub fn new(graph: &Graph, has: Has) -> Result<Plan> {
+        let graph = absorb(&channels_last(&heads_last(graph)?, has)?)?;
+        let fused = fuse(&graph, &Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts })?;
+        let fused = order(remake(fused));
+        let needs = needs(&fused, has);
+        let scratch: Vec<usize> = needs.iter().map(|&(bytes, _)| bytes).collect();
         // What runs on the host may fail; nothing is overwritten before the last of it is done.
-        let commit = fused.regions.iter().rposition(|r| is_host(&fused, r)).map_or(0, |r| r + 1);
-        let arrangement = arrange(&fused, &scratch, commit);
+        let commit = needs.iter().rposition(|&(_, is_host)| is_host).map_or(0, |r| r + 1);
+        let arrangement = arrange(&fused, &scratch, commit, &overwrites);
         let graph = &fused.graph;
         let nodes = graph.nodes.iter().enumerate().filter(|(_, n)| matches!(n.op.meaning, Meaning::Const));
         let consts = nodes.filter_map(|(i, n)| n.attrs.literal("value").ok().map(|c| (i, c.clone()))).collect();
         let inputs = graph.inputs.iter().map(|&i| graph.nodes[i as usize].outs[0].clone()).collect();
         let mut plan = Plan { arrangement, work: Vec::new(), inputs, consts, answers: Vec::new(), fused };
         for r in 0..plan.fused.regions.len() {
-            let work = plan.work_of(r)?;
+            let work = plan.work_of(r, has)?;
             plan.work.push(work);
         }
+        plan.join();
         plan.answers = plan.fused.graph.outputs.iter().map(|&s| plan.answer(s)).collect();
         Ok(plan)
     }
 
-    fn work_of(&self, r: usize) -> Result<Work> {
+    fn work_of(&self, r: usize, has: Has) -> Result<Work> {
         let graph = &self.fused.graph;
         match &self.fused.regions[r] {
-            Region::Loop(l) => {
-                let loads =
-                    l.steps.iter().filter_map(|s| if let Step::Load { root, .. } = s { Some(*root) } else { None });
-                let loads: Vec<Slot> = loads.collect();
-                let in_place = l.stores.iter().any(|s| loads.iter().any(|&root| self.may_share(s.slot, root)));
-                Ok(Work::Kernels(emit::lower(l, graph, in_place).kernels))
-            }
-            Region::Call { node, args } => self.call(*node, args),
+            Region::Loop(l) => Ok(Work::Kernels(emit::lower(l, graph, self.is_in_place(l)).kernels)),
+            Region::Call { node, args } => self.call(r, *node, args, has),
         }
+    }
+
+    /// Makes the loops of each wave one launch, as the first one's.
+    fn join(&mut self) {
+        for wave in self.fused.waves.clone().into_iter().filter(|w| w.len() > 1) {
+            let loops: Vec<(&Loop, bool)> = self.fused.regions[wave.clone()]
+                .iter()
+                .filter_map(|r| if let Region::Loop(l) = r { Some((l, self.is_in_place(l))) } else { None })
+                .collect();
+            let kernel = together::lower(&loops, &self.fused.graph);
+            for r in wave.clone() {
+                self.work[r] = Work::Kernels(Vec::new());
+            }
+            self.work[wave.start] = Work::Kernels(vec![kernel]);
+        }
+    }
+
+    /// True if a loop's result lies, or may lie, where one of its operands does.
+    fn is_in_place(&self, l: &Loop) -> bool {
+        let load = |s: &Step| if let Step::Load { root, .. } = s { Some(*root) } else { None };
+        let loads: Vec<Slot> = l.steps.iter().filter_map(load).collect();
+        l.stores.iter().any(|s| loads.iter().any(|&root| self.may_share(s.slot, root)))
     }
 
     /// True if a result lies, or may lie, where an operand does.
@@ -136,22 +210,36 @@ impl Plan {
         }
     }
 
-    fn call(&self, node: usize, args: &[Place]) -> Result<Work> {
+    fn call(&self, r: usize, node: usize, args: &[Place], has: Has) -> Result<Work> {
         let n = &self.fused.graph.nodes[node];
         let (args, outs) = operands(&self.fused.graph, node, args);
-        if n.op.name == "matmul"
-            && let Some(p) = blas::product(&args[0], &args[1], &outs[0])
-        {
-            return Ok(Work::Product(p, [self.first(&args[0]), self.first(&args[1]), self.first(&outs[0])]));
-        }
-        if let Some(kernels) = kernels::kernels(n, &args, &outs) {
-            return Ok(Work::Kernels(kernels));
-        }
-        if !matches!(n.op.meaning, Meaning::Kernel(_) | Meaning::Control(_)) {
-            return Err(Error::bug("neither a loop nor a kernel").in_op(n.op.name).at(n.site));
+        match way(n, &args, &outs, has) {
+            Way::Product(p) => {
+                let [a, b, c] = [&args[0], &args[1], &outs[0]].map(|o| self.first(o));
+                return Ok(Work::Product(p, [a, b, c, args.get(2).map_or(c, |o| self.first(o))]));
+            }
+            Way::Network(network) => {
+                let given = args.iter().chain(&outs).map(|o| self.first(o)).collect();
+                return Ok(Work::Network(network, given, self.scratch(r, 0)));
+            }
+            // Loops know the numbers 0, 1, 2… without reading them.
+            Way::Kernels(_) if n.op.name == "iota" && self.is_only_counted(Slot::new(node, 0)) => {
+                return Ok(Work::Kernels(Vec::new()));
+            }
+            Way::Kernels(kernels) => return Ok(Work::Kernels(kernels)),
+            Way::Host if matches!(n.op.meaning, Meaning::Kernel(_) | Meaning::Control(_)) => {}
+            Way::Host => return Err(Error::bug("neither a loop nor a kernel").in_op(n.op.name).at(n.site)),
         }
         let list = |o: &[Operand]| o.iter().map(|o| (self.first(o), o.ty.clone())).collect();
         Ok(Work::Host { node, args: list(&args), outs: list(&outs) })
+    }
+
+    /// True if nothing but loops reads a value.
+    fn is_only_counted(&self, s: Slot) -> bool {
+        let graph = &self.fused.graph;
+        let is_result = graph.outputs.iter().any(|&o| place_of(graph, &self.fused.places, o).root == s);
+        let is_called = |r: &Region| matches!(r, Region::Call { args, .. } if args.iter().any(|p| p.root == s));
+        !is_result && !self.fused.regions.iter().any(is_called)
     }
 
     fn first(&self, o: &Operand) -> Spot {
@@ -178,11 +266,14 @@ impl Plan {
         };
         Spot { base, offset }
     }
+    fn scratch(&self, region: usize, at: usize) -> Spot {
+        Spot { base: self.arena(), offset: self.arrangement.scratch[region] + at }
+    }
     /// Where a kernel's pointer points to; `None` for what is not a pointer into a block.
     pub fn pointer(&self, region: usize, arg: Arg) -> Option<Spot> {
         match arg {
             Arg::Value(s) => Some(self.spot(s)),
-            Arg::Scratch(at) => Some(Spot { base: self.arena(), offset: self.arrangement.scratch[region] + at }),
+            Arg::Scratch(at) => Some(self.scratch(region, at)),
             Arg::Report | Arg::Launch => None,
         }
     }

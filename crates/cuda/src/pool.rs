@@ -5,6 +5,7 @@
 //! several blocks the first in memory is taken, so that a step finds the blocks of an earlier one
 //! in the same order, which lets a captured graph run again.
 
+use runtime::Memory;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Small blocks are multiples of this.
@@ -12,22 +13,11 @@ const SMALL: usize = 512;
 /// Blocks from here on are multiples of it.
 const LARGE: usize = 1 << 21;
 
-/// What memory is in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Bytes handed out.
-    pub used_bytes: usize,
-    /// The most bytes handed out at once.
-    pub peak_bytes: usize,
-    /// Bytes taken from the device, handed out or kept.
-    pub held_bytes: usize,
-}
-
 /// Blocks that were given back, by size and address.
 #[derive(Default)]
 pub struct Pool {
     free: BTreeMap<usize, BTreeSet<u64>>,
-    statistics: Statistics,
+    memory: Memory,
 }
 
 /// The size of the block for a request.
@@ -57,34 +47,34 @@ impl Pool {
                         take(size)?
                     }
                 };
-                self.statistics.held_bytes += size;
+                self.memory.held_bytes += size;
                 block
             }
         };
-        self.statistics.used_bytes += size;
-        self.statistics.peak_bytes = self.statistics.peak_bytes.max(self.statistics.used_bytes);
+        self.memory.used_bytes += size;
+        self.memory.peak_bytes = self.memory.peak_bytes.max(self.memory.used_bytes);
         Ok(block)
     }
     /// Takes a block of `bytes` back.
     pub fn give(&mut self, block: u64, bytes: usize) {
         let size = rounded(bytes);
-        self.statistics.used_bytes -= size;
+        self.memory.used_bytes -= size;
         self.free.entry(size).or_default().insert(block);
     }
     /// Gives every kept block back to the device.
     pub fn release_kept(&mut self, release: impl Fn(u64)) {
         for (size, blocks) in std::mem::take(&mut self.free) {
-            self.statistics.held_bytes -= size * blocks.len();
+            self.memory.held_bytes -= size * blocks.len();
             blocks.into_iter().for_each(&release);
         }
     }
     /// What is in use.
-    pub fn statistics(&self) -> Statistics {
-        self.statistics
+    pub fn memory(&self) -> Memory {
+        self.memory
     }
     /// Forgets the highest use so far.
     pub fn reset_peak(&mut self) {
-        self.statistics.peak_bytes = self.statistics.used_bytes;
+        self.memory.peak_bytes = self.memory.used_bytes;
     }
 }
 
@@ -103,10 +93,10 @@ mod tests {
         assert_ne!(a, b);
         p.give(b, 1000);
         assert_eq!(p.take(700, take, |_| ()), Ok(b));
-        assert_eq!(p.statistics(), Statistics { used_bytes: 2048, peak_bytes: 2048, held_bytes: 2048 });
+        assert_eq!(p.memory(), Memory { used_bytes: 2048, peak_bytes: 2048, held_bytes: 2048 });
         p.give(a, 1000);
         p.give(b, 700);
-        assert_eq!(p.statistics().used_bytes, 0);
+        assert_eq!(p.memory().used_bytes, 0);
     }
 
     #[test]
@@ -130,6 +120,6 @@ mod tests {
         assert!(p.take(4096, take, release).is_ok(), "the kept block is released first");
         assert_eq!(*freed.borrow(), [a]);
         assert_eq!(p.take(512, take, release), Err("full"));
-        assert_eq!(p.statistics().held_bytes, 4096);
+        assert_eq!(p.memory().held_bytes, 4096);
     }
 }

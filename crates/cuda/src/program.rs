@@ -4,17 +4,18 @@
 
 use crate::blas::Gemm;
 use crate::context::{Blame, Context, Function, failed};
+use crate::dnn::backend::Ready;
 use crate::emit::Arg;
+use crate::explain;
 use crate::plan::{Answer, Plan, Spot, Work};
 use crate::storage::{Block, Held};
 use cudarc::driver::{result as cu, sys};
 use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
 use parking_lot::Mutex;
-use passes::Region;
-use runtime::{Program, reference};
+use runtime::{Program, reference, trace};
 use smallvec::SmallVec;
-use std::fmt::Write;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 /// Captured graphs kept at most, and addresses remembered.
 const CAPTURED_MAX: usize = 8;
@@ -27,8 +28,9 @@ enum Value {
 
 /// One thing to do.
 enum Task {
-    Launch { f: Function, grid: u32, block: u32, args: SmallVec<[Value; 8]> },
-    Product { gemm: Gemm, at: [Spot; 3] },
+    Launch { f: Function, grid: u32, block: u32, args: SmallVec<[Value; 8]>, is_table: bool, is_move: bool },
+    Product { gemm: Gemm, at: [Spot; 4] },
+    Network { ready: Arc<Ready>, given: Vec<Spot>, scratch: Spot },
     Host(usize),
 }
 
@@ -60,7 +62,13 @@ pub struct Compiled {
     context: Arc<Context>,
     plan: Plan,
     tasks: Vec<Task>,
+    /// The tasks of each region.
+    of_region: Vec<Range<usize>>,
+    /// What each region is, for traces.
+    described: OnceLock<Vec<Arc<trace::Region>>>,
     consts: Vec<Arc<Block>>,
+    /// Working memory of the library's graphs, which run one after the other.
+    workspace: Option<Block>,
     /// Programs of the sub-graphs of control nodes, by node.
     bodies: Vec<(Arc<Graph>, Compiled)>,
     can_capture: bool,
@@ -70,13 +78,15 @@ pub struct Compiled {
 impl Compiled {
     /// Compiles a graph of primitive ops.
     pub fn new(context: &Arc<Context>, graph: &Graph) -> Result<Compiled> {
-        let plan = Plan::new(graph)?;
         context.enter()?;
+        let plan = Plan::new(graph, &|n| context.has("a convolution", n))?;
         let sources: Vec<&str> = plan.kernels().map(|(_, k)| k.source.as_str()).collect();
         let mut functions = context.functions(&sources)?.into_iter();
         let mut tasks = Vec::new();
         let mut bodies: Vec<(Arc<Graph>, Compiled)> = Vec::new();
+        let mut of_region = Vec::with_capacity(plan.work.len());
         for (r, work) in plan.work.iter().enumerate() {
+            let first = tasks.len();
             match work {
                 Work::Kernels(list) => {
                     let blame = blame(&plan, r);
@@ -88,10 +98,15 @@ impl Compiled {
                             (None, Arg::Launch, Some((launch, _))) => Value::Number(launch as u64),
                             (None, _, n) => Value::Number(n.map_or(0, |(_, report)| report)),
                         });
-                        tasks.push(Task::Launch { f, grid: k.grid, block: k.block, args: args.collect() });
+                        let (args, is_table, is_move) = (args.collect(), k.is_table, k.is_move);
+                        tasks.push(Task::Launch { f, grid: k.grid, block: k.block, args, is_table, is_move });
                     }
                 }
                 Work::Product(p, at) => tasks.push(Task::Product { gemm: Gemm::new(context, p)?, at: *at }),
+                Work::Network(n, given, scratch) => {
+                    let ready = context.ready(n).map_err(|e| named(&plan, r, e))?;
+                    tasks.push(Task::Network { ready, given: given.clone(), scratch: *scratch });
+                }
                 Work::Host { node, .. } => {
                     for (_, a) in plan.fused.graph.nodes[*node].attrs.iter() {
                         if let Attr::Graph(g) = a {
@@ -101,11 +116,26 @@ impl Compiled {
                     tasks.push(Task::Host(r));
                 }
             }
+            of_region.push(first..tasks.len());
         }
         let consts = plan.consts.iter().map(|(_, c)| Ok(Arc::new(Block::of(context, c.bytes())?)));
         let consts = consts.collect::<Result<_>>()?;
+        let wanted = |t: &Task| if let Task::Network { ready, .. } = t { ready.workspace } else { 0 };
+        let workspace = tasks.iter().map(wanted).max().filter(|&n| n > 0);
+        let workspace = workspace.map(|n| Block::new(context, n)).transpose()?;
         let can_capture = tasks.len() > 1 && !tasks.iter().any(|t| matches!(t, Task::Host(_)));
-        Ok(Compiled { context: context.clone(), plan, tasks, consts, bodies, can_capture, replays: Mutex::default() })
+        Ok(Compiled {
+            context: context.clone(),
+            plan,
+            tasks,
+            of_region,
+            described: OnceLock::new(),
+            consts,
+            workspace,
+            bodies,
+            can_capture,
+            replays: Mutex::default(),
+        })
     }
 
     /// An input's memory on this GPU.
@@ -126,30 +156,57 @@ impl Compiled {
         Ok(Arc::new(Block::of(&self.context, l.bytes())?))
     }
 
-    /// The block of an input that nobody else holds, or a new one.
-    fn result(&self, b: &passes::ResultBuffer, inputs: &[Buffer], blocks: &[Arc<Block>]) -> Result<Arc<Block>> {
+    /// The block of an input that nobody else holds, with the input's number, or a new one.
+    fn result(
+        &self,
+        b: &passes::ResultBuffer,
+        inputs: &[Buffer],
+        blocks: &[Arc<Block>],
+    ) -> Result<(Arc<Block>, Option<usize>)> {
         let is_free = |k: usize| match &inputs[k] {
             Buffer::Device(s) => Arc::strong_count(s) == 1 && Arc::strong_count(&blocks[k]) == 2,
             // It was uploaded for this run.
             Buffer::Host(_) => Arc::strong_count(&blocks[k]) == 1,
         };
-        match b.donor.filter(|&k| is_free(k) && blocks[k].bytes == b.bytes) {
-            Some(k) => Ok(blocks[k].clone()),
-            None => Ok(Arc::new(Block::new(&self.context, b.bytes)?)),
-        }
+        let taken = b.donor.filter(|&k| is_free(k) && blocks[k].bytes == b.bytes);
+        let block = match taken {
+            Some(k) => blocks[k].clone(),
+            None => Arc::new(Block::new(&self.context, b.bytes)?),
+        };
+        Ok((block, taken))
     }
 
-    fn run_tasks(&self, bases: &[u64]) -> Result<()> {
+    /// Runs region by region, each to its end, so that it can be timed.
+    fn run_traced(&self, bases: &[u64]) -> Result<()> {
+        let described = self.described.get_or_init(|| explain::described(&self.plan));
+        self.context.synchronize()?;
+        for (what, tasks) in described.iter().zip(&self.of_region).filter(|(_, t)| !t.is_empty()) {
+            trace::time(what, || {
+                self.run_tasks(tasks.clone(), bases)?;
+                self.context.synchronize()
+            })?;
+        }
+        Ok(())
+    }
+
+    fn run_tasks(&self, which: Range<usize>, bases: &[u64]) -> Result<()> {
         let at = |s: &Spot| bases[s.base] + s.offset as u64;
-        for t in &self.tasks {
+        for t in &self.tasks[which] {
             match t {
-                Task::Launch { f, grid, block, args } => {
+                Task::Launch { f, grid, block, args, is_table, is_move } => {
                     let mut args: SmallVec<[u64; 16]> =
                         args.iter().map(|a| if let Value::At(s) = a { at(s) } else { a.number() }).collect();
-                    self.context.launch(*f, *grid, *block, &mut args)?;
+                    if !is_move || args[0] != args[1] {
+                        self.context.launch(*f, *grid, *block, &mut args, *is_table)?;
+                    }
                 }
-                Task::Product { gemm, at: [a, b, c] } => {
-                    gemm.run(&self.context, [at(a), at(b), at(c), self.context.workspace()?])?;
+                Task::Product { gemm, at: [a, b, c, bias] } => {
+                    gemm.run(&self.context, [at(a), at(b), at(c), at(bias), self.context.workspace()?])?;
+                }
+                Task::Network { ready, given, scratch } => {
+                    let given: SmallVec<[u64; 9]> = given.iter().map(at).collect();
+                    let workspace = self.workspace.as_ref().map_or(0, |b| b.address);
+                    ready.run(&self.context, &given, at(scratch), workspace)?;
                 }
                 Task::Host(r) => self.run_on_host(*r, bases)?,
             }
@@ -200,8 +257,11 @@ impl Compiled {
 
     /// Runs the tasks, from the second time with the same addresses on as one captured graph.
     fn replay(&self, bases: &[u64]) -> Result<()> {
+        if trace::is_on() {
+            return self.run_traced(bases);
+        }
         if !self.can_capture {
-            return self.run_tasks(bases);
+            return self.run_tasks(0..self.tasks.len(), bases);
         }
         let mut replays = self.replays.lock();
         if let Some(c) = replays.captured.iter().find(|c| c.addresses == bases) {
@@ -213,7 +273,7 @@ impl Compiled {
                 replays.seen.remove(0);
             }
             replays.seen.push(bases.to_vec());
-            return self.run_tasks(bases);
+            return self.run_tasks(0..self.tasks.len(), bases);
         };
         let addresses = replays.seen.remove(known);
         let graph = self.capture(bases)?;
@@ -234,7 +294,7 @@ impl Compiled {
         unsafe {
             cu::stream::begin_capture(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
                 .map_err(bad)?;
-            let done = self.run_tasks(bases);
+            let done = self.run_tasks(0..self.tasks.len(), bases);
             let graph = cu::stream::end_capture(stream).map_err(bad);
             done?;
             let graph = graph?;
@@ -249,6 +309,12 @@ impl Value {
     fn number(&self) -> u64 {
         if let Value::Number(n) = self { *n } else { 0 }
     }
+}
+
+/// An error with the op and the line of a region.
+fn named(plan: &Plan, region: usize, e: Error) -> Error {
+    let n = &plan.fused.graph.nodes[plan.fused.regions[region].nodes()[0] as usize];
+    e.in_op(n.op.name).at(n.site)
 }
 
 /// What to say of a bad index in a region.
@@ -267,7 +333,7 @@ fn blame(plan: &Plan, region: usize) -> Blame {
 }
 
 fn body(context: &Arc<Context>, g: &Graph) -> Result<Compiled> {
-    Compiled::new(context, &passes::optimize(g, &|_, _| false, &reference::run_node)?)
+    Compiled::new(context, &passes::optimize(g, &|n, t| context.claims(n, t), &reference::run_node)?)
 }
 
 impl Program for Compiled {
@@ -282,10 +348,12 @@ impl Program for Compiled {
         let blocks: Vec<Arc<Block>> = blocks.collect::<Result<_>>()?;
         let mut bases: Vec<u64> = blocks.iter().map(|b| b.address).collect();
         let mut results = Vec::with_capacity(self.plan.arrangement.buffers.len());
+        let mut gone = Vec::new();
         for b in &self.plan.arrangement.buffers {
-            let block = self.result(b, inputs, &blocks)?;
+            let (block, taken) = self.result(b, inputs, &blocks)?;
             bases.push(block.address);
             results.push(block);
+            gone.extend(taken);
         }
         bases.extend(self.consts.iter().map(|c| c.address));
         let arena = Block::new(&self.context, self.plan.arrangement.arena_bytes)?;
@@ -301,31 +369,11 @@ impl Program for Compiled {
         };
         let answers = self.plan.answers.iter().map(answer).collect();
         // Nothing is left of an input whose memory a result has taken over.
-        for b in results.iter() {
-            if let Some(k) = blocks.iter().position(|i| Arc::ptr_eq(i, b)) {
-                inputs[k] = Buffer::Host(Literal::nothing());
-            }
-        }
+        gone.into_iter().for_each(|k| inputs[k] = Buffer::Host(Literal::nothing()));
         Ok(answers)
     }
 
     fn explain(&self) -> String {
-        let graph = &self.plan.fused.graph;
-        let mut s = String::new();
-        for (i, (r, w)) in self.plan.fused.regions.iter().zip(&self.plan.work).enumerate() {
-            let kind = match (r, w) {
-                (Region::Loop(l), Work::Kernels(k)) => {
-                    format!("loop {}x{}, {} launches", l.rows(), l.columns(), k.len())
-                }
-                (_, Work::Kernels(k)) => format!("{} launches", k.len()),
-                (_, Work::Product(..)) => "cuBLASLt".to_string(),
-                (_, Work::Host { .. }) => "on the host".to_string(),
-            };
-            let names: Vec<&str> = r.nodes().iter().map(|&n| graph.nodes[n as usize].op.name).collect();
-            let _ = writeln!(s, "{i:4} {kind}: {}", names.join(" "));
-        }
-        let _ =
-            writeln!(s, "arena {} B, peak {} B", self.plan.arrangement.arena_bytes, self.plan.arrangement.peak_bytes());
-        s
+        explain::explain(&self.plan)
     }
 }

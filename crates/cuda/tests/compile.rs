@@ -74,7 +74,7 @@ fn sources() -> Vec<String> {
                 // An op may refuse a type.
                 let Ok(g) = graph_of(op, &case, &inputs) else { continue };
                 let g = passes::optimize(&g, &|_, _| false, &runtime::reference::run_node).unwrap();
-                let plan = Plan::new(&g).unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
+                let plan = Plan::new(&g, &|_| false).unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
                 all.extend(plan.kernels().map(|(_, k)| k.source.clone()));
             }
         }

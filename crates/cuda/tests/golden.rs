@@ -10,7 +10,7 @@ const LINE: &str = "----\n";
 
 fn kernels(text: &str) -> String {
     let graph = ir::Graph::parse(text, &ops::find).unwrap();
-    let plan = Plan::new(&graph).unwrap();
+    let plan = Plan::new(&graph, &|_| true).unwrap();
     let mut out = String::new();
     for (r, w) in plan.work.iter().enumerate() {
         match w {
@@ -20,6 +20,11 @@ fn kernels(text: &str) -> String {
                 }
             }
             Work::Product(p, _) => writeln!(out, "// region {r}: {p:?}\n").unwrap(),
+            Work::Network(n, ..) => {
+                writeln!(out, "// region {r}: cuDNN, {} bytes of scratch space", n.scratch).unwrap();
+                n.tensors.iter().enumerate().for_each(|(i, t)| writeln!(out, "%{i} {t:?}").unwrap());
+                n.nodes.iter().for_each(|n| writeln!(out, "{n:?}").unwrap());
+            }
             Work::Host { node, .. } => {
                 writeln!(out, "// region {r}: {} on the host\n", plan.fused.graph.nodes[*node].op.name).unwrap();
             }

@@ -3,8 +3,8 @@
 //! Gradients are ordinary nodes, so they can be differentiated again. Each carries the line of
 //! the forward op it belongs to.
 
-use crate::Tensor;
 use crate::tensor::held;
+use crate::{Tensor, autocast};
 use ir::{Call, Error, ErrorKind, Grad, GradCall, Meaning, Node, Result, Source, Type, Value, no_grad};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -55,6 +55,10 @@ pub(crate) fn pull(
     wrt: &[Value],
     stop: bool,
 ) -> Result<Vec<Option<Value>>> {
+    autocast::off(|| pull_here(outputs, cotangents, wrt, stop))
+}
+
+fn pull_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], stop: bool) -> Result<Vec<Option<Value>>> {
     let Reach { nodes } = reach(outputs, if stop { wrt } else { &[] });
     // Inputs come before their users, so one pass in order finds what leads to `wrt`.
     let mut leads: BTreeMap<u64, bool> = BTreeMap::new();

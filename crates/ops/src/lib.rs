@@ -6,6 +6,7 @@
 #[macro_use]
 pub mod rules;
 mod arith;
+mod autocast;
 mod batch;
 pub mod composite;
 pub mod control;
@@ -28,6 +29,7 @@ pub mod shape;
 mod tensor;
 pub mod view;
 
+pub use autocast::{Policy, autocast, policy};
 pub use batch::vmap;
 pub use device::{device, engine, engine_named};
 pub use differentiate::{backward, grad, vjp};

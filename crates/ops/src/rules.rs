@@ -63,13 +63,13 @@ pub fn one_dtype(c: &Call) -> Result<DType> {
 pub fn by_expansion(c: &Call, expand: fn(&Call, &[Value]) -> Result<Vec<Value>>) -> Result<Types> {
     let site = ir::Site::here();
     let args: Vec<Value> = c.types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
-    Ok(expand(c, &args)?.iter().map(|v| v.ty().clone()).collect())
+    Ok(crate::autocast::off(|| expand(c, &args))?.iter().map(|v| v.ty().clone()).collect())
 }
 
 /// A composite's body as it stands in a row: tensors in, tensors out.
 pub fn expand(args: &[Value], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Vec<Value>> {
     let tensors: Vec<Tensor> = args.iter().cloned().map(Tensor::from).collect();
-    f(&tensors)?.iter().map(|t| t.value().cloned()).collect()
+    crate::autocast::off(|| f(&tensors))?.iter().map(|t| t.value().cloned()).collect()
 }
 /// A composite's body with one result.
 pub fn expand1(args: &[Value], f: impl FnOnce(&[Tensor]) -> Tensor) -> Result<Vec<Value>> {

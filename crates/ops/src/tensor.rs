@@ -1,6 +1,6 @@
 //! The handle: a value that is computed, to be computed, or the error that prevents it.
 
-use crate::engine;
+use crate::{autocast, engine};
 use ir::{Attrs, DType, Element, Error, ErrorKind, Literal, Op, Result, Shape, Site, Type, Value};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -65,6 +65,13 @@ impl Tensor {
     /// The results of an op; a single tensor that carries the error if the call is bad.
     #[track_caller]
     pub fn apply(op: &'static Op, inputs: &[&Tensor], attrs: Attrs) -> SmallVec<[Tensor; 1]> {
+        if autocast::is_on() {
+            let site = Site::here();
+            if let Some(converted) = site.scope(|| autocast::converted(op, inputs)) {
+                let converted: SmallVec<[&Tensor; 4]> = converted.iter().collect();
+                return site.scope(|| autocast::off(|| Tensor::apply(op, &converted, attrs)));
+            }
+        }
         let mut values = SmallVec::with_capacity(inputs.len());
         for t in inputs {
             match &t.0 {

@@ -2,10 +2,11 @@
 //! own, updates in place.
 //!
 //! A loop may write a value over one that dies in it, where both are stepped through alike: each
-//! element is then read and written by the same point of the loop.
+//! element is then read and written by the same point of the loop. A kernel may where the device
+//! says so.
 
 use crate::{Fused, Region, Step, Store};
-use ir::{Graph, Meaning, Slot};
+use ir::{FlatNode, Graph, Meaning, Slot};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -72,9 +73,12 @@ struct Block {
     to: usize,
 }
 
+/// The operand, by number, that a kernel changes into its result where nobody else needs it.
+pub type Overwrites<'a> = &'a dyn Fn(&FlatNode) -> Option<usize>;
+
 /// Arranges the values of a fused graph; `scratch` is the bytes each region wants for itself.
 /// Inputs are overwritten only by the region with the number `commit` and those after it.
-pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize) -> Arrangement {
+pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Overwrites) -> Arrangement {
     let graph = &fused.graph;
     let mut a = Arrangement {
         homes: graph.nodes.iter().map(|n| SmallVec::from_elem(Home::Nowhere, n.outs.len())).collect(),
@@ -109,7 +113,11 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize) -> Arrangement {
                 continue;
             }
             if results.contains(&slot) {
-                let donor = if r < commit { None } else { donor(fused, region, slot, r, &last, &results, &donated) };
+                let donor = if r < commit {
+                    None
+                } else {
+                    donor(fused, region, slot, r, &last, &results, &donated, overwrites)
+                };
                 let donor = donor.filter(|&k| is_alone(Slot { node: graph.inputs[k], out: 0 }, r));
                 donor.into_iter().for_each(|k| donated[k] = true);
                 a.homes[slot.node as usize][slot.out as usize] = Home::Result(a.buffers.len());
@@ -117,7 +125,7 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize) -> Arrangement {
                 continue;
             }
             let to = wave[last[slot.node as usize][slot.out as usize].unwrap_or(r).max(r)];
-            let dying = dying(graph, region, slot, r, &last)
+            let dying = dying(graph, region, slot, r, &last, overwrites)
                 .filter(|&v| is_alone(v, r))
                 .and_then(|v| block_of.iter().rev().find(|(s, _)| *s == v).map(|&(_, b)| b))
                 .filter(|b| !taken.contains(b) && blocks[*b].to == wave[r]);
@@ -169,12 +177,14 @@ fn replaceable<'a>(
     slot: Slot,
     r: usize,
     last: &'a [SmallVec<[Option<usize>; 1]>],
+    overwrites: Overwrites,
 ) -> impl Iterator<Item = Slot> + 'a {
+    let whole = changed(graph, region, overwrites).filter(move |v| last[v.node as usize][v.out as usize] == Some(r));
     let found = match region {
         Region::Loop(l) => l.stores.iter().find(|s| s.slot == slot).map(|s| (l, s)),
         Region::Call { .. } => None,
     };
-    found.into_iter().flat_map(move |(l, store)| {
+    let looped = found.into_iter().flat_map(move |(l, store)| {
         let is_full =
             |s: &Store| !matches!(l.steps[s.step as usize], Step::Reduce { .. }) && s.strides.iter().all(|&k| k != 0);
         let is_alike = move |v: Slot| {
@@ -193,11 +203,28 @@ fn replaceable<'a>(
                 && graph.ty(v).dtype.size() == graph.ty(slot).dtype.size()
                 && is_alike(v)
         })
-    })
+    });
+    looped.chain(whole)
 }
 
-fn dying(graph: &Graph, region: &Region, slot: Slot, r: usize, last: &[SmallVec<[Option<usize>; 1]>]) -> Option<Slot> {
-    replaceable(graph, region, slot, r, last)
+/// The value that a kernel changes into its result: all of a stored value that it reads once.
+fn changed(graph: &Graph, region: &Region, overwrites: Overwrites) -> Option<Slot> {
+    let Region::Call { node, args } = region else { return None };
+    let n = &graph.nodes[*node];
+    let place = &args[overwrites(n)?];
+    let is_whole = place.layout.is_contiguous() && place.layout.offset == 0 && graph.ty(place.root) == &n.outs[0];
+    (is_whole && args.iter().filter(|a| a.root == place.root).count() == 1).then_some(place.root)
+}
+
+fn dying(
+    graph: &Graph,
+    region: &Region,
+    slot: Slot,
+    r: usize,
+    last: &[SmallVec<[Option<usize>; 1]>],
+    overwrites: Overwrites,
+) -> Option<Slot> {
+    replaceable(graph, region, slot, r, last, overwrites)
         .find(|v| !matches!(graph.node(*v).op.meaning, Meaning::Input | Meaning::Const))
 }
 
@@ -211,9 +238,10 @@ fn donor(
     last: &[SmallVec<[Option<usize>; 1]>],
     results: &[Slot],
     donated: &[bool],
+    overwrites: Overwrites,
 ) -> Option<usize> {
     let graph = &fused.graph;
-    replaceable(graph, region, slot, r, last)
+    replaceable(graph, region, slot, r, last, overwrites)
         .filter(|v| graph.ty(*v).dtype == graph.ty(slot).dtype && !results.contains(v))
         .filter_map(|v| graph.inputs.iter().position(|&i| i == v.node).filter(|&k| !donated[k]))
         .max()

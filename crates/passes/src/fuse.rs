@@ -12,8 +12,12 @@ use std::ops::Range;
 
 /// What a device can do with a loop.
 pub struct Target<'a> {
-    /// Longest row whose reduction later steps of the same loop may use.
-    pub row_max: usize,
+    /// Longest row whose reduction later steps of the same loop may use, given how many rows
+    /// there are.
+    pub row_max: &'a dyn Fn(usize) -> usize,
+    /// Values with at least so many elements are worth reading only once: loops that share one
+    /// join.
+    pub share_min: usize,
     /// Which layouts kernels take.
     pub accepts: Accepts<'a>,
 }
@@ -22,8 +26,6 @@ pub struct Target<'a> {
 const NODES_MAX: usize = 256;
 /// Largest space that is reduced as a whole inside a loop, by one thread.
 const WHOLE_MAX: usize = 4096;
-/// Values with at least so many elements are worth reading only once: loops that share one join.
-const SHARE_MIN: usize = 4096;
 /// How many of the loops that read a value are considered for joining.
 const READERS_MAX: usize = 4;
 
@@ -43,7 +45,7 @@ pub struct Fused {
 pub fn fuse(graph: &Graph, target: &Target) -> Result<Fused> {
     let graph = materialize(graph, target.accepts)?;
     let places = places(&graph)?;
-    let mut f = Fuser::new(&graph, &places, target.row_max);
+    let mut f = Fuser::new(&graph, &places, target);
     for i in 0..graph.nodes.len() {
         f.place(i)?;
     }
@@ -76,7 +78,8 @@ pub(crate) struct Group {
 pub(crate) struct Fuser<'a> {
     pub graph: &'a Graph,
     pub places: &'a [Place],
-    row_max: usize,
+    row_max: &'a dyn Fn(usize) -> usize,
+    share_min: usize,
     pub groups: Vec<Group>,
     /// Where a group has gone.
     merged: Vec<usize>,
@@ -96,13 +99,14 @@ struct Fit {
 }
 
 impl<'a> Fuser<'a> {
-    fn new(graph: &'a Graph, places: &'a [Place], row_max: usize) -> Fuser<'a> {
+    fn new(graph: &'a Graph, places: &'a [Place], target: &Target<'a>) -> Fuser<'a> {
         let n = graph.nodes.len();
         let nothing = Member { mask: 0, reduce: None, from: 0 };
         Fuser {
             graph,
             places,
-            row_max,
+            row_max: target.row_max,
+            share_min: target.share_min,
             groups: Vec::new(),
             merged: Vec::new(),
             of: vec![None; n],
@@ -174,7 +178,7 @@ impl<'a> Fuser<'a> {
         if self.groups[g].is_loop {
             for &s in &self.graph.nodes[i].inputs {
                 let root = self.operand(s).root;
-                if self.group(root.node as usize) != Some(g) && self.graph.ty(root).shape.count() >= SHARE_MIN {
+                if self.group(root.node as usize) != Some(g) && self.graph.ty(root).shape.count() >= self.share_min {
                     self.readers.entry(root).or_default().push(g);
                 }
             }
@@ -419,7 +423,10 @@ impl<'a> Fuser<'a> {
             let is_rows = inner.is_some_and(|m| from == all & !m);
             return if is_rows && gone == from { done(Along::Column, true, inner) } else { Ok(None) };
         }
-        let row = |rows: Mask| done(Along::Row, space::count(&split.dims, rows) > self.row_max, Some(rows));
+        let row = |row: Mask| {
+            let longest = (self.row_max)(space::count(&split.dims, all & !row));
+            done(Along::Row, space::count(&split.dims, row) > longest, Some(row))
+        };
         match inner {
             Some(m) if m == gone => row(m),
             Some(m) if all & !m == gone => done(Along::Column, true, inner),

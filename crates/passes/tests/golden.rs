@@ -15,7 +15,7 @@ fn accepts(_: &ir::FlatNode, _: usize, layout: &Layout) -> bool {
     layout.is_contiguous()
 }
 fn fused(g: &Graph) -> Fused {
-    passes::fuse(g, &Target { row_max: 4096, accepts: &accepts }).unwrap()
+    passes::fuse(g, &Target { row_max: &|_| 4096, share_min: 4096, accepts: &accepts }).unwrap()
 }
 
 fn fed(g: &Graph) -> Fused {
@@ -40,7 +40,7 @@ fn regions(f: &Fused) -> String {
 fn homes(g: &Graph) -> String {
     let f = fused(g);
     let none = vec![0; f.regions.len()];
-    let a = passes::arrange(&f, &none, 0);
+    let a = passes::arrange(&f, &none, 0, &|_| None);
     passes::check_arrangement(&f, &a, &none).unwrap();
     let mut out = String::new();
     for (i, n) in f.graph.nodes.iter().enumerate() {
@@ -69,11 +69,11 @@ fn halves(g: &Graph) -> String {
 /// A line a wave; all regions or none are worth a thread of their own.
 fn order(g: &Graph, light: bool) -> String {
     let f = fused(g);
-    let before = passes::arrange(&f, &vec![0; f.regions.len()], 0).live_bytes;
+    let before = passes::arrange(&f, &vec![0; f.regions.len()], 0, &|_| None).live_bytes;
     let light = vec![light; f.regions.len()];
     let f = passes::schedule(f, &light, &vec![false; light.len()]);
     let none = vec![0; f.regions.len()];
-    let a = passes::arrange(&f, &none, 0);
+    let a = passes::arrange(&f, &none, 0, &|_| None);
     passes::check_arrangement(&f, &a, &none).unwrap();
     let mut out = String::new();
     for w in &f.waves {
@@ -110,6 +110,7 @@ fn apply(pass: &str, g: &Graph) -> String {
         "hoist" => halves(g),
         "fuse" => regions(&fused(g)),
         "feed" => regions(&fed(g)),
+        "remake" => regions(&passes::remake(fused(g))),
         "schedule" => order(g, false),
         "waves" => order(g, true),
         "arrange" => homes(g),

@@ -38,11 +38,15 @@ fn a_graph_of_100_000_nodes_goes_through_every_stage() {
     let stages = passes::stages(&g, ops::forms(), &|_, _| false, &runtime::reference::run_node).unwrap();
     let last = &stages.last().unwrap().graph;
     assert!(last.nodes.len() > 50_000 && last.nodes.len() < g.nodes.len());
-    let fused = passes::fuse(last, &passes::Target { row_max: 4096, accepts: &|_, _, l| l.is_contiguous() }).unwrap();
+    let fused = passes::fuse(
+        last,
+        &passes::Target { row_max: &|_| 4096, share_min: 4096, accepts: &|_, _, l| l.is_contiguous() },
+    )
+    .unwrap();
     let none = vec![false; fused.regions.len()];
     let fused = passes::schedule(fused, &none, &none);
     let scratch = vec![0; fused.regions.len()];
-    let a = passes::arrange(&fused, &scratch, 0);
+    let a = passes::arrange(&fused, &scratch, 0, &|_| None);
     assert!(a.arena_bytes < 1 << 20, "a chain needs a few values at a time: {} bytes", a.arena_bytes);
 }
 

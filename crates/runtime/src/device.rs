@@ -2,6 +2,7 @@
 
 use ir::{Buffer, FlatNode, Graph, Result, Type};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A place to run graphs.
 pub trait Device: Send + Sync {
@@ -20,6 +21,30 @@ pub trait Device: Send + Sync {
     fn synchronize(&self) -> Result<()> {
         Ok(())
     }
+    /// What memory is in use; `None` where nobody counts.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+    /// Forgets the highest use of memory so far.
+    fn reset_peak(&self) {}
+    /// Milliseconds the device takes for what `f` asks of it.
+    fn time(&self, f: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
+        let start = Instant::now();
+        f()?;
+        self.synchronize()?;
+        Ok(start.elapsed().as_secs_f64() * 1e3)
+    }
+}
+
+/// What memory of a device is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes handed out.
+    pub used_bytes: usize,
+    /// The most bytes handed out at once.
+    pub peak_bytes: usize,
+    /// Bytes taken from the device, handed out or kept.
+    pub held_bytes: usize,
 }
 
 /// A compiled graph.

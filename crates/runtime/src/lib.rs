@@ -10,7 +10,7 @@ mod profile;
 pub mod reference;
 pub mod trace;
 
-pub use device::{Device, Program};
+pub use device::{Device, Memory, Program};
 pub use engine::{Engine, Find, Reference, note_assigned};
 pub use numerics::check_numerics;
 pub use offer::{Offer, open};

@@ -189,7 +189,7 @@ pub fn run(o: &Options) -> Result<()> {
 
 /// Prints the kernels of a graph.
 fn sources(engine: &Engine, g: &Graph) -> Result<()> {
-    let plan = cuda::plan::Plan::new(&engine.optimize(g)?)?;
+    let plan = cuda::plan::Plan::new(&engine.optimize(g)?, &|_| true)?;
     for (region, k) in plan.kernels() {
         println!("// region {region}, {} blocks of {} threads, {:?}\n{}", k.grid, k.block, k.args, k.source);
     }

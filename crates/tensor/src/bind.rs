@@ -37,14 +37,23 @@ impl Input {
     }
 }
 
+/// The program of one device, with captured values in that device's memory.
+#[derive(Clone)]
+struct Placed {
+    device: String,
+    program: Arc<dyn Program>,
+    /// Inputs by number.
+    captured: Arc<[(usize, Buffer)]>,
+}
+
 /// A graph ready to run many times.
 pub(crate) struct Bound {
     /// What its programs are compiled from.
     graph: Graph,
     /// The engine for inputs that are all on the host: the current one when it was made.
     engine: &'static Engine,
-    /// By the name of the device that the inputs live on.
-    programs: Mutex<Vec<(String, Arc<dyn Program>)>>,
+    /// By the device that the inputs live on.
+    programs: Mutex<Vec<Placed>>,
     inputs: Vec<Input>,
     fetches: usize,
     assigned: Vec<Arc<Var>>,
@@ -111,15 +120,23 @@ impl Bound {
     }
 
     /// The program for the device that these inputs live on.
-    fn program(&self, inputs: &[Buffer]) -> Result<Arc<dyn Program>> {
+    fn program(&self, inputs: &[Buffer]) -> Result<Placed> {
         let engine = self.engine.of(inputs)?;
         let mut programs = self.programs.lock();
-        if let Some((_, p)) = programs.iter().find(|(name, _)| name == engine.device().name()) {
+        if let Some(p) = programs.iter().find(|p| p.device == engine.device().name()) {
             return Ok(p.clone());
         }
-        let program = engine.compile(&self.graph)?;
-        programs.push((engine.device().name().to_string(), program.clone()));
-        Ok(program)
+        let mut captured = Vec::new();
+        for (k, input) in self.inputs.iter().enumerate() {
+            if let Input::Captured(v) = input {
+                let value = v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?;
+                captured.push((k, engine.device().place(&value)?));
+            }
+        }
+        let (device, program) = (engine.device().name().to_string(), engine.compile(&self.graph)?);
+        let placed = Placed { device, program, captured: captured.into() };
+        programs.push(placed.clone());
+        Ok(placed)
     }
 
     /// Every variable it reads.
@@ -144,7 +161,8 @@ impl Bound {
                 Input::Captured(v) => v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?,
             });
         }
-        let program = self.program(&inputs)?;
+        let Placed { program, captured, .. } = self.program(&inputs)?;
+        captured.iter().for_each(|(k, b)| inputs[*k] = b.clone());
         let mut loan = Loan { inputs, held: SmallVec::new() };
         for &(k, a) in &self.lent {
             let mut hold = self.assigned[a].hold();
@@ -170,7 +188,7 @@ impl Bound {
 
     /// What was compiled, for people.
     pub fn explain(&self) -> String {
-        self.programs.lock().iter().map(|(_, p)| p.explain()).collect()
+        self.programs.lock().iter().map(|p| p.program.explain()).collect()
     }
 }
 

@@ -151,6 +151,26 @@ impl<'a> Body<'a> {
     pub fn steps(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.l.steps.len()).filter(|&i| self.need[i])
     }
+    /// What a load gives at a place (and `v` elements further), where that can be said without
+    /// memory: the numbers 0, 1, 2… are their own places.
+    pub fn counted(&self, step: usize, at: &[String]) -> Option<String> {
+        let Step::Load { root, strides, offset } = &self.l.steps[step] else { return None };
+        if !self.is_counted(step) {
+            return None;
+        }
+        let by = match strides.last() {
+            None | Some(0) => String::new(),
+            Some(&s) if s < 0 => format!(" + v * (idx){s}"),
+            Some(s) => format!(" + v * {s}"),
+        };
+        let dtype = self.graph.ty(*root).dtype;
+        let number = format!("({})(long long)({}{by})", Class::of(dtype).c(), access::index(strides, *offset, at));
+        Some(super::finish::rounded(&number, dtype))
+    }
+    /// True for a load of the numbers 0, 1, 2….
+    pub fn is_counted(&self, step: usize) -> bool {
+        matches!(self.l.steps[step], Step::Load { root, .. } if self.graph.node(root).op.name == "iota")
+    }
     /// The needed loads: step, strides, offset.
     pub fn loads(&self) -> impl Iterator<Item = (usize, &[isize], usize)> + '_ {
         self.steps().filter_map(|i| match &self.l.steps[i] {
@@ -165,7 +185,7 @@ impl<'a> Body<'a> {
     }
     /// Elements a thread handles side by side.
     pub fn width(&self) -> usize {
-        let loads = self.loads().map(|(i, s, _)| (s, self.dtype(i).size()));
+        let loads = self.loads().filter(|(i, ..)| !self.is_counted(*i)).map(|(i, s, _)| (s, self.dtype(i).size()));
         let stores = self.stores.iter().map(|s| (s.strides.as_slice(), self.graph.ty(s.slot).dtype.size()));
         access::width(self.l, &loads.chain(stores).collect::<Vec<_>>())
     }
@@ -333,6 +353,10 @@ impl<'b, 'a> Writer<'b, 'a> {
         }
     }
 
+    /// Its text, parameters and arguments, to be part of a larger kernel.
+    pub fn parts(self) -> (String, Vec<String>, Vec<Arg>) {
+        (self.text, self.params, self.args)
+    }
     /// The finished kernel.
     pub fn finish(self, grid: usize, block: usize) -> Kernel {
         let mut source = String::new();
@@ -343,6 +367,6 @@ impl<'b, 'a> Writer<'b, 'a> {
             self.params.join(", "),
             self.text
         );
-        Kernel { source, grid: grid as u32, block: block as u32, args: self.args }
+        Kernel { source, grid: grid as u32, block: block as u32, args: self.args, is_table: false, is_move: false }
     }
 }

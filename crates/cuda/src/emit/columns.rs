@@ -1,5 +1,5 @@
 //! Sums over rows: blocks of 32 columns (or vectors of them) by 8 rows walk down a stretch of
-//! rows.
+//! rows; where there are fewer columns, blocks are narrower and higher.
 
 use super::access::split;
 use super::body::{Body, Reduction, Writer};
@@ -7,11 +7,11 @@ use super::points::element;
 use super::{Lowered, PARTIALS_MAX, finish};
 use passes::Along;
 
-/// Columns, or vectors of columns, a block has side by side.
-const ACROSS: usize = 32;
-/// Rows a block takes at once, where there are many, and where one block takes all.
-const DOWN: usize = 8;
-const DOWN_FEW: usize = 32;
+/// Columns, or vectors of columns, a block has side by side at most.
+const ACROSS_MAX: usize = 32;
+/// Threads of a block, where there are many rows, and where one block takes all.
+const THREADS: usize = 256;
+const THREADS_FEW: usize = 1024;
 /// So many rows at most are few.
 const FEW: usize = 256;
 
@@ -20,10 +20,11 @@ pub fn lower(b: &Body, out: &mut Lowered) {
     let (outer, inner) = b.dims();
     let width = b.width();
     let (rows, columns) = (b.l.rows(), b.l.columns());
-    let tiles = (columns / width).div_ceil(ACROSS);
+    let across = (columns / width).next_power_of_two().clamp(1, ACROSS_MAX);
+    let tiles = (columns / width).div_ceil(across);
     let is_few = rows <= FEW && b.after.len() <= 2;
-    let height = if is_few { DOWN_FEW } else { DOWN };
-    let parts = if is_few { 1 } else { PARTIALS_MAX.div_ceil(tiles).clamp(1, rows.div_ceil(DOWN * 4)) };
+    let height = if is_few { THREADS_FEW / ACROSS_MAX } else { THREADS / across };
+    let parts = if is_few { 1 } else { PARTIALS_MAX.div_ceil(tiles).clamp(1, rows.div_ceil(height * 4)) };
     let stretch = rows.div_ceil(parts);
     let parts = rows.div_ceil(stretch);
     let (down, whole): (Vec<Reduction>, Vec<Reduction>) =
@@ -35,8 +36,8 @@ pub fn lower(b: &Body, out: &mut Lowered) {
         w.put(format!("{} a{}[{width}] = {{{start}}};\n", r.class().c(), r.step));
     }
     w.put(format!("const idx tile = blockIdx.x % {tiles}u, part = blockIdx.x / {tiles}u;\n"));
-    w.put(format!("const int x = threadIdx.x % {ACROSS}, y = threadIdx.x / {ACROSS};\n"));
-    w.put(format!("const idx column = (tile * {ACROSS} + x) * {width};\n"));
+    w.put(format!("const int x = threadIdx.x % {across}, y = threadIdx.x / {across};\n"));
+    w.put(format!("const idx column = (tile * {across} + x) * {width};\n"));
     let (text, names) = split(inner, "column", "c");
     w.put(text + "\n");
     w.put(format!("const idx end = min((part + 1) * {stretch}u, (idx){rows}u);\n"));
@@ -70,10 +71,10 @@ pub fn lower(b: &Body, out: &mut Lowered) {
              const idx at = tile * {wide} + i;\n{c} sum = s{s}[0][i];\n\
              for (int k = 1; k < {height}; k++) sum = {op}::of(sum, s{s}[k][i]);\n\
              if (at < {columns}u) {p}[part * {columns}u + at] = {value};\n}}\n",
-            wide = ACROSS * width,
-            block = ACROSS * height,
+            wide = across * width,
+            block = across * height,
         ));
     }
-    finish::blocks(&mut w, b, &whole, parts * tiles, ACROSS * height, out);
-    out.kernels.push(w.finish(parts * tiles, ACROSS * height));
+    finish::blocks(&mut w, b, &whole, parts * tiles, across * height, out);
+    out.kernels.push(w.finish(parts * tiles, across * height));
 }

@@ -75,7 +75,14 @@ fn combine(r: &Reduction, slot: Slot, at: usize, outer: usize, parts: usize, inn
         );
         outer * tiles
     };
-    Kernel { source: s, grid: grid as u32, block: 256, args: vec![Arg::Scratch(at), Arg::Value(slot)] }
+    Kernel {
+        source: s,
+        grid: grid as u32,
+        block: 256,
+        args: vec![Arg::Scratch(at), Arg::Value(slot)],
+        is_table: false,
+        is_move: false,
+    }
 }
 
 /// What a value of a type is after it was combined: rounded to what the type holds.

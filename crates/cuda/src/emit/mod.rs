@@ -12,13 +12,22 @@ mod long;
 mod points;
 mod rows;
 pub mod scalar;
+mod tiles;
+pub mod together;
 
 use body::Body;
 use ir::{Graph, Slot};
 use passes::{Along, Loop, Step};
 
-/// The longest row that is reduced inside a kernel whose later steps use the result.
-pub const ROW_MAX: usize = 16384;
+/// The longest row that is reduced inside a kernel whose later steps use the result. A block has
+/// a row, so only where there are many rows may they be long.
+pub fn row_max(rows: usize) -> usize {
+    if rows >= ROWS_MANY { 1 << 18 } else { 1 << 14 }
+}
+/// Elements of a value that is worth reading only once.
+pub const SHARE_MIN: usize = 1 << 18;
+/// Rows that keep the device busy with one block each.
+const ROWS_MANY: usize = 256;
 /// The most blocks of a kernel that leaves one partial result each.
 const PARTIALS_MAX: usize = 528;
 
@@ -49,6 +58,10 @@ pub struct Kernel {
     pub block: u32,
     /// Arguments.
     pub args: Vec<Arg>,
+    /// They are one parameter, a table of pointers.
+    pub is_table: bool,
+    /// It copies its first argument to its second, and is left out where they are the same.
+    pub is_move: bool,
 }
 
 /// Kernels as one translation unit; their entry points become `run0`, `run1`…
@@ -93,7 +106,11 @@ pub fn lower(l: &Loop, graph: &Graph, in_place: bool) -> Lowered {
     } else if columns {
         columns::lower(&Body::new(l, graph, in_place, |_| true, true), &mut out);
     } else {
-        points::lower(&Body::new(l, graph, in_place, |_| true, true), &mut out);
+        let body = Body::new(l, graph, in_place, |_| true, true);
+        match tiles::lower(&body) {
+            Some(kernel) => out.kernels.push(kernel),
+            None => points::lower(&body, &mut out),
+        }
     }
     let finals = std::mem::take(&mut out.finals);
     out.kernels.extend(finals);

@@ -6,15 +6,31 @@ use super::scalar;
 use super::{Lowered, PARTIALS_MAX, SMALL, finish};
 use passes::Step;
 
+/// Threads of a block.
+pub const BLOCK: usize = 256;
+
+/// The text of a loop that reduces nothing, and its blocks.
+pub fn plain<'b, 'a>(b: &'b Body<'a>) -> (Writer<'b, 'a>, usize) {
+    let width = b.width();
+    let count = b.l.dims.iter().product::<usize>() / width;
+    let mut w = Writer::new(b);
+    w.put(format!("typedef {} idx;\n", b.idx()));
+    w.put(format!("const idx t = (idx)blockIdx.x * {BLOCK} + threadIdx.x;\nif (t >= {count}u) return;\n"));
+    let (text, at) = split(&b.l.dims, &if width > 1 { format!("(t * {width})") } else { "t".into() }, "i");
+    w.put(text + "\n");
+    element(&mut w, b, &at, width, |_, _| {});
+    (w, count.div_ceil(BLOCK))
+}
+
 /// Writes the kernel of a loop that reduces nothing, or everything to one number.
 pub fn lower(b: &Body, out: &mut Lowered) {
     let width = b.width();
     let count = b.l.dims.iter().product::<usize>() / width;
     let reductions: Vec<Reduction> = b.reductions().map(|(r, _)| r).collect();
     let (grid, block) = match reductions.is_empty() {
-        true => (count.div_ceil(256), 256),
+        true => (count.div_ceil(BLOCK), BLOCK),
         false if count * width <= SMALL => (1, count.div_ceil(4).next_multiple_of(32).min(1024)),
-        false => (count.div_ceil(256 * 4).clamp(1, PARTIALS_MAX), 256),
+        false => (count.div_ceil(BLOCK * 4).clamp(1, PARTIALS_MAX), BLOCK),
     };
     let mut w = Writer::new(b);
     reductions.iter().for_each(|r| w.accumulator(r));
@@ -38,7 +54,7 @@ pub fn lower(b: &Body, out: &mut Lowered) {
 
 /// Everything at one vector of points: loads, steps, what `and` adds, stores.
 pub fn element(w: &mut Writer, b: &Body, at: &[String], width: usize, and: impl Fn(&mut Writer, &[Option<String>])) {
-    let loads: Vec<usize> = b.loads().map(|(i, ..)| i).collect();
+    let loads: Vec<usize> = b.loads().map(|(i, ..)| i).filter(|&i| !b.is_counted(i)).collect();
     for &i in &loads {
         w.put(format!("pack<{}, {width}> q{i};\n", scalar::stored(b.dtype(i))));
         w.load(i, at, width, "");
@@ -49,7 +65,8 @@ pub fn element(w: &mut Writer, b: &Body, at: &[String], width: usize, and: impl 
     for i in b.steps() {
         match &b.l.steps[i] {
             Step::Load { .. } => {
-                w.put(format!("const {} t{i} = get(q{i}.at[v]);\n", scalar::Class::of(b.dtype(i)).c()));
+                let x = b.counted(i, at).unwrap_or_else(|| format!("get(q{i}.at[v])"));
+                w.put(format!("const {} t{i} = {x};\n", scalar::Class::of(b.dtype(i)).c()));
                 names[i] = Some(format!("t{i}"));
             }
             Step::Scalar { .. } => {

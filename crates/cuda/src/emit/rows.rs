@@ -2,7 +2,8 @@
 //! so that softmax and the norms read it once.
 //!
 //! The steps fall into *phases*: what a reduction gives is used only in a later phase. Inside a
-//! phase every thread walks its part of the row once.
+//! phase every thread walks its part of the row once. Of rows too long for that, each phase reads
+//! again what it needs, which is still in the cache, and computes it again.
 
 use super::access::split;
 use super::body::{Body, Level, Reduction, Writer};
@@ -12,6 +13,12 @@ use passes::{Along, Step, Store};
 
 /// Threads of a block that handles several rows.
 const BLOCK: usize = 256;
+/// Vectors of a row that a thread should have.
+const EACH: usize = 4;
+/// Registers of a thread that its part of the row may take.
+const HELD_MAX: usize = 32;
+/// Elements of a thread beyond which values are computed again rather than kept.
+const KEPT_MAX: usize = 16;
 
 /// How a row is spread over threads.
 struct Spread {
@@ -28,18 +35,17 @@ struct Spread {
 }
 
 impl Spread {
-    fn new(b: &Body, crossing: usize, is_partial: bool) -> Spread {
+    fn new(b: &Body, is_partial: bool) -> Spread {
         let mut width = b.width();
         // Short rows: a thread each rather than a vector each.
         while width > 1 && b.l.columns() / width < 8 {
             width /= 2;
         }
         let vectors = b.l.columns() / width;
-        let most = if crossing > 6 { 2 } else { 4 };
-        let lanes = if vectors <= 32 * most {
+        let lanes = if vectors <= 32 * EACH {
             vectors.next_power_of_two().min(32)
         } else {
-            vectors.div_ceil(most).next_multiple_of(32).min(1024)
+            vectors.div_ceil(EACH).next_multiple_of(32).min(1024)
         };
         let each = vectors.div_ceil(lanes);
         // What is small is reduced by one block: another launch takes longer.
@@ -90,13 +96,33 @@ fn crossing(b: &Body, usable: &[usize]) -> Vec<bool> {
     out
 }
 
+/// Registers that a thread's part of what is read takes.
+fn held(b: &Body, s: &Spread) -> usize {
+    let full = b.loads().filter(|(i, ..)| b.level[*i] == Level::Full && !b.is_counted(*i));
+    full.map(|(i, ..)| (s.each * s.width * b.dtype(i).size()).div_ceil(4)).sum()
+}
+
+/// True if something is written over what a later phase reads.
+fn must_hold(b: &Body, usable: &[usize]) -> bool {
+    let last = b.steps().map(|i| when(b, usable, i)).max().unwrap_or(0);
+    b.in_place && b.stores.iter().any(|s| usable[s.step as usize] < last)
+}
+
 /// Writes the kernel.
 pub fn lower(b: &Body, out: &mut Lowered) {
     let usable = phases(b);
-    let crossing = crossing(b, &usable);
+    let mut crossing = crossing(b, &usable);
     let reductions: Vec<Reduction> = b.reductions().map(|(r, _)| r).collect();
-    let spread = Spread::new(b, crossing.iter().filter(|c| **c).count(), !reductions.is_empty());
-    let mut r = Rows { w: Writer::new(b), b, usable, crossing, spread, names: vec![None; b.l.steps.len()] };
+    let spread = Spread::new(b, !reductions.is_empty());
+    let is_long = spread.each * spread.width > KEPT_MAX;
+    if is_long {
+        crossing.fill(false);
+    }
+    // Sums of columns are kept in registers, which only loops written out can choose among.
+    let has_columns = reductions.iter().any(|r| r.along == Along::Column && !r.row);
+    let is_held = !is_long || has_columns || must_hold(b, &usable) || held(b, &spread) <= HELD_MAX;
+    let names = vec![None; b.l.steps.len()];
+    let mut r = Rows { w: Writer::new(b), b, usable, crossing, spread, is_long, is_held, names };
     r.begin(&reductions);
     let phases = b.steps().map(|i| r.usable[i]).max().unwrap_or(0) + 1;
     for phase in 0..phases {
@@ -113,6 +139,10 @@ struct Rows<'b, 'a> {
     usable: Vec<usize>,
     crossing: Vec<bool>,
     spread: Spread,
+    /// Values are computed again in each phase.
+    is_long: bool,
+    /// What is read is kept.
+    is_held: bool,
     names: Vec<Option<String>>,
 }
 
@@ -159,14 +189,18 @@ impl Rows<'_, '_> {
         let at = full_at(&at, b.dims().1.len(), "0");
         for i in b.steps().filter(|&i| b.level[i] == Level::Row) {
             let Step::Load { strides, offset, .. } = &b.l.steps[i] else { continue };
-            let p = w.source(i);
-            let index = super::access::index(strides, *offset, &at);
-            w.put(format!("const {} u{i} = get({p}[{index}]);\n", Class::of(b.dtype(i)).c()));
+            let x = b.counted(i, &at).unwrap_or_else(|| {
+                let p = w.source(i);
+                format!("get({p}[{}])", super::access::index(strides, *offset, &at))
+            });
+            w.put(format!("const {} u{i} = {x};\n", Class::of(b.dtype(i)).c()));
             self.names[i] = Some(format!("u{i}"));
         }
         for i in b.steps().filter(|&i| b.level[i] == Level::Full) {
             if matches!(b.l.steps[i], Step::Load { .. }) {
-                w.put(format!("pack<{}, {width}> q{i}[{each}];\n", scalar::stored(b.dtype(i))));
+                if self.is_held && !b.is_counted(i) {
+                    w.put(format!("pack<{}, {width}> q{i}[{each}];\n", scalar::stored(b.dtype(i))));
+                }
             } else if self.crossing[i] {
                 w.put(format!("{} v{i}[{each}][{width}];\n", Class::of(b.dtype(i)).c()));
             }
@@ -176,7 +210,8 @@ impl Rows<'_, '_> {
     /// Opens a loop over the thread's vectors; the names of the place in each dimension.
     fn open(&mut self) -> Vec<String> {
         let Spread { width, lanes, each, .. } = self.spread;
-        self.w.put(format!("#pragma unroll\nfor (int k = 0; k < {each}; k++) {{\n"));
+        let unroll = if self.is_held { "" } else { " 4" };
+        self.w.put(format!("#pragma unroll{unroll}\nfor (int k = 0; k < {each}; k++) {{\n"));
         self.w.put(format!("const idx c = (idx)(k * {lanes} + lane) * {width};\n"));
         if self.is_ragged() {
             self.w.put(format!("if (c < {}u) {{\n", self.b.l.columns()));
@@ -200,9 +235,9 @@ impl Rows<'_, '_> {
             }
         }
         self.row_results(phase, reductions);
-        let loads: Vec<usize> =
-            b.loads().map(|(i, ..)| i).filter(|&i| b.level[i] == Level::Full && self.usable[i] == phase).collect();
-        if !loads.is_empty() {
+        let is_now = |i: &usize| b.level[*i] == Level::Full && self.usable[*i] == phase && !b.is_counted(*i);
+        let loads: Vec<usize> = b.loads().map(|(i, ..)| i).filter(is_now).collect();
+        if self.is_held && !loads.is_empty() {
             let at = self.open();
             for i in loads {
                 self.w.load(i, &at, self.spread.width, "[k]");
@@ -244,6 +279,17 @@ impl Rows<'_, '_> {
         s.strides[outer..].iter().all(|&k| k == 0)
     }
 
+    /// The full values that some steps are computed from, in order.
+    fn behind(&self, mut wanted: Vec<usize>) -> Vec<usize> {
+        let mut seen = vec![false; self.b.l.steps.len()];
+        while let Some(i) = wanted.pop() {
+            if self.b.level[i] == Level::Full && !std::mem::replace(&mut seen[i], true) {
+                wanted.extend(self.b.args(i));
+            }
+        }
+        (0..seen.len()).filter(|&i| seen[i]).collect()
+    }
+
     /// One walk over the row: the phase's elementwise steps, stores and accumulations.
     fn walk(&mut self, phase: usize, inner: &[Reduction], reductions: &[Reduction]) {
         let b = self.b;
@@ -268,17 +314,34 @@ impl Rows<'_, '_> {
         for r in inner {
             self.w.put(format!("{} x{} = {};\n", r.class().c(), r.step, r.start()));
         }
+        let wanted = steps.iter().copied().chain(stores.iter().map(|s| s.step as usize));
+        let wanted = wanted.chain(sums.iter().chain(inner).map(|r| r.arg)).collect();
+        let again = self.behind(wanted);
         let at = self.open();
+        if !self.is_held {
+            for &i in again.iter().filter(|&&i| matches!(b.l.steps[i], Step::Load { .. }) && !b.is_counted(i)) {
+                self.w.put(format!("pack<{}, {width}> q{i};\n", scalar::stored(b.dtype(i))));
+                self.w.load(i, &at, width, "");
+            }
+        }
         self.w.declare_kept(&stores, width);
         self.w.put(format!("#pragma unroll\nfor (int v = 0; v < {width}; v++) {{\n"));
         let mut names = self.names.clone();
+        let k = if self.is_held { "[k]" } else { "" };
         for i in b.steps().filter(|&i| b.level[i] == Level::Full) {
             let is_load = matches!(b.l.steps[i], Step::Load { .. });
-            if is_load && self.usable[i] <= phase {
-                names[i] = Some(format!("get(q{i}[k].at[v])"));
+            if let Some(x) = b.counted(i, &at) {
+                names[i] = Some(x);
+            } else if is_load && self.usable[i] <= phase {
+                names[i] = Some(format!("get(q{i}{k}.at[v])"));
             } else if self.crossing[i] && self.usable[i] < phase {
                 names[i] = Some(format!("v{i}[k][v]"));
             }
+        }
+        let earlier = |i: &usize| matches!(b.l.steps[*i], Step::Scalar { .. }) && self.usable[*i] < phase;
+        for i in again.into_iter().filter(|i| self.is_long && earlier(i)) {
+            let text = b.compute(i, &mut names, "t");
+            self.w.put(text);
         }
         for &i in &steps {
             let text = b.compute(i, &mut names, "t");

@@ -153,6 +153,8 @@ pub fn apply(n: &FlatNode, args: &[&Val]) -> Val {
         ("pow", [x, p]) if !is_int && p.number == Some(2.0) => format!("({0} * {0})", x.text),
         ("pow", [x, p]) if !is_int && p.number == Some(3.0) => format!("({0} * {0} * {0})", x.text),
         ("pow", [x, p]) if !is_int && p.number == Some(-1.0) => format!("(1 / {})", x.text),
+        // A quotient of this kind needs no rounding to the last bit, which takes long.
+        ("sigmoid", [x]) if Class::of(dtype) == Class::F32 => format!("__fdividef(1.0f, 1.0f + expf(-{}))", x.text),
         _ => fill(s.code, &texts),
     };
     done(match s.out {

@@ -3,15 +3,17 @@
 
 mod clip;
 mod lbfgs;
+mod loss_scale;
 mod rules;
 mod wolfe;
 
 pub use clip::{clip_grad_norm, clip_grad_value};
 pub use lbfgs::{Lbfgs, LbfgsOptions};
+pub use loss_scale::LossScale;
 pub use rules::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, RmsProp, Sgd};
 
 use crate::{Parameters, join, parallel};
-use tensor::{Error, ErrorKind, Result, Shape, Site, Tensor, Update, Variable, grad, no_grad};
+use tensor::{DType, Error, ErrorKind, Result, Shape, Site, Tensor, Update, Variable, grad, no_grad};
 
 /// What a rule sees of one parameter at one step.
 pub struct Step<'a> {
@@ -64,6 +66,8 @@ struct Group {
     slots: Vec<Vec<(&'static str, Variable)>>,
     /// Where each parameter is in the parameter store, if there is one.
     tables: Vec<Option<u32>>,
+    /// What 16-bit parameters are rounded from: small steps would vanish in them.
+    masters: Vec<Option<Variable>>,
     lr: Variable,
     /// Its learning rate relative to the rule's.
     scale: f64,
@@ -115,10 +119,15 @@ impl Optimizer {
             })
             .collect::<Result<_>>()?;
         let tables = parallel::share(&params, &*self.rule, weight_decay)?;
+        let master = |p: &Variable| {
+            let is_half = matches!(p.dtype(), DType::BF16 | DType::F16);
+            is_half.then(|| Variable::buffer("master", p.tensor().cast(DType::F32))).transpose()
+        };
+        let masters = params.iter().map(master).collect::<Result<_>>()?;
         let base = self.rule.lr();
         let scale = if base == 0.0 { 1.0 } else { lr / base };
         let lr = Variable::buffer("lr", Tensor::from(lr as f32))?;
-        self.groups.push(Group { params, slots, tables, lr, scale, weight_decay });
+        self.groups.push(Group { params, slots, tables, masters, lr, scale, weight_decay });
         Ok(())
     }
     /// Learning rate of the first group.
@@ -145,9 +154,10 @@ impl Optimizer {
         let mut place = 0;
         for (i, g) in self.groups.iter().enumerate() {
             out.push((format!("group.{i}.lr"), g.lr.clone()));
-            for (p, slots) in g.params.iter().zip(&g.slots) {
+            for ((p, slots), master) in g.params.iter().zip(&g.slots).zip(&g.masters) {
                 let name = name(place, p);
                 out.extend(slots.iter().map(|(n, v)| (join(&name, n), v.clone())));
+                out.extend(master.iter().map(|v| (join(&name, "master"), v.clone())));
                 place += 1;
             }
         }
@@ -199,7 +209,7 @@ impl Optimizer {
             let (mut stored, mut pushes) = (Vec::new(), Vec::new());
             for g in &self.groups {
                 let lr = g.lr.tensor();
-                for ((p, slots), table) in g.params.iter().zip(&g.slots).zip(&g.tables) {
+                for (((p, slots), table), master) in g.params.iter().zip(&g.slots).zip(&g.tables).zip(&g.masters) {
                     let Some(Some(grad)) = grads.next() else { continue };
                     if let Some(table) = *table {
                         stored.push(p);
@@ -207,10 +217,21 @@ impl Optimizer {
                         continue;
                     }
                     let values: Vec<Tensor> = slots.iter().map(|(_, v)| v.tensor()).collect();
-                    let param = p.tensor();
-                    let s = Step { param: &param, grad, slots: &values, lr: &lr, t: &t, weight_decay: g.weight_decay };
+                    let (param, grad) = match master {
+                        Some(m) => (unrounded(p, m), grad.cast(DType::F32)),
+                        None => (p.tensor(), grad.clone()),
+                    };
+                    let s = Step {
+                        param: &param,
+                        grad: &grad,
+                        slots: &values,
+                        lr: &lr,
+                        t: &t,
+                        weight_decay: g.weight_decay,
+                    };
                     let (next, state) = self.rule.step(&s);
                     update.set(p, next.cast(p.dtype()));
+                    master.iter().for_each(|m| update.set(m, next.cast(DType::F32)));
                     slots.iter().zip(state).for_each(|((_, v), x)| update.set(v, x.cast(v.dtype())));
                 }
             }
@@ -245,7 +266,13 @@ impl Optimizer {
     }
 }
 
+/// A 16-bit parameter before it was rounded; where it was given another value since, that.
+fn unrounded(p: &Variable, master: &Variable) -> Tensor {
+    let (p, master) = (p.tensor(), master.tensor());
+    Tensor::where_(&master.cast_like(&p).eq(&p), &master, p.cast(DType::F32))
+}
+
 /// State is kept at least in f32: small steps vanish in half precision.
-fn state_dtype(p: &Variable) -> tensor::DType {
-    if p.dtype() == tensor::DType::F64 { tensor::DType::F64 } else { tensor::DType::F32 }
+fn state_dtype(p: &Variable) -> DType {
+    if p.dtype() == DType::F64 { DType::F64 } else { DType::F32 }
 }

@@ -12,8 +12,8 @@ super::activation! {
     /// The slope of `gelu_tanh`, elementwise.
     gelu_tanh_grad();
     body: |x| {
-        let t = inner(x).tanh();
-        ((&t + 1.0) + x * (1.0 - t.square()) * slope(x)) * 0.5
+        let s = (inner(x) * 2.0).sigmoid();
+        &s + x * (&s * (1.0 - &s)) * slope(x) * 2.0
     };
     grad: |x, _y, g| {
         let t = inner(&x).tanh();

@@ -23,7 +23,8 @@ macro_rules! activation {
             },
             meaning: ir::Meaning::Composite(|_c, args| {
                 $( let $p = _c.attrs.float(stringify!($p))?; )*
-                $crate::rules::expand1(args, |t| { let $x = &t[0]; $body })
+                // 16-bit floats would be rounded at every step.
+                $crate::rules::expand1(args, |t| { let $x = &t[0].widened(); ($body).cast_like(&t[0]) })
             }),
             #[allow(unused_variables)]
             grad: ir::Grad::Rule(|c| {

@@ -1,7 +1,7 @@
 //! `cross_entropy`: cross entropy of logits with classes or class probabilities.
 
 use super::nll_loss::{Classes, as_batch, class_axis, one_hot_weights, weighted_mean};
-use super::{REDUCTION, Reduction};
+use super::{REDUCTION, Reduction, class_cross_entropy};
 use crate::rules::{by_expansion, expand, f64s, floats, i64s, sample};
 use crate::{Error, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Result, Value};
@@ -50,6 +50,9 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     expand(args, |v| {
         let classes = class_axis(c)?;
         let weight = v.get(2);
+        if smoothing == 0.0 && !v[1].dtype()?.is_float() {
+            return Ok(vec![of_numbers(c, v, reduction)?]);
+        }
         let target = if v[1].dtype()?.is_float() {
             Target { p: mixed(&v[1], weight, smoothing, classes)?, scale: None }
         } else {
@@ -63,6 +66,19 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
             (Reduction::Mean, Some(scale)) => weighted_mean(&each, &scale),
             _ => reduction.apply(&each),
         }])
+    })
+}
+
+/// The loss of class numbers as they are: no distribution is made of them.
+fn of_numbers(c: &Call, v: &[Tensor], reduction: Reduction) -> Result<Tensor> {
+    let classes = Classes::new(OP.name, c, v)?;
+    let (numbers, counts) = classes.counted()?;
+    let scale = classes.scale(&numbers, &counts)?;
+    let each = Tensor::apply1(&class_cross_entropy::OP, &[&v[0], &numbers], Attrs::new().with("axis", classes.axis));
+    let each = Tensor::where_(&counts, &(each * &scale), 0.0);
+    Ok(match reduction {
+        Reduction::Mean => weighted_mean(&each, &scale),
+        other => other.apply(&each),
     })
 }
 

@@ -3,6 +3,7 @@
 crate::table! {
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
+    class_cross_entropy,
     cosine_embedding_loss,
     cross_entropy,
     gaussian_nll_loss,

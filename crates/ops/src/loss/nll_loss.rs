@@ -75,6 +75,18 @@ impl<'a> Classes<'a> {
         let classes = along(&Tensor::iota(self.shape[self.axis], DType::I64), self.axis, self.shape.rank());
         self.wide().eq(classes)
     }
+    /// The numbers with a class in place of what is ignored, and which are not.
+    pub(super) fn counted(&self) -> Result<(Tensor, Tensor)> {
+        let counts = self.numbers.ne(self.ignored);
+        Ok((Tensor::where_(&counts, &self.numbers, 0i64), counts))
+    }
+    /// The weight of each number's class; zero where it is ignored.
+    pub(super) fn scale(&self, numbers: &Tensor, counts: &Tensor) -> Result<Tensor> {
+        match self.weight {
+            Some(w) => Ok(Tensor::where_(counts, &w.take(numbers, 0), 0.0)),
+            None => Ok(counts.cast(self.dtype)),
+        }
+    }
     /// The uniform distribution, weighted; zero where the class is ignored.
     pub(super) fn uniform(&self) -> Result<Tensor> {
         let each = (self.weights() / self.shape[self.axis] as f64).broadcast_to(&self.shape);

@@ -111,13 +111,13 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     expand(args, |a| {
         let heads = Heads::new(&a[0], &a[1], &a[2], a.get(3), c.attrs)?;
         let (weights, lse) = heads.weights()?;
-        let y = weights.cast(c.dtype(0)).matmul(&heads.v);
-        Ok(vec![heads.join(&y, 3)?, heads.join(&lse, 2)?])
+        let y = heads.fold(&weights.cast(c.dtype(0)))?.matmul(&heads.v);
+        Ok(vec![heads.as_queries(&y)?, heads.join(&lse)?])
     })
 }
 
-/// Queries, keys and values whose heads broadcast against each other: heads that share keys have
-/// a dimension of their own, along which the keys are broadcast.
+/// Queries, keys and values with as many heads each. The queries of heads that share keys are rows
+/// of one matrix; their scores have a dimension for the heads that share.
 pub(super) struct Heads {
     pub q: Tensor,
     pub k: Tensor,
@@ -125,23 +125,24 @@ pub(super) struct Heads {
     pub mask: Option<Tensor>,
     pub scale: f64,
     causal: bool,
-    is_shared: bool,
+    /// How many heads share keys, how many queries each has, if they do.
+    shared: Option<(usize, usize)>,
 }
 
 impl Heads {
     pub(super) fn new(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, attrs: &Attrs) -> Result<Heads> {
         let (causal, scale) = (attrs.bool("causal")?, attrs.float("scale")?);
-        let Some((kept, each)) = shared_heads(&q.shape()?, &k.shape()?) else {
-            let (q, k, v) = (q.clone(), k.clone(), v.clone());
-            return Ok(Heads { q, k, v, mask: mask.cloned(), scale, causal, is_shared: false });
+        let (k, v, shape) = (k.clone(), v.clone(), q.shape()?);
+        let Some((kept, each)) = shared_heads(&shape, &k.shape()?) else {
+            return Ok(Heads { q: q.clone(), k, v, mask: mask.cloned(), scale, causal, shared: None });
         };
         let mask = match mask {
             Some(m) if m.rank()? >= 3 && m.shape()?[m.rank()? - 3] != 1 => Some(split(m, kept, each)?),
             Some(m) if m.rank()? >= 3 => Some(split(m, 1, 1)?),
             other => other.cloned(),
         };
-        let (q, k, v) = (split(q, kept, each)?, split(k, kept, 1)?, split(v, kept, 1)?);
-        Ok(Heads { q, k, v, mask, scale, causal, is_shared: true })
+        let heads = Heads { q: q.clone(), k, v, mask, scale, causal, shared: Some((each, shape[shape.rank() - 2])) };
+        Ok(Heads { q: heads.fold(&split(q, kept, each)?)?, ..heads })
     }
     /// Below every score: what hides a key. It is finite, so that a query that sees nothing does
     /// not become NaN, nor its gradient.
@@ -150,7 +151,7 @@ impl Heads {
     }
     /// Scores of every query and key, those hidden at the floor; 16-bit floats become f32.
     pub(super) fn scores(&self) -> Result<Tensor> {
-        let mut scores = (&self.q * self.scale).matmul(self.k.t()).widened();
+        let mut scores = self.unfold(&(&self.q * self.scale).matmul(self.k.t()))?.widened();
         let shape = scores.shape()?;
         let (queries, keys) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
         let floor = self.floor()?;
@@ -176,30 +177,61 @@ impl Heads {
         let lse = Tensor::where_(&sees.squeeze(-1), &lse, f64::NEG_INFINITY);
         Ok((Tensor::where_(&sees, &weights, 0.0), lse))
     }
-    /// Puts heads that share keys together again; the first of their two dimensions is `from_end`
-    /// + 1 from the end.
-    pub(super) fn join(&self, x: &Tensor, from_end: usize) -> Result<Tensor> {
-        if !self.is_shared {
-            return Ok(x.clone());
-        }
+    /// What heads that share keys have, `[…, kept, each, L, *]`, as rows of one matrix.
+    pub(super) fn fold(&self, x: &Tensor) -> Result<Tensor> {
+        let Some((each, _)) = self.shared else { return Ok(x.clone()) };
         let mut shape = x.shape()?;
-        let each = shape.remove(shape.rank() - from_end);
-        let at = shape.rank() - from_end;
+        let at = shape.rank() - 3;
+        shape.remove(at);
         shape.dims_mut()[at] *= each;
         Ok(x.reshape(shape))
     }
-    /// Heads divided as the queries' are; the head dimension is `from_end` from the end.
-    pub(super) fn divide(&self, x: &Tensor, from_end: usize) -> Result<Tensor> {
-        if !self.is_shared {
-            return Ok(x.clone());
-        }
-        let q = self.q.shape()?;
-        let (kept, each) = (q[q.rank() - 4], q[q.rank() - 3]);
+    /// Rows of one matrix as what each of the heads has that share keys.
+    pub(super) fn unfold(&self, x: &Tensor) -> Result<Tensor> {
+        let Some((each, queries)) = self.shared else { return Ok(x.clone()) };
         let mut shape = x.shape()?;
-        let at = shape.rank() - from_end;
-        shape.dims_mut()[at] = kept;
-        shape.insert(at + 1, each);
+        let at = shape.rank() - 2;
+        shape.dims_mut()[at] = queries;
+        shape.insert(at, each);
         Ok(x.reshape(shape))
+    }
+    /// Rows of one matrix in the shape of queries: `[…, H, L, *]`.
+    pub(super) fn as_queries(&self, x: &Tensor) -> Result<Tensor> {
+        let Some((each, queries)) = self.shared else { return Ok(x.clone()) };
+        let mut shape = x.shape()?;
+        let at = shape.rank() - 3;
+        shape.dims_mut()[at] *= each;
+        shape.dims_mut()[at + 1] = queries;
+        Ok(x.reshape(shape))
+    }
+    /// What is in the shape of queries as rows of one matrix.
+    pub(super) fn as_rows(&self, x: &Tensor) -> Result<Tensor> {
+        let Some((each, queries)) = self.shared else { return Ok(x.clone()) };
+        let mut shape = x.shape()?;
+        let at = shape.rank() - 3;
+        shape.dims_mut()[at] /= each;
+        shape.dims_mut()[at + 1] = each * queries;
+        Ok(x.reshape(shape))
+    }
+    /// A number for each query, `[…, kept, each, L]`, as `[…, H, L]`.
+    fn join(&self, x: &Tensor) -> Result<Tensor> {
+        let Some((each, _)) = self.shared else { return Ok(x.clone()) };
+        let mut shape = x.shape()?;
+        let at = shape.rank() - 3;
+        shape.remove(at + 1);
+        shape.dims_mut()[at] *= each;
+        Ok(x.reshape(shape))
+    }
+    /// A number for each query, `[…, H, L]`, beside the scores: `[…, kept, each, L, 1]`.
+    pub(super) fn column(&self, x: &Tensor) -> Result<Tensor> {
+        let mut shape = x.shape()?;
+        if let Some((each, _)) = self.shared {
+            let at = shape.rank() - 2;
+            shape.dims_mut()[at] /= each;
+            shape.insert(at + 1, each);
+        }
+        shape.push(1);
+        Ok(x.widened().reshape(shape))
     }
 }
 
@@ -275,7 +307,7 @@ impl Tensor {
             y.value()?;
             let heads = Heads::new(&all[0], &all[1], &all[2], all.get(3), &attrs)?;
             let (weights, _) = heads.weights()?;
-            heads.join(&weights.dropout(*p, key).cast(dtype).matmul(&heads.v), 3)
+            heads.as_queries(&heads.fold(&weights.dropout(*p, key).cast(dtype))?.matmul(&heads.v))
         })
     }
 }

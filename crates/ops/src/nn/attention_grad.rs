@@ -82,30 +82,29 @@ pub(super) fn gradients(
     of_lse: Option<&Tensor>,
 ) -> Result<Gradients> {
     let dtype = g.dtype()?;
-    let (y, g) = (heads.divide(y, 3)?, heads.divide(g, 3)?);
-    let column = |t: &Tensor| -> Result<Tensor> { Ok(heads.divide(t, 2)?.widened().unsqueeze(-1)) };
-    let lse = column(lse)?;
+    let (y, g) = (heads.as_rows(y)?, heads.as_rows(g)?);
+    let lse = heads.column(lse)?;
     // The weights again; a query that sees nothing has none.
     let sees = lse.gt(f64::NEG_INFINITY);
     let weights = (heads.scores()? - Tensor::where_(&sees, &lse, 0.0)).exp();
     let weights = Tensor::where_(&sees, &weights, 0.0);
-    let along = (&g * &y).widened().sum_keep(-1);
+    let along = heads.unfold(&(&g * &y).widened().sum_keep(-1))?;
     let along = match of_lse {
-        Some(l) => along - column(l)?,
+        Some(l) => along - heads.column(l)?,
         None => along,
     };
-    let of_weights = g.matmul(heads.v.t()).widened();
-    let of_scores = &weights * (of_weights - along);
-    let narrow = of_scores.cast(dtype);
+    let of_weights = heads.unfold(&g.matmul(heads.v.t()))?.widened();
+    let of_scores = (&weights * (of_weights - along)).cast(dtype);
     let back = |t: Tensor, to: &Tensor| -> Result<Tensor> { Ok(unbroadcast(t, &to.shape()?)) };
     let of_mask = match &heads.mask {
-        Some(m) if m.dtype()?.is_float() => Some(back(narrow.clone(), m)?),
+        Some(m) if m.dtype()?.is_float() => Some(back(of_scores.clone(), m)?),
         _ => None,
     };
+    let (narrow, weights) = (heads.fold(&of_scores)?, heads.fold(&weights.cast(dtype))?);
     Ok(Gradients {
-        q: heads.join(&back(narrow.matmul(&heads.k) * heads.scale, &heads.q)?, 3)?,
-        k: heads.join(&back(narrow.t().matmul(&heads.q) * heads.scale, &heads.k)?, 3)?,
-        v: heads.join(&back(weights.cast(dtype).t().matmul(&g), &heads.v)?, 3)?,
+        q: heads.as_queries(&back(narrow.matmul(&heads.k) * heads.scale, &heads.q)?)?,
+        k: back(narrow.t().matmul(&heads.q) * heads.scale, &heads.k)?,
+        v: back(weights.t().matmul(&g), &heads.v)?,
         mask: of_mask,
     })
 }

@@ -19,15 +19,16 @@ pub static OP: Op = Op {
         let (shape, rank) = (c.shape(0).clone(), c.shape(0).rank());
         let half = shape[rank - 1] / 2;
         expand1(v, |v| {
-            // The pair gets an axis of its own, then is put back.
+            // The pair gets an axis of its own, along which the other of each is seen by a flip.
             let mut apart = shape.clone();
             apart.dims_mut()[rank - 1] = if interleaved { half } else { 2 };
             apart.push(if interleaved { 2 } else { half });
             let pair = if interleaved { -1 } else { -2 };
             let x = v[0].reshape(apart);
-            let (a, b) = (x.select(pair, 0), x.select(pair, 1));
-            let turned = [&a * &v[1] - &b * &v[2], &b * &v[1] + &a * &v[2]];
-            Tensor::stack(&turned, pair).reshape(&shape)
+            let signs =
+                Tensor::from([-1.0f64, 1.0]).cast(c.dtype(0)).reshape(if interleaved { [1, 2] } else { [2, 1] });
+            let turned = &x * v[1].unsqueeze(pair) + x.flip(pair) * (v[2].unsqueeze(pair) * signs);
+            turned.reshape(&shape)
         })
     }),
     grad: Grad::Expand,

@@ -58,14 +58,16 @@ pub fn running(c: &Call, op: &str) -> Option<Vec<Kernel>> {
 }
 
 /// The place of the greatest or least element: the first of equals, a NaN before all. A warp for
-/// each lane.
+/// each lane, or a block where lanes are few and long.
 pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let class = Class::of(x.ty.dtype).c();
     let lanes = l.outer * l.inner;
+    let threads = if l.size >= 4096 && lanes <= 1024 { 1024 } else { 32 };
+    let each = 1024usize.min(256.max(threads)) / threads;
     let body = format!(
-        "const idx lane = (idx)blockIdx.x * 8 + threadIdx.x / 32;\n\
+        "const idx lane = (idx)blockIdx.x * {each} + threadIdx.x / {threads};\n\
          if (lane >= {lanes}) return;\n\
          const idx base = lane / {inner} * {size} * {inner} + lane % {inner};\n\
          long long best = -1;\n{class} top = 0;\n\
@@ -75,18 +77,32 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
          const bool a = v != v, b = top != top;\n\
          if (a || b) return a && (!b || j < best);\n\
          return v {op} top || (v == top && j < best);\n}};\n\
-         for (idx k = threadIdx.x % 32; k < {size}; k += 32) {{\n\
+         for (idx k = threadIdx.x % {threads}; k < {size}; k += {threads}) {{\n\
          const {class} v = get(x[base + k * {inner}]);\n\
          if (wins(k, v, best, top)) {{ best = k; top = v; }}\n}}\n\
+         auto combine = [&] {{\n\
          for (int d = 16; d > 0; d /= 2) {{\n\
          const long long j = __shfl_xor_sync(0xffffffffu, best, d);\n\
          const {class} v = __shfl_xor_sync(0xffffffffu, top, d);\n\
-         if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n\
-         if (threadIdx.x % 32 == 0) y[lane] = best;\n",
+         if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n}};\n\
+         combine();\n{}\
+         if (threadIdx.x % {threads} == 0) y[lane] = best;\n",
+        if threads > 32 { across(class) } else { String::new() },
         size = l.size,
         inner = l.inner
     );
-    Text::new().reads("x", x).writes("y", y).blocks(lanes.div_ceil(8), 256, &body)
+    Text::new().reads("x", x).writes("y", y).blocks(lanes.div_ceil(each), each * threads, &body)
+}
+
+/// Combines what the 32 warps of a block have found.
+fn across(class: &str) -> String {
+    format!(
+        "__shared__ long long places[32];\n__shared__ {class} tops[32];\n\
+         if (threadIdx.x % 32 == 0) {{ places[threadIdx.x / 32] = best; tops[threadIdx.x / 32] = top; }}\n\
+         __syncthreads();\n\
+         best = places[threadIdx.x % 32]; top = tops[threadIdx.x % 32];\n\
+         combine();\n"
+    )
 }
 
 /// The elements in order and where they came from: each counts those that come before it.

@@ -3,6 +3,9 @@
 mod axis;
 mod conv;
 mod moves;
+mod vector;
+
+pub use vector::matvec;
 
 use super::{Arg, Kernel};
 use crate::emit::scalar::stored;
@@ -75,6 +78,11 @@ pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Vec<K
     }
 }
 
+/// Bytes of scratch space that a node's kernels want.
+pub fn scratch(n: &FlatNode, args: &[Operand]) -> usize {
+    if n.op.name == "index_add" { moves::index_add_scratch(&n.attrs, args) } else { 0 }
+}
+
 /// Threads of a block.
 const BLOCK: usize = 256;
 
@@ -104,6 +112,12 @@ impl Text {
     fn writes(self, name: &str, o: &Operand) -> Text {
         self.param(name, o, "")
     }
+    /// A parameter under a name of its own, for memory that is no operand.
+    fn memory(mut self, name: &str, ty: &str, arg: Arg) -> Text {
+        self.params.push(format!("{ty}* __restrict__ {name}"));
+        self.args.push(arg);
+        self
+    }
     /// Parameters to report bad indices with.
     fn reports(mut self) -> Text {
         self.params.push("Report* report, long long launch".to_string());
@@ -123,7 +137,8 @@ impl Text {
             self.params.join(", "),
             self.start
         );
-        Some(vec![Kernel { source, grid: u32::try_from(grid).ok()?, block: block as u32, args: self.args }])
+        let grid = u32::try_from(grid).ok()?;
+        Some(vec![Kernel { source, grid, block: block as u32, args: self.args, is_table: false, is_move: false }])
     }
 }
 

@@ -1,22 +1,60 @@
 //! Kernels that move elements: concatenation, padding, choice by index; numbers from nothing.
 
 use super::{Call, Lanes, Operand, Text, split};
-use crate::emit::Kernel;
-use crate::emit::scalar::{Class, constant};
-use ir::Literal;
+use crate::emit::scalar::{Class, constant, stored};
+use crate::emit::{Arg, Kernel};
+use ir::{Attrs, Literal};
 use std::fmt::Write;
 
-/// Tensors one after the other along an axis, one kernel each.
+/// The most elements of a row of `size` that one access moves, where all of these positions and
+/// steps are multiples of that; and the C type of such an access.
+fn wide(o: &Operand, steps: &[usize]) -> (usize, &'static str) {
+    let bytes = o.ty.dtype.size();
+    let fits = |n: usize| steps.iter().all(|s| (s * bytes).is_multiple_of(n));
+    match [16, 8, 4].into_iter().find(|&n| n > bytes && fits(n)) {
+        Some(16) => (16 / bytes, "uint4"),
+        Some(8) => (8 / bytes, "uint2"),
+        Some(4) => (4 / bytes, "unsigned"),
+        _ => (1, stored(o.ty.dtype)),
+    }
+}
+
+/// Tensors one after the other along an axis, one kernel each; their elements may lie anywhere.
 pub fn concat(c: &Call) -> Option<Vec<Kernel>> {
     let axis = c.attrs.size("axis").ok()?;
-    let out = Lanes::new(&c.outs[0].ty.shape, axis);
+    let y = &c.outs[0];
+    let out = Lanes::new(&y.ty.shape, axis);
     let mut kernels = Vec::new();
     let mut at = 0;
     for a in c.args {
         let part = a.ty.shape[axis] * out.inner;
-        if part * out.outer > 0 {
-            let body = format!("y[i / {part} * {} + {at} + i % {part}] = x[i];\n", out.size * out.inner);
-            kernels.extend(Text::new().reads("x", a).writes("y", &c.outs[0]).each(part * out.outer, &body)?);
+        let count = part * out.outer;
+        if count > 0 {
+            let l = &a.layout;
+            let is_line = l.strides.last() == Some(&1) || l.is_contiguous();
+            let mut steps = vec![part, out.size * out.inner, at, l.offset, y.layout.offset];
+            steps.extend(l.shape.last());
+            let apart = l.strides.iter().zip(l.shape.iter()).rev().skip(1).filter(|(_, d)| **d > 1);
+            steps.extend(apart.map(|(s, _)| s.unsigned_abs()));
+            let (n, ty) = if is_line { wide(a, &steps) } else { (1, stored(a.ty.dtype)) };
+            let source = if l.is_contiguous() {
+                "const idx from = i;\n".to_string()
+            } else {
+                let mut dims = l.shape.dims().to_vec();
+                if let Some(last) = dims.last_mut() {
+                    *last /= n;
+                }
+                let by = |d: usize| if d + 1 == dims.len() { l.strides[d] } else { l.strides[d] / n as isize };
+                let sum: Vec<String> = (0..dims.len()).map(|d| format!("i{d} * {}", by(d))).collect();
+                format!("{}const idx from = {};\n", split(&dims, "i", "i"), sum.join(" + "))
+            };
+            let body = format!(
+                "{source}(({ty}*)y)[i / {0} * {1} + {2} + i % {0}] = ((const {ty}*)x)[from];\n",
+                part / n,
+                out.size * out.inner / n,
+                at / n
+            );
+            kernels.extend(Text::new().reads("x", a).writes("y", y).each(count / n, &body)?);
         }
         at += part;
     }
@@ -24,7 +62,17 @@ pub fn concat(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 fn copy(from: &Operand, to: &Operand) -> Option<Vec<Kernel>> {
-    Text::new().reads("x", from).writes("y", to).each(to.ty.shape.count(), "y[i] = x[i];\n")
+    let count = to.ty.shape.count();
+    let (n, ty) = wide(to, &[count, from.layout.offset, to.layout.offset]);
+    let body = format!("(({ty}*)y)[i] = ((const {ty}*)x)[i];\n");
+    Text::new().reads("x", from).writes("y", to).each(count / n, &body)
+}
+
+/// A copy to be changed, unless it lies there already.
+fn begin(from: &Operand, to: &Operand) -> Option<Vec<Kernel>> {
+    let mut kernels = copy(from, to)?;
+    kernels.iter_mut().for_each(|k| k.is_move = true);
+    Some(kernels)
 }
 
 /// Values as they are.
@@ -68,15 +116,16 @@ pub fn take(c: &Call) -> Option<Vec<Kernel>> {
     let (x, index, y) = (&c.args[0], &c.args[1], &c.outs[0]);
     let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let n = index.ty.shape.count();
+    let (w, ty) = wide(x, &[l.inner, x.layout.offset, y.layout.offset]);
     let body = format!(
         "const idx k = i % {inner}, r = i / {inner}, o = r / {n};\n\
          const idx j = checked(index[r % {n}], {size}, report, launch);\n\
-         y[i] = x[(o * {size} + j) * {inner} + k];\n",
-        inner = l.inner,
+         (({ty}*)y)[i] = ((const {ty}*)x)[(o * {size} + j) * {inner} + k];\n",
+        inner = l.inner / w,
         size = l.size
     );
     let t = Text::new().reads("x", x).reads("index", index).writes("y", y).reports();
-    t.each(y.ty.shape.count(), &body)
+    t.each(y.ty.shape.count() / w, &body)
 }
 
 /// The place in `x` that element `i` of an index of the same rank points to, as `at`.
@@ -103,9 +152,13 @@ pub fn gather(c: &Call) -> Option<Vec<Kernel>> {
 pub fn scatter(c: &Call, is_sum: bool) -> Option<Vec<Kernel>> {
     let (x, index, src, y) = (&c.args[0], &c.args[1], &c.args[2], &c.outs[0]);
     let axis = c.attrs.size("axis").ok()?;
-    let mut kernels = copy(x, y)?;
+    let mut kernels = begin(x, y)?;
     let l = Lanes::new(&index.ty.shape, axis);
     if index.ty.shape.count() == 0 {
+        return Some(kernels);
+    }
+    if is_sum && l.inner == 1 && l.size >= 64 {
+        kernels.extend(add_by_warps(c, axis, l)?);
         return Some(kernels);
     }
     let dtype = y.ty.dtype;
@@ -122,16 +175,112 @@ pub fn scatter(c: &Call, is_sum: bool) -> Option<Vec<Kernel>> {
     Some(kernels)
 }
 
-/// Slices added at the places of an index. The block of an index's first occurrence adds up all of
-/// them in order; the others have nothing to do.
-pub fn index_add(c: &Call) -> Option<Vec<Kernel>> {
+/// Sums along the last axis: a warp for each lane takes 32 neighbors at once, of which the first of
+/// those for one place adds up all, in order.
+fn add_by_warps(c: &Call, axis: usize, l: Lanes) -> Option<Vec<Kernel>> {
     let (x, index, src, y) = (&c.args[0], &c.args[1], &c.args[2], &c.outs[0]);
+    let body = format!(
+        "const idx lane = (idx)blockIdx.x * 8 + threadIdx.x / 32;\n\
+         if (lane >= {lanes}) return;\n\
+         const int own = threadIdx.x % 32;\n\
+         for (idx first = 0; first < {size}; first += 32) {{\n\
+         const bool live = first + own < {size};\n\
+         const unsigned all = __ballot_sync(0xffffffffu, live);\n\
+         if (live) {{\n\
+         const idx i = lane * {size} + first + own;\n{place}\
+         const unsigned same = __match_any_sync(all, (unsigned long long)at);\n\
+         if (__ffs(same) - 1 == own) {{\n\
+         {class} sum = get(y[at]);\n\
+         for (unsigned m = same; m; m &= m - 1) sum = get(put_{dtype}(sum + get(src[i - own + __ffs(m) - 1])));\n\
+         y[at] = put_{dtype}(sum);\n}}\n}}\n\
+         __syncwarp();\n\
+         __threadfence_block();\n}}\n",
+        lanes = l.outer,
+        size = l.size,
+        place = place(x, index, axis),
+        class = Class::of(y.ty.dtype).c(),
+        dtype = y.ty.dtype
+    );
+    let t = Text::new().reads("index", index).reads("src", src).writes("y", y).reports();
+    t.blocks(l.outer.div_ceil(8), 256, &body)
+}
+
+/// Indices from which on they are sorted first.
+const SORTED: usize = 256;
+
+/// Bytes of scratch space of [`index_add`]: where each place's indices end, and two lists of them.
+pub fn index_add_scratch(attrs: &Attrs, args: &[Operand]) -> usize {
+    let n = args[1].ty.shape.count();
+    let size = attrs.size("axis").map_or(0, |axis| args[0].ty.shape[axis]);
+    if n >= SORTED { 4 * (size + 2 * n) } else { 0 }
+}
+
+/// Slices added at the places of an index, in the index's order whatever the device does first.
+pub fn index_add(c: &Call) -> Option<Vec<Kernel>> {
+    let (x, index, y) = (&c.args[0], &c.args[1], &c.outs[0]);
     let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let n = index.ty.shape.count();
-    let mut kernels = copy(x, y)?;
-    if n * l.outer * l.inner == 0 {
-        return Some(kernels);
+    let mut kernels = begin(x, y)?;
+    if n * l.outer * l.inner > 0 {
+        kernels.extend(if n >= SORTED { add_sorted(c, l, n)? } else { add_scanned(c, l, n)? });
     }
+    Some(kernels)
+}
+
+/// Counts the indices of each place, lists them place by place, and adds up each list in order.
+fn add_sorted(c: &Call, l: Lanes, n: usize) -> Option<Vec<Kernel>> {
+    let (index, src, y) = (&c.args[1], &c.args[2], &c.outs[0]);
+    let Lanes { outer, size, inner } = l;
+    let class = Class::of(y.ty.dtype).c();
+    let with =
+        |t: Text| t.memory("ends", "unsigned", Arg::Scratch(0)).memory("list", "unsigned", Arg::Scratch(4 * size));
+    let mut kernels = with(Text::new()).each(size, "ends[i] = 0;\n")?;
+    let count = format!("atomicAdd(&ends[checked(index[i], {size}, report, launch)], 1u);\n");
+    kernels.extend(with(Text::new().reads("index", index)).reports().each(n, &count)?);
+    // From counts to where each list begins: a stretch for each thread of one block.
+    let stretch = size.div_ceil(1024);
+    let begins = format!(
+        "__shared__ unsigned sums[32];\n\
+         const idx first = threadIdx.x * {stretch}, last = first + {stretch} < {size} ? first + {stretch} : {size};\n\
+         unsigned own = 0;\n\
+         for (idx k = first; k < last; k++) own += ends[k];\n\
+         unsigned before = own;\n\
+         for (int d = 1; d < 32; d *= 2) {{\n\
+         const unsigned other = __shfl_up_sync(0xffffffffu, before, d);\n\
+         if (threadIdx.x % 32 >= d) before += other;\n}}\n\
+         if (threadIdx.x % 32 == 31) sums[threadIdx.x / 32] = before;\n\
+         __syncthreads();\n\
+         before -= own;\n\
+         for (int w = 0; w < (int)threadIdx.x / 32; w++) before += sums[w];\n\
+         for (idx k = first; k < last; k++) {{ const unsigned here = ends[k]; ends[k] = before; before += here; }}\n"
+    );
+    kernels.extend(with(Text::new()).blocks(1, 1024, &begins)?);
+    let fill = format!("const idx j = index[i];\nif (j >= 0 && j < {size}) list[atomicAdd(&ends[j], 1u)] = i;\n");
+    kernels.extend(with(Text::new().reads("index", index)).each(n, &fill)?);
+    let add = format!(
+        "const idx o = blockIdx.x / {size}, j = blockIdx.x % {size};\n\
+         const unsigned begin = j ? ends[j - 1] : 0, end = ends[j];\n\
+         if (begin == end) return;\n\
+         for (unsigned a = begin + threadIdx.x; a < end; a += 128) {{\n\
+         unsigned rank = begin;\n\
+         for (unsigned b = begin; b < end; b++) rank += list[b] < list[a];\n\
+         list[{n} + rank] = list[a];\n}}\n\
+         __syncthreads();\n\
+         for (idx e = threadIdx.x; e < {inner}; e += 128) {{\n\
+         {class} sum = get(y[(o * {size} + j) * {inner} + e]);\n\
+         #pragma unroll 4\n\
+         for (unsigned k = begin; k < end; k++) sum = sum + get(src[(o * {n} + list[{n} + k]) * {inner} + e]);\n\
+         y[(o * {size} + j) * {inner} + e] = put_{}(sum);\n}}\n",
+        y.ty.dtype
+    );
+    let t = Text::new().reads("src", src).writes("y", y);
+    kernels.extend(with(t).blocks(outer * size, 128, &add)?);
+    Some(kernels)
+}
+
+/// The block of an index's first occurrence adds up all of them; the others have nothing to do.
+fn add_scanned(c: &Call, l: Lanes, n: usize) -> Option<Vec<Kernel>> {
+    let (index, src, y) = (&c.args[1], &c.args[2], &c.outs[0]);
     let class = Class::of(y.ty.dtype).c();
     let body = format!(
         "const idx o = blockIdx.x / {n}, n = blockIdx.x % {n};\n\
@@ -142,7 +291,7 @@ pub fn index_add(c: &Call) -> Option<Vec<Kernel>> {
          __shared__ unsigned found[4];\n\
          for (idx start = 0; start < {inner}; start += 128) {{\n\
          const idx e = start + threadIdx.x;\n\
-         {class} sum = e < {inner} ? get(x[(o * {size} + j) * {inner} + e]) : ({class})0;\n\
+         {class} sum = e < {inner} ? get(y[(o * {size} + j) * {inner} + e]) : ({class})0;\n\
          for (idx first = n; first < {n}; first += 128) {{\n\
          const idx k = first + threadIdx.x;\n\
          const unsigned bits = __ballot_sync(0xffffffffu, k < {n} && index[k] == index[n]);\n\
@@ -159,9 +308,8 @@ pub fn index_add(c: &Call) -> Option<Vec<Kernel>> {
         inner = l.inner,
         dtype = y.ty.dtype
     );
-    let t = Text::new().reads("x", x).reads("index", index).reads("src", src).writes("y", y).reports();
-    kernels.extend(t.blocks(l.outer * n, 128, &body)?);
-    Some(kernels)
+    let t = Text::new().reads("index", index).reads("src", src).writes("y", y).reports();
+    t.blocks(l.outer * n, 128, &body)
 }
 
 /// Windows added up where they overlap.

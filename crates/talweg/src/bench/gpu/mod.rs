@@ -1,19 +1,35 @@
 //! `talweg bench --device cuda:0`: the workloads of the peers' GPU harness, one JSON line each.
 //!
-//! As there, f32 products may use TF32.
+//! As there, f32 products may use TF32, large calls are timed by the device one at a time, and
+//! small ones by the clock, many in a row.
+
+mod attention;
+mod follow;
+mod language;
+mod vision;
 
 use super::harness::{fill, labels};
 use nn::optim::{Adam, Optimizer};
 use std::time::Instant;
-use talweg::{DType, Error, Result, Tensor, Variable, device, engine_named, jit};
+use talweg::{DType, Error, Jit, Result, Tensor, Variable, device, engine_named, jit};
 
 /// A workload by its name's beginning, and what runs it.
-const WORKLOADS: &[(&str, fn(&str) -> Result<()>)] =
-    &[("matmul", matmuls), ("gelu-ln-softmax", fused), ("mlp", perceptrons)];
+const WORKLOADS: &[(&str, fn(&str) -> Result<()>)] = &[
+    ("matmul", matmuls),
+    ("gelu-ln-softmax", fused),
+    ("mlp", perceptrons),
+    ("attn-causal", attention::causal),
+    ("gpt2-124m", language::train),
+    ("llama1b-decode", language::decode),
+    ("resnet50", vision::train),
+    ("losses", follow::losses),
+    ("soak", follow::soak),
+];
 
-/// Runs every workload whose name begins with `only`, or all of them.
+/// Runs every workload whose name begins with `only`, or all but the long one.
 pub fn run(only: &str, device_name: &str) -> Result<()> {
-    let chosen: Vec<_> = WORKLOADS.iter().filter(|(n, _)| only == "all" || n.starts_with(only)).collect();
+    let is_chosen = |n: &str| n.starts_with(only) || (only == "all" && n != "soak");
+    let chosen: Vec<_> = WORKLOADS.iter().filter(|(n, _)| is_chosen(n)).collect();
     if chosen.is_empty() {
         let names: Vec<&str> = WORKLOADS.iter().map(|(n, _)| *n).collect();
         return Err(Error::value(format!("there is no workload {only} for {device_name}: all, {}", names.join(", "))));
@@ -35,8 +51,28 @@ fn emit(workload: &str, ms: f64, rate: Option<f64>, unit: &str, note: &str) {
     println!("{line}");
 }
 
+/// With `BENCH_EXPLAIN` set, says what a step consists of and where its time goes.
+fn look<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>>(step: &Jit<F>, args: &[&Tensor]) -> Result<()> {
+    if std::env::var_os("BENCH_EXPLAIN").is_some() {
+        eprintln!("{}\n{}", step.explain(args)?, step.profile(args)?.1);
+    }
+    Ok(())
+}
+
+/// Milliseconds the device takes for a call, the median of several.
+fn timed(device_name: &str, warm: usize, calls: usize, mut f: impl FnMut() -> Result<()>) -> Result<f64> {
+    let engine = engine_named(device_name)?;
+    for _ in 0..warm {
+        f()?;
+    }
+    engine.device().synchronize()?;
+    let mut times = (0..calls).map(|_| engine.device().time(&mut f)).collect::<Result<Vec<f64>>>()?;
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
 /// Milliseconds a call, the median of rounds that each end when the device is idle.
-fn timed(device_name: &str, each: usize, mut f: impl FnMut() -> Result<()>) -> Result<f64> {
+fn timed_wall(device_name: &str, each: usize, mut f: impl FnMut() -> Result<()>) -> Result<f64> {
     let engine = engine_named(device_name)?;
     for _ in 0..each.max(5) {
         f()?;
@@ -67,7 +103,7 @@ fn matmuls(at: &str) -> Result<()> {
         for (name, dtype) in [("bf16", DType::BF16), ("tf32", DType::F32)] {
             let (a, b) = (normal(&[n, n], dtype)?, normal(&[n, n], dtype)?);
             let product = jit(|x: &[Tensor]| Ok(vec![x[0].matmul(&x[1])]));
-            let ms = timed(at, 20, || product.call(&[&a, &b]).map(drop))?;
+            let ms = timed(at, 5, 20, || product.call(&[&a, &b]).map(drop))?;
             let rate = 2.0 * (n as f64).powi(3) / ms / 1e9;
             emit(&format!("matmul-{name}-{n}"), ms, Some(rate), "TFLOP/s", "");
         }
@@ -81,14 +117,14 @@ fn fused(at: &str) -> Result<()> {
     let g = normal(&[rows, n], DType::F32)?;
     let f = |x: &Tensor, w: &Tensor, b: &Tensor| (x * w + b).gelu().layer_norm(1, None, None, 1e-5).softmax(-1);
     let forward = jit(|a: &[Tensor]| Ok(vec![f(&a[0], &a[1], &a[2])]));
-    let ms = timed(at, 20, || forward.call(&[&x, &w, &b]).map(drop))?;
+    let ms = timed(at, 5, 20, || forward.call(&[&x, &w, &b]).map(drop))?;
     emit("gelu-ln-softmax-fwd", ms, Some(2.0 * 4.0 * (rows * n) as f64 / ms / 1e9), "TB/s min traffic", "");
     let both = jit(|a: &[Tensor]| {
         let y = f(&a[0], &a[1], &a[2]);
         let grads = talweg::vjp(std::slice::from_ref(&y), &a[3..], &a[..1])?;
         Ok(vec![y, grads[0].clone()])
     });
-    let ms = timed(at, 20, || both.call(&[&x, &w, &b, &g]).map(drop))?;
+    let ms = timed(at, 5, 20, || both.call(&[&x, &w, &b, &g]).map(drop))?;
     let explained = both.explain(&[&x, &w, &b, &g])?;
     emit("gelu-ln-softmax-fwdbwd", ms, None, "", &explained.replace('\n', "; "));
     Ok(())
@@ -121,7 +157,7 @@ fn losses(at: &str, sizes: &[usize], steps: usize) -> Result<(Vec<f64>, f64, Str
     });
     let (x, y) = (fill(1, &[128, sizes[0]], 1.0).to(at), labels(2, &[128], 10).to(at));
     let losses = (0..steps).map(|_| step.call(&[&x, &y])?[0].item()).collect::<Result<Vec<f64>>>()?;
-    let ms = if at == "cpu" { 0.0 } else { timed(at, 200, || step.call(&[&x, &y]).map(drop))? };
+    let ms = if at == "cpu" { 0.0 } else { timed_wall(at, 200, || step.call(&[&x, &y]).map(drop))? };
     Ok((losses, ms, step.explain(&[&x, &y])?))
 }
 

@@ -1,0 +1,69 @@
+//! Convolution and its two gradients, each one operation of cuDNN.
+
+use super::{At, Kind, Network, Node, Planned, Window, laid};
+use crate::emit::kernels::Operand;
+use ir::Attrs;
+
+/// Which of image, kernel and result is computed from the other two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// The result.
+    Forward,
+    /// The image's gradient.
+    Input,
+    /// The kernel's gradient.
+    Weight,
+}
+
+/// A convolution of images and kernels with channels first.
+pub fn conv(form: Form, attrs: &Attrs, args: &[Operand], out: &Operand) -> Planned {
+    build(form, attrs, args, out, false)
+}
+
+/// A convolution of images `[N, H, W, C]` with kernels `[O, H, W, C / groups]`.
+pub fn conv_last(form: Form, attrs: &Attrs, args: &[Operand], out: &Operand) -> Planned {
+    build(form, attrs, args, out, true)
+}
+
+fn build(form: Form, attrs: &Attrs, args: &[Operand], out: &Operand, is_last: bool) -> Planned {
+    let kind = Kind::of(out.ty.dtype)?;
+    let mut window = Window {
+        stride: attrs.ints("stride").ok()?.to_vec(),
+        dilation: attrs.ints("dilation").ok()?.to_vec(),
+        lo: attrs.ints("padding_lo").ok()?.to_vec(),
+        hi: attrs.ints("padding_hi").ok()?.to_vec(),
+        sum: if kind == Kind::F64 { Kind::F64 } else { Kind::F32 },
+    };
+    let is_cropped = window.lo.iter().chain(&window.hi).any(|&p| p < 0);
+    if is_cropped || args.iter().chain([out]).any(|o| o.ty.shape.count() == 0) {
+        return None;
+    }
+    let mut n = Network { is_measured: true, ..Network::default() };
+    let is_line = out.ty.shape.rank() == 3;
+    let mut tensor = |o: &Operand, number: usize| {
+        let (mut dims, mut strides) = laid(&o.layout);
+        if is_last {
+            // The library names channels second, wherever they lie.
+            [&mut dims, &mut strides].into_iter().for_each(|list| list[1..].rotate_right(1));
+        }
+        if is_line {
+            // Its images have two dimensions at least.
+            dims.push(1);
+            strides.push(1);
+        }
+        n.tensor(&dims, &strides, kind, At::Given(number))
+    };
+    // Operands come first, then the result.
+    let (a, b, y) = (tensor(&args[0], 0), tensor(&args[1], 1), tensor(out, 2));
+    if is_line {
+        let Window { stride, dilation, lo, hi, .. } = &mut window;
+        [(stride, 1), (dilation, 1), (lo, 0), (hi, 0)].into_iter().for_each(|(list, one)| list.push(one));
+    }
+    let (x, w, y) = match form {
+        Form::Forward => (a, b, y),
+        Form::Input => (y, b, a),
+        Form::Weight => (a, y, b),
+    };
+    n.nodes.push(Node::Conv { form, x, w, y, window });
+    Some(n)
+}

@@ -1,0 +1,215 @@
+//! Mixed precision: inside a scope, products run in a 16-bit float and what would lose too much
+//! there in f32. Weights stay f32; they are converted where they are used.
+
+use crate::Tensor;
+use crate::scalar::cast;
+use ir::{Attrs, DType, Error, Op, Result};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+thread_local! {
+    static CURRENT: Cell<Option<DType>> = const { Cell::new(None) };
+}
+
+/// How an op treats the types of its inputs inside [`autocast`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// f32 inputs are converted to the scope's type: the op is a product.
+    Narrow,
+    /// 16-bit inputs are converted to f32: the op adds up or exponentiates.
+    Wide,
+    /// As outside of the scope.
+    Promote,
+}
+
+const NARROW: &[&str] = &[
+    "addbmm",
+    "addmm",
+    "addmv",
+    "attention",
+    "baddbmm",
+    "bilinear",
+    "bmm",
+    "conv",
+    "conv_input_grad",
+    "dot",
+    "einsum",
+    "inner",
+    "linear",
+    "matmul",
+    "mm",
+    "mv",
+    "outer",
+    "tensordot",
+    "vecdot",
+];
+const WIDE: &[&str] = &[
+    "cdist",
+    "cosine_similarity",
+    "cumprod",
+    "cumsum",
+    "dist",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "log_softmax",
+    "logcumsumexp",
+    "logsumexp",
+    "matrix_norm",
+    "normalize",
+    "pairwise_distance",
+    "pow",
+    "prod",
+    "softmax",
+    "softmin",
+    "softplus",
+    "std",
+    "var",
+    "vector_norm",
+];
+
+/// The policy of an op. All losses are computed in f32.
+pub fn policy(op: &Op) -> Policy {
+    let is_in = |list: &[&str]| list.binary_search(&op.name).is_ok();
+    if is_in(NARROW) {
+        Policy::Narrow
+    } else if is_in(WIDE) || crate::loss::ROWS.iter().any(|r| r.name == op.name) {
+        Policy::Wide
+    } else {
+        Policy::Promote
+    }
+}
+
+/// Runs `f` with matrix products, convolutions and attention in a 16-bit float (`bf16` or `f16`),
+/// and losses, softmax and sums of exponentials in f32. Variables keep their type, so optimizers
+/// work on f32 weights; gradients are computed in the types of the ops they belong to. `f32`
+/// switches it off.
+///
+/// With `f16`, small gradients vanish unless the loss is scaled.
+///
+/// ```
+/// # use talweg_ops::{DType, Tensor, autocast};
+/// let (a, b) = (Tensor::ones([2, 3]), Tensor::ones([3, 2]));
+/// let y = autocast(DType::BF16, || a.matmul(&b)).unwrap();
+/// assert_eq!(y.dtype().unwrap(), DType::BF16);
+/// assert!(autocast(DType::I32, || ()).is_err());
+/// ```
+pub fn autocast<R>(dtype: DType, f: impl FnOnce() -> R) -> Result<R> {
+    let to = match dtype {
+        DType::BF16 | DType::F16 => Some(dtype),
+        DType::F32 => None,
+        other => {
+            return Err(Error::dtype(format!("products run in bf16, f16 or f32, not {other}")).in_op("autocast"));
+        }
+    };
+    Ok(with(to, f))
+}
+
+/// True inside a scope that converts.
+pub(crate) fn is_on() -> bool {
+    CURRENT.get().is_some()
+}
+
+/// Runs `f`, which writes ops as they are meant, without conversions: bodies of composites, and
+/// gradients.
+pub(crate) fn off<R>(f: impl FnOnce() -> R) -> R {
+    if !is_on() { f() } else { with(None, f) }
+}
+
+fn with<R>(to: Option<DType>, f: impl FnOnce() -> R) -> R {
+    struct Restore(Option<DType>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+        }
+    }
+    let _restore = Restore(CURRENT.replace(to));
+    f()
+}
+
+/// What an op's inputs become; `None` where nothing changes.
+pub(crate) fn converted(op: &Op, inputs: &[&Tensor]) -> Option<SmallVec<[Tensor; 4]>> {
+    let low = CURRENT.get()?;
+    let to = |wanted: DType, from: fn(DType) -> bool| {
+        let convert = |t: &&Tensor| match t.dtype() {
+            Ok(d) if from(d) && d != wanted => off(|| convert(t, wanted)),
+            _ => (*t).clone(),
+        };
+        Some(inputs.iter().map(convert).collect())
+    };
+    match policy(op) {
+        Policy::Narrow => to(low, |d| d.is_float() && d != DType::F64),
+        Policy::Wide => to(DType::F32, is_half),
+        Policy::Promote => None,
+    }
+}
+
+fn is_half(d: DType) -> bool {
+    matches!(d, DType::BF16 | DType::F16)
+}
+
+/// The 16-bit value that an f32 value is a conversion of.
+fn narrower(v: &ir::Value) -> Option<ir::Value> {
+    let is_cast = v.node().op().is_some_and(|op| op.name == cast::OP.name) && v.ty().dtype == DType::F32;
+    if !is_cast {
+        return None;
+    }
+    v.node().inputs().into_iter().next().filter(|x| is_half(x.ty().dtype))
+}
+
+/// A tensor in another type; one that was only widened is taken as it was.
+fn convert(t: &Tensor, to: DType) -> Tensor {
+    match t.value().ok().and_then(narrower) {
+        Some(x) if x.ty().dtype == to => x.into(),
+        _ => Tensor::apply1(&cast::OP, &[t], Attrs::new().with("dtype", to)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_name_ops_in_order() {
+        for list in [NARROW, WIDE] {
+            assert!(list.is_sorted(), "{list:?}");
+            list.iter().for_each(|n| assert!(crate::find(n).is_some(), "there is no op {n}"));
+        }
+    }
+
+    #[test]
+    fn products_are_narrow_and_losses_wide() {
+        let (x, w) = (Tensor::ones([2, 3]), Tensor::ones([4, 3]));
+        let (y, loss) = autocast(DType::BF16, || {
+            let y = x.linear(&w, None).relu();
+            let loss = y.cross_entropy(&Tensor::from([0i64, 1]), Default::default());
+            (y, loss)
+        })
+        .unwrap();
+        assert_eq!((y.dtype().unwrap(), loss.dtype().unwrap()), (DType::BF16, DType::F32));
+        assert!((loss.item::<f32>().unwrap() - 4f32.ln()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn gradients_have_the_type_of_the_weights() {
+        let w = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]).requires_grad();
+        let x = Tensor::from([[1.0f32, 1.0]]);
+        autocast(DType::F16, || x.matmul(&w).sum(..).backward()).unwrap().unwrap();
+        let g = w.grad().unwrap();
+        assert_eq!(g.dtype().unwrap(), DType::F32);
+        assert_eq!(g.to_vec::<f32>().unwrap(), [1.0; 4]);
+    }
+
+    #[test]
+    fn bodies_of_composites_are_computed_as_written() {
+        // Attention multiplies by its weights in the type of its inputs; f64 stays f64.
+        let q = Tensor::from([[0.5f64, 1.0], [1.0, 0.25]]);
+        let want = q.attention(&q, &q, Default::default()).to_vec::<f64>().unwrap();
+        let got = autocast(DType::BF16, || q.attention(&q, &q, Default::default()).to_vec::<f64>()).unwrap();
+        assert_eq!(got.unwrap(), want);
+    }
+}
