@@ -7,7 +7,7 @@ use talweg::nn::train::{Checkpoint, Checkpoints};
 
 fn quickstart(dir: &Path, more: &[&str]) -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
-    c.args(["quickstart", "--epochs", "6", "--pictures", "1000", "--batch", "20", "--dir"]).arg(dir).args(more);
+    c.args(["quickstart", "--epochs", "24", "--pictures", "1000", "--batch", "20", "--dir"]).arg(dir).args(more);
     c.stdout(Stdio::piped()).stderr(Stdio::piped());
     c
 }
@@ -44,16 +44,16 @@ fn a_run_that_was_interrupted_or_killed_ends_as_one_that_was_not() {
     let said = text(&whole);
     assert!(whole.status.success(), "{said}");
     assert!(said.contains("Accuracy on 2000 digits it has never seen: ") && said.contains("read as "), "{said}");
-    assert!(said.contains("Next: talweg inspect") && said.contains("--epochs 9 --resume"), "{said}");
+    assert!(said.contains("Next: talweg inspect") && said.contains("--epochs 36 --resume"), "{said}");
     let expected = last(&at("whole"));
-    assert_eq!(expected.step, 300);
+    assert_eq!(expected.step, 1200);
 
     let stopped = disturbed(&at("stopped"), "INT");
     let said = text(&stopped);
     assert_eq!(stopped.status.code(), Some(INTERRUPTED), "{said}");
     assert!(said.contains("interrupted after step ") && said.contains("saved as "), "{said}");
-    assert!(said.contains("Go on with: talweg quickstart --epochs 6") && said.contains(" --resume"), "{said}");
-    assert!((50..300).contains(&last(&at("stopped")).step));
+    assert!(said.contains("Go on with: talweg quickstart --epochs 24") && said.contains(" --resume"), "{said}");
+    assert!((50..1200).contains(&last(&at("stopped")).step));
 
     let killed = disturbed(&at("killed"), "KILL");
     assert_eq!(killed.status.code(), None, "{}", text(&killed));
@@ -64,7 +64,7 @@ fn a_run_that_was_interrupted_or_killed_ends_as_one_that_was_not() {
         let resumed = quickstart(&at(name), &["--resume"]).output().unwrap();
         assert!(resumed.status.success() && text(&resumed).contains("going on after step "), "{}", text(&resumed));
         let found = last(&at(name));
-        assert_eq!((found.step, found.generator, found.position), (300, expected.generator, expected.position));
+        assert_eq!((found.step, found.generator, found.position), (1200, expected.generator, expected.position));
         assert!(found.tensors == expected.tensors, "{name}: other weights");
     }
 }
