@@ -21,6 +21,7 @@ MODULES = [
     "_state",
     "_transforms",
     "compat.v1",
+    "distributed",
     "errors",
     "fft",
     "linalg",
@@ -72,6 +73,7 @@ TYPES = {
     "attn_mask": "Tensor | None",
     "axes": "Sequence[int] | None",
     "axis": "int | None",
+    "batch": "Any",
     "betas": "tuple[float, float]",
     "body": "Callable[..., Any]",
     "callbacks": "Sequence[Callback]",
@@ -98,6 +100,7 @@ TYPES = {
     "figures": "dict[str, float]",
     "folder": "str | PathLike[str] | None",
     "from_": "Any",
+    "give": "Callable[[], bytes]",
     "group": "dict[str, Any]",
     "in_axes": "int | Sequence[int | None] | None",
     "indices": "Sequence[int]",
@@ -284,6 +287,10 @@ TYPES = {
 
 # What functions return; a tensor where nothing is said, nothing for methods that begin a scope or hear of something.
 RETURNS = {
+    "meet": "bytes | None",
+    "rank": "int",
+    "shard": "Any",
+    "world_size": "int",
     "Accuracy.value": "float",
     "Adafactor": "None",
     "Auc.value": "float",
