@@ -231,8 +231,8 @@ fn conv(form: Form, [x, w, y]: [&Desc; 3], window: &Window) -> Result<[Desc; 2]>
     how.int(A::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[window.stride.len() as i64])?;
     how.int(A::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &window.stride)?;
     how.int(A::CUDNN_ATTR_CONVOLUTION_DILATIONS, &window.dilation)?;
-    how.int(A::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &window.lo)?;
-    how.int(A::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &window.hi)?;
+    how.int(A::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &window.padding)?;
+    how.int(A::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &window.padding)?;
     how.finalize()?;
     let (kind, names, factors) = match form {
         Form::Forward => (

@@ -30,12 +30,12 @@ fn build(form: Form, attrs: &Attrs, args: &[Operand], out: &Operand, is_last: bo
     let mut window = Window {
         stride: attrs.ints("stride").ok()?.to_vec(),
         dilation: attrs.ints("dilation").ok()?.to_vec(),
-        lo: attrs.ints("padding_lo").ok()?.to_vec(),
-        hi: attrs.ints("padding_hi").ok()?.to_vec(),
+        padding: attrs.ints("padding_lo").ok()?.to_vec(),
         sum: if kind == Kind::F64 { Kind::F64 } else { Kind::F32 },
     };
-    let is_cropped = window.lo.iter().chain(&window.hi).any(|&p| p < 0);
-    if is_cropped || args.iter().chain([out]).any(|o| o.ty.shape.count() == 0) {
+    // Among the library's ways for unequal padding are some with wrong results.
+    let is_even = attrs.ints("padding_hi").ok()? == window.padding && window.padding.iter().all(|&p| p >= 0);
+    if !is_even || args.iter().chain([out]).any(|o| o.ty.shape.count() == 0) {
         return None;
     }
     let mut n = Network { is_measured: true, ..Network::default() };
@@ -47,17 +47,17 @@ fn build(form: Form, attrs: &Attrs, args: &[Operand], out: &Operand, is_last: bo
             [&mut dims, &mut strides].into_iter().for_each(|list| list[1..].rotate_right(1));
         }
         if is_line {
-            // Its images have two dimensions at least.
-            dims.push(1);
-            strides.push(1);
+            // Its images have two dimensions at least: a line is one row.
+            strides.insert(2, dims[2] * strides[2]);
+            dims.insert(2, 1);
         }
         n.tensor(&dims, &strides, kind, At::Given(number))
     };
     // Operands come first, then the result.
     let (a, b, y) = (tensor(&args[0], 0), tensor(&args[1], 1), tensor(out, 2));
     if is_line {
-        let Window { stride, dilation, lo, hi, .. } = &mut window;
-        [(stride, 1), (dilation, 1), (lo, 0), (hi, 0)].into_iter().for_each(|(list, one)| list.push(one));
+        let Window { stride, dilation, padding, .. } = &mut window;
+        [(stride, 1), (dilation, 1), (padding, 0)].into_iter().for_each(|(list, one)| list.insert(0, one));
     }
     let (x, w, y) = match form {
         Form::Forward => (a, b, y),

@@ -132,10 +132,8 @@ pub struct Window {
     pub stride: Vec<i64>,
     /// Between the kernel's elements.
     pub dilation: Vec<i64>,
-    /// Zeros before the image.
-    pub lo: Vec<i64>,
-    /// Zeros behind it.
-    pub hi: Vec<i64>,
+    /// Zeros before the image, and as many behind it.
+    pub padding: Vec<i64>,
     /// What products are added up in.
     pub sum: Kind,
 }
