@@ -89,7 +89,7 @@ fn a_process_that_hangs_is_ended_and_replaced() {
 }
 
 /// Bulk-synchronous training ends with the same bits, whatever is killed meanwhile. The long run is
-/// `TALWEG_KILLS=100 cargo test --release -p talweg --test launch random_kills`.
+/// `TALWEG_KILLS=30 cargo test --release -p talweg --test launch random_kills`.
 #[test]
 fn random_kills_leave_no_trace() {
     let kills: u64 = std::env::var("TALWEG_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
