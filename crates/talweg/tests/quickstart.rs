@@ -26,10 +26,10 @@ fn last(dir: &Path) -> Checkpoint {
 #[cfg(unix)]
 fn disturbed(dir: &Path, signal: &str) -> Output {
     let mut child = quickstart(dir, &[]).spawn().unwrap();
-    // Whichever is seen: the first does not stay long.
+    // Whichever is seen: the first does not stay long. The file comes after its checksum.
     let has_saved = || {
         let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
-        files.into_iter().any(|f| f.path().extension().is_some_and(|e| e == "xxh3"))
+        files.into_iter().any(|f| f.path().extension().is_some_and(|e| e == "safetensors"))
     };
     while !has_saved() && child.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(2));
