@@ -57,8 +57,11 @@ class dtype:
 bool: dtype
 uint8: dtype
 int8: dtype
-int32: dtype
+uint16: dtype
+int16: dtype
 uint32: dtype
+int32: dtype
+uint64: dtype
 int64: dtype
 float16: dtype
 bfloat16: dtype
@@ -222,6 +225,7 @@ class Tensor:
     def bfloat16(self) -> Tensor: ...
     def int(self) -> Tensor: ...
     def long(self) -> Tensor: ...
+    def short(self) -> Tensor: ...
     def bool(self) -> Tensor: ...
     def reshape(self, *shape: Any) -> Tensor: ...
     def view(self, *shape: Any) -> Tensor: ...
@@ -475,9 +479,9 @@ class Tensor:
         """The least element so far along an axis and its place: the last of equal ones, NaN from the
         first NaN on."""
     def cumprod(self, axis: builtins.int = -1) -> Tensor:
-        """Running products along an axis; integers and bool are multiplied as i64."""
+        """Running products along an axis; integers and bool are multiplied in 64 bits."""
     def cumsum(self, axis: builtins.int = -1) -> Tensor:
-        """Running sums along an axis; integers and bool are summed as i64."""
+        """Running sums along an axis; integers and bool are summed in 64 bits."""
     def cumsum_reverse(self, axis: builtins.int = -1) -> Tensor:
         """Running sums along an axis from its end."""
     def deg2rad(self) -> Tensor:
@@ -908,7 +912,7 @@ class Tensor:
         of an even number, the lower of the two in the middle. The axis disappears."""
     def nansum(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Sum with NaN left out, along axes (`..` for all), which disappear; integers and
-        bool are summed as i64."""
+        bool are summed in 64 bits."""
     def narrow(self, axis: builtins.int, start: builtins.int, size: builtins.int) -> Tensor:
         """`size` elements from `start` on along one axis."""
     def ndtr(self) -> Tensor:
@@ -974,7 +978,7 @@ class Tensor:
         """x where it is positive, else x times a weight: a single one, or one for each channel, which
         is axis 1."""
     def prod(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
-        """Product along axes (`..` for all), which disappear; integers and bool are multiplied as i64."""
+        """Product along axes (`..` for all), which disappear; integers and bool are multiplied in 64 bits."""
     def put(self, index: TensorLike, src: TensorLike) -> Tensor:
         """Values put at places of the flattened tensor; negative places count from the end."""
     def put_add(self, index: TensorLike, src: TensorLike) -> Tensor:
@@ -1184,7 +1188,7 @@ class Tensor:
         >>> tensor([1.5, -2.0]).sub(tensor([2.0, 0.5])).tolist()  # by hand
         [-0.5, -2.5]"""
     def sum(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
-        """Sum along axes (`..` for all), which disappear; integers and bool are summed as i64."""
+        """Sum along axes (`..` for all), which disappear; integers and bool are summed in 64 bits."""
     def svd(self) -> tuple[Tensor, Tensor, Tensor]:
         """U, s and Vᵀ with A = U diag(s) Vᵀ: the reduced singular value decomposition."""
     def svdvals(self) -> Tensor:
@@ -1226,7 +1230,7 @@ class Tensor:
     def top_k(self, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The `k` greatest elements along an axis, greatest first, and their places."""
     def trace(self) -> Tensor:
-        """The sum of the diagonal of the last two dimensions; integers are summed as i64."""
+        """The sum of the diagonal of the last two dimensions; integers are summed in 64 bits."""
     def transpose(self, a: builtins.int, b: builtins.int) -> Tensor:
         """Two dimensions swapped."""
     def triangular_solve(self, b: TensorLike, upper: builtins.bool | None = None, right: builtins.bool | None = None, unit: builtins.bool | None = None) -> Tensor:
@@ -1517,9 +1521,9 @@ def cummin(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The least element so far along an axis and its place: the last of equal ones, NaN from the
     first NaN on."""
 def cumprod(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
-    """Running products along an axis; integers and bool are multiplied as i64."""
+    """Running products along an axis; integers and bool are multiplied in 64 bits."""
 def cumsum(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
-    """Running sums along an axis; integers and bool are summed as i64."""
+    """Running sums along an axis; integers and bool are summed in 64 bits."""
 def cumsum_reverse(x: Tensor, /, axis: builtins.int = -1) -> Tensor:
     """Running sums along an axis from its end."""
 def deg2rad(x: Tensor, /) -> Tensor:
@@ -1934,7 +1938,7 @@ def nanmedian_index(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tens
     of an even number, the lower of the two in the middle. The axis disappears."""
 def nansum(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Sum with NaN left out, along axes (`..` for all), which disappear; integers and
-    bool are summed as i64."""
+    bool are summed in 64 bits."""
 def narrow(x: Tensor, /, axis: builtins.int, start: builtins.int, size: builtins.int) -> Tensor:
     """`size` elements from `start` on along one axis."""
 def ndtr(x: Tensor, /) -> Tensor:
@@ -2219,7 +2223,7 @@ def to_complex(x: Tensor, /) -> Tensor:
 def top_k(x: Tensor, /, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The `k` greatest elements along an axis, greatest first, and their places."""
 def trace(x: Tensor, /) -> Tensor:
-    """The sum of the diagonal of the last two dimensions; integers are summed as i64."""
+    """The sum of the diagonal of the last two dimensions; integers are summed in 64 bits."""
 def transpose(x: Tensor, /, a: builtins.int, b: builtins.int) -> Tensor:
     """Two dimensions swapped."""
 def triangular_solve(x: Tensor, /, b: TensorLike, upper: builtins.bool | None = None, right: builtins.bool | None = None, unit: builtins.bool | None = None) -> Tensor:

@@ -580,7 +580,8 @@ class _Namespace:
 
     def dtypes(self, *, device=None, kind=None):
         _on_host(device)
-        names = ["bool", "int8", "int32", "int64", "uint8", "uint32", "float32", "float64"]
+        signs, sizes = ["int", "uint"], [8, 16, 32, 64]
+        names = ["bool", *(f"{s}{n}" for s in signs for n in sizes), "float32", "float64"]
         return {n: _dtype(n) for n in names if kind is None or isdtype(n, kind)}
 
 
@@ -693,6 +694,7 @@ for _method_name, _type in [
     ("double", "float64"),
     ("half", "float16"),
     ("bfloat16", "bfloat16"),
+    ("short", "int16"),
     ("int", "int32"),
     ("long", "int64"),
     ("bool", "bool"),

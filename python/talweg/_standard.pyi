@@ -198,7 +198,7 @@ def positive(x: Tensor, /) -> Tensor:
     >>> tw.positive(tw.asarray([-1.0])).tolist()
     [-1.0]"""
 def prod(x: Tensor, /, axis: int | Sequence[int] | None = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, dim: int | Sequence[int] | None = None, keepdim: bool | None = None) -> Tensor:
-    """Product along axes (`..` for all), which disappear; integers and bool are multiplied as i64."""
+    """Product along axes (`..` for all), which disappear; integers and bool are multiplied in 64 bits."""
 def real(x: Tensor, /) -> Tensor:
     """The real part, which is all there is of real numbers.
 
@@ -252,7 +252,7 @@ def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool
     [3, 2, 1]"""
 subtract = Tensor.sub
 def sum(x: Tensor, /, axis: int | Sequence[int] | None = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, dim: int | Sequence[int] | None = None, keepdim: bool | None = None) -> Tensor:
-    """Sum along axes (`..` for all), which disappear; integers and bool are summed as i64."""
+    """Sum along axes (`..` for all), which disappear; integers and bool are summed in 64 bits."""
 swapdims = Tensor.swapaxes
 def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Sequence[int]] = 2) -> Tensor:
     """Products summed over axes: the last of one with the first of the other, or two lists of them.

@@ -144,7 +144,7 @@ def test_round_trips():
     assert n.dtype == np.float32 and not n.flags.writeable
     assert n.__array_interface__["data"][0] == np.asarray(t).__array_interface__["data"][0]
     assert t.tolist() == [[1.5, -2.0], [0.0, 3.25]] and tw.tensor(t.tolist()).tolist() == t.tolist()
-    for d in ["bool", "uint8", "int8", "int32", "uint32", "int64", "float16", "bfloat16", "float32", "float64"]:
+    for d in ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64"]:
         x = (t > 0).astype(d)
         assert x.tolist() == pickle.loads(pickle.dumps(x)).tolist()
         assert pickle.loads(pickle.dumps(x)).dtype == x.dtype
@@ -272,3 +272,31 @@ def test_the_same_seed_gives_the_same_numbers():
     assert sorted(tw.randperm(5).tolist()) == [0, 1, 2, 3, 4]
     r = tw.randint(0, 3, (100,))
     assert r.min().item() >= 0 and r.max().item() <= 2
+
+
+@pytest.mark.parametrize("kind", ["int16", "uint16", "uint64"])
+def test_integers_at_the_ends_of_their_range(kind):
+    info = np.iinfo(kind)
+    x = np.array([info.max, 1, info.max - 7, info.max // 2 + 1, 0, 5], kind)
+    y = np.array([3, info.max, info.max - 7, 2, 1, 9], kind)
+    a, b = tw.asarray(x), tw.asarray(y)
+    assert a.dtype.name == kind and a.tolist() == x.tolist() and a[0].item() == info.max == tw.iinfo(kind).max
+    assert np.asarray(a).dtype == x.dtype and np.from_dlpack(a).dtype == x.dtype and tw.from_dlpack(x).tolist() == x.tolist()
+    for f in [lambda a, b: a < b, lambda a, b: a // b, lambda a, b: a % b, lambda a, b: a >> (b % 16), lambda a, b: a * b, lambda a, b: a ^ b]:
+        assert f(a, b).tolist() == f(x, y).tolist()
+    assert (a.max().item(), a.min().item(), a.argmax().item()) == (x.max(), x.min(), x.argmax())
+    assert tw.sort(a).tolist() == np.sort(x).tolist() and tw.maximum(a, b).tolist() == np.maximum(x, y).tolist()
+    assert tw.sum(a).dtype.name == x.sum().dtype.name and tw.sum(a).item() == x.sum()
+    assert tw.cumulative_sum(a).tolist() == x.cumsum().tolist() and tw.unique_values(a).tolist() == np.unique(x).tolist()
+    assert a.astype("float64").tolist() == x.astype("float64").tolist() and a.astype("int8").tolist() == x.astype("int8").tolist()
+    assert (a.reshape(2, 3) @ b.reshape(3, 2)).tolist() == (x.reshape(2, 3) @ y.reshape(3, 2)).tolist()
+    assert a.reshape(2, 3).max(0).tolist() == x.reshape(2, 3).max(0).tolist()
+    assert str(info.max) in repr(a) and pickle.loads(pickle.dumps(a)).tolist() == x.tolist()
+
+
+def test_whole_numbers_beyond_int64():
+    big = 2**63 + 5
+    assert tw.asarray(big).dtype == tw.uint64 and tw.asarray([1, big]).tolist() == [1, big]
+    x = tw.asarray([big], dtype="uint64")
+    assert (x + 1).tolist() == [big + 1] and (x - big).tolist() == [0] and int(x) == big and (x == big).tolist() == [True]
+    assert (x + tw.asarray([1], dtype="int8")).dtype == tw.float64

@@ -175,7 +175,7 @@ impl Builder {
         let rank = shape.rank();
         let a = self.cast(s, self.dtype);
         match self.dice.below(7) {
-            0 | 1 if rank >= 2 && !matches!(self.dtype, DType::Bool | DType::U8 | DType::I8 | DType::U32) => {
+            0 | 1 if rank >= 2 && self.dtype.size() > 1 => {
                 let mut axes: Vec<usize> = (0..rank).collect();
                 axes.swap(rank - 1, rank - 2);
                 if let Ok(t) = self.graph.push(op("permute"), &[a], Attrs::new().with("axes", &axes), Site::UNKNOWN) {
@@ -226,7 +226,7 @@ fn build(seed: u64, dtype: DType, exact: bool, nodes: usize) -> (Graph, Vec<Lite
         b.slots.push(slot);
         let data: Vec<f64> = (0..shape.count())
             .map(|_| {
-                let x = b.dice.below(7) as f64 - if dtype == DType::U8 || dtype == DType::U32 { 0.0 } else { 3.0 };
+                let x = b.dice.below(7) as f64 - if dtype.is_unsigned() { 0.0 } else { 3.0 };
                 if exact { x } else { x / 4.0 }
             })
             .collect();

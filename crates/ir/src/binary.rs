@@ -190,6 +190,9 @@ fn code(d: DType) -> u8 {
         DType::BF16 => 7,
         DType::F32 => 8,
         DType::F64 => 9,
+        DType::U16 => 10,
+        DType::I16 => 11,
+        DType::U64 => 12,
     }
 }
 

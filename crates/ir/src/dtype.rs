@@ -2,9 +2,10 @@
 //!
 //! Promotion between two tensors: equal types stay; otherwise the higher category wins
 //! (bool < integer < float); within floats the wider wins and `bf16` with `f16` gives `f32`;
-//! within integers the smallest type that holds both (`u8` with `i8` gives `i32` as no 16-bit
-//! type exists, `u32` with a signed type gives `i64`). A host scalar only changes the category,
-//! never the width: `i32 + 0.5` is `f32`, `bf16 + 0.5` is `bf16`.
+//! within integers the smallest type that holds both (`u8` with `i8` gives `i16`, `u32` with a
+//! signed type gives `i64`; no integer type holds `u64` and a signed one, which give `f64` as in
+//! NumPy). A host scalar only changes the category, never the width: `i32 + 0.5` is `f32`,
+//! `bf16 + 0.5` is `bf16`.
 
 use half::{bf16, f16};
 use std::fmt;
@@ -18,10 +19,16 @@ pub enum DType {
     U8,
     /// Signed 8-bit integer.
     I8,
-    /// Signed 32-bit integer.
-    I32,
+    /// Unsigned 16-bit integer.
+    U16,
+    /// Signed 16-bit integer.
+    I16,
     /// Unsigned 32-bit integer.
     U32,
+    /// Signed 32-bit integer.
+    I32,
+    /// Unsigned 64-bit integer.
+    U64,
     /// Signed 64-bit integer.
     I64,
     /// IEEE half precision.
@@ -36,12 +43,15 @@ pub enum DType {
 
 impl DType {
     /// Every type, in the order of the enum.
-    pub const ALL: [DType; 10] = [
+    pub const ALL: [DType; 13] = [
         DType::Bool,
         DType::U8,
         DType::I8,
-        DType::I32,
+        DType::U16,
+        DType::I16,
         DType::U32,
+        DType::I32,
+        DType::U64,
         DType::I64,
         DType::F16,
         DType::BF16,
@@ -53,9 +63,9 @@ impl DType {
     pub const fn size(self) -> usize {
         match self {
             DType::Bool | DType::U8 | DType::I8 => 1,
-            DType::F16 | DType::BF16 => 2,
-            DType::I32 | DType::U32 | DType::F32 => 4,
-            DType::I64 | DType::F64 => 8,
+            DType::U16 | DType::I16 | DType::F16 | DType::BF16 => 2,
+            DType::U32 | DType::I32 | DType::F32 => 4,
+            DType::U64 | DType::I64 | DType::F64 => 8,
         }
     }
 
@@ -66,7 +76,12 @@ impl DType {
 
     /// True for the integer types, `bool` excluded.
     pub const fn is_int(self) -> bool {
-        matches!(self, DType::U8 | DType::I8 | DType::I32 | DType::U32 | DType::I64)
+        self.is_unsigned() || matches!(self, DType::I8 | DType::I16 | DType::I32 | DType::I64)
+    }
+
+    /// True for the integer types without a sign, `bool` excluded.
+    pub const fn is_unsigned(self) -> bool {
+        matches!(self, DType::U8 | DType::U16 | DType::U32 | DType::U64)
     }
 
     /// The name in text, Python and error messages.
@@ -75,8 +90,11 @@ impl DType {
             DType::Bool => "bool",
             DType::U8 => "u8",
             DType::I8 => "i8",
-            DType::I32 => "i32",
+            DType::U16 => "u16",
+            DType::I16 => "i16",
             DType::U32 => "u32",
+            DType::I32 => "i32",
+            DType::U64 => "u64",
             DType::I64 => "i64",
             DType::F16 => "f16",
             DType::BF16 => "bf16",
@@ -94,7 +112,10 @@ impl DType {
             "float16" | "half" => "f16",
             "int64" | "long" => "i64",
             "int32" | "int" => "i32",
+            "int16" | "short" => "i16",
+            "uint64" => "u64",
             "uint32" => "u32",
+            "uint16" => "u16",
             "uint8" => "u8",
             "int8" => "i8",
             other => other,
@@ -121,11 +142,19 @@ impl DType {
             std::cmp::Ordering::Greater => return self,
             std::cmp::Ordering::Equal => {}
         }
-        match (self.min(other), self.max(other)) {
-            (F16, BF16) => F32,
-            (U8, I8) => I32,
-            (I8 | I32, U32) => I64,
-            (_, wide) => wide,
+        let wide = if self.size() >= other.size() { self } else { other };
+        if self.is_float() {
+            return if self.size() == other.size() { F32 } else { wide };
+        }
+        let (unsigned, signed) = if self.is_unsigned() { (self, other) } else { (other, self) };
+        if !unsigned.is_unsigned() || signed.is_unsigned() || signed.size() > unsigned.size() {
+            return wide;
+        }
+        match unsigned {
+            U8 => I16,
+            U16 => I32,
+            U32 => I64,
+            _ => F64,
         }
     }
 
@@ -139,9 +168,14 @@ impl DType {
         if self.is_float() { self } else { DType::F32 }
     }
 
-    /// The type sums of this type accumulate and are returned in: `i64` for integers and bool.
+    /// The type sums of this type accumulate and are returned in: `i64` for integers and bool,
+    /// `u64` for those without a sign.
     pub const fn sum_type(self) -> DType {
-        if self.is_float() { self } else { DType::I64 }
+        match self {
+            d if d.is_float() => d,
+            d if d.is_unsigned() => DType::U64,
+            _ => DType::I64,
+        }
     }
 }
 
@@ -161,14 +195,14 @@ pub trait Element: Copy + Send + Sync + PartialOrd + fmt::Debug + 'static {
     fn store(self) -> Self::Stored;
     /// From its stored form.
     fn load(stored: Self::Stored) -> Self;
-    /// Widened to f64 (i64 beyond 2^53 loses bits).
+    /// Widened to f64 (64-bit integers beyond 2^53 lose bits).
     fn to_f64(self) -> f64;
-    /// Rounded from f64; integers truncate toward zero and saturate.
+    /// Rounded from f64; integers truncate toward zero, saturate as 64 bits and wrap to their own.
     fn from_f64(x: f64) -> Self;
-    /// Converted to i64; floats truncate.
-    fn to_i64(self) -> i64;
-    /// Converted from i64, wrapping.
-    fn from_i64(x: i64) -> Self;
+    /// Converted to an integer of 128 bits, which holds every integer type; floats truncate.
+    fn to_int(self) -> i128;
+    /// Converted from an integer; integers wrap.
+    fn from_int(x: i128) -> Self;
 }
 
 macro_rules! element {
@@ -189,25 +223,29 @@ macro_rules! element {
             fn from_f64($f: f64) -> $t {
                 $from64
             }
-            fn to_i64(self) -> i64 {
+            fn to_int(self) -> i128 {
                 let $y = self;
                 $toi
             }
-            fn from_i64($i: i64) -> $t {
+            fn from_int($i: i128) -> $t {
                 $fromi
             }
         }
     };
 }
-element!(f64, F64, |x| x, |f| f, |y| y as i64, |i| i as f64);
-element!(f32, F32, |x| x as f64, |f| f as f32, |y| y as i64, |i| i as f32);
-element!(bf16, BF16, |x| x.to_f64(), |f| bf16::from_f64(f), |y| y.to_f64() as i64, |i| bf16::from_f64(i as f64));
-element!(f16, F16, |x| x.to_f64(), |f| f16::from_f64(f), |y| y.to_f64() as i64, |i| f16::from_f64(i as f64));
-element!(i64, I64, |x| x as f64, |f| f as i64, |y| y, |i| i);
-element!(i32, I32, |x| x as f64, |f| f as i64 as i32, |y| y as i64, |i| i as i32);
-element!(u32, U32, |x| x as f64, |f| f as i64 as u32, |y| y as i64, |i| i as u32);
-element!(u8, U8, |x| x as f64, |f| f as i64 as u8, |y| y as i64, |i| i as u8);
-element!(i8, I8, |x| x as f64, |f| f as i64 as i8, |y| y as i64, |i| i as i8);
+element!(f64, F64, |x| x, |f| f, |y| y as i128, |i| i as f64);
+element!(f32, F32, |x| x as f64, |f| f as f32, |y| y as i128, |i| i as f32);
+element!(bf16, BF16, |x| x.to_f64(), |f| bf16::from_f64(f), |y| y.to_f64() as i128, |i| bf16::from_f64(i as f64));
+element!(f16, F16, |x| x.to_f64(), |f| f16::from_f64(f), |y| y.to_f64() as i128, |i| f16::from_f64(i as f64));
+
+macro_rules! integers {
+    ($($t:ident $d:ident),*) => {$(
+        element!($t, $d, |x| x as f64, |f| f as i64 as $t, |y| y as i128, |i| i as $t);
+    )*};
+}
+integers!(i64 I64, i32 I32, u32 U32, i16 I16, u16 U16, i8 I8, u8 U8);
+// Negative numbers wrap around as they do for narrower types; those above reach further.
+element!(u64, U64, |x| x as f64, |f| if f < 0.0 { f as i64 as u64 } else { f as u64 }, |y| y as i128, |i| i as u64);
 
 impl Element for bool {
     const DTYPE: DType = DType::Bool;
@@ -224,10 +262,10 @@ impl Element for bool {
     fn from_f64(x: f64) -> bool {
         x != 0.0
     }
-    fn to_i64(self) -> i64 {
-        self as i64
+    fn to_int(self) -> i128 {
+        self as i128
     }
-    fn from_i64(x: i64) -> bool {
+    fn from_int(x: i128) -> bool {
         x != 0
     }
 }
@@ -257,6 +295,10 @@ macro_rules! with_dtype {
                 type $T = i64;
                 $body
             }
+            $crate::DType::U64 => {
+                type $T = u64;
+                $body
+            }
             $crate::DType::I32 => {
                 type $T = i32;
                 $body
@@ -265,12 +307,20 @@ macro_rules! with_dtype {
                 type $T = u32;
                 $body
             }
-            $crate::DType::U8 => {
-                type $T = u8;
+            $crate::DType::I16 => {
+                type $T = i16;
+                $body
+            }
+            $crate::DType::U16 => {
+                type $T = u16;
                 $body
             }
             $crate::DType::I8 => {
                 type $T = i8;
+                $body
+            }
+            $crate::DType::U8 => {
+                type $T = u8;
                 $body
             }
             $crate::DType::Bool => {
@@ -296,8 +346,15 @@ mod tests {
         let table = [
             (I64, F16, F16),
             (F16, BF16, F32),
-            (U8, I8, I32),
+            (U8, I8, I16),
+            (U8, I16, I16),
+            (U16, I8, I32),
             (U32, I32, I64),
+            (U32, I64, I64),
+            (I16, I64, I64),
+            (U64, I8, F64),
+            (U64, U8, U64),
+            (U64, F16, F16),
             (Bool, U8, U8),
             (U8, U32, U32),
             (F32, F64, F64),
@@ -308,5 +365,14 @@ mod tests {
         assert_eq!(I32.promote_scalar(F32), F32);
         assert_eq!(BF16.promote_scalar(F32), BF16);
         assert_eq!(U8.promote_scalar(I64), U8);
+    }
+
+    #[test]
+    fn unsigned_64_bit_numbers_keep_their_upper_half() {
+        assert_eq!(u64::from_f64(1.0e19), 10_000_000_000_000_000_000);
+        assert_eq!((u64::from_f64(-1.0), u64::from_f64(1e30)), (u64::MAX, u64::MAX));
+        assert_eq!(u64::from_int(u64::MAX.to_int()), u64::MAX);
+        assert_eq!(f32::from_int(u64::MAX.to_int()), 18_446_744_073_709_551_615.0);
+        assert_eq!((U8.sum_type(), I8.sum_type(), Bool.sum_type()), (U64, I64, I64));
     }
 }

@@ -90,7 +90,13 @@ impl Literal {
     pub fn from_i64(dtype: DType, shape: impl Into<Shape>, data: &[i64]) -> Literal {
         let shape = shape.into();
         assert_eq!(shape.count(), data.len(), "element count");
-        with_dtype!(dtype, T => Literal::generate(shape, |i| <T as Element>::from_i64(data[i])))
+        with_dtype!(dtype, T => Literal::generate(shape, |i| <T as Element>::from_int(data[i] as i128)))
+    }
+    /// From integers of any type, wrapped to `dtype`.
+    pub fn from_ints(dtype: DType, shape: impl Into<Shape>, data: &[i128]) -> Literal {
+        let shape = shape.into();
+        assert_eq!(shape.count(), data.len(), "element count");
+        with_dtype!(dtype, T => Literal::generate(shape, |i| <T as Element>::from_int(data[i])))
     }
 
     /// Element type.
@@ -143,9 +149,13 @@ impl Literal {
     pub fn to_f64(&self) -> Vec<f64> {
         with_dtype!(self.dtype, T => self.stored::<T>().iter().map(|&s| <T as Element>::load(s).to_f64()).collect())
     }
-    /// Every element as i64.
+    /// Every element as i64, wrapping where a `u64` is greater.
     pub fn to_i64(&self) -> Vec<i64> {
-        with_dtype!(self.dtype, T => self.stored::<T>().iter().map(|&s| <T as Element>::load(s).to_i64()).collect())
+        with_dtype!(self.dtype, T => self.stored::<T>().iter().map(|&s| <T as Element>::load(s).to_int() as i64).collect())
+    }
+    /// Every element as an integer that holds those of every type.
+    pub fn to_ints(&self) -> Vec<i128> {
+        with_dtype!(self.dtype, T => self.stored::<T>().iter().map(|&s| <T as Element>::load(s).to_int()).collect())
     }
     /// The elements converted to another type.
     pub fn cast(&self, dtype: DType) -> Literal {
@@ -155,7 +165,7 @@ impl Literal {
         if self.dtype.is_float() {
             Literal::from_f64(dtype, self.shape.clone(), &self.to_f64())
         } else {
-            Literal::from_i64(dtype, self.shape.clone(), &self.to_i64())
+            Literal::from_ints(dtype, self.shape.clone(), &self.to_ints())
         }
     }
     /// The same elements in another shape of the same size.
@@ -195,7 +205,7 @@ impl fmt::Debug for Literal {
             if self.dtype.is_float() {
                 write!(f, " {:?}", self.to_f64())?;
             } else {
-                write!(f, " {:?}", self.to_i64())?;
+                write!(f, " {:?}", self.to_ints())?;
             }
         }
         Ok(())

@@ -107,8 +107,9 @@ pub struct Scalar {
     pub out: Out,
     /// The value for floats (and, for `Out::Float`, of converted integers).
     pub float: fn(&[f64]) -> f64,
-    /// The value for integers and bool; `None`: not defined on them.
-    pub int: Option<fn(&[i64]) -> i64>,
+    /// The value for integers and bool, in a type that holds them all; the result wraps to its own.
+    /// `None`: not defined on them.
+    pub int: Option<fn(&[i128]) -> i128>,
     /// C expression with `{0}`, `{1}`… for the inputs, in C's float functions without suffix.
     pub code: &'static str,
     /// `x op neutral = x`: the value that makes the op the identity of its first input, and

@@ -13,7 +13,7 @@ pub trait Number: Element {
 macro_rules! numbers {
     ($($t:ty => $d:ident),*) => {$( impl Number for $t { const WEAK: DType = DType::$d; } )*};
 }
-numbers!(f64 => F32, f32 => F32, bf16 => F32, f16 => F32, i64 => I64, i32 => I64, u32 => I64, u8 => I64, i8 => I64, bool => Bool);
+numbers!(f64 => F32, f32 => F32, bf16 => F32, f16 => F32, i64 => I64, u64 => I64, i32 => I64, u32 => I64, i16 => I64, u16 => I64, i8 => I64, u8 => I64, bool => Bool);
 
 /// A constant tensor of one element and a chosen type.
 #[track_caller]
@@ -43,7 +43,7 @@ impl<N: Number> Operand for N {
         let l = if dtype.is_float() {
             Literal::scalar_f64(dtype, self.to_f64())
         } else {
-            Literal::from_i64(dtype, (), &[self.to_i64()])
+            Literal::from_ints(dtype, (), &[self.to_int()])
         };
         Value::constant(l, Site::here()).into()
     }
@@ -147,7 +147,7 @@ macro_rules! nested_scalar {
         }
     )*};
 }
-nested_scalar!(f64, f32, bf16, f16, i64, i32, u32, u8, i8, bool);
+nested_scalar!(f64, f32, bf16, f16, i64, u64, i32, u32, i16, u16, i8, u8, bool);
 impl<T: Nested> Nested for [T] {
     type Item = T::Item;
     fn shape(&self, out: &mut Shape) -> Result<()> {

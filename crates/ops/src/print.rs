@@ -58,7 +58,7 @@ fn pending(v: &Value) -> String {
 /// The elements in row-major order on one line, the middle ones left out.
 fn brief(l: &Literal) -> String {
     let show = |i: usize| {
-        if l.dtype().is_float() { format!("{:?}", l.to_f64()[i]) } else { integer(l.dtype(), l.to_i64()[i]) }
+        if l.dtype().is_float() { format!("{:?}", l.to_f64()[i]) } else { integer(l.dtype(), l.to_ints()[i]) }
     };
     let n = l.count();
     let parts: Vec<String> = if n <= 4 * EDGE {
@@ -69,7 +69,7 @@ fn brief(l: &Literal) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-fn integer(dtype: DType, x: i64) -> String {
+fn integer(dtype: DType, x: i128) -> String {
     if dtype == DType::Bool { if x != 0 { "True" } else { "False" }.to_string() } else { x.to_string() }
 }
 
@@ -83,7 +83,7 @@ struct Form {
 }
 
 impl Form {
-    fn new(dtype: DType, floats: &[f64], ints: &[i64]) -> Form {
+    fn new(dtype: DType, floats: &[f64], ints: &[i128]) -> Form {
         let mut form = Form { dtype, whole: true, scientific: false, width: 1 };
         if !dtype.is_float() {
             form.width = ints.iter().map(|&x| integer(dtype, x).len()).max().unwrap_or(1);
@@ -121,7 +121,7 @@ impl Form {
     fn float(&self, x: f64) -> String {
         format!("{:>1$}", self.bare(x), self.width)
     }
-    fn int(&self, x: i64) -> String {
+    fn int(&self, x: i128) -> String {
         format!("{:>1$}", integer(self.dtype, x), self.width)
     }
 }
@@ -136,7 +136,7 @@ fn exponential(x: f64) -> String {
 
 struct Printer<'a> {
     floats: &'a [f64],
-    ints: &'a [i64],
+    ints: &'a [i128],
     summarize: bool,
     form: Form,
 }
@@ -161,9 +161,9 @@ fn text(l: &Literal) -> String {
         }
         let summarize = l.count() > THRESHOLD;
         let shown: Vec<usize> = (0..l.count()).filter(|&i| !summarize || is_shown(shape, i)).collect();
-        let (floats, ints) = if float { (l.to_f64(), vec![]) } else { (vec![], l.to_i64()) };
+        let (floats, ints) = if float { (l.to_f64(), vec![]) } else { (vec![], l.to_ints()) };
         let pick_f: Vec<f64> = if float { shown.iter().map(|&i| floats[i]).collect() } else { vec![] };
-        let pick_i: Vec<i64> = if float { vec![] } else { shown.iter().map(|&i| ints[i]).collect() };
+        let pick_i: Vec<i128> = if float { vec![] } else { shown.iter().map(|&i| ints[i]).collect() };
         let form = Form::new(l.dtype(), &pick_f, &pick_i);
         Printer { floats: &floats, ints: &ints, summarize, form }.tensor(shape, 0, "tensor(".len())
     };

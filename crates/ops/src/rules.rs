@@ -203,14 +203,14 @@ macro_rules! unary {
             doc: concat!($($doc),*),
             attrs: &[],
             infer: |c| {
-                let int: Option<fn(i64) -> i64> = $int;
+                let int: Option<fn(i128) -> i128> = $int;
                 ir::Scalar::infer(c, 1, ir::Out::$out, int.is_some())
             },
             meaning: ir::Meaning::Scalar(ir::Scalar {
                 arity: 1,
                 out: ir::Out::$out,
                 float: |v| { let f: fn(f64) -> f64 = $float; f(v[0]) },
-                int: { const INT: Option<fn(i64) -> i64> = $int; match INT { Some(_) => Some(|v| (INT.unwrap())(v[0])), None => None } },
+                int: { const INT: Option<fn(i128) -> i128> = $int; match INT { Some(_) => Some(|v| (INT.unwrap())(v[0])), None => None } },
                 code: $code,
                 neutral: None,
                 domain: $domain,
@@ -249,14 +249,14 @@ macro_rules! binary {
             doc: concat!($($doc),*),
             attrs: &[],
             infer: |c| {
-                let int: Option<fn(i64, i64) -> i64> = $int;
+                let int: Option<fn(i128, i128) -> i128> = $int;
                 ir::Scalar::infer(c, 2, ir::Out::$out, int.is_some())
             },
             meaning: ir::Meaning::Scalar(ir::Scalar {
                 arity: 2,
                 out: ir::Out::$out,
                 float: |v| { let f: fn(f64, f64) -> f64 = $float; f(v[0], v[1]) },
-                int: { const INT: Option<fn(i64, i64) -> i64> = $int; match INT { Some(_) => Some(|v| (INT.unwrap())(v[0], v[1])), None => None } },
+                int: { const INT: Option<fn(i128, i128) -> i128> = $int; match INT { Some(_) => Some(|v| (INT.unwrap())(v[0], v[1])), None => None } },
                 code: $code,
                 neutral: $neutral,
                 domain: $domain,

@@ -192,7 +192,7 @@ impl Tensor {
             let e = format!("only a tensor of one element has an item, but the shape is {}", l.shape());
             return Err(Error::new(ErrorKind::Shape, e).in_op("item").at(site));
         }
-        Ok(if l.dtype().is_float() { T::from_f64(l.to_f64()[0]) } else { T::from_i64(l.to_i64()[0]) })
+        Ok(if l.dtype().is_float() { T::from_f64(l.to_f64()[0]) } else { T::from_int(l.to_ints()[0]) })
     }
     /// Computes several tensors together, sharing what they have in common.
     pub fn eval_all(tensors: &[&Tensor]) -> Result<()> {

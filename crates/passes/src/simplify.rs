@@ -86,5 +86,5 @@ fn repeated(graph: &Graph, n: &FlatNode) -> Result<Option<Slot>> {
 /// True for one element that is `x`: for floats to the bit, as the zeros are not alike, else by value.
 fn is_single(c: &Literal, x: f64) -> bool {
     c.count() == 1
-        && if c.dtype().is_float() { c.to_f64()[0].to_bits() == x.to_bits() } else { c.to_i64()[0] == x as i64 }
+        && if c.dtype().is_float() { c.to_f64()[0].to_bits() == x.to_bits() } else { c.to_ints()[0] == x as i128 }
 }

@@ -48,8 +48,8 @@ pub enum Other {
     Tensor(Tensor),
     /// A float.
     Float(f64),
-    /// A whole number.
-    Int(i64),
+    /// A whole number that some type of 64 bits holds.
+    Int(i128),
     /// A truth value.
     Bool(bool),
 }
@@ -66,7 +66,7 @@ impl Other {
             return Ok(Some(Other::Bool(obj.extract()?)));
         }
         if obj.is_instance_of::<PyInt>() {
-            return Ok(Some(match obj.extract::<i64>() {
+            return Ok(Some(match exchange::whole(obj) {
                 Ok(i) => Other::Int(i),
                 Err(_) => Other::Float(obj.extract()?),
             }));
@@ -91,7 +91,11 @@ impl Operand for Other {
         match self {
             Other::Tensor(t) => t,
             Other::Float(x) => number(x, dtype),
-            Other::Int(x) => number(x, dtype),
+            Other::Int(x) => match i64::try_from(x) {
+                Ok(x) => number(x, dtype),
+                Err(_) if dtype == DType::U64 => number(x as u64, dtype),
+                Err(_) => number(x as f64, dtype),
+            },
             Other::Bool(x) => number(x, dtype),
         }
     }
@@ -268,8 +272,11 @@ impl PyDType {
             DType::Bool => "bool",
             DType::U8 => "uint8",
             DType::I8 => "int8",
+            DType::U16 => "uint16",
+            DType::I16 => "int16",
             DType::I32 => "int32",
             DType::U32 => "uint32",
+            DType::U64 => "uint64",
             DType::I64 => "int64",
             DType::F16 => "float16",
             DType::BF16 => "bfloat16",

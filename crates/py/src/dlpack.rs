@@ -70,7 +70,7 @@ fn data_type(d: DType) -> DataType {
         DType::Bool => 6,
         DType::BF16 => 4,
         d if d.is_float() => 2,
-        DType::U8 | DType::U32 => 1,
+        d if d.is_unsigned() => 1,
         _ => 0,
     };
     DataType { code, bits: 8 * d.size() as u8, lanes: 1 }

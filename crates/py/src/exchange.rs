@@ -30,7 +30,8 @@ pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Optio
     let literal = if obj.is_instance_of::<PyBool>() {
         Some(Literal::from_i64(DType::Bool, (), &[obj.extract::<bool>()? as i64]))
     } else if obj.is_instance_of::<PyInt>() {
-        Some(Literal::from_i64(DType::I64, (), &[obj.extract()?]))
+        let x = whole(obj)?;
+        Some(Literal::from_ints(whole_type(x), (), &[x]))
     } else if obj.is_instance_of::<PyFloat>() && obj.get_type().is(&obj.py().get_type::<PyFloat>()) {
         Some(Literal::scalar_f64(dtype.filter(|d| d.is_float()).unwrap_or(DType::F32), obj.extract()?))
     } else if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() {
@@ -41,6 +42,15 @@ pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Optio
     let Some(literal) = literal else { return Ok(None) };
     let literal = dtype.map_or(literal.clone(), |d| literal.cast(d));
     Ok(Some(here(obj.py()).scope(|| Tensor::from(literal))))
+}
+
+/// A whole number that a type of 64 bits holds.
+pub fn whole(obj: &Bound<'_, PyAny>) -> PyResult<i128> {
+    obj.extract::<i64>().map(i128::from).or_else(|e| obj.extract::<u64>().map(i128::from).map_err(|_| e))
+}
+/// The type that a whole number has by itself: int64, or uint64 where it is too great.
+fn whole_type(x: i128) -> DType {
+    if x > i64::MAX as i128 { DType::U64 } else { DType::I64 }
 }
 
 /// A tensor from an object that must be one.
@@ -71,7 +81,7 @@ fn foreign(obj: &Bound<'_, PyAny>) -> PyResult<Option<Literal>> {
 #[derive(Default)]
 struct Leaves {
     numbers: Vec<f64>,
-    integers: Vec<i64>,
+    integers: Vec<i128>,
     tensors: Vec<Tensor>,
     has_float: bool,
     has_int: bool,
@@ -93,7 +103,7 @@ fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     }
     let natural = match (leaves.has_float || leaves.numbers.is_empty(), leaves.has_int) {
         (true, _) => DType::F32,
-        (false, true) => DType::I64,
+        (false, true) => whole_type(leaves.integers.iter().copied().max().unwrap_or(0)),
         (false, false) => DType::Bool,
     };
     let dtype = dtype.unwrap_or(natural);
@@ -101,7 +111,7 @@ fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     let l = if dtype.is_float() || leaves.has_float {
         Literal::from_f64(dtype, shape, &leaves.numbers)
     } else {
-        Literal::from_i64(dtype, shape, &leaves.integers)
+        Literal::from_ints(dtype, shape, &leaves.integers)
     };
     Ok(here(obj.py()).scope(|| Tensor::from(l)))
 }
@@ -135,13 +145,13 @@ fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves)
     let is_bool = obj.is_instance_of::<PyBool>();
     if is_bool || obj.is_instance_of::<PyInt>() {
         out.has_int |= !is_bool;
-        out.integers.push(obj.extract()?);
+        out.integers.push(whole(obj)?);
         out.numbers.push(obj.extract()?);
     } else if obj.is_instance_of::<PyFloat>() {
         let x: f64 = obj.extract()?;
         out.has_float = true;
         out.numbers.push(x);
-        out.integers.push(x as i64);
+        out.integers.push(x as i128);
     } else {
         out.tensors.push(required(obj, None)?);
     }
@@ -236,9 +246,12 @@ fn exact_dtype(format: &str, size: usize) -> Option<DType> {
         ("?", 1) => DType::Bool,
         ("B" | "c", 1) => DType::U8,
         ("b", 1) => DType::I8,
+        ("h", 2) => DType::I16,
+        ("H", 2) => DType::U16,
         ("i" | "l", 4) => DType::I32,
         ("I" | "L", 4) => DType::U32,
         ("l" | "q", 8) => DType::I64,
+        ("L" | "Q", 8) => DType::U64,
         ("e", 2) => DType::F16,
         ("f", 4) => DType::F32,
         ("d", 8) => DType::F64,
@@ -285,31 +298,14 @@ fn share(obj: &Bound<'_, PyAny>) -> PyResult<Option<PyTensor>> {
 fn from_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Literal> {
     let view = View::of(obj)?;
     let (format, shape, size) = (view.format().to_string(), view.shape(), view.0.itemsize as usize);
-    let refuse = || PyTypeError::new_err(format!("arrays of type {format:?} are not supported"));
+    let Some(dtype) = exact_dtype(&format, size) else {
+        return Err(PyTypeError::new_err(format!("arrays of type {format:?} are not supported")));
+    };
     let mut bytes = view.bytes(obj.py())?;
-    let (kind, is_swapped) = plain_format(&format);
-    if is_swapped {
+    if plain_format(&format).1 {
         bytes.chunks_exact_mut(size.max(1)).for_each(<[u8]>::reverse);
     }
-    if let Some(dtype) = exact_dtype(&format, size) {
-        return Literal::from_bytes(dtype, shape, &bytes).or_raise(obj.py());
-    }
-    // Types that there are none of are widened.
-    let chunks = bytes.chunks_exact(size.max(1));
-    let wide: Option<(DType, Vec<i64>)> = match (kind, size) {
-        ("h", 2) => Some((DType::I32, chunks.map(|c| i16::from_ne_bytes([c[0], c[1]]) as i64).collect())),
-        ("H", 2) => Some((DType::I32, chunks.map(|c| u16::from_ne_bytes([c[0], c[1]]) as i64).collect())),
-        ("Q" | "L", 8) => {
-            let all: Vec<u64> = chunks.map(|c| u64::from_ne_bytes(c.try_into().expect("8 bytes"))).collect();
-            if let Some(x) = all.iter().find(|&&x| x > i64::MAX as u64) {
-                return Err(PyValueError::new_err(format!("{x} does not fit into int64")));
-            }
-            Some((DType::I64, all.into_iter().map(|x| x as i64).collect()))
-        }
-        _ => None,
-    };
-    let (dtype, data) = wide.ok_or_else(refuse)?;
-    Ok(Literal::from_i64(dtype, shape, &data))
+    Literal::from_bytes(dtype, shape, &bytes).or_raise(obj.py())
 }
 
 /// Nested lists of numbers.
@@ -319,6 +315,9 @@ pub fn to_list(py: Python<'_>, l: &Literal) -> PyResult<Py<PyAny>> {
     } else if l.dtype() == DType::Bool {
         let one = |x: i64| Ok((x != 0).into_pyobject(py)?.to_owned().into_any().unbind());
         l.to_i64().into_iter().map(one).collect::<PyResult<_>>()?
+    } else if l.dtype() == DType::U64 {
+        let all = l.to_vec::<u64>().or_raise(py)?;
+        all.into_iter().map(|x| Ok(x.into_pyobject(py)?.into_any().unbind())).collect::<PyResult<_>>()?
     } else {
         l.to_i64().into_iter().map(|x| Ok(x.into_pyobject(py)?.into_any().unbind())).collect::<PyResult<_>>()?
     };
@@ -376,8 +375,11 @@ fn format_of(d: DType) -> Option<&'static CStr> {
         DType::Bool => c"?",
         DType::U8 => c"B",
         DType::I8 => c"b",
+        DType::U16 => c"H",
+        DType::I16 => c"h",
         DType::I32 => c"i",
         DType::U32 => c"I",
+        DType::U64 => c"Q",
         DType::I64 => c"q",
         DType::F16 => c"e",
         DType::F32 => c"f",

@@ -316,11 +316,13 @@ impl PyTensor {
         let t = self.concrete(py)?;
         run(py, move || t.item::<f64>())
     }
-    fn __int__(&self, py: Python<'_>) -> PyResult<i64> {
+    fn __int__(&self, py: Python<'_>) -> PyResult<i128> {
         let t = self.concrete(py)?;
-        run(py, move || t.item::<i64>())
+        run(py, move || {
+            if t.dtype()? == DType::U64 { t.item::<u64>().map(i128::from) } else { t.item::<i64>().map(i128::from) }
+        })
     }
-    fn __index__(&self, py: Python<'_>) -> PyResult<i64> {
+    fn __index__(&self, py: Python<'_>) -> PyResult<i128> {
         if !self.dtype_now().is_int() {
             return Err(PyTypeError::new_err(format!("only a whole number is an index, not {}", self.dtype_now())));
         }
@@ -329,13 +331,11 @@ impl PyTensor {
     /// The only element, as a Python number.
     fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let t = self.concrete(py)?;
-        let dtype = t.dtype().or_raise(py)?;
-        let x = run(py, move || Ok(if dtype.is_float() { (t.item::<f64>()?, 0) } else { (0.0, t.item::<i64>()?) }))?;
-        Ok(match dtype {
-            DType::Bool => (x.1 != 0).into_pyobject(py)?.to_owned().into_any().unbind(),
-            d if d.is_float() => x.0.into_pyobject(py)?.into_any().unbind(),
-            _ => x.1.into_pyobject(py)?.into_any().unbind(),
-        })
+        let l = run(py, move || {
+            t.item::<f64>()?; // fails unless there is one
+            Ok(t.literal()?.reshaped(()))
+        })?;
+        exchange::to_list(py, &l)
     }
     /// The elements as nested lists.
     fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -44,22 +44,22 @@ pub fn run_node(n: &FlatNode, args: &[Literal]) -> Result<Vec<Literal>> {
     })
 }
 
-/// Applies an elementwise op: in f64 for floats, in i64 for integers, rounded to the result type.
+/// Applies an elementwise op: in f64 for floats, in i128 for integers, rounded to the result type.
 fn scalar(s: &Scalar, out: &Type, args: &[Literal]) -> Literal {
     let args: Vec<Literal> =
         args.iter().map(|a| a.gather(&Layout::contiguous(a.shape()).broadcast_to(&out.shape))).collect();
     let of = args.last().map_or(DType::F32, Literal::dtype);
     let int = s.int.filter(|_| !of.is_float() && s.out != Out::Float);
     if let Some(f) = int {
-        let cols: Vec<Vec<i64>> = args.iter().map(Literal::to_i64).collect();
+        let cols: Vec<Vec<i128>> = args.iter().map(Literal::to_ints).collect();
         let mut row = vec![0; args.len()];
-        let data: Vec<i64> = (0..out.shape.count())
+        let data: Vec<i128> = (0..out.shape.count())
             .map(|i| {
                 row.iter_mut().zip(&cols).for_each(|(r, c)| *r = c[i]);
                 f(&row)
             })
             .collect();
-        return Literal::from_i64(out.dtype, out.shape.clone(), &data);
+        return Literal::from_ints(out.dtype, out.shape.clone(), &data);
     }
     let cols: Vec<Vec<f64>> = args.iter().map(Literal::to_f64).collect();
     let mut row = vec![0.0; args.len()];
@@ -72,7 +72,7 @@ fn scalar(s: &Scalar, out: &Type, args: &[Literal]) -> Literal {
     Literal::from_f64(out.dtype, out.shape.clone(), &data)
 }
 
-/// Combines along axes, which stay as size 1; floats accumulate in f64, integers in i64.
+/// Combines along axes, which stay as size 1; floats accumulate in f64, integers in i128.
 fn reduce(m: Monoid, out: &Type, axes: &[usize], x: &Literal) -> Literal {
     let strides = out.shape.strides();
     let target = |flat: usize| -> usize {
@@ -110,11 +110,11 @@ fn reduce(m: Monoid, out: &Type, axes: &[usize], x: &Literal) -> Literal {
         let start = match m {
             Monoid::Sum => 0,
             Monoid::Prod => 1,
-            Monoid::Max => i64::MIN,
-            Monoid::Min => i64::MAX,
+            Monoid::Max => i128::MIN,
+            Monoid::Min => i128::MAX,
         };
         let mut acc = vec![start; out.shape.count()];
-        for (i, v) in x.to_i64().into_iter().enumerate() {
+        for (i, v) in x.to_ints().into_iter().enumerate() {
             let a = &mut acc[target(i)];
             *a = match m {
                 Monoid::Sum => a.wrapping_add(v),
@@ -123,6 +123,6 @@ fn reduce(m: Monoid, out: &Type, axes: &[usize], x: &Literal) -> Literal {
                 Monoid::Min => (*a).min(v),
             };
         }
-        Literal::from_i64(out.dtype, out.shape.clone(), &acc)
+        Literal::from_ints(out.dtype, out.shape.clone(), &acc)
     }
 }

@@ -10,7 +10,7 @@ import talweg as _tw
 from talweg import *  # noqa: F403
 from talweg import Session as _Session
 from talweg import Tensor, Update, train  # noqa: F401
-from talweg import bool, float16, float32, float64, int8, int32, int64, uint8, zeros, ones, matmul  # noqa: F401
+from talweg import bool, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, zeros, ones, matmul  # noqa: F401
 from talweg import placeholder  # noqa: F401
 
 _initial = []

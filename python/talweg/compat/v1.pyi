@@ -245,6 +245,7 @@ from .. import inf as inf
 from .. import inference_mode as inference_mode
 from .. import inner as inner
 from .. import instance_norm as instance_norm
+from .. import int16 as int16
 from .. import int32 as int32
 from .. import int64 as int64
 from .. import int8 as int8
@@ -480,7 +481,9 @@ from .. import triplet_margin_loss as triplet_margin_loss
 from .. import triu as triu
 from .. import true_divide as true_divide
 from .. import trunc as trunc
+from .. import uint16 as uint16
 from .. import uint32 as uint32
+from .. import uint64 as uint64
 from .. import uint8 as uint8
 from .. import unbind as unbind
 from .. import unflatten as unflatten

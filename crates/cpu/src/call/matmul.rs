@@ -30,7 +30,7 @@ enum Batch {
 
 /// Whether there is a kernel for the type: the reference, which does the rest, takes no strides.
 pub fn has_kernel(dtype: DType) -> bool {
-    dtype.is_float() || matches!(dtype, DType::I32 | DType::I64)
+    dtype.is_float() || dtype.is_int() && dtype.size() > 1
 }
 
 /// The product for these operands; `None` for types without a kernel.
@@ -44,6 +44,10 @@ pub fn prepare(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
         DType::F16 => Box::new(move |bases| floats::<f16, f16>(&p, &a, &b, &c, bases)),
         DType::I32 => Box::new(move |bases| ints::<i32>(&p, &a, &b, &c, bases)),
         DType::I64 => Box::new(move |bases| ints::<i64>(&p, &a, &b, &c, bases)),
+        DType::U64 => Box::new(move |bases| ints::<u64>(&p, &a, &b, &c, bases)),
+        DType::U32 => Box::new(move |bases| ints::<u32>(&p, &a, &b, &c, bases)),
+        DType::I16 => Box::new(move |bases| ints::<i16>(&p, &a, &b, &c, bases)),
+        DType::U16 => Box::new(move |bases| ints::<u16>(&p, &a, &b, &c, bases)),
         _ => return None,
     })
 }

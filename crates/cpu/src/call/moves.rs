@@ -231,16 +231,16 @@ impl Sum for f64 {
         self + other
     }
 }
-impl Sum for i64 {
-    fn plus(self, other: i64) -> i64 {
-        self.wrapping_add(other)
-    }
+macro_rules! wrapping_sum {
+    ($($t:ty),*) => {$(
+        impl Sum for $t {
+            fn plus(self, other: $t) -> $t {
+                self.wrapping_add(other)
+            }
+        }
+    )*};
 }
-impl Sum for i32 {
-    fn plus(self, other: i32) -> i32 {
-        self.wrapping_add(other)
-    }
-}
+wrapping_sum!(i64, u64, i32, u32, i16, u16, i8, u8);
 
 macro_rules! with_sum {
     ($dtype:expr, $T:ident => $body:expr) => {
@@ -257,12 +257,36 @@ macro_rules! with_sum {
                 type $T = i64;
                 $body
             }
+            ir::DType::U64 => {
+                type $T = u64;
+                $body
+            }
             ir::DType::I32 => {
                 type $T = i32;
                 $body
             }
+            ir::DType::U32 => {
+                type $T = u32;
+                $body
+            }
+            ir::DType::I16 => {
+                type $T = i16;
+                $body
+            }
+            ir::DType::U16 => {
+                type $T = u16;
+                $body
+            }
+            ir::DType::I8 => {
+                type $T = i8;
+                $body
+            }
+            ir::DType::U8 => {
+                type $T = u8;
+                $body
+            }
             // Halves are added up wide, by the reference.
-            _ => return None,
+            ir::DType::BF16 | ir::DType::F16 | ir::DType::Bool => return None,
         }
     };
 }
@@ -321,7 +345,7 @@ pub fn iota(outs: &[Operand]) -> Option<Prepared> {
         ir::with_dtype!(out.ty.dtype, T => {
             // SAFETY: nobody else uses the result.
             let dst = unsafe { rows_mut::<<T as Element>::Stored>(&out, bases).slice(0, n) };
-            dst.iter_mut().enumerate().for_each(|(i, y)| *y = <T as Element>::from_i64(i as i64).store());
+            dst.iter_mut().enumerate().for_each(|(i, y)| *y = <T as Element>::from_int(i as i128).store());
         });
         Ok(())
     }))

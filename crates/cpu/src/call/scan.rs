@@ -22,11 +22,36 @@ macro_rules! with_number {
                 type $T = i64;
                 $body
             }
+            DType::U64 => {
+                type $T = u64;
+                $body
+            }
             DType::I32 => {
                 type $T = i32;
                 $body
             }
-            _ => return None,
+            DType::U32 => {
+                type $T = u32;
+                $body
+            }
+            DType::I16 => {
+                type $T = i16;
+                $body
+            }
+            DType::U16 => {
+                type $T = u16;
+                $body
+            }
+            DType::I8 => {
+                type $T = i8;
+                $body
+            }
+            DType::U8 => {
+                type $T = u8;
+                $body
+            }
+            // Halves and bool are left to the reference.
+            DType::BF16 | DType::F16 | DType::Bool => return None,
         }
     };
 }
@@ -51,8 +76,8 @@ pub fn cumsum(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepa
                         float += src[first + at].to_f64();
                         <T as Element>::from_f64(float)
                     } else {
-                        int = int.wrapping_add(src[first + at].to_i64());
-                        <T as Element>::from_i64(int)
+                        int = int.wrapping_add(src[first + at].to_int() as i64);
+                        <T as Element>::from_int(int as i128)
                     };
                 }
             }

@@ -85,6 +85,9 @@ macro_rules! int_rows {
 int_rows!(row_i64, i64);
 int_rows!(row_i32, i32);
 int_rows!(row_u32, u32);
+int_rows!(row_u64, u64);
+int_rows!(row_i16, i16);
+int_rows!(row_u16, u16);
 int_rows!(row_u8, u8);
 int_rows!(row_i8, i8);
 
@@ -96,6 +99,9 @@ pub fn row(monoid: Monoid, lane: Lane) -> Row {
         Lane::I64 => row_i64(monoid),
         Lane::I32 => row_i32(monoid),
         Lane::U32 => row_u32(monoid),
+        Lane::U64 => row_u64(monoid),
+        Lane::I16 => row_i16(monoid),
+        Lane::U16 => row_u16(monoid),
         Lane::U8 => row_u8(monoid),
         Lane::I8 => row_i8(monoid),
         // A sum of truth values is true if any is, a product if all are.
@@ -126,7 +132,14 @@ fn combine_i64(monoid: Monoid, a: i64, b: i64) -> i64 {
     }
 }
 
-/// Accumulators of one reduction over a whole loop: 8 bytes each, `f64` for floats, else `i64`.
+/// A number without a sign as one with a sign in the same order; and back.
+#[inline(always)]
+fn ordered(x: u64) -> i64 {
+    x as i64 ^ i64::MIN
+}
+
+/// Accumulators of one reduction over a whole loop: 8 bytes each, `f64` for floats, else `i64`
+/// (`u64` in the same order, where order matters).
 #[derive(Clone, Copy)]
 pub struct Wide {
     /// How values are combined.
@@ -197,6 +210,10 @@ columns!(columns_f64, f64, f64, |x| x, combine_f64);
 columns!(columns_i64, i64, i64, |x| x, combine_i64);
 columns!(columns_i32, i32, i64, |x| x as i64, combine_i64);
 columns!(columns_u32, u32, i64, |x| x as i64, combine_i64);
+columns!(columns_u64, u64, i64, |x| x as i64, combine_i64);
+columns!(ordered_u64, u64, i64, ordered, combine_i64);
+columns!(columns_i16, i16, i64, |x| x as i64, combine_i64);
+columns!(columns_u16, u16, i64, |x| x as i64, combine_i64);
 columns!(columns_u8, u8, i64, |x| x as i64, combine_i64);
 columns!(columns_i8, i8, i64, |x| x as i64, combine_i64);
 
@@ -211,6 +228,10 @@ impl Wide {
             (Lane::I32, _) => columns_i32(monoid),
             (Lane::U32, _) => columns_u32(monoid),
             (Lane::U8 | Lane::Bool | Lane::Half, _) => columns_u8(monoid),
+            (Lane::U64, Monoid::Max | Monoid::Min) => ordered_u64(monoid),
+            (Lane::U64, _) => columns_u64(monoid),
+            (Lane::I16, _) => columns_i16(monoid),
+            (Lane::U16, _) => columns_u16(monoid),
             (Lane::I8, _) => columns_i8(monoid),
         };
         Wide { monoid, lane, columns }
@@ -308,7 +329,12 @@ impl Wide {
                 if self.is_float() {
                     (0..n).for_each(|i| *out.add(i) = <T as Element>::from_f64(*acc.cast::<f64>().add(i)).store());
                 } else {
-                    (0..n).for_each(|i| *out.add(i) = <T as Element>::from_i64(*acc.cast::<i64>().add(i)).store());
+                    let is_ordered = self.lane == Lane::U64 && matches!(self.monoid, Monoid::Max | Monoid::Min);
+                    for i in 0..n {
+                        let x = *acc.cast::<i64>().add(i);
+                        let x = if is_ordered { ordered(x as u64) } else { x };
+                        *out.add(i) = <T as Element>::from_int(x as i128).store();
+                    }
                 }
             })
         }

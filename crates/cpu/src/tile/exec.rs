@@ -305,7 +305,7 @@ impl Tile<'_> {
     unsafe fn each(&self, f: Function, args: &[(Arg, Lane)], y: Arg, to: Lane) {
         let (h, w) = (if y.span.by_row { self.at.h } else { 1 }, if y.span.by_column { self.at.w } else { 1 });
         let mut floats: SmallVec<[f64; 4]> = SmallVec::from_elem(0.0, args.len());
-        let mut ints: SmallVec<[i64; 4]> = SmallVec::from_elem(0, args.len());
+        let mut ints: SmallVec<[i128; 4]> = SmallVec::from_elem(0, args.len());
         for i in 0..h * w {
             let (r, c) = (i / w, i % w);
             for (k, (a, lane)) in args.iter().enumerate() {
@@ -315,7 +315,7 @@ impl Tile<'_> {
                 unsafe {
                     match f {
                         Function::Float(_) => floats[k] = load_f64(p, *lane, at),
-                        Function::Int(_) => ints[k] = load_i64(p, *lane, at),
+                        Function::Int(_) => ints[k] = load_int(p, *lane, at),
                     }
                 }
             }
@@ -324,7 +324,7 @@ impl Tile<'_> {
                 let p = self.vals[y.val as usize];
                 match f {
                     Function::Float(f) => store_f64(p, to, i, f(&floats)),
-                    Function::Int(f) => store_i64(p, to, i, f(&ints)),
+                    Function::Int(f) => store_int(p, to, i, f(&ints)),
                 }
             }
         }
@@ -393,9 +393,9 @@ unsafe fn load_f64(p: *const u8, lane: Lane, i: usize) -> f64 {
     // SAFETY: the caller's promise.
     ir::with_dtype!(lane.dtype(), T => unsafe { T::load(*p.cast::<<T as Element>::Stored>().add(i)).to_f64() })
 }
-unsafe fn load_i64(p: *const u8, lane: Lane, i: usize) -> i64 {
+unsafe fn load_int(p: *const u8, lane: Lane, i: usize) -> i128 {
     // SAFETY: the caller's promise.
-    ir::with_dtype!(lane.dtype(), T => unsafe { T::load(*p.cast::<<T as Element>::Stored>().add(i)).to_i64() })
+    ir::with_dtype!(lane.dtype(), T => unsafe { T::load(*p.cast::<<T as Element>::Stored>().add(i)).to_int() })
 }
 unsafe fn store_f64(p: *mut u8, lane: Lane, i: usize, x: f64) {
     // SAFETY: the caller's promise.
@@ -403,9 +403,9 @@ unsafe fn store_f64(p: *mut u8, lane: Lane, i: usize, x: f64) {
         *p.cast::<<T as Element>::Stored>().add(i) = <T as Element>::from_f64(x).store()
     })
 }
-unsafe fn store_i64(p: *mut u8, lane: Lane, i: usize, x: i64) {
+unsafe fn store_int(p: *mut u8, lane: Lane, i: usize, x: i128) {
     // SAFETY: the caller's promise.
     ir::with_dtype!(lane.dtype(), T => unsafe {
-        *p.cast::<<T as Element>::Stored>().add(i) = <T as Element>::from_i64(x).store()
+        *p.cast::<<T as Element>::Stored>().add(i) = <T as Element>::from_int(x).store()
     })
 }

@@ -15,10 +15,13 @@ pub enum Lane {
     F32,
     F64,
     I64,
+    U64,
     I32,
     U32,
-    U8,
+    I16,
+    U16,
     I8,
+    U8,
     Bool,
     /// A stored `bf16` or `f16`, not computed with.
     Half,
@@ -33,6 +36,9 @@ impl Lane {
             DType::I64 => Lane::I64,
             DType::I32 => Lane::I32,
             DType::U32 => Lane::U32,
+            DType::U64 => Lane::U64,
+            DType::I16 => Lane::I16,
+            DType::U16 => Lane::U16,
             DType::U8 => Lane::U8,
             DType::I8 => Lane::I8,
             DType::Bool => Lane::Bool,
@@ -46,9 +52,9 @@ impl Lane {
     pub fn size(self) -> usize {
         match self {
             Lane::U8 | Lane::I8 | Lane::Bool => 1,
-            Lane::Half => 2,
+            Lane::I16 | Lane::U16 | Lane::Half => 2,
             Lane::F32 | Lane::I32 | Lane::U32 => 4,
-            Lane::F64 | Lane::I64 => 8,
+            Lane::F64 | Lane::I64 | Lane::U64 => 8,
         }
     }
     /// The type it stands for.
@@ -59,6 +65,9 @@ impl Lane {
             Lane::I64 => DType::I64,
             Lane::I32 => DType::I32,
             Lane::U32 => DType::U32,
+            Lane::U64 => DType::U64,
+            Lane::I16 => DType::I16,
+            Lane::U16 => DType::U16,
             Lane::U8 => DType::U8,
             Lane::I8 => DType::I8,
             Lane::Bool => DType::Bool,
@@ -191,11 +200,11 @@ macro_rules! int_ops {
             plain2!(or, $t, $t, |a, b| a | b);
             plain2!(xor, $t, $t, |a, b| a ^ b);
             // Shifts are those of wider numbers: by nothing for less than 0, and out of the type.
-            const LAST: i64 = <$t>::BITS as i64 - 1;
-            plain2!(shl, $t, $t, |a, b| if (0..=LAST).contains(&(b as i64)) { a << b } else { 0 });
+            const LAST: i128 = <$t>::BITS as i128 - 1;
+            plain2!(shl, $t, $t, |a, b| if (0..=LAST).contains(&(b as i128)) { a << b } else { 0 });
             plain2!(shr, $t, $t, |a, b| {
-                let by = (b as i64).clamp(0, LAST) as u32;
-                let is_out = <$t>::MIN == 0 && b as i64 > LAST;
+                let by = (b as i128).clamp(0, LAST) as u32;
+                let is_out = <$t>::MIN == 0 && b as i128 > LAST;
                 if is_out { 0 } else { a >> by }
             });
             Some(match name {
@@ -217,6 +226,9 @@ macro_rules! int_ops {
 int_ops!(binary_i64, i64);
 int_ops!(binary_i32, i32);
 int_ops!(binary_u32, u32);
+int_ops!(binary_u64, u64);
+int_ops!(binary_i16, i16);
+int_ops!(binary_u16, u16);
 int_ops!(binary_u8, u8);
 int_ops!(binary_i8, i8);
 
@@ -246,6 +258,9 @@ compare_ops!(compare_f64, f64);
 compare_ops!(compare_i64, i64);
 compare_ops!(compare_i32, i32);
 compare_ops!(compare_u32, u32);
+compare_ops!(compare_u64, u64);
+compare_ops!(compare_i16, i16);
+compare_ops!(compare_u16, u16);
 compare_ops!(compare_u8, u8);
 compare_ops!(compare_i8, i8);
 
@@ -290,6 +305,9 @@ pub fn binary(name: &str, lane: Lane) -> Option<Binary> {
         Lane::I64 => plain(binary_i64(name)),
         Lane::I32 => plain(binary_i32(name)),
         Lane::U32 => plain(binary_u32(name)),
+        Lane::U64 => plain(binary_u64(name)),
+        Lane::I16 => plain(binary_i16(name)),
+        Lane::U16 => plain(binary_u16(name)),
         Lane::U8 => plain(binary_u8(name)),
         Lane::I8 => plain(binary_i8(name)),
         // 0 and 1 as bytes: the smaller is "and", the larger "or".
@@ -311,6 +329,9 @@ pub fn compare(name: &str, lane: Lane) -> Option<F2> {
         Lane::I64 => compare_i64(name),
         Lane::I32 => compare_i32(name),
         Lane::U32 => compare_u32(name),
+        Lane::U64 => compare_u64(name),
+        Lane::I16 => compare_i16(name),
+        Lane::U16 => compare_u16(name),
         Lane::U8 | Lane::Bool => compare_u8(name),
         Lane::I8 => compare_i8(name),
         Lane::Half => None,
@@ -321,6 +342,17 @@ dispatch! {
     unsafe fn select_bytes(c: *const u8, a: *const u8, b: *const u8, y: *mut u8, n: usize) {
         _I => for i in 0..n {
             *y.add(i) = if *c.add(i) != 0 { *a.add(i) } else { *b.add(i) };
+        }
+    }
+}
+
+dispatch! {
+    unsafe fn select_pairs(c: *const u8, a: *const u8, b: *const u8, y: *mut u8, n: usize) {
+        _I => {
+            let (a, b, y) = (a.cast::<u16>(), b.cast::<u16>(), y.cast::<u16>());
+            for i in 0..n {
+                *y.add(i) = if *c.add(i) != 0 { *a.add(i) } else { *b.add(i) };
+            }
         }
     }
 }
@@ -337,6 +369,7 @@ pub fn select(lane: Lane) -> F3 {
     }
     match lane.size() {
         1 => select_bytes,
+        2 => select_pairs,
         4 => four,
         _ => eight,
     }
@@ -422,7 +455,7 @@ pub fn cast(from: Lane, to: Lane) -> Option<F1> {
             unsafe {
                 let a = A::load(*x.add(i));
                 *y.add(i) =
-                    (if A::DTYPE.is_float() { B::from_f64(a.to_f64()) } else { B::from_i64(a.to_i64()) }).store();
+                    (if A::DTYPE.is_float() { B::from_f64(a.to_f64()) } else { B::from_int(a.to_int()) }).store();
             }
         }
     }
@@ -433,6 +466,9 @@ pub fn cast(from: Lane, to: Lane) -> Option<F1> {
             I64 => any::<A, i64>,
             I32 => any::<A, i32>,
             U32 => any::<A, u32>,
+            U64 => any::<A, u64>,
+            I16 => any::<A, i16>,
+            U16 => any::<A, u16>,
             U8 => any::<A, u8>,
             I8 => any::<A, i8>,
             Bool | Half => any::<A, bool>,
@@ -458,6 +494,9 @@ pub fn cast(from: Lane, to: Lane) -> Option<F1> {
         (I64, _) => to_any::<i64>(to),
         (I32, _) => to_any::<i32>(to),
         (U32, _) => to_any::<u32>(to),
+        (U64, _) => to_any::<u64>(to),
+        (I16, _) => to_any::<i16>(to),
+        (U16, _) => to_any::<u16>(to),
         (U8, _) => to_any::<u8>(to),
         (I8, _) => to_any::<i8>(to),
         (Bool | Half, _) => to_any::<bool>(to),

@@ -63,7 +63,7 @@ struct Arg {
 #[derive(Clone, Copy)]
 enum Function {
     Float(fn(&[f64]) -> f64),
-    Int(fn(&[i64]) -> i64),
+    Int(fn(&[i128]) -> i128),
 }
 
 /// One instruction, run once a tile.

@@ -75,6 +75,8 @@ impl Reduction {
             (Monoid::Prod, _) => scalar::float(class, 1.0),
             (Monoid::Max, Class::Int) => "(-9223372036854775807LL - 1)".to_string(),
             (Monoid::Min, Class::Int) => "9223372036854775807LL".to_string(),
+            (Monoid::Max, Class::UInt) => scalar::float(class, 0.0),
+            (Monoid::Min, Class::UInt) => "18446744073709551615ULL".to_string(),
             (Monoid::Max, _) => scalar::float(class, f64::NEG_INFINITY),
             (Monoid::Min, _) => scalar::float(class, f64::INFINITY),
         }

@@ -88,7 +88,7 @@ fn combine(r: &Reduction, slot: Slot, at: usize, outer: usize, parts: usize, inn
 /// What a value of a type is after it was combined: rounded to what the type holds.
 pub fn rounded(x: &str, dtype: DType) -> String {
     match dtype {
-        DType::F32 | DType::F64 | DType::I64 => x.to_string(),
+        DType::F32 | DType::F64 | DType::I64 | DType::U64 => x.to_string(),
         _ => format!("get(put_{dtype}({x}))"),
     }
 }

@@ -1,5 +1,5 @@
-// What every generated kernel may use. Values are computed with as float, double or long long;
-// halves are stored as their bits. No header is needed.
+// What every generated kernel may use. Values are computed with as float, double, long long or,
+// for u64, unsigned long long; halves are stored as their bits. No header is needed.
 
 struct f16 { unsigned short bits; };
 struct bf16 { unsigned short bits; };
@@ -13,9 +13,12 @@ FN float get(float x) { return x; }
 FN double get(double x) { return x; }
 FN long long get(unsigned char x) { return x; }
 FN long long get(signed char x) { return x; }
+FN long long get(short x) { return x; }
+FN long long get(unsigned short x) { return x; }
 FN long long get(int x) { return x; }
 FN long long get(unsigned x) { return x; }
 FN long long get(long long x) { return x; }
+FN unsigned long long get(unsigned long long x) { return x; }
 
 FN f16 put_f16(float x) { f16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 FN bf16 put_bf16(float x) { bf16 y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
@@ -24,13 +27,19 @@ FN double put_f64(double x) { return x; }
 FN unsigned char put_bool(long long x) { return x != 0; }
 FN unsigned char put_u8(long long x) { return (unsigned char)x; }
 FN signed char put_i8(long long x) { return (signed char)x; }
+FN short put_i16(long long x) { return (short)x; }
+FN unsigned short put_u16(long long x) { return (unsigned short)x; }
 FN int put_i32(long long x) { return (int)x; }
 FN unsigned put_u32(long long x) { return (unsigned)x; }
 FN long long put_i64(long long x) { return x; }
+FN unsigned long long put_u64(unsigned long long x) { return x; }
 
 // A float truncated and saturated, NaN as 0.
 FN long long to_int(float x) { return x != x ? 0 : (long long)x; }
 FN long long to_int(double x) { return x != x ? 0 : (long long)x; }
+// The same without a sign; what is below 0 wraps around.
+FN unsigned long long to_uint(float x) { return x >= 0 ? (unsigned long long)x : (unsigned long long)to_int(x); }
+FN unsigned long long to_uint(double x) { return x >= 0 ? (unsigned long long)x : (unsigned long long)to_int(x); }
 
 FN float fmax_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fc00000) : fmaxf(a, b); }
 FN double fmax_nan(double a, double b) { return a != a || b != b ? __longlong_as_double(0x7ff8000000000000LL) : fmax(a, b); }
@@ -38,14 +47,26 @@ FN long long fmax_nan(long long a, long long b) { return a > b ? a : b; }
 FN float fmin_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fc00000) : fminf(a, b); }
 FN double fmin_nan(double a, double b) { return a != a || b != b ? __longlong_as_double(0x7ff8000000000000LL) : fmin(a, b); }
 FN long long fmin_nan(long long a, long long b) { return a < b ? a : b; }
+FN unsigned long long fmax_nan(unsigned long long a, unsigned long long b) { return a > b ? a : b; }
+FN unsigned long long fmin_nan(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
 FN long long fmax(long long a, long long b) { return a > b ? a : b; }
 FN long long fmin(long long a, long long b) { return a < b ? a : b; }
+FN unsigned long long fmax(unsigned long long a, unsigned long long b) { return a > b ? a : b; }
+FN unsigned long long fmin(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
 
 FN long long floor(long long x) { return x; }
 FN long long ceil(long long x) { return x; }
 FN long long trunc(long long x) { return x; }
 FN long long rint(long long x) { return x; }
+FN unsigned long long floor(unsigned long long x) { return x; }
+FN unsigned long long ceil(unsigned long long x) { return x; }
+FN unsigned long long trunc(unsigned long long x) { return x; }
+FN unsigned long long rint(unsigned long long x) { return x; }
+FN unsigned long long abs(unsigned long long x) { return x; }
 FN long long fmod(long long a, long long b) { return b == 0 || b == -1 ? 0 : a % b; }
+FN unsigned long long fmod(unsigned long long a, unsigned long long b) { return b == 0 ? 0 : a % b; }
+FN unsigned long long py_rem(unsigned long long a, unsigned long long b) { return b == 0 ? 0 : a % b; }
+FN unsigned long long floor_divide(unsigned long long a, unsigned long long b) { return b == 0 ? 0 : a / b; }
 FN float py_rem(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
 FN double py_rem(double a, double b) { double r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
 FN long long py_rem(long long a, long long b) { long long r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
@@ -66,14 +87,21 @@ FN long long pow(long long a, long long b) {
     }
     return y;
 }
+FN unsigned long long pow(unsigned long long a, unsigned long long b) {
+    return (unsigned long long)pow((long long)a, (long long)(b > 0xffffffffULL ? 0xffffffffULL : b));
+}
 FN bool is_inf(float x) { return fabsf(x) == __int_as_float(0x7f800000); }
 FN bool is_inf(double x) { return fabs(x) == __longlong_as_double(0x7ff0000000000000LL); }
 FN bool is_inf(long long) { return false; }
+FN bool is_inf(unsigned long long) { return false; }
 FN bool is_finite(float x) { return fabsf(x) < __int_as_float(0x7f800000); }
 FN bool is_finite(double x) { return fabs(x) < __longlong_as_double(0x7ff0000000000000LL); }
 FN bool is_finite(long long) { return true; }
+FN bool is_finite(unsigned long long) { return true; }
 FN long long shl(long long a, long long b) { return b >= 0 && b < 64 ? (long long)((unsigned long long)a << b) : 0; }
 FN long long shr(long long a, long long b) { return a >> (b < 0 ? 0 : b > 63 ? 63 : b); }
+FN unsigned long long shl(unsigned long long a, unsigned long long b) { return b < 64 ? a << b : 0; }
+FN unsigned long long shr(unsigned long long a, unsigned long long b) { return b < 64 ? a >> b : 0; }
 FN float erfinv(float x) { return erfinvf(x); }
 FN float erfcx(float x) { return erfcxf(x); }
 FN float rsqrt(float x) { return rsqrtf(x); }

@@ -12,6 +12,8 @@ pub enum Class {
     F64,
     /// `long long`: integers and bool.
     Int,
+    /// `unsigned long long`: u64.
+    UInt,
 }
 
 impl Class {
@@ -19,6 +21,7 @@ impl Class {
     pub fn of(dtype: DType) -> Class {
         match dtype {
             DType::F64 => Class::F64,
+            DType::U64 => Class::UInt,
             d if d.is_float() => Class::F32,
             _ => Class::Int,
         }
@@ -29,7 +32,12 @@ impl Class {
             Class::F32 => "float",
             Class::F64 => "double",
             Class::Int => "long long",
+            Class::UInt => "unsigned long long",
         }
+    }
+    /// True for numbers without a fraction.
+    pub fn is_int(self) -> bool {
+        matches!(self, Class::Int | Class::UInt)
     }
     /// Bytes it takes.
     pub fn size(self) -> usize {
@@ -42,8 +50,11 @@ pub fn stored(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool | DType::U8 => "unsigned char",
         DType::I8 => "signed char",
+        DType::U16 => "unsigned short",
+        DType::I16 => "short",
         DType::I32 => "int",
         DType::U32 => "unsigned",
+        DType::U64 => "unsigned long long",
         DType::I64 => "long long",
         DType::F16 => "f16",
         DType::BF16 => "bf16",
@@ -68,6 +79,7 @@ pub fn constant(c: &Literal) -> Val {
     let (dtype, number) = (c.dtype(), c.to_f64()[0]);
     let text = match Class::of(dtype) {
         Class::Int => int(c.to_i64()[0]),
+        Class::UInt => format!("({}ULL)", c.to_ints()[0]),
         class => float(class, number),
     };
     Val { text, dtype, number: Some(number) }
@@ -85,13 +97,16 @@ pub fn float(class: Class, x: f64) -> String {
         Class::F64 if x.is_finite() => format!("({x:?})"),
         Class::F64 => format!("__longlong_as_double(0x{:016x}LL)", x.to_bits()),
         Class::Int => int(x as i64),
+        Class::UInt => format!("({}ULL)", x as u64),
     }
 }
 
-/// An expression of class `long long` brought into the range of a type.
-fn wrap(text: &str, to: DType) -> String {
+/// An integer expression brought into the range of a type.
+fn wrap(text: &str, from: Class, to: DType) -> String {
     match to {
-        DType::I64 => text.to_string(),
+        DType::I64 if from == Class::Int => text.to_string(),
+        DType::U64 if from == Class::UInt => text.to_string(),
+        DType::I64 | DType::U64 => format!("({})({text})", stored(to)),
         DType::Bool => format!("(long long)({text} != 0)"),
         _ => format!("(long long)({})({text})", stored(to)),
     }
@@ -111,9 +126,10 @@ fn cast(x: &Val, to: DType) -> String {
     let (from, class) = (Class::of(x.dtype), Class::of(to));
     match (from, class) {
         _ if x.dtype == to => x.text.clone(),
-        (Class::Int, Class::Int) => wrap(&x.text, to),
+        (a, b) if a.is_int() && b.is_int() => wrap(&x.text, a, to),
+        (_, Class::UInt) => format!("to_uint({})", x.text),
         (_, Class::Int) if to == DType::Bool => format!("(long long)({} != 0)", x.text),
-        (_, Class::Int) => wrap(&format!("to_int({})", x.text), to),
+        (_, Class::Int) => wrap(&format!("to_int({})", x.text), Class::Int, to),
         (a, b) => {
             let text = if a == b { x.text.clone() } else { format!("({})({})", b.c(), x.text) };
             // A wider float or integer may not fit a half.
@@ -143,7 +159,7 @@ pub fn apply(n: &FlatNode, args: &[&Val]) -> Val {
         return done(args[0].text.clone());
     }
     let of = args.last().map_or(dtype, |a| a.dtype);
-    let is_int = Class::of(of) == Class::Int;
+    let is_int = Class::of(of).is_int();
     if s.out == Out::Float && is_int {
         let wide: Vec<String> = args.iter().map(|a| format!("(double)({})", a.text)).collect();
         return done(round(format!("(float)({})", fill(s.code, &wide)), dtype));
@@ -159,7 +175,7 @@ pub fn apply(n: &FlatNode, args: &[&Val]) -> Val {
     };
     done(match s.out {
         Out::Bool => format!("(long long)({text})"),
-        _ if is_int => wrap(&text, dtype),
+        _ if is_int => wrap(&text, Class::of(of), dtype),
         _ => round(text, dtype),
     })
 }

@@ -120,7 +120,7 @@ fn number(g: &Graph, s: Slot) -> Option<String> {
     Some(match l.dtype() {
         DType::F64 => x.to_string(),
         d if d.is_float() => (x as f32).to_string(),
-        _ => l.to_i64()[0].to_string(),
+        _ => l.to_ints()[0].to_string(),
     })
 }
 

@@ -432,8 +432,8 @@ fn element_bits(d: DType, w: &Word) -> Option<u64> {
         DType::F16 => single().map(|x| f16::from_f32(x).to_bits() as u64),
         DType::BF16 => single().map(|x| bf16::from_f32(x).to_bits() as u64),
         _ => {
-            let x: i64 = t.parse().ok()?;
-            let fits = with_dtype!(d, T => <T as Element>::from_i64(x).to_i64() == x);
+            let x: i128 = t.parse().ok()?;
+            let fits = with_dtype!(d, T => <T as Element>::from_int(x).to_int() == x);
             fits.then_some(x as u64)
         }
     }

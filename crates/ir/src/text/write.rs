@@ -110,13 +110,13 @@ fn elements(f: &mut dyn Write, l: &Literal) -> fmt::Result {
 fn element<T: Element>(f: &mut dyn Write, x: T) -> fmt::Result {
     let bytes = bytemuck::bytes_of(&x.store()).iter().rev().fold(0u64, |a, &b| a << 8 | b as u64);
     match T::DTYPE {
-        DType::Bool => write!(f, "{}", x.to_i64() != 0),
+        DType::Bool => write!(f, "{}", x.to_int() != 0),
         DType::F64 => float(f, x.to_f64(), bytes, f64::NAN.to_bits()),
         DType::F32 => float(f, x.to_f64() as f32, bytes, f32::NAN.to_bits() as u64),
         // Every half is a float, and the float's digits distinguish it.
         DType::F16 => float(f, x.to_f64() as f32, bytes, half::f16::NAN.to_bits() as u64),
         DType::BF16 => float(f, x.to_f64() as f32, bytes, half::bf16::NAN.to_bits() as u64),
-        _ => write!(f, "{}", x.to_i64()),
+        _ => write!(f, "{}", x.to_int()),
     }
 }
 

@@ -127,7 +127,7 @@ fn extreme(c: &Call, args: &[Literal], greatest: bool) -> Result<Vec<Literal>> {
     let lanes = Lanes::new(c.shape(0), at);
     let out = c.shape(0).reduce(&[at], true);
     let floats = if c.dtype(0).is_float() { args[0].to_f64() } else { vec![] };
-    let ints = if c.dtype(0).is_float() { vec![] } else { args[0].to_i64() };
+    let ints = if c.dtype(0).is_float() { vec![] } else { args[0].to_ints() };
     let better = |a: usize, b: usize| match floats.is_empty() {
         true if greatest => ints[a] > ints[b],
         true => ints[a] < ints[b],

@@ -59,8 +59,8 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
         }
         Literal::from_f64(c.dtype(0), shape, &x)
     } else {
-        let mut x = args[0].to_i64();
-        for (&p, v) in places.iter().zip(args[2].to_i64()) {
+        let mut x = args[0].to_ints();
+        for (&p, v) in places.iter().zip(args[2].to_ints()) {
             x[p] = match reduce {
                 _ if std::mem::take(&mut fresh[p]) => v,
                 "prod" => x[p].wrapping_mul(v),
@@ -68,7 +68,7 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
                 _ => x[p].min(v),
             };
         }
-        Literal::from_i64(c.dtype(0), shape, &x)
+        Literal::from_ints(c.dtype(0), shape, &x)
     }])
 }
 

@@ -43,12 +43,23 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let (s, v) = (c.shape(0), c.shape(1));
     let (n, right) = (s[s.rank() - 1], c.attrs.bool("right")?);
     let per_row = if s.rank() == 1 { v.count().max(1) } else { v[v.rank() - 1].max(1) };
-    let (sorted, values) = (args[0].to_f64(), args[1].to_f64());
-    let count = |(i, &x): (usize, &f64)| {
-        let row = &sorted[i / per_row * n..][..n];
-        row.partition_point(|&y| if right { compare(y, x).is_le() } else { compare(y, x).is_lt() }) as i64
+    fn count<T: Copy>(
+        sorted: &[T],
+        values: &[T],
+        row: impl Fn(usize) -> usize,
+        n: usize,
+        is_before: impl Fn(T, T) -> bool,
+    ) -> Vec<i64> {
+        let before = |(i, &x): (usize, &T)| sorted[row(i) * n..][..n].partition_point(|&y| is_before(y, x)) as i64;
+        values.iter().enumerate().map(before).collect()
+    }
+    let row = |i: usize| i / per_row;
+    let is_before = |o: std::cmp::Ordering| if right { o.is_le() } else { o.is_lt() };
+    let out = if c.dtype(0).is_float() {
+        count(&args[0].to_f64(), &args[1].to_f64(), row, n, |y, x| is_before(compare(y, x)))
+    } else {
+        count(&args[0].to_ints(), &args[1].to_ints(), row, n, |y, x| is_before(y.cmp(&x)))
     };
-    let out: Vec<i64> = values.iter().enumerate().map(count).collect();
     Ok(vec![Literal::from_i64(DType::I64, v.clone(), &out)])
 }
 
@@ -154,7 +165,7 @@ fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
     let lanes = crate::kernel::Lanes { outer: 1, size: l.count(), inner: 1 };
     let order = super::sort::order(&l, lanes, false);
     let (mut firsts, mut counts, mut inverse) = (Vec::<usize>::new(), Vec::<i64>::new(), vec![0i64; l.count()]);
-    let (float, floats, ints) = (l.dtype().is_float(), l.to_f64(), l.to_i64());
+    let (float, floats, ints) = (l.dtype().is_float(), l.to_f64(), l.to_ints());
     let equal = |a: usize, b: usize| if float { floats[a] == floats[b] } else { ints[a] == ints[b] };
     for (p, _) in order {
         match (firsts.last(), counts.last_mut()) {

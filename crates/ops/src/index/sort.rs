@@ -52,7 +52,7 @@ pub(crate) fn compare(a: f64, b: f64) -> Ordering {
 /// The places of each lane's elements in order, one lane after the other in row-major order.
 pub(crate) fn order(x: &Literal, lanes: Lanes, descending: bool) -> Vec<(usize, usize)> {
     let floats = if x.dtype().is_float() { x.to_f64() } else { vec![] };
-    let ints = if x.dtype().is_float() { vec![] } else { x.to_i64() };
+    let ints = if x.dtype().is_float() { vec![] } else { x.to_ints() };
     let less = |a: usize, b: usize| {
         let o = if ints.is_empty() { compare(floats[a], floats[b]) } else { ints[a].cmp(&ints[b]) };
         if descending { o.reverse() } else { o }

@@ -8,7 +8,7 @@ use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 /// The row of `cumprod`.
 pub static OP: Op = Op {
     name: "cumprod",
-    doc: "Running products along `axis`. Integers and bool are multiplied as i64.",
+    doc: "Running products along `axis`. Integers and bool are multiplied in 64 bits.",
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| c.arity(1).and_then(|()| c.axis("axis")).and_then(|_| same(c, 0)),
     meaning: Meaning::Kernel(reference),
@@ -61,7 +61,7 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
 }
 
 impl Tensor {
-    /// Running products along an axis; integers and bool are multiplied as i64.
+    /// Running products along an axis; integers and bool are multiplied in 64 bits.
     #[track_caller]
     pub fn cumprod(&self, along: i64) -> Tensor {
         self.then(|t| {

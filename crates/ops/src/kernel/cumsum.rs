@@ -8,7 +8,7 @@ use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 /// The row of `cumsum`.
 pub static OP: Op = Op {
     name: "cumsum",
-    doc: "Running sums along `axis`, from the end if `reverse`. Integers and bool are summed as i64.",
+    doc: "Running sums along `axis`, from the end if `reverse`. Integers and bool are summed in 64 bits.",
     attrs: &[("axis", AttrKind::Int), ("reverse", AttrKind::Bool)],
     infer: |c| c.arity(1).and_then(|()| c.axis("axis")).and_then(|_| same(c, 0)),
     meaning: Meaning::Kernel(reference),
@@ -61,7 +61,7 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
 }
 
 impl Tensor {
-    /// Running sums along an axis; integers and bool are summed as i64.
+    /// Running sums along an axis; integers and bool are summed in 64 bits.
     ///
     /// ```
     /// # use talweg_ops::Tensor;

@@ -43,7 +43,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn arange<N: Number>(range: Range<N>) -> Tensor {
-        Tensor::arange_step(range, N::from_i64(1))
+        Tensor::arange_step(range, N::from_int(1))
     }
     /// The numbers from the start of a range up to its end, which is left out, `step` apart.
     #[track_caller]
@@ -109,7 +109,7 @@ fn arange<N: Number>(range: Range<N>, step: N) -> Result<Tensor> {
         }
         return Ok((Tensor::iota(size.max(0.0) as usize, DType::F64) * by + from).cast(N::DTYPE));
     }
-    let (from, to, by) = (start.to_i64() as i128, stop.to_i64() as i128, step.to_i64() as i128);
+    let (from, to, by) = (start.to_int(), stop.to_int(), step.to_int());
     if by == 0 || (to - from) * by.signum() < 0 {
         return Err(bad());
     }

@@ -102,7 +102,7 @@ fn running_extreme(c: &Call, args: &[Literal], greatest: bool) -> Result<Vec<Lit
     let lanes = Lanes::new(c.shape(0), c.axis("axis")?);
     let float = c.dtype(0).is_float();
     let floats = if float { args[0].to_f64() } else { vec![] };
-    let ints = if float { vec![] } else { args[0].to_i64() };
+    let ints = if float { vec![] } else { args[0].to_ints() };
     // True if the element at `new` takes the place of the one at `old`.
     let replaces = |new: usize, old: usize| match float {
         true if floats[new].is_nan() => true,

@@ -29,7 +29,7 @@ pub static OP: Op = Op {
 
 impl Tensor {
     /// Sum with NaN left out, along axes (`..` for all), which disappear; integers and
-    /// bool are summed as i64.
+    /// bool are summed in 64 bits.
     #[track_caller]
     pub fn nansum(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());

@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Case, Grad, Meaning, Monoid, Op, Shape, Site};
 /// The row of `prod`.
 pub static OP: Op = Op {
     name: "prod",
-    doc: "Product along axes, which stay as size 1. Integers and bool are multiplied as i64.",
+    doc: "Product along axes, which stay as size 1. Integers and bool are multiplied in 64 bits.",
     attrs: &[("axes", AttrKind::Ints)],
     infer: super::infer,
     meaning: Meaning::Reduce(Monoid::Prod),
@@ -70,7 +70,7 @@ fn others(x: &Tensor, g: &Tensor) -> Result<Tensor> {
 }
 
 impl Tensor {
-    /// Product along axes (`..` for all), which disappear; integers and bool are multiplied as i64.
+    /// Product along axes (`..` for all), which disappear; integers and bool are multiplied in 64 bits.
     #[track_caller]
     pub fn prod(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());

@@ -7,7 +7,7 @@ use ir::{AttrKind, Attrs, Case, Grad, Meaning, Monoid, Op, Site};
 /// The row of `sum`.
 pub static OP: Op = Op {
     name: "sum",
-    doc: "Sum along axes, which stay as size 1. Integers and bool are summed as i64.",
+    doc: "Sum along axes, which stay as size 1. Integers and bool are summed in 64 bits.",
     attrs: &[("axes", AttrKind::Ints)],
     infer: super::infer,
     meaning: Meaning::Reduce(Monoid::Sum),
@@ -24,7 +24,7 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// Sum along axes (`..` for all), which disappear; integers and bool are summed as i64.
+    /// Sum along axes (`..` for all), which disappear; integers and bool are summed in 64 bits.
     ///
     /// ```
     /// # use talweg_ops::Tensor;

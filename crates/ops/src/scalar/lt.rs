@@ -4,7 +4,7 @@ crate::binary! {
     /// Whether `a < b`, elementwise; false where either is NaN.
     lt(a, b) -> Bool;
     float: |a, b| (a < b) as u8 as f64;
-    int: Some(|a, b| (a < b) as i64);
+    int: Some(|a, b| (a < b) as i128);
     code: "({0} < {1})";
     neutral: None;
     domain: (-2.0, 2.0);

@@ -21,7 +21,7 @@ macro_rules! bits {
                 // Floats are refused by the type rule.
                 float: |_| f64::NAN,
                 int: Some(|v| {
-                    let f: fn(i64, i64) -> i64 = $int;
+                    let f: fn(i128, i128) -> i128 = $int;
                     f(v[0], v[1])
                 }),
                 code: $code,

@@ -14,7 +14,7 @@ pub static OP: Op = Op {
         arity: 1,
         out: Out::Bool,
         float: |v| (v[0] == 0.0) as u8 as f64,
-        int: Some(|v| (v[0] == 0) as i64),
+        int: Some(|v| (v[0] == 0) as i128),
         code: "(!{0})",
         neutral: None,
         domain: (-2.0, 2.0),

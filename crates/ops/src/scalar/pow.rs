@@ -6,7 +6,7 @@ crate::binary! {
     /// `a` to the power `b`, elementwise; for integers a negative exponent gives 0 (1 for base ±1).
     pow(a, b) -> Same;
     float: f64::powf;
-    int: Some(|a, b| if b >= 0 { a.wrapping_pow(b.min(u32::MAX as i64) as u32) } else if a == 1 { 1 } else if a == -1 { if b % 2 == 0 { 1 } else { -1 } } else { 0 });
+    int: Some(|a, b| if b >= 0 { a.wrapping_pow(b.min(u32::MAX as i128) as u32) } else if a == 1 { 1 } else if a == -1 { if b % 2 == 0 { 1 } else { -1 } } else { 0 });
     code: "pow({0}, {1})";
     neutral: Some((1.0, false));
     domain: (0.5, 2.0);

@@ -30,7 +30,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
 }
 
 impl Tensor {
-    /// The sum of the diagonal of the last two dimensions; integers are summed as i64.
+    /// The sum of the diagonal of the last two dimensions; integers are summed in 64 bits.
     #[track_caller]
     pub fn trace(&self) -> Tensor {
         Tensor::apply1(&OP, &[self], Attrs::new())

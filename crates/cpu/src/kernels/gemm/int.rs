@@ -29,8 +29,12 @@ macro_rules! integer {
 }
 integer!(i8, i32);
 integer!(u8, i32);
+integer!(i16, i16);
+integer!(u16, u16);
 integer!(i32, i32);
+integer!(u32, u32);
 integer!(i64, i64);
+integer!(u64, u64);
 
 /// `C[m, n] (+)= A[m, k] B[k, n]` for integers (8-bit ones are summed in 32 bits); overflow wraps
 /// around. C is row-major with rows `c_row` apart.
