@@ -1,8 +1,9 @@
 //! The process that keeps the membership store: a thread for each connection around the state
 //! machines [`Registry`] and [`Roster`].
 
+use crate::membership::{Center, Membership};
 use crate::registry::{self, Answers, Ask, Caller, Registry};
-use crate::roster::Roster;
+use crate::roster::{self, Roster};
 use crate::{Error, Result};
 use net::{Address, Connection, Hello, Listener, Receiver, Secret, Sender};
 use parking_lot::Mutex;
@@ -91,24 +92,6 @@ impl Coordinator {
     pub fn set_silence(&self, silence: Duration) {
         self.shared.state.lock().silence = silence;
     }
-    /// Roles and numbers of processes that have been taken for dead since the last question,
-    /// because they said nothing: they hang.
-    pub fn hung(&self) -> BTreeSet<(String, u32)> {
-        std::mem::take(&mut self.shared.state.lock().hung)
-    }
-    /// Keys that start with `prefix`, with their values.
-    pub fn list(&self, prefix: &str) -> Vec<(String, Vec<u8>)> {
-        let state = self.shared.state.lock();
-        state.registry.list(prefix).into_iter().map(|(k, v)| (k.to_string(), v.to_vec())).collect()
-    }
-    /// A worker will not come back.
-    pub fn left(&self, rank: u32) -> Result<()> {
-        let mut state = self.shared.state.lock();
-        let State { registry, roster, .. } = &mut *state;
-        let answers = roster.left(registry, rank)?;
-        self.shared.answer(&mut state, answers);
-        Ok(())
-    }
     /// Sets a key.
     pub fn publish(&self, key: &str, value: Vec<u8>) -> Result<()> {
         let mut state = self.shared.state.lock();
@@ -116,10 +99,23 @@ impl Coordinator {
         self.shared.answer(&mut state, answers);
         Ok(())
     }
-    /// The value of a key.
-    pub fn get(&self, key: &str) -> Option<Vec<u8>> {
+}
+
+impl Center for Coordinator {
+    fn list(&self, prefix: &str) -> Vec<(String, Vec<u8>)> {
+        let state = self.shared.state.lock();
+        state.registry.list(prefix).into_iter().map(|(k, v)| (k.to_string(), v.to_vec())).collect()
+    }
+    fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.shared.state.lock().registry.get(key).1
     }
+    fn left(&self, rank: u32) -> Result<()> {
+        self.publish(&roster::left_key(rank), Vec::new())
+    }
+    fn hung(&self) -> BTreeSet<(String, u32)> {
+        std::mem::take(&mut self.shared.state.lock().hung)
+    }
+    fn end(&self) {}
 }
 
 impl Shared {
@@ -175,8 +171,8 @@ impl Shared {
     }
 }
 
-/// A process's line to the membership store.
-pub struct Registrar {
+/// A process's line to a coordinator.
+pub(crate) struct Link {
     /// Answers, and the number of the last question.
     calls: Mutex<(Receiver, u64)>,
     sender: Arc<Mutex<Sender>>,
@@ -186,9 +182,9 @@ pub struct Registrar {
     alive: Arc<AtomicBool>,
 }
 
-impl Registrar {
+impl Link {
     /// Calls the coordinator and keeps saying that this process is alive.
-    pub fn connect(at: &Address, hello: &Hello, secret: Option<Secret>, deadline: Instant) -> Result<Registrar> {
+    pub fn connect(at: &Address, hello: &Hello, secret: Option<Secret>, deadline: Instant) -> Result<Link> {
         let connection = Connection::connect_retry(at, hello, secret.as_ref(), deadline)?;
         let alive = Arc::new(AtomicBool::new(true));
         let (sender, receiver) = connection.split();
@@ -201,8 +197,11 @@ impl Registrar {
             }
         });
         let (address, hello) = (at.clone(), hello.clone());
-        Ok(Registrar { calls: Mutex::new((receiver, 0)), sender, address, hello, secret, alive })
+        Ok(Link { calls: Mutex::new((receiver, 0)), sender, address, hello, secret, alive })
     }
+}
+
+impl Membership for Link {
     fn call(&self, ask: &Ask, deadline: Instant) -> Result<registry::Answer> {
         let mut calls = self.calls.lock();
         calls.1 += 1;
@@ -218,58 +217,11 @@ impl Registrar {
             }
         }
     }
-    /// The value of a key, with its version.
-    pub fn get(&self, key: &str, deadline: Instant) -> Result<(u64, Option<Vec<u8>>)> {
-        self.call(&Ask::Get(key.to_string()), deadline)
+    fn another(&self, deadline: Instant) -> Result<Box<dyn Membership>> {
+        Ok(Box::new(Link::connect(&self.address, &self.hello, self.secret.clone(), deadline)?))
     }
-    /// Sets a key.
-    pub fn set(&self, key: &str, value: &[u8], deadline: Instant) -> Result<()> {
-        self.call(&Ask::Set(key.to_string(), value.to_vec()), deadline).map(|_| ())
-    }
-    /// Sets a key that vanishes when this process dies.
-    pub fn lease(&self, key: &str, value: &[u8], deadline: Instant) -> Result<()> {
-        self.call(&Ask::Lease(key.to_string(), value.to_vec()), deadline).map(|_| ())
-    }
-    /// Adds to a number and answers the sum.
-    pub fn add(&self, key: &str, n: i64, deadline: Instant) -> Result<i64> {
-        let (_, value) = self.call(&Ask::Add(key.to_string(), n), deadline)?;
-        let text = value.and_then(|v| String::from_utf8(v).ok());
-        text.and_then(|t| t.parse().ok()).ok_or_else(|| Error::refused(format!("{key} is not a number")))
-    }
-    /// Sets a key if it has the expected value; answers the value it has then.
-    pub fn compare_set(
-        &self,
-        key: &str,
-        expected: Option<&[u8]>,
-        value: &[u8],
-        deadline: Instant,
-    ) -> Result<Option<Vec<u8>>> {
-        let ask = Ask::CompareSet(key.to_string(), expected.map(<[u8]>::to_vec), value.to_vec());
-        Ok(self.call(&ask, deadline)?.1)
-    }
-    /// Removes a key.
-    pub fn delete(&self, key: &str, deadline: Instant) -> Result<()> {
-        self.call(&Ask::Delete(key.to_string()), deadline).map(|_| ())
-    }
-    /// Ends the line: whoever waits on it gets an error.
-    pub fn close(&self) {
+    fn close(&self) {
         self.alive.store(false, Ordering::Relaxed);
         self.sender.lock().close();
-    }
-    /// The value of a key, once it is newer than `after`.
-    pub fn wait(&self, key: &str, after: u64, deadline: Instant) -> Result<(u64, Vec<u8>)> {
-        match self.call(&Ask::Wait(key.to_string(), after), deadline)? {
-            (version, Some(value)) => Ok((version, value)),
-            _ => Err(Error::refused(format!("{key} was answered without a value"))),
-        }
-    }
-    /// A second line, for a thread that waits.
-    pub fn another(&self, deadline: Instant) -> Result<Registrar> {
-        Registrar::connect(&self.address, &self.hello, self.secret.clone(), deadline)
-    }
-}
-impl Drop for Registrar {
-    fn drop(&mut self) {
-        self.close();
     }
 }

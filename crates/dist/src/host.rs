@@ -5,9 +5,9 @@
 //! does not read holds up nobody. Messages to servers are queued under the partition's lock,
 //! which keeps a stream of records in order.
 
-use crate::coordinator::Registrar;
 use crate::disk::{Disk, Journal};
 use crate::launch::{CLOCKS, load_key};
+use crate::membership::Registrar;
 use crate::message::{Envelope, Message, Peer};
 use crate::partition::{Apply, Outbox, Partition};
 use crate::roster;

@@ -2,7 +2,7 @@
 //! that ends what is under way in a group that is over.
 
 use crate::collective::Group;
-use crate::coordinator::Registrar;
+use crate::membership::Registrar;
 use crate::roster::{self, Members};
 use crate::{Error, Result};
 use net::{Address, Connection, Hello, Listener, Secret, Sender};

@@ -7,7 +7,7 @@
 //! the others can say what they know ([`Reducer::meet`]).
 
 use crate::collective::{Combine, Element, Group};
-use crate::coordinator::Registrar;
+use crate::membership::Registrar;
 use crate::mesh::{Door, Watch, mesh};
 use crate::roster::{self, Members};
 use crate::{Error, Result};

@@ -4,7 +4,7 @@
 //! When a server is lost, the next map says who took over, and whatever is unanswered is repeated.
 
 use crate::client::{Client, Table};
-use crate::coordinator::Registrar;
+use crate::membership::Registrar;
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::partition::Outbox;
 use crate::{Error, Filter, Map, Result, Rule, message, roster, spare};

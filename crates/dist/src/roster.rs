@@ -28,6 +28,11 @@ pub fn copied_key(server: Server) -> String {
 pub fn leave_key(server: Server) -> String {
     format!("leave/{server}")
 }
+/// Key by which a launcher that does not keep the membership store says that a worker will not
+/// come back; `done` if that is because it is done.
+pub fn left_key(rank: u32) -> String {
+    format!("left/{rank}")
+}
 /// Key of the present group.
 pub const GROUP: &str = "group";
 /// Key of the present map.
@@ -105,6 +110,29 @@ impl Roster {
             notes: Vec::new(),
         }
     }
+    /// Takes over from a keeper that is gone: what it had published, and what has changed since,
+    /// to be reacted to.
+    pub fn resume(mut self, registry: &Registry) -> Result<(Roster, Vec<Change>)> {
+        let published = |key: &str| registry.get(key).1;
+        self.group = published(GROUP).map_or(Ok(Members::default()), |b| Members::decode(&b))?;
+        self.news = published(NEWS).map_or(String::new(), |b| String::from_utf8_lossy(&b).into_owned());
+        self.map = published(MAP).map(|b| Map::decode(&b)).transpose()?;
+        let set = |(k, _): &(&str, &[u8])| Change::Set(k.to_string());
+        let mut changes: Vec<Change> = ["worker/", "left/", BROKEN, ADMIT, "leave/", "copied/"]
+            .iter()
+            .flat_map(|prefix| registry.list(prefix).iter().map(set).collect::<Vec<_>>())
+            .collect();
+        let gone = self.group.workers.iter().map(|(rank, _)| worker_key(*rank));
+        changes.extend(gone.filter(|k| published(k).is_none()).map(Change::Gone));
+        // A server that the map names holds what the map says, unless it is gone.
+        let named: BTreeSet<Server> = self.map.iter().flat_map(|m| m.replicas.iter().flatten().copied()).collect();
+        let gone = named.iter().map(|s| server_key(*s)).filter(|k| published(k).is_none());
+        changes.extend(gone.map(Change::Gone));
+        let servers = registry.list("server/");
+        let is_new = |(k, _): &&(&str, &[u8])| !named.iter().any(|s| server_key(*s) == *k);
+        changes.extend(servers.iter().filter(is_new).map(set));
+        Ok((self, changes))
+    }
     /// What has happened, in words.
     pub fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
@@ -113,6 +141,13 @@ impl Roster {
     /// Reacts to changes in the membership store.
     pub fn react(&mut self, registry: &mut Registry, changes: &[Change]) -> Result<Answers> {
         let mut out = Vec::new();
+        for change in changes {
+            let Change::Set(key) = change else { continue };
+            let Some(rank) = key.strip_prefix("left/").and_then(|r| r.parse().ok()) else { continue };
+            if !self.left.contains(&rank) {
+                out.extend(self.left(registry, rank)?);
+            }
+        }
         let touches = |prefix: &str| {
             changes.iter().any(|c| matches!(c, Change::Set(k) | Change::Gone(k) if k.starts_with(prefix)))
         };
@@ -382,6 +417,37 @@ mod tests {
         assert_eq!((even.epoch, even.replicas.iter().filter(|l| l[0] == 2).count()), (4, 2), "and has its share");
         let answers = job.roster.left(&mut job.registry, 0).unwrap();
         assert!(answers.is_empty() && map(&job).workers == [false]);
+    }
+
+    #[test]
+    fn another_keeper_takes_over_from_what_is_published() {
+        let mut job = Job { registry: Registry::default(), roster: Roster::new(3, 2, 2) };
+        let take_over = |job: &mut Job| {
+            let (roster, changes) = Roster::new(3, 2, 2).resume(&job.registry).unwrap();
+            job.roster = roster;
+            job.roster.react(&mut job.registry, &changes).unwrap();
+            job.registry.changes();
+        };
+        for r in 0..3u32 {
+            job.does(r.into(), Ask::Lease(worker_key(r), format!("at{r}").into_bytes()));
+        }
+        job.does(10, Ask::Lease(server_key(0), b"a".to_vec()));
+        job.does(11, Ask::Lease(server_key(1), b"b".to_vec()));
+        let map = |job: &Job| Map::decode(&job.registry.get(MAP).1.unwrap()).unwrap();
+        let (group, before) = (job.group(), map(&job));
+        take_over(&mut job);
+        assert_eq!((job.group(), map(&job)), (group, before), "nothing has happened meanwhile");
+        // A worker and a server die, and another server comes, while nobody keeps the store.
+        job.registry.lost(1);
+        job.registry.lost(10);
+        job.registry.handle(Duration::ZERO, 12, 0, Ask::Lease(server_key(2), b"c".to_vec())).unwrap();
+        job.registry.handle(Duration::ZERO, 9, 0, Ask::Set(left_key(1), b"lost".to_vec())).unwrap();
+        job.registry.changes();
+        take_over(&mut job);
+        let group = job.group().unwrap();
+        assert_eq!((group.epoch, group.workers.len()), (2, 2));
+        assert!(map(&job).epoch > 1 && map(&job).replicas.iter().all(|l| l[0] == 1));
+        assert_eq!(map(&job).workers, [true, false, true]);
     }
 
     #[test]

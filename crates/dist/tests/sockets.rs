@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use talweg_dist::{
-    Add, Consistency, Coordinator, Hello, Host, HostOptions, Reducer, Registrar, Result, Roster, Rule, Secret, Store,
-    Table,
+    Add, Center, Consistency, Coordinator, Hello, Host, HostOptions, Reducer, Registrar, Result, Roster, Rule, Secret,
+    Store, Table,
 };
 
 const SECRET: &str = "a secret of these tests";

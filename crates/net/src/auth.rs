@@ -3,21 +3,28 @@
 //! The caller sends a nonce and who it is; the listener answers with a nonce of its own and a
 //! proof over both; the caller checks it and sends its proof. A recorded handshake is worthless
 //! because the other end's nonce is new; a proof cannot be sent back because it names its side.
-//! The secret authenticates the ends; it does not encrypt what follows.
+//! The secret authenticates the ends; it does not encrypt what follows. Certificates do: with them
+//! the whole handshake goes through TLS.
 
+use crate::tls::Tls;
 use crate::{Error, Result};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::fmt;
+use std::path::Path;
 
 pub(crate) const NONCE_BYTES: usize = 32;
 pub(crate) const PROOF_BYTES: usize = 32;
 /// Longest text in a greeting.
 const TEXT_MAX: usize = 256;
 
-/// What both ends must know. Printing it shows nothing.
+/// What a process proves itself with: a text that both ends know, a certificate with its key, or
+/// both. Printing it shows nothing.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Vec<u8>);
+pub struct Secret {
+    text: Vec<u8>,
+    pub(crate) tls: Option<Tls>,
+}
 
 impl Secret {
     /// From text; shorter than 16 bytes is refused, as it could be guessed.
@@ -25,7 +32,16 @@ impl Secret {
         if text.len() < 16 {
             return Err(Error::Refused(format!("a secret needs at least 16 bytes, not {}", text.len())));
         }
-        Ok(Secret(text.as_bytes().to_vec()))
+        Ok(Secret { text: text.as_bytes().to_vec(), tls: None })
+    }
+    /// From a folder with `ca.crt`, `tls.crt` and `tls.key`: TCP links speak TLS, and both ends
+    /// show a certificate of that authority for the name [`crate::NAME`].
+    pub fn certificates(folder: &Path) -> Result<Secret> {
+        Ok(Secret { text: Vec::new(), tls: Some(Tls::load(folder)?) })
+    }
+    /// This text, and certificates as well.
+    pub fn with_certificates(self, folder: &Path) -> Result<Secret> {
+        Ok(Secret { tls: Some(Tls::load(folder)?), ..self })
     }
     /// A random one, as text.
     pub fn generate() -> Result<String> {
@@ -83,7 +99,7 @@ pub(crate) fn nonce() -> Result<[u8; NONCE_BYTES]> {
 }
 
 fn mac(secret: Option<&Secret>, side: Side, caller: &[u8], listener: &[u8], hello: &[u8]) -> Hmac<Sha256> {
-    let key = secret.map_or(&[][..], |s| &s.0);
+    let key = secret.map_or(&[][..], |s| &s.text);
     let mut m = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("any length of key will do");
     m.update(match side {
         Side::Caller => b"talweg caller 1",

@@ -4,6 +4,7 @@ use crate::auth::{self, Hello, NONCE_BYTES, PROOF_BYTES, Secret, Side};
 use crate::frame::CHECKED;
 use crate::shared::{Offer, Rings};
 use crate::stream::Stream;
+use crate::tls::{Session, Tls};
 use crate::{Address, Error, HEADER_BYTES, Header, PAYLOAD_MAX, Result};
 use smallvec::SmallVec;
 use std::io::{self, IoSlice};
@@ -49,7 +50,9 @@ impl Connection {
     /// Calls a listener and proves the secret.
     pub fn connect(to: &Address, hello: &Hello, secret: Option<&Secret>, deadline: Instant) -> Result<Connection> {
         if secret.is_none() && !to.is_local() {
-            return Err(Error::Refused(format!("{to} is another machine: a shared secret is required")));
+            return Err(Error::Refused(format!(
+                "{to} is another machine: a shared secret or certificates are required"
+            )));
         }
         let wait = left(deadline, "connecting")?;
         let failed = |e: io::Error| match Error::of(e, "connecting") {
@@ -61,6 +64,9 @@ impl Connection {
             Address::Unix(p) => UnixStream::connect(p).map_err(failed)?.into(),
         };
         let mut c = Connection::over(stream)?;
+        if let Some(tls) = c.tls(secret) {
+            c = c.encrypted(tls.caller()?, deadline)?;
+        }
         c.prove(hello, secret, deadline)?;
         Ok(c)
     }
@@ -108,6 +114,17 @@ impl Connection {
             peer: Hello::default(),
         })
     }
+    /// The certificates, if this link is one that TLS is for: Unix sockets stay on the machine.
+    fn tls<'a>(&self, secret: Option<&'a Secret>) -> Option<&'a Tls> {
+        secret.and_then(|s| s.tls.as_ref()).filter(|_| self.receiver.stream.is_tcp())
+    }
+    /// The same link under TLS, which has checksums of its own.
+    fn encrypted(mut self, session: Session, deadline: Instant) -> Result<Connection> {
+        let failed = |e| Error::of(e, "shaking hands");
+        self.receiver.stream.encrypt(session, deadline).map_err(failed)?;
+        self.sender = Sender { stream: self.receiver.stream.try_clone().map_err(failed)?, checked: false };
+        Ok(self)
+    }
     fn share(&mut self, rings: &Rings) {
         self.sender.stream.share(rings.clone());
         self.receiver.stream.share(rings.clone());
@@ -115,6 +132,10 @@ impl Connection {
     /// True if the bytes go through memory that both ends share.
     pub fn is_shared(&self) -> bool {
         self.sender.stream.is_shared()
+    }
+    /// True if the bytes of the socket are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.sender.stream.is_encrypted()
     }
     /// Who is at the other end; for a caller, empty.
     pub fn peer(&self) -> &Hello {
@@ -343,7 +364,9 @@ impl Listener {
     /// Listens; port 0 takes a free one. An address that other machines reach needs a secret.
     pub fn bind(at: &Address, secret: Option<Secret>) -> Result<Listener> {
         if secret.is_none() && !at.is_local() {
-            return Err(Error::Refused(format!("{at} is reachable from other machines: a shared secret is required")));
+            return Err(Error::Refused(format!(
+                "{at} is reachable from other machines: a shared secret or certificates are required"
+            )));
         }
         let failed = |e| Error::Io { what: format!("listening at {at}"), source: e };
         let (socket, address) = match at {
@@ -380,8 +403,12 @@ pub struct Pending {
 
 impl Pending {
     /// Does the handshake.
-    pub fn handshake(mut self, deadline: Instant) -> Result<Connection> {
-        self.connection.challenge(self.secret.as_ref(), deadline)?;
-        Ok(self.connection)
+    pub fn handshake(self, deadline: Instant) -> Result<Connection> {
+        let Pending { connection: mut c, secret } = self;
+        if let Some(tls) = c.tls(secret.as_ref()) {
+            c = c.encrypted(tls.listener()?, deadline)?;
+        }
+        c.challenge(secret.as_ref(), deadline)?;
+        Ok(c)
     }
 }

@@ -36,6 +36,7 @@ impl Error {
             UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected | ConnectionRefused => {
                 Error::Gone(e.to_string())
             }
+            InvalidData => Error::Refused(e.to_string()),
             _ => Error::Io { what: doing.to_string(), source: e },
         }
     }

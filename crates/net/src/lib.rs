@@ -2,7 +2,7 @@
 //!
 //! A [`Header`] of 64 bytes goes before each payload; both are bounded before a byte is trusted.
 //! A [`Connection`] is a TCP or Unix socket whose ends have proved that they know the same
-//! [`Secret`]; between processes of one machine the bytes go through shared memory beside the
+//! [`Secret`], or that hold certificates of one authority and speak TLS; between processes of one machine the bytes go through shared memory beside the
 //! socket. [`Connection::pair`] connects two threads of one process the same way. The
 //! [`sim`] module carries the same messages through a seeded simulation of a bad network.
 //!
@@ -16,9 +16,11 @@ mod frame;
 mod shared;
 pub mod sim;
 mod stream;
+mod tls;
 
 pub use address::Address;
 pub use auth::{Hello, Secret};
 pub use connection::{Connection, Listener, Pending, Receiver, Sender};
 pub use error::{Error, Result};
 pub use frame::{HEADER_BYTES, Header, PAYLOAD_MAX, VERSION};
+pub use tls::NAME;

@@ -1,13 +1,14 @@
-//! A TCP or Unix socket, or shared memory beside one, as one type.
+//! A TCP or Unix socket, plain or under TLS, or shared memory beside one, as one type.
 
 use crate::address::is_loopback;
 use crate::shared::Rings;
+use crate::tls::Session;
 use rustix::net::RecvFlags;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 /// How long a reader watches for bytes before it sleeps: to be woken takes longer than most
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 pub(crate) const WATCH: Duration = Duration::from_micros(50);
 /// Readers that watch now, and how many may: a core each.
 static WATCHERS: AtomicUsize = AtomicUsize::new(0);
+/// How long a caller whose certificate was refused may take to hear of it.
+const LINGER: Duration = Duration::from_millis(500);
 static WATCHERS_MAX: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
 
 #[derive(Debug)]
@@ -32,21 +35,49 @@ macro_rules! either {
     };
 }
 
-/// A connected socket, and the memory beside it if there is any.
+impl Socket {
+    /// Reads what is there; `WouldBlock` if nothing is.
+    fn read_now(&self, into: &mut [u8]) -> io::Result<usize> {
+        either!(self, s => rustix::net::recv(s, into, RecvFlags::DONTWAIT)).map(|(n, _)| n).map_err(io::Error::from)
+    }
+    fn read(&self, into: &mut [u8], until: Instant) -> io::Result<usize> {
+        let left = left(until)?;
+        either!(self, s => {
+            s.set_read_timeout(Some(left))?;
+            (&*s).read(into)
+        })
+    }
+    fn write(&self, slices: &[IoSlice<'_>], until: Instant) -> io::Result<usize> {
+        let left = left(until)?;
+        either!(self, s => {
+            s.set_write_timeout(Some(left))?;
+            (&*s).write_vectored(slices)
+        })
+    }
+}
+
+/// Time left, or `WouldBlock`.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(left) }
+}
+
+/// A connected socket, and TLS over it or memory beside it if there is any.
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: Socket,
+    tls: Option<Arc<Session>>,
     rings: Option<Rings>,
 }
 
 impl From<TcpStream> for Stream {
     fn from(s: TcpStream) -> Stream {
-        Stream { socket: Socket::Tcp(s), rings: None }
+        Stream { socket: Socket::Tcp(s), tls: None, rings: None }
     }
 }
 impl From<UnixStream> for Stream {
     fn from(s: UnixStream) -> Stream {
-        Stream { socket: Socket::Unix(s), rings: None }
+        Stream { socket: Socket::Unix(s), tls: None, rings: None }
     }
 }
 
@@ -54,6 +85,29 @@ impl Stream {
     /// From now on the bytes go through memory.
     pub fn share(&mut self, rings: Rings) {
         self.rings = Some(rings);
+    }
+    /// Does the TLS handshake; from now on the socket's bytes are encrypted.
+    pub fn encrypt(&mut self, session: Session, until: Instant) -> io::Result<()> {
+        let socket = &self.socket;
+        let done = session
+            .handshake(|b| socket.read(b, until), |b| socket.write(&[IoSlice::new(b)], until))
+            .inspect_err(|_| self.linger(until));
+        self.tls = Some(Arc::new(session));
+        done
+    }
+    /// Waits a moment for the other end to go first: to close a socket with bytes unread would
+    /// take back what was just said to it.
+    fn linger(&self, until: Instant) {
+        let until = until.min(Instant::now() + LINGER);
+        let _ = either!(&self.socket, s => s.shutdown(Shutdown::Write));
+        let mut waste = [0; 4096];
+        while self.socket.read(&mut waste, until).is_ok_and(|n| n > 0) {}
+    }
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+    pub fn is_tcp(&self) -> bool {
+        matches!(self.socket, Socket::Tcp(_))
     }
     pub fn is_shared(&self) -> bool {
         self.rings.is_some()
@@ -63,7 +117,7 @@ impl Stream {
             Socket::Tcp(s) => Socket::Tcp(s.try_clone()?),
             Socket::Unix(s) => Socket::Unix(s.try_clone()?),
         };
-        Ok(Stream { socket, rings: self.rings.clone() })
+        Ok(Stream { socket, tls: self.tls.clone(), rings: self.rings.clone() })
     }
     pub fn set_up(&self) -> io::Result<()> {
         if let Socket::Tcp(s) = &self.socket { s.set_nodelay(true) } else { Ok(()) }
@@ -84,12 +138,10 @@ impl Stream {
     }
     /// Reads what is there; `WouldBlock` if nothing is.
     fn read_now(&self, into: &mut [u8]) -> io::Result<usize> {
-        match &self.rings {
-            Some(rings) => rings.read_now(into),
-            None => {
-                let read = either!(&self.socket, s => rustix::net::recv(s, into, RecvFlags::DONTWAIT));
-                read.map(|(n, _)| n).map_err(io::Error::from)
-            }
+        match (&self.rings, &self.tls) {
+            (Some(rings), _) => rings.read_now(into),
+            (None, Some(tls)) => tls.read(into, |b| self.socket.read_now(b)),
+            (None, None) => self.socket.read_now(into),
         }
     }
     /// Of a socket beside memory, on which nothing is said any more: whether the other end is gone.
@@ -110,14 +162,10 @@ impl Stream {
         if let Some(rings) = &self.rings {
             return rings.read(into, until, || self.is_gone());
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::WouldBlock.into());
+        match &self.tls {
+            Some(tls) => tls.read(into, |b| self.socket.read(b, until)),
+            None => self.socket.read(into, until),
         }
-        either!(&mut self.socket, s => {
-            s.set_read_timeout(Some(left))?;
-            s.read(into)
-        })
     }
     /// Reads what comes within a moment; `WouldBlock` if nothing does.
     fn watch(&self, into: &mut [u8]) -> io::Result<usize> {
@@ -141,14 +189,10 @@ impl Stream {
         if let Some(rings) = &self.rings {
             return rings.write(slices, until, || self.is_gone());
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::WouldBlock.into());
+        match &self.tls {
+            Some(tls) => tls.write(slices, |b| self.socket.write(&[IoSlice::new(b)], until)),
+            None => self.socket.write(slices, until),
         }
-        either!(&mut self.socket, s => {
-            s.set_write_timeout(Some(left))?;
-            s.write_vectored(slices)
-        })
     }
 }
 

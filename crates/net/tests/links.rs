@@ -146,7 +146,7 @@ fn other_machines_need_a_secret() {
     assert!(Listener::bind(&"0.0.0.0:0".parse().unwrap(), secret(GOOD)).is_ok());
     let far = "192.0.2.1:1".parse().unwrap();
     let e = Connection::connect(&far, &Hello::default(), None, soon()).unwrap_err();
-    assert!(e.to_string().contains("secret is required"), "{e}");
+    assert!(e.to_string().contains("secret or certificates are required"), "{e}");
     assert!(Secret::new("short").is_err());
 }
 

@@ -1,8 +1,8 @@
 //! `talweg launch`: an unchanged training program on several processes.
 
 use crate::page;
-use dist::Rule;
 use dist::launch::{Board, Launch, Machine, Restart};
+use dist::{Cluster, Meeting, Rule};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +41,14 @@ pub struct Options {
     /// What to call other machines with.
     #[arg(long, default_value = "ssh", value_name = "PROGRAM")]
     ssh: OsString,
+    /// Keep membership in an etcd cluster, so that the job goes on when this launcher dies:
+    /// etcd://HOST:PORT[,HOST:PORT…]/JOB.
+    #[arg(long, value_name = "URL")]
+    membership: Option<String>,
+    /// Encrypt links: a folder with the authority's ca.crt and the processes' tls.crt and tls.key,
+    /// the same on every machine. `talweg certificates` makes one.
+    #[arg(long, value_name = "FOLDER")]
+    tls: Option<PathBuf>,
     /// Seconds between lines that sum the job up; 0: none.
     #[arg(long, default_value_t = 10.0, value_parser = seconds)]
     progress: f64,
@@ -70,6 +78,20 @@ fn workers(text: &str) -> std::result::Result<(u32, u32), String> {
 fn seconds(text: &str) -> std::result::Result<f64, String> {
     let n: f64 = text.parse().map_err(|_| format!("a number of seconds is expected, not {text:?}"))?;
     if (0.0..1e6).contains(&n) { Ok(n) } else { Err(format!("a number of seconds is expected, not {text}")) }
+}
+
+/// The cluster, whose leases are as long as a process may be silent.
+fn membership(url: &str, silence: f64) -> Result<Meeting> {
+    match url.parse() {
+        Ok(Meeting::Etcd(c)) => Ok(Meeting::Etcd(Cluster { ttl: Duration::from_secs(silence.ceil() as u64), ..c })),
+        Ok(other) => Err(Error::value(format!("--membership etcd://HOST:PORT/JOB is expected, not {other}"))),
+        Err(e) => Err(Error::value(e.to_string())),
+    }
+}
+
+/// The path from the root: processes may change their folder.
+fn whole(folder: &Path) -> Result<PathBuf> {
+    folder.canonicalize().map_err(|e| Error::value(format!("{}: {e}", folder.display())))
 }
 
 /// Starts the processes and waits for them.
@@ -104,6 +126,8 @@ pub fn run(o: &Options) -> Result<()> {
         progress: Duration::from_secs_f64(o.progress),
         machines,
         ssh: o.ssh.clone(),
+        membership: o.membership.as_deref().map(|url| membership(url, o.heartbeat_timeout)).transpose()?,
+        tls: o.tls.as_deref().map(whole).transpose()?,
         program,
         server: vec![own.into(), "store-server".into()],
     };

@@ -1,6 +1,7 @@
 //! The `talweg` command.
 
 mod bench;
+mod certificates;
 mod device_test;
 mod explain;
 mod inspect;
@@ -50,6 +51,8 @@ enum Command {
     DeviceTest(device_test::Options),
     /// Run a training program on several processes, with all-reduce or with a parameter store.
     Launch(launch::Options),
+    /// Make certificates for `launch --tls`, so that processes prove themselves and encrypt.
+    Certificates(certificates::Options),
     /// Run one server of a parameter store; `launch` starts it.
     #[command(hide = true)]
     StoreServer,
@@ -83,6 +86,7 @@ fn run(command: Command) -> talweg::Result<ExitCode> {
         Command::Scale(o) => scale::run(&o),
         Command::DeviceTest(o) => device_test::run(&o),
         Command::Launch(o) => launch::run(&o),
+        Command::Certificates(o) => certificates::run(&o),
         Command::StoreServer => store::run(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "talweg", &mut std::io::stdout());

@@ -1,7 +1,7 @@
 //! `talweg store-server`: a server of the parameter store that runs optimizers as graphs.
 
 use dist::launch::Service;
-use dist::{Apply, Coordinator, Hello, Host, Registrar, Roster, Target, Update};
+use dist::{Apply, Center, Coordinator, Hello, Host, Registrar, Roster, Target, Update};
 use nn::parallel::{RuleText, SlotText, rule_key};
 use runtime::Program;
 use std::collections::BTreeMap;
@@ -16,9 +16,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Serves until the job is over.
 pub fn run() -> Result<()> {
     let done = Service::from_env(|name| std::env::var(name).ok()).and_then(|service| match service {
-        Service::Server(options, coordinator) => {
+        Service::Server { options, at, servers, copies } => {
             let (hello, secret) = (Hello::new("server", options.server), options.secret.clone());
-            let connect = || Registrar::connect(&coordinator, &hello, secret.clone(), Instant::now() + PATIENCE);
+            let connect = || Registrar::connect(&at, &hello, secret.clone(), Instant::now() + PATIENCE);
+            let (workers, servers) = (options.workers, servers as usize);
+            let roster = move || Roster::new(workers, servers, copies);
+            let kept = dist::keep(&at, roster, |text| eprintln!("{text}"), Instant::now() + PATIENCE)?;
+            kept.map(|center| std::thread::spawn(move || end_after_the_workers(center.as_ref())));
             let apply = || Ok(Box::new(Rules { registrar: connect()?, rules: BTreeMap::new() }) as Box<dyn Apply>);
             Host::run(*options, connect()?, apply, |text| eprintln!("{text}"))
         }
@@ -32,6 +36,20 @@ pub fn run() -> Result<()> {
         }
     });
     done.map_err(|e: dist::Error| Error::value(e.to_string()))
+}
+
+/// Ends this process when the workers have, if there may be no launcher left to do it.
+fn end_after_the_workers(center: &dyn Center) {
+    let mut last: Option<Instant> = None;
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        if !center.list("progress/").is_empty() {
+            last = Some(Instant::now());
+        } else if last.is_some_and(|at| at.elapsed() > PATIENCE) {
+            eprintln!("no worker is left: the server ends");
+            std::process::exit(0);
+        }
+    }
 }
 
 /// The update rules of the tables, fetched when they are first needed and compiled.

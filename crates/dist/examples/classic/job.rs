@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use talweg_dist::{
-    Add, Consistency, Coordinator, Error, Hello, Host, HostOptions, Registrar, Result, Roster, Rule, Store, Table,
+    Add, Center, Consistency, Coordinator, Error, Hello, Host, HostOptions, Registrar, Result, Roster, Rule, Store,
+    Table,
 };
 
 /// Workers of every job here.

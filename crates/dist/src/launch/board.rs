@@ -1,6 +1,6 @@
 //! What a launcher knows of its job, for whoever wants to look: a line in the terminal, a page.
 
-use crate::coordinator::Coordinator;
+use crate::membership::Center;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::Write;
@@ -114,7 +114,7 @@ pub struct Snapshot {
 
 #[derive(Default)]
 struct Inner {
-    coordinator: Option<Arc<Coordinator>>,
+    coordinator: Option<Arc<dyn Center>>,
     processes: Vec<ProcessState>,
     history: Vec<Sample>,
     events: VecDeque<Event>,
@@ -143,7 +143,7 @@ impl Board {
         }
         inner.events.push_back(Event { seconds: self.began.elapsed().as_secs_f64(), text: text.to_string() });
     }
-    pub(crate) fn begin(&self, coordinator: Arc<Coordinator>) {
+    pub(crate) fn begin(&self, coordinator: Arc<dyn Center>) {
         self.inner.lock().coordinator = Some(coordinator);
     }
     /// Takes a sample if it is time.
@@ -154,7 +154,7 @@ impl Board {
         }
         inner.looked = Some(Instant::now());
         inner.processes = processes.collect();
-        let workers = inner.coordinator.as_ref().map(|c| workers(c)).unwrap_or_default();
+        let workers = inner.coordinator.as_ref().map(|c| workers(c.as_ref())).unwrap_or_default();
         let sample = sample(self.began.elapsed().as_secs_f64(), &workers);
         if sample.step == 0 || inner.history.last().is_some_and(|s| s.step == sample.step) {
             return;
@@ -174,8 +174,8 @@ impl Board {
         let coordinator = inner.coordinator.as_ref();
         Snapshot {
             seconds: self.began.elapsed().as_secs_f64(),
-            workers: coordinator.map(|c| workers(c)).unwrap_or_default(),
-            servers: coordinator.map(|c| servers(c)).unwrap_or_default(),
+            workers: coordinator.map(|c| workers(c.as_ref())).unwrap_or_default(),
+            servers: coordinator.map(|c| servers(c.as_ref())).unwrap_or_default(),
             processes: inner.processes.clone(),
             history: inner.history.clone(),
             events: inner.events.iter().cloned().collect(),
@@ -185,7 +185,7 @@ impl Board {
     pub fn line(&self) -> Option<String> {
         let inner = self.inner.lock();
         let s = inner.history.last()?;
-        let workers = workers(inner.coordinator.as_ref()?);
+        let workers = workers(inner.coordinator.as_ref()?.as_ref());
         let (steps, slowest) = (workers.iter().map(|w| w.steps).max()?, workers.iter().map(|w| w.step).min()?);
         let behind = if slowest < s.step { format!(", the slowest at {slowest}") } else { String::new() };
         let speed = s.samples_per_second;
@@ -206,7 +206,7 @@ fn sample(seconds: f64, workers: &[WorkerState]) -> Sample {
 }
 
 /// Numbers behind a key's prefix and in its value; what does not read is left out.
-fn numbers(c: &Coordinator, prefix: &str) -> Vec<(u32, Vec<f64>)> {
+fn numbers(c: &dyn Center, prefix: &str) -> Vec<(u32, Vec<f64>)> {
     let all = c.list(prefix).into_iter().filter_map(|(key, value)| {
         let id = key.strip_prefix(prefix)?.parse().ok()?;
         let value = String::from_utf8(value).ok()?;
@@ -216,7 +216,7 @@ fn numbers(c: &Coordinator, prefix: &str) -> Vec<(u32, Vec<f64>)> {
     all.sort_by_key(|(id, _)| *id);
     all
 }
-fn workers(c: &Coordinator) -> Vec<WorkerState> {
+fn workers(c: &dyn Center) -> Vec<WorkerState> {
     let state = |(rank, n): (u32, Vec<f64>)| {
         let [step, steps, loss, samples_per_second] = *n.as_slice() else { return None };
         Some(WorkerState { rank, step: step as u64, steps: steps as u64, loss, samples_per_second })
@@ -230,7 +230,7 @@ fn workers(c: &Coordinator) -> Vec<WorkerState> {
     }
     all
 }
-fn servers(c: &Coordinator) -> Vec<ServerState> {
+fn servers(c: &dyn Center) -> Vec<ServerState> {
     let state = |(server, n): (u32, Vec<f64>)| {
         let [primaries, bytes, applied, reads, parked] = n.as_slice() else { return None };
         let whole = |x: &f64| *x as u64;

@@ -11,11 +11,14 @@ pub use place::{Place, Service, Vars, listen_toward};
 pub use process::Machine;
 
 use crate::coordinator::Coordinator;
+use crate::membership::{Center, Meeting, keep};
 use crate::roster::Roster;
 use crate::{Error, Result, Rule};
 use net::{Address, Secret};
 use process::{Process, Start};
 use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +29,9 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(10);
 /// How long workers that were asked to end may take to save what they have.
 const FAREWELL: Duration = Duration::from_secs(30);
+
+/// How long a membership store that others keep may take to answer at the beginning.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// When a lost worker or server is started again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +79,10 @@ pub struct Launch {
     pub machines: Vec<Machine>,
     /// What calls other machines.
     pub ssh: OsString,
+    /// Who keeps the membership store, if not this process: then the job goes on without it.
+    pub membership: Option<Meeting>,
+    /// A folder of certificates, the same on every machine: links speak TLS.
+    pub tls: Option<PathBuf>,
     /// The program and its arguments.
     pub program: Vec<OsString>,
     /// What runs a server.
@@ -129,9 +139,13 @@ impl Launch {
 struct Job<'a> {
     options: &'a Launch,
     board: &'a Arc<Board>,
-    coordinator: Arc<Coordinator>,
-    /// Where the others find the coordinator.
-    address: Address,
+    coordinator: Arc<dyn Center>,
+    /// Where the others find it.
+    meeting: Meeting,
+    /// Where the processes' words are kept, if the job is to go on without this process.
+    logs: Option<PathBuf>,
+    /// The address of this machine that the others see.
+    ip: IpAddr,
     /// A port that was free, for programs that bring a meeting place of their own.
     master: u16,
     secret: String,
@@ -147,7 +161,8 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn start(options: &'a Launch, board: &'a Arc<Board>) -> Result<Job<'a>> {
         let secret = Secret::generate()?;
-        let roster = Roster::new(options.workers as usize, options.servers as usize, options.copies);
+        let (w, s, c) = (options.workers as usize, options.servers as usize, options.copies);
+        let roster = move || Roster::new(w, s, c);
         let (note, notes) = std::sync::mpsc::channel();
         let report = move |text: &str| drop(note.send(text.to_string()));
         // Other machines must reach it; only this machine, if there are no others.
@@ -156,22 +171,40 @@ impl<'a> Job<'a> {
             Some(m) => listen_toward(&format!("{}:1", m.name).parse()?)?,
             None => "127.0.0.1:0".parse()?,
         };
-        let coordinator = Arc::new(Coordinator::start(&at, Some(Secret::new(&secret)?), roster, report)?);
-        coordinator.set_silence(options.silence);
-        board.begin(coordinator.clone());
-        let Address::Tcp(socket) = coordinator.address() else {
-            return Err(Error::value("the launcher listens on TCP"));
-        };
+        let Address::Tcp(socket) = at else { return Err(Error::value("the launcher listens on TCP")) };
         let free = std::net::TcpListener::bind((socket.ip(), 0)).and_then(|l| l.local_addr());
         let master = free.map_err(Error::io("finding a free port"))?.port();
-        let address = coordinator.address().clone();
+        let (coordinator, meeting): (Arc<dyn Center>, Meeting) = match &options.membership {
+            Some(m) => {
+                m.begin(Instant::now() + PATIENCE)?;
+                let kept = keep(m, roster, report, Instant::now() + PATIENCE)?;
+                (kept.ok_or_else(|| Error::value(format!("{m} keeps no membership store by itself")))?, m.clone())
+            }
+            None => {
+                let proof = match &options.tls {
+                    Some(folder) => Secret::new(&secret)?.with_certificates(folder)?,
+                    None => Secret::new(&secret)?,
+                };
+                let coordinator = Coordinator::start(&at, Some(proof), roster(), report)?;
+                coordinator.set_silence(options.silence);
+                let meeting = Meeting::from(coordinator.address());
+                (Arc::new(coordinator), meeting)
+            }
+        };
+        board.begin(coordinator.clone());
+        let logs = match &meeting {
+            Meeting::Embedded(_) => None,
+            Meeting::Etcd(c) => Some(process::logs(&c.job)?),
+        };
         let (workers, servers) = (Vec::new(), Vec::new());
         let (server_next, is_ending) = (options.servers, false);
         let mut job = Job {
             options,
             board,
             coordinator,
-            address,
+            meeting,
+            logs,
+            ip: socket.ip(),
             master,
             secret,
             notes,
@@ -204,35 +237,34 @@ impl<'a> Job<'a> {
         set("ROLE_RANK", rank.into());
         set("ROLE_WORLD_SIZE", o.workers.into());
         vars.push(("ROLE_NAME", "worker".to_string()));
-        let name = format!("worker {rank}");
-        Process::start(Start { name, number: rank, restarts, machine, command: &o.program, vars, ssh: &o.ssh })
+        let (name, logs) = (format!("worker {rank}"), self.logs.as_deref());
+        Process::start(Start { name, number: rank, restarts, machine, command: &o.program, vars, ssh: &o.ssh, logs })
     }
     fn server(&self, number: u32, restarts: u32) -> Result<Process> {
         let o = self.options;
         let machine = &o.machines[number as usize % o.machines.len()];
         let mut vars = self.vars(restarts);
         vars.push(("TALWEG_SERVER", number.to_string()));
-        let name = format!("server {number}");
-        Process::start(Start { name, number, restarts, machine, command: &o.server, vars, ssh: &o.ssh })
+        let (name, logs) = (format!("server {number}"), self.logs.as_deref());
+        Process::start(Start { name, number, restarts, machine, command: &o.server, vars, ssh: &o.ssh, logs })
     }
     fn vars(&self, restarts: u32) -> Vec<(&'static str, String)> {
         let o = self.options;
-        let ip = match &self.address {
-            Address::Tcp(a) => a.ip().to_string(),
-            Address::Unix(_) => String::new(),
-        };
-        vec![
+        let tls = o.tls.iter().map(|folder| ("TALWEG_TLS", folder.display().to_string()));
+        let vars = [
             ("WORLD_SIZE", o.workers.to_string()),
-            ("MASTER_ADDR", ip),
+            ("MASTER_ADDR", self.ip.to_string()),
             ("MASTER_PORT", self.master.to_string()),
             ("TORCHELASTIC_RUN_ID", format!("talweg-{}", std::process::id())),
             ("TORCHELASTIC_RESTART_COUNT", restarts.to_string()),
             ("TORCHELASTIC_MAX_RESTARTS", o.restarts_max.to_string()),
-            ("TALWEG_COORDINATOR", self.address.to_string()),
+            ("TALWEG_COORDINATOR", self.meeting.to_string()),
+            ("TALWEG_COPIES", o.copies.to_string()),
             ("TALWEG_SERVERS", o.servers.to_string()),
             ("TALWEG_CONSISTENCY", o.rule.to_string()),
             ("TALWEG_SECRET", self.secret.clone()),
-        ]
+        ];
+        vars.into_iter().chain(tls).collect()
     }
 
     /// Until every worker has ended; answers whether the job succeeded.
@@ -324,5 +356,7 @@ impl<'a> Job<'a> {
 
     fn end(&mut self) {
         self.workers.iter_mut().chain(&mut self.servers).for_each(Process::kill);
+        self.workers.iter_mut().chain(&mut self.servers).for_each(Process::hear_out);
+        self.coordinator.end();
     }
 }

@@ -1,7 +1,7 @@
 //! Finding one's place in a job that somebody else started, from the variables that launchers and
 //! schedulers set.
 
-use crate::{Disk, Error, HostOptions, Result, Rule};
+use crate::{Disk, Error, HostOptions, Meeting, Result, Rule};
 use net::{Address, Secret};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -17,12 +17,14 @@ pub struct Place {
     /// Number of this worker on its machine.
     pub local_rank: u32,
     /// Where the membership store is.
-    pub coordinator: Address,
+    pub coordinator: Meeting,
     /// Whether this process has to keep the membership store itself: nobody else does, and this
     /// is rank 0.
     pub keeps: bool,
     /// How many servers of the parameter store there are; 0: workers reduce among themselves.
     pub servers: u32,
+    /// Servers that hold a copy of each partition.
+    pub copies: usize,
     /// Consistency of the parameter store.
     pub rule: Rule,
     /// The shared secret.
@@ -51,7 +53,15 @@ fn number(var: &impl Vars, name: &str) -> Result<Option<u32>> {
     var(name).map(|v| v.parse().map_err(|_| bad(&v))).transpose()
 }
 fn secret(var: &impl Vars) -> Result<Option<Secret>> {
-    Ok(var("TALWEG_SECRET").map(|s| Secret::new(&s)).transpose()?)
+    let text = var("TALWEG_SECRET").map(|s| Secret::new(&s)).transpose()?;
+    Ok(match (text, var("TALWEG_TLS")) {
+        (text, None) => text,
+        (Some(text), Some(folder)) => Some(text.with_certificates(Path::new(&folder))?),
+        (None, Some(folder)) => Some(Secret::certificates(Path::new(&folder))?),
+    })
+}
+fn copies(var: &impl Vars) -> Result<usize> {
+    Ok(number(var, "TALWEG_COPIES")?.unwrap_or(2) as usize)
 }
 fn rule(var: &impl Vars, workers: u32) -> Result<Rule> {
     let rule: Rule = var("TALWEG_CONSISTENCY").map_or(Ok(Rule::BSP), |t| t.parse())?;
@@ -84,8 +94,8 @@ impl Place {
         }
         let (coordinator, kept) = match (&launched, root(&var)?) {
             (Some(address), _) => (address.parse()?, true),
-            (None, Some(root)) => (root, true),
-            (None, None) => (beside_master(&var)?, false),
+            (None, Some(root)) => (Meeting::Embedded(root), true),
+            (None, None) => (Meeting::Embedded(beside_master(&var)?), false),
         };
         let servers = number(&var, "TALWEG_SERVERS")?.or(number(&var, "DMLC_NUM_SERVER")?);
         Ok(Some(Place {
@@ -95,6 +105,7 @@ impl Place {
             coordinator,
             keeps: !kept && rank == 0,
             servers: servers.unwrap_or(0),
+            copies: copies(&var)?,
             rule: rule(&var, world)?,
             secret: secret(&var)?,
         }))
@@ -103,8 +114,17 @@ impl Place {
 
 /// What `talweg store-server` has to be.
 pub enum Service {
-    /// A server of the store; with where the membership store is.
-    Server(Box<HostOptions>, Address),
+    /// A server of the store.
+    Server {
+        /// What to serve.
+        options: Box<HostOptions>,
+        /// Where the membership store is.
+        at: Meeting,
+        /// How many servers there are.
+        servers: u32,
+        /// Servers that hold a copy of each partition.
+        copies: usize,
+    },
     /// The keeper of the membership store: DMLC's scheduler.
     Coordinator {
         /// Where to listen.
@@ -130,25 +150,25 @@ impl Service {
             }
         };
         let workers = need("WORLD_SIZE", "DMLC_NUM_WORKER")?;
+        let servers = || need("TALWEG_SERVERS", "DMLC_NUM_SERVER");
         let at = match (var("TALWEG_COORDINATOR"), root(&var)?) {
             (Some(address), _) => address.parse()?,
-            (None, Some(root)) => root,
+            (None, Some(at)) if var("DMLC_ROLE").as_deref() == Some("scheduler") => {
+                return Ok(Service::Coordinator { at, workers, servers: servers()?, secret: secret(&var)? });
+            }
+            (None, Some(root)) => Meeting::Embedded(root),
             (None, None) => return Err(Error::value("neither TALWEG_COORDINATOR nor DMLC_PS_ROOT_URI is set")),
         };
-        if var("DMLC_ROLE").as_deref() == Some("scheduler") && var("TALWEG_COORDINATOR").is_none() {
-            let servers = need("DMLC_NUM_SERVER", "TALWEG_SERVERS")?;
-            return Ok(Service::Coordinator { at, workers, servers, secret: secret(&var)? });
-        }
         let server = need("TALWEG_SERVER", "DMLC_SERVER_ID")?;
         let options = HostOptions {
             server,
             workers: workers as usize,
-            listen: listen_toward(&at)?,
+            listen: listen_toward(&at.address()?)?,
             secret: secret(&var)?,
             rule: Arc::new(rule(&var, workers)?),
             disk: var("TALWEG_STORE_DIR").map(|d| Disk::new(Path::new(&d).join(format!("server-{server}")))),
         };
-        Ok(Service::Server(Box::new(options), at))
+        Ok(Service::Server { options: Box::new(options), at, servers: servers()?, copies: copies(&var)? })
     }
 }
 
@@ -248,10 +268,12 @@ mod tests {
             Service::Coordinator { at, workers, servers, .. } => {
                 assert_eq!((at.to_string().as_str(), workers, servers), ("127.0.0.1:9000", 2, 3));
             }
-            Service::Server(..) => panic!("a scheduler keeps the membership store"),
+            Service::Server { .. } => panic!("a scheduler keeps the membership store"),
         }
         match service(&with(&[("DMLC_ROLE", "server"), ("DMLC_SERVER_ID", "1")])).unwrap() {
-            Service::Server(o, at) => assert_eq!((o.server, at.to_string().as_str()), (1, "127.0.0.1:9000")),
+            Service::Server { options, at, servers, copies } => {
+                assert_eq!((options.server, at.to_string().as_str(), servers, copies), (1, "127.0.0.1:9000", 3, 2));
+            }
             Service::Coordinator { .. } => panic!("a server serves"),
         }
         assert!(service(&[]).is_err());
@@ -268,6 +290,13 @@ mod tests {
         ];
         let p = place(&vars).unwrap().unwrap();
         assert_eq!((p.rank, p.servers, p.rule, p.keeps), (0, 2, Rule::backup(1), false));
+    }
+
+    #[test]
+    fn certificates_that_are_not_there_are_missed() {
+        let base = [("TALWEG_PARALLEL", "1"), ("RANK", "0"), ("WORLD_SIZE", "1")];
+        let e = place(&[base[0], base[1], base[2], ("TALWEG_TLS", "/nowhere")]).unwrap_err().to_string();
+        assert!(e.contains("/nowhere/ca.crt"), "{e}");
     }
 
     #[test]

@@ -3,9 +3,20 @@
 use super::board::{ProcessState, say};
 use crate::{Error, Result};
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often a log is looked at.
+const TAIL: Duration = Duration::from_millis(20);
+/// How long to wait for the last words of a process that has ended.
+const HEAR_OUT: Duration = Duration::from_secs(2);
 
 /// A machine and how many workers it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +69,9 @@ pub(crate) struct Process {
     child: Child,
     /// How it ended, if it has.
     pub ended: Option<ExitStatus>,
+    /// Whether its log grows no more, and who prints what it says.
+    done: Arc<AtomicBool>,
+    followers: Vec<JoinHandle<()>>,
 }
 
 /// What a process is started with.
@@ -70,6 +84,16 @@ pub(crate) struct Start<'a> {
     pub vars: Vec<(&'static str, String)>,
     /// What calls other machines.
     pub ssh: &'a OsStr,
+    /// A folder for what the process says, if it is to go on without the launcher.
+    pub logs: Option<&'a Path>,
+}
+
+/// A folder for what the processes of a job say.
+pub(crate) fn logs(job: &str) -> Result<PathBuf> {
+    let folder = Path::new("talweg-logs").join(job);
+    std::fs::create_dir_all(&folder).map_err(Error::io(format!("making {}", folder.display())))?;
+    say(&format!("[launch] what the processes say is kept in {}", folder.display()));
+    Ok(folder)
 }
 
 impl Process {
@@ -85,7 +109,19 @@ impl Process {
             c
         };
         // In a group of its own: Ctrl-C reaches the launcher alone, which hands it on once.
-        let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let done = Arc::new(AtomicBool::new(false));
+        let mut followers = Vec::new();
+        if let Some(folder) = s.logs {
+            let path = folder.join(format!("{}.log", s.name.replace(' ', "-")));
+            let failed = || Error::io(format!("writing {}", path.display()));
+            let log = File::options().append(true).create(true).open(&path).map_err(failed())?;
+            let mut from = File::open(&path).map_err(failed())?;
+            from.seek(SeekFrom::End(0)).map_err(failed())?;
+            command.stdout(log.try_clone().map_err(failed())?).stderr(log);
+            followers.extend(follow(s.name.clone(), Some(Tail { from, done: done.clone() })));
+        }
+        let child = command.spawn();
         let mut child = child.map_err(Error::io(format!("starting {:?}", s.command[0])))?;
         if let Some(mut to) = child.stdin.take() {
             // Not as arguments, where everybody on that machine could read the secret. If nobody
@@ -93,10 +129,19 @@ impl Process {
             let _ = to.write_all(script(&s)?.as_bytes());
         }
         say(&format!("[launch] {} is process {}", s.name, child.id()));
-        follow(s.name.clone(), child.stdout.take());
-        follow(s.name.clone(), child.stderr.take());
+        followers.extend(follow(s.name.clone(), child.stdout.take()));
+        followers.extend(follow(s.name.clone(), child.stderr.take()));
         let Start { name, number, restarts, .. } = s;
-        Ok(Process { name, number, restarts, child, ended: None })
+        Ok(Process { name, number, restarts, child, ended: None, done, followers })
+    }
+    /// Waits until everything that an ended process has said is printed; not for long, as some
+    /// process of its own may live on and hold its output open.
+    pub fn hear_out(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        let until = Instant::now() + HEAR_OUT;
+        while Instant::now() < until && !self.followers.iter().all(JoinHandle::is_finished) {
+            std::thread::sleep(TAIL / 10);
+        }
     }
     /// How it has ended, said once.
     pub fn has_ended(&mut self) -> Result<Option<ExitStatus>> {
@@ -151,14 +196,31 @@ fn quote(word: &OsStr) -> Result<String> {
 }
 
 /// Prints what a process says, with its name before each line.
-fn follow(name: String, from: Option<impl Read + Send + 'static>) {
-    let Some(from) = from else { return };
-    std::thread::spawn(move || {
+fn follow(name: String, from: Option<impl Read + Send + 'static>) -> Option<JoinHandle<()>> {
+    let from = from?;
+    Some(std::thread::spawn(move || {
         for line in BufReader::new(from).split(b'\n') {
             let Ok(line) = line else { break };
             say(&format!("[{name}] {}", String::from_utf8_lossy(&line)));
         }
-    });
+    }))
+}
+
+/// A file that grows until its writer is done.
+struct Tail {
+    from: File,
+    done: Arc<AtomicBool>,
+}
+impl Read for Tail {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let is_done = self.done.load(Ordering::Relaxed);
+            match self.from.read(into)? {
+                0 if !is_done => std::thread::sleep(TAIL),
+                n => return Ok(n),
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ pub use rule::{RuleText, SlotText, rule_key};
 use crate::optim::Rule;
 use crate::train::Progress;
 use dist::launch::{BEGAN, Place, listen_toward, progress_key};
-use dist::{Consistency, Coordinator, Hello, Reducer, Registrar, Roster, Store, Table};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use dist::{Center, Consistency, Coordinator, Hello, Reducer, Registrar, Roster, Store, Table};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tensor::{Error, ErrorKind, Result, Tensor, Variable};
 
@@ -28,8 +28,8 @@ struct Job {
     how: How,
     /// For telling how far this worker is, and when that was last told.
     teller: Mutex<(Registrar, Instant)>,
-    /// Kept alive: the membership store, if it is this process that keeps it.
-    _coordinator: Option<Coordinator>,
+    /// Kept alive: the membership store, if this process keeps it or takes part in that.
+    _center: Option<Arc<dyn Center>>,
 }
 
 enum How {
@@ -133,18 +133,20 @@ fn join() -> dist::Result<Option<Job>> {
     let seconds = std::env::var("TALWEG_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(300);
     let timeout = Duration::from_secs(seconds);
     let deadline = Instant::now() + timeout;
-    let coordinator = if place.keeps {
-        let roster = Roster::new(place.world as usize, place.servers as usize, 2);
-        let report = |text: &str| eprintln!("{text}");
-        Some(Coordinator::start(&place.coordinator, place.secret.clone(), roster, report)?)
+    let (workers, servers, copies) = (place.world as usize, place.servers as usize, place.copies);
+    let roster = move || Roster::new(workers, servers, copies);
+    let report = |text: &str| eprintln!("{text}");
+    let center: Option<Arc<dyn Center>> = if place.keeps {
+        let at = place.coordinator.address()?;
+        Some(Arc::new(Coordinator::start(&at, place.secret.clone(), roster(), report)?))
     } else {
-        None
+        dist::keep(&place.coordinator, roster, report, deadline)?
     };
     let hello = Hello::new("worker", place.rank);
     let registrar = Registrar::connect(&place.coordinator, &hello, place.secret.clone(), deadline)?;
     let teller = Mutex::new((registrar.another(deadline)?, Instant::now()));
     let how = if place.servers == 0 {
-        let listen = listen_toward(&place.coordinator)?;
+        let listen = listen_toward(&place.coordinator.address()?)?;
         let reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
         How::Reduce(Box::new(Mutex::new(reducer)))
     } else {
@@ -154,7 +156,7 @@ fn join() -> dist::Result<Option<Job>> {
         let began = store.step();
         How::Store(Box::new(Mutex::new(Shared { store, registrar: own, tables: Vec::new(), began, first: 0 })))
     };
-    Ok(Some(Job { place, how, teller, _coordinator: coordinator }))
+    Ok(Some(Job { place, how, teller, _center: center }))
 }
 
 /// Gives all workers the same parameters: those of the first worker, or of the store.

@@ -50,6 +50,25 @@ fn a_job_ends_when_too_few_are_left() {
     assert!(!launch(&["--workers", "3:2", "true"]).status.success());
 }
 
+#[test]
+fn links_speak_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let tls = folder.path().join("tls");
+    let make = || Command::new(env!("CARGO_BIN_EXE_talweg")).arg("certificates").arg(&tls).output().unwrap();
+    assert!(make().status.success());
+    assert_eq!(std::fs::metadata(tls.join("tls.key")).unwrap().permissions().mode() & 0o77, 0, "others can read it");
+    assert!(!make().status.success(), "certificates that a job may use are not replaced");
+    let args = ["--workers", "2", "--servers", "2", "--tls", tls.to_str().unwrap()];
+    // Through memory after the handshake, and through sockets.
+    for link in ["memory", "socket"] {
+        let job = Job::start_with(&args, 12, &[("TALWEG_LINK", link)]);
+        assert_eq!(one(job.weights(), 2), alone(2, 12).unwrap(), "{link}");
+    }
+    std::fs::remove_file(tls.join("tls.crt")).unwrap();
+    let missing = launch(&[&args[..], &["true"]].concat());
+    assert!(text(&missing.stderr).contains("tls.crt"), "{}", text(&missing.stderr));
+}
+
 /// A port that is free, and the one after it too.
 fn port() -> u16 {
     loop {

@@ -1,0 +1,224 @@
+//! Where the membership store is, and a process's line to it.
+//!
+//! There are two: the embedded one, which the launcher or rank 0 keeps and which ends with it, and
+//! etcd, which outlives every process of a job. To everybody else they are the same [`Registrar`].
+
+use crate::coordinator::Link;
+use crate::registry::{Answer, Ask};
+use crate::roster::Roster;
+use crate::{Error, Result};
+use net::{Address, Hello, Secret};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A line to a membership store: asks, answers, and leases that end with it.
+pub trait Membership: Send + Sync {
+    /// Asks, and waits for the answer.
+    fn call(&self, ask: &Ask, deadline: Instant) -> Result<Answer>;
+    /// A second line, for a thread that waits.
+    fn another(&self, deadline: Instant) -> Result<Box<dyn Membership>>;
+    /// Ends the line and its leases: whoever waits on it gets an error.
+    fn close(&self);
+}
+
+/// What a launcher wants of the membership store, whoever keeps it.
+pub trait Center: Send + Sync {
+    /// Keys that start with `prefix`, with their values.
+    fn list(&self, prefix: &str) -> Vec<(String, Vec<u8>)>;
+    /// The value of a key.
+    fn get(&self, key: &str) -> Option<Vec<u8>>;
+    /// A worker will not come back.
+    fn left(&self, rank: u32) -> Result<()>;
+    /// Roles and numbers of processes that have been taken for dead since the last question,
+    /// because they said nothing: they hang.
+    fn hung(&self) -> BTreeSet<(String, u32)>;
+    /// The job is over.
+    fn end(&self);
+}
+
+/// Takes part in keeping a membership store that no process of the job keeps alone: whichever of
+/// them is elected watches the job. `None` for the embedded one, which somebody keeps already.
+pub fn keep(
+    at: &Meeting,
+    roster: impl Fn() -> Roster + Send + Sync + 'static,
+    report: impl Fn(&str) + Send + Sync + 'static,
+    deadline: Instant,
+) -> Result<Option<Arc<dyn Center>>> {
+    match at {
+        Meeting::Embedded(_) => Ok(None),
+        #[cfg(feature = "etcd")]
+        Meeting::Etcd(c) => Ok(Some(Arc::new(crate::etcd::Keeper::start(c, roster, report, deadline)?))),
+        #[cfg(not(feature = "etcd"))]
+        Meeting::Etcd(_) => {
+            let _ = (roster, report, deadline);
+            Err(without_etcd())
+        }
+    }
+}
+
+/// Where the membership store is.
+///
+/// ```
+/// # use talweg_dist::Meeting;
+/// let m: Meeting = "etcd://127.0.0.1:2379,127.0.0.2:2379/night?ttl=3".parse().unwrap();
+/// assert_eq!(m.to_string(), "etcd://127.0.0.1:2379,127.0.0.2:2379/night?ttl=3");
+/// assert_eq!("127.0.0.1:80".parse::<Meeting>().unwrap().to_string(), "127.0.0.1:80");
+/// assert!("etcd://".parse::<Meeting>().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meeting {
+    /// A process of the job keeps it there.
+    Embedded(Address),
+    /// An etcd cluster keeps it.
+    Etcd(Cluster),
+}
+
+/// An etcd cluster, and the part of it that a job uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// `host:port` of its members.
+    pub endpoints: Vec<String>,
+    /// Name of the job; its keys begin with `talweg/NAME/`.
+    pub job: String,
+    /// A process that was silent for so long is taken for dead.
+    pub ttl: Duration,
+}
+
+impl FromStr for Meeting {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Meeting> {
+        let Some(rest) = s.strip_prefix("etcd://") else { return Ok(Meeting::Embedded(s.parse()?)) };
+        let bad = || Error::value(format!("etcd://HOST:PORT[,HOST:PORT…]/JOB[?ttl=SECONDS] is expected, not {s:?}"));
+        let (rest, ttl) = match rest.split_once("?ttl=") {
+            Some((rest, ttl)) => (rest, ttl.parse().ok().filter(|t| *t > 0).ok_or_else(bad)?),
+            None => (rest, crate::SILENCE.as_secs()),
+        };
+        let (hosts, job) = rest.split_once('/').ok_or_else(bad)?;
+        let endpoints: Vec<String> = hosts.split(',').map(str::to_string).collect();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if endpoints.iter().any(|e| !e.contains(':')) || job.is_empty() || !job.chars().all(is_name) {
+            return Err(bad());
+        }
+        Ok(Meeting::Etcd(Cluster { endpoints, job: job.to_string(), ttl: Duration::from_secs(ttl) }))
+    }
+}
+impl fmt::Display for Meeting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Meeting::Embedded(a) => a.fmt(f),
+            Meeting::Etcd(c) => write!(f, "etcd://{}/{}?ttl={}", c.endpoints.join(","), c.job, c.ttl.as_secs()),
+        }
+    }
+}
+impl From<&Address> for Meeting {
+    fn from(a: &Address) -> Meeting {
+        Meeting::Embedded(a.clone())
+    }
+}
+impl From<&Meeting> for Meeting {
+    fn from(m: &Meeting) -> Meeting {
+        m.clone()
+    }
+}
+impl Meeting {
+    /// An address of it, to choose the interface that leads there.
+    pub fn address(&self) -> Result<Address> {
+        match self {
+            Meeting::Embedded(a) => Ok(a.clone()),
+            Meeting::Etcd(c) => Ok(c.endpoints[0].parse()?),
+        }
+    }
+    /// Forgets what an earlier job of this name has left behind; an error if it still runs.
+    pub fn begin(&self, deadline: Instant) -> Result<()> {
+        match self {
+            Meeting::Embedded(_) => Ok(()),
+            #[cfg(feature = "etcd")]
+            Meeting::Etcd(c) => c.begin(deadline),
+            #[cfg(not(feature = "etcd"))]
+            Meeting::Etcd(_) => Err(deadline).map_err(|_| without_etcd()),
+        }
+    }
+}
+
+/// A process's line to the membership store.
+pub struct Registrar(Box<dyn Membership>);
+
+impl Registrar {
+    /// Calls the membership store and keeps saying that this process is alive.
+    pub fn connect(
+        at: impl Into<Meeting>,
+        hello: &Hello,
+        secret: Option<Secret>,
+        deadline: Instant,
+    ) -> Result<Registrar> {
+        Ok(Registrar(match at.into() {
+            Meeting::Embedded(a) => Box::new(Link::connect(&a, hello, secret, deadline)?),
+            #[cfg(feature = "etcd")]
+            Meeting::Etcd(c) => Box::new(crate::etcd::Line::connect(&c, deadline)?),
+            #[cfg(not(feature = "etcd"))]
+            Meeting::Etcd(_) => return Err(without_etcd()),
+        }))
+    }
+    /// The value of a key, with its version.
+    pub fn get(&self, key: &str, deadline: Instant) -> Result<(u64, Option<Vec<u8>>)> {
+        self.0.call(&Ask::Get(key.to_string()), deadline)
+    }
+    /// Sets a key.
+    pub fn set(&self, key: &str, value: &[u8], deadline: Instant) -> Result<()> {
+        self.0.call(&Ask::Set(key.to_string(), value.to_vec()), deadline).map(|_| ())
+    }
+    /// Sets a key that vanishes when this process dies.
+    pub fn lease(&self, key: &str, value: &[u8], deadline: Instant) -> Result<()> {
+        self.0.call(&Ask::Lease(key.to_string(), value.to_vec()), deadline).map(|_| ())
+    }
+    /// Adds to a number and answers the sum.
+    pub fn add(&self, key: &str, n: i64, deadline: Instant) -> Result<i64> {
+        let (_, value) = self.0.call(&Ask::Add(key.to_string(), n), deadline)?;
+        let text = value.and_then(|v| String::from_utf8(v).ok());
+        text.and_then(|t| t.parse().ok()).ok_or_else(|| Error::refused(format!("{key} is not a number")))
+    }
+    /// Sets a key if it has the expected value; answers the value it has then.
+    pub fn compare_set(
+        &self,
+        key: &str,
+        expected: Option<&[u8]>,
+        value: &[u8],
+        deadline: Instant,
+    ) -> Result<Option<Vec<u8>>> {
+        let ask = Ask::CompareSet(key.to_string(), expected.map(<[u8]>::to_vec), value.to_vec());
+        Ok(self.0.call(&ask, deadline)?.1)
+    }
+    /// Removes a key.
+    pub fn delete(&self, key: &str, deadline: Instant) -> Result<()> {
+        self.0.call(&Ask::Delete(key.to_string()), deadline).map(|_| ())
+    }
+    /// The value of a key, once it is newer than `after`.
+    pub fn wait(&self, key: &str, after: u64, deadline: Instant) -> Result<(u64, Vec<u8>)> {
+        match self.0.call(&Ask::Wait(key.to_string(), after), deadline)? {
+            (version, Some(value)) => Ok((version, value)),
+            _ => Err(Error::refused(format!("{key} was answered without a value"))),
+        }
+    }
+    /// A second line, for a thread that waits.
+    pub fn another(&self, deadline: Instant) -> Result<Registrar> {
+        self.0.another(deadline).map(Registrar)
+    }
+    /// Ends the line: whoever waits on it gets an error.
+    pub fn close(&self) {
+        self.0.close();
+    }
+}
+impl Drop for Registrar {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What to say where etcd is asked for and cannot be spoken.
+#[cfg(not(feature = "etcd"))]
+pub(crate) fn without_etcd() -> Error {
+    Error::value("this program was built without etcd: build it with the feature `etcd`")
+}

@@ -1,0 +1,148 @@
+//! The membership store in a real etcd, and keepers that take over from each other. Where there is
+//! no etcd (`TALWEG_ETCD` names the program, else `etcd` is looked for), the tests say so and pass.
+#![cfg(feature = "etcd")]
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use talweg_dist::{Center, Hello, Meeting, Members, Registrar, Roster, keep, worker_key};
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(30)
+}
+
+/// A cluster of one.
+struct Etcd {
+    child: Child,
+    folder: tempfile::TempDir,
+    ports: [u16; 2],
+}
+
+impl Etcd {
+    fn start() -> Option<Etcd> {
+        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (folder, ports) = (tempfile::tempdir().unwrap(), [free(), free()]);
+        match Etcd::spawn(folder.path(), ports) {
+            Ok(child) => Some(Etcd { child, folder, ports }),
+            Err(e) => {
+                eprintln!("skipped: etcd does not start ({e}); Debian's package is etcd-server");
+                None
+            }
+        }
+    }
+    fn spawn(folder: &Path, ports: [u16; 2]) -> std::io::Result<Child> {
+        let [client, peer] = ports.map(|p| format!("http://127.0.0.1:{p}"));
+        Command::new(std::env::var("TALWEG_ETCD").unwrap_or_else(|_| "etcd".to_string()))
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .arg("--data-dir")
+            .arg(folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+    }
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+    fn restart(&mut self) {
+        self.kill();
+        self.child = Etcd::spawn(self.folder.path(), self.ports).unwrap();
+    }
+    fn meeting(&self, job: &str) -> Meeting {
+        format!("etcd://127.0.0.1:{}/{job}?ttl=2", self.ports[0]).parse().unwrap()
+    }
+}
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+fn line(at: &Meeting) -> Registrar {
+    Registrar::connect(at, &Hello::default(), None, soon()).unwrap()
+}
+
+#[test]
+fn keys_leases_and_waits() {
+    let Some(mut etcd) = Etcd::start() else { return };
+    let at = etcd.meeting("keys");
+    let (a, b) = (line(&at), line(&at));
+    assert_eq!(a.get("x", soon()).unwrap().1, None);
+    a.set("x", b"1", soon()).unwrap();
+    let (version, value) = b.get("x", soon()).unwrap();
+    assert_eq!(value.as_deref(), Some(&b"1"[..]));
+    let waiting = std::thread::spawn({
+        let c = a.another(soon()).unwrap();
+        move || c.wait("x", version, soon()).unwrap()
+    });
+    assert_eq!(b.compare_set("x", Some(b"0"), b"2", soon()).unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(b.compare_set("x", Some(b"1"), b"2", soon()).unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(waiting.join().unwrap().1, b"2");
+    assert_eq!(b.compare_set("y", None, b"new", soon()).unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!((a.add("n", 5, soon()).unwrap(), b.add("n", -7, soon()).unwrap()), (5, -2));
+    a.delete("y", soon()).unwrap();
+    assert_eq!(b.get("y", soon()).unwrap().1, None);
+    // Another job sees nothing of this one.
+    assert_eq!(line(&etcd.meeting("other")).get("x", soon()).unwrap().1, None);
+    // A lease lasts while its line does, and longer than its time to live.
+    a.lease("here", b"a", soon()).unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(b.get("here", soon()).unwrap().1.is_some());
+    // A cluster that goes away for a moment is waited for, and has forgotten nothing.
+    etcd.restart();
+    assert_eq!(b.get("x", soon()).unwrap().1.as_deref(), Some(&b"2"[..]));
+    assert!(b.get("here", soon()).unwrap().1.is_some());
+    a.close();
+    assert!(a.get("x", soon()).is_err(), "a line that was closed");
+    while b.get("here", soon()).unwrap().1.is_some() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let e = b.wait("never", 0, Instant::now() + Duration::from_millis(200)).unwrap_err().to_string();
+    assert!(e.contains("deadline"), "{e}");
+}
+
+/// The group, once it has reached an epoch.
+fn group(at: &Meeting, epoch: u64) -> Members {
+    let (line, mut version) = (line(at), 0);
+    loop {
+        let (newer, bytes) = line.wait("group", version, soon()).unwrap();
+        let members = Members::decode(&bytes).unwrap();
+        if members.epoch >= epoch {
+            return members;
+        }
+        version = newer;
+    }
+}
+
+#[test]
+fn whoever_is_elected_goes_on_where_the_last_one_was() {
+    let Some(etcd) = Etcd::start() else { return };
+    let at = etcd.meeting("election");
+    at.begin(soon()).unwrap();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let keeper = |name: &'static str| -> Arc<dyn Center> {
+        let said = said.clone();
+        let report = move |text: &str| said.lock().unwrap().push(format!("{name}: {text}"));
+        keep(&at, || Roster::new(3, 0, 1), report, soon()).unwrap().unwrap()
+    };
+    let first = keeper("first");
+    let workers: Vec<Registrar> = (0..3).map(|_| line(&at)).collect();
+    for (r, w) in workers.iter().enumerate() {
+        w.lease(&worker_key(r as u32), format!("at{r}").as_bytes(), soon()).unwrap();
+    }
+    assert_eq!(group(&at, 1).workers.len(), 3);
+    assert!(at.begin(soon()).unwrap_err().to_string().contains("is running"));
+    let second = keeper("second");
+    drop(first);
+    workers[1].close();
+    let two = group(&at, 2);
+    assert_eq!((two.epoch, two.workers.len()), (2, 2), "the epoch goes on");
+    let heard = said.lock().unwrap().join("\n");
+    assert!(heard.contains("first: epoch 1: 3 workers") && heard.contains("second: epoch 2: 2 workers"), "{heard}");
+    // A launcher says that one of those left will not come back.
+    second.left(1).unwrap();
+    assert_eq!(second.list("worker/").len(), 2);
+    second.end();
+}
