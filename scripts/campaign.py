@@ -3,14 +3,18 @@
 
     cargo build --release -p talweg --bins --example digits
     python3 scripts/campaign.py target/release --faults 200
-    python3 scripts/campaign.py target/release --faults 6 --each 3 --steps 1500      # a short one
+    python3 scripts/campaign.py target/release --faults 4 --each 2 --steps 400       # a short one
 
 Jobs run one after another until so many faults have been dealt: under all-reduce, and with a
 replicated parameter store (bsp). As root each job gets machines of its own, network namespaces
 on one bridge, and partitions are among the faults; otherwise, or with --no-network, processes are
-killed and stopped only. Every job must end well within its limit, all its workers with the same
+killed and stopped only. The launcher's machine is never cut off, and each of the others holds one
+server at most: two copies survive the loss of one. So the next fault waits until every partition
+has its copies again, but for nothing else: it may well hit a process that has just begun, or one
+that is about to end. Every job must end well within its limit, all its workers with the same
 weights; with the store, with the weights of an undisturbed run, bit for bit; under all-reduce with
-a loss near the undisturbed one's. The first job that does not ends the campaign with what it said.
+a loss near the undisturbed one's. The first job that does not ends the campaign with what it said
+and where the processes that are left stand.
 """
 import argparse
 import os
@@ -24,7 +28,9 @@ import tempfile
 import threading
 import time
 
-HOSTS = 3
+HOSTS = 4
+SERVERS = 3
+WORKERS = 2
 PREFIX = f"tw{os.getpid() % 10000}"
 # A process is given up after so many seconds of silence; partitions last longer than that.
 SILENCE = 1.5
@@ -71,11 +77,12 @@ class Network:
     def address(i):
         return f"10.78.0.{i + 1}"
 
-    def args(self, workers):
-        """Workers on machines 1 and 2; the launcher is on machine 0, which is never cut off."""
+    def args(self):
+        """A worker on each machine while there are any, a server on each; the launcher is on machine 0."""
         with open(self.hosts, "w") as f:
-            f.writelines(f"{self.address(i)} slots={(workers + HOSTS - 2) // (HOSTS - 1)}\n" for i in range(1, HOSTS))
+            f.writelines(f"{self.address(i)} slots=1\n" for i in range(1, HOSTS))
         return ["--hosts", self.hosts, "--ssh", self.ssh]
+
 
     def command(self, words):
         return ["ip", "netns", "exec", f"{PREFIX}n0", *words]
@@ -100,13 +107,16 @@ class Job:
 
     last = None
 
-    def __init__(self, folder, network, servers, steps, workers=2):
-        args = ["--workers", str(workers), "--servers", str(servers), "--max-restarts", "1000", "--progress", "0",
+    def __init__(self, folder, network, servers, steps):
+        args = ["--workers", str(WORKERS), "--servers", str(servers), "--max-restarts", "1000", "--progress", "0",
                 "--heartbeat-timeout", str(SILENCE)]
         words = [f"{folder}/talweg", "launch", *args]
-        words += (network.args(workers) if network else []) + [f"{folder}/examples/digits"]
+        words += (network.args() if network else []) + [f"{folder}/examples/digits"]
         env = dict(os.environ, STEPS=str(steps), PAUSE_MS="3", TALWEG_THREADS="1", TALWEG_TIMEOUT="60")
-        self.workers, self.lines, self.ids, self.waiting = workers, [], {}, queue.Queue()
+        self.servers, self.lines, self.ids, self.waiting = servers, [], {}, queue.Queue()
+        self.began, self.times = time.monotonic(), []
+        # Whether the store would survive the loss of a server now.
+        self.is_whole = servers == 0
         self.process = subprocess.Popen(network.command(words) if network else words, env=env, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         Job.last = self
@@ -118,28 +128,58 @@ class Job:
         self.waiting.put(None)
 
     def next(self, deadline):
-        """The next line, None at the end; what it says of processes is remembered."""
+        """The next line, "" if none comes by then, None at the end; what it says is remembered."""
         try:
             line = self.waiting.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             return ""
-        if line is not None:
-            self.lines.append(line)
-            if found := re.match(r"\[launch\] (\w+ \d+) is process (\d+)", line):
-                self.ids[found[1]] = int(found[2])
-            if found := re.match(r"\[launch\] (\w+ \d+) ended with", line):
-                self.ids.pop(found[1], None)
+        if line is None:
+            self.waiting.put(None)
+            return None
+        self.lines.append(line)
+        self.times.append(time.monotonic() - self.began)
+        if found := re.match(r"\[launch\] (\w+ \d+) is process (\d+)", line):
+            self.ids[found[1]] = int(found[2])
+        if found := re.match(r"\[launch\] (\w+ \d+) ended with", line):
+            self.ids.pop(found[1], None)
+        if re.search(r"servers hold the store|its backups take over", line):
+            self.is_whole = False
+        elif re.search(r"every partition has its 2 copies", line):
+            self.is_whole = True
         return line
 
+    def say(self, text):
+        """Notes what was done to the job among what it says."""
+        self.lines.append(f"[campaign] {text}")
+        self.times.append(time.monotonic() - self.began)
+
+    def until(self, done, seconds):
+        """Reads until `done()` or the end of the job; False if neither comes in so many seconds."""
+        deadline = time.monotonic() + seconds
+        while not done():
+            line = self.next(deadline)
+            if line is None:
+                return True
+            if line == "" and time.monotonic() >= deadline:
+                return False
+        return True
+
+    def pause(self, seconds):
+        self.until(lambda: False, seconds)
+
     def fail(self, why):
+        ids = ",".join(str(i) for i in [self.process.pid, *self.ids.values()])
+        left = subprocess.run(["ps", "-o", "pid,stat,wchan:24,args", "-p", ids], capture_output=True, text=True).stdout
         self.process.send_signal(signal.SIGKILL)
-        raise SystemExit("\n".join([*self.lines, f"campaign: {why}"]))
+        print(self.text())
+        raise SystemExit(f"{left}\ncampaign: {why}")
+
+    def text(self):
+        return "\n".join(f"{t:7.2f} s  {line}" for t, line in zip(self.times, self.lines))
 
     def finish(self, limit):
-        deadline = time.monotonic() + limit
-        while (line := self.next(deadline)) is not None:
-            if line == "" and time.monotonic() >= deadline:
-                self.fail(f"the job did not end within {limit} s")
+        if not self.until(lambda: False, limit):
+            self.fail(f"the job did not end within {limit} s")
         if self.process.wait() != 0:
             self.fail("the job failed")
         weights = [m[1] for line in self.lines if (m := re.search(r"weights (\w+)", line))]
@@ -149,35 +189,50 @@ class Job:
         return weights[0], sum(losses) / len(losses)
 
 
-def disturb(job, faults, rng, network, kinds):
-    """Deals so many faults, waiting for the job to recover from each; answers how many it dealt."""
-    dealt, servers = 0, any(name.startswith("server") for name in job.ids)
-    while dealt < faults and job.process.poll() is None:
-        kind = rng.choice(kinds)
+def disturb(job, faults, rng, network, limit):
+    """Deals so many faults; answers how many of each kind it dealt."""
+    dealt = {}
+    while sum(dealt.values()) < faults and job.process.poll() is None:
+        if not job.until(lambda: job.is_whole, limit):
+            job.fail("the store did not become whole again")
+        kind = rng.choice(["kill", "stop", "partition"] if network else ["kill", "stop"])
         names = sorted(job.ids)
-        if not names:
+        if not names or job.process.poll() is not None:
             break
         victim = rng.choice(names)
         if kind == "partition":
-            host = rng.randrange(1, HOSTS)
-            network.partition(host)
-            settle(job, SILENCE + 1.0)
-            network.heal()
+            cut(job, network, rng.randrange(1, HOSTS if job.servers else WORKERS + 1), rng)
         else:
-            try:
-                os.kill(job.ids[victim], signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
-            except ProcessLookupError:
-                pass
-        dealt += 1
-        # Two copies survive one loss at a time: the next fault waits until copies are whole again.
-        settle(job, rng.uniform(0.3, 0.6) + (SILENCE + 0.7 if kind == "stop" else 0.0) + (0.5 if servers else 0.0))
+            strike(job, victim, signal.SIGKILL if kind == "kill" else signal.SIGSTOP, limit)
+        dealt[kind] = dealt.get(kind, 0) + 1
+        job.pause(rng.uniform(0.0, 0.6))
     return dealt
 
 
-def settle(job, seconds):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and job.next(deadline) is not None:
-        pass
+def strike(job, victim, how, limit):
+    """Kills or stops a process; returns when its launcher has noticed."""
+    number = job.ids[victim]
+    job.say(f"{victim}, process {number}, gets {how.name}")
+    try:
+        os.kill(number, how)
+    except ProcessLookupError:
+        return
+    # A process that ends at this very moment is not replaced, and the job soon over.
+    if not job.until(lambda: job.ids.get(victim) != number, limit):
+        job.fail(f"{victim}, process {number}, was not missed")
+
+
+def cut(job, network, host, rng):
+    """Cuts a machine off for longer than its processes may be silent."""
+    before = len(job.lines)
+    job.say(f"machine {host} is cut off")
+    network.partition(host)
+    job.pause(SILENCE + rng.uniform(0.5, 1.5))
+    network.heal()
+    job.say(f"machine {host} is back")
+    # What was lost is sent again some seconds later; until then it may still be missed.
+    job.until(lambda: any("says nothing any more" in line for line in job.lines[before:]), 4.0)
+    job.pause(0.5)
 
 
 def main():
@@ -189,6 +244,7 @@ def main():
     parser.add_argument("--limit", type=float, default=180.0, help="seconds one job may take after its last fault")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-network", action="store_true")
+    parser.add_argument("--log", help="a file for what every job said")
     o = parser.parse_args()
     rng, network, began = random.Random(o.seed), None, time.monotonic()
     if os.geteuid() == 0 and not o.no_network:
@@ -208,30 +264,32 @@ def main():
 
 
 def campaign(o, rng, network, began):
-    ways = {"all-reduce": 0, "store": 3}
+    ways = {"all-reduce": 0, "store": SERVERS}
     calm = {way: Job(o.folder, network, servers, o.steps).finish(o.limit) for way, servers in ways.items()}
     counts, jobs = {}, 0
-    while sum(counts.values()) < o.faults:
+    while (done := sum(counts.values())) < o.faults:
         way = list(ways)[jobs % 2]
-        # A partition takes every copy that lies behind it, more than a store of two copies survives.
-        kinds = ["kill", "stop"] + (["partition"] if network and way == "all-reduce" else [])
         job = Job(o.folder, network, ways[way], o.steps)
-        deadline = time.monotonic() + o.limit
-        while (line := job.next(deadline)) is not None and "epoch 1:" not in line:
-            if time.monotonic() >= deadline:
-                job.fail("the job did not begin")
-        dealt = disturb(job, min(o.each, o.faults - sum(counts.values())), rng, network, kinds)
+        if not job.until(lambda: any("epoch 1:" in line for line in job.lines), o.limit):
+            job.fail("the job did not begin")
+        dealt = disturb(job, min(o.each, o.faults - done), rng, network, o.limit)
         weights, loss = job.finish(o.limit)
         if way == "store" and weights != calm[way][0]:
             job.fail(f"weights {weights}, but {calm[way][0]} undisturbed")
         if loss > calm[way][1] + 0.25:
             job.fail(f"loss {loss:.3f}, but {calm[way][1]:.3f} undisturbed")
-        counts[way] = counts.get(way, 0) + dealt
+        if o.log:
+            with open(o.log, "a") as f:
+                f.write(f"job {jobs + 1}: {way}\n{job.text()}\n")
+        for kind, n in dealt.items():
+            counts[way, kind] = counts.get((way, kind), 0) + n
         jobs += 1
-        print(f"{time.monotonic() - began:7.1f} s  job {jobs}: {way}, {dealt} faults, loss {loss:.4f}", flush=True)
-        if dealt == 0:
+        print(f"{time.monotonic() - began:7.1f} s  job {jobs}: {way}, {job.times[-1]:.1f} s, {dealt}, loss {loss:.4f}", flush=True)
+        if not dealt:
             job.fail("the job was over before anything happened: give it more --steps")
-    print(f"campaign: {sum(counts.values())} faults in {jobs} jobs, all of which ended as they should")
+    for (way, kind), n in sorted(counts.items()):
+        print(f"{n:5} × {kind} under {way}")
+    print(f"campaign: {done} faults in {jobs} jobs, all of which ended as they should")
 
 
 main()

@@ -168,11 +168,17 @@ impl Client {
     pub fn is_waiting(&self) -> bool {
         self.reads.values().any(|r| r.answer.is_none())
     }
+    /// Servers that owe an answer to a read.
+    pub fn questioned(&self) -> BTreeSet<Server> {
+        let reads = self.reads.values().filter(|r| r.answer.is_none());
+        reads.filter_map(|r| self.map.primary(r.partition)).collect()
+    }
     /// Servers that owe an answer to a read, a creation or a join.
     pub fn debtors(&self) -> BTreeSet<Server> {
-        let reads = self.reads.values().filter(|r| r.answer.is_none()).map(|r| r.partition);
         let rest = self.creates.values().map(|(p, _)| *p).chain(self.joining.iter().copied());
-        reads.chain(rest).filter_map(|p| self.map.primary(p)).collect()
+        let mut all = self.questioned();
+        all.extend(rest.filter_map(|p| self.map.primary(p)));
+        all
     }
     /// Servers whose disk takes no more.
     pub fn full(&self) -> BTreeSet<Server> {

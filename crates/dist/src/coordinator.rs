@@ -1,13 +1,13 @@
 //! The process that keeps the membership store: a thread for each connection around the state
 //! machines [`Registry`] and [`Roster`].
 
-use crate::membership::{Center, Membership};
+use crate::membership::{Center, Hung, Membership};
 use crate::registry::{self, Answers, Ask, Caller, Registry};
 use crate::roster::{self, Roster};
 use crate::{Error, Result};
 use net::{Address, Connection, Hello, Listener, Receiver, Secret, Sender};
 use parking_lot::Mutex;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -26,10 +26,17 @@ const VALUE_MAX: usize = 16 << 20;
 struct State {
     registry: Registry,
     roster: Roster,
-    senders: HashMap<Caller, (Hello, Arc<Mutex<Sender>>)>,
+    senders: HashMap<Caller, Line>,
     silence: Duration,
     /// Processes that were taken for dead because they said nothing.
-    hung: BTreeSet<(String, u32)>,
+    hung: Vec<Hung>,
+}
+
+/// A connection of a process.
+struct Line {
+    hello: Hello,
+    began: Instant,
+    sender: Arc<Mutex<Sender>>,
 }
 
 struct Shared {
@@ -59,7 +66,7 @@ impl Coordinator {
             roster,
             senders: HashMap::new(),
             silence: SILENCE,
-            hung: BTreeSet::new(),
+            hung: Vec::new(),
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), report: Box::new(report) });
         let accepting = shared.clone();
@@ -109,10 +116,10 @@ impl Center for Coordinator {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.shared.state.lock().registry.get(key).1
     }
-    fn left(&self, rank: u32) -> Result<()> {
-        self.publish(&roster::left_key(rank), Vec::new())
+    fn left(&self, rank: u32, is_done: bool) -> Result<()> {
+        self.publish(&roster::left_key(rank), roster::left_value(is_done))
     }
-    fn hung(&self) -> BTreeSet<(String, u32)> {
+    fn hung(&self) -> Vec<Hung> {
         std::mem::take(&mut self.shared.state.lock().hung)
     }
     fn end(&self) {}
@@ -122,7 +129,8 @@ impl Shared {
     fn serve(&self, caller: Caller, connection: Connection) {
         let hello = connection.peer().clone();
         let (sender, mut receiver) = connection.split();
-        self.state.lock().senders.insert(caller, (hello, Arc::new(Mutex::new(sender))));
+        let line = Line { hello, began: Instant::now(), sender: Arc::new(Mutex::new(sender)) };
+        self.state.lock().senders.insert(caller, line);
         // Silence is noticed by another thread, which then closes the connection.
         while let Ok(h) = receiver.header(Instant::now() + IDLE) {
             let ask = receiver.payload(VALUE_MAX, Instant::now() + PATIENCE).map_err(Error::from);
@@ -146,9 +154,9 @@ impl Shared {
         state.registry.changes();
         state.roster.notes().iter().for_each(|n| (self.report)(n));
         for (caller, request, answer) in answers {
-            let Some((_, sender)) = state.senders.get(&caller) else { continue };
+            let Some(line) = state.senders.get(&caller) else { continue };
             let (h, payload) = registry::encode_answer(request, &answer);
-            let mut sender = sender.lock();
+            let mut sender = line.sender.lock();
             if sender.send(&h, &[&payload], Instant::now() + PATIENCE).is_err() {
                 sender.close();
             }
@@ -163,9 +171,9 @@ impl Shared {
         }
         let State { registry, senders, hung, silence, .. } = &mut *state;
         for caller in registry.silent(self.began.elapsed(), *silence) {
-            if let Some((hello, sender)) = senders.get(&caller) {
-                sender.lock().close();
-                hung.insert((hello.role.clone(), hello.id));
+            if let Some(line) = senders.get(&caller) {
+                line.sender.lock().close();
+                hung.push(Hung { role: line.hello.role.clone(), id: line.hello.id, since: line.began });
             }
         }
     }
@@ -203,7 +211,8 @@ impl Link {
 
 impl Membership for Link {
     fn call(&self, ask: &Ask, deadline: Instant) -> Result<registry::Answer> {
-        let mut calls = self.calls.lock();
+        let held = || Error::Deadline("waiting for another thread's question to the membership store".to_string());
+        let mut calls = self.calls.try_lock_until(deadline).ok_or_else(held)?;
         calls.1 += 1;
         let request = calls.1;
         let (h, payload) = ask.encode(request);

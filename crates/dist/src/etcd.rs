@@ -6,16 +6,16 @@
 //! is elected, so that the epoch has one writer at a time; when it dies another takes over from
 //! what is published. etcd may be away for a while: calls wait for it until their deadline.
 
-use crate::membership::{Center, Cluster, Membership};
+use crate::membership::{Center, Cluster, Hung, Membership};
 use crate::registry::{Answer, Ask, Change, Registry};
-use crate::roster::{Roster, left_key};
+use crate::roster::{Roster, left_key, left_value};
 use crate::{Error, Result};
 use etcd_client::{
     Client, Compare, CompareOp, DeleteOptions, EventType, GetOptions, GetResponse, PutOptions, Txn, TxnOp,
     TxnOpResponse, WatchOptions,
 };
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -394,16 +394,17 @@ impl Center for Keeper {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.look().keys.get(key).cloned()
     }
-    fn left(&self, rank: u32) -> Result<()> {
+    fn left(&self, rank: u32, is_done: bool) -> Result<()> {
         let deadline = Instant::now() + AWAY_MAX;
-        self.line.call(&Ask::Set(left_key(rank), Vec::new()), deadline).map(drop)
+        self.line.call(&Ask::Set(left_key(rank), left_value(is_done)), deadline).map(drop)
     }
-    fn hung(&self) -> BTreeSet<(String, u32)> {
+    fn hung(&self) -> Vec<Hung> {
         let (mut seen, ttl) = (self.look(), self.line.cluster.ttl);
-        let gone: Vec<String> =
-            seen.alive.iter().filter(|(_, at)| at.elapsed() > ttl).map(|(k, _)| k.clone()).collect();
-        gone.iter().for_each(|k| drop(seen.alive.remove(k)));
-        gone.iter().filter_map(|k| role(k)).map(|(role, id)| (role.to_string(), id)).collect()
+        let gone: Vec<(String, Instant)> =
+            seen.alive.iter().filter(|(_, at)| at.elapsed() > ttl).map(|(k, at)| (k.clone(), *at)).collect();
+        gone.iter().for_each(|(k, _)| drop(seen.alive.remove(k)));
+        let named = gone.iter().filter_map(|(k, at)| role(k).map(|(role, id)| (role, id, *at)));
+        named.map(|(role, id, since)| Hung { role: role.to_string(), id, since }).collect()
     }
     fn end(&self) {
         // A cluster that is away keeps some keys for longer; the next job of this name removes them.

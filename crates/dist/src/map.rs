@@ -96,6 +96,10 @@ impl Map {
     pub fn names(&self, server: Server) -> bool {
         self.replicas.iter().any(|l| l.contains(&server))
     }
+    /// True if every copy of a partition is lost, so that no worker can go on.
+    pub fn has_lost(&self) -> bool {
+        self.replicas.iter().any(Vec::is_empty)
+    }
     /// Who answers for a partition; `None` if every copy is lost.
     pub fn primary(&self, partition: u32) -> Option<Server> {
         self.replicas.get(partition as usize)?.first().copied()

@@ -8,7 +8,6 @@ use crate::registry::{Answer, Ask};
 use crate::roster::Roster;
 use crate::{Error, Result};
 use net::{Address, Hello, Secret};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -24,17 +23,28 @@ pub trait Membership: Send + Sync {
     fn close(&self);
 }
 
+/// A process that was taken for dead because it said nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hung {
+    /// Worker or server.
+    pub role: String,
+    /// Its number.
+    pub id: u32,
+    /// When the connection began on which it is silent: a process that was started later is not
+    /// the one.
+    pub since: Instant,
+}
+
 /// What a launcher wants of the membership store, whoever keeps it.
 pub trait Center: Send + Sync {
     /// Keys that start with `prefix`, with their values.
     fn list(&self, prefix: &str) -> Vec<(String, Vec<u8>)>;
     /// The value of a key.
     fn get(&self, key: &str) -> Option<Vec<u8>>;
-    /// A worker will not come back.
-    fn left(&self, rank: u32) -> Result<()>;
-    /// Roles and numbers of processes that have been taken for dead since the last question,
-    /// because they said nothing: they hang.
-    fn hung(&self) -> BTreeSet<(String, u32)>;
+    /// A worker will not come back, perhaps because it is done.
+    fn left(&self, rank: u32, is_done: bool) -> Result<()>;
+    /// Processes that have been taken for dead since the last question, because they said nothing.
+    fn hung(&self) -> Vec<Hung>;
     /// The job is over.
     fn end(&self);
 }

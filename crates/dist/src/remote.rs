@@ -4,6 +4,7 @@
 //! When a server is lost, the next map says who took over, and whatever is unanswered is repeated.
 
 use crate::client::{Client, Table};
+use crate::lookout::Lookout;
 use crate::membership::Registrar;
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::partition::Outbox;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long one message may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long calling a server may take before it is asked whether it is still one.
+const CALLING: Duration = Duration::from_secs(2);
 /// How long to wait for a server before asking whether it is still one.
 const GLANCE: Duration = Duration::from_millis(250);
 /// How long to wait before saying again what a server would not answer.
@@ -33,6 +36,7 @@ type Places<'a> = BTreeMap<u64, &'a mut [f32]>;
 pub struct Store {
     client: Client,
     links: BTreeMap<u32, Connection>,
+    lookout: Lookout,
     registrar: Registrar,
     secret: Option<Secret>,
     map_version: u64,
@@ -55,9 +59,19 @@ impl Store {
     ) -> Result<Store> {
         let mut client = Client::new(worker, drops);
         client.ask_from(RandomState::new().build_hasher().finish() >> 1);
-        let (links, resent) = (BTreeMap::new(), Instant::now());
-        let (filters, residuals) = (BTreeMap::new(), BTreeMap::new());
-        let mut s = Store { client, links, registrar, secret, map_version: 0, resent, filters, residuals, timeout };
+        let lookout = Lookout::start(registrar.another(Instant::now() + timeout)?);
+        let mut s = Store {
+            client,
+            links: BTreeMap::new(),
+            lookout,
+            registrar,
+            secret,
+            map_version: 0,
+            resent: Instant::now(),
+            filters: BTreeMap::new(),
+            residuals: BTreeMap::new(),
+            timeout,
+        };
         let deadline = s.deadline();
         s.await_map(deadline)?;
         let out = s.client.join();
@@ -350,9 +364,10 @@ impl Store {
         let Some(address) = address else { return Ok(false) };
         let address: Address = String::from_utf8_lossy(&address).parse()?;
         let hello = Hello::new("worker", self.client.worker());
-        let soon = deadline.min(Instant::now() + PATIENCE);
+        let soon = deadline.min(Instant::now() + CALLING);
         match Connection::connect(&address, &hello, self.secret.as_ref(), soon) {
-            Ok(c) => {
+            Ok(mut c) => {
+                self.lookout.watch(server, &mut c)?;
                 self.links.insert(server, c);
                 Ok(true)
             }
@@ -375,10 +390,18 @@ impl Store {
     fn take_map(&mut self, version: u64, bytes: &[u8], deadline: Instant) -> Result<()> {
         self.map_version = version;
         let map = Arc::new(Map::decode(bytes)?);
-        self.links.retain(|s, _| map.replicas.iter().any(|l| l.contains(s)));
+        self.links.retain(|s, _| map.names(*s));
+        self.hang_up_on_answers();
         let e = Envelope { partition: 0, epoch: map.epoch, message: Message::Map(map) };
         let out = self.client.handle(Peer::Coordinator, e)?;
         self.send(out, deadline)
+    }
+
+    /// Ends links on which answers may be on their way, before everything is said again: a server
+    /// that writes does not read, and the two would wait for each other.
+    fn hang_up_on_answers(&mut self) {
+        let owing = self.client.questioned();
+        self.links.retain(|s, _| !owing.contains(s));
     }
 
     fn pump_unsafe(&mut self, most: u64, deadline: Instant) -> Result<()> {
@@ -423,6 +446,7 @@ impl Store {
     ) -> Result<()> {
         if self.client.needs_map() && !self.look_for_map(deadline)? && self.resent.elapsed() > AGAIN {
             self.resent = Instant::now();
+            self.hang_up_on_answers();
             let out = self.client.resend(None);
             self.send(out, deadline)?;
         }
@@ -443,6 +467,7 @@ impl Store {
     fn hear_by(&mut self, server: u32, places: &mut Places<'_>, until: Instant, deadline: Instant) -> Result<bool> {
         let Some(link) = self.links.get_mut(&server) else { return Ok(false) };
         let receiver = link.receiver();
+        let soon = deadline.min(Instant::now() + PATIENCE);
         let h = match receiver.header(until) {
             Ok(h) => h,
             Err(net::Error::Deadline(_)) => return Ok(false),
@@ -456,7 +481,7 @@ impl Store {
             && let Some(place) = places.remove(&h.request)
         {
             if h.length as usize == 4 * place.len() {
-                let read = receiver.payload_into(bytemuck::cast_slice_mut(place), Instant::now() + PATIENCE);
+                let read = receiver.payload_into(bytemuck::cast_slice_mut(place), soon);
                 if read.is_err() {
                     places.insert(h.request, place);
                     self.links.remove(&server);
@@ -467,7 +492,7 @@ impl Store {
             }
             places.insert(h.request, place);
         }
-        let Ok(payload) = message::receive(receiver, &h, Instant::now() + PATIENCE) else {
+        let Ok(payload) = message::receive(receiver, &h, soon) else {
             self.links.remove(&server);
             return Ok(false);
         };

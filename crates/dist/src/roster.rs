@@ -33,6 +33,10 @@ pub fn leave_key(server: Server) -> String {
 pub fn left_key(rank: u32) -> String {
     format!("left/{rank}")
 }
+/// What that key says.
+pub fn left_value(is_done: bool) -> Vec<u8> {
+    if is_done { b"done".to_vec() } else { b"lost".to_vec() }
+}
 /// Key of the present group.
 pub const GROUP: &str = "group";
 /// Key of the present map.
@@ -82,12 +86,16 @@ pub struct Roster {
     partitions: usize,
     group: Members,
     news: String,
-    /// Workers that will not come back.
+    /// Workers that will not come back,
     left: BTreeSet<u32>,
+    /// one of them because it is done.
+    is_done: bool,
     map: Option<Map>,
     /// Where partitions are on their way to.
     target: Option<Map>,
     lost: BTreeSet<Server>,
+    /// The last epoch in which every copy was whole.
+    whole: u64,
     notes: Vec<String>,
 }
 
@@ -104,9 +112,11 @@ impl Roster {
             group: Members::default(),
             news: String::new(),
             left: BTreeSet::new(),
+            is_done: false,
             map: None,
             target: None,
             lost: BTreeSet::new(),
+            whole: 0,
             notes: Vec::new(),
         }
     }
@@ -145,7 +155,8 @@ impl Roster {
             let Change::Set(key) = change else { continue };
             let Some(rank) = key.strip_prefix("left/").and_then(|r| r.parse().ok()) else { continue };
             if !self.left.contains(&rank) {
-                out.extend(self.left(registry, rank)?);
+                let is_done = registry.get(key).1 == Some(left_value(true));
+                out.extend(self.left(registry, rank, is_done)?);
             }
         }
         let touches = |prefix: &str| {
@@ -170,7 +181,8 @@ impl Roster {
 
     /// Publishes a new group if the present one has lost members or does not work. Workers that
     /// come later know nothing of what the others have computed: they wait until it `admits`
-    /// them, or until nobody is left who knows anything.
+    /// them, or until nobody is left who knows anything; if that is because the others are done,
+    /// they are too late.
     fn regroup(&mut self, registry: &mut Registry, is_over: bool, admits: bool) -> Result<Answers> {
         let mut present = BTreeMap::new();
         for (key, address) in registry.list("worker/") {
@@ -184,7 +196,7 @@ impl Roster {
         let stay: Vec<_> = self.group.workers.iter().filter(stays).cloned().collect();
         let expected = self.workers - self.left.len();
         let workers: Vec<_> = match stay.is_empty() {
-            true if present.len() < expected => Vec::new(),
+            true if present.len() < expected || (self.is_done && self.group.epoch > 0) => Vec::new(),
             true => present.clone().into_iter().collect(),
             false if admits => present.clone().into_iter().collect(),
             false => stay.clone(),
@@ -279,15 +291,14 @@ impl Roster {
                 self.target = Some(Map::new(map.replicas.len(), &stay, self.copies, self.workers)?);
             }
         }
-        let Some(target) = &self.target else { return Ok(Vec::new()) };
-        let mut copied = BTreeSet::new();
-        for (key, text) in registry.list("copied/") {
-            let Some(server) = number(&(key, text)) else { continue };
-            let numbers: Vec<u64> = String::from_utf8_lossy(text).split(' ').filter_map(|n| n.parse().ok()).collect();
-            if numbers.first() == Some(&map.epoch) {
-                copied.extend(numbers[1..].iter().map(|p| *p as u32).filter(|p| map.primary(*p) == Some(server)));
-            }
+        let copied = copied(registry, map);
+        let copies = self.copies.min(present.len());
+        let is_whole = (0..map.replicas.len()).all(|p| copied.contains(&(p as u32)) && map.replicas[p].len() == copies);
+        if is_whole && copies > 1 && self.whole < map.epoch {
+            self.whole = map.epoch;
+            self.notes.push(format!("epoch {}: every partition has its {copies} copies", map.epoch));
         }
+        let Some(target) = &self.target else { return Ok(Vec::new()) };
         let Some(next) = map.toward(target, |p| copied.contains(&p)) else {
             if target.replicas == map.replicas {
                 self.target = None;
@@ -301,9 +312,10 @@ impl Roster {
         Ok(out)
     }
 
-    /// A worker will not come back: steps stop waiting for it.
-    pub fn left(&mut self, registry: &mut Registry, rank: u32) -> Result<Answers> {
+    /// A worker will not come back, perhaps because it is done: steps stop waiting for it.
+    pub fn left(&mut self, registry: &mut Registry, rank: u32, is_done: bool) -> Result<Answers> {
         self.left.insert(rank);
+        self.is_done |= is_done;
         if self.servers == 0 {
             return self.regroup(registry, false, false);
         }
@@ -316,6 +328,19 @@ impl Roster {
         self.map = Some(next);
         Ok(out)
     }
+}
+
+/// Partitions of which every backup has a whole copy in the map's epoch, as their primaries say.
+fn copied(registry: &Registry, map: &Map) -> BTreeSet<u32> {
+    let mut out = BTreeSet::new();
+    for (key, text) in registry.list("copied/") {
+        let Some(server) = key["copied/".len()..].parse::<Server>().ok() else { continue };
+        let numbers: Vec<u64> = String::from_utf8_lossy(text).split(' ').filter_map(|n| n.parse().ok()).collect();
+        if numbers.first() == Some(&map.epoch) {
+            out.extend(numbers[1..].iter().map(|p| *p as u32).filter(|p| map.primary(*p) == Some(server)));
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -389,7 +414,7 @@ mod tests {
         job.does(0, Ask::Lease(worker_key(0), b"a".to_vec()));
         job.does(1, Ask::Lease(worker_key(1), b"b".to_vec()));
         assert_eq!(job.group(), None);
-        job.roster.left(&mut job.registry, 2).unwrap();
+        job.roster.left(&mut job.registry, 2, false).unwrap();
         assert_eq!(job.group().unwrap().workers.len(), 2);
         // Nobody is left who knows anything: those that come begin anew.
         job.dies(0);
@@ -401,6 +426,21 @@ mod tests {
     }
 
     #[test]
+    fn who_comes_when_the_others_are_done_does_not_begin_anew() {
+        let mut job = Job { registry: Registry::default(), roster: Roster::new(3, 0, 1) };
+        job.roster.left(&mut job.registry, 2, true).unwrap();
+        job.does(0, Ask::Lease(worker_key(0), b"a".to_vec()));
+        job.does(1, Ask::Lease(worker_key(1), b"b".to_vec()));
+        assert_eq!(job.group().unwrap().workers.len(), 2, "one that is done at once has had no part in it");
+        // A worker is killed when it has done everything but end, and the other ends.
+        job.dies(1);
+        job.dies(0);
+        job.roster.left(&mut job.registry, 0, true).unwrap();
+        job.does(2, Ask::Lease(worker_key(1), b"c".to_vec()));
+        assert!(job.group().unwrap().workers.is_empty());
+    }
+
+    #[test]
     fn a_map_appears_when_all_servers_are_there_and_changes_when_one_dies() {
         let mut job = Job { registry: Registry::default(), roster: Roster::new(1, 2, 2) };
         job.does(10, Ask::Lease(server_key(0), b"a".to_vec()));
@@ -409,14 +449,20 @@ mod tests {
         let map = |job: &Job| Map::decode(&job.registry.get(MAP).1.unwrap()).unwrap();
         assert_eq!(map(&job).epoch, 1);
         job.dies(10);
-        assert!(map(&job).replicas.iter().all(|l| *l == [1]));
+        assert!(map(&job).replicas.iter().all(|l| *l == [1]) && !map(&job).has_lost());
         job.does(12, Ask::Lease(server_key(2), b"c".to_vec()));
         assert!(map(&job).replicas.iter().all(|l| *l == [1, 2]), "the replacement becomes the backup");
+        let whole = "epoch 3: every partition has its 2 copies".to_string();
+        assert!(!job.roster.notes().contains(&whole));
         job.does(11, Ask::Set(copied_key(1), b"3 0 1 2 3".to_vec()));
+        assert!(job.roster.notes().contains(&whole));
         let even = map(&job);
         assert_eq!((even.epoch, even.replicas.iter().filter(|l| l[0] == 2).count()), (4, 2), "and has its share");
-        let answers = job.roster.left(&mut job.registry, 0).unwrap();
+        let answers = job.roster.left(&mut job.registry, 0, true).unwrap();
         assert!(answers.is_empty() && map(&job).workers == [false]);
+        job.dies(11);
+        job.dies(12);
+        assert!(map(&job).has_lost());
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn whoever_is_elected_goes_on_where_the_last_one_was() {
     let heard = said.lock().unwrap().join("\n");
     assert!(heard.contains("first: epoch 1: 3 workers") && heard.contains("second: epoch 2: 2 workers"), "{heard}");
     // A launcher says that one of those left will not come back.
-    second.left(1).unwrap();
+    second.left(1, false).unwrap();
     assert_eq!(second.list("worker/").len(), 2);
     second.end();
 }

@@ -1,11 +1,12 @@
 //! The store and reductions over real sockets, with threads in the place of processes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use talweg_dist::{
-    Add, Center, Consistency, Coordinator, Hello, Host, HostOptions, Reducer, Registrar, Result, Roster, Rule, Secret,
-    Store, Table,
+    Add, Apply, Center, Consistency, Coordinator, Hello, Host, HostOptions, Reducer, Registrar, Result, Roster, Rule,
+    Secret, Store, Table, Target, Update,
 };
 
 const SECRET: &str = "a secret of these tests";
@@ -26,11 +27,17 @@ fn registrar(c: &Coordinator, role: &str, id: u32) -> Registrar {
 }
 /// A store with servers in threads.
 fn servers(c: &Coordinator, workers: usize, servers: u32, rule: Rule) {
+    servers_that(c, workers, servers, rule, |_| Box::new(|| Ok(Box::new(Add))));
+}
+/// What makes the update code of a server's partitions.
+type Make = Box<dyn Fn() -> Result<Box<dyn Apply>> + Send>;
+fn servers_that(c: &Coordinator, workers: usize, servers: u32, rule: Rule, apply: impl Fn(u32) -> Make) {
     for server in 0..servers {
         let registrar = registrar(c, "server", server);
         let listen = "127.0.0.1:0".parse().unwrap();
         let options = HostOptions { server, workers, listen, secret: secret(), rule: Arc::new(rule), disk: None };
-        thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
+        let apply = apply(server);
+        thread::spawn(move || Host::run(options, registrar, apply, |_| {}));
     }
 }
 fn join(c: &Coordinator, worker: u32, rule: Rule) -> Store {
@@ -89,7 +96,7 @@ fn count(rule: Rule, workers: u32) {
                 }
                 store.wait()?;
                 let rows = store.pull_rows(&rows, &[7, 0, 49]);
-                c.left(w)?;
+                c.left(w, true)?;
                 rows
             })
         })
@@ -151,6 +158,52 @@ fn a_server_comes_and_another_leaves_while_a_worker_works() {
     watch.set(&talweg_dist::leave_key(0), b"", soon()).unwrap();
     work_until(&|m| !m.names(0));
     assert_eq!(store.pull(&[t]).unwrap()[0], vec![step as f32; 1_000]);
+}
+
+/// Adds, but hangs when it is told to.
+struct Hangs(Arc<AtomicBool>);
+
+impl Apply for Hangs {
+    fn state(&mut self, table: u32, len: usize) -> std::result::Result<Vec<Vec<f32>>, String> {
+        Add.state(table, len)
+    }
+    fn apply(&mut self, to: Target<'_>, update: &Update) -> std::result::Result<(), String> {
+        while self.0.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Add.apply(to, update)
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_server_that_hangs_once_another_has_taken_over() {
+    let c = coordinator(1, 2);
+    let hangs = Arc::new(AtomicBool::new(false));
+    servers_that(&c, 1, 2, Rule::BSP, |server| {
+        let hangs = if server == 0 { hangs.clone() } else { Arc::default() };
+        Box::new(move || Ok(Box::new(Hangs(hangs.clone()))))
+    });
+    let mut store = join(&c, 0, Rule::BSP);
+    // More than fits into any buffer between the two.
+    let t = Table::new(0, 32, 1 << 18, 1 << 20).unwrap();
+    let ones = vec![1.0; 32 << 18];
+    store.create(&t, &vec![0.0; 32 << 18]).unwrap();
+    hangs.store(true, Ordering::Relaxed);
+    let taken_over = thread::spawn(move || {
+        // What the coordinator does with a server that says nothing; it is in the middle of a step.
+        thread::sleep(Duration::from_millis(300));
+        registrar(&c, "watch", 0).delete("server/0", soon()).unwrap();
+        c
+    });
+    let begun = Instant::now();
+    for _ in 0..2 {
+        store.push(&t, &ones, 0.0).unwrap();
+        store.clock().unwrap();
+    }
+    assert!(store.pull(&[t]).unwrap()[0].iter().all(|x| *x == 2.0));
+    assert!(begun.elapsed() < PATIENCE, "it was waited for until the deadline");
+    hangs.store(false, Ordering::Relaxed);
+    taken_over.join().unwrap();
 }
 
 /// Two workers move a table to their target with packed updates; one is replaced half way.

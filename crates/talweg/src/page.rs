@@ -77,7 +77,7 @@ fn state(s: &Snapshot, rule: Rule) -> Value {
         "bound": rule.bound,
         "workers": s.workers.iter().map(|w| json!({
             "rank": w.rank, "step": w.step, "steps": w.steps, "loss": w.loss,
-            "samples_per_second": w.samples_per_second,
+            "samples_per_second": w.samples_per_second, "staleness": w.staleness,
         })).collect::<Vec<_>>(),
         "servers": s.servers.iter().map(|v| json!({
             "server": v.server, "primaries": v.primaries, "bytes": v.bytes, "applied": v.applied,

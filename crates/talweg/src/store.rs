@@ -1,10 +1,12 @@
 //! `talweg store-server`: a server of the parameter store that runs optimizers as graphs.
 
+use data::atomic::{read_sealed, write_sealed};
 use dist::launch::Service;
 use dist::{Apply, Center, Coordinator, Hello, Host, Registrar, Roster, Target, Update};
-use nn::parallel::{RuleText, SlotText, rule_key};
+use nn::parallel::{ORIGIN, RuleText, SlotText, rule_key};
 use runtime::Program;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use talweg::ir::{Buffer, Graph, Literal, Shape};
@@ -23,7 +25,11 @@ pub fn run() -> Result<()> {
             let roster = move || Roster::new(workers, servers, copies);
             let kept = dist::keep(&at, roster, |text| eprintln!("{text}"), Instant::now() + PATIENCE)?;
             kept.map(|center| std::thread::spawn(move || end_after_the_workers(center.as_ref())));
-            let apply = || Ok(Box::new(Rules { registrar: connect()?, rules: BTreeMap::new() }) as Box<dyn Apply>);
+            let folder = options.disk.as_ref().map(|d| d.folder.clone());
+            let apply = || {
+                let (registrar, rules, folder) = (connect()?, BTreeMap::new(), folder.clone());
+                Ok(Box::new(Rules { registrar, rules, folder }) as Box<dyn Apply>)
+            };
             Host::run(*options, connect()?, apply, |text| eprintln!("{text}"))
         }
         Service::Coordinator { at, workers, servers, secret } => {
@@ -56,6 +62,9 @@ fn end_after_the_workers(center: &dyn Center) {
 struct Rules {
     registrar: Registrar,
     rules: BTreeMap<u32, Compiled>,
+    /// Where they are kept with what they have made: a server that goes on with what is on its
+    /// disk repeats updates before there is a worker to ask.
+    folder: Option<PathBuf>,
 }
 
 struct Compiled {
@@ -128,8 +137,17 @@ fn named(graph: &Graph, node: u32) -> Result<Input> {
 impl Rules {
     fn rule(&mut self, table: u32) -> Result<&Compiled> {
         if !self.rules.contains_key(&table) {
-            let found = self.registrar.wait(&rule_key(table), 0, Instant::now() + PATIENCE);
-            let (_, bytes) = found.map_err(|e| Error::value(e.to_string()))?;
+            let path = self.folder.as_ref().map(|f| f.join(format!("rule-{table}")));
+            let failed = |e: data::Error| Error::value(e.to_string());
+            let bytes = match path.as_ref().filter(|p| p.exists()) {
+                Some(p) => read_sealed(p).map_err(failed)?,
+                None => {
+                    let found = self.registrar.wait(&rule_key(table), 0, Instant::now() + PATIENCE);
+                    let (_, bytes) = found.map_err(|e| Error::value(e.to_string()))?;
+                    path.map_or(Ok(()), |p| write_sealed(p, &bytes)).map_err(failed)?;
+                    bytes
+                }
+            };
             self.rules.insert(table, Compiled::new(RuleText::decode(&bytes)?)?);
         }
         self.rules.get(&table).ok_or_else(|| Error::bug("inserted above"))
@@ -138,6 +156,9 @@ impl Rules {
 
 impl Apply for Rules {
     fn state(&mut self, table: u32, len: usize) -> std::result::Result<Vec<Vec<f32>>, String> {
+        if table == ORIGIN {
+            return Ok(Vec::new());
+        }
         let rule = self.rule(table).map_err(|e| e.to_string())?;
         if rule.shape.count() != len {
             return Err(format!("table {table} has {len} elements, its rule is for {}", rule.shape.count()));

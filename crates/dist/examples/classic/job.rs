@@ -42,7 +42,7 @@ pub fn run<T: Send + 'static>(
                 let done = work(w, &mut store)?;
                 store.wait()?;
                 // The others no longer wait for this worker.
-                coordinator.left(w)?;
+                coordinator.left(w, true)?;
                 Ok(done)
             })
         })

@@ -51,7 +51,7 @@ pub struct Sample {
 }
 
 /// A worker, as it last said.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerState {
     /// Its number.
     pub rank: u32,
@@ -63,6 +63,9 @@ pub struct WorkerState {
     pub loss: f64,
     /// Samples in a second.
     pub samples_per_second: f64,
+    /// How many of its reads from the store were 0, 1, 2… steps ahead of the slowest worker in
+    /// what they saw; the last counts all beyond. Empty without a store.
+    pub staleness: Vec<u64>,
 }
 
 /// A server, as it last said.
@@ -218,8 +221,9 @@ fn numbers(c: &dyn Center, prefix: &str) -> Vec<(u32, Vec<f64>)> {
 }
 fn workers(c: &dyn Center) -> Vec<WorkerState> {
     let state = |(rank, n): (u32, Vec<f64>)| {
-        let [step, steps, loss, samples_per_second] = *n.as_slice() else { return None };
-        Some(WorkerState { rank, step: step as u64, steps: steps as u64, loss, samples_per_second })
+        let (&[step, steps, loss, samples_per_second], reads) = n.split_first_chunk()?;
+        let staleness = reads.iter().map(|n| *n as u64).collect();
+        Some(WorkerState { rank, step: step as u64, steps: steps as u64, loss, samples_per_second, staleness })
     };
     let mut all: Vec<WorkerState> = numbers(c, "progress/").into_iter().filter_map(state).collect();
     let text = |key: &str| c.get(key).and_then(|v| String::from_utf8(v).ok());

@@ -11,9 +11,9 @@ pub use place::{Place, Service, Vars, listen_toward};
 pub use process::Machine;
 
 use crate::coordinator::Coordinator;
-use crate::membership::{Center, Meeting, keep};
-use crate::roster::Roster;
-use crate::{Error, Result, Rule};
+use crate::membership::{Center, Hung, Meeting, keep};
+use crate::roster::{self, Members, Roster};
+use crate::{Error, Map, Result, Rule};
 use net::{Address, Secret};
 use process::{Process, Start};
 use std::ffi::OsString;
@@ -156,6 +156,8 @@ struct Job<'a> {
     server_next: u32,
     /// A worker has ended well: who leaves now is done.
     is_ending: bool,
+    /// Since when those that still run have had nobody to reduce with, if so.
+    outside: Option<Instant>,
 }
 
 impl<'a> Job<'a> {
@@ -212,9 +214,10 @@ impl<'a> Job<'a> {
             servers,
             server_next,
             is_ending,
+            outside: None,
         };
         for i in 0..options.servers {
-            let server = job.server(i, 0)?;
+            let server = job.server(i as usize, i, 0)?;
             job.servers.push(server);
         }
         for i in 0..options.workers {
@@ -240,9 +243,11 @@ impl<'a> Job<'a> {
         let (name, logs) = (format!("worker {rank}"), self.logs.as_deref());
         Process::start(Start { name, number: rank, restarts, machine, command: &o.program, vars, ssh: &o.ssh, logs })
     }
-    fn server(&self, number: u32, restarts: u32) -> Result<Process> {
+    /// Starts a server; one that takes another's place is on the same machine, so that copies stay
+    /// as far apart as they were.
+    fn server(&self, place: usize, number: u32, restarts: u32) -> Result<Process> {
         let o = self.options;
-        let machine = &o.machines[number as usize % o.machines.len()];
+        let machine = &o.machines[place % o.machines.len()];
         let mut vars = self.vars(restarts);
         vars.push(("TALWEG_SERVER", number.to_string()));
         let (name, logs) = (format!("server {number}"), self.logs.as_deref());
@@ -277,6 +282,7 @@ impl<'a> Job<'a> {
             news.drain(..).filter(|_| !self.is_ending).for_each(|n| self.board.note(&n));
             news.extend(self.notes.try_iter());
             self.strike_hung();
+            self.strike_outsiders();
             self.look_after_workers()?;
             self.look_after_servers()?;
             self.board.look(self.servers.iter().chain(&self.workers).map(Process::state));
@@ -306,15 +312,33 @@ impl<'a> Job<'a> {
         Ok(succeeded && !self.workers.iter().filter(counts).any(has_failed))
     }
 
-    /// Ends processes that the coordinator has taken for dead: they hang, and a replacement must
-    /// not meet them.
+    /// Ends processes that hang, and that a replacement must not meet: the coordinator has taken
+    /// them for dead, or they were stopped before it knew them.
     fn strike_hung(&mut self) {
-        for (role, number) in self.coordinator.hung() {
-            let all = if role == "server" { &mut self.servers } else { &mut self.workers };
-            if let Some(p) = all.iter_mut().find(|p| p.number == number && p.ended.is_none()) {
-                self.board.note(&format!("{} says nothing any more: it is ended", p.name));
-                p.strike();
+        let hung = self.coordinator.hung();
+        for (role, all) in [("server", &mut self.servers), ("worker", &mut self.workers)] {
+            for p in all.iter_mut().filter(|p| p.ended.is_none()) {
+                let is_named = |h: &Hung| h.role == role && h.id == p.number && h.since >= p.began;
+                if hung.iter().any(is_named) || p.is_stopped(self.options.silence) {
+                    self.board.note(&format!("{} says nothing any more: it is ended", p.name));
+                    p.strike();
+                }
             }
+        }
+    }
+
+    /// Ends replacements that the others could not let in before they were done: what they wait
+    /// for will not come. (Somebody who ends leaves the group a moment before, so not at once.)
+    fn strike_outsiders(&mut self) {
+        let group = self.coordinator.get(roster::GROUP).and_then(|g| Members::decode(&g).ok());
+        let is_over = self.is_ending && group.is_some_and(|g| g.workers.is_empty());
+        self.outside = if is_over { self.outside.or_else(|| Some(Instant::now())) } else { None };
+        if self.outside.is_some_and(|since| since.elapsed() > self.options.silence) {
+            for w in self.workers.iter_mut().filter(|w| w.ended.is_none()) {
+                self.board.note(&format!("{} came when the others were done: it is ended", w.name));
+                w.strike();
+            }
+            self.outside = None;
         }
     }
 
@@ -323,15 +347,17 @@ impl<'a> Job<'a> {
             let w = &mut self.workers[i];
             let Some(status) = w.has_ended()? else { continue };
             let (rank, restarts) = (w.number, w.restarts);
+            let map = self.coordinator.get(roster::MAP).and_then(|m| Map::decode(&m).ok());
+            let is_hopeless = self.is_ending || map.is_some_and(|m| m.has_lost());
             if status.success() {
                 self.is_ending = true;
-                self.coordinator.left(rank)?;
-            } else if self.options.restart.wants(status) && restarts < self.options.restarts_max && !self.is_ending {
+                self.coordinator.left(rank, true)?;
+            } else if self.options.restart.wants(status) && restarts < self.options.restarts_max && !is_hopeless {
                 self.board.note(&format!("{} ended with {status}: it is started again", w.name));
                 self.workers[i] = self.worker(rank, restarts + 1)?;
             } else {
                 self.board.note(&format!("{} ended with {status}", w.name));
-                self.coordinator.left(rank)?;
+                self.coordinator.left(rank, false)?;
             }
         }
         Ok(())
@@ -346,7 +372,7 @@ impl<'a> Job<'a> {
                 let number = self.server_next;
                 self.board.note(&format!("{} ended with {status}: server {number} takes its place", s.name));
                 self.server_next += 1;
-                self.servers[i] = self.server(number, restarts)?;
+                self.servers[i] = self.server(i, number, restarts)?;
             } else {
                 self.board.note(&format!("{} ended with {status}", s.name));
             }

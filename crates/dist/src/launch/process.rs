@@ -2,6 +2,7 @@
 
 use super::board::{ProcessState, say};
 use crate::{Error, Result};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -66,7 +67,11 @@ pub(crate) struct Process {
     pub name: String,
     pub number: u32,
     pub restarts: u32,
+    /// When it was started.
+    pub began: Instant,
     child: Child,
+    /// Since when it has been stopped, if it is.
+    stopped: Option<Instant>,
     /// How it ended, if it has.
     pub ended: Option<ExitStatus>,
     /// Whether its log grows no more, and who prints what it says.
@@ -108,6 +113,7 @@ impl Process {
             c.arg(&s.machine.name).arg("exec sh -s").stdin(Stdio::piped());
             c
         };
+        let began = Instant::now();
         // In a group of its own: Ctrl-C reaches the launcher alone, which hands it on once.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let done = Arc::new(AtomicBool::new(false));
@@ -132,7 +138,7 @@ impl Process {
         followers.extend(follow(s.name.clone(), child.stdout.take()));
         followers.extend(follow(s.name.clone(), child.stderr.take()));
         let Start { name, number, restarts, .. } = s;
-        Ok(Process { name, number, restarts, child, ended: None, done, followers })
+        Ok(Process { name, number, restarts, began, child, stopped: None, ended: None, done, followers })
     }
     /// Waits until everything that an ended process has said is printed; not for long, as some
     /// process of its own may live on and hold its output open.
@@ -150,6 +156,15 @@ impl Process {
         }
         self.ended = self.child.try_wait().map_err(Error::io(format!("waiting for {}", self.name)))?;
         Ok(self.ended)
+    }
+    /// True if it has been stopped, as SIGSTOP does, for so long. Whoever has joined the job is
+    /// missed when its heartbeats stop; this finds a process that was stopped before it joined.
+    pub fn is_stopped(&mut self, long: Duration) -> bool {
+        let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let id = Pid::from_raw(self.child.id() as i32).filter(|_| self.ended.is_none());
+        let is_stopped = id.is_some_and(|id| matches!(waitid(WaitId::Pid(id), look), Ok(Some(s)) if s.stopped()));
+        self.stopped = if is_stopped { self.stopped.or_else(|| Some(Instant::now())) } else { None };
+        self.stopped.is_some_and(|since| since.elapsed() > long)
     }
     /// Ends it at once.
     pub fn kill(&mut self) {

@@ -17,6 +17,16 @@ const TICK: Micros = 3_000;
 const COMPUTE: u64 = 1;
 const RESEND: u64 = 2;
 
+/// Whose steps take eight times as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slow {
+    Nobody,
+    /// Always the same worker's.
+    First,
+    /// Another worker's in each step.
+    InTurn,
+}
+
 /// What goes wrong.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -28,7 +38,7 @@ pub struct Plan {
     /// A server is believed dead that is alive.
     pub suspect: bool,
     pub cuts: u32,
-    pub slow_worker: bool,
+    pub slow: Slow,
     /// Steps of each worker.
     pub steps: u64,
     /// Servers that come while the others work.
@@ -48,7 +58,7 @@ impl Plan {
             server_crashes: 0,
             suspect: false,
             cuts: 0,
-            slow_worker: false,
+            slow: Slow::Nobody,
             steps: 12,
             additions: 0,
             removals: 0,
@@ -63,7 +73,7 @@ impl Plan {
             server_crashes: (seed % 3) as u32,
             suspect: seed % 5 == 4,
             cuts: (seed % 7) as u32,
-            slow_worker: seed % 2 == 1,
+            slow: if seed % 2 == 1 { Slow::First } else { Slow::Nobody },
             additions: (seed / 3 % 3) as u32,
             removals: (seed / 5 % 2) as u32,
             ..Plan::calm()
@@ -104,6 +114,9 @@ pub struct World {
     pub ahead_most: u64,
     /// Steps that reads were behind, summed over reads and workers, and how many were summed.
     pub behind: (u64, u64),
+    /// Of these, steps that the other worker had done when it was read: what waiting could not
+    /// have helped against, but asking.
+    pub unseen: u64,
     /// Answers and news that the store has sent.
     pub values: u64,
     trouble: Vec<(Micros, Trouble)>,
@@ -175,6 +188,7 @@ impl World {
             events: 0,
             ahead_most: 0,
             behind: (0, 0),
+            unseen: 0,
             values: 0,
             trouble: Vec::new(),
         };
@@ -408,7 +422,12 @@ impl World {
                 let step = w.client.step();
                 w.phase = Phase::Computing(got);
                 self.check_read(i, step);
-                let slow = if self.plan.slow_worker && i == 0 { 8 } else { 1 };
+                let is_slow = match self.plan.slow {
+                    Slow::Nobody => false,
+                    Slow::First => i == 0,
+                    Slow::InTurn => step % u64::from(self.plan.workers) == i as u64,
+                };
+                let slow = if is_slow { 8 } else { 1 };
                 let time = self.network.random().within(200..1_200) * slow;
                 self.network.timer(node, time, COMPUTE);
             }
@@ -432,6 +451,7 @@ impl World {
             for (w, count) in counts.iter().enumerate() {
                 let count = *count as u64;
                 self.behind = (self.behind.0 + step.saturating_sub(count), self.behind.1 + 1);
+                self.unseen += self.workers[w].client.step().saturating_sub(count);
                 self.ahead_most = self.ahead_most.max(step.saturating_sub(count));
                 let least = self.rule.bound.map_or(0, |b| step.saturating_sub(b));
                 if !self.rule.drops() {

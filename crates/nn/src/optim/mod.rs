@@ -179,16 +179,23 @@ impl Optimizer {
         Ok(())
     }
     /// If parameters live in the parameter store: takes what was restored here there, unless the
-    /// run has begun already, and the parameters from there.
+    /// run has begun already.
     pub fn give(&self) -> Result<()> {
         for g in &self.groups {
             for ((p, slots), table) in g.params.iter().zip(&g.slots).zip(&g.tables) {
                 let Some(table) = *table else { continue };
                 let all = std::iter::once(p).chain(slots.iter().map(|(_, v)| v));
                 let arrays = all.map(|v| v.tensor().to_vec::<f32>()).collect::<Result<Vec<_>>>()?;
-                let now = parallel::restore(table, &arrays, self.t.tensor().item::<f32>()? as u64)?;
-                p.assign(&Tensor::new(p.shape(), &now))?;
+                parallel::restore(table, &arrays, self.t.tensor().item::<f32>()? as u64)?;
             }
+        }
+        Ok(())
+    }
+    /// If parameters live in the parameter store: their values there become those here.
+    pub fn take(&self) -> Result<()> {
+        for (p, table) in self.groups.iter().flat_map(|g| g.params.iter().zip(&g.tables)) {
+            let Some(table) = *table else { continue };
+            p.assign(&Tensor::new(p.shape(), &parallel::values(table)?))?;
         }
         Ok(())
     }

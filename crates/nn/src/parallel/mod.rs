@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tensor::{Error, ErrorKind, Result, Tensor, Variable};
 
+/// The table that holds the step which the store counts from; servers keep it as it is.
+pub const ORIGIN: u32 = u32::MAX;
 /// How often a worker tells how far it is, and how long that may take.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 const TELL_LIMIT: Duration = Duration::from_secs(30);
@@ -42,7 +44,7 @@ struct Shared {
     store: Store,
     registrar: Registrar,
     tables: Vec<Table>,
-    /// The step of the store that this process began with, and the one that counts as its first.
+    /// The step of the store that this process began with, and the one that the store counts from.
     began: u64,
     first: u64,
 }
@@ -65,19 +67,33 @@ pub fn rank() -> Result<usize> {
 pub fn world() -> Result<usize> {
     Ok(job()?.map_or(1, |j| j.place.world as usize))
 }
-/// With a parameter store: the step at which this worker has to begin, given the step that its
-/// checkpoint was taken at (0 without one). Above that if it takes the place of a worker that was
-/// lost; the checkpoint may then even be newer than the one that the job began with.
-pub fn first_step(restored: u64) -> Result<u64> {
-    let Some(How::Store(s)) = job()?.map(|j| &j.how) else { return Ok(restored) };
+/// Where a worker of a parameter store begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// The step that the store counts from: that of the checkpoint with which its first job began.
+    pub origin: u64,
+    /// The step at which this worker has to begin.
+    pub step: u64,
+}
+
+/// With a parameter store: where this worker has to begin, given the step that its checkpoint was
+/// taken at (0 without one). If it takes the place of a worker that was lost, or goes on with what
+/// servers had on disk, the checkpoint may be newer than the one that the store began with, and
+/// the store's word counts.
+pub fn begin(restored: u64) -> Result<Begin> {
+    let Some(How::Store(s)) = job()?.map(|j| &j.how) else { return Ok(Begin { origin: restored, step: restored }) };
     let mut shared = lock(s);
+    // In the store itself, so that it is where the steps are: on every copy and on disk.
+    let table = Table::new(ORIGIN, 1, 2, usize::MAX).map_err(failed)?;
+    let halves = [restored as u32, (restored >> 32) as u32].map(f32::from_bits);
+    shared.store.create(&table, &halves).map_err(failed)?;
+    let kept = shared.store.pull(&[table]).map_err(failed)?;
+    let [low, high] = *kept[0] else { return Err(Error::bug("the store's first step has two halves")) };
+    let origin = u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32;
     let deadline = Instant::now() + shared.store.timeout;
-    // A store that servers had on disk counts from its own beginning.
-    let own = if shared.began > 0 { 0 } else { restored };
-    let first = shared.registrar.compare_set(BEGAN, None, own.to_string().as_bytes(), deadline);
-    let first = first.map_err(failed)?.and_then(|v| String::from_utf8(v).ok()?.parse::<u64>().ok());
-    shared.first = first.unwrap_or(own);
-    Ok(shared.first + shared.began)
+    shared.registrar.set(BEGAN, origin.to_string().as_bytes(), deadline).map_err(failed)?;
+    shared.first = origin;
+    Ok(Begin { origin, step: origin + shared.began })
 }
 /// The step that follows, for a worker that has done so many: more than that if the others did not
 /// wait for it, as backup workers do not.
@@ -114,7 +130,10 @@ pub fn tell(p: &Progress) -> Result<()> {
     if teller.1.elapsed() < TELL_EVERY && p.step < p.steps {
         return Ok(());
     }
-    let text = format!("{} {} {} {}", p.step, p.steps, p.loss, p.samples_per_second);
+    let mut text = format!("{} {} {} {}", p.step, p.steps, p.loss, p.samples_per_second);
+    if let How::Store(s) = &job.how {
+        lock(s).store.staleness_counts().iter().for_each(|n| text += &format!(" {n}"));
+    }
     teller.1 = Instant::now();
     let deadline = Instant::now() + TELL_LIMIT;
     teller.0.lease(&progress_key(job.place.rank), text.as_bytes(), deadline).map_err(failed)
@@ -226,12 +245,13 @@ pub(crate) fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Option<Vec<Op
 pub(crate) fn dump(table: u32) -> Result<(Vec<Vec<f32>>, u64)> {
     with_table(table, |shared, t| shared.store.dump(t).map_err(failed))
 }
-/// Brings a table as a checkpoint had it, if the run has not begun; answers the values now.
-pub(crate) fn restore(table: u32, arrays: &[Vec<f32>], version: u64) -> Result<Vec<f32>> {
-    with_table(table, |shared, t| {
-        shared.store.restore(t, arrays, version).map_err(failed)?;
-        Ok(shared.store.pull(&[*t]).map_err(failed)?.remove(0))
-    })
+/// Brings a table as a checkpoint had it, if the run has not begun.
+pub(crate) fn restore(table: u32, arrays: &[Vec<f32>], version: u64) -> Result<()> {
+    with_table(table, |shared, t| shared.store.restore(t, arrays, version).map_err(failed))
+}
+/// A table's values.
+pub(crate) fn values(table: u32) -> Result<Vec<f32>> {
+    with_table(table, |shared, t| Ok(shared.store.pull(&[*t]).map_err(failed)?.remove(0)))
 }
 fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &Table) -> Result<T>) -> Result<T> {
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {

@@ -370,10 +370,15 @@ impl<'a> Trainer<'a> {
             self.state.saved = None;
         }
         if parallel::has_store()? {
+            let (begin, at) = (parallel::begin(self.state.step)?, Loader::position(self.loader));
             if self.state.step > 0 {
-                self.optimizer.give()?;
+                // What the store began with before, perhaps on its servers' disks, goes first.
+                if begin.origin == self.state.step {
+                    self.optimizer.give()?;
+                }
+                self.optimizer.take()?;
             }
-            let (first, at) = (parallel::first_step(self.state.step)?, Loader::position(self.loader));
+            let first = begin.step;
             if first != self.state.step {
                 self.loader.restore(&Position { epoch: 0, batch: 0, samples: 0, ..at })?;
                 self.loader.skip_batches(first);

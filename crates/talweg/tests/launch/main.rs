@@ -40,6 +40,17 @@ fn a_checkpoint_of_one_job_is_the_beginning_of_another() {
 }
 
 #[test]
+fn a_store_on_disk_counts_on_from_the_checkpoint_that_it_began_with() {
+    let (saved, disk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let args = ["--workers", "2", "--servers", "2"];
+    let vars = [("CHECKPOINTS", saved.path().to_str().unwrap()), ("TALWEG_STORE_DIR", disk.path().to_str().unwrap())];
+    one(Job::start_with(&args, 20, &vars[..1]).weights(), 2);
+    // The store begins at step 20; when it goes on there is a newer checkpoint.
+    one(Job::start_with(&args, 30, &vars).weights(), 2);
+    assert_eq!(one(Job::start_with(&args, 50, &vars).weights(), 2), alone(2, 50).unwrap());
+}
+
+#[test]
 fn a_program_that_fails_fails_the_job() {
     assert!(!launch(&["--workers", "2", "--max-restarts", "1", "false"]).status.success());
     assert!(launch(&["--workers", "2", "true"]).status.success());

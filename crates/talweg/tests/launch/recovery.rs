@@ -1,6 +1,6 @@
 //! Processes that are killed, hang or lose their launcher.
 
-use crate::job::{Job, one};
+use crate::job::{Job, digits, one};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -86,6 +86,34 @@ fn a_process_that_hangs_is_ended_and_replaced() {
     job.until("worker 1 says nothing any more");
     job.until("worker 1 is let in");
     one(job.weights(), 2);
+}
+
+/// Runs a job of two workers that are a shell's work; it must end by itself.
+fn shell(args: &[&str], script: &str) -> (bool, String) {
+    let mut c = Command::new("timeout");
+    c.args(["120", env!("CARGO_BIN_EXE_talweg"), "launch", "--workers", "2"]).args(args);
+    let out = c.args(["sh", "-c", script]).arg(digits()).env("STEPS", "20").output().unwrap();
+    assert_ne!(out.status.code(), Some(124), "the job does not end");
+    (out.status.success(), String::from_utf8(out.stdout).unwrap())
+}
+
+#[test]
+fn a_process_that_is_stopped_before_it_joins_is_ended_and_replaced() {
+    // Nobody has heard of it, so that nobody misses it either.
+    let stops = "[ $RANK = 0 ] && sleep 2; [ $RANK$TORCHELASTIC_RESTART_COUNT = 10 ] && kill -STOP $$; echo done";
+    let (is_good, said) = shell(&["--heartbeat-timeout", "0.5"], stops);
+    assert!(is_good && said.contains("worker 1 says nothing any more"), "{said}");
+}
+
+#[test]
+fn a_replacement_that_comes_when_the_others_are_done_does_not_begin_anew() {
+    // Worker 1 is killed when it has done everything but end, and its replacement finds nobody.
+    let killed = "\"$0\" || exit 1; [ $RANK = 0 ] && sleep 1 && exit; \
+                  [ $TORCHELASTIC_RESTART_COUNT = 0 ] && kill -9 $$; exit 0";
+    let (is_good, said) = shell(&["--heartbeat-timeout", "1"], killed);
+    assert!(is_good, "{said}");
+    one(said.lines().filter_map(|l| Some(l.split_once("weights ")?.1.to_string())).collect(), 2);
+    assert!(said.contains("worker 1 came when the others were done"), "{said}");
 }
 
 /// Bulk-synchronous training ends with the same bits, whatever is killed meanwhile. The long run is
