@@ -6,6 +6,7 @@
 use crate::blas::{Blas, Choices, WORKSPACE};
 use crate::dnn::backend::{Dnn, Ready};
 use crate::dnn::{self, Network};
+use crate::emit::kernels::attention;
 use crate::module;
 use crate::pool::Pool;
 use crate::staging::Staging;
@@ -62,6 +63,8 @@ pub struct Context {
     pub name: String,
     /// Such as `sm_90`.
     pub arch: String,
+    /// Launches may begin before the one before them has ended.
+    is_early: bool,
     context: sys::CUcontext,
     /// All work goes through it.
     pub stream: sys::CUstream,
@@ -137,6 +140,7 @@ impl Context {
         Ok(Arc::new(Context {
             name: format!("cuda:{ordinal}"),
             arch: format!("sm_{major}{minor}"),
+            is_early: major >= 9,
             context,
             stream,
             pool: Mutex::default(),
@@ -173,6 +177,9 @@ impl Context {
 
     /// Whether a composite runs here as one: the library has a way to compute it.
     pub fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
+        if attention::claims(n, types) {
+            return true;
+        }
         if !dnn::claims(n.op.name, types) || self.enter().is_err() {
             return false;
         }
@@ -359,9 +366,26 @@ impl Context {
         let count = if is_table { 1 } else { args.len() };
         let mut list: smallvec::SmallVec<[*mut c_void; 16]> =
             (0..count).map(|i| args.as_mut_ptr().wrapping_add(i).cast::<c_void>()).collect();
+        let mut early = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: block,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            hStream: self.stream,
+            attrs: &raw mut early,
+            numAttrs: u32::from(self.is_early),
+        };
         // SAFETY: the arguments are those the kernel's text declares, and their memory is alive in
-        // the stream's order.
-        unsafe { cu::launch_kernel(f.0, (grid, 1, 1), (block, 1, 1), 0, self.stream, &mut list) }
+        // the stream's order, which kernels that begin early wait for themselves.
+        unsafe { sys::cuLaunchKernelEx(&raw const config, f.0, list.as_mut_ptr(), std::ptr::null_mut()).result() }
             .map_err(|e| failed(&format!("{}: a launch", self.name), e))
     }
 }

@@ -18,6 +18,7 @@ pub mod module;
 mod order;
 pub mod plan;
 mod pool;
+mod pooling;
 mod program;
 mod staging;
 mod storage;

@@ -7,7 +7,7 @@ use crate::channels::channels_last;
 use crate::dnn::{self, Network};
 use crate::emit::kernels::{self, Operand};
 use crate::emit::{self, Arg, Kernel, together};
-use crate::heads::heads_last;
+use crate::heads::{heads_last, side_by_side};
 use crate::order::order;
 use ir::{Error, FlatNode, Graph, Layout, Literal, Meaning, Result, Slot, Type};
 use passes::{Arrangement, Fused, Home, Loop, Place, Region, Step, Target, arrange, fuse, place_of, remake};
@@ -74,8 +74,10 @@ fn accepts(n: &FlatNode, i: usize, l: &Layout) -> bool {
         "matmul" => !blas::has(out.dtype) || blas::accepts(l, &out.shape),
         "matmul_bias" => i < 2 && blas::accepts(l, &out.shape),
         // Logarithms of sums lie one after the other.
-        "attention" | "attention_turned" => dnn::accepts(l, out.dtype.size()),
-        "attention_grad" | "attention_grad_turned" => i != 4 && dnn::accepts(l, out.dtype.size()),
+        "attention" | "attention_turned" => i < 3 && dnn::accepts(l, out.dtype.size()),
+        "attention_grad" | "attention_grad_turned" | "attention_grad_joined" => {
+            i != 4 && dnn::accepts(l, out.dtype.size())
+        }
         "concat" => l.strides.iter().all(|&s| s >= 0),
         _ => false,
     }
@@ -120,6 +122,12 @@ fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], has: Has) -> Way {
     if is_product && let Some(p) = blas::product(&args[0], &args[1], &outs[0], n.op == &MATMUL_BIAS) {
         return Way::Product(p);
     }
+    // One query needs no library.
+    if matches!(n.op.name, "attention" | "attention_turned")
+        && let Some(kernels) = kernels::kernels(n, args, outs)
+    {
+        return Way::Kernels(kernels);
+    }
     if let Some(network) = dnn::network(n.op.name, &n.attrs, args, outs)
         && has(&network)
     {
@@ -149,7 +157,8 @@ fn needs(fused: &Fused, has: Has) -> Vec<(usize, bool)> {
 impl Plan {
     /// Plans a graph of primitive ops and claimed composites.
     pub fn new(graph: &Graph, has: Has) -> Result<Plan> {
-        let graph = absorb(&channels_last(&heads_last(graph)?, has)?)?;
+        let graph = side_by_side(&heads_last(graph)?, has)?;
+        let graph = absorb(&channels_last(&graph, has)?)?;
         let fused = fuse(&graph, &Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts })?;
         let fused = order(remake(fused));
         let needs = needs(&fused, has);
@@ -219,7 +228,7 @@ impl Plan {
                 return Ok(Work::Product(p, [a, b, c, args.get(2).map_or(c, |o| self.first(o))]));
             }
             Way::Network(network) => {
-                let given = args.iter().chain(&outs).map(|o| self.first(o)).collect();
+                let given = dnn::given(n.op.name, &n.attrs, &args, &outs).iter().map(|o| self.first(o)).collect();
                 return Ok(Work::Network(network, given, self.scratch(r, 0)));
             }
             // Loops know the numbers 0, 1, 2… without reading them.

@@ -231,6 +231,28 @@ fn turned(outs: &[Operand], count: usize) -> Vec<Operand> {
     outs
 }
 
+/// The parts `[N, H, L, F]` of a result that has all of a query side by side.
+fn joined(attrs: &ir::Attrs, outs: &[Operand]) -> Option<Vec<Operand>> {
+    let sizes = attrs.sizes("parts").ok()?;
+    let all: usize = sizes.chunks(4).map(|d| d[2] * d[3]).sum();
+    let mut first = 0;
+    let part = |d: &[usize]| {
+        let [batch, rows, heads, width] = *d else { return None };
+        let shape = ir::Shape::new(&[batch, heads, rows, width]);
+        let strides = [rows * all, width, all, 1].iter().map(|&s| s as isize).collect();
+        let layout = Layout { shape: shape.clone(), strides, offset: first };
+        first += heads * width;
+        Some(Operand { slot: outs[0].slot, ty: Type::new(outs[0].ty.dtype, shape), layout })
+    };
+    sizes.chunks(4).map(part).collect()
+}
+
+/// Operands and results in the order a network knows them by.
+pub fn given(name: &str, attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]) -> Vec<Operand> {
+    let parts = if name == "attention_grad_joined" { joined(attrs, outs) } else { None };
+    args.iter().cloned().chain(parts.unwrap_or_else(|| outs.to_vec())).collect()
+}
+
 /// The network of an operator by its name.
 pub fn network(name: &str, attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]) -> Planned {
     match name {
@@ -238,6 +260,7 @@ pub fn network(name: &str, attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]
         "attention_grad" => attention_grad(attrs, args, outs),
         "attention_turned" => attention(attrs, args, &turned(outs, 1)),
         "attention_grad_turned" => attention_grad(attrs, args, &turned(outs, 3)),
+        "attention_grad_joined" => attention_grad(attrs, args, &joined(attrs, outs)?),
         "conv" => conv(Form::Forward, attrs, args, &outs[0]),
         "conv_input_grad" => conv(Form::Input, attrs, args, &outs[0]),
         "conv_weight_grad" => conv(Form::Weight, attrs, args, &outs[0]),

@@ -211,11 +211,22 @@ impl<'a> Body<'a> {
             }
         }
     }
+    /// True for the quotient of each element of a row by a number that was reduced from the row.
+    fn is_by_row(&self, n: &ir::FlatNode, args: &[u32]) -> bool {
+        let is_reduced = |i: usize| !matches!(self.l.steps[i], Step::Load { .. }) && self.level[i] == Level::Row;
+        let has_rows = || self.l.steps.iter().any(|s| matches!(s, Step::Reduce { after: false, .. }));
+        let [x, by] = [0, 1].map(|i| args.get(i).map_or(0, |&a| a as usize));
+        n.op.name == "div" && self.level[x] == Level::Full && is_reduced(by) && has_rows()
+    }
     /// The statement that computes an elementwise step under a name of its own.
     pub fn compute(&self, step: usize, names: &mut [Option<String>], prefix: &str) -> String {
         let Step::Scalar { node, args, .. } = &self.l.steps[step] else { unreachable!("an elementwise step") };
         let vals: Vec<Val> = args.iter().map(|&a| self.val(a as usize, names)).collect();
-        let v = scalar::apply(&self.graph.nodes[*node as usize], &vals.iter().collect::<Vec<_>>());
+        let n = &self.graph.nodes[*node as usize];
+        let v = match vals.as_slice() {
+            [x, by] if self.is_by_row(n, args) => scalar::quotient(n, x, by),
+            _ => scalar::apply(n, &vals.iter().collect::<Vec<_>>()),
+        };
         let name = format!("{prefix}{step}");
         let text = format!("const {} {name} = {};\n", Class::of(v.dtype).c(), v.text);
         names[step] = Some(name);
@@ -309,7 +320,9 @@ impl<'b, 'a> Writer<'b, 'a> {
     /// The statement that puts a value into a vector that is stored later, or stores it at once.
     pub fn keep(&mut self, s: &Store, value: &Val, at: &[String], width: usize) {
         let dtype = self.body.graph.ty(s.slot).dtype;
-        let x = format!("put_{dtype}({})", value.text);
+        // A value of this type is one that it holds: its upper half is all there is.
+        let put = if dtype == DType::BF16 { "cut" } else { "put" };
+        let x = format!("{put}_{dtype}({})", value.text);
         if access::how(&s.strides, 0, width) == How::Vector {
             self.put(format!("o{}.at[v] = {x};\n", s.step));
             return;

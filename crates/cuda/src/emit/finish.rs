@@ -39,49 +39,82 @@ pub fn partial(
 ) -> String {
     let at = out.scratch;
     out.scratch += (outer * parts * inner * r.class().size()).next_multiple_of(16);
-    out.finals.push(combine(r, slot, at, outer, parts, inner));
+    out.finals.push(Final { reduction: *r, slot, at, sizes: [outer, parts, inner] });
     w.scratch(at, r.class())
 }
 
-fn combine(r: &Reduction, slot: Slot, at: usize, outer: usize, parts: usize, inner: usize) -> Kernel {
-    let (c, op, dtype) = (r.class().c(), r.op(), r.dtype);
-    let (stored, start) = (scalar::stored(dtype), r.start());
-    let mut s = format!("extern \"C\" __global__ void run(const {c}* __restrict__ p0, {stored}* __restrict__ p1) {{\n");
-    let grid = if inner == 1 {
-        let _ = write!(
-            s,
-            "const unsigned long long row = (unsigned long long)blockIdx.x * 8 + threadIdx.x / 32;\n\
-             if (row >= {outer}) return;\n\
+/// Partial results `[outer, parts, inner]` in scratch space, and where their combination goes.
+pub struct Final {
+    reduction: Reduction,
+    slot: Slot,
+    at: usize,
+    sizes: [usize; 3],
+}
+
+/// Threads of a block that combines columns: 32 of them by as many parts.
+const SIDE: usize = 32;
+
+/// The kernels that combine partial results: one for those of the same sizes.
+pub fn combine(mut list: Vec<Final>) -> Vec<Kernel> {
+    let mut out = Vec::new();
+    while let Some(first) = list.first() {
+        let sizes = first.sizes;
+        let (same, rest): (Vec<Final>, Vec<Final>) = list.into_iter().partition(|f| f.sizes == sizes);
+        out.push(combine_same(&same, sizes));
+        list = rest;
+    }
+    out
+}
+
+fn combine_same(list: &[Final], [outer, _, inner]: [usize; 3]) -> Kernel {
+    let (block, grid) = if inner == 1 { (256, outer.div_ceil(8)) } else { (SIDE * SIDE, outer * inner.div_ceil(SIDE)) };
+    let params: Vec<String> = list.iter().enumerate().map(|(i, f)| f.params(i)).collect();
+    let mut s = format!("extern \"C\" __global__ void __launch_bounds__({block}) run({}) {{\n", params.join(", "));
+    for (i, f) in list.iter().enumerate() {
+        let _ = write!(s, "if (blockIdx.x / {grid}u == {i}u) {{\n{}}}\n", f.text(i, grid));
+    }
+    s += "}\n";
+    let args = list.iter().flat_map(|f| [Arg::Scratch(f.at), Arg::Value(f.slot)]).collect();
+    let grid = (grid * list.len()) as u32;
+    Kernel { source: s, grid, block: block as u32, args, is_table: false, is_move: false }
+}
+
+impl Final {
+    fn params(&self, i: usize) -> String {
+        let (c, stored) = (self.reduction.class().c(), scalar::stored(self.reduction.dtype));
+        format!("const {c}* __restrict__ p{i}, {stored}* __restrict__ q{i}")
+    }
+
+    /// What the blocks do that combine it, as the `i`-th of several that have `grid` blocks each.
+    fn text(&self, i: usize, grid: usize) -> String {
+        let Final { reduction: r, sizes: [outer, parts, inner], .. } = self;
+        let (c, op, dtype, start) = (r.class().c(), r.op(), r.dtype, r.start());
+        if *inner == 1 {
+            return format!(
+                "const unsigned long long row = (unsigned long long)(blockIdx.x % {grid}u) * 8 + threadIdx.x / 32;\n\
+                 if (row >= {outer}) return;\n\
+                 {c} a = {start};\n\
+                 for (int k = threadIdx.x % 32; k < {parts}; k += 32) a = {op}::of(a, p{i}[row * {parts} + k]);\n\
+                 a = across<{op}, 32>(a);\n\
+                 if (threadIdx.x % 32 == 0) q{i}[row] = put_{dtype}(a);\n"
+            );
+        }
+        let tiles = inner.div_ceil(SIDE);
+        format!(
+            "__shared__ {c} s[{SIDE}][{wide}];\n\
+             const int x = threadIdx.x % {SIDE}, y = threadIdx.x / {SIDE};\n\
+             const unsigned b = blockIdx.x % {grid}u;\n\
+             const unsigned long long o = b / {tiles}, at = b % {tiles} * {SIDE} + x;\n\
              {c} a = {start};\n\
-             for (int i = threadIdx.x % 32; i < {parts}; i += 32) a = {op}::of(a, p0[row * {parts} + i]);\n\
-             a = across<{op}, 32>(a);\n\
-             if (threadIdx.x % 32 == 0) p1[row] = put_{dtype}(a);\n}}\n"
-        );
-        outer.div_ceil(8)
-    } else {
-        let tiles = inner.div_ceil(32);
-        let _ = write!(
-            s,
-            "__shared__ {c} s[8][33];\n\
-             const int x = threadIdx.x % 32, y = threadIdx.x / 32;\n\
-             const unsigned long long o = blockIdx.x / {tiles}, i = blockIdx.x % {tiles} * 32 + x;\n\
-             {c} a = {start};\n\
-             if (i < {inner}) for (int k = y; k < {parts}; k += 8) a = {op}::of(a, p0[(o * {parts} + k) * {inner} + i]);\n\
+             if (at < {inner})\n#pragma unroll 4\n\
+             for (int k = y; k < {parts}; k += {SIDE}) a = {op}::of(a, p{i}[(o * {parts} + k) * {inner} + at]);\n\
              s[y][x] = a;\n\
              __syncthreads();\n\
-             if (y > 0 || i >= {inner}) return;\n\
-             for (int k = 1; k < 8; k++) a = {op}::of(a, s[k][x]);\n\
-             p1[o * {inner} + i] = put_{dtype}(a);\n}}\n"
-        );
-        outer * tiles
-    };
-    Kernel {
-        source: s,
-        grid: grid as u32,
-        block: 256,
-        args: vec![Arg::Scratch(at), Arg::Value(slot)],
-        is_table: false,
-        is_move: false,
+             a = across<{op}, 32>(s[x][y]);\n\
+             const unsigned long long to = b % {tiles} * {SIDE} + y;\n\
+             if (x == 0 && to < {inner}) q{i}[o * {inner} + to] = put_{dtype}(a);\n",
+            wide = SIDE + 1
+        )
     }
 }
 

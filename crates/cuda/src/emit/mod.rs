@@ -64,6 +64,10 @@ pub struct Kernel {
     pub is_move: bool,
 }
 
+/// The statement with which a kernel waits for the launch before it: its first, unless it says
+/// otherwise.
+pub const WAIT: &str = "after_others();\n";
+
 /// Kernels as one translation unit; their entry points become `run0`, `run1`…
 pub fn unit(sources: &[&str]) -> String {
     let mut text = include_str!("prelude.cu").to_string();
@@ -71,7 +75,12 @@ pub fn unit(sources: &[&str]) -> String {
         text += include_str!("special.cu");
     }
     for (i, s) in sources.iter().enumerate() {
-        text += &format!("namespace k{i} {{\n{}}}\n", s.replacen(" run(", &format!(" run{i}("), 1));
+        let mut source = s.replacen(" run(", &format!(" run{i}("), 1);
+        let body = source.find(" run").and_then(|at| Some(at + source[at..].find("{\n")? + 2));
+        if let Some(at) = body.filter(|_| !s.contains(WAIT)) {
+            source.insert_str(at, WAIT);
+        }
+        text += &format!("namespace k{i} {{\n{source}}}\n");
     }
     text
 }
@@ -80,8 +89,8 @@ pub fn unit(sources: &[&str]) -> String {
 pub struct Lowered {
     /// The kernels.
     pub kernels: Vec<Kernel>,
-    /// Kernels that combine partial results; while the loop's are written, apart from them.
-    finals: Vec<Kernel>,
+    /// Partial results that are still to be combined, while the loop's kernels are written.
+    finals: Vec<finish::Final>,
     /// Bytes of scratch space.
     pub scratch: usize,
 }
@@ -113,6 +122,6 @@ pub fn lower(l: &Loop, graph: &Graph, in_place: bool) -> Lowered {
         }
     }
     let finals = std::mem::take(&mut out.finals);
-    out.kernels.extend(finals);
+    out.kernels.extend(finish::combine(finals));
     out
 }

@@ -7,6 +7,17 @@ template <typename T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) 
 
 #define FN static __device__ __forceinline__
 
+// A launch may begin while the one before it ends; what that has written is there from here on.
+// Only then may the next begin, so that no more than two overlap.
+FN void after_others() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Asks for memory that will be read soon.
+FN void ask_for(const void* at) { asm volatile("prefetch.global.L2 [%0];" :: "l"(at)); }
+
 FN float get(f16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 FN float get(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 FN float get(float x) { return x; }
@@ -22,6 +33,7 @@ FN unsigned long long get(unsigned long long x) { return x; }
 
 FN f16 put_f16(float x) { f16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 FN bf16 put_bf16(float x) { bf16 y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+FN bf16 cut_bf16(float x) { bf16 y; y.bits = (unsigned short)(__float_as_uint(x) >> 16); return y; }
 FN float put_f32(float x) { return x; }
 FN double put_f64(double x) { return x; }
 FN unsigned char put_bool(long long x) { return x != 0; }
@@ -41,10 +53,15 @@ FN long long to_int(double x) { return x != x ? 0 : (long long)x; }
 FN unsigned long long to_uint(float x) { return x >= 0 ? (unsigned long long)x : (unsigned long long)to_int(x); }
 FN unsigned long long to_uint(double x) { return x >= 0 ? (unsigned long long)x : (unsigned long long)to_int(x); }
 
+#if __CUDA_ARCH__ >= 800
+FN float fmax_nan(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+FN float fmin_nan(float a, float b) { float y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+#else
 FN float fmax_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fc00000) : fmaxf(a, b); }
+FN float fmin_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fc00000) : fminf(a, b); }
+#endif
 FN double fmax_nan(double a, double b) { return a != a || b != b ? __longlong_as_double(0x7ff8000000000000LL) : fmax(a, b); }
 FN long long fmax_nan(long long a, long long b) { return a > b ? a : b; }
-FN float fmin_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fc00000) : fminf(a, b); }
 FN double fmin_nan(double a, double b) { return a != a || b != b ? __longlong_as_double(0x7ff8000000000000LL) : fmin(a, b); }
 FN long long fmin_nan(long long a, long long b) { return a < b ? a : b; }
 FN unsigned long long fmax_nan(unsigned long long a, unsigned long long b) { return a > b ? a : b; }

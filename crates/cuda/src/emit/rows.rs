@@ -20,6 +20,9 @@ const HELD_MAX: usize = 32;
 /// Elements of a thread beyond which values are computed again rather than kept.
 const KEPT_MAX: usize = 16;
 
+/// Bytes that are asked for at once.
+const LINE: usize = 128;
+
 /// How a row is spread over threads.
 struct Spread {
     /// Elements side by side in a thread.
@@ -207,6 +210,41 @@ impl Rows<'_, '_> {
         }
     }
 
+    /// Asks for what the block's next rows read, while it is busy with these.
+    fn ask_ahead(&mut self) {
+        let Spread { width, lanes, each, rows, grid } = self.spread;
+        let (b, total, step) = (self.b, self.b.l.rows(), grid * rows);
+        let columns = b.l.columns();
+        let is_line = |i: &usize| match &b.l.steps[*i] {
+            Step::Load { strides, offset, .. } => {
+                let outer = b.dims().0.len();
+                let is_far = strides[..outer].iter().any(|&s| s != 0);
+                is_far && !b.is_counted(*i) && super::access::how(strides, *offset, width) == super::access::How::Vector
+            }
+            _ => false,
+        };
+        let loads: Vec<usize> = b.steps().filter(|i| b.level[*i] == Level::Full).filter(is_line).collect();
+        if step >= total || loads.is_empty() {
+            return;
+        }
+        self.w.put(format!("const idx ahead = first + group + {step}u;\nif (ahead < {total}u) {{\n"));
+        let (text, mut at) = split(b.dims().0, "ahead", "n");
+        let (inner, names) = split(b.dims().1, "c", "c");
+        at.extend(names);
+        self.w.put(text + "\n#pragma unroll\n");
+        self.w.put(format!(
+            "for (int k = 0; k < {each}; k++) {{\nconst idx c = (idx)(k * {lanes} + lane) * {width};\n{inner}\n"
+        ));
+        for i in loads {
+            let Step::Load { strides, offset, .. } = &b.l.steps[i] else { continue };
+            // One thread for each line.
+            let apart = (LINE / (width * b.dtype(i).size())).max(1);
+            let (p, index) = (self.w.source(i), super::access::index(strides, *offset, &at));
+            self.w.put(format!("if (lane % {apart} == 0 && c < {columns}u) ask_for({p} + ({index}));\n"));
+        }
+        self.w.put("}\n}\n");
+    }
+
     /// Opens a loop over the thread's vectors; the names of the place in each dimension.
     fn open(&mut self) -> Vec<String> {
         let Spread { width, lanes, each, .. } = self.spread;
@@ -228,6 +266,9 @@ impl Rows<'_, '_> {
 
     fn phase(&mut self, phase: usize, reductions: &[Reduction]) {
         let b = self.b;
+        if phase == 1 {
+            self.ask_ahead();
+        }
         for i in b.steps().filter(|&i| self.usable[i] == phase && b.level[i] == Level::Row) {
             if matches!(b.l.steps[i], Step::Scalar { .. }) {
                 let text = b.compute(i, &mut self.names, "u");

@@ -147,6 +147,16 @@ fn fill(code: &str, args: &[String]) -> String {
     out
 }
 
+/// The quotient of a value that changes along a row by one that does not: its reciprocal is found
+/// once, which makes a product of a division and costs a bit of precision at most.
+pub fn quotient(n: &FlatNode, x: &Val, by: &Val) -> Val {
+    let dtype = n.outs[0].dtype;
+    if Class::of(dtype) != Class::F32 {
+        return apply(n, &[x, by]);
+    }
+    Val { text: round(format!("({} * (1.0f / {}))", x.text, by.text), dtype), dtype, number: None }
+}
+
 /// The value of an elementwise node.
 pub fn apply(n: &FlatNode, args: &[&Val]) -> Val {
     let Meaning::Scalar(s) = n.op.meaning else { unreachable!("loops hold elementwise nodes and reductions") };

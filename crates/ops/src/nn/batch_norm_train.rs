@@ -32,10 +32,14 @@ pub static OP: Op = Op {
         let axes = others(c);
         expand(args, |t| {
             let x = t[0].widened();
-            let mean = x.mean_keep(&axes);
-            let centered = &x - &mean;
-            let var = centered.square().mean_keep(&axes);
-            let y = centered * (&var + eps).rsqrt();
+            // Both moments in one pass over x, around a number that is close to the mean: its
+            // first element in each channel. Around zero the variance would drown in the mean.
+            let near = first(&t[0], &axes).widened();
+            let apart = &x - &near;
+            let moved = apart.mean_keep(&axes);
+            let var = (apart.square().mean_keep(&axes) - moved.square()).clamp_min(0.0);
+            let mean = near + moved;
+            let y = (x - &mean) * (&var + eps).rsqrt();
             let y = affine(y, t.get(1), t.get(2), &place).cast(c.dtype(0));
             Ok(vec![y, mean.reshape(shape[1]), var.reshape(shape[1])])
         })
@@ -45,7 +49,7 @@ pub static OP: Op = Op {
         let eps = c.attrs.float("eps")?;
         let place = over_channels(ty.shape.rank(), ty.shape[1]);
         let axes = others(&Call { types: std::slice::from_ref(ty), attrs: c.attrs });
-        let n = (ty.shape.count() / ty.shape[1]) as f64;
+        let each = ty.shape[1] as f64 / ty.shape.count() as f64;
         let (x, g) = (c.x(0).widened(), c.g(0).widened());
         let scale = (c.y(2) + eps).rsqrt().reshape(&place);
         let centered = x - c.y(1).reshape(&place);
@@ -53,12 +57,12 @@ pub static OP: Op = Op {
         let total = g.sum_keep(&axes);
         let along = (&g * &y).sum_keep(&axes);
         let scaled = if c.inputs.len() > 1 { scale * c.x(1).widened().reshape(&place) } else { scale };
-        let mut dx = (g - &total / n - y * (&along / n)) * scaled;
+        let mut dx = (g - &total * each - y * (&along * each)) * scaled;
         if c.grads[1].is_some() {
-            dx = dx + c.g(1).reshape(&place) / n;
+            dx = dx + c.g(1).reshape(&place) * each;
         }
         if c.grads[2].is_some() {
-            dx = dx + centered * (c.g(2).reshape(&place) * (2.0 / n));
+            dx = dx + centered * (c.g(2).reshape(&place) * (2.0 * each));
         }
         let mut out = vec![Some(dx.cast(ty.dtype))];
         for t in [along, total].into_iter().take(c.inputs.len() - 1) {
@@ -89,6 +93,11 @@ fn wide(dtype: DType) -> DType {
 /// Every axis but the channels.
 fn others(c: &Call) -> Vec<i64> {
     (0..c.shape(0).rank() as i64).filter(|&i| i != 1).collect()
+}
+
+/// The first element along some axes, which stay.
+fn first(x: &Tensor, axes: &[i64]) -> Tensor {
+    axes.iter().fold(x.clone(), |x, &axis| x.narrow(axis, 0, 1))
 }
 
 impl Tensor {

@@ -1,8 +1,10 @@
 //! Kernels by the name of their op, as CUDA C. An op without one runs its reference on the host.
 
+pub mod attention;
 mod axis;
 mod conv;
 mod moves;
+mod pictures;
 mod vector;
 
 pub use vector::matvec;
@@ -55,6 +57,11 @@ pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Vec<K
         "conv_input_grad" => conv::input_grad(&c),
         "conv_weight_grad" => conv::weight_grad(&c),
         "max_pool_index" => conv::max_pool_index(&c),
+        "attention" | "attention_turned" => attention::attention(&c),
+        "max_pool_last" => pictures::max_pool(&c),
+        "max_pool_grad_last" => pictures::max_pool_grad(&c),
+        "sum_places" => pictures::sum_places(&c),
+        "channels_last" => pictures::channels_last(&c),
         "concat" => moves::concat(&c),
         "barrier" => moves::barrier(&c),
         "pad" => moves::pad(&c),
@@ -80,7 +87,11 @@ pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Vec<K
 
 /// Bytes of scratch space that a node's kernels want.
 pub fn scratch(n: &FlatNode, args: &[Operand]) -> usize {
-    if n.op.name == "index_add" { moves::index_add_scratch(&n.attrs, args) } else { 0 }
+    match n.op.name {
+        "index_add" => moves::index_add_scratch(&n.attrs, args),
+        "attention" | "attention_turned" => attention::scratch(args),
+        _ => 0,
+    }
 }
 
 /// Threads of a block.

@@ -1,12 +1,15 @@
-//! A vector times a matrix: as fast as the matrix can be read.
+//! A vector times a matrix: as fast as the matrix can be read, which begins before the vector is
+//! known.
 
 use super::{Operand, Text};
-use crate::emit::Kernel;
 use crate::emit::scalar::stored;
+use crate::emit::{Kernel, WAIT};
 use ir::DType;
 
 /// Threads of a block: a warp for each element of the result.
 const BLOCK: usize = 256;
+/// Bytes that are asked for at once.
+const LINE: usize = 128;
 
 /// The product of one row with a matrix whose columns lie in memory one after the other, and what
 /// is added; `None` for other products.
@@ -34,9 +37,11 @@ pub fn matvec(args: &[Operand], y: &Operand) -> Option<Vec<Kernel>> {
     let added = if args.len() > 2 { " + get(b[n])" } else { "" };
     let body = format!(
         "const idx n = (idx)blockIdx.x * {warps} + threadIdx.x / 32;\n\
+         if (n < {columns}) for (int k = threadIdx.x % 32 * {line}; k < {inner}; k += {lines}) ask_for(w + n * {step} + k);\n\
+         {WAIT}\
          if (n >= {columns}) return;\n\
          float sum = 0;\n\
-         #pragma unroll 4\n\
+         #pragma unroll 8\n\
          for (int k = threadIdx.x % 32 * {each}; k < {inner}; k += {stride}) {{\n\
          const pack<{ty}, {each}> u = *(const pack<{ty}, {each}>*)(x + k), v = *(const pack<{ty}, {each}>*)(w + n * {step} + k);\n\
          #pragma unroll\n\
@@ -45,6 +50,8 @@ pub fn matvec(args: &[Operand], y: &Operand) -> Option<Vec<Kernel>> {
          if (threadIdx.x % 32 == 0) y[n] = put_{dtype}(sum{added});\n",
         warps = BLOCK / 32,
         stride = 32 * each,
+        line = LINE / size,
+        lines = 32 * LINE / size,
         dtype = y.ty.dtype
     );
     let mut t = Text::new().reads("x", x).reads("w", w);

@@ -16,7 +16,8 @@ pub fn causal(at: &str) -> Result<()> {
     let flops = 4.0 * (batch * heads * length * length * width) as f64 / 2.0;
     let forward = jit(|a: &[Tensor]| Ok(vec![a[0].attention(&a[1], &a[2], options())]));
     let ms = timed(at, 5, 20, || forward.call(&[&q, &k, &v]).map(drop))?;
-    emit("attn-causal-4x16x4096x128-fwd", ms, Some(flops / ms / 1e9), "TFLOP/s", &off(at)?);
+    let note = format!("{}; {}", off(at)?, off_one(at)?);
+    emit("attn-causal-4x16x4096x128-fwd", ms, Some(flops / ms / 1e9), "TFLOP/s", &note);
     let both = jit(|a: &[Tensor]| gradients(&a[..3], &a[3]));
     let ms = timed(at, 5, 20, || both.call(&[&q, &k, &v, &g]).map(drop))?;
     let explained = both.explain(&[&q, &k, &v, &g])?;
@@ -45,17 +46,31 @@ fn off(at: &str) -> Result<String> {
         out.insert(0, y);
         Ok(out)
     };
-    let got = jit(grouped).call(&[&q, &k, &v, &g])?;
+    let all = distances(at, &[q, k, v, g], grouped)?;
+    Ok(format!("of 4 heads with 2 of keys, y, dq, dk, dv off by {all:.4?} from f32 on the CPU"))
+}
+
+/// The same for one query that sees two thirds of 300 keys.
+fn off_one(at: &str) -> Result<String> {
+    let new = |heads: usize, rows: usize| normal(&[3, heads, rows, 64], DType::BF16);
+    let one = |a: &[Tensor]| -> Result<Vec<Tensor>> {
+        let mask = Tensor::iota(300, DType::I64).rem(3i64).ne(0i64).reshape([1, 300]);
+        let o = AttentionOptions { mask: Some(mask), grouped: true, ..Default::default() };
+        Ok(vec![a[0].attention(&a[1], &a[2], o)])
+    };
+    let all = distances(at, &[new(8, 1)?, new(2, 300)?, new(2, 300)?], one)?;
+    Ok(format!("of one query, y off by {all:.4?}"))
+}
+
+/// How far results on a device are from those in f32 on the CPU, relative to their size.
+fn distances(at: &str, inputs: &[Tensor], f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Vec<f64>> {
+    let got = jit(&f).call(&inputs.iter().collect::<Vec<_>>())?;
     engine_named(at)?.device().synchronize()?;
     let host = |t: &Tensor| -> Result<Tensor> { Ok(Tensor::from(t.literal()?).cast(DType::F32)) };
-    let wide = [&q, &k, &v, &g].map(host).into_iter().collect::<Result<Vec<_>>>()?;
-    let want = device("cpu", || jit(grouped).call(&wide.iter().collect::<Vec<_>>()))??;
-    let distance = |a: &Tensor, b: &Tensor| -> Result<f64> {
-        device("cpu", || {
-            let a = host(a)?;
-            ((a - b).square().sum(..) / b.square().sum(..)).sqrt().item()
-        })?
+    let wide = inputs.iter().map(host).collect::<Result<Vec<_>>>()?;
+    let want = device("cpu", || jit(&f).call(&wide.iter().collect::<Vec<_>>()))??;
+    let distance = |(a, b): (&Tensor, &Tensor)| -> Result<f64> {
+        device("cpu", || ((host(a)? - b).square().sum(..) / b.square().sum(..)).sqrt().item())?
     };
-    let all = got.iter().zip(&want).map(|(a, b)| distance(a, b)).collect::<Result<Vec<f64>>>()?;
-    Ok(format!("of 4 heads with 2 of keys, y, dq, dk, dv off by {all:.4?} from f32 on the CPU"))
+    got.iter().zip(&want).map(distance).collect()
 }
