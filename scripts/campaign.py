@@ -3,7 +3,8 @@
 
     cargo build --release -p talweg --bins --example digits
     python3 scripts/campaign.py target/release --faults 200
-    python3 scripts/campaign.py target/release --faults 4 --each 2 --steps 400       # a short one
+    python3 scripts/campaign.py target/release --faults 100 --each 100 --kinds kill --ways store --steps 15000
+    python3 scripts/campaign.py target/release --faults 4 --each 2 --steps 500       # a short one, as in CI
 
 Jobs run one after another until so many faults have been dealt: under all-reduce, and with a
 replicated parameter store (bsp). As root each job gets machines of its own, network namespaces
@@ -32,8 +33,6 @@ HOSTS = 4
 SERVERS = 3
 WORKERS = 2
 PREFIX = f"tw{os.getpid() % 10000}"
-# A process is given up after so many seconds of silence; partitions last longer than that.
-SILENCE = 1.5
 
 
 def ip(*words, check=True):
@@ -107,12 +106,12 @@ class Job:
 
     last = None
 
-    def __init__(self, folder, network, servers, steps):
+    def __init__(self, o, network, servers):
         args = ["--workers", str(WORKERS), "--servers", str(servers), "--max-restarts", "1000", "--progress", "0",
-                "--heartbeat-timeout", str(SILENCE)]
-        words = [f"{folder}/talweg", "launch", *args]
-        words += (network.args() if network else []) + [f"{folder}/examples/digits"]
-        env = dict(os.environ, STEPS=str(steps), PAUSE_MS="3", TALWEG_THREADS="1", TALWEG_TIMEOUT="60")
+                "--heartbeat-timeout", str(o.silence)]
+        words = [f"{o.folder}/talweg", "launch", *args]
+        words += (network.args() if network else []) + [f"{o.folder}/examples/digits"]
+        env = dict(os.environ, STEPS=str(o.steps), PAUSE_MS="3", TALWEG_THREADS="1", TALWEG_TIMEOUT="60")
         self.servers, self.lines, self.ids, self.waiting = servers, [], {}, queue.Queue()
         self.began, self.times = time.monotonic(), []
         # Whether the store would survive the loss of a server now.
@@ -189,21 +188,22 @@ class Job:
         return weights[0], sum(losses) / len(losses)
 
 
-def disturb(job, faults, rng, network, limit):
+def disturb(o, job, faults, rng, network, kinds):
     """Deals so many faults; answers how many of each kind it dealt."""
     dealt = {}
     while sum(dealt.values()) < faults and job.process.poll() is None:
-        if not job.until(lambda: job.is_whole, limit):
+        if not job.until(lambda: job.is_whole, o.limit):
             job.fail("the store did not become whole again")
-        kind = rng.choice(["kill", "stop", "partition"] if network else ["kill", "stop"])
+        kind = rng.choice(kinds)
         names = sorted(job.ids)
         if not names or job.process.poll() is not None:
             break
         victim = rng.choice(names)
         if kind == "partition":
-            cut(job, network, rng.randrange(1, HOSTS if job.servers else WORKERS + 1), rng)
+            host = rng.randrange(1, HOSTS if job.servers else WORKERS + 1)
+            cut(job, network, host, o.silence + rng.uniform(0.5, 1.5))
         else:
-            strike(job, victim, signal.SIGKILL if kind == "kill" else signal.SIGSTOP, limit)
+            strike(job, victim, signal.SIGKILL if kind == "kill" else signal.SIGSTOP, o.limit)
         dealt[kind] = dealt.get(kind, 0) + 1
         job.pause(rng.uniform(0.0, 0.6))
     return dealt
@@ -222,12 +222,12 @@ def strike(job, victim, how, limit):
         job.fail(f"{victim}, process {number}, was not missed")
 
 
-def cut(job, network, host, rng):
+def cut(job, network, host, seconds):
     """Cuts a machine off for longer than its processes may be silent."""
     before = len(job.lines)
     job.say(f"machine {host} is cut off")
     network.partition(host)
-    job.pause(SILENCE + rng.uniform(0.5, 1.5))
+    job.pause(seconds)
     network.heal()
     job.say(f"machine {host} is back")
     # What was lost is sent again some seconds later; until then it may still be missed.
@@ -243,11 +243,17 @@ def main():
     parser.add_argument("--steps", type=int, default=5_000, help="steps of one job")
     parser.add_argument("--limit", type=float, default=180.0, help="seconds one job may take after its last fault")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--no-network", action="store_true")
+    parser.add_argument("--silence", type=float, default=1.5,
+                        help="seconds of silence after which a process is given up; partitions last longer")
+    parser.add_argument("--kinds", default="kill,stop,partition", help="faults to choose from")
+    parser.add_argument("--ways", default="all-reduce,store", help="jobs to run in turn")
+    parser.add_argument("--no-network", action="store_true", help="no machines of their own, no partitions")
     parser.add_argument("--log", help="a file for what every job said")
     o = parser.parse_args()
     rng, network, began = random.Random(o.seed), None, time.monotonic()
-    if os.geteuid() == 0 and not o.no_network:
+    if os.geteuid() != 0:
+        print("campaign: not root, so no network namespaces and no partitions: processes are killed and stopped only")
+    elif not o.no_network:
         try:
             network = Network()
         except OSError as e:
@@ -264,15 +270,16 @@ def main():
 
 
 def campaign(o, rng, network, began):
-    ways = {"all-reduce": 0, "store": SERVERS}
-    calm = {way: Job(o.folder, network, servers, o.steps).finish(o.limit) for way, servers in ways.items()}
+    ways = {way: SERVERS if way == "store" else 0 for way in o.ways.split(",")}
+    kinds = [k for k in o.kinds.split(",") if network or k != "partition"]
+    calm = {way: Job(o, network, servers).finish(o.limit) for way, servers in ways.items()}
     counts, jobs = {}, 0
     while (done := sum(counts.values())) < o.faults:
-        way = list(ways)[jobs % 2]
-        job = Job(o.folder, network, ways[way], o.steps)
+        way = list(ways)[jobs % len(ways)]
+        job = Job(o, network, ways[way])
         if not job.until(lambda: any("epoch 1:" in line for line in job.lines), o.limit):
             job.fail("the job did not begin")
-        dealt = disturb(job, min(o.each, o.faults - done), rng, network, o.limit)
+        dealt = disturb(o, job, min(o.each, o.faults - done), rng, network, kinds)
         weights, loss = job.finish(o.limit)
         if way == "store" and weights != calm[way][0]:
             job.fail(f"weights {weights}, but {calm[way][0]} undisturbed")
@@ -292,4 +299,5 @@ def campaign(o, rng, network, began):
     print(f"campaign: {done} faults in {jobs} jobs, all of which ended as they should")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ use crate::pool;
 use crate::tile::access::{Bases, Spot, Window};
 use crate::tile::plan::{Plan, ROW_MAX};
 use crate::tile::{self, Homes, Tiles};
-use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Meaning, Result, Slot, Type};
+use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Meaning, Result, SOON, Slot, Type};
 use parking_lot::Mutex;
 use passes::{Arrangement, Feed, Fused, Home, Loop, Place, Region, Target, arrange, feed, fuse, place_of, schedule};
 use runtime::{Program, trace};
@@ -81,7 +81,12 @@ impl Compiled {
         let may_fail =
             |r: &Region, graph: &Graph| matches!(r, Region::Call { node, .. } if call::may_fail(&graph.nodes[*node]));
         let fails: Vec<bool> = fused.regions.iter().map(|r| may_fail(r, &fused.graph)).collect();
-        let fused = schedule(fused, &light, &fails);
+        let is_soon = |r: &Region| match r {
+            Region::Call { node, .. } => fused.graph.nodes[*node].attrs.bool(SOON).unwrap_or(false),
+            Region::Loop(_) => false,
+        };
+        let soon: Vec<bool> = fused.regions.iter().map(is_soon).collect();
+        let fused = schedule(fused, &light, &fails, &soon);
         let graph = &fused.graph;
         let plans: Vec<_> =
             fused.regions.iter().map(|r| if let Region::Loop(l) = r { Some(plan(l, graph)) } else { None }).collect();

@@ -8,12 +8,16 @@ use crate::map::{Map, Server, Worker};
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::partition::Outbox;
 use crate::{Error, Reads, Result, Rule, spare};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Elements of a block at most: with the state of an optimizer it still fits into one message.
 const BLOCK_MAX: usize = 32 << 20;
+
+/// Servers in order, without heap where they are few.
+pub type Servers = SmallVec<[Server; 16]>;
 
 /// How a table of rows is cut into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,25 +173,32 @@ impl Client {
         self.reads.values().any(|r| r.answer.is_none())
     }
     /// Servers that owe an answer to a read.
-    pub fn questioned(&self) -> BTreeSet<Server> {
-        let reads = self.reads.values().filter(|r| r.answer.is_none());
-        reads.filter_map(|r| self.map.primary(r.partition)).collect()
+    pub fn questioned(&self) -> Servers {
+        self.primaries(self.reads.values().filter(|r| r.answer.is_none()).map(|r| r.partition))
+    }
+    /// Who answers for these partitions, each once.
+    fn primaries(&self, partitions: impl Iterator<Item = u32>) -> Servers {
+        let mut out = Servers::new();
+        for server in partitions.filter_map(|p| self.map.primary(p)) {
+            if let Err(at) = out.binary_search(&server) {
+                out.insert(at, server);
+            }
+        }
+        out
     }
     /// Servers that owe an answer to a read, a creation or a join.
-    pub fn debtors(&self) -> BTreeSet<Server> {
+    pub fn debtors(&self) -> Servers {
+        let reads = self.reads.values().filter(|r| r.answer.is_none()).map(|r| r.partition);
         let rest = self.creates.values().map(|(p, _)| *p).chain(self.joining.iter().copied());
-        let mut all = self.questioned();
-        all.extend(rest.filter_map(|p| self.map.primary(p)));
-        all
+        self.primaries(reads.chain(rest))
     }
     /// Servers whose disk takes no more.
-    pub fn full(&self) -> BTreeSet<Server> {
-        self.full.iter().filter_map(|p| self.map.primary(*p)).collect()
+    pub fn full(&self) -> Servers {
+        self.primaries(self.full.iter().copied())
     }
     /// Servers that have not said that all settled steps are safe.
-    pub fn unsafe_servers(&self) -> BTreeSet<Server> {
-        let behind = (0..self.parts.len() as u32).filter(|p| self.parts[*p as usize].safe < self.settled);
-        behind.filter_map(|p| self.map.primary(p)).collect()
+    pub fn unsafe_servers(&self) -> Servers {
+        self.primaries((0..self.parts.len() as u32).filter(|p| self.parts[*p as usize].safe < self.settled))
     }
 
     fn say(&self, out: &mut Outbox, partition: u32, message: Message) {
@@ -200,7 +211,7 @@ impl Client {
     pub fn join(&mut self) -> Outbox {
         self.joining = (0..self.map.replicas.len() as u32).collect();
         self.joined = None;
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         for p in self.joining.clone() {
             self.say(&mut out, p, Message::Join);
         }
@@ -215,7 +226,7 @@ impl Client {
         let partition = self.map.partition(table.id, block);
         let message = Message::Create { table: table.id, block, width: table.width as u32, data };
         self.creates.insert((table.id, block), (partition, message.clone()));
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         self.say(&mut out, partition, message);
         out
     }
@@ -226,7 +237,7 @@ impl Client {
         // What was read before is not what is there now.
         self.cache.remove(&(table, block));
         self.creates.insert((table, block), (partition, message.clone()));
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         self.say(&mut out, partition, message);
         out
     }
@@ -234,7 +245,7 @@ impl Client {
     pub fn push(&mut self, update: Update) -> Outbox {
         let partition = self.map.partition(update.table, update.block);
         let before = self.parts[partition as usize].held.replace(update);
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         if let Some(u) = before {
             self.send_push(partition, Some(u), false, &mut out);
         }
@@ -249,7 +260,7 @@ impl Client {
     }
     /// Ends the step.
     pub fn settle(&mut self) -> Outbox {
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         for p in 0..self.parts.len() as u32 {
             let held = self.parts[p as usize].held.take();
             self.send_push(p, held, true, &mut out);
@@ -280,7 +291,7 @@ impl Client {
     fn ask(&mut self, ask: Message, of: (u32, u32), answer: Option<(u64, Arc<Vec<f32>>)>) -> (u64, Outbox) {
         let (request, partition) = (self.requests, self.map.partition(of.0, of.1));
         self.requests += 1;
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         if let Some((closed, data)) = answer {
             self.saw(closed);
             self.reads.insert(request, Read { partition, ask, answer: Some(data) });
@@ -360,7 +371,7 @@ impl Client {
             }
             other => return Err(Error::refused(format!("{from:?} sent a worker {other:?}"))),
         }
-        Ok(Vec::new())
+        Ok(Outbox::new())
     }
 
     fn keep(&mut self, key: (u32, u32), closed: u64, data: Arc<Vec<f32>>) {
@@ -372,7 +383,7 @@ impl Client {
 
     fn new_map(&mut self, map: Arc<Map>) -> Result<Outbox> {
         if map.epoch <= self.map.epoch {
-            return Ok(Vec::new());
+            return Ok(Outbox::new());
         }
         if self.parts.is_empty() {
             self.parts.resize_with(map.replicas.len(), Part::default);
@@ -395,7 +406,7 @@ impl Client {
     /// Says again whatever is unanswered, to one server or to all.
     pub fn resend(&mut self, to: Option<Server>) -> Outbox {
         self.stale &= to.is_some();
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         for (partition, m) in self.creates.values() {
             self.say(&mut out, *partition, m.clone());
         }

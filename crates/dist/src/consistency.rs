@@ -21,6 +21,7 @@
 //! applied when its worker has settled the step.
 
 use crate::{Error, Result};
+use smallvec::SmallVec;
 use std::fmt;
 use std::str::FromStr;
 
@@ -97,7 +98,7 @@ impl Rule {
 
 impl Consistency for Rule {
     fn closed(&self, settled: &[u64]) -> u64 {
-        let mut sorted = settled.to_vec();
+        let mut sorted: SmallVec<[u64; 64]> = settled.into();
         sorted.sort_unstable();
         // The quorum is everybody but `backup`, so the slowest of the rest decides.
         sorted.get(self.backup.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0)

@@ -4,6 +4,7 @@ use crate::filter::{self, Filter};
 use crate::map::{Map, Worker};
 use crate::{Error, Result, spare};
 use net::{Header, Receiver};
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -235,16 +236,16 @@ const RESTORE: u8 = 20;
 /// receiver has them where it read them.
 #[derive(Default)]
 pub struct Parts {
-    arrays: Vec<Arc<Vec<f32>>>,
+    arrays: SmallVec<[Arc<Vec<f32>>; 4]>,
     rows: Vec<u32>,
-    bytes: Vec<u8>,
+    bytes: SmallVec<[u8; 128]>,
 }
 
 impl Parts {
     /// The pieces, in order.
-    pub fn slices(&self) -> Vec<&[u8]> {
-        let mut out: Vec<&[u8]> = self.arrays.iter().map(|a| bytemuck::cast_slice::<f32, u8>(a)).collect();
-        out.extend([bytemuck::cast_slice(&self.rows), &self.bytes]);
+    pub fn slices(&self) -> SmallVec<[&[u8]; 6]> {
+        let mut out: SmallVec<[&[u8]; 6]> = self.arrays.iter().map(|a| bytemuck::cast_slice::<f32, u8>(a)).collect();
+        out.extend([bytemuck::cast_slice(&self.rows), &self.bytes[..]]);
         out
     }
 }
@@ -276,7 +277,7 @@ impl Envelope {
         let mut h = Header { epoch: self.epoch, sender, key: u64::from(self.partition) << 32, ..Header::default() };
         let mut parts = Parts::default();
         match &self.message {
-            Message::Map(m) => (h.kind, parts.bytes) = (MAP, m.encode()),
+            Message::Map(m) => (h.kind, parts.bytes) = (MAP, m.encode().into()),
             Message::Create { table, block, width, data } => {
                 (h.kind, h.table, h.count) = (CREATE, *table, *width);
                 h.key |= u64::from(*block);
@@ -375,9 +376,9 @@ fn of_record(h: &mut Header, parts: &mut Parts, record: &Record) {
         Record::Block { table, block, version, width, arrays } => {
             (h.kind, h.table, h.count) = (RECORD_BLOCK, *table, arrays.len() as u32);
             h.key |= u64::from(*block);
-            parts.bytes = version.to_le_bytes().to_vec();
+            parts.bytes.extend_from_slice(&version.to_le_bytes());
             parts.bytes.extend_from_slice(&width.to_le_bytes());
-            parts.arrays.clone_from(arrays);
+            parts.arrays.extend(arrays.iter().cloned());
         }
         Record::Update(u) => {
             h.kind = RECORD_UPDATE;
@@ -385,7 +386,7 @@ fn of_record(h: &mut Header, parts: &mut Parts, record: &Record) {
         }
         Record::Commit { settled, applied } => {
             h.kind = RECORD_COMMIT;
-            parts.bytes = applied.to_le_bytes().to_vec();
+            parts.bytes.extend_from_slice(&applied.to_le_bytes());
             settled.iter().for_each(|s| parts.bytes.extend_from_slice(&s.to_le_bytes()));
         }
     }

@@ -1,42 +1,46 @@
-//! Sums that go on while the caller computes: values are gathered into buckets, and a bucket that
-//! is full is reduced by a thread of its own while the next one fills.
+//! Sums that go on while the caller computes: a thread of its own reduces a bucket of values while
+//! the caller still makes the next one.
 //!
-//! Everybody must add the same numbers of values in the same order, as with any collective. How
-//! they are cut into buckets changes no bit: each element is summed by itself.
+//! Everybody must give the same buckets of the same lengths. They may be given in any order, as a
+//! graph happens to make them: they are reduced in the order of their numbers, and so by everybody
+//! in the same. How values are cut into buckets changes no bit: each element is summed by itself.
 
 use crate::{Error, Result};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// A reduction in the background.
+/// A reduction in the background, bucket by bucket.
 pub struct Overlap {
     /// Closed when this is dropped, which ends the thread.
     buckets: Option<Sender<Vec<f32>>>,
     done: Receiver<Result<Vec<f32>>>,
     thread: Option<JoinHandle<()>>,
-    filling: Vec<f32>,
-    len_max: usize,
-    under_way: usize,
-    added: usize,
+    /// Buckets that wait for those before them.
+    early: BTreeMap<usize, Vec<f32>>,
+    /// Results that nobody has taken.
+    results: BTreeMap<usize, Result<Vec<f32>>>,
+    /// Buckets of this round that were sent, have come back and were taken.
+    sent: usize,
+    back: usize,
+    taken: usize,
     /// Buckets that are used again.
     spare: Vec<Vec<f32>>,
 }
 
 impl Overlap {
-    /// Reduces buckets of about `bytes` bytes with `reduce`: a group's all-reduce, or a
-    /// [`crate::Reducer`]'s mean.
+    /// Reduces buckets with `reduce`: a group's all-reduce, or a [`crate::Reducer`]'s mean.
     ///
     /// ```
     /// # use talweg_dist::Overlap;
-    /// let mut sums = Overlap::new(1 << 20, |bucket| Ok(bucket.iter_mut().for_each(|x| *x *= 2.0)))?;
-    /// sums.add(&[1.0, 2.0])?;
-    /// sums.add(&[3.0])?;
-    /// let mut out = [0.0; 3];
-    /// sums.finish(&mut out)?;
-    /// assert_eq!(out, [2.0, 4.0, 6.0]);
+    /// let mut sums = Overlap::new(|bucket| Ok(bucket.iter_mut().for_each(|x| *x *= 2.0)))?;
+    /// sums.begin(1, 2, [&[3.0][..]])?;
+    /// sums.begin(0, 2, [&[1.0][..], &[2.0]])?;
+    /// assert_eq!(sums.end(0, 2, <[f32]>::to_vec)?, [2.0, 4.0]);
+    /// assert_eq!(sums.end(1, 2, <[f32]>::to_vec)?, [6.0]);
     /// # Ok::<(), talweg_dist::Error>(())
     /// ```
-    pub fn new(bytes: usize, mut reduce: impl FnMut(&mut [f32]) -> Result<()> + Send + 'static) -> Result<Overlap> {
+    pub fn new(mut reduce: impl FnMut(&mut [f32]) -> Result<()> + Send + 'static) -> Result<Overlap> {
         let (buckets, jobs) = channel::<Vec<f32>>();
         let (answers, done) = channel();
         let body = move || {
@@ -49,59 +53,49 @@ impl Overlap {
         };
         let started = std::thread::Builder::new().name("reduce".to_string()).spawn(body);
         let thread = Some(started.map_err(Error::io("starting a thread"))?);
-        let (filling, spare) = (Vec::new(), Vec::new());
-        let len_max = (bytes / 4).max(1);
-        Ok(Overlap { buckets: Some(buckets), done, thread, filling, len_max, under_way: 0, added: 0, spare })
+        let (early, results, spare) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Ok(Overlap { buckets: Some(buckets), done, thread, early, results, sent: 0, back: 0, taken: 0, spare })
     }
-    /// Adds values; whenever a bucket is full, its reduction begins.
-    pub fn add(&mut self, mut values: &[f32]) -> Result<()> {
-        self.added += values.len();
-        while !values.is_empty() {
-            let (now, later) = values.split_at(values.len().min(self.len_max - self.filling.len()));
-            self.filling.extend_from_slice(now);
-            values = later;
-            if self.filling.len() == self.len_max {
-                self.begin()?;
+    /// Begins to reduce bucket number `bucket` of a round of so many, made of these parts, as soon
+    /// as it is its turn.
+    pub fn begin<'a>(&mut self, bucket: usize, of: usize, parts: impl IntoIterator<Item = &'a [f32]>) -> Result<()> {
+        if bucket >= of || bucket < self.sent || self.early.contains_key(&bucket) {
+            let e = format!("bucket {bucket} of {of} was begun already: the step before was left half way");
+            return Err(Error::value(e));
+        }
+        let mut values = self.spare.pop().unwrap_or_default();
+        values.clear();
+        parts.into_iter().for_each(|p| values.extend_from_slice(p));
+        self.early.insert(bucket, values);
+        while let Some(values) = self.early.remove(&self.sent) {
+            let is_sent = self.buckets.as_ref().is_some_and(|b| b.send(values).is_ok());
+            if !is_sent {
+                return Err(Error::value("the reducing thread has ended"));
             }
+            self.sent += 1;
         }
         Ok(())
     }
-    fn begin(&mut self) -> Result<()> {
-        let bucket = std::mem::replace(&mut self.filling, self.spare.pop().unwrap_or_default());
-        let sent = self.buckets.as_ref().is_some_and(|b| b.send(bucket).is_ok());
-        if !sent {
-            return Err(Error::value("the reducing thread has ended"));
-        }
-        self.under_way += 1;
-        Ok(())
-    }
-    /// Waits for everything that was added since the last time, and writes the results in order.
-    /// After an error nothing is under way any more, and what came before it counts for nothing.
-    pub fn finish(&mut self, into: &mut [f32]) -> Result<()> {
-        if !self.filling.is_empty() {
-            self.begin()?;
-        }
-        let (mut at, mut failed) = (0, None);
-        let added = std::mem::take(&mut self.added);
-        let fits = added == into.len();
-        for _ in 0..std::mem::take(&mut self.under_way) {
-            match self.done.recv().map_err(|_| Error::value("the reducing thread has ended")).and_then(|r| r) {
-                Ok(mut bucket) => {
-                    if let Some(place) = into.get_mut(at..at + bucket.len()).filter(|_| fits) {
-                        place.copy_from_slice(&bucket);
-                    }
-                    at += bucket.len();
-                    bucket.clear();
-                    self.spare.push(bucket);
-                }
-                Err(e) => failed = failed.or(Some(e)),
+    /// Waits for a bucket that was begun and hands its result to `take`; when the last of the round
+    /// is taken, the next round may begin.
+    pub fn end<T>(&mut self, bucket: usize, of: usize, take: impl FnOnce(&[f32]) -> T) -> Result<T> {
+        while !self.results.contains_key(&bucket) {
+            if bucket >= self.sent || bucket < self.back {
+                return Err(Error::value(format!("bucket {bucket} of {of} has not begun, or was taken already")));
             }
+            let result = self.done.recv().map_err(|_| Error::value("the reducing thread has ended"))?;
+            self.results.insert(self.back, result);
+            self.back += 1;
         }
-        match failed {
-            Some(e) => Err(e),
-            None if !fits => Err(Error::value(format!("{added} values were added, not {}", into.len()))),
-            None => Ok(()),
+        let result = self.results.remove(&bucket).unwrap_or_else(|| Err(Error::value("a bucket came without result")));
+        self.taken += 1;
+        if self.taken == of {
+            (self.sent, self.back, self.taken) = (0, 0, 0);
         }
+        let values = result?;
+        let out = take(&values);
+        self.spare.push(values);
+        Ok(out)
     }
 }
 impl Drop for Overlap {

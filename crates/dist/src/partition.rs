@@ -14,6 +14,7 @@ use crate::merge;
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::replica::{Incoming, Outgoing};
 use crate::spare;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -142,7 +143,7 @@ pub struct Counters {
 }
 
 /// What to send, and to whom.
-pub type Outbox = Vec<(Peer, Envelope)>;
+pub type Outbox = SmallVec<[(Peer, Envelope); 4]>;
 
 /// The state machine.
 pub struct Partition {
@@ -243,7 +244,7 @@ impl Partition {
     /// Takes a message and says what to send. A message that no correct peer would send is an
     /// error and changes nothing.
     pub fn handle(&mut self, from: Peer, e: Envelope) -> Result<Outbox, String> {
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         match (from, e.message) {
             (Peer::Coordinator, Message::Map(map)) => self.map(&map, &mut out)?,
             (Peer::Server(s), Message::Record { stream, seq, record }) => {
@@ -336,7 +337,7 @@ impl Partition {
     }
 
     /// Steps of the workers that count; of all, if nobody does any more.
-    pub(crate) fn clocks(&self) -> Vec<u64> {
+    pub(crate) fn clocks(&self) -> SmallVec<[u64; 64]> {
         let counts = |w: usize| self.counted[w] || !self.counted.contains(&true);
         (0..self.settled.len()).filter(|w| counts(*w)).map(|w| self.settled[w]).collect()
     }

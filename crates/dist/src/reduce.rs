@@ -38,8 +38,8 @@ impl Status {
 enum Met {
     /// Nothing was missing.
     Even,
-    /// The result of the operation that this member was in.
-    Result(Vec<f32>),
+    /// The result of the operation that this member was in is the last one now.
+    Result,
     /// What a new member has to know.
     State(Vec<u8>),
 }
@@ -60,6 +60,8 @@ pub struct Reducer {
     /// Operations that are complete, and the last one's result, for members that missed it.
     done: u64,
     last: Vec<f32>,
+    /// The result before that, whose memory is used again.
+    spare: Vec<f32>,
     is_new: bool,
     is_late: bool,
     /// Somebody waits to be let in: all members have agreed on it in the last operation.
@@ -94,6 +96,7 @@ impl Reducer {
             version: 0,
             done: 0,
             last: Vec::new(),
+            spare: Vec::new(),
             is_new: true,
             is_late,
             admits: false,
@@ -121,30 +124,26 @@ impl Reducer {
     /// the others'.
     pub fn mean(&mut self, data: &mut [f32]) -> Result<()> {
         let waits = if self.watch.waits() { 1.0 } else { 0.0 };
-        let sum = self.counted(data, |group, data, deadline| {
+        self.counted(data, |group, data, sum, deadline| {
             // The last element says whether anybody knows of a worker that waits: all must know.
-            let mut sum = Vec::with_capacity(data.len() + 1);
             sum.extend_from_slice(data);
             sum.push(waits);
-            group.all_reduce(bytemuck::cast_slice_mut(&mut sum), Element::F32, Combine::Sum, deadline)?;
+            group.all_reduce(bytemuck::cast_slice_mut(sum), Element::F32, Combine::Sum, deadline)?;
             let n = group.ranks() as f32;
             sum[..data.len()].iter_mut().for_each(|x| *x /= n);
-            Ok(sum)
+            Ok(())
         })?;
-        self.admits = sum.get(data.len()).is_some_and(|w| *w > 0.0);
-        data.copy_from_slice(&sum[..data.len()]);
-        self.last = sum;
+        self.admits = self.last.get(data.len()).is_some_and(|w| *w > 0.0);
+        data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
     /// Everybody's data becomes that of the first worker.
     pub fn broadcast(&mut self, data: &mut [f32]) -> Result<()> {
-        let first = self.counted(data, |group, data, deadline| {
-            let mut first = data.to_vec();
-            group.broadcast(bytemuck::cast_slice_mut(&mut first), 0, deadline)?;
-            Ok(first)
+        self.counted(data, |group, data, first, deadline| {
+            first.extend_from_slice(data);
+            group.broadcast(bytemuck::cast_slice_mut(first), 0, deadline)
         })?;
-        data.copy_from_slice(&first[..data.len()]);
-        self.last = first;
+        data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
     /// Nobody leaves before everybody has come: a worker that is done stays for the others, who
@@ -187,12 +186,13 @@ impl Reducer {
         self.registrar.lease(&roster::worker_key(self.rank), self.address.to_string().as_bytes(), deadline)
     }
 
-    /// Runs an operation until it is done by all, in whatever group.
+    /// Runs an operation, which fills an empty list, until it is done by all, in whatever group; the
+    /// result is the last one then.
     fn counted(
         &mut self,
         data: &[f32],
-        operation: impl Fn(&mut Group, &[f32], Instant) -> Result<Vec<f32>>,
-    ) -> Result<Vec<f32>> {
+        operation: impl Fn(&mut Group, &[f32], &mut Vec<f32>, Instant) -> Result<()>,
+    ) -> Result<()> {
         if self.is_late {
             let e = "this worker replaces one that was lost: it must be told what the others know before its first \
                      step; Trainer does it, a loop of its own calls nn::parallel::meet";
@@ -202,18 +202,21 @@ impl Reducer {
         loop {
             let Some(group) = &mut self.group else {
                 self.form(deadline)?;
-                if let Met::Result(r) = self.agree(None, deadline)? {
-                    if r.len() < data.len() {
-                        return Err(Error::refused(format!("{} elements, but others had {}", data.len(), r.len())));
+                if let Met::Result = self.agree(None, deadline)? {
+                    let len = self.last.len();
+                    if len < data.len() {
+                        return Err(Error::refused(format!("{} elements, but others had {len}", data.len())));
                     }
-                    return Ok(r);
+                    return Ok(());
                 }
                 continue;
             };
-            match operation(group, data, deadline) {
-                Ok(result) => {
+            self.spare.clear();
+            match operation(group, data, &mut self.spare, deadline) {
+                Ok(()) => {
+                    std::mem::swap(&mut self.spare, &mut self.last);
                     self.done += 1;
-                    return Ok(result);
+                    return Ok(());
                 }
                 Err(e @ (Error::Value(_) | Error::Refused(_))) => return Err(e),
                 Err(e) if Instant::now() >= deadline => return Err(e),
@@ -297,10 +300,8 @@ impl Reducer {
                     send(group, to, bytemuck::cast_slice(&self.last), deadline)?;
                 } else if me == to {
                     let result = receive(group, giver, deadline)?;
-                    (self.done, met) = (most, Met::Result(bytemuck::pod_collect_to_vec(&result)));
-                    if let Met::Result(r) = &met {
-                        self.last.clone_from(r);
-                    }
+                    self.last = bytemuck::pod_collect_to_vec(&result);
+                    (self.done, met) = (most, Met::Result);
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! The calling thread writes requests and reads the answers itself; there is no thread between.
 //! When a server is lost, the next map says who took over, and whatever is unanswered is repeated.
 
-use crate::client::{Client, Table};
+use crate::client::{Client, Servers, Table};
 use crate::lookout::Lookout;
 use crate::membership::Registrar;
 use crate::message::{Envelope, Message, Peer, Update};
@@ -415,7 +415,7 @@ impl Store {
     fn pump_from(
         &mut self,
         done: impl Fn(&Client) -> bool,
-        owing: impl Fn(&Client) -> std::collections::BTreeSet<u32>,
+        owing: impl Fn(&Client) -> Servers,
         places: &mut Places<'_>,
         deadline: Instant,
         doing: &str,
@@ -440,7 +440,7 @@ impl Store {
     fn pump_once(
         &mut self,
         done: &impl Fn(&Client) -> bool,
-        owing: &impl Fn(&Client) -> std::collections::BTreeSet<u32>,
+        owing: &impl Fn(&Client) -> Servers,
         places: &mut Places<'_>,
         deadline: Instant,
     ) -> Result<()> {

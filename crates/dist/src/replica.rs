@@ -195,7 +195,7 @@ impl Partition {
     }
     /// Writes everything to the disk anew, unless it still lacks something.
     pub fn rewrite(&mut self) -> Outbox {
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         if self.outgoing.streams.get(&Peer::Disk).is_some_and(|t| t.queue.is_empty()) {
             self.start(Peer::Disk);
             self.send_records(&mut out, Some(Peer::Disk));
@@ -269,7 +269,7 @@ impl Partition {
                 t.unsent = t.first;
             }
         }
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         self.send_records(&mut out, to);
         let source = &self.incoming;
         if self.role == Role::Backup && source.stream > 0 && to.is_none_or(|to| to == Peer::Server(source.from)) {

@@ -81,19 +81,26 @@ fn buckets_in_the_background_give_the_same_bits() {
         .map(|mut g| {
             thread::spawn(move || {
                 let rank = g.rank();
-                let mut sums = Overlap::new(4096, move |bucket| {
+                let mut sums = Overlap::new(move |bucket| {
                     g.all_reduce(bytemuck::cast_slice_mut(bucket), Element::F32, Combine::Sum, soon())
                 })
                 .unwrap();
+                let x = numbers(rank, 10_000);
                 let mut out = vec![0.0; 10_000];
-                for _ in 0..3 {
-                    // As gradients come: tensors of all sizes.
-                    let x = numbers(rank, 10_000);
-                    [0..7, 7..5_000, 5_000..9_999, 9_999..10_000].into_iter().for_each(|r| sums.add(&x[r]).unwrap());
-                    sums.finish(&mut out).unwrap();
+                for round in 0..3 {
+                    // Each rank makes them in another order.
+                    let buckets = [&[(0, 7), (7, 5_000)][..], &[(5_000, 9_999)], &[(9_999, 10_000)]];
+                    for i in 0..3 {
+                        let b = (i + rank + round) % 3;
+                        sums.begin(b, 3, buckets[b].iter().map(|r| &x[r.0..r.1])).unwrap();
+                    }
+                    assert!(sums.begin(0, 3, [&x[..7]]).unwrap_err().to_string().contains("begun already"));
+                    for (b, parts) in buckets.iter().enumerate().rev() {
+                        let whole = parts[0].0..parts[parts.len() - 1].1;
+                        sums.end(b, 3, |values| out[whole].copy_from_slice(values)).unwrap();
+                    }
                 }
-                sums.add(&[1.0]).unwrap();
-                assert!(sums.finish(&mut out).unwrap_err().to_string().contains("1 values were added"));
+                assert!(sums.end(0, 3, |_| ()).unwrap_err().to_string().contains("has not begun"));
                 out
             })
         })
@@ -103,13 +110,13 @@ fn buckets_in_the_background_give_the_same_bits() {
 
 #[test]
 fn an_error_in_the_background_is_told() {
-    let mut sums = Overlap::new(4, |b| if b[0] > 1.0 { Err(Error::value("too much")) } else { Ok(()) }).unwrap();
-    sums.add(&[1.0, 2.0, 1.0]).unwrap();
-    assert!(sums.finish(&mut [0.0; 3]).unwrap_err().to_string().contains("too much"));
-    sums.add(&[0.5]).unwrap();
-    let mut out = [0.0];
-    sums.finish(&mut out).unwrap();
-    assert_eq!(out, [0.5]);
+    let mut sums = Overlap::new(|b| if b[0] > 1.0 { Err(Error::value("too much")) } else { Ok(()) }).unwrap();
+    sums.begin(0, 2, [&[2.0][..]]).unwrap();
+    sums.begin(1, 2, [&[1.0][..]]).unwrap();
+    assert!(sums.end(0, 2, |_| ()).unwrap_err().to_string().contains("too much"));
+    assert_eq!(sums.end(1, 2, <[f32]>::to_vec).unwrap(), [1.0]);
+    sums.begin(0, 1, [&[0.5][..]]).unwrap();
+    assert_eq!(sums.end(0, 1, <[f32]>::to_vec).unwrap(), [0.5]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use talweg_dist::{
-    Add, Client, Coordinator, Disk, Envelope, Error, Hello, Host, HostOptions, Journal, Map, Message, Partition, Peer,
-    Registrar, Roster, Rule, Store, Table, Update,
+    Add, Client, Coordinator, Disk, Envelope, Error, Hello, Host, HostOptions, Journal, Map, Message, Outbox,
+    Partition, Peer, Registrar, Roster, Rule, Store, Table, Update,
 };
 
 const STEPS: u64 = 3;
@@ -145,7 +145,7 @@ impl World<'_> {
         }
         panic!("nothing moves any more, crash {:?}", self.crash);
     }
-    fn ask(&mut self, out: Vec<(Peer, Envelope)>) {
+    fn ask(&mut self, out: Outbox) {
         self.to_server.extend(out.into_iter().map(|(_, e)| e));
     }
     fn run(&mut self) -> Vec<f32> {

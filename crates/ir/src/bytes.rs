@@ -99,6 +99,18 @@ struct Kept {
 }
 static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
 
+/// A freed block for so many bytes, if one is kept.
+fn take(len: usize) -> Option<Block> {
+    let size = len.next_multiple_of(64);
+    if size < KEEP_MIN {
+        return None;
+    }
+    let mut kept = KEPT.lock();
+    let block = kept.blocks.get_mut(&size)?.pop()?;
+    kept.bytes -= size;
+    Some(block)
+}
+
 /// A fixed-size run of bytes: aligned memory of its own, or lent memory.
 pub struct Bytes {
     block: Block,
@@ -106,25 +118,28 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// `len` zero bytes.
+    /// `len` zero bytes: a freed block of this size, where one is kept, so that a loop which frees
+    /// what it asks for here does not fill memory with blocks that are kept for others.
     ///
     /// # Panics
     /// If there is not so much memory, in words that begin with [`OUT_OF_MEMORY`].
     pub fn zeroed(len: usize) -> Bytes {
-        Bytes { block: Block::zeroed(len), len }
+        match take(len) {
+            Some(block) => {
+                let mut b = Bytes { block, len };
+                b.as_mut().fill(0);
+                b
+            }
+            None => Bytes { block: Block::zeroed(len), len },
+        }
     }
     /// `len` bytes of any content, for whoever writes all of them: from a freed block where one of
     /// this size is kept.
     pub fn any(len: usize) -> Bytes {
-        let size = len.next_multiple_of(64);
-        if size >= KEEP_MIN {
-            let mut kept = KEPT.lock();
-            if let Some(block) = kept.blocks.get_mut(&size).and_then(Vec::pop) {
-                kept.bytes -= size;
-                return Bytes { block, len };
-            }
+        if let Some(block) = take(len) {
+            return Bytes { block, len };
         }
-        let mut b = Bytes::zeroed(len);
+        let mut b = Bytes { block: Block::zeroed(len), len };
         if cfg!(debug_assertions) {
             // Whoever relies on zeros shows in the tests.
             b.as_mut().fill(0xA5);
@@ -204,7 +219,10 @@ mod tests {
         drop(b);
         let again = Bytes::any(len);
         assert_eq!(again.as_slice().as_ptr(), at);
-        assert!(Bytes::zeroed(len).as_slice().iter().all(|&x| x == 0));
+        drop(again);
+        let again = Bytes::zeroed(len);
+        assert_eq!(again.as_slice().as_ptr(), at, "what is kept does not pile up");
+        assert!(again.as_slice().iter().all(|&x| x == 0));
         assert_eq!(again.clone().as_slice(), again.as_slice());
     }
 

@@ -285,6 +285,10 @@ pub struct Op {
     pub cases: fn() -> Vec<Case>,
 }
 
+/// An attribute that says, if true, that an op begins something which goes on while the rest is
+/// computed: it runs as soon as what it needs is there.
+pub const SOON: &str = "soon";
+
 impl Op {
     /// Checks the attributes against the row and infers the result types.
     pub fn check(&self, call: &Call) -> Result<Types> {

@@ -17,16 +17,17 @@ const READY_MAX: usize = 32;
 
 /// Orders the regions of a fused graph. The order of the program is kept unless another needs less
 /// memory. `light` says which regions one thread runs alone, and that are still worth another
-/// thread; those that do not need each other become a wave. What may write over an input stays
+/// thread; those that do not need each other become a wave. What `soon` says begins something that
+/// goes on beside the rest, and runs as soon as what it needs is there. What may write over an input stays
 /// behind what reads that input and behind what `fails` says can fail, as in the program: only
 /// there it may do so.
-pub fn schedule(fused: Fused, light: &[bool], fails: &[bool]) -> Fused {
+pub fn schedule(fused: Fused, light: &[bool], fails: &[bool], soon: &[bool]) -> Fused {
     let flow = Flow::new(&fused, fails);
     let program: Vec<usize> = (0..fused.regions.len()).collect();
     let orders = [program, flow.frugal(), flow.depth_first()];
     // The first of equals.
     let order = orders.into_iter().min_by_key(|o| flow.peak(o)).unwrap_or_default();
-    let (order, waves) = flow.waves(order, light);
+    let (order, waves) = flow.waves(flow.hasten(order, soon), light);
     let Fused { graph, places, regions, .. } = fused;
     let mut regions: Vec<Option<Region>> = regions.into_iter().map(Some).collect();
     let regions = order.iter().filter_map(|&r| regions[r].take()).collect();
@@ -193,6 +194,31 @@ impl Flow {
             }
         }
         order
+    }
+
+    /// Puts what is to run soon right behind what it needs.
+    fn hasten(&self, order: Vec<usize>, soon: &[bool]) -> Vec<usize> {
+        let mut waiting: Vec<usize> = order.iter().copied().filter(|&r| soon[r]).collect();
+        if waiting.is_empty() {
+            return order;
+        }
+        let mut done = vec![false; order.len()];
+        let mut out = Vec::with_capacity(order.len());
+        let mut run = |r: usize, waiting: &mut Vec<usize>| {
+            out.push(r);
+            done[r] = true;
+            waiting.retain(|&w| {
+                let is_ready = self.needs[w].iter().all(|&n| done[n]);
+                if is_ready {
+                    out.push(w);
+                    done[w] = true;
+                }
+                !is_ready
+            });
+        };
+        order.into_iter().filter(|&r| !soon[r]).for_each(|r| run(r, &mut waiting));
+        out.extend(waiting);
+        out
     }
 
     /// Puts light regions that are ready together next to each other.

@@ -66,12 +66,15 @@ fn halves(g: &Graph) -> String {
     format!("# once\n{}# at each turn\n{}", split.once, split.each)
 }
 
-/// A line a wave; all regions or none are worth a thread of their own.
-fn order(g: &Graph, light: bool) -> String {
+/// A line a wave; all regions or none are worth a thread of their own, and those of the op `soon`
+/// begin something.
+fn order(g: &Graph, light: bool, soon: &str) -> String {
     let f = fused(g);
     let before = passes::arrange(&f, &vec![0; f.regions.len()], 0, &|_| None).live_bytes;
     let light = vec![light; f.regions.len()];
-    let f = passes::schedule(f, &light, &vec![false; light.len()]);
+    let is_soon = |r: &passes::Region| r.nodes().iter().any(|&n| f.graph.nodes[n as usize].op.name == soon);
+    let soon: Vec<bool> = f.regions.iter().map(is_soon).collect();
+    let f = passes::schedule(f, &light, &vec![false; light.len()], &soon);
     let none = vec![0; f.regions.len()];
     let a = passes::arrange(&f, &none, 0, &|_| None);
     passes::check_arrangement(&f, &a, &none).unwrap();
@@ -111,8 +114,9 @@ fn apply(pass: &str, g: &Graph) -> String {
         "fuse" => regions(&fused(g)),
         "feed" => regions(&fed(g)),
         "remake" => regions(&passes::remake(fused(g))),
-        "schedule" => order(g, false),
-        "waves" => order(g, true),
+        "schedule" => order(g, false, ""),
+        "soon" => order(g, false, "cumsum"),
+        "waves" => order(g, true, ""),
         "arrange" => homes(g),
         "stages" => stages(g),
         other => panic!("no pass is named {other}"),

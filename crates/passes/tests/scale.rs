@@ -44,7 +44,7 @@ fn a_graph_of_100_000_nodes_goes_through_every_stage() {
     )
     .unwrap();
     let none = vec![false; fused.regions.len()];
-    let fused = passes::schedule(fused, &none, &none);
+    let fused = passes::schedule(fused, &none, &none, &none);
     let scratch = vec![0; fused.regions.len()];
     let a = passes::arrange(&fused, &scratch, 0, &|_| None);
     assert!(a.arena_bytes < 1 << 20, "a chain needs a few values at a time: {} bytes", a.arena_bytes);

@@ -7,8 +7,9 @@
 //! target/release/talweg launch --workers 2 target/release/examples/digits
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
-//! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, and
-//! `CHECKPOINTS` names a folder to save to and to go on from.
+//! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `LAYERS`
+//! and `WIDTH` make the model deeper and wider, and `CHECKPOINTS` names a folder to save to and to
+//! go on from.
 
 use std::time::Duration;
 use talweg::data::{Digits, Loader};
@@ -29,10 +30,13 @@ fn main() -> Result<()> {
     let steps = number("STEPS").unwrap_or(if is_quick { 20 } else { 500 });
     let pause = Pause(Duration::from_millis(number("PAUSE_MS").unwrap_or(0)));
     manual_seed(0);
-    let model = Sequential::new()
-        .with(Linear::new(784, 32)?)
-        .with(Activation::new("relu", Tensor::relu))
-        .with(Linear::new(32, 10)?);
+    let (layers, width) = (number("LAYERS").unwrap_or(1), number("WIDTH").unwrap_or(32) as usize);
+    let mut model = Sequential::new();
+    for i in 0..layers {
+        let inputs = if i == 0 { 784 } else { width };
+        model = model.with(Linear::new(inputs, width)?).with(Activation::new("relu", Tensor::relu));
+    }
+    let model = model.with(Linear::new(if layers == 0 { 784 } else { width }, 10)?);
     let optimizer = Optimizer::new(Adam::default(), &model)?;
     let mut batches = Loader::builder(Digits::new(0, 4_000)).batch(64).shuffle(0).drop_last(true).build()?;
     let mut trainer = Trainer::new(&model, &optimizer, &mut batches).steps(steps).report(pause);

@@ -38,8 +38,12 @@ impl Group {
         deadline: Instant,
     ) -> Result<()> {
         if send == receive {
-            let out = data[send].to_vec();
-            return self.trade(to, from, &out, &mut data[receive], take, deadline);
+            let mut out = std::mem::take(&mut self.outgoing);
+            out.clear();
+            out.extend_from_slice(&data[send]);
+            let done = self.trade(to, from, &out, &mut data[receive], take, deadline);
+            self.outgoing = out;
+            return done;
         }
         if send.end <= receive.start {
             let (low, high) = data.split_at_mut(receive.start);

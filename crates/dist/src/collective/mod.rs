@@ -29,6 +29,10 @@ pub struct Group {
     is_broken: bool,
     /// Where received data waits to be added; in words, so that any element is aligned.
     scratch: Vec<u64>,
+    /// Everybody's version of this rank's part, in words as well.
+    parts: Vec<u64>,
+    /// A copy of what is sent while the same place receives.
+    outgoing: Vec<u8>,
 }
 
 impl Group {
@@ -40,7 +44,8 @@ impl Group {
                 "rank {rank} needs a link to each of the other ranks and none to itself"
             )));
         }
-        Ok(Group { rank, epoch, links, operations: 0, is_broken: false, scratch: Vec::new() })
+        let (scratch, parts, outgoing) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Group { rank, epoch, links, operations: 0, is_broken: false, scratch, parts, outgoing })
     }
     /// Groups of threads of this process, for tests and for one machine.
     pub fn in_process(ranks: usize) -> Result<Vec<Group>> {
@@ -273,9 +278,9 @@ impl Group {
             r.start * size..r.end * size
         };
         let mine = at(rank);
-        // Everybody's version of this rank's part, in words so that any element is aligned.
         let stride = mine.len().div_ceil(8);
-        let mut parts = vec![0u64; stride * ranks];
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.resize(stride * ranks, 0);
         for (to, from) in rounds(rank, ranks) {
             let all: &mut [u8] = bytemuck::cast_slice_mut(&mut parts);
             let into = &mut all[from * stride * 8..][..mine.len()];
@@ -292,6 +297,7 @@ impl Group {
             distance *= 2;
         }
         data[mine.clone()].copy_from_slice(&all[..mine.len()]);
+        self.parts = parts;
         Ok(())
     }
     fn gather(&mut self, data: &mut [u8], size: usize, deadline: Instant) -> Result<()> {

@@ -4,6 +4,7 @@
 //! depends on the size, never changes a bit. A ring would move as many bytes but add each part of
 //! the data in another order, which is why there is none.
 
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// How an all-reduce goes.
@@ -51,8 +52,8 @@ pub fn part(len: usize, n: usize, i: usize) -> Range<usize> {
 
 /// The exchanges of the first half of [`Way::Halving`]: what is received is added. Afterwards the
 /// rank holds the sum of the last exchange's `receive`; the second half goes backwards and copies.
-pub fn halving(rank: usize, ranks: usize, len: usize) -> Vec<Swap> {
-    let (mut swaps, mut mine, mut distance) = (Vec::new(), 0..len, 1);
+pub fn halving(rank: usize, ranks: usize, len: usize) -> SmallVec<[Swap; 6]> {
+    let (mut swaps, mut mine, mut distance) = (SmallVec::new(), 0..len, 1);
     while distance < ranks {
         let middle = mine.start + mine.len() / 2;
         let (low, high) = (mine.start..middle, middle..mine.end);

@@ -3,7 +3,7 @@
 use net::sim::{Event, Faults, Micros, Network, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use talweg_dist::{Add, Client, Consistency, Envelope, Map, Message, Partition, Peer, Rule, Table, Update};
+use talweg_dist::{Add, Client, Consistency, Envelope, Map, Message, Outbox, Partition, Peer, Rule, Table, Update};
 
 const PARTITIONS: usize = 4;
 const COPIES: usize = 2;
@@ -331,7 +331,7 @@ impl World {
         self.workers.iter().all(|w| matches!(w.phase, Phase::Done))
     }
 
-    fn send(&mut self, from: Node, out: Vec<(Peer, Envelope)>) {
+    fn send(&mut self, from: Node, out: Outbox) {
         for (to, e) in out {
             // Through the wire format and back, as on a socket.
             let (header, parts) = e.encode(from);
@@ -355,7 +355,7 @@ impl World {
                     self.servers.keys().copied().chain((0..self.plan.workers).map(|w| WORKER + w)).collect();
                 for node in nodes {
                     let e = Envelope { partition: 0, epoch: map.epoch, message: Message::Map(map.clone()) };
-                    self.send(COORDINATOR, vec![(peer_of(node), e)]);
+                    self.send(COORDINATOR, Outbox::from_iter([(peer_of(node), e)]));
                 }
                 self.network.timer(COORDINATOR, TICK, RESEND);
             }
@@ -385,7 +385,7 @@ impl World {
             return;
         }
         let partitions = self.servers.get_mut(&to).unwrap();
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         match &e.message {
             Message::Map(_) => {
                 for p in partitions {
@@ -402,7 +402,7 @@ impl World {
         let node = WORKER + i as u32;
         let tables = self.tables.clone();
         let w = &mut self.workers[i];
-        let mut out = Vec::new();
+        let mut out = Outbox::new();
         match &mut w.phase {
             Phase::Joining if w.client.joined().is_some() => {
                 for t in &tables {
@@ -468,7 +468,7 @@ impl World {
         let tables = self.tables.clone();
         let w = &mut self.workers[i];
         let Phase::Computing(got) = &w.phase else { return };
-        let (step, mut out) = (w.client.step(), Vec::new());
+        let (step, mut out) = (w.client.step(), Outbox::new());
         let update = |table, block, rows, data| Update {
             table,
             block,
@@ -556,12 +556,12 @@ fn new_worker(i: u32, rule: Rule, life: u64) -> Worker {
 }
 
 /// Starts a step, or ends the run.
-fn begin(w: &mut Worker, tables: &[Table], steps: u64) -> Vec<(Peer, Envelope)> {
+fn begin(w: &mut Worker, tables: &[Table], steps: u64) -> Outbox {
     if w.client.step() >= steps {
         w.phase = if w.client.unsafe_steps() == 0 { Phase::Done } else { Phase::Settling };
-        return Vec::new();
+        return Outbox::new();
     }
-    let (mut asked, mut out) = (Vec::new(), Vec::new());
+    let (mut asked, mut out) = (Vec::new(), Outbox::new());
     for t in tables {
         for b in 0..t.blocks() {
             let (request, messages) = w.client.pull(t.id, b, Vec::new());

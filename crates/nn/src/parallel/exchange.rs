@@ -1,9 +1,16 @@
-//! The two ops that talk to other workers. They take the step count as an input, so that no two
-//! steps look alike to the compiler and none is computed beforehand.
+//! The ops that talk to other workers. They take the step count as an input, so that no two steps
+//! look alike to the compiler and none is computed beforehand.
+//!
+//! Gradients that are more than a bucket are reduced in buckets, the last layers' first: a bucket's
+//! reduction begins when its gradients are there and goes on while the others are computed.
 
 use super::{How, failed, job, lock};
-use ir::{AttrKind, Batch, Call, Grad, Meaning};
+use dist::Overlap;
+use ir::{AttrKind, Batch, Call, Grad, Meaning, SOON, Type};
 use tensor::{Attrs, DType, Error, Literal, Op, Result, Shape, Tensor};
+
+/// Bytes of gradients that are worth a message of their own; `TALWEG_BUCKET` says another number.
+const BUCKET_BYTES: usize = 1 << 20;
 
 /// The row of `mean_over_workers`.
 static MEAN: Op = Op {
@@ -15,6 +22,39 @@ static MEAN: Op = Op {
         Ok(c.types[1..].iter().cloned().collect())
     },
     meaning: Meaning::Kernel(run_mean),
+    grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
+    batch: Batch::Auto,
+    cases: Vec::new,
+};
+
+/// The row of `begin_mean_over_workers`.
+static BEGIN: Op = Op {
+    name: "begin_mean_over_workers",
+    doc: "Begins to take the mean of a bucket of gradients over all workers, while the rest is computed. The first \
+          input is the step count. The result stands for what is under way.",
+    attrs: &[("bucket", AttrKind::Int), ("of", AttrKind::Int), (SOON, AttrKind::Bool)],
+    infer: |c| {
+        floats(c)?;
+        Ok([Type::new(DType::F32, Shape::scalar())].into_iter().collect())
+    },
+    meaning: Meaning::Kernel(run_begin),
+    grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
+    batch: Batch::Auto,
+    cases: Vec::new,
+};
+
+/// The row of `end_mean_over_workers`.
+static END: Op = Op {
+    name: "end_mean_over_workers",
+    doc: "The means of a bucket of gradients, of which `shapes` has each one's rank and sizes. The inputs stand for \
+          all buckets that are under way: nobody waits before everything is computed.",
+    attrs: &[("bucket", AttrKind::Int), ("shapes", AttrKind::Ints)],
+    infer: |c| {
+        floats(c)?;
+        let shapes = shapes(c)?;
+        Ok(shapes.into_iter().map(|s| Type::new(DType::F32, s)).collect())
+    },
+    meaning: Meaning::Kernel(run_end),
     grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
     batch: Batch::Auto,
     cases: Vec::new,
@@ -47,8 +87,66 @@ fn floats(c: &Call) -> Result<()> {
     Ok(())
 }
 
+fn shapes(c: &Call) -> Result<Vec<Shape>> {
+    let (mut rest, mut out) = (c.attrs.ints("shapes")?, Vec::new());
+    while let Some((rank, sizes)) = rest.split_first() {
+        let bad = || Error::value("shapes are each a rank and so many sizes");
+        let (sizes, after) = sizes.split_at_checked(usize::try_from(*rank).map_err(|_| bad())?).ok_or_else(bad)?;
+        let sizes = sizes.iter().map(|n| usize::try_from(*n).map_err(|_| bad())).collect::<Result<Vec<_>>>()?;
+        out.push(Shape::from(sizes.as_slice()));
+        rest = after;
+    }
+    Ok(out)
+}
+
+/// Places of gradients of these shapes in buckets of about so many bytes, the last ones first, as
+/// differentiation makes them.
+fn buckets(shapes: &[Option<Shape>], bytes: usize) -> Vec<Vec<usize>> {
+    let (mut out, mut filled): (Vec<Vec<usize>>, usize) = (Vec::new(), bytes);
+    for (i, shape) in shapes.iter().enumerate().rev() {
+        let Some(shape) = shape else { continue };
+        if filled >= bytes {
+            out.push(Vec::new());
+            filled = 0;
+        }
+        filled += 4 * shape.count();
+        out.last_mut().into_iter().for_each(|b| b.push(i));
+    }
+    out
+}
+
 /// The mean of each gradient that there is; every worker must have the same ones.
 pub fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
+    let bytes = std::env::var("TALWEG_BUCKET").ok().and_then(|n| n.parse().ok()).unwrap_or(BUCKET_BYTES);
+    let shape = |g: &Option<Tensor>| g.as_ref().and_then(|g| g.shape().ok());
+    let shapes: Vec<Option<Shape>> = grads.iter().map(shape).collect();
+    let buckets = buckets(&shapes, bytes);
+    let is_bad = |g: &Tensor| g.dtype().ok() != Some(DType::F32);
+    if buckets.len() < 2 || grads.iter().flatten().any(is_bad) {
+        return mean_at_once(t, grads);
+    }
+    let begin = |(bucket, list): (usize, &Vec<usize>)| {
+        let mut inputs = vec![t];
+        inputs.extend(list.iter().filter_map(|i| grads[*i].as_ref()));
+        let attrs = Attrs::new().with("bucket", bucket as i64).with("of", buckets.len() as i64).with(SOON, true);
+        Tensor::apply1(&BEGIN, &inputs, attrs)
+    };
+    let under_way: Vec<Tensor> = buckets.iter().enumerate().map(begin).collect();
+    let mut out = vec![None; grads.len()];
+    for (bucket, list) in buckets.iter().enumerate() {
+        let mut sizes: Vec<i64> = Vec::new();
+        for shape in list.iter().filter_map(|i| shapes[*i].as_ref()) {
+            sizes.push(shape.rank() as i64);
+            sizes.extend(shape.iter().map(|n| *n as i64));
+        }
+        let attrs = Attrs::new().with("bucket", bucket as i64).with("shapes", sizes.as_slice());
+        let means = Tensor::apply(&END, &under_way.iter().collect::<Vec<_>>(), attrs);
+        // Should something be wrong, the first carries the error.
+        list.iter().zip(means.iter().cycle()).for_each(|(i, m)| out[*i] = Some(m.clone()));
+    }
+    out
+}
+fn mean_at_once(t: &Tensor, grads: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
     let mut inputs = vec![t];
     inputs.extend(grads.iter().flatten());
     let outs = Tensor::apply(&MEAN, &inputs, Attrs::new());
@@ -78,8 +176,44 @@ pub fn step_in_store(t: &Tensor, pushes: &[Push]) -> Vec<Tensor> {
     if outs.len() == pushes.len() { outs.into_vec() } else { vec![outs[0].clone(); pushes.len()] }
 }
 
+/// Hands the reducing thread to `f`; it is started when there is first something to reduce.
+fn with_overlap<T>(f: impl FnOnce(&mut Overlap) -> dist::Result<T>) -> Result<T> {
+    let Some(How::Reduce(_, overlap)) = job()?.map(|j| &j.how) else {
+        return Err(Error::bug("there are no workers to reduce with"));
+    };
+    let mut overlap = lock(overlap);
+    if overlap.is_none() {
+        let reduce = |bucket: &mut [f32]| match job().map(|j| j.map(|j| &j.how)) {
+            Ok(Some(How::Reduce(reducer, _))) => lock(reducer).mean(bucket),
+            _ => Err(dist::Error::value("there are no workers to reduce with")),
+        };
+        *overlap = Some(Overlap::new(reduce).map_err(failed)?);
+    }
+    overlap.as_mut().map_or_else(|| Err(Error::bug("started above")), |o| f(o).map_err(failed))
+}
+fn number(c: &Call, name: &str) -> Result<usize> {
+    usize::try_from(c.attrs.int(name)?).map_err(|_| Error::bug("a bucket has no such number"))
+}
+fn run_begin(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
+    let (bucket, of) = (number(c, "bucket")?, number(c, "of")?);
+    with_overlap(|o| o.begin(bucket, of, args[1..].iter().map(|g| g.stored::<f32>())))?;
+    Ok(vec![Literal::scalar(0.0f32)])
+}
+fn run_end(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
+    let shapes = shapes(c)?;
+    let cut = |values: &[f32]| {
+        let mut at = 0;
+        let cut = |s: &Shape| {
+            at += s.count();
+            literal(s, &values[at - s.count()..at])
+        };
+        shapes.iter().map(cut).collect()
+    };
+    with_overlap(|o| o.end(number(c, "bucket").map_err(|e| dist::Error::value(e.to_string()))?, args.len(), cut))?
+}
+
 fn run_mean(_: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
-    let Some(How::Reduce(reducer)) = job()?.map(|j| &j.how) else {
+    let Some(How::Reduce(reducer, _)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there are no workers to reduce with"));
     };
     let mut all = Vec::with_capacity(args[1..].iter().map(Literal::count).sum());
@@ -115,4 +249,19 @@ fn run_step(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
 
 fn literal(shape: &Shape, values: &[f32]) -> Result<Literal> {
     Literal::new(shape.clone(), values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_hold_the_last_gradients_first() {
+        let shape = |n: usize| Some(Shape::from([n]));
+        let shapes = [shape(100), None, shape(10), shape(10), shape(300)];
+        assert_eq!(buckets(&shapes, 100), [vec![4], vec![3, 2, 0]]);
+        assert_eq!(buckets(&shapes, 1), [vec![4], vec![3], vec![2], vec![0]]);
+        assert_eq!(buckets(&shapes, 1 << 20).len(), 1);
+        assert!(buckets(&[None], 100).is_empty());
+    }
 }

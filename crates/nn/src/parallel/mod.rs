@@ -1,7 +1,8 @@
 //! Training on several processes: what `talweg launch` makes of a script that knows nothing of it.
 //!
 //! The environment says whether this process is alone. If it is not, an optimizer's gradients
-//! become the mean over all workers (the op `mean_over_workers`), or the optimizer's whole step
+//! become the mean over all workers (the op `mean_over_workers`, or where they are many two ops, which
+//! begin and end it while the rest is computed), or the optimizer's whole step
 //! moves to the parameter store (the op `step_in_store`). Both are nodes of the graph like any
 //! other, so imperative code, `jit` and sessions need nothing special.
 
@@ -13,7 +14,7 @@ pub use rule::{RuleText, SlotText, rule_key};
 use crate::optim::Rule;
 use crate::train::Progress;
 use dist::launch::{BEGAN, Place, listen_toward, progress_key};
-use dist::{Center, Consistency, Coordinator, Hello, Reducer, Registrar, Roster, Store, Table};
+use dist::{Center, Consistency, Coordinator, Hello, Overlap, Reducer, Registrar, Roster, Store, Table};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tensor::{Error, ErrorKind, Result, Tensor, Variable};
@@ -35,7 +36,8 @@ struct Job {
 }
 
 enum How {
-    Reduce(Box<Mutex<Reducer>>),
+    /// With the thread that reduces while the rest is computed, once there is one.
+    Reduce(Box<Mutex<Reducer>>, Mutex<Option<Overlap>>),
     Store(Box<Mutex<Shared>>),
 }
 
@@ -108,18 +110,18 @@ pub fn next_step(done: u64) -> Result<u64> {
 /// answered these bytes and must take them over before its first step. `Trainer` does all this
 /// itself; a loop of one's own calls it before each step, or does without replacements.
 pub fn meet(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
-    let Some(How::Reduce(r)) = job()?.map(|j| &j.how) else { return Ok(None) };
+    let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(None) };
     let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
     lock(r).meet(&mut give).map_err(failed)
 }
 /// True if this worker replaces one that was lost and has not been told what the others know.
 pub fn is_late() -> Result<bool> {
-    let Some(How::Reduce(r)) = job()?.map(|j| &j.how) else { return Ok(false) };
+    let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(false) };
     Ok(lock(r).is_late())
 }
 /// After the last step: waits for the others, who might need this worker's last result.
 pub fn finish() -> Result<()> {
-    let Some(How::Reduce(r)) = job()?.map(|j| &j.how) else { return Ok(()) };
+    let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(()) };
     lock(r).finish().map_err(failed)
 }
 
@@ -167,7 +169,7 @@ fn join() -> dist::Result<Option<Job>> {
     let how = if place.servers == 0 {
         let listen = listen_toward(&place.coordinator.address()?)?;
         let reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
-        How::Reduce(Box::new(Mutex::new(reducer)))
+        How::Reduce(Box::new(Mutex::new(reducer)), Mutex::default())
     } else {
         let own = registrar.another(deadline)?;
         let mut store = Store::join(place.rank, place.rule.drops(), registrar, place.secret.clone(), timeout)?;
@@ -188,8 +190,8 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
     let values = params.iter().map(|p| p.tensor().to_vec::<f32>()).collect::<Result<Vec<_>>>()?;
     match &job.how {
         // A worker that came late is told the values with everything else.
-        How::Reduce(r) if lock(r).is_late() => Ok(vec![None; params.len()]),
-        How::Reduce(r) => {
+        How::Reduce(r, _) if lock(r).is_late() => Ok(vec![None; params.len()]),
+        How::Reduce(r, _) => {
             let mut all: Vec<f32> = values.concat();
             lock(r).broadcast(&mut all).map_err(failed)?;
             let mut at = 0;
@@ -236,7 +238,7 @@ impl Shared {
 /// the gradients.
 pub(crate) fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Option<Vec<Option<Tensor>>>> {
     match job()?.map(|j| &j.how) {
-        Some(How::Reduce(_)) => Ok(Some(exchange::mean(t, grads))),
+        Some(How::Reduce(..)) => Ok(Some(exchange::mean(t, grads))),
         _ => Ok(None),
     }
 }

@@ -150,7 +150,7 @@ fn ask(at: &str, request: &str, host: &str) -> (String, String) {
 #[test]
 fn the_page_shows_the_job() {
     let args = ["--workers", "2", "--servers", "2", "--consistency", "ssp:3", "--dashboard", "0"];
-    let mut job = Job::start(&args, 400);
+    let mut job = Job::start(&args, 1_000_000);
     let line = job.until("dashboard: http://");
     let at = line.split_once("http://").unwrap().1.trim_end_matches('/').to_string();
     job.until("epoch 1: 2 servers");
@@ -173,5 +173,22 @@ fn the_page_shows_the_job() {
     assert!(state["history"][0][2].as_f64().unwrap() > 0.0, "{}", state["history"]);
     assert!(state["servers"][0]["bytes"].as_u64().unwrap() > 0, "{}", state["servers"]);
     assert!(state["events"].to_string().contains("2 servers hold the store"));
-    assert_eq!(job.weights().len(), 2);
+    let staleness = state["workers"][0]["staleness"].as_array().unwrap();
+    let counts: Vec<u64> = staleness.iter().map(|n| n.as_u64().unwrap()).collect();
+    assert!(counts.len() == 17 && counts[..=3].iter().sum::<u64>() > 0, "{counts:?}");
+    assert_eq!(counts[4..].iter().sum::<u64>(), 0, "no read was further ahead than ssp:3 lets it be");
+    seen_by_a_browser(&format!("http://{at}/"));
+}
+
+/// What a browser makes of the page: bars of workers and reads, each with the window it is allowed.
+fn seen_by_a_browser(url: &str) {
+    let mut c = Command::new("chromium");
+    c.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom", url]);
+    let Ok(out) = c.stderr(Stdio::null()).output() else {
+        return println!("there is no chromium: the page is not looked at");
+    };
+    let page = text(&out.stdout);
+    for part in ["class=\"window\"", "class=\"allowed\"", "class=\"read\"", "steps in the mean", "server 1"] {
+        assert!(page.contains(part), "no {part} in\n{page}");
+    }
 }

@@ -10,8 +10,10 @@ use talweg::data::{Digits, Loader};
 use talweg::nn::column;
 use talweg::prelude::*;
 
-/// No job may take longer, whatever happens to it.
-const LIMIT: Duration = Duration::from_secs(240);
+/// No job may take longer, whatever happens to it; `TALWEG_LIMIT` gives more seconds to long ones.
+fn limit() -> Duration {
+    Duration::from_secs(std::env::var("TALWEG_LIMIT").ok().and_then(|s| s.parse().ok()).unwrap_or(240))
+}
 
 pub fn digits() -> PathBuf {
     let bin = Path::new(env!("CARGO_BIN_EXE_talweg"));
@@ -47,7 +49,7 @@ impl Job {
         let (send, lines) = channel();
         let out = child.stdout.take().unwrap();
         std::thread::spawn(move || BufReader::new(out).lines().map_while(Result::ok).try_for_each(|l| send.send(l)));
-        Job { child, lines, seen: Vec::new(), ends: Instant::now() + LIMIT }
+        Job { child, lines, seen: Vec::new(), ends: Instant::now() + limit() }
     }
     /// Reads on until a line contains `text`.
     pub fn until(&mut self, text: &str) -> String {

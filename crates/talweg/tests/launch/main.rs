@@ -13,6 +13,9 @@ fn workers_end_with_the_bits_of_one_process() {
         let w = workers.to_string();
         let reduced = one(Job::start(&["--workers", &w], 12).weights(), workers);
         assert_eq!(reduced, alone(workers, 12).unwrap(), "{workers} workers, all-reduce");
+        // Each gradient is a bucket of its own, reduced while the rest is computed.
+        let overlapped = Job::start_with(&["--workers", &w], 12, &[("TALWEG_BUCKET", "1")]).weights();
+        assert_eq!(one(overlapped, workers), reduced, "{workers} workers, in buckets");
     }
     let stored = one(Job::start(&["--workers", "2", "--servers", "2"], 12).weights(), 2);
     assert_eq!(stored, alone(2, 12).unwrap(), "two workers, bulk-synchronous store");

@@ -1,6 +1,7 @@
 //! Processes that are killed, hang or lose their launcher.
 
 use crate::job::{Job, digits, one};
+use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -116,12 +117,26 @@ fn a_replacement_that_comes_when_the_others_are_done_does_not_begin_anew() {
     assert!(said.contains("worker 1 came when the others were done"), "{said}");
 }
 
+/// The fault campaign in short. As root, where namespaces can be made, machines are cut off too.
+#[test]
+fn a_short_campaign_of_faults() {
+    let bin = Path::new(env!("CARGO_BIN_EXE_talweg"));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/campaign.py");
+    let mut c = Command::new("timeout");
+    c.args(["240", "python3"]).arg(script).arg(bin.parent().unwrap());
+    let out = c.args(["--faults", "4", "--each", "2", "--steps", "500"]).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    println!("{said}");
+    assert!(out.status.success(), "{said}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(said.contains("campaign: 4 faults in "), "{said}");
+}
+
 /// Bulk-synchronous training ends with the same bits, whatever is killed meanwhile. The long run is
-/// `TALWEG_KILLS=30 cargo test --release -p talweg --test launch random_kills`.
+/// `TALWEG_KILLS=100 cargo test --release -p talweg --test launch random_kills`.
 #[test]
 fn random_kills_leave_no_trace() {
     let kills: u64 = std::env::var("TALWEG_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
-    let steps = if kills <= 4 { STEPS } else { 400 * kills as u32 };
+    let steps = if kills <= 4 { STEPS } else { 200 * kills as u32 };
     let args = ["--workers", "2", "--servers", "3", "--max-restarts", "1000"];
     let calm = if kills <= 4 { calm().to_string() } else { one(Job::start(&args, steps).weights(), 2) };
     let mut job = Job::start(&args, steps);
