@@ -3,13 +3,16 @@
     python3 scripts/bench_peers.py --harness PATH/run.py --talweg target/release/talweg --out results
 
 `run.py` is the peers' harness (PyTorch, JAX, TensorFlow, ONNX Runtime, Candle, Burn), which installs and
-builds what is missing under $BENCH_DIR; each workload of each peer is a process of its own. Written are
-OUT.jsonl (every measurement) and OUT.md: times with the ratio of the best peer's to ours, how near we
-come to the machine's peaks, and peak memory beside PyTorch's (in brackets: above that of the smallest
-model, which is the libraries'). `--table OUT.jsonl` only writes the tables again.
+builds what is missing under $BENCH_DIR; each workload of each peer is a process of its own. `--rounds N`
+goes N times over everything, peers and Talweg taking turns, and each one's time is the median of its N
+processes: one slow process decides nothing, for nobody. Written are OUT.jsonl (every measurement) and
+OUT.md: times with the ratio of the best peer's to ours, how near we come to the machine's peaks, and peak
+memory beside PyTorch's (in brackets: above that of the smallest model, which is the libraries').
+`--table OUT.jsonl` only writes the tables again.
 """
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -49,7 +52,7 @@ TRAINING = [
 
 
 def measure(args, path):
-    """Runs the harness for each group of workloads with the same peers."""
+    """Runs the harness in rounds, once a round for each group of workloads with the same peers."""
     known = set(args.peers.split(",")) if args.peers else None
     groups = {}
     for name, (_, _, peers) in WORKLOADS.items():
@@ -57,9 +60,9 @@ def measure(args, path):
             chosen = tuple(p for p in peers if known is None or p in known)
             groups.setdefault(chosen, []).append(name)
     env = dict(os.environ, BENCH_REPEATS=str(args.repeats), BENCH_LATENCY_S="1")
-    for peers, names in groups.items():
+    for _, (peers, names) in itertools.product(range(args.rounds), groups.items()):
         # The harness chooses by parts of names: `matmul_2048` is part of no other.
-        command = [sys.executable, args.harness, "--rounds", str(args.rounds), "--threads", str(args.threads)]
+        command = [sys.executable, args.harness, "--rounds", "1", "--threads", str(args.threads)]
         command += ["--wait", str(args.wait), "--out", str(path), "--peers", ",".join(peers)]
         command += ["--extern", f"talweg={Path(args.talweg).resolve()} bench {{workload}}"]
         for n in names:
@@ -67,14 +70,13 @@ def measure(args, path):
         subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
 
 
-def best(rows):
-    """The line with the lowest median for each workload and peer: other processes only add time."""
-    out = {}
+def middle(rows):
+    """For each workload and peer the line of its median process; of two in the middle, the faster one's."""
+    rounds = {}
     for r in rows:
-        key = (r["workload"], r["peer"])
-        if r.get("ms") is not None and (key not in out or r["ms"] < out[key]["ms"]):
-            out[key] = r
-    return out
+        if r.get("ms") is not None:
+            rounds.setdefault((r["workload"], r["peer"]), []).append(r)
+    return {k: sorted(lines, key=lambda r: r["ms"])[(len(lines) - 1) // 2] for k, lines in rounds.items()}
 
 
 def number(x):
@@ -82,7 +84,7 @@ def number(x):
 
 
 def tables(rows, out):
-    lines = best(rows)
+    lines = middle(rows)
     shown = [w for w in WORKLOADS if (w, "talweg") in lines]
 
     def row(cells):
@@ -125,7 +127,7 @@ def main():
     ap.add_argument("--out", default="bench-results", help="results go to OUT.jsonl and OUT.md")
     ap.add_argument("--only", action="append", default=[], help="workloads whose name contains this (repeatable)")
     ap.add_argument("--peers", help="comma-separated; default: all that are installed or can be")
-    ap.add_argument("--rounds", type=int, default=1)
+    ap.add_argument("--rounds", type=int, default=1, help="times over everything; the median process of each counts")
     ap.add_argument("--repeats", type=int, default=5)
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--wait", type=float, default=5, help="seconds to wait for an idle machine before each process")
@@ -135,6 +137,8 @@ def main():
         with open(args.table) as f:
             tables([json.loads(line) for line in f], sys.stdout)
         return
+    if args.rounds < 1:
+        ap.error(f"--rounds must be at least 1, not {args.rounds}")
     if not args.harness:
         ap.error("--harness is needed: the path of the peers' run.py")
     path = Path(args.out + ".jsonl").resolve()

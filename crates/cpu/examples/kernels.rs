@@ -6,7 +6,7 @@
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use talweg_cpu::kernels::attention::{Attention, Rows, Saved};
+use talweg_cpu::kernels::attention::{Attention, Rows, RowsMut, Saved};
 use talweg_cpu::kernels::conv::Conv;
 use talweg_cpu::kernels::gemm::{Gemm, Mat};
 use talweg_cpu::kernels::pooling;
@@ -216,14 +216,20 @@ fn attentions(report: &Report) {
         let (mut out, mut lse) = (x.clone(), vec![0f32; heads * t]);
         let starts: Vec<usize> = (0..heads).map(|h| h * t * d).collect();
         let rows = Rows { data: &x, starts: &starts, row: d };
-        a.forward(&rows, &rows, &rows, &mut out, &mut lse);
+        let to = |y: &mut [f32]| RowsMut::new(y.as_mut_ptr(), &starts, d);
+        // SAFETY: the output has a vector of its own, here and below.
+        unsafe { a.forward(&rows, &rows, &rows, to(&mut out), &mut lse) };
         let flops = 4.0 * (heads * t * t * d) as f64 * if causal { 0.5 } else { 1.0 };
         let name = format!("attention {heads}x{t}x{d}{}", if causal { " causal" } else { "" });
         let (mut y, mut sums) = (out.clone(), lse.clone());
-        report.time(&name, flops, "GFLOP/s", || a.forward(&rows, &rows, &rows, &mut y, &mut sums));
+        report.time(&name, flops, "GFLOP/s", || unsafe {
+            a.forward(&rows, &rows, &rows, to(&mut y), &mut sums);
+        });
         let (mut dq, mut dk, mut dv) = (x.clone(), x.clone(), x.clone());
         let out = Rows { data: &out, ..rows };
         let saved = Saved { q: rows, k: rows, v: rows, out, lse: &lse, dout: rows };
-        report.time(&(name + " backward"), 2.5 * flops, "GFLOP/s", || a.backward(&saved, &mut dq, &mut dk, &mut dv));
+        let grads = [&mut dq, &mut dk, &mut dv].map(|g| to(g));
+        // SAFETY: each gradient has a vector of its own.
+        report.time(&(name + " backward"), 2.5 * flops, "GFLOP/s", || unsafe { a.backward(&saved, grads) });
     }
 }

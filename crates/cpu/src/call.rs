@@ -113,6 +113,20 @@ pub fn accepts(n: &FlatNode, operand: usize, layout: &Layout) -> bool {
     }
 }
 
+/// The axis along which a kernel puts its operands one behind the other, if that is all it does.
+pub fn joins(n: &FlatNode) -> Option<usize> {
+    if n.op.name == "concat" { n.attrs.size("axis").ok() } else { None }
+}
+
+/// Whether a kernel writes a result with this layout; all write contiguous ones.
+pub fn writes(n: &FlatNode, result: usize, layout: &Layout) -> bool {
+    match n.op.name {
+        "attention" => result == 0 && attention::accepts(layout),
+        "attention_grad" => attention::accepts(layout),
+        _ => false,
+    }
+}
+
 /// Whether running a node can be an error: indexes out of range, a loop without an end. What is
 /// not known to be safe may fail.
 pub fn may_fail(n: &FlatNode) -> bool {

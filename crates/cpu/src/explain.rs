@@ -82,7 +82,7 @@ fn traffic(r: &Region, graph: &Graph) -> (usize, usize) {
     let mut reads = r.reads();
     reads.sort_unstable();
     reads.dedup();
-    (bytes(&reads), bytes(&r.writes(graph)))
+    (bytes(&reads), bytes(&r.writes()))
 }
 
 /// Operations on numbers a region does, where that is known.
@@ -97,7 +97,7 @@ fn flops(r: &Region, graph: &Graph) -> usize {
             });
             steps.sum::<usize>() + l.feed.as_ref().map_or(0, |f| call_flops(f.node, &f.args, graph))
         }
-        Region::Call { node, args } => call_flops(*node, args, graph),
+        Region::Call { node, args, .. } => call_flops(*node, args, graph),
     }
 }
 

@@ -4,10 +4,14 @@
 //! the workers, and returns when all are done. Workers spin for a while after a job before they
 //! sleep, because a kernel is usually followed by another one.
 //!
+//! Tasks are dealt out in equal stretches, the same thread's at every job with as many tasks: what a
+//! task left in the caches of its processor, the task of that number in the next job finds there. A
+//! thread that is done with its own stretch takes tasks from the ends of the others'.
+//!
 //! The caller decides how the work is split, by the size of the problem and never by the number
 //! of threads: then results do not depend on how many threads there are.
 //!
-//! What it does not do: no futures, no work stealing between jobs, no priorities. A call from
+//! What it does not do: no futures, no jobs side by side, no priorities. A call from
 //! inside a task, in a forked child, or while another thread's job is running, runs its tasks
 //! inline.
 
@@ -16,7 +20,7 @@
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -33,9 +37,31 @@ type Task = dyn Fn(usize) + Sync;
 /// shut and no worker is inside; read by workers that are inside.
 struct Job {
     task: UnsafeCell<Option<*const Task>>,
-    tasks: AtomicUsize,
-    next: AtomicUsize,
+    /// How many of the stretches are in use.
+    dealt: AtomicUsize,
+    stretches: [Stretch; THREADS_MAX],
     panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+/// Tasks `next..end` that nobody has taken yet, as one number: `next` above, `end` below. On lines
+/// of its own, as its thread changes it all the time.
+#[repr(align(128))]
+struct Stretch(AtomicU64);
+
+impl Stretch {
+    fn set(&self, next: usize, end: usize) {
+        self.0.store((next as u64) << 32 | end as u64, Relaxed);
+    }
+    /// Takes the first task, or the last.
+    fn take(&self, is_first: bool) -> Option<usize> {
+        let halves = |x: u64| (x >> 32, x & u64::from(u32::MAX));
+        let rest = |x: u64| {
+            let (next, end) = halves(x);
+            (next < end).then(|| if is_first { x + (1 << 32) } else { x - 1 })
+        };
+        let (next, end) = halves(self.0.fetch_update(Relaxed, Relaxed, rest).ok()?);
+        Some(if is_first { next } else { end - 1 } as usize)
+    }
 }
 
 struct Pool {
@@ -66,8 +92,8 @@ static POOL: Pool = Pool {
     inside: AtomicUsize::new(0),
     job: Job {
         task: UnsafeCell::new(None),
-        tasks: AtomicUsize::new(0),
-        next: AtomicUsize::new(0),
+        dealt: AtomicUsize::new(0),
+        stretches: [const { Stretch(AtomicU64::new(0)) }; THREADS_MAX],
         panic: Mutex::new(None),
     },
     started: AtomicUsize::new(0),
@@ -135,14 +161,15 @@ pub fn set_threads(n: usize) {
 /// tasks that had not begun by then may be left out.
 pub fn parallel_for(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
     let threads = threads();
-    if tasks <= 1 || threads <= 1 || INSIDE_TASK.get() || FORKED.load(Relaxed) {
+    let is_too_many = u32::try_from(tasks).is_err();
+    if tasks <= 1 || threads <= 1 || is_too_many || INSIDE_TASK.get() || FORKED.load(Relaxed) {
         return (0..tasks).for_each(f);
     }
     if POOL.busy.compare_exchange(false, true, Acquire, Relaxed).is_err() {
         return (0..tasks).for_each(f);
     }
     POOL.start_workers(threads - 1);
-    let panic = POOL.run(tasks, f);
+    let panic = POOL.run(tasks, threads, f);
     POOL.busy.store(false, Release);
     if let Some(payload) = panic {
         resume_unwind(payload);
@@ -151,15 +178,18 @@ pub fn parallel_for(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
 
 impl Pool {
     /// Runs a job; the caller holds `busy`.
-    fn run(&self, tasks: usize, f: &(dyn Fn(usize) + Sync)) -> Option<Box<dyn Any + Send>> {
+    fn run(&self, tasks: usize, threads: usize, f: &(dyn Fn(usize) + Sync)) -> Option<Box<dyn Any + Send>> {
         // SAFETY: no worker is inside (the last job waited for that) and the gate is even, so
         // nobody reads. The lifetime is erased only until `shut` below has returned.
         unsafe {
             debug_assert!(self.gate.load(SeqCst).is_multiple_of(2) && self.inside.load(SeqCst) == 0);
             *self.job.task.get() = Some(std::mem::transmute::<&(dyn Fn(usize) + Sync), *const Task>(f));
         }
-        self.job.tasks.store(tasks, Relaxed);
-        self.job.next.store(0, Relaxed);
+        let dealt = threads.min(tasks);
+        self.job.dealt.store(dealt, Relaxed);
+        for (s, stretch) in self.job.stretches[..dealt].iter().enumerate() {
+            stretch.set(s * tasks / dealt, (s + 1) * tasks / dealt);
+        }
         self.gate.fetch_add(1, SeqCst);
         let asleep = self.sleepers.load(SeqCst);
         if asleep > 0 {
@@ -170,7 +200,7 @@ impl Pool {
                 (1..tasks).for_each(|_| self.bell.notify_one());
             }
         }
-        self.work(f);
+        self.work(0, f);
         self.shut();
         self.job.panic.lock().unwrap_or_else(|e| e.into_inner()).take()
     }
@@ -190,15 +220,13 @@ impl Pool {
         }
     }
 
-    /// Takes tasks until none is left.
-    fn work(&self, f: &(dyn Fn(usize) + Sync)) {
-        let tasks = self.job.tasks.load(Relaxed);
+    /// Takes tasks until none is left; `me` counts the caller and the workers.
+    fn work(&self, me: usize, f: &(dyn Fn(usize) + Sync)) {
+        let stretches = &self.job.stretches[..self.job.dealt.load(Relaxed)];
+        let own = || stretches.get(me).and_then(|s| s.take(true));
+        let others = || (1..=stretches.len()).find_map(|k| stretches[(me + k) % stretches.len()].take(false));
         INSIDE_TASK.set(true);
-        loop {
-            let i = self.job.next.fetch_add(1, Relaxed);
-            if i >= tasks {
-                break;
-            }
+        while let Some(i) = own().or_else(others) {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| f(i))) {
                 self.job.panic.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(payload);
             }
@@ -233,7 +261,7 @@ impl Pool {
                 // the caller is between opening it and the end of `shut`: `task` is set, nobody
                 // writes it, and what it points to is alive.
                 let f = unsafe { &*(*self.job.task.get()).expect("an open gate has a task") };
-                self.work(f);
+                self.work(index + 1, f);
             }
             self.inside.fetch_sub(1, SeqCst);
         }
@@ -326,6 +354,15 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
             assert_eq!(counts(9), vec![1; 9]);
         }
+    }
+
+    #[test]
+    fn a_stretch_is_taken_from_both_ends_once() {
+        let s = Stretch(AtomicU64::new(0));
+        assert_eq!((s.take(true), s.take(false)), (None, None));
+        s.set(3, 7);
+        let taken = [true, false, false, true, false].map(|first| s.take(first));
+        assert_eq!(taken, [Some(3), Some(6), Some(5), Some(4), None]);
     }
 
     #[test]

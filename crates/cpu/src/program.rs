@@ -12,7 +12,8 @@ use crate::tile::plan::{Plan, ROW_MAX};
 use crate::tile::{self, Homes, Tiles};
 use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Meaning, Result, SOON, Slot, Type};
 use parking_lot::Mutex;
-use passes::{Arrangement, Feed, Fused, Home, Loop, Place, Region, Target, arrange, feed, fuse, place_of, schedule};
+use passes::{Arrangement, Feed, Fused, Home, Loop, Moves, Place, Region, Step, Target};
+use passes::{arrange, feed, fuse, place_of, redirect, schedule};
 use runtime::{Program, trace};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -76,6 +77,7 @@ impl Compiled {
     /// Compiles a graph of primitive ops and claimed composites.
     pub fn new(graph: Graph) -> Result<Compiled> {
         let mut fused = fuse(&graph, &Target { row_max: &|_| ROW_MAX, share_min: SHARE_MIN, accepts: &call::accepts })?;
+        redirect(&mut fused, &Moves { joins: &call::joins, writes: &call::writes, accepts: &call::accepts });
         feed(&mut fused, &call::feeds);
         let light: Vec<bool> = fused.regions.iter().map(|r| is_light(r, &fused.graph)).collect();
         let may_fail =
@@ -113,10 +115,10 @@ impl Compiled {
                     let tiles = tile::emit(l, graph, plan, &homes, partials);
                     match &l.feed {
                         None => Work::Loop(tiles),
-                        Some(f) => Work::Fed(map.fed(f), tiles),
+                        Some(f) => Work::Fed(map.fed(f, l), tiles),
                     }
                 }
-                (Region::Call { node, args }, _) => Work::Call(map.call(*node, args)?),
+                (Region::Call { node, args, outs }, _) => Work::Call(map.call(*node, args, outs)?),
                 (Region::Loop(_), None) => return Err(Error::bug("a loop without a plan")),
             });
         }
@@ -337,7 +339,7 @@ fn is_light(region: &Region, graph: &Graph) -> bool {
             let plan = tile::plan(l, graph);
             plan.tasks() == 1 && plan.work >= LIGHT_LOOP_MIN
         }
-        Region::Call { node, args } => is_light_product(*node, args, graph),
+        Region::Call { node, args, .. } => is_light_product(*node, args, graph),
     }
 }
 
@@ -412,13 +414,46 @@ impl BaseMap<'_> {
         let ty = self.graph.ty(s).clone();
         Operand { spot: self.spot(s), layout: Layout::contiguous(&ty.shape), ty, value: None }
     }
-    fn fed(&self, f: &Feed) -> Fed {
-        call::matmul::prepare_fed(&self.operands(&f.args), &self.result(f.slot()))
+    fn fed(&self, f: &Feed, l: &Loop) -> Fed {
+        call::matmul::prepare_fed(&self.operands(&f.args), &self.result(f.slot()), &self.beside(f, l))
     }
-    fn call(&self, node: usize, args: &[Place]) -> Result<Prepared> {
+    /// Where else a fed loop reads and writes, element by element as its product lies.
+    fn beside(&self, f: &Feed, l: &Loop) -> Vec<Spot> {
+        let size = self.graph.ty(f.slot()).dtype.size();
+        let is_alike = |s: Slot, strides: &[isize]| {
+            strides == [l.columns() as isize, 1] && self.graph.ty(s).dtype.size() == size && s != f.slot()
+        };
+        let own = self.spot(f.slot());
+        let mut spots: Vec<Spot> = Vec::new();
+        let mut add = |spot: Spot| {
+            if spot != own && !spots.contains(&spot) {
+                spots.push(spot);
+            }
+        };
+        for step in &l.steps {
+            if let Step::Load { root, strides, offset } = step
+                && is_alike(*root, strides)
+            {
+                let spot = self.spot(*root);
+                add(Spot { offset: spot.offset + offset * size, ..spot });
+            }
+        }
+        // A result that takes over an input's memory was read there.
+        for s in l.stores.iter().filter(|s| is_alike(s.slot, &s.strides) && self.donor(s.slot).is_none()) {
+            add(self.spot(s.slot));
+        }
+        spots
+    }
+    fn call(&self, node: usize, args: &[Place], outs: &[Place]) -> Result<Prepared> {
         let n = &self.graph.nodes[node];
         let args = self.operands(args);
-        let outs: Vec<Operand> = (0..n.outs.len()).map(|o| self.result(Slot::new(node, o))).collect();
+        let result = |(p, ty): (&Place, &Type)| Operand {
+            spot: self.spot(p.root),
+            layout: p.layout.clone(),
+            ty: ty.clone(),
+            value: None,
+        };
+        let outs: Vec<Operand> = outs.iter().zip(&n.outs).map(result).collect();
         call::prepare(n, &args, &outs).map_err(|e| e.in_op(n.op.name).at(n.site))
     }
     fn answer(&self, fused: &Fused, s: Slot) -> (Answer, Type) {

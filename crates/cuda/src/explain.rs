@@ -45,7 +45,7 @@ pub fn described(plan: &Plan) -> Vec<Arc<trace::Region>> {
         let all: f64 = lines.iter().map(|l| l.1).sum();
         lines.iter_mut().for_each(|l| l.1 /= all);
         let mut values = r.reads();
-        values.extend(r.writes(graph));
+        values.extend(r.writes());
         values.sort_unstable();
         values.dedup();
         let bytes = values.iter().map(|&s| graph.ty(s).bytes()).sum();

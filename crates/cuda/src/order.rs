@@ -39,7 +39,7 @@ impl Order {
         let results: FxHashSet<Slot> = graph.outputs.iter().map(|&s| place_of(graph, &fused.places, s).root).collect();
         let mut writer: FxHashMap<Slot, usize> = FxHashMap::default();
         for (r, region) in fused.regions.iter().enumerate() {
-            writer.extend(region.writes(graph).into_iter().map(|s| (s, r)));
+            writer.extend(region.writes().into_iter().map(|s| (s, r)));
         }
         let mut is_read = vec![false; fused.regions.len()];
         let mut needs = Vec::with_capacity(fused.regions.len());
@@ -59,7 +59,7 @@ impl Order {
             })
             .collect();
         let is_result: Vec<bool> =
-            fused.regions.iter().map(|r| r.writes(graph).iter().any(|s| results.contains(s))).collect();
+            fused.regions.iter().map(|r| r.writes().iter().any(|s| results.contains(s))).collect();
         let is_update = (0..needs.len()).map(|r| plain[r].is_some() && is_result[r] && !is_read[r]).collect();
         Order { needs, plain, is_update, is_result }
     }

@@ -140,7 +140,7 @@ fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], has: Has) -> Way {
 fn needs(fused: &Fused, has: Has) -> Vec<(usize, bool)> {
     let of = |r: &Region| match r {
         Region::Loop(l) => (emit::lower(l, &fused.graph, true).scratch, false),
-        Region::Call { node, args } => {
+        Region::Call { node, args, .. } => {
             let n = &fused.graph.nodes[*node];
             let (args, outs) = operands(&fused.graph, *node, args);
             match way(n, &args, &outs, has) {
@@ -184,7 +184,7 @@ impl Plan {
         let graph = &self.fused.graph;
         match &self.fused.regions[r] {
             Region::Loop(l) => Ok(Work::Kernels(emit::lower(l, graph, self.is_in_place(l)).kernels)),
-            Region::Call { node, args } => self.call(r, *node, args, has),
+            Region::Call { node, args, .. } => self.call(r, *node, args, has),
         }
     }
 

@@ -3,9 +3,9 @@
 //!
 //! A loop may write a value over one that dies in it, where both are stepped through alike: each
 //! element is then read and written by the same point of the loop. A kernel may where the device
-//! says so.
+//! says so, and one that feeds a loop puts its result where the loop stores one of its own.
 
-use crate::{Fused, Region, Step, Store};
+use crate::{Feed, Fused, Loop, Region, Step, Store};
 use ir::{FlatNode, Graph, Meaning, Slot};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -107,9 +107,23 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
     let mut donated = vec![false; graph.inputs.len()];
     for (r, region) in fused.regions.iter().enumerate() {
         let mut taken: Vec<usize> = Vec::new();
-        for slot in region.writes(graph) {
+        let fed = fed_slot(region);
+        // What feeds the loop comes last: it may share a place with what the loop stores.
+        let writes = region.writes().into_iter().filter(|&s| Some(s) != fed).chain(fed);
+        for slot in writes {
             let bytes = graph.ty(slot).bytes();
             if bytes == 0 {
+                continue;
+            }
+            let is_new = |s: Slot| match a.home(s) {
+                Home::Result(b) => a.buffers[b].donor.is_none(),
+                _ => block_of.iter().any(|(v, b)| *v == s && !taken.contains(b)),
+            };
+            if let Some(s) = hosts(graph, region).find(|&s| Some(slot) == fed && is_new(s)) {
+                match block_of.iter().find(|(v, _)| *v == s) {
+                    Some(&(_, b)) => block_of.push((slot, b)),
+                    None => a.homes[slot.node as usize][slot.out as usize] = a.home(s),
+                }
                 continue;
             }
             if results.contains(&slot) {
@@ -157,6 +171,28 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
     a
 }
 
+/// The value that a kernel feeds a loop with.
+fn fed_slot(region: &Region) -> Option<Slot> {
+    let Region::Loop(l) = region else { return None };
+    l.feed.as_ref().map(Feed::slot)
+}
+
+/// What a fed loop stores at the very elements that it is fed, and could be computed over them.
+fn hosts<'a>(graph: &'a Graph, region: &'a Region) -> impl Iterator<Item = Slot> + 'a {
+    let fed = fed_slot(region);
+    let stores = match region {
+        Region::Loop(Loop { stores, .. }) => stores.as_slice(),
+        Region::Call { .. } => &[],
+    };
+    stores.iter().map(|s| s.slot).filter(move |&s| {
+        let is_like = |f: Slot| {
+            let (a, b) = (graph.ty(f), graph.ty(s));
+            a.bytes() == b.bytes() && a.dtype.size() == b.dtype.size() && steps_alike(region, f, s)
+        };
+        fed.is_some_and(is_like)
+    })
+}
+
 /// The last region that reads each value.
 fn last_uses(fused: &Fused) -> Vec<SmallVec<[Option<usize>; 1]>> {
     let mut last: Vec<SmallVec<[Option<usize>; 1]>> =
@@ -181,7 +217,7 @@ fn replaceable<'a>(
 ) -> impl Iterator<Item = Slot> + 'a {
     let whole = changed(graph, region, overwrites).filter(move |v| last[v.node as usize][v.out as usize] == Some(r));
     let found = match region {
-        Region::Loop(l) => l.stores.iter().find(|s| s.slot == slot).map(|s| (l, s)),
+        Region::Loop(l) => only_store(l, slot).map(|s| (l, s)),
         Region::Call { .. } => None,
     };
     let looped = found.into_iter().flat_map(move |(l, store)| {
@@ -207,9 +243,15 @@ fn replaceable<'a>(
     looped.chain(whole)
 }
 
+/// The one store of all of a value.
+fn only_store(l: &Loop, slot: Slot) -> Option<&Store> {
+    let mut stores = l.stores.iter().filter(|s| s.slot == slot);
+    stores.next().filter(|s| s.offset == 0 && stores.next().is_none())
+}
+
 /// The value that a kernel changes into its result: all of a stored value that it reads once.
 fn changed(graph: &Graph, region: &Region, overwrites: Overwrites) -> Option<Slot> {
-    let Region::Call { node, args } = region else { return None };
+    let Region::Call { node, args, .. } = region else { return None };
     let n = &graph.nodes[*node];
     let place = &args[overwrites(n)?];
     let is_whole = place.layout.is_contiguous() && place.layout.offset == 0 && graph.ty(place.root) == &n.outs[0];
@@ -333,7 +375,7 @@ pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), St
         if scratch[r] > 0 {
             mine.push((None, a.scratch[r], a.scratch[r] + scratch[r]));
         }
-        for s in region.writes(graph) {
+        for s in region.writes() {
             if let Home::Arena(at) = a.home(s) {
                 mine.push((Some(s), at, at + graph.ty(s).bytes()));
             }
@@ -342,7 +384,11 @@ pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), St
             if hi > a.arena_bytes {
                 return Err(format!("region {r}: {s:?} lies beyond the arena"));
             }
-            if mine[..k].iter().any(|&(_, l, h)| lo < h && l < hi) {
+            let is_hosted = |o: Option<Slot>| {
+                let pair = [(o, s), (s, o)].into_iter().find(|(f, _)| f.is_some() && *f == fed_slot(region));
+                pair.is_some_and(|(_, host)| hosts(graph, region).any(|h| Some(h) == host))
+            };
+            if mine[..k].iter().any(|&(o, l, h)| lo < h && l < hi && !((l, h) == (lo, hi) && is_hosted(o))) {
                 return Err(format!("region {r}: {s:?} overlaps another of its values"));
             }
             for &(v, l, h) in live.iter().filter(|&&(_, l, h)| lo < h && l < hi) {
@@ -370,7 +416,7 @@ fn check_wave(fused: &Fused, a: &Arrangement, scratch: &[usize], wave: Range<usi
         Home::Nowhere | Home::Const(_) => (usize::MAX, 0, 0),
     };
     let writes = |r: usize| {
-        let mut list: Vec<_> = fused.regions[r].writes(graph).iter().map(|&s| place(s)).collect();
+        let mut list: Vec<_> = fused.regions[r].writes().iter().map(|&s| place(s)).collect();
         list.push((usize::MAX, a.scratch[r], a.scratch[r] + scratch[r]));
         list
     };
@@ -391,8 +437,9 @@ fn check_wave(fused: &Fused, a: &Arrangement, scratch: &[usize], wave: Range<usi
 /// space is greater than 1, so steps are alike only if strides are.
 fn steps_alike(region: &Region, v: Slot, s: Slot) -> bool {
     let Region::Loop(l) = region else { return false };
-    let Some(store) = l.stores.iter().find(|t| t.slot == s) else { return false };
-    l.dims.iter().all(|&d| d > 1)
+    let Some(store) = only_store(l, s) else { return false };
+    !matches!(l.steps[store.step as usize], Step::Reduce { .. })
+        && l.dims.iter().all(|&d| d > 1)
         && !l.feed.as_ref().is_some_and(|f| f.reads(v))
         && l.steps.iter().all(|t| match t {
             Step::Load { root, strides, offset } if *root == v => *offset == 0 && *strides == store.strides,

@@ -16,7 +16,7 @@ pub fn feed(fused: &mut Fused, feeds: Feeds) {
     let mut at = 0;
     while at < fused.regions.len() {
         let found = match &fused.regions[at] {
-            Region::Call { node, args } => {
+            Region::Call { node, args, .. } => {
                 let n = &graph.nodes[*node];
                 let s = Slot::new(*node, 0);
                 let is_free = n.outs.len() == 1 && !outputs.contains(&s) && feeds(n, args);

@@ -493,7 +493,13 @@ impl<'a> Fuser<'a> {
             return Region::Loop(crate::weave::weave(self, g));
         }
         let node = self.groups[g].nodes[0];
-        Region::Call { node, args: self.graph.nodes[node].inputs.iter().map(|&s| self.operand(s)).collect() }
+        let n = &self.graph.nodes[node];
+        let own = |o: usize| Place { root: Slot::new(node, o), layout: Layout::contiguous(&n.outs[o].shape) };
+        Region::Call {
+            node,
+            args: n.inputs.iter().map(|&s| self.operand(s)).collect(),
+            outs: (0..n.outs.len()).map(own).collect(),
+        }
     }
 }
 

@@ -13,12 +13,14 @@ use std::fmt::Write;
 pub enum Region {
     /// Elementwise nodes and reductions over one iteration space.
     Loop(Loop),
-    /// One kernel, claimed composite or control node, with the places of its operands.
+    /// One kernel, claimed composite or control node, with the places of its operands and results.
     Call {
         /// Index of the node.
         node: usize,
         /// Where its operands lie.
         args: Vec<Place>,
+        /// Where its results go: memory of their own, or parts of another node's result.
+        outs: Vec<Place>,
     },
 }
 
@@ -121,6 +123,8 @@ pub struct Store {
     /// Elements to step in each dimension of the space; meaningless for results that exist only
     /// after the loop, which are contiguous.
     pub strides: SmallVec<[isize; 4]>,
+    /// Position of the first element; the loop's own values begin at 0, parts of a joined one do not.
+    pub offset: usize,
 }
 
 impl Region {
@@ -137,14 +141,21 @@ impl Region {
             Region::Call { args, .. } => args.iter().map(|p| p.root).collect(),
         }
     }
-    /// The values it stores.
-    pub fn writes(&self, graph: &Graph) -> SmallVec<[Slot; 4]> {
-        match self {
+    /// The values it stores, or stores parts of.
+    pub fn writes(&self) -> SmallVec<[Slot; 4]> {
+        let mut all: SmallVec<[Slot; 4]> = match self {
             Region::Loop(l) => {
                 l.feed.as_ref().map(Feed::slot).into_iter().chain(l.stores.iter().map(|s| s.slot)).collect()
             }
-            Region::Call { node, .. } => (0..graph.nodes[*node].outs.len()).map(|o| Slot::new(*node, o)).collect(),
-        }
+            Region::Call { outs, .. } => outs.iter().map(|p| p.root).collect(),
+        };
+        let mut seen: SmallVec<[Slot; 4]> = SmallVec::new();
+        all.retain(|s| {
+            let is_new = !seen.contains(s);
+            seen.push(*s);
+            is_new
+        });
+        all
     }
     /// The graph's nodes it computes.
     pub fn nodes(&self) -> SmallVec<[u32; 4]> {
@@ -194,8 +205,9 @@ impl Loop {
             };
         }
         for st in &self.stores {
-            let _ =
-                writeln!(s, "  store %{} to {}.{} by {:?}", st.step, st.slot.node, st.slot.out, st.strides.as_slice());
+            let at = if st.offset > 0 { format!(" from {}", st.offset) } else { String::new() };
+            let (node, out) = (st.slot.node, st.slot.out);
+            let _ = writeln!(s, "  store %{} to {node}.{out} by {:?}{at}", st.step, st.strides.as_slice());
         }
         s
     }

@@ -234,7 +234,7 @@ fn row_store(l: &Loop, step: usize) -> Option<Store> {
     let outer = l.dims.len() - l.inner;
     let mut strides = contiguous(&l.dims[..outer]);
     strides.extend(l.dims[outer..].iter().map(|_| 0));
-    Some(Store { slot: Slot::new(node as usize, 0), step: step as u32, strides })
+    Some(Store { slot: Slot::new(node as usize, 0), step: step as u32, strides, offset: 0 })
 }
 
 /// True for a step that is an instruction or two: its text calls no function and divides nothing.

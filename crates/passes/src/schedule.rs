@@ -62,7 +62,7 @@ impl Flow {
         };
         let mut writer: Vec<usize> = Vec::new();
         for (r, region) in fused.regions.iter().enumerate() {
-            for s in region.writes(graph) {
+            for s in region.writes() {
                 number.insert(s, f.values.len());
                 f.writes[r].push(f.values.len());
                 f.values.push((graph.ty(s).bytes(), 0));
@@ -108,7 +108,7 @@ impl Flow {
         let mut failing: Vec<usize> = Vec::new();
         for (r, region) in fused.regions.iter().enumerate() {
             let mine = inputs(region);
-            let results: Vec<Slot> = region.writes(graph).into_iter().filter(is_result).collect();
+            let results: Vec<Slot> = region.writes().into_iter().filter(is_result).collect();
             let updated = |v: &&Slot| results.iter().any(|s| graph.ty(*s) == graph.ty(**v));
             let mut waits: Vec<usize> = Vec::new();
             for v in mine.iter().filter(updated) {

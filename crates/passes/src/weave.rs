@@ -92,7 +92,8 @@ impl Weaver<'_, '_> {
 
     fn store(&self, i: usize) -> Store {
         let dims = &self.f.groups[self.g].dims;
-        Store { slot: Slot::new(i, 0), step: self.at[&i], strides: space::strides(dims, self.f.members[i].mask) }
+        let strides = space::strides(dims, self.f.members[i].mask);
+        Store { slot: Slot::new(i, 0), step: self.at[&i], strides, offset: 0 }
     }
 }
 

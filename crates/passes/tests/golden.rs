@@ -24,13 +24,30 @@ fn fed(g: &Graph) -> Fused {
     f
 }
 
+/// Kernels write their results anywhere.
+fn redirected(g: &Graph) -> Fused {
+    let mut f = fused(g);
+    let joins = |n: &ir::FlatNode| (n.op.name == "concat").then(|| n.attrs.size("axis").unwrap());
+    let takes = |n: &ir::FlatNode, _: usize, _: &Layout| n.op.name.starts_with("attention");
+    let writes = |n: &ir::FlatNode, o: usize, l: &Layout| takes(n, o, l);
+    passes::redirect(&mut f, &passes::Moves { joins: &joins, writes: &writes, accepts: &takes });
+    let none = vec![0; f.regions.len()];
+    passes::check_arrangement(&f, &passes::arrange(&f, &none, 0, &|_| None), &none).unwrap();
+    f
+}
+
 fn regions(f: &Fused) -> String {
     let mut out = f.graph.to_string();
     for r in &f.regions {
         match r {
             passes::Region::Loop(l) => writeln!(out, "{}", l.text(&f.graph).trim_end()).unwrap(),
-            passes::Region::Call { node, .. } => {
-                writeln!(out, "call %{node} {}", f.graph.nodes[*node].op.name).unwrap()
+            passes::Region::Call { node, outs, .. } => {
+                write!(out, "call %{node} {}", f.graph.nodes[*node].op.name).unwrap();
+                for p in outs.iter().filter(|p| p.root.node as usize != *node) {
+                    let (to, by) = (p.root, p.layout.strides.as_slice());
+                    write!(out, " to {}.{} by {by:?} from {}", to.node, to.out, p.layout.offset).unwrap();
+                }
+                out.push('\n');
             }
         }
     }
@@ -38,7 +55,7 @@ fn regions(f: &Fused) -> String {
 }
 
 fn homes(g: &Graph) -> String {
-    let f = fused(g);
+    let f = fed(g);
     let none = vec![0; f.regions.len()];
     let a = passes::arrange(&f, &none, 0, &|_| None);
     passes::check_arrangement(&f, &a, &none).unwrap();
@@ -113,6 +130,7 @@ fn apply(pass: &str, g: &Graph) -> String {
         "hoist" => halves(g),
         "fuse" => regions(&fused(g)),
         "feed" => regions(&fed(g)),
+        "redirect" => regions(&redirected(g)),
         "remake" => regions(&passes::remake(fused(g))),
         "schedule" => order(g, false, ""),
         "soon" => order(g, false, "cumsum"),

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{Operand, Prepared, rows_mut};
-use crate::kernels::attention::{Attention, Rows, Saved};
+use crate::kernels::attention::{Attention, Rows, RowsMut, Saved};
 use crate::tile::access::Bases;
 use ir::{Attrs, DType, Layout, Shape, Type};
 
@@ -92,6 +92,9 @@ impl Matrices {
         let data = unsafe { std::slice::from_raw_parts(self.operand.first::<f32>(bases), self.span) };
         Rows { data, starts: &self.starts, row: self.row }
     }
+    fn rows_mut(&self, bases: Bases) -> RowsMut<'_> {
+        RowsMut::new(self.operand.first::<f32>(bases), &self.starts, self.row)
+    }
 }
 
 /// A mask, of numbers or of flags, broadcast over the heads.
@@ -165,12 +168,12 @@ impl Call {
 /// `attention`.
 pub fn forward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let call = Call::new(attrs, args, 3)?;
-    let [y, lse] = [0, 1].map(|i| outs[i].clone());
+    let (y, lse) = (Matrices::new(&outs[0]), outs[1].clone());
     Some(Box::new(move |bases| {
         // SAFETY: results are apart from the operands and from each other.
         unsafe {
-            let to = |o: &Operand| rows_mut::<f32>(o, bases).slice(0, o.ty.shape.count());
-            call.with(bases, |a, [q, k, v]| a.forward(&q, &k, &v, to(&y), to(&lse)));
+            let lse = rows_mut::<f32>(&lse, bases).slice(0, lse.ty.shape.count());
+            call.with(bases, |a, [q, k, v]| a.forward(&q, &k, &v, y.rows_mut(bases), lse));
         }
         Ok(())
     }))
@@ -180,13 +183,13 @@ pub fn forward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prep
 pub fn backward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let call = Call::new(attrs, args, 6)?;
     let (out, dout, lse) = (Matrices::new(&args[3]), Matrices::new(&args[5]), args[4].clone());
-    let grads = [0, 1, 2].map(|i| outs[i].clone());
+    let grads = [0, 1, 2].map(|i| Matrices::new(&outs[i]));
     Some(Box::new(move |bases| {
         // SAFETY: results are apart from the operands and from each other.
         unsafe {
-            let [dq, dk, dv] = grads.each_ref().map(|o| rows_mut::<f32>(o, bases).slice(0, o.ty.shape.count()));
+            let grads = grads.each_ref().map(|m| m.rows_mut(bases));
             let (out, dout, lse) = (out.rows(bases), dout.rows(bases), super::rows::<f32>(&lse, bases));
-            call.with(bases, |a, [q, k, v]| a.backward(&Saved { q, k, v, out, lse, dout }, dq, dk, dv));
+            call.with(bases, |a, [q, k, v]| a.backward(&Saved { q, k, v, out, lse, dout }, grads));
         }
         Ok(())
     }))

@@ -4,8 +4,8 @@
 #![allow(unsafe_code)]
 
 use super::{Operand, Prepared};
-use crate::kernels::gemm::{Float, Gemm, Integer, Mat, Multiply, Output, Patch, gemm_int};
-use crate::tile::access::Bases;
+use crate::kernels::gemm::{BESIDE, Float, Gemm, Integer, Mat, Multiply, Output, Patch, gemm_int};
+use crate::tile::access::{Bases, Spot};
 use ir::{DType, FlatNode, Layout, Shape, bf16, f16};
 use passes::Place;
 
@@ -77,18 +77,21 @@ pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
         }
 }
 
-/// The product for a loop that it feeds.
-pub fn prepare_fed(args: &[Operand], out: &Operand) -> Fed {
-    fn of<E: Multiply + Float>(a: Operand, b: Operand, c: Operand) -> Fed {
+/// The product for a loop that it feeds and that reads or writes `beside`, which lies as the result
+/// does.
+pub fn prepare_fed(args: &[Operand], out: &Operand, beside: &[Spot]) -> Fed {
+    fn of<E: Multiply + Float>(a: Operand, b: Operand, c: Operand, beside: [Option<Spot>; BESIDE]) -> Fed {
         let p = product(&a.layout, &b.layout, &c.ty.shape);
         // SAFETY: the layouts lie inside their buffers, and the result is apart from the operands.
         Box::new(move |bases, done| unsafe {
             let (a, b, c) = (a.first::<E>(bases), b.first::<E>(bases), c.first::<E>(bases));
-            p.gemm(a.cast_const(), b.cast_const(), c).run_then(done);
+            let beside = beside.map(|s| s.map_or(std::ptr::null(), |s| bases.at(s).cast::<E>().cast_const()));
+            p.gemm(a.cast_const(), b.cast_const(), c).run_then(beside, done);
         })
     }
     let (a, b, c) = (args[0].clone(), args[1].clone(), out.clone());
-    if c.ty.dtype == DType::F64 { of::<f64>(a, b, c) } else { of::<f32>(a, b, c) }
+    let beside = std::array::from_fn(|i| beside.get(i).copied());
+    if c.ty.dtype == DType::F64 { of::<f64>(a, b, c, beside) } else { of::<f32>(a, b, c, beside) }
 }
 
 impl Product {

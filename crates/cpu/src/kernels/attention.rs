@@ -74,6 +74,36 @@ impl Rows<'_> {
     }
 }
 
+/// A matrix for each head to write to: row `i` of head `h` begins `starts[h] + i * row` elements
+/// behind the first.
+#[derive(Clone, Copy)]
+pub struct RowsMut<'a> {
+    p: Shared<f32>,
+    starts: &'a [usize],
+    row: usize,
+}
+
+impl<'a> RowsMut<'a> {
+    /// With the first element at `p`.
+    pub fn new(p: *mut f32, starts: &'a [usize], row: usize) -> RowsMut<'a> {
+        RowsMut { p: Shared::new(p), starts, row }
+    }
+    /// The first element of row `i` of a head.
+    fn at(&self, head: usize, i: usize) -> *mut f32 {
+        self.p.get().wrapping_add(self.starts[head] + i * self.row)
+    }
+    /// Sets rows of a head to zero.
+    ///
+    /// # Safety
+    /// It has these rows, of so many columns, and nobody else uses them meanwhile.
+    unsafe fn clear(&self, head: usize, first: usize, rows: usize, cols: usize) {
+        for i in first..first + rows {
+            // SAFETY: the caller's promise.
+            unsafe { std::slice::from_raw_parts_mut(self.at(head, i), cols) }.fill(0.0);
+        }
+    }
+}
+
 /// The sizes and the masking of an attention.
 #[derive(Clone, Copy, Debug)]
 pub struct Attention<'a> {
@@ -177,16 +207,20 @@ impl Attention<'_> {
 
     /// `out[heads, queries, dv] = softmax(scale q k^T + mask) v`; `lse[heads, queries]` takes the
     /// logarithm of each row's sum. A query that sees no key gives zeros.
-    pub fn forward(&self, q: &Rows<'_>, k: &Rows<'_>, v: &Rows<'_>, out: &mut [f32], lse: &mut [f32]) {
+    ///
+    /// # Safety
+    /// Every row of `out` can be written to, by nobody else meanwhile, and lies apart from the others
+    /// and from what is read.
+    pub unsafe fn forward(&self, q: &Rows<'_>, k: &Rows<'_>, v: &Rows<'_>, out: RowsMut<'_>, lse: &mut [f32]) {
         self.check(q, k, v);
-        check("an output", self.kv_of.len() * self.queries * self.dv, out.len());
+        check("starts of an output", self.kv_of.len(), out.starts.len());
         check("sums", self.kv_of.len() * self.queries, lse.len());
         let size = self.block(QUERIES / 4);
         let blocks = self.queries.div_ceil(size);
         // Blocks that one task takes, with the keys of their head turned once.
         let each = if self.kv_of.len() >= HEADS { blocks } else { 1 };
         let chunks = blocks.div_ceil(each.max(1));
-        let (po, pl) = (Shared::new(out.as_mut_ptr()), Shared::new(lse.as_mut_ptr()));
+        let pl = Shared::new(lse.as_mut_ptr());
         pool::parallel_for(self.kv_of.len() * chunks, &|task| {
             let (h, first) = (task / chunks, task % chunks * each);
             let last = (first + each).min(blocks);
@@ -198,9 +232,8 @@ impl Attention<'_> {
                 let k = Turned::new(k, self.visible((last * size).min(self.queries)), self.d);
                 for i in (first..last).map(|b| b * size) {
                     let rows = size.min(self.queries - i);
-                    let out = po.slice((h * self.queries + i) * self.dv, rows * self.dv);
                     let lse = pl.slice(h * self.queries + i, rows);
-                    self.forward_block(h, q, &k, v, i, rows, out, lse);
+                    self.forward_block(h, q, &k, v, i, rows, &out, lse);
                 }
             }
         });
@@ -215,13 +248,16 @@ impl Attention<'_> {
         v: Mat<f32>,
         i: usize,
         rows: usize,
-        out: &mut [f32],
+        out: &RowsMut<'_>,
         lse: &mut [f32],
     ) {
         let keys = self.visible(i + rows);
         let s = Scratch::<f32>::new(rows * KEYS.min(keys.max(1)));
         let (mut top, mut sum) = ([f32::NEG_INFINITY; QUERIES], [0f32; QUERIES]);
-        out.fill(0.0);
+        if keys == 0 {
+            // SAFETY: this task's own rows.
+            unsafe { out.clear(h, i, rows, self.dv) };
+        }
         for j in (0..keys).step_by(KEYS) {
             let cols = KEYS.min(keys - j);
             // SAFETY: the block lies inside the matrices.
@@ -232,49 +268,53 @@ impl Attention<'_> {
                     (top[r], sum[r]) = exp_row(row, cols, old, sum[r]);
                     if old != top[r] && j > 0 {
                         let f = (old - finite(top[r])).exp();
-                        let o = out.as_mut_ptr().add(r * self.dv);
+                        let o = out.at(h, i + r);
                         f32s::raw::mul_scalar(o, f, o, self.dv);
                     }
                 }
                 let a = Mat::row_major(s.ptr().cast_const(), cols);
-                Gemm { accumulate: j > 0, ..Gemm::new(rows, self.dv, cols, a, v.down(j), out.as_mut_ptr()) }.run();
+                let to = Gemm::new(rows, self.dv, cols, a, v.down(j), out.at(h, i));
+                Gemm { accumulate: j > 0, c_row: out.row as isize, ..to }.run();
             }
         }
         for r in 0..rows {
             let f = if sum[r] > 0.0 || sum[r].is_nan() { 1.0 / sum[r] } else { 0.0 };
-            out[r * self.dv..(r + 1) * self.dv].iter_mut().for_each(|o| *o *= f);
+            let o = out.at(h, i + r);
+            // SAFETY: this task's own row.
+            unsafe { f32s::raw::mul_scalar(o, f, o, self.dv) };
             lse[r] = if sum[r] == 0.0 { f32::NEG_INFINITY } else { top[r] + sum[r].ln() };
         }
     }
 
     /// Gradients of queries, keys and values.
-    pub fn backward(&self, saved: &Saved<'_>, dq: &mut [f32], dk: &mut [f32], dv: &mut [f32]) {
+    ///
+    /// # Safety
+    /// Every row of `grads` can be written to, by nobody else meanwhile, and lies apart from the
+    /// others and from what is read.
+    pub unsafe fn backward(&self, saved: &Saved<'_>, grads: [RowsMut<'_>; 3]) {
         self.check(&saved.q, &saved.k, &saved.v);
         let heads = self.kv_of.len();
         saved.out.check("an output", heads, self.queries, self.dv);
         saved.dout.check("an output gradient", heads, self.queries, self.dv);
         check("sums", heads * self.queries, saved.lse.len());
-        check("query gradients", heads * self.queries * self.d, dq.len());
-        check("key gradients", self.kv_heads * self.keys * self.d, dk.len());
-        check("value gradients", self.kv_heads * self.keys * self.dv, dv.len());
-        let (pq, pk, pv) = (Shared::new(dq.as_mut_ptr()), Shared::new(dk.as_mut_ptr()), Shared::new(dv.as_mut_ptr()));
+        let [dq, dk, dv] = grads;
+        check("starts of query gradients", heads, dq.starts.len());
+        check("starts of key gradients", self.kv_heads, dk.starts.len());
+        check("starts of value gradients", self.kv_heads, dv.starts.len());
         let task = |kv: usize| {
             // SAFETY: one task writes the key head's gradients and those of the queries that use it.
             unsafe {
-                let dk = pk.slice(kv * self.keys * self.d, self.keys * self.d);
-                let dv = pv.slice(kv * self.keys * self.dv, self.keys * self.dv);
-                dk.fill(0.0);
-                dv.fill(0.0);
+                dk.clear(kv, 0, self.keys, self.d);
+                dv.clear(kv, 0, self.keys, self.dv);
                 let of = |m: &Rows<'_>, cols: usize| {
                     Turned::new(Mat::row_major(m.head(kv), m.row), self.visible(self.queries), cols)
                 };
                 let turned = [of(&saved.k, self.d), of(&saved.v, self.dv)];
                 let size = self.block(QUERIES / 2);
                 for h in (0..self.kv_of.len()).filter(|&h| self.kv_of[h] == kv) {
-                    let dq = pq.slice(h * self.queries * self.d, self.queries * self.d);
-                    dq.fill(0.0);
+                    dq.clear(h, 0, self.queries, self.d);
                     for i in (0..self.queries).step_by(size) {
-                        self.backward_block(saved, &turned, h, i, size.min(self.queries - i), dq, dk, dv);
+                        self.backward_block(saved, &turned, h, i, size.min(self.queries - i), &grads);
                     }
                 }
             }
@@ -294,9 +334,7 @@ impl Attention<'_> {
         h: usize,
         i: usize,
         rows: usize,
-        dq: &mut [f32],
-        dk: &mut [f32],
-        dv: &mut [f32],
+        [dq, dk, dv]: &[RowsMut<'_>; 3],
     ) {
         let keys = self.visible(i + rows);
         let (d, dvn, kv) = (self.d, self.dv, self.kv_of[h]);
@@ -321,16 +359,18 @@ impl Attention<'_> {
                 for r in 0..rows {
                     shifted_exp(p.ptr().add(r * cols), finite(lse[r]), cols);
                 }
-                let to = dv.as_mut_ptr().add(j * dvn);
-                Gemm { accumulate: true, ..Gemm::new(cols, dvn, rows, row_major(p.ptr()).t(), grad, to) }.run();
+                let add =
+                    |to: &RowsMut, head: usize, i: usize, m: usize, n: usize, k: usize, a: Mat<f32>, b: Mat<f32>| {
+                        let c_row = to.row as isize;
+                        Gemm { accumulate: true, c_row, ..Gemm::new(m, n, k, a, b, to.at(head, i)) }.run();
+                    };
+                add(dv, kv, j, cols, dvn, rows, row_major(p.ptr()).t(), grad);
                 Gemm::new(rows, cols, dvn, grad, v_turned.mat.right(j), dp.ptr()).run();
                 for r in 0..rows {
                     score_grad(p.ptr().add(r * cols), dp.ptr().add(r * cols), dots[r], self.scale, cols);
                 }
-                let to = dq.as_mut_ptr().add(i * d);
-                Gemm { accumulate: true, ..Gemm::new(rows, d, cols, row_major(p.ptr()), k.down(j), to) }.run();
-                let to = dk.as_mut_ptr().add(j * d);
-                Gemm { accumulate: true, ..Gemm::new(cols, d, rows, row_major(p.ptr()).t(), q.down(i), to) }.run();
+                add(dq, h, i, rows, d, cols, row_major(p.ptr()), k.down(j));
+                add(dk, kv, j, cols, d, rows, row_major(p.ptr()).t(), q.down(i));
             }
         }
     }

@@ -68,19 +68,34 @@ fn check_case(a: &Attention<'_>, noise: &mut Noise, what: &str) {
     let (sv, so) = (apart(a.kv_heads, a.keys * a.dv), apart(heads, a.queries * a.dv));
     let rows = |data, starts, row| Rows { data, starts, row };
     let (rq, rk, rv) = (rows(&q, &sq, a.d), rows(&k, &sk, a.d), rows(&v, &sv, a.dv));
-    a.forward(&rq, &rk, &rv, &mut out, &mut lse);
+    // SAFETY: the output is apart from everything else.
+    unsafe { a.forward(&rq, &rk, &rv, RowsMut::new(out.as_mut_ptr(), &so, a.dv), &mut lse) };
     let want = truth(a, &q, &k, &v, &dout);
     assert_close(&out, &want.out, 1e-5, &format!("{what}: out"));
     for (g, w) in lse.iter().zip(&want.lse) {
         assert!((*g as f64 - w).abs() < 1e-5 || *g as f64 == *w, "{what}: lse {g} {w}");
     }
-    let (mut dq, mut dk, mut dv) = (vec![9f32; q.len()], vec![9f32; k.len()], vec![9f32; v.len()]);
+    // Rows of gradients lie apart, and what is between them stays.
+    const GAP: usize = 3;
+    let sizes = [(heads, a.queries, a.d), (a.kv_heads, a.keys, a.d), (a.kv_heads, a.keys, a.dv)];
+    let mut rooms = sizes.map(|(n, rows, cols)| vec![9f32; n * rows * (cols + GAP)]);
+    let starts = sizes.map(|(n, rows, cols)| apart(n, rows * (cols + GAP)));
     let (out, dout) = (rows(&out, &so, a.dv), rows(&dout, &so, a.dv));
     let saved = Saved { q: rq, k: rk, v: rv, out, lse: &lse, dout };
-    a.backward(&saved, &mut dq, &mut dk, &mut dv);
-    assert_close(&dq, &want.dq, 3e-5, &format!("{what}: dq"));
-    assert_close(&dk, &want.dk, 3e-5, &format!("{what}: dk"));
-    assert_close(&dv, &want.dv, 3e-5, &format!("{what}: dv"));
+    let mut places = rooms.iter_mut().zip(&starts).zip(&sizes);
+    let grads = [(); 3].map(|()| {
+        let ((room, starts), (_, _, cols)) = places.next().unwrap();
+        RowsMut::new(room.as_mut_ptr(), starts, cols + GAP)
+    });
+    // SAFETY: each gradient has a room of its own.
+    unsafe { a.backward(&saved, grads) };
+    for (((room, (_, _, cols)), want), name) in
+        rooms.iter().zip(&sizes).zip([want.dq, want.dk, want.dv]).zip(["dq", "dk", "dv"])
+    {
+        let got: Vec<f32> = room.chunks(cols + GAP).flat_map(|row| row[..*cols].to_vec()).collect();
+        assert_close(&got, &want, 3e-5, &format!("{what}: {name}"));
+        assert!(room.chunks(cols + GAP).all(|row| row[*cols..] == [9.0; GAP]), "{what}: {name} between the rows");
+    }
 }
 
 #[test]
@@ -124,7 +139,9 @@ fn large_scores_do_not_overflow() {
         Attention { kv_of: &[0], kv_heads: 1, queries: 2, keys: 3, d: 1, dv: 1, scale: 1.0, causal: None, mask: None };
     let (mut out, mut lse) = ([0f32; 2], [0f32; 2]);
     let rows = |data| Rows { data, starts: &[0], row: 1 };
-    a.forward(&rows(&[1000.0, -1000.0]), &rows(&[1.0, 0.0, -1.0]), &rows(&[1.0, 2.0, 3.0]), &mut out, &mut lse);
+    let (q, k, v) = ([1000.0, -1000.0], [1.0, 0.0, -1.0], [1.0, 2.0, 3.0]);
+    // SAFETY: the output is apart from everything else.
+    unsafe { a.forward(&rows(&q), &rows(&k), &rows(&v), RowsMut::new(out.as_mut_ptr(), &[0], 1), &mut lse) };
     assert_eq!((out, lse), ([1.0, 3.0], [1000.0, 1000.0]));
 }
 
@@ -146,6 +163,8 @@ fn a_query_without_keys_gives_zeros() {
     let mask = Some(Rows { data: &hidden, starts: &[0], row: 0 });
     let ones = Rows { data: &[1.0; 6], starts: &[0], row: 2 };
     let (mut out, mut lse) = ([9f32; 6], [9f32; 3]);
-    Attention { causal: None, mask, ..a }.forward(&ones, &ones, &ones, &mut out, &mut lse);
+    let to = RowsMut::new(out.as_mut_ptr(), &[0], 2);
+    // SAFETY: the output is apart from everything else.
+    unsafe { Attention { causal: None, mask, ..a }.forward(&ones, &ones, &ones, to, &mut lse) };
     assert_eq!((out, lse), ([0.0; 6], [f32::NEG_INFINITY; 3]));
 }

@@ -7,6 +7,17 @@ use std::cell::Cell;
 
 /// Bytes of alignment: a cache line, and a vector of AVX-512.
 const ALIGN: usize = 64;
+/// Blocks from this size on take whole huge pages: a processor remembers where few of them lie, and
+/// what lies in one finds room in the second-level cache, wherever the system has put the page.
+const LARGE: usize = 1 << 20;
+const HUGE: usize = 1 << 21;
+
+/// Size and alignment of a block for at least `bytes`.
+fn layout(bytes: usize) -> Layout {
+    let (unit, align) = if bytes >= LARGE { (HUGE, HUGE) } else { (4096, ALIGN) };
+    let bytes = bytes.next_multiple_of(unit).max(unit);
+    Layout::from_size_align(bytes, align).expect("scratch memory within the address space")
+}
 
 /// A block of raw memory.
 struct Block {
@@ -14,11 +25,28 @@ struct Block {
     bytes: usize,
 }
 
+impl Block {
+    fn new(bytes: usize) -> Block {
+        let layout = layout(bytes);
+        // SAFETY: the size is not zero.
+        let p = unsafe { alloc(layout) };
+        if p.is_null() {
+            handle_alloc_error(layout);
+        }
+        #[cfg(target_os = "linux")]
+        if layout.align() == HUGE {
+            // SAFETY: whole pages of the block's own; without huge pages it is only slower.
+            unsafe { libc::madvise(p.cast(), layout.size(), libc::MADV_HUGEPAGE) };
+        }
+        Block { p, bytes: layout.size() }
+    }
+}
+
 impl Drop for Block {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: allocated below with this layout.
-            unsafe { dealloc(self.p, Layout::from_size_align_unchecked(self.bytes, ALIGN)) };
+            // SAFETY: allocated below with this layout, which its own size gives again.
+            unsafe { dealloc(self.p, layout(self.bytes)) };
         }
     }
 }
@@ -41,7 +69,7 @@ pub(crate) struct Scratch<T> {
 impl<T: Copy> Scratch<T> {
     /// Takes a block of the thread's, enlarged if need be.
     pub(crate) fn new(len: usize) -> Scratch<T> {
-        let bytes = (len * size_of::<T>()).next_multiple_of(4096).max(4096);
+        let bytes = len * size_of::<T>();
         // The smallest kept block that is large enough, else any that can be replaced.
         let block = KEPT.with(|kept| {
             let blocks = kept.iter().filter_map(|slot| {
@@ -53,15 +81,7 @@ impl<T: Copy> Scratch<T> {
             let fit = blocks.filter(|(size, _)| *size >= bytes).min_by_key(|(size, _)| *size);
             fit.and_then(|(_, slot)| slot.take())
         });
-        let block = block.unwrap_or_else(|| {
-            let layout = Layout::from_size_align(bytes, ALIGN).expect("scratch memory within the address space");
-            // SAFETY: the size is not zero.
-            let p = unsafe { alloc(layout) };
-            if p.is_null() {
-                handle_alloc_error(layout);
-            }
-            Block { p, bytes }
-        });
+        let block = block.unwrap_or_else(|| Block::new(bytes));
         Scratch { block: Some(block), len, marker: std::marker::PhantomData }
     }
 

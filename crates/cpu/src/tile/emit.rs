@@ -41,7 +41,7 @@ pub fn plan(l: &Loop, graph: &Graph) -> Plan {
         _ => None,
     });
     let stores = l.stores.iter().filter(|s| !is_after(l, s.step));
-    let stores = stores.map(|s| access(l, &s.strides, 0, graph.ty(s.slot).dtype, nowhere));
+    let stores = stores.map(|s| access(l, &s.strides, s.offset, graph.ty(s.slot).dtype, nowhere));
     let all: Vec<Access> = loads.chain(stores).collect();
     Plan::new(l, graph, &all)
 }
@@ -387,7 +387,7 @@ impl Emitter<'_> {
     /// A store's walk, the tile that is written, and whether that is still a load's memory.
     fn stored(&mut self, s: &Store, replaced: &[Option<Slot>]) -> (Access, Val, bool) {
         let dtype = self.graph.ty(s.slot).dtype;
-        let a = access(self.l, &s.strides, 0, dtype, (self.homes.spot)(s.slot));
+        let a = access(self.l, &s.strides, s.offset, dtype, (self.homes.spot)(s.slot));
         let c = self.at[s.step as usize];
         let mut x = match c.half {
             Some(h) => h,

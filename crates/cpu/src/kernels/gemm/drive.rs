@@ -5,7 +5,7 @@
 use super::super::scratch::Scratch;
 use super::Patch;
 use super::element::{Float, Multiply, SweepOf};
-use super::micro::{Ahead, PANEL, Panels, Sweep, panel_at, panel_count};
+use super::micro::{Ahead, BESIDE, PANEL, Panels, Sweep, panel_at, panel_count};
 use super::turn::{Turned, Way, share};
 use crate::pool::{self, Shared};
 
@@ -230,7 +230,7 @@ impl<S: Multiply> Turned<S> {
                         let this = &*this.get();
                         let (i, m) = share(t, tasks, this.m, this.height);
                         if m > 0 {
-                            this.block(Part { i, m, ..all }, right.get());
+                            this.block(Part { i, m, ..all }, right.get(), is_last);
                         }
                         if m > 0 && is_last {
                             done(this.patch(i, m, j, n));
@@ -242,8 +242,8 @@ impl<S: Multiply> Turned<S> {
         }
     }
 
-    /// Some rows times a packed part of the right side.
-    unsafe fn block(&self, part: Part, right: *const S::Acc) {
+    /// Some rows times a packed part of the right side, the last of them or not.
+    unsafe fn block(&self, part: Part, right: *const S::Acc, is_last: bool) {
         // SAFETY: the caller's promise.
         unsafe {
             if self.k == 0 {
@@ -257,6 +257,11 @@ impl<S: Multiply> Turned<S> {
             q.right = Panels { p: right, row: 0 };
             q.strips_first = part.n * part.k * size_of::<S::Acc>() <= RESIDENT;
             q.left_ahead = q.strips_first && q.left_row == part.k as isize;
+            if is_last {
+                let at = part.i as isize * self.c_row + part.j as isize * self.c_col;
+                let moved = |p: *const S::Acc| if p.is_null() { p } else { p.wrapping_offset(at) };
+                q.beside = self.beside.map(moved);
+            }
             S::Acc::sweep(&SweepOf(q));
         }
     }
@@ -282,6 +287,7 @@ impl<S: Multiply> Turned<S> {
             strips_first: false,
             left_ahead: false,
             ahead: None,
+            beside: [std::ptr::null(); BESIDE],
             keep: std::ptr::null_mut(),
             pairs: self.pairs,
         }
@@ -299,6 +305,7 @@ impl<S: Multiply> Turned<S> {
             step: 64,
             run: lines,
             jump: row - 64 * lines as isize,
+            ..Ahead::nothing(std::ptr::null())
         })
     }
 

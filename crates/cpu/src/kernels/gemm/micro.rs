@@ -30,6 +30,9 @@ pub(crate) struct Tile<E> {
 /// Rows that a right side is brought closer ahead of the strip that keeps it: a memory's latency.
 const SOON: isize = 24;
 
+/// Matrices that lie as C does and are wanted when a part of it is ready, at most.
+pub(crate) const BESIDE: usize = 4;
+
 /// Memory that is wanted next: a line a step of `k`, in rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Ahead {
@@ -40,12 +43,44 @@ pub(crate) struct Ahead {
     pub run: usize,
     /// Bytes from the end of a row to the next.
     pub jump: isize,
+    /// Rows of each place.
+    pub rows: usize,
+    /// Further places of as many rows; null: no more.
+    pub more: [*const u8; BESIDE - 1],
 }
 
 impl Ahead {
     /// Nothing is wanted but what is at hand.
     pub fn nothing(p: *const u8) -> Ahead {
-        Ahead { p, step: 0, run: usize::MAX, jump: 0 }
+        Ahead { p, step: 0, run: usize::MAX, jump: 0, rows: usize::MAX, more: [std::ptr::null(); BESIDE - 1] }
+    }
+
+    /// The tile at row `i` and column `j` of each matrix beside C.
+    #[inline(always)]
+    fn beside<E>(q: &Sweep<E>, i: usize, j: usize, rows: usize, cols: usize) -> Ahead {
+        let size = size_of::<E>();
+        let at = i as isize * q.c_row + j as isize * q.c_col;
+        let place = |p: *const E| if p.is_null() { std::ptr::null() } else { p.wrapping_offset(at).cast::<u8>() };
+        // Down the rows of memory, a line after the other.
+        let (count, stride, width) = if q.c_col == 1 { (rows, q.c_row, cols) } else { (cols, q.c_col, rows) };
+        let step = stride * size as isize;
+        let [p, more @ ..] = q.beside.map(place);
+        Ahead { p, step, run: count, jump: 64 - count as isize * step, rows: (width * size).div_ceil(64), more }
+    }
+
+    /// The start of row `done`, the one before it having ended at `p`.
+    #[inline(always)]
+    fn row(&mut self, done: usize, p: *const u8) -> *const u8 {
+        if !done.is_multiple_of(self.rows) {
+            return p.wrapping_offset(self.jump);
+        }
+        match self.more.get(done / self.rows - 1) {
+            Some(next) if !next.is_null() => *next,
+            _ => {
+                (self.step, self.run) = (0, usize::MAX);
+                self.p
+            }
+        }
     }
 }
 
@@ -87,10 +122,11 @@ pub(crate) unsafe fn tile<V: Vector, D: Step<V>, const R: usize, const NV: usize
 ) {
     let mut acc = [[V::zero(); NV]; R];
     let (mut pa, mut pb, mut ahead, mut keep, mut left) = (a.p, b, t.ahead.p, t.keep, k);
+    let (mut wanted, mut done) = (t.ahead, 0);
     // SAFETY: the caller's promise; addresses past the end are only prefetched.
     unsafe {
-        while left > 0 {
-            let steps = t.ahead.run.min(left);
+        loop {
+            let steps = wanted.run.min(left);
             for _ in 0..steps {
                 let mut row = [V::zero(); NV];
                 for v in 0..NV {
@@ -112,10 +148,14 @@ pub(crate) unsafe fn tile<V: Vector, D: Step<V>, const R: usize, const NV: usize
                 }
                 pa = pa.wrapping_offset(a.col);
                 pb = pb.wrapping_offset(b_step);
-                ahead = ahead.wrapping_offset(t.ahead.step);
+                ahead = ahead.wrapping_offset(wanted.step);
             }
-            ahead = ahead.wrapping_offset(t.ahead.jump);
             left -= steps;
+            if left == 0 {
+                break;
+            }
+            done += 1;
+            ahead = wanted.row(done, ahead);
         }
         store::<V, R, NV>(&acc, t);
     }
@@ -236,6 +276,9 @@ pub(crate) struct Sweep<E> {
     pub left_ahead: bool,
     /// Memory that is wanted next; the tiles of the first strip see to it.
     pub ahead: Option<Ahead>,
+    /// Matrices that lie as C does and are wanted when all of it is ready; each tile brings its part
+    /// closer. Null: no more.
+    pub beside: [*const E; BESIDE],
     /// Room for the right side, a single panel that lies as it is: the first strip copies it there
     /// for the others. Null: nothing is copied.
     pub keep: *mut E,
@@ -306,6 +349,7 @@ unsafe fn strip<V: Vector, D: Step<V>, const R: usize>(q: &Sweep<V::E>, i: usize
         };
         let ahead = match q.ahead {
             Some(ahead) if i == 0 => ahead,
+            _ if !q.beside[0].is_null() => Ahead::beside(q, i, j, rows, (nv * V::N).min(q.n - j)),
             _ if q.left_ahead && v == 0 && i + R < q.m => Ahead {
                 p: q.left.wrapping_offset((i + R) as isize * q.left_row).cast(),
                 step: (R * size_of::<V::E>()) as isize,

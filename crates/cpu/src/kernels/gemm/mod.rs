@@ -29,6 +29,7 @@ use super::scratch::Scratch;
 use crate::pool::{self, Shared};
 pub use element::{Float, Multiply, Output, PlaneOf};
 pub use int::{Integer, gemm_int};
+pub(crate) use micro::BESIDE;
 pub use pack::Operand;
 pub(crate) use pack::transpose8;
 use turn::{Turned, Way};
@@ -179,14 +180,18 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
     }
 
     /// Computes the only product of the batch, and calls `done` for each part of C as soon as it
-    /// is finished, on the thread that has it in cache.
+    /// is finished, on the thread that has it in cache. What `done` works with beside C lies as C
+    /// does, element for element, at the addresses `beside` (null: no more): where that pays, it is
+    /// brought closer while products are computed.
     ///
     /// # Safety
     /// As for [`Gemm::run`]; `C` is the type of the computation.
-    pub unsafe fn run_then(&self, done: &(dyn Fn(Patch) + Sync)) {
+    pub unsafe fn run_then(&self, beside: [*const C; BESIDE], done: &(dyn Fn(Patch) + Sync)) {
         debug_assert!(C::SAME && self.batch == 1);
+        let mut turned = Turned::new(self, self.a, self.b, self.c.cast(), self.c_row);
+        turned.beside = beside.map(|p| p.cast());
         // SAFETY: the caller's promise.
-        unsafe { Turned::new(self, self.a, self.b, self.c.cast(), self.c_row).run(done) };
+        unsafe { turned.run(done) };
     }
 
     /// Whether the parts that [`Gemm::run_then`] reports are whole rows, whatever the number of

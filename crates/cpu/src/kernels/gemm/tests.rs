@@ -311,3 +311,30 @@ fn empty_products() {
     unsafe { Gemm::new(2, 2, 0, Mat::row_major(a.as_ptr(), 0), Mat::row_major(a.as_ptr(), 2), c.as_mut_ptr()).run() };
     assert_eq!(c, [bf16::ZERO; 4]);
 }
+
+#[test]
+fn parts_of_a_product_are_reported_once_whatever_lies_beside_it() {
+    let mut noise = Noise::new(17);
+    for (m, n, k, is_turned) in [(96, 100, 1100, true), (40, 48, 300, false), (200, 33, 64, true), (9, 700, 129, true)]
+    {
+        let (a, b) = (noise.f32s(m * k), noise.f32s(k * n));
+        let left = if is_turned { Mat::row_major(a.as_ptr(), m).t() } else { Mat::row_major(a.as_ptr(), k) };
+        let mut plain = vec![0f32; m * n];
+        let mut c = vec![f32::NAN; m * n];
+        let beside = noise.f32s(m * n);
+        let times = std::sync::Mutex::new(vec![0; m * n]);
+        let q = |c: &mut [f32]| Gemm::new(m, n, k, left, Mat::row_major(b.as_ptr(), n), c.as_mut_ptr());
+        let count = |p: Patch| {
+            let mut times = times.lock().unwrap();
+            (p.row..p.row + p.rows).for_each(|i| times[i * n + p.col..][..p.cols].iter_mut().for_each(|t| *t += 1));
+        };
+        let (x, none) = (beside.as_ptr(), std::ptr::null());
+        // SAFETY: vectors of these sizes; what lies beside is only brought closer.
+        unsafe {
+            q(&mut plain).run();
+            q(&mut c).run_then([x, x, x, none], &count);
+        }
+        assert_eq!(c, plain, "{m}×{n}×{k}");
+        assert!(times.into_inner().unwrap().iter().all(|&t| t == 1), "{m}×{n}×{k}");
+    }
+}

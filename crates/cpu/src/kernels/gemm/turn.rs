@@ -1,6 +1,7 @@
 //! Which way round a product is computed, and how it is cut.
 
 use super::element::{Float, Multiply};
+use super::micro::BESIDE;
 use super::{Gemm, Mat, Patch};
 use crate::pool;
 
@@ -18,6 +19,8 @@ pub(super) struct Turned<S: Multiply> {
     pub c_col: isize,
     pub add: bool,
     is_straight: bool,
+    /// Matrices that lie as C does and are wanted when a part of C is ready; null: no more.
+    pub beside: [*const S::Acc; BESIDE],
     /// Elements of both sides are pairs of `bf16`, see [`super::pairs`].
     pub pairs: bool,
     /// Lanes of a vector.
@@ -74,6 +77,7 @@ impl<S: Multiply> Turned<S> {
             c_col: 1,
             add: q.accumulate,
             is_straight: true,
+            beside: [std::ptr::null(); BESIDE],
             pairs: false,
             lanes,
             height,
