@@ -15,12 +15,14 @@ import talweg as tw
 
 ROOT = Path(__file__).parent / "talweg"
 MODULES = [
+    "_devices",
     "_graph",
     "_habits",
     "_standard",
     "_state",
     "_transforms",
     "compat.v1",
+    "cuda",
     "distributed",
     "errors",
     "fft",
@@ -43,15 +45,15 @@ INTS = """in_features out_features num_embeddings embedding_dim in_channels out_
 num_features input_size hidden_size num_layers embed_dim num_heads d_model nhead dim_feedforward heads start_dim
 end_dim upscale_factor downscale_factor step_size total_steps T_max steps_ patience cooldown batch_size n length lower
 upper max_trips keep_last keep_best evaluate_every save_every k max_iter history_size count seed start step tokens
-class_ max_value diagonal classes num_classes"""
+class_ max_value number growth_interval index diagonal classes num_classes"""
 FLOATS = """p eps momentum alpha lr lr_lambda_ gamma eta_min max_lr pct_start div_factor final_div_factor start_lr factor
 threshold min_lr negative_slope beta lambd min_val max_val margin delta label_smoothing gain std mean a b val max_norm
 clip_value d value low high minval maxval stddev weight_decay learning_rate beta1 beta2 epsilon tolerance_grad
-tolerance_change dropout bound figure"""
+tolerance_change dropout bound figure init_scale"""
 BOOLS = """bias ceil_mode count_include_pad batch_first bidirectional norm_first concat affine strict training mode
 requires_grad set_to_none has_aux reverse upper_ keepdims keepdim descending stable include_initial shuffle drop_last
 maximize jit is_causal tgt_is_causal trainable persistent log_target log_input full swap return_inverse return_counts
-endpoint train nesterov centered yes"""
+endpoint train nesterov centered yes enabled"""
 SHAPES = "kernel_size stride padding dilation output_padding output_size normalized_shape shape widths"
 TENSORS = """x x1 x2 query key value_ src tgt memory tensor edges input weight loss condition variable tensors_ pred
 other logits target scores targets predicted operands_ init_ gradient_"""
@@ -365,7 +367,15 @@ RETURNS = {
     "fori_loop": "Any",
     "get_state": "tuple[int, int]",
     "global_variables_initializer": "Update",
+    "GradScaler.get_scale": "float",
+    "GradScaler.state_dict": "dict[str, Tensor]",
+    "autocast": "Any",
+    "devices": "list[str]",
+    "device_count": "int",
+    "get_default_device": "str",
     "grad": "Callable[..., Any]",
+    "is_available": "bool",
+    "set_default_device": "None",
     "group": "list[Any]",
     "hessian": "Callable[[Tensor], Tensor]",
     "iinfo": "Any",

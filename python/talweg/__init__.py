@@ -17,9 +17,11 @@ from . import _native, errors
 from ._names import ALIASES as _ALIASES
 from ._native import (
     Graph,
+    Op,
     Tensor,
     Update,
     __version__,
+    add_pass,
     arange,
     dtype,
     empty,
@@ -93,7 +95,8 @@ for _name in _native.OPS:
 
 from ._standard import *  # noqa: E402, F403
 
-from . import distributed, fft, linalg, metrics, random  # noqa: E402
+from . import cuda, distributed, fft, linalg, metrics, random  # noqa: E402
+from ._devices import GradScaler, autocast, device, devices, get_default_device, set_default_device  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._habits import *  # noqa: E402, F403
 from ._state import load, no_grad, enable_grad, save, set_grad_enabled, is_grad_enabled  # noqa: E402

@@ -78,8 +78,8 @@ def astype(x, dtype, /, *, copy=True, device=None):
     >>> tw.astype(tw.asarray([1.5, -1.5]), tw.int32).tolist()
     [1, -1]
     """
-    _on_host(device)
-    return x.astype(dtype)
+    x = x.astype(dtype)
+    return x if device is None else _to(x, device=device)
 
 
 @_public
@@ -562,6 +562,12 @@ def isdtype(dtype, kind):
     return kinds[kind]
 
 
+def _known(device):
+    """All devices have the same types: only a name that is none is refused."""
+    if device is not None and device not in _native.devices():
+        raise ValueError(f"there is no device {device!r}; there are {_native.devices()}")
+
+
 class _Namespace:
     """What this namespace can do, as the standard asks for it."""
 
@@ -569,17 +575,17 @@ class _Namespace:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self):
-        return "cpu"
+        return _native.current_device()
 
     def devices(self):
-        return ["cpu"]
+        return _native.devices()
 
     def default_dtypes(self, *, device=None):
-        _on_host(device)
+        _known(device)
         return {"real floating": _dtype("float32"), "integral": _dtype("int64"), "indexing": _dtype("int64")}
 
     def dtypes(self, *, device=None, kind=None):
-        _on_host(device)
+        _known(device)
         signs, sizes = ["int", "uint"], [8, 16, 32, 64]
         names = ["bool", *(f"{s}{n}" for s in signs for n in sizes), "float32", "float64"]
         return {n: _dtype(n) for n in names if kind is None or isdtype(n, kind)}
@@ -658,22 +664,24 @@ def from_numpy(array):
     return _native.tensor(array) if shared is None else shared
 
 
-def _on_host(device):
-    if device not in (None, "cpu"):
-        raise ValueError(f"there is no device {device!r}: use 'cpu'")
+def _is_device(name):
+    return isinstance(name, str) and (name in ("cpu", "cuda") or ":" in name)
 
 
-def _to(x, *args, dtype=None, device=None, **_ignored):
-    """Converted to an element type, or moved to a device."""
+def _to(x, *args, dtype=None, device=None, non_blocking=False, copy=False):
+    """Converted to an element type, moved to a device, or as another tensor is."""
     for a in args:
-        if isinstance(a, str) and (a == "cpu" or ":" in a or a in ("cuda", "mps", "xpu")):
+        if _is_device(a):
             device = a
         elif isinstance(a, Tensor):
-            dtype = a.dtype
+            dtype, device = a.dtype, a.device
         else:
             dtype = a
-    _on_host(device)
-    return x if dtype is None else x.astype(dtype)
+    # Copies never block longer than they must, and values are never changed in place: both words have nothing to do.
+    if not isinstance(non_blocking, bool) or not isinstance(copy, bool):
+        raise TypeError("to: non_blocking and copy are True or False")
+    x = x if dtype is None else x.astype(dtype)
+    return x if device is None or device == x.device else x.to_device(device)
 
 
 def _conversion(name):
@@ -685,8 +693,8 @@ def _conversion(name):
 
 
 Tensor.to = _to
-Tensor.to_device = lambda x, device, /, *, stream=None: (_on_host(device), x)[1]
-Tensor.cpu = lambda x: x
+Tensor.cpu = lambda x: _to(x, "cpu")
+Tensor.cuda = lambda x, index=0: _to(x, f"cuda:{index}")
 Tensor.contiguous = lambda x: x
 Tensor.dim = lambda x: x.ndim
 for _method_name, _type in [

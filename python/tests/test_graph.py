@@ -1,5 +1,8 @@
 """Define, then run: sessions, the program of the TensorFlow paper, and the faces against each other."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -131,3 +134,51 @@ def test_updates_happen_together():
     assert counter.item() == 3
     with pytest.raises(TypeError):
         tw.Update([(tw.zeros(1), tw.zeros(1))])
+
+
+def test_ops_can_be_looked_at():
+    x = tw.placeholder("float32", [2, 3])
+    y = x.softmax(1)
+    assert (y.op.name, y.op.attrs["axis"], y.op.line.split(":")[0][-13:]) == ("softmax", 1, "test_graph.py")
+    assert y.op.inputs[0].shape == (2, 3) and y.op.inputs[0].op is None
+    assert tw.tensor([1.0]).op is None
+
+
+PASSES = """
+import talweg as tw
+
+def rule(y):
+    if y.op.name == "sin":
+        return y.op.inputs[0].cos() * tw.tensor([1.0, 2.0])
+tw.add_pass("cosine", rule)
+x = tw.zeros(2)
+assert x.sin().tolist() == [1.0, 2.0]
+assert tw.jit(lambda x: x.sin() + 1)(x).tolist() == [2.0, 3.0]
+# Gradients are graphs like any other: they are made before the pass, of the program as it was written.
+assert tw.grad(lambda x: x.sin().sum())(x).tolist() == [1.0, 1.0]
+
+w = tw.Variable([1.0, 2.0])
+bad = {
+    "tan": (lambda y: y.op.inputs[0].sum(), tw.ShapeError),
+    "exp": (lambda y: "no tensor", TypeError),
+    "abs": (lambda y: 1 // 0, ZeroDivisionError),
+    "neg": (lambda y: w * 1.0, tw.ArgumentError),
+}
+tw.add_pass("bad", lambda y: bad[y.op.name][0](y) if y.op.name in bad else None)
+for name, (_, error) in bad.items():
+    try:
+        getattr(tw.ones(2), name)().tolist()
+    except error as e:
+        print(name, e)
+    else:
+        raise AssertionError(name)
+try:
+    tw.add_pass("nothing", 3)
+except TypeError as e:
+    print(e)
+"""
+
+
+def test_passes_of_ones_own():
+    done = subprocess.run([sys.executable, "-c", PASSES], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

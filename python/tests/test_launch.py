@@ -47,3 +47,68 @@ def test_workers_agree_and_learn_what_one_process_learns(tmp_path, servers):
     assert len(both) == 2 and both[0] == both[1]
     # The mean of two means of halves is rounded otherwise than one mean.
     assert both[0] == pytest.approx(alone, abs=1e-4)
+
+
+TRAINED = """
+import os, signal, sys, time
+import talweg as tw
+from talweg.utils.data import DataLoader, digits
+
+tw.manual_seed(0)
+model = tw.nn.Sequential(tw.nn.Flatten(), tw.nn.Linear(784, 16), tw.nn.ReLU(), tw.nn.Dropout(0.1), tw.nn.Linear(16, 10))
+fallen, checkpoints = sys.argv[1], sys.argv[2]
+
+class Fall(tw.train.Callback):
+    # The second worker falls once; the first goes slowly until it is back.
+
+    def on_begin(self, trainer):
+        if tw.distributed.rank() == 1 and fallen and os.path.exists(fallen):
+            open(fallen + "-again", "w").close()
+
+    def on_step(self, trainer, loss):
+        if trainer.step == 13 and tw.distributed.rank() == 1 and fallen and not os.path.exists(fallen):
+            open(fallen, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if fallen and trainer.step >= 13 and not os.path.exists(fallen + "-again"):
+            time.sleep(0.15)
+
+trainer = tw.train.Trainer(
+    model,
+    tw.optim.Adam(model.parameters()),
+    DataLoader(digits(640), batch_size=64, shuffle=True),
+    steps=80,
+    checkpoints=checkpoints,
+    save_every=20,
+    callbacks=[Fall()],
+    jit=True,
+)
+trainer.fit(lambda x, y: tw.nn.functional.cross_entropy(model(x.float() / 255), y))
+assert trainer.step == 80
+print("weights", [v for p in model.parameters() for v in p.numpy().ravel().tolist()])
+"""
+
+
+def train(words, folder, fallen=""):
+    script = folder / "train.py"
+    script.write_text(TRAINED)
+    checkpoints = folder / f"run{len(list(folder.iterdir()))}"
+    command = [*words, sys.executable, str(script), str(fallen), str(checkpoints)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list(checkpoints.glob("*.safetensors"))) == 3, "the first worker saves"
+    return [eval(w) for w in re.findall(r"weights (\[.*\])", done.stdout)]
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_an_unchanged_trainer_shares_its_batches_and_survives_a_killed_worker(tmp_path, servers):
+    words = [str(TALWEG), "launch", "--workers", "2", "--servers", servers]
+    calm = train(words, tmp_path)
+    assert len(calm) == 2 and calm[0] == calm[1]
+    (tmp_path / "fallen").mkdir()
+    hit = train(words, tmp_path, tmp_path / "fallen" / "once")
+    assert (tmp_path / "fallen" / "once").exists()
+    assert len(hit) == 2 and hit[0] == hit[1]
+    if servers == "0":
+        # The survivor made steps of its own meanwhile.
+        assert hit[0] == pytest.approx(calm[0], abs=0.5)

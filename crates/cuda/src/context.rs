@@ -94,6 +94,14 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
+/// How many GPUs there are; none without a driver.
+pub fn count() -> usize {
+    // SAFETY: it only tries to load the library by its usual names.
+    let has_driver = unsafe { sys::is_culib_present() };
+    let counted = has_driver && cu::init().is_ok();
+    if counted { cu::device::get_count().map_or(0, |n| n as usize) } else { 0 }
+}
+
 impl Context {
     /// Opens the GPU with this number.
     pub fn open(ordinal: usize) -> Result<Arc<Context>> {

@@ -22,7 +22,7 @@ impl Cuda {
 }
 
 inventory::submit! {
-    runtime::Offer { kind: "cuda", open: |number| Ok(Arc::new(Cuda::open(number)?)) }
+    runtime::Offer { kind: "cuda", count: crate::context::count, open: |number| Ok(Arc::new(Cuda::open(number)?)) }
 }
 
 impl Device for Cuda {

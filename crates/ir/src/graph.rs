@@ -128,36 +128,6 @@ impl Graph {
         }
         uses
     }
-    /// Rebuilds the live form over the given inputs; the outputs' live values come back.
-    pub fn inline(&self, args: &[Value]) -> Result<Vec<Value>> {
-        if args.len() != self.inputs.len() {
-            return Err(Error::value(format!(
-                "the graph takes {} inputs, but {} were given",
-                self.inputs.len(),
-                args.len()
-            )));
-        }
-        let mut live: Vec<SmallVec<[Value; 1]>> = Vec::with_capacity(self.nodes.len());
-        let mut next = 0;
-        for n in &self.nodes {
-            let outs = if n.op == &INPUT {
-                next += 1;
-                let arg = &args[next - 1];
-                if arg.ty() != &n.outs[0] {
-                    let e = format!("input {} of the graph is {}, but {} was given", next - 1, n.outs[0], arg.ty());
-                    return Err(Error::shape(e).at(n.site));
-                }
-                SmallVec::from_iter([arg.clone()])
-            } else if n.op == &crate::CONST {
-                SmallVec::from_iter([Value::constant(n.attrs.literal("value")?.clone(), n.site)])
-            } else {
-                let inputs = n.inputs.iter().map(|s| live[s.node as usize][s.out as usize].clone()).collect();
-                Value::apply(n.op, inputs, n.attrs.clone(), n.site)?
-            };
-            live.push(outs);
-        }
-        Ok(self.outputs.iter().map(|s| live[s.node as usize][s.out as usize].clone()).collect())
-    }
 }
 
 /// Which leaves a collected graph has.

@@ -15,6 +15,7 @@ mod literal;
 mod node;
 mod op;
 pub mod picture;
+mod rewrite;
 mod shape;
 mod site;
 mod text;

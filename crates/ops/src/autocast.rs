@@ -99,14 +99,21 @@ pub fn policy(op: &Op) -> Policy {
 /// assert!(autocast(DType::I32, || ()).is_err());
 /// ```
 pub fn autocast<R>(dtype: DType, f: impl FnOnce() -> R) -> Result<R> {
-    let to = match dtype {
-        DType::BF16 | DType::F16 => Some(dtype),
-        DType::F32 => None,
-        other => {
-            return Err(Error::dtype(format!("products run in bf16, f16 or f32, not {other}")).in_op("autocast"));
-        }
-    };
-    Ok(with(to, f))
+    Ok(with(target(dtype)?, f))
+}
+
+/// Begins to convert as in a scope of [`autocast`], until told otherwise; answers what the type was
+/// before. A scope is better.
+pub fn set_autocast(dtype: DType) -> Result<DType> {
+    Ok(CURRENT.replace(target(dtype)?).unwrap_or(DType::F32))
+}
+
+fn target(dtype: DType) -> Result<Option<DType>> {
+    match dtype {
+        DType::BF16 | DType::F16 => Ok(Some(dtype)),
+        DType::F32 => Ok(None),
+        other => Err(Error::dtype(format!("products run in bf16, f16 or f32, not {other}")).in_op("autocast")),
+    }
 }
 
 /// True inside a scope that converts.

@@ -66,6 +66,18 @@ pub fn engine_named(name: &str) -> Result<&'static Engine> {
     Ok(engine)
 }
 
+/// Makes a device the current one of this thread (`None`: that of the program again), and answers
+/// which one had been made so before. A scope is better: see [`device`].
+pub fn set_device(name: Option<&str>) -> Result<Option<&'static str>> {
+    let engine = name.map(engine_named).transpose()?;
+    Ok(CURRENT.replace(engine).map(|e| e.device().name()))
+}
+
+/// The device that this thread has made the current one, if it has.
+pub fn chosen_device() -> Option<&'static str> {
+    CURRENT.get().map(|e| e.device().name())
+}
+
 /// Runs `f` with another current device.
 ///
 /// ```

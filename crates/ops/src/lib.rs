@@ -29,9 +29,9 @@ pub mod shape;
 mod tensor;
 pub mod view;
 
-pub use autocast::{Policy, autocast, policy};
+pub use autocast::{Policy, autocast, policy, set_autocast};
 pub use batch::vmap;
-pub use device::{device, engine, engine_named};
+pub use device::{chosen_device, device, engine, engine_named, set_device};
 pub use differentiate::{backward, grad, vjp};
 pub use generator::manual_seed;
 pub use index::scatter_reduce::Combine;

@@ -2,11 +2,12 @@
 //! and off.
 
 use crate::convert::{DTypeArg, Like, ShapeArg};
+use crate::device::placed;
 use crate::error::exception;
 use crate::exchange::required;
 use crate::site::here;
 use crate::tensor::{PyTensor, call};
-use ::tensor::{DType, Error, Literal, Shape, Tensor, generator};
+use ::tensor::{DType, Literal, Shape, Tensor, generator};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
@@ -26,8 +27,8 @@ fn from_data(
     copy: Option<bool>,
     requires_grad: bool,
 ) -> PyResult<PyTensor> {
-    on_host(py, device)?;
     let t = if copy == Some(false) { uncopied(data, dtype)? } else { required(data, dtype.map(|d| d.0))? };
+    let t = here(py).scope(|| placed(t, device));
     if let Some(e) = t.error() {
         return Err(exception(py, e));
     }
@@ -57,14 +58,6 @@ fn uncopied(data: &Bound<'_, PyAny>, dtype: Option<DTypeArg>) -> PyResult<Tensor
     }
 }
 
-/// Fails unless the device is the host.
-pub fn on_host(py: Python<'_>, device: Option<&str>) -> PyResult<()> {
-    match device {
-        None | Some("cpu") => Ok(()),
-        Some(d) => Err(exception(py, &Error::value(format!("there is no device {d:?}: use \"cpu\"")))),
-    }
-}
-
 /// A shape given as one sequence or size by size.
 fn shape_of(sizes: &Bound<'_, PyTuple>) -> PyResult<Shape> {
     let s = if sizes.len() == 1 { sizes.get_item(0)?.extract::<ShapeArg>()? } else { sizes.extract::<ShapeArg>()? };
@@ -77,9 +70,8 @@ macro_rules! filled {
         #[pyfunction]
         #[pyo3(signature = (*shape, dtype=None, device=None), text_signature = "(*shape, dtype=None, device=None)")]
         fn $name(py: Python<'_>, shape: &Bound<'_, PyTuple>, dtype: Option<DTypeArg>, device: Option<&str>) -> PyResult<Py<PyAny>> {
-            on_host(py, device)?;
             let ($shape, $dtype) = (shape_of(shape)?, f32_or(dtype));
-            call(py, || $body)
+            call(py, || placed($body, device))
         }
     )*};
 }
@@ -106,28 +98,27 @@ fn full(
     dtype: Option<DTypeArg>,
     device: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
-    on_host(py, device)?;
     // Made in the wanted type: a number must not lose bits on the way there.
     let x = required(fill_value, dtype.map(|d| d.0))?;
-    call(py, || x.broadcast_to(shape.0))
+    call(py, || placed(x.broadcast_to(shape.0), device))
 }
 
 /// Uniform random numbers from `low` to `high`.
 #[pyfunction]
 #[pyo3(signature = (shape, low=0.0, high=1.0, *, dtype=None))]
 fn uniform(py: Python<'_>, shape: ShapeArg, low: f64, high: f64, dtype: Option<DTypeArg>) -> PyResult<Py<PyAny>> {
-    call(py, || Tensor::uniform(shape.0, low, high).cast(f32_or(dtype)))
+    call(py, || placed(Tensor::uniform(shape.0, low, high).cast(f32_or(dtype)), None))
 }
 /// Whole random numbers from `low` up to but not including `high`.
 #[pyfunction]
 #[pyo3(signature = (low, high, shape, *, dtype=None))]
 fn randint(py: Python<'_>, low: i64, high: i64, shape: ShapeArg, dtype: Option<DTypeArg>) -> PyResult<Py<PyAny>> {
-    call(py, || Tensor::randint(shape.0, low..high).cast(dtype.map_or(DType::I64, |d| d.0)))
+    call(py, || placed(Tensor::randint(shape.0, low..high).cast(dtype.map_or(DType::I64, |d| d.0)), None))
 }
 /// The numbers 0 to n - 1 in a random order.
 #[pyfunction]
 fn randperm(py: Python<'_>, n: usize) -> PyResult<Py<PyAny>> {
-    call(py, || Tensor::randperm(n))
+    call(py, || placed(Tensor::randperm(n), None))
 }
 /// A key of the random functions that take one: the same key gives the same numbers.
 #[pyfunction]
@@ -150,7 +141,6 @@ fn arange(
     dtype: Option<DTypeArg>,
     device: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
-    on_host(py, device)?;
     let given: Vec<&Bound<'_, PyAny>> = [Some(start), stop, step].into_iter().flatten().collect();
     let is_whole = given.iter().all(|x| x.is_instance_of::<PyInt>());
     let dtype = dtype.map_or(if is_whole { DType::I64 } else { DType::F32 }, |d| d.0);
@@ -160,14 +150,14 @@ fn arange(
             (a, b) = (0, a);
         }
         let step = step.map_or(Ok(1), |s| s.extract::<i64>())?;
-        return call(py, || Tensor::arange_step(a..b, step).cast(dtype));
+        return call(py, || placed(Tensor::arange_step(a..b, step).cast(dtype), device));
     }
     let (mut a, mut b) = (start.extract::<f64>()?, stop.map_or(Ok(0.0), |s| s.extract())?);
     if stop.is_none() {
         (a, b) = (0.0, a);
     }
     let step = step.map_or(Ok(1.0), |s| s.extract::<f64>())?;
-    call(py, || Tensor::arange_step(a..b, step).cast(dtype))
+    call(py, || placed(Tensor::arange_step(a..b, step).cast(dtype), device))
 }
 
 /// `num` numbers evenly spaced from `start` to `stop`.
@@ -182,10 +172,9 @@ fn linspace(
     device: Option<&str>,
     endpoint: bool,
 ) -> PyResult<Py<PyAny>> {
-    on_host(py, device)?;
     let dtype = f32_or(dtype);
     let stop = if endpoint || num == 0 { stop } else { start + (stop - start) * (num - 1) as f64 / num as f64 };
-    call(py, || Tensor::linspace_of(start, stop, num, dtype))
+    call(py, || placed(Tensor::linspace_of(start, stop, num, dtype), device))
 }
 
 /// Ones on a diagonal, zeros elsewhere.
@@ -199,14 +188,13 @@ fn eye(
     dtype: Option<DTypeArg>,
     device: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
-    on_host(py, device)?;
     let (dtype, columns) = (f32_or(dtype), n_cols.unwrap_or(n_rows));
     call(py, || {
         if k == 0 {
-            return Tensor::eye_of(n_rows, columns, dtype);
+            return placed(Tensor::eye_of(n_rows, columns, dtype), device);
         }
         let rows = Tensor::iota(n_rows, DType::I64).unsqueeze(1) + k;
-        rows.eq(Tensor::iota(columns, DType::I64).unsqueeze(0)).cast(dtype)
+        placed(rows.eq(Tensor::iota(columns, DType::I64).unsqueeze(0)).cast(dtype), device)
     })
 }
 
@@ -216,11 +204,10 @@ macro_rules! alike {
         #[pyfunction]
         #[pyo3(signature = (x, /, $($x,)? *, dtype=None, device=None))]
         fn $name(py: Python<'_>, x: Like, $($x: f64,)? dtype: Option<DTypeArg>, device: Option<&str>) -> PyResult<Py<PyAny>> {
-            on_host(py, device)?;
             call(py, || {
                 let x = x.0;
                 let x = dtype.map_or(x.clone(), |d| x.cast(d.0));
-                x.full_like($value)
+                placed(x.full_like($value), device)
             })
         }
     )*};

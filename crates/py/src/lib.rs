@@ -10,6 +10,7 @@
 
 mod convert;
 mod creation;
+mod device;
 mod display;
 mod dlpack;
 mod error;
@@ -24,6 +25,7 @@ mod methods;
 mod metrics;
 mod optim;
 mod parallel;
+mod passes;
 mod pictures;
 mod records;
 mod shaping;
@@ -32,8 +34,8 @@ mod tensor;
 mod transform;
 mod tree;
 
-use cpu as _;
 use pyo3::prelude::*;
+use {cpu as _, cuda as _};
 
 /// The module `talweg._native`.
 #[pymodule]
@@ -55,5 +57,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     metrics::register(m)?;
     records::register(m)?;
     display::register(m)?;
+    passes::register(m)?;
+    device::register(m)?;
     pictures::register(m)
 }

@@ -8,7 +8,7 @@ use crate::tensor::{PyTensor, wrap};
 use ::tensor::{Tensor, Variable};
 use nn::optim::{self, Lbfgs, LbfgsOptions, Optimizer, Rule};
 use nn::schedule::{self, Schedule};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -67,6 +67,13 @@ rules! {
 #[pyclass(name = "Optimizer", module = "talweg._native", frozen)]
 pub struct PyOptimizer(Mutex<Optimizer>);
 
+impl PyOptimizer {
+    /// The optimizer itself.
+    pub fn inner(&self) -> MutexGuard<'_, Optimizer> {
+        self.0.lock()
+    }
+}
+
 #[pymethods]
 impl PyOptimizer {
     #[new]
@@ -89,6 +96,19 @@ impl PyOptimizer {
     /// One step with the collected gradients, which are then forgotten.
     fn step(&self, py: Python<'_>) -> PyResult<()> {
         here(py).scope(|| self.0.lock().step()).or_raise(py)
+    }
+    /// If parameters live in a parameter store: brings them and their state here.
+    fn fetch(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.lock().fetch()).or_raise(py)
+    }
+    /// If parameters live in a parameter store: takes what was restored there, unless the run has
+    /// begun already.
+    fn give(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.lock().give()).or_raise(py)
+    }
+    /// If parameters live in a parameter store: their values there become those here.
+    fn take(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.lock().take()).or_raise(py)
     }
     /// Forgets the collected gradients.
     fn zero_grad(&self) {

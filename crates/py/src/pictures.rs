@@ -2,7 +2,7 @@
 
 use crate::error::OrRaise;
 use crate::tensor::{PyTensor, run};
-use ::tensor::{DType, Literal, Tensor};
+use ::tensor::{DType, Error, Literal, Tensor};
 use data::fashion::{self, Part};
 use data::{Digits, SIDE};
 use pyo3::prelude::*;
@@ -14,8 +14,11 @@ use std::path::PathBuf;
 fn digits(py: Python<'_>, count: usize, seed: u64) -> PyResult<(PyTensor, PyTensor)> {
     let (pictures, labels) = run(py, move || {
         let set = Digits::new(seed, count);
-        let mut pixels = Vec::with_capacity(count * SIDE * SIDE);
-        let mut labels = Vec::with_capacity(count);
+        let (mut pixels, mut labels) = (Vec::new(), Vec::new());
+        let bytes = count.checked_mul(SIDE * SIDE).filter(|&n| pixels.try_reserve_exact(n).is_ok());
+        if bytes.is_none() || labels.try_reserve_exact(count).is_err() {
+            return Err(Error::value(format!("{count} pictures do not fit in memory")).in_op("digits"));
+        }
         for i in 0..count {
             let (picture, label) = set.picture(i);
             pixels.extend_from_slice(&picture);

@@ -10,16 +10,63 @@ use data::journal::Journal;
 use nn::train::{Checkpoint, Checkpoints, Goal};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+/// The state after a step.
+fn checkpoint(
+    py: Python<'_>,
+    step: u64,
+    tensors: Vec<(String, Py<PyTensor>)>,
+    notes: BTreeMap<String, String>,
+) -> PyResult<Checkpoint> {
+    let tensors: Vec<(String, Tensor)> = tensors.into_iter().map(|(n, t)| (n, t.get().tensor())).collect();
+    // Made here: the generator is this thread's.
+    let mut c = Checkpoint::new(step);
+    c.notes = notes;
+    run(py, move || {
+        Tensor::eval_all(&tensors.iter().map(|(_, t)| t).collect::<Vec<_>>())?;
+        for (name, t) in tensors {
+            if c.tensors.insert(name.clone(), t.literal()?).is_some() {
+                return Err(Error::value(format!("two tensors have the name {name}")).in_op("checkpoint"));
+            }
+        }
+        Ok(c)
+    })
+}
+
+/// What a checkpoint holds: step, state of the generator, notes, tensors.
+type Held = (u64, (u64, u64), BTreeMap<String, String>, BTreeMap<String, PyTensor>);
+
+fn held(c: Checkpoint) -> Held {
+    let tensors = c.tensors.into_iter().map(|(n, l)| (n, PyTensor::from(Tensor::from(l)))).collect();
+    (c.step, c.generator, c.notes, tensors)
+}
+
+/// The state after a step, as bytes for another worker.
+#[pyfunction]
+fn encode_checkpoint<'py>(
+    py: Python<'py>,
+    step: u64,
+    tensors: Vec<(String, Py<PyTensor>)>,
+    notes: BTreeMap<String, String>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let bytes = checkpoint(py, step, tensors, notes)?.encode().or_raise(py)?;
+    Ok(PyBytes::new(py, &bytes))
+}
+/// The state that another worker gave.
+#[pyfunction]
+fn decode_checkpoint(py: Python<'_>, bytes: &[u8]) -> PyResult<Held> {
+    Checkpoint::decode(bytes).map(held).or_raise(py)
+}
 
 /// A folder of checkpoints, written in the background.
 #[pyclass(name = "Checkpoints", module = "talweg._native", frozen)]
 struct PyCheckpoints(Mutex<Checkpoints>);
 
-/// A checkpoint that was read: step, file, state of the generator, notes, tensors, and why newer
-/// ones were passed over.
-type Found = (u64, PathBuf, (u64, u64), BTreeMap<String, String>, Vec<(String, PyTensor)>, Vec<String>);
+/// A checkpoint that was read, its file, and why newer ones were passed over.
+type Found = (Held, PathBuf, Vec<String>);
 
 #[pymethods]
 impl PyCheckpoints {
@@ -38,20 +85,10 @@ impl PyCheckpoints {
         notes: BTreeMap<String, String>,
         score: Option<f64>,
     ) -> PyResult<PathBuf> {
-        let tensors: Vec<(String, Tensor)> = tensors.into_iter().map(|(n, t)| (n, t.get().tensor())).collect();
-        // Made here: the generator is this thread's.
-        let mut c = Checkpoint::new(step);
-        (c.notes, c.score) = (notes, score);
+        let mut c = checkpoint(py, step, tensors, notes)?;
+        c.score = score;
         let folder = &self.0;
-        run(py, move || {
-            Tensor::eval_all(&tensors.iter().map(|(_, t)| t).collect::<Vec<_>>())?;
-            for (name, t) in tensors {
-                if c.tensors.insert(name.clone(), t.literal()?).is_some() {
-                    return Err(Error::value(format!("two tensors have the name {name}")).in_op("checkpoint"));
-                }
-            }
-            folder.lock().save_later(c)
-        })
+        run(py, move || folder.lock().save_later(c))
     }
     /// Waits until everything is on disk.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
@@ -62,10 +99,8 @@ impl PyCheckpoints {
     fn latest(&self, py: Python<'_>) -> PyResult<Option<Found>> {
         let folder = &self.0;
         let Some(found) = py.detach(|| folder.lock().latest()).or_raise(py)? else { return Ok(None) };
-        let c = found.checkpoint;
-        let tensors = c.tensors.into_iter().map(|(n, l)| (n, PyTensor::from(Tensor::from(l)))).collect();
         let refused = found.refused.into_iter().map(|e| e.message).collect();
-        Ok(Some((c.step, found.path, c.generator, c.notes, tensors, refused)))
+        Ok(Some((held(found.checkpoint), found.path, refused)))
     }
     /// A whole checkpoint of a later step, if there is one.
     fn later(&self, py: Python<'_>, step: u64) -> PyResult<Option<PathBuf>> {
@@ -123,8 +158,10 @@ impl PyRecords {
     }
 }
 
-/// Adds the classes.
+/// Adds the classes and functions.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(encode_checkpoint, m)?)?;
+    m.add_function(wrap_pyfunction!(decode_checkpoint, m)?)?;
     m.add_class::<PyCheckpoints>()?;
     m.add_class::<PyRecords>()
 }

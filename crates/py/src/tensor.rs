@@ -270,11 +270,6 @@ impl PyTensor {
     fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.size(py)? * self.dtype_now().size())
     }
-    /// Where it is computed.
-    #[getter]
-    fn device(&self) -> &'static str {
-        "cpu"
-    }
     /// The matrix transposed; the order of all axes reversed for other ranks.
     #[getter(T)]
     fn transposed(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -368,11 +363,10 @@ impl PyTensor {
             return Ok(format!("Tensor({}, shape={}, to be computed)", PyDType(v.ty().dtype).__repr__(), v.ty().shape));
         }
         let needs_grad = self.requires_grad();
-        let text = run(py, move || Ok(t.eval()?.to_string()))?;
-        Ok(match (needs_grad, text.strip_suffix(')')) {
-            (true, Some(open)) => format!("{open}, requires_grad=True)"),
-            _ => text,
-        })
+        let (text, device) = run(py, move || Ok((t.eval()?.to_string(), t.device()?)))?;
+        let Some(open) = text.strip_suffix(')') else { return Ok(text) };
+        let device = if device == "cpu" { String::new() } else { format!(", device='{device}'") };
+        Ok(format!("{open}{device}{})", if needs_grad { ", requires_grad=True" } else { "" }))
     }
     fn __format__(slf: &Bound<'_, PyTensor>, spec: &str) -> PyResult<String> {
         let t = slf.get();

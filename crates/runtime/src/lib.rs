@@ -13,5 +13,5 @@ pub mod trace;
 pub use device::{Device, Memory, Program};
 pub use engine::{Engine, Find, Reference, note_assigned};
 pub use numerics::check_numerics;
-pub use offer::{Offer, open};
+pub use offer::{Offer, devices, open};
 pub use profile::{Profile, Share, profile};

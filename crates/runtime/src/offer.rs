@@ -12,10 +12,21 @@ use std::sync::Arc;
 pub struct Offer {
     /// Which kind of device: `cpu`, `cuda`.
     pub kind: &'static str,
+    /// How many there are on this machine; none if what they need is missing.
+    pub count: fn() -> usize,
     /// Opens the one with this number, or says what is missing.
     pub open: fn(usize) -> Result<Arc<dyn Device>>,
 }
 inventory::collect!(Offer);
+
+/// The devices of this machine that are linked into the program: `cpu`, `cuda:0`…
+pub fn devices() -> Vec<String> {
+    let mut names = vec!["cpu".to_string()];
+    for offer in inventory::iter::<Offer>().filter(|o| o.kind != "cpu") {
+        names.extend((0..(offer.count)()).map(|i| format!("{}:{i}", offer.kind)));
+    }
+    names
+}
 
 /// Opens a device by its name: `cpu`, `cuda:1`; `cuda` is `cuda:0`. Without a CPU that is linked
 /// the reference takes its place.

@@ -23,10 +23,12 @@ from .. import Error as Error
 from .. import FeedError as FeedError
 from .. import FileError as FileError
 from .. import FormatError as FormatError
+from .. import GradScaler as GradScaler
 from .. import GradientError as GradientError
 from .. import Graph as Graph
 from .. import InternalError as InternalError
 from .. import NumericsError as NumericsError
+from .. import Op as Op
 from .. import OutOfRangeError as OutOfRangeError
 from .. import ShapeError as ShapeError
 from .. import abs as abs
@@ -43,6 +45,7 @@ from .. import adaptive_max_pool2d_index as adaptive_max_pool2d_index
 from .. import adaptive_max_pool3d as adaptive_max_pool3d
 from .. import adaptive_max_pool3d_index as adaptive_max_pool3d_index
 from .. import add as add
+from .. import add_pass as add_pass
 from .. import addbmm as addbmm
 from .. import addcdiv as addcdiv
 from .. import addcmul as addcmul
@@ -76,6 +79,7 @@ from .. import atan as atan
 from .. import atan2 as atan2
 from .. import atanh as atanh
 from .. import attention as attention
+from .. import autocast as autocast
 from .. import avg_pool1d as avg_pool1d
 from .. import avg_pool2d as avg_pool2d
 from .. import avg_pool3d as avg_pool3d
@@ -148,6 +152,8 @@ from .. import cumulative_sum as cumulative_sum
 from .. import custom_gradient as custom_gradient
 from .. import deg2rad as deg2rad
 from .. import det as det
+from .. import device as device
+from .. import devices as devices
 from .. import diag as diag
 from .. import diag_embed as diag_embed
 from .. import diagonal as diagonal
@@ -209,6 +215,7 @@ from .. import gaussian_nll_loss as gaussian_nll_loss
 from .. import ge as ge
 from .. import gelu as gelu
 from .. import gelu_tanh as gelu_tanh
+from .. import get_default_device as get_default_device
 from .. import global_avg_pool as global_avg_pool
 from .. import global_max_pool as global_max_pool
 from .. import glu as glu
@@ -427,6 +434,7 @@ from .. import searchsorted as searchsorted
 from .. import searchsorted_right as searchsorted_right
 from .. import select as select
 from .. import selu as selu
+from .. import set_default_device as set_default_device
 from .. import set_grad_enabled as set_grad_enabled
 from .. import sigmoid as sigmoid
 from .. import sign as sign

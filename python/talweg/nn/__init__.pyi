@@ -37,6 +37,10 @@ class Module:
         ...
     def children(self) -> Iterator[Module]:
         ...
+    def cpu(self) -> Tensor:
+        """Moves everything to the host."""
+    def cuda(self, index: Any = 0) -> Tensor:
+        """Moves everything to a GPU."""
     def eval(self) -> Self:
         """Switches to inference."""
     def extra_repr(self) -> str:
@@ -68,8 +72,10 @@ class Module:
         """Freezes or unfreezes all parameters."""
     def state_dict(self) -> dict[str, Tensor]:
         """Parameters and buffers by path: what a file needs."""
-    def to(self, *args: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
-        """Only the host and the parameters' own type are there: anything else is refused."""
+    def to(self, device: str | None) -> Self:
+        """Moves all parameters and buffers to a device; what the model computes is computed there.
+
+        Types stay: ``tw.autocast`` computes in 16 bits with parameters in ``float32``."""
     def train(self, mode: bool = True) -> Self:
         """Switches to training, or with ``False`` to inference."""
     def zero_grad(self) -> None:

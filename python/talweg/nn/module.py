@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 
+from .. import _native
 from .._native import Tensor
 from .._graph import Variable, _VariableType
 
@@ -184,14 +185,24 @@ class Module:
         f(self)
         return self
 
-    def to(self, *args, dtype=None, device=None):
-        """Only the host and the parameters' own type are there: anything else is refused."""
-        for a in args:
-            if a not in ("cpu", None):
-                raise ValueError(f"Module.to: {a!r} is not supported; models live on 'cpu' in float32")
-        if device not in ("cpu", None) or dtype is not None:
-            raise ValueError("Module.to: models live on 'cpu' in the types of their parameters")
+    def to(self, device):
+        """Moves all parameters and buffers to a device; what the model computes is computed there.
+
+        Types stay: ``tw.autocast`` computes in 16 bits with parameters in ``float32``.
+        """
+        if not isinstance(device, str):
+            raise TypeError(f"Module.to: expected a device such as 'cuda:0', not {device!r}; for types see tw.autocast")
+        for _, tensor in self._all_state():
+            _native.move_to(tensor, device)
         return self
+
+    def cuda(self, index=0):
+        """Moves everything to a GPU."""
+        return self.to(f"cuda:{index}")
+
+    def cpu(self):
+        """Moves everything to the host."""
+        return self.to("cpu")
 
     def num_parameters(self):
         """Number of trained elements."""

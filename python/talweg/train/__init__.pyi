@@ -87,7 +87,10 @@ class Trainer:
     - ``jit``: the step is traced once and replayed, the quickest way to train.
     - ``callbacks``: hear of the run. ``progress``: true, false, or a reporter of one's own.
 
-    Ctrl-C ends the run after the present step, saves it and returns; the second one raises at once."""
+    Ctrl-C ends the run after the present step, saves it and returns; the second one raises at once.
+
+    Under ``talweg launch`` each worker gets its part of every batch, one that replaces a lost worker goes on where
+    the others are, and only the first writes files."""
     model: Module
     optimizer: Any
     loader: Iterable[Any]

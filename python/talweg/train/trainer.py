@@ -10,8 +10,9 @@ import math
 import os
 import signal
 import threading
+import time
 
-from .. import _native, errors
+from .. import _native, distributed, errors
 from .._native import Tensor
 from .._state import no_grad
 from .._transforms import jit as _jit
@@ -99,6 +100,9 @@ class Trainer:
     - ``callbacks``: hear of the run. ``progress``: true, false, or a reporter of one's own.
 
     Ctrl-C ends the run after the present step, saves it and returns; the second one raises at once.
+
+    Under ``talweg launch`` each worker gets its part of every batch, one that replaces a lost worker goes on where
+    the others are, and only the first writes files.
     """
 
     def __init__(
@@ -156,6 +160,8 @@ class Trainer:
         self._saved = None
         self._stop = False
         self._per_epoch = None
+        self._workers = 1
+        self._has_moved = False  # to another place of the data than the next
 
     @property
     def total(self):
@@ -183,11 +189,12 @@ class Trainer:
 
     def _notes(self):
         notes = {"epoch": self.epoch, "batch": self._batch, "worse": self._worse, "order": self._order}
-        notes["best"] = self.history.best
+        notes["best"], notes["seed"] = self.history.best, getattr(self.loader, "seed", None)
         notes["schedule"] = self._schedule.state_dict() if self._schedule is not None else None
         return {f"python.{k}": json.dumps(v) for k, v in notes.items()}
 
     def _save(self, score=None):
+        self.optimizer._native.fetch()
         path = self._folder.save(self.step, self._state(), self._notes(), score)
         self._saved, self.history.checkpoint = self.step, path
 
@@ -198,12 +205,17 @@ class Trainer:
         found = self._folder.latest()
         if found is None:
             return None
-        step, path, generator, notes, tensors, refused = found
+        held, path, refused = found
         for reason in refused:
             self.report.warn(f"a checkpoint was passed over: {reason}")
-        if "python.epoch" not in notes:
+        if "python.epoch" not in held[2]:
             raise ValueError(f"resume: {path} was written by another trainer")
-        tensors = dict(tensors)
+        self._restore(*held)
+        self._saved, self.history.checkpoint = self.step, path
+        return self.step
+
+    def _restore(self, step, generator, notes, tensors):
+        """Takes over what a checkpoint holds, or nothing of it."""
 
         def part(name):
             return {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(name + ".")}
@@ -220,11 +232,75 @@ class Trainer:
             self._schedule.load_state_dict(told["schedule"])
         self.step, self.epoch, self._batch = step, told["epoch"], told["batch"]
         self._order = tuple(told["order"]) if told["order"] else None
-        self._worse, self._saved = told["worse"], step
+        if told["seed"] is not None and hasattr(self.loader, "seed"):
+            self.loader.seed = told["seed"]
+        self._worse = told["worse"]
         self.history.best = tuple(told["best"]) if told["best"] else None
-        self.history.checkpoint = path
         _native.set_random_state(generator)
-        return step
+
+    # Among other workers.
+
+    def _join(self):
+        """Takes this worker's place among the others; the first one alone writes files and reports."""
+        self._workers = distributed.world_size()
+        if _native.worker_is_late():
+            self._restore(*_native.decode_checkpoint(distributed.meet(lambda: b"")))
+            self._saved = None
+        if _native.worker_has_store():
+            origin, first = _native.worker_begin(self.step)
+            if self.step > 0:
+                # What the store began with before, perhaps on its servers' disks, goes first.
+                if origin == self.step:
+                    self.optimizer._native.give()
+                self.optimizer._native.take()
+            if first != self.step:
+                self._seek(first)
+        if distributed.rank() > 0:
+            self._folder = self._journal = self._events = self._saved = None
+            self.report = Silent()
+
+    def _meet(self):
+        """Before a step: lets in workers that replace lost ones, with everything that decides the next step."""
+        if self._workers > 1:
+            distributed.meet(lambda: _native.encode_checkpoint(self.step, self._state(), self._notes()))
+
+    def _seek(self, step):
+        """Goes to the place in the data that follows so many steps."""
+        length = self._length()
+        if length is None:
+            raise ValueError("fit: a worker can take another's place only if the loader has a length")
+        self.step = step
+        self.epoch, self._batch = divmod(step, length)
+
+    def _follow(self):
+        """After a step: goes on with the others if they did not wait for this worker, as backup workers do not."""
+        to, total = _native.worker_next_step(self.step), self.total
+        to = to if total is None else min(to, total)
+        if to > self.step:
+            self._seek(to)
+            self._has_moved = True
+
+    def _tell(self, loss):
+        """Tells the launcher how far this worker is."""
+        if self._workers > 1:
+            seconds = max(time.monotonic() - self._began[0], 1e-9)
+            rate = (self.step - self._began[1]) * self._size / seconds
+            _native.worker_tell(self.step, self.total or self.step, loss, rate)
+
+    def _part(self, batch):
+        """This worker's part of a batch."""
+        if self._workers == 1:
+            return batch
+        if isinstance(batch, dict):
+            batch = {k: distributed.shard(v) for k, v in batch.items()}
+            self._size = len(next(iter(batch.values())))
+        elif isinstance(batch, (tuple, list)):
+            batch = [distributed.shard(v) for v in batch]
+            self._size = len(batch[0])
+        else:
+            batch = distributed.shard(batch)
+            self._size = len(batch)
+        return batch
 
     # The run.
 
@@ -250,6 +326,9 @@ class Trainer:
 
     def _batches(self):
         """The batches from here on to the end of this epoch."""
+        if hasattr(self.loader, "batches_from"):
+            yield from self.loader.batches_from(self._batch, self.epoch)
+            return
         if self._batch == 0 or self._order is None:
             self._order = _native.random_state()
             if hasattr(self.loader, "__next__") and self.epoch > 0:
@@ -259,12 +338,9 @@ class Trainer:
         # The order of a shuffled epoch follows from the generator as it was when the epoch began.
         now = _native.random_state()
         _native.set_random_state(self._order)
-        if hasattr(self.loader, "batches_from"):
-            batches = self.loader.batches_from(self._batch)
-        else:
-            batches = iter(self.loader)
-            for _ in range(self._batch):
-                next(batches, None)
+        batches = iter(self.loader)
+        for _ in range(self._batch):
+            next(batches, None)
         _native.set_random_state(now)
         yield from batches
 
@@ -276,6 +352,8 @@ class Trainer:
             return None
 
     def _one(self, step, batch):
+        self._meet()
+        batch = self._part(batch)
         if isinstance(batch, dict):
             loss = step(**batch)
         else:
@@ -286,10 +364,14 @@ class Trainer:
             raise errors.NumericsError(
                 f"fit: the loss is {value} at step {self.step + 1}{where}. Try a smaller learning rate or clip_norm"
             )
+        before = self.step
         self.step += 1
         self._batch += 1
+        if self._workers > 1:
+            self._follow()
         if self._schedule is not None and not isinstance(self._schedule, ReduceLROnPlateau):
-            self._schedule.step()
+            for _ in range(before, self.step):
+                self._schedule.step()
         self.history.losses.append((self.step, value))
         return value
 
@@ -349,6 +431,12 @@ class Trainer:
                 raise ValueError("fit: the loader has no batches")
             while batch is not None:
                 value = self._one(step, batch)
+                if self._has_moved:
+                    self._has_moved = False
+                    reason = self._done(value, records, self._batch == 0)
+                    if reason is not None:
+                        return reason
+                    break
                 # Only a loader that cannot say its length is read one ahead: reading may draw random numbers,
                 # and a checkpoint of this step must not have drawn those of the next.
                 batch = next(batches, None) if length is None else None
@@ -360,9 +448,10 @@ class Trainer:
                     return reason
                 if length is not None and not is_epoch_end:
                     batch = next(batches, None)
-            if self._batch > 0:
-                # The loader has fewer batches than it said.
-                self._begin_epoch()
+            else:
+                if self._batch > 0:
+                    # The loader has fewer batches than it said.
+                    self._begin_epoch()
         return "done"
 
     def _begin_epoch(self):
@@ -373,6 +462,7 @@ class Trainer:
         """What follows a step; why the run ends here, if it does."""
         records.write(self.step, [("train/loss", value)])
         self.report.step(self, value)
+        self._tell(value)
         for c in self.callbacks:
             c.on_step(self, value)
             if is_epoch_end:
@@ -390,6 +480,7 @@ class Trainer:
         ``loss`` gets the parts of a batch that is a tuple or a list, the values of a dict by name, or the batch
         itself.
         """
+        self._join()
         if self._folder is not None:
             later = self._folder.later(self.step)
             if later is not None:
@@ -403,8 +494,11 @@ class Trainer:
         self.report.begin(self)
         for c in self.callbacks:
             c.on_begin(self)
+        self._began = (time.monotonic(), self.step)
         with _Interrupts(self):
             self.history.stop = self._run(self._descend(loss), records)
+            if self.history.stop != "interrupted":
+                _native.worker_finish()
             if self._folder is not None:
                 if self._saved != self.step:
                     self._save()

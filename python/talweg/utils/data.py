@@ -63,9 +63,10 @@ def default_collate(examples):
 class DataLoader:
     """Batches of a dataset, of a tuple of arrays, or of any iterable of examples.
 
-    With ``shuffle`` the order is drawn anew in each pass, from this thread's generator: the same seed
-    gives the same batches. With ``num_workers`` as many threads prepare batches ahead, in the same order; random
-    numbers that examples draw are then those of the threads.
+    With ``shuffle`` each pass has an order of its own, which follows from the number of the pass and from a number
+    drawn when the loader is made: the same seed gives the same batches, whatever else draws random numbers. With
+    ``num_workers`` as many threads prepare batches ahead, in the same order; random numbers that examples draw are then
+    those of the threads.
 
     >>> import talweg as tw
     >>> [batch.tolist() for batch in DataLoader(range(5), batch_size=2)]
@@ -87,24 +88,34 @@ class DataLoader:
         self.drop_last = drop_last
         self.collate_fn = collate_fn or default_collate
         self.num_workers = num_workers
+        self.seed = _native.randint(0, 2**62, [1]).item() if shuffle else None
+        self._pass = 0
 
     def __len__(self):
         n = len(self.dataset)
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
     def __iter__(self):
-        return self.batches_from(0)
+        return self.batches_from(0, self._pass)
 
-    def batches_from(self, start):
-        """The batches of a pass without the first ``start``, which are not read where that can be avoided."""
+    def batches_from(self, start, number):
+        """The batches of a pass, given its number, without the first ``start``: those are not read where that can be
+        avoided."""
+        self._pass = number + 1
         if hasattr(self.dataset, "__getitem__") and hasattr(self.dataset, "__len__"):
             n = len(self.dataset)
-            # Drawn now, not when the first batch is asked for.
-            order = _native.randperm(n).tolist() if self.shuffle else range(n)
+            order = self._order(n, number) if self.shuffle else range(n)
             firsts = range(start * self.batch_size, n, self.batch_size)
             chunks = (list(order[i : i + self.batch_size]) for i in firsts)
             return self._indexed(c for c in chunks if len(c) == self.batch_size or not self.drop_last)
         return itertools.islice(self._streamed(), start, None)
+
+    def _order(self, n, number):
+        before = _native.random_state()
+        _native.set_random_state((self.seed, number))
+        order = _native.randperm(n).tolist()
+        _native.set_random_state(before)
+        return order
 
     def _indexed(self, chunks):
         if self.num_workers == 0:

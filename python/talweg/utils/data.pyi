@@ -18,9 +18,10 @@ from ..train import Trainer
 class DataLoader:
     """Batches of a dataset, of a tuple of arrays, or of any iterable of examples.
 
-    With ``shuffle`` the order is drawn anew in each pass, from this thread's generator: the same seed
-    gives the same batches. With ``num_workers`` as many threads prepare batches ahead, in the same order; random
-    numbers that examples draw are then those of the threads.
+    With ``shuffle`` each pass has an order of its own, which follows from the number of the pass and from a number
+    drawn when the loader is made: the same seed gives the same batches, whatever else draws random numbers. With
+    ``num_workers`` as many threads prepare batches ahead, in the same order; random numbers that examples draw are then
+    those of the threads.
 
     >>> import talweg as tw
     >>> [batch.tolist() for batch in DataLoader(range(5), batch_size=2)]
@@ -30,8 +31,9 @@ class DataLoader:
         ...
     def __len__(self) -> int:
         ...
-    def batches_from(self, start: int) -> Iterator[Any]:
-        """The batches of a pass without the first ``start``, which are not read where that can be avoided."""
+    def batches_from(self, start: int, number: int) -> Iterator[Any]:
+        """The batches of a pass, given its number, without the first ``start``: those are not read where that can be
+        avoided."""
 
 class Dataset:
     """Examples by number: a subclass has ``__getitem__`` and ``__len__``."""

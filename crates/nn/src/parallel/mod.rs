@@ -267,6 +267,6 @@ fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &Table) -> Result<T>) -
 
 pub(crate) use exchange::{Push, step_in_store};
 /// True if parameters live in the store.
-pub(crate) fn has_store() -> Result<bool> {
+pub fn has_store() -> Result<bool> {
     Ok(matches!(job()?.map(|j| &j.how), Some(How::Store(_))))
 }

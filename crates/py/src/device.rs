@@ -1,0 +1,112 @@
+//! Which device computes, and where tensors are made; products in 16 bits.
+
+use crate::convert::{DTypeArg, PyDType};
+use crate::error::OrRaise;
+use crate::tensor::{PyTensor, run, wrap};
+use crate::transform::is_tracing;
+use ::tensor::{Tensor, Variable, chosen_device, engine, set_autocast, set_device};
+use nn::optim::LossScale;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// A new tensor on the device that was asked for, or on that of the scope. A graph that is traced is
+/// computed where its inputs are.
+pub fn placed(t: Tensor, device: Option<&str>) -> Tensor {
+    match device.or_else(|| if is_tracing() { None } else { chosen_device() }) {
+        Some(d) => t.to(d),
+        None => t,
+    }
+}
+
+/// Makes a device the current one of this thread; what was before.
+#[pyfunction]
+#[pyo3(name = "set_device")]
+fn choose(py: Python<'_>, name: Option<&str>) -> PyResult<Option<&'static str>> {
+    py.detach(|| set_device(name)).or_raise(py)
+}
+/// The device that computes what is on the host alone.
+#[pyfunction]
+fn current_device() -> &'static str {
+    engine().device().name()
+}
+/// The devices of this machine.
+#[pyfunction]
+fn devices(py: Python<'_>) -> Vec<String> {
+    py.detach(runtime::devices)
+}
+/// Begins to compute products in another type; what it was before.
+#[pyfunction]
+#[pyo3(name = "set_autocast")]
+fn convert(py: Python<'_>, dtype: DTypeArg) -> PyResult<PyDType> {
+    set_autocast(dtype.0).map(PyDType).or_raise(py)
+}
+
+#[pymethods]
+impl PyTensor {
+    /// Where its value is; `cpu` for what is not computed yet.
+    #[getter]
+    fn device(&self, py: Python<'_>) -> PyResult<String> {
+        self.tensor().device().or_raise(py)
+    }
+    /// The same value in the memory of a device; what uses it is computed there.
+    #[pyo3(signature = (device, /, *, stream=None))]
+    fn to_device(&self, py: Python<'_>, device: &str, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyTensor>> {
+        if stream.is_some() {
+            return Err(PyValueError::new_err("to_device: a device has one stream, which cannot be chosen"));
+        }
+        let t = self.tensor();
+        let moved = run(py, move || Ok(t.to(device)))?;
+        wrap(py, moved)
+    }
+}
+
+/// Moves a variable's own value, or makes the handle name the moved value.
+#[pyfunction]
+fn move_to(py: Python<'_>, tensor: &PyTensor, device: &str) -> PyResult<()> {
+    match tensor.variable() {
+        Some(v) => run(py, move || v.to(device)),
+        None => {
+            let t = tensor.tensor();
+            let moved = run(py, move || Ok(t.to(device)))?;
+            tensor.change(py, moved)
+        }
+    }
+}
+
+/// Keeps the small gradients of f16 above what f16 can hold.
+#[pyclass(name = "LossScale", module = "talweg._native", frozen)]
+struct PyLossScale(LossScale);
+
+#[pymethods]
+impl PyLossScale {
+    #[new]
+    fn new(py: Python<'_>, factor: f32, interval: u32) -> PyResult<PyLossScale> {
+        LossScale::with(factor, interval).map(PyLossScale).or_raise(py)
+    }
+    /// The factor now.
+    fn factor(&self, py: Python<'_>) -> PyResult<f32> {
+        self.0.factor().or_raise(py)
+    }
+    /// The loss to differentiate.
+    fn scaled(&self, py: Python<'_>, loss: crate::convert::Like) -> PyResult<Py<PyTensor>> {
+        wrap(py, crate::site::here(py).scope(|| self.0.scaled(&loss.0)))
+    }
+    /// One step with the collected gradients, left out if they are not finite.
+    fn step(&self, py: Python<'_>, optimizer: &crate::optim::PyOptimizer) -> PyResult<()> {
+        crate::site::here(py).scope(|| self.0.step(&optimizer.inner())).or_raise(py)
+    }
+    /// What a checkpoint needs, by name.
+    fn state(&self) -> Vec<(String, PyTensor)> {
+        self.0.state().into_iter().map(|(n, v): (String, Variable)| (n, PyTensor::from(v))).collect()
+    }
+}
+
+/// Adds the class and the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyLossScale>()?;
+    m.add_function(wrap_pyfunction!(choose, m)?)?;
+    m.add_function(wrap_pyfunction!(current_device, m)?)?;
+    m.add_function(wrap_pyfunction!(move_to, m)?)?;
+    m.add_function(wrap_pyfunction!(devices, m)?)?;
+    m.add_function(wrap_pyfunction!(convert, m)?)
+}
