@@ -92,8 +92,13 @@ impl Cluster {
         run("beginning a job", deadline, async {
             let mut c = self.client().await?;
             let keeper = self.prefix() + KEEPER;
-            let only = Some(GetOptions::new().with_prefix().with_count_only());
-            if c.get(keeper, only).await.map_err(failed)?.count() > 0 {
+            let only = || Some(GetOptions::new().with_prefix().with_count_only());
+            let found = patiently(|| {
+                let mut kv = c.kv_client();
+                let keeper = keeper.clone();
+                async move { kv.get(keeper, only()).await }
+            });
+            if found.await?.count() > 0 {
                 return Err(Error::value(format!("a job {:?} is running: choose another name", self.job)));
             }
             self.forget(&mut c).await
@@ -369,7 +374,7 @@ impl Keeper {
                 seen.keys = all.kvs().iter().filter_map(named).collect();
                 let Seen { keys, alive, .. } = &mut *seen;
                 let owned = keys.keys().filter(|k| role(k).is_some());
-                owned.for_each(|k| drop(alive.insert(k.clone(), now)));
+                alive.extend(owned.map(|k| (k.clone(), now)));
             }
             // It is the cluster that is away, not the processes.
             Err(_) => seen.alive.values_mut().for_each(|at| *at = now),
@@ -402,7 +407,7 @@ impl Center for Keeper {
         let (mut seen, ttl) = (self.look(), self.line.cluster.ttl);
         let gone: Vec<(String, Instant)> =
             seen.alive.iter().filter(|(_, at)| at.elapsed() > ttl).map(|(k, at)| (k.clone(), *at)).collect();
-        gone.iter().for_each(|(k, _)| drop(seen.alive.remove(k)));
+        seen.alive.retain(|_, at| at.elapsed() <= ttl);
         let named = gone.iter().filter_map(|(k, at)| role(k).map(|(role, id)| (role, id, *at)));
         named.map(|(role, id, since)| Hung { role: role.to_string(), id, since }).collect()
     }

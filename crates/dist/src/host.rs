@@ -6,6 +6,7 @@
 //! which keeps a stream of records in order.
 
 use crate::disk::{Disk, Journal};
+use crate::keys::Heard;
 use crate::launch::{CLOCKS, load_key};
 use crate::membership::Registrar;
 use crate::message::{Envelope, Message, Peer};
@@ -211,9 +212,11 @@ impl Host {
         let line = matches!(peer, Peer::Worker(_)).then(|| self.open_line(hello.id, sender.clone()));
         // Others may know the first map before this server does: what they say must not be lost.
         let partitions = self.partitions.wait();
+        let mut heard = Heard::default();
         loop {
-            let message = receiver.header(Instant::now() + IDLE).map_err(Error::from).and_then(|h| {
+            let message = receiver.header(Instant::now() + IDLE).map_err(Error::from).and_then(|mut h| {
                 let payload = message::receive(&mut receiver, &h, Instant::now() + PATIENCE)?;
+                let payload = heard.lengthen(&mut h, payload)?;
                 Envelope::decode(&h, payload)
             });
             let e = match message {

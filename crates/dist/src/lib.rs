@@ -17,6 +17,7 @@ mod error;
 mod etcd;
 mod filter;
 mod host;
+mod keys;
 pub mod launch;
 mod lookout;
 mod map;

@@ -211,12 +211,15 @@ const EMPTY: u16 = 4;
 /// Where in the flags the filter of an update stands.
 const PACKED: u16 = 4;
 
+/// Arrays that belong to a block at most: the value and the state of its rule.
+const ARRAYS_MAX: usize = 256;
+
 const MAP: u8 = 1;
 const CREATE: u8 = 2;
 const CREATED: u8 = 3;
-const PUSH: u8 = 4;
+pub(crate) const PUSH: u8 = 4;
 const SETTLED: u8 = 5;
-const PULL: u8 = 6;
+pub(crate) const PULL: u8 = 6;
 pub(crate) const VALUE: u8 = 7;
 const JOIN: u8 = 8;
 const JOINED: u8 = 9;
@@ -237,7 +240,7 @@ const RESTORE: u8 = 20;
 #[derive(Default)]
 pub struct Parts {
     arrays: SmallVec<[Arc<Vec<f32>>; 4]>,
-    rows: Vec<u32>,
+    pub(crate) rows: Vec<u32>,
     bytes: SmallVec<[u8; 128]>,
 }
 
@@ -402,7 +405,7 @@ fn to_record(h: &Header, mut payload: Vec<f32>) -> Result<Record> {
             let (version, width) = (long(&payload[at..at + 2]), payload[at + 2].to_bits());
             payload.truncate(at);
             let n = h.count as usize;
-            if n == 0 || !payload.len().is_multiple_of(n) || width == 0 {
+            if n == 0 || n > ARRAYS_MAX || !payload.len().is_multiple_of(n) || width == 0 {
                 return Err(Error::refused(format!("{at} elements are not {n} arrays of equal length")));
             }
             let arrays = if at == 0 {

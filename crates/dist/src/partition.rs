@@ -180,6 +180,9 @@ pub struct Partition {
     counters: Counters,
 }
 
+/// No job has more steps.
+pub(crate) const CLOCK_MAX: u64 = 1 << 48;
+
 impl Partition {
     /// A partition that knows nothing until it gets a map.
     pub fn new(id: u32, me: Server, workers: usize, rule: Arc<dyn Consistency>, apply: Box<dyn Apply>) -> Partition {
@@ -278,6 +281,11 @@ impl Partition {
     }
 
     fn worker(&mut self, w: Worker, message: Message, out: &mut Outbox) -> Result<(), String> {
+        if let Message::Push { clock, .. } | Message::Pull { clock, .. } | Message::Dump { clock, .. } = message
+            && clock > CLOCK_MAX
+        {
+            return Err(format!("worker {w} speaks of step {clock}"));
+        }
         match message {
             Message::Create { table, block, width, data } => {
                 if width == 0 || !data.len().is_multiple_of(width as usize) {
@@ -424,7 +432,8 @@ impl Partition {
         let at = w as usize;
         let is_old = clock < self.settled[at];
         // Where steps close without the slowest, a worker may leave steps out to catch up.
-        let is_early = clock > self.settled[at] && !self.rule.drops();
+        let furthest = if self.rule.drops() { self.applied + STEPS_MAX as u64 } else { 0 };
+        let is_early = clock > self.settled[at].max(furthest);
         if is_old || is_early {
             self.counters.repeated += 1;
             self.say(out, Peer::Worker(w), Message::Settled { clock: self.safe[at], closed: self.applied });

@@ -4,6 +4,7 @@
 //! When a server is lost, the next map says who took over, and whatever is unanswered is repeated.
 
 use crate::client::{Client, Servers, Table};
+use crate::keys::Told;
 use crate::lookout::Lookout;
 use crate::membership::Registrar;
 use crate::message::{Envelope, Message, Peer, Update};
@@ -32,18 +33,27 @@ const QUESTIONS_MAX: usize = 1024;
 /// Where the answers to questions belong.
 type Places<'a> = BTreeMap<u64, &'a mut [f32]>;
 
+/// What a residual belongs to: a block of a table that is pushed as a whole, or a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owed {
+    Block(u32, u64),
+    Row(u32, u64),
+}
+
 /// A worker's view of the store: tables of rows that are pushed to and pulled from.
 pub struct Store {
     client: Client,
     links: BTreeMap<u32, Connection>,
     lookout: Lookout,
+    /// Lists of rows that each link's other end knows.
+    told: BTreeMap<u32, Told>,
     registrar: Registrar,
     secret: Option<Secret>,
     map_version: u64,
     resent: Instant,
-    /// How whole updates of tables are packed, and what packing has left out so far.
+    /// How updates of tables are packed, and what packing has left out so far.
     filters: BTreeMap<u32, Filter>,
-    residuals: BTreeMap<(u32, u32), Vec<f32>>,
+    residuals: BTreeMap<Owed, Vec<f32>>,
     /// No call waits longer.
     pub timeout: Duration,
 }
@@ -64,6 +74,7 @@ impl Store {
             client,
             links: BTreeMap::new(),
             lookout,
+            told: BTreeMap::new(),
             registrar,
             secret,
             map_version: 0,
@@ -97,34 +108,60 @@ impl Store {
     pub fn staleness_counts(&self) -> &[u64; 17] {
         self.client.staleness_counts()
     }
-    /// Packs whole updates of a table from now on; what that leaves out is added to the next ones.
+    /// Packs updates of a table from now on; what that leaves out is added to the next ones of the
+    /// same block, or of the same row.
     pub fn filter(&mut self, table: &Table, filter: Filter) {
         self.filters.insert(table.id, filter);
     }
     /// What filters have left out so far, for a checkpoint of this worker.
     pub fn residuals(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for ((table, block), r) in &self.residuals {
-            [*table, *block, r.len() as u32].iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
+        for (owed, r) in &self.residuals {
+            let (kind, table, number) = match *owed {
+                Owed::Block(table, block) => (0, table, block),
+                Owed::Row(table, row) => (1, table, row),
+            };
+            let head = [kind, table, number as u32, (number >> 32) as u32, r.len() as u32];
+            head.iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
             out.extend_from_slice(bytemuck::cast_slice(r));
         }
         out
     }
     /// Takes up what filters had left out.
     pub fn restore_residuals(&mut self, mut bytes: &[u8]) -> Result<()> {
-        let bad = || Error::value("what filters had left out is cut short");
+        let bad = || Error::value("what filters had left out is cut short or damaged");
         let mut found = BTreeMap::new();
         while !bytes.is_empty() {
-            let (head, rest) = bytes.split_at_checked(12).ok_or_else(bad)?;
-            let [table, block, len] =
-                [0, 4, 8].map(|i| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]));
-            let (values, rest) = rest.split_at_checked(4 * len as usize).ok_or_else(bad)?;
-            let values = values.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-            found.insert((table, block), values);
+            let (head, rest) = bytes.split_at_checked(20).ok_or_else(bad)?;
+            let n = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
+            let (table, number) = (n(4), u64::from(n(8)) | u64::from(n(12)) << 32);
+            let owed = match n(0) {
+                0 => Owed::Block(table, number),
+                1 => Owed::Row(table, number),
+                _ => return Err(bad()),
+            };
+            let (values, rest) = rest.split_at_checked(4 * n(16) as usize).ok_or_else(bad)?;
+            found.insert(owed, values.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect());
             bytes = rest;
         }
         self.residuals = found;
         Ok(())
+    }
+    /// Packs the elements of some rows, with what earlier packing of these rows has left out.
+    fn pack_rows(&mut self, filter: Filter, table: &Table, rows: &[u64], data: &[f32]) -> Result<Vec<f32>> {
+        let mut residual = vec![0.0; data.len()];
+        for (row, r) in rows.iter().zip(residual.chunks_exact_mut(table.width)) {
+            // A row that is named twice owes once.
+            if let Some(old) = self.residuals.remove(&Owed::Row(table.id, *row)).filter(|o| o.len() == r.len()) {
+                r.copy_from_slice(&old);
+            }
+        }
+        let words = filter.pack(data, &mut residual);
+        for (row, r) in rows.iter().zip(residual.chunks_exact(table.width)) {
+            let owed = self.residuals.entry(Owed::Row(table.id, *row)).or_insert_with(|| vec![0.0; table.width]);
+            owed.iter_mut().zip(r).for_each(|(o, r)| *o += r);
+        }
+        words
     }
     /// Takes what servers have sent of their own accord.
     fn listen(&mut self, deadline: Instant) -> Result<()> {
@@ -175,7 +212,10 @@ impl Store {
             let data = match filter {
                 None => spare::copy(part),
                 Some(f) => {
-                    let residual = self.residuals.entry((table.id, block)).or_insert_with(|| vec![0.0; part.len()]);
+                    let residual = self
+                        .residuals
+                        .entry(Owed::Block(table.id, block.into()))
+                        .or_insert_with(|| vec![0.0; part.len()]);
                     f.pack(part, residual)?
                 }
             };
@@ -197,18 +237,17 @@ impl Store {
             )));
         }
         let deadline = self.deadline();
+        let filter = self.filters.get(&table.id).copied();
         for (block, places) in by_block(table, rows) {
-            let data = places.iter().flat_map(|i| &values[i * table.width..(i + 1) * table.width]).copied().collect();
+            let mut data: Vec<f32> =
+                places.iter().flat_map(|i| &values[i * table.width..(i + 1) * table.width]).copied().collect();
+            if let Some(f) = filter {
+                let named: Vec<u64> = places.iter().map(|i| rows[*i] as u64).collect();
+                data = self.pack_rows(f, table, &named, &data)?;
+            }
             let rows = places.iter().map(|i| (rows[*i] % table.block_rows) as u32).collect();
-            let out = self.client.push(Update {
-                table: table.id,
-                block,
-                rows,
-                data: Arc::new(data),
-                rate,
-                count: 1,
-                filter: None,
-            });
+            let out =
+                self.client.push(Update { table: table.id, block, rows, data: Arc::new(data), rate, count: 1, filter });
             self.send(out, deadline)?;
         }
         Ok(())
@@ -352,7 +391,8 @@ impl Store {
                 continue;
             }
             let Some(link) = self.links.get_mut(&server) else { continue };
-            let (h, parts) = e.encode(self.client.worker());
+            let (mut h, mut parts) = e.encode(self.client.worker());
+            self.told.entry(server).or_default().shorten(&mut h, &mut parts);
             if link.send(&h, &parts.slices(), deadline).is_err() {
                 self.links.remove(&server);
             }
@@ -369,6 +409,7 @@ impl Store {
             Ok(mut c) => {
                 self.lookout.watch(server, &mut c)?;
                 self.links.insert(server, c);
+                self.told.insert(server, Told::default());
                 Ok(true)
             }
             Err(net::Error::Refused(e)) => Err(Error::refused(format!("server {server}: {e}"))),

@@ -32,10 +32,20 @@ fn ci() -> Result<(), String> {
     step("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     step("tests", &["test", "--workspace", "--quiet"])?;
     step("features", &["test", "-p", "talweg-data", "--all-features", "--quiet"])?;
+    clusters()?;
     for example in tidy::examples()? {
         run_example(&example)?;
     }
     python::check()
+}
+
+/// Features that need programs of the system to build; where these are missing, that is said.
+fn clusters() -> Result<(), String> {
+    if Command::new("protoc").arg("--version").output().is_err() {
+        println!("== etcd: skipped, protoc is not installed (Debian: protobuf-compiler)");
+        return Ok(());
+    }
+    step("etcd", &["test", "-p", "talweg-dist", "--features", "etcd", "--test", "etcd", "--quiet"])
 }
 
 /// Runs an example that the tests have built; `cargo run` would build everything again with other

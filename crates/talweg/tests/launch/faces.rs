@@ -117,6 +117,24 @@ fn processes_of_other_launchers_find_each_other() {
 }
 
 #[test]
+fn mpirun_launches_workers() {
+    // As root, which containers are, it asks twice whether that is meant.
+    let said = Command::new("mpirun")
+        .args(["--oversubscribe", "-n", "2"])
+        .arg(digits())
+        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
+        .envs([("STEPS", "12"), ("TALWEG_PARALLEL", "1"), ("TALWEG_THREADS", "1")])
+        .env("MASTER_PORT", port().to_string())
+        .output();
+    let Ok(out) = said else {
+        return eprintln!("skipped: mpirun is not installed (Debian: openmpi-bin)");
+    };
+    let said = text(&out.stdout);
+    let weights = said.lines().filter_map(|l| Some(l.split_once("weights ")?.1.trim().to_string())).collect();
+    assert_eq!(one(weights, 2), alone(2, 12).unwrap(), "{said}{}", text(&out.stderr));
+}
+
+#[test]
 fn dmlcs_roles_make_a_store() {
     let root = port().to_string();
     let process = |role: &str, id: Option<(&'static str, u32)>| {

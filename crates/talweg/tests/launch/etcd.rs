@@ -1,0 +1,109 @@
+//! Jobs whose membership is in etcd outlive their launcher. Where there is no etcd (`TALWEG_ETCD`
+//! names the program, else `etcd` is looked for), the tests say so and pass.
+
+use crate::job::{alone, digits};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// A process that ends with the test.
+struct Guard(Child);
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn etcd(folder: &Path) -> Option<(Guard, u16)> {
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let ports = [free(), free()];
+    let [client, peer] = ports.map(|p| format!("http://127.0.0.1:{p}"));
+    let started = Command::new(std::env::var("TALWEG_ETCD").unwrap_or_else(|_| "etcd".to_string()))
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("default={peer}"), "--data-dir"])
+        .arg(folder.join("etcd"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    match started {
+        Ok(child) => Some((Guard(child), ports[0])),
+        Err(e) => {
+            eprintln!("skipped: etcd does not start ({e}); Debian's package is etcd-server");
+            None
+        }
+    }
+}
+
+/// A job in a folder, with its output in the file `launch`.
+fn start(folder: &Path, port: u16, servers: &str, steps: u32) -> Guard {
+    let said = std::fs::File::create(folder.join("launch")).unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_talweg"))
+        .args(["launch", "--workers", "2", "--servers", servers, "--heartbeat-timeout", "2"])
+        .args(["--membership", &format!("etcd://127.0.0.1:{port}/job-{servers}")])
+        .arg(digits())
+        .env("STEPS", steps.to_string())
+        .env("PAUSE_MS", "3")
+        .env("TALWEG_THREADS", "1")
+        .current_dir(folder)
+        .stdout(said.try_clone().unwrap())
+        .stderr(said)
+        .spawn()
+        .unwrap();
+    Guard(child)
+}
+
+/// The first text after `mark` in a file, once it is there.
+fn await_text(file: &Path, mark: &str) -> String {
+    let end = Instant::now() + LIMIT;
+    loop {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if let Some(line) = text.lines().find_map(|l| Some(l.split_once(mark)?.1.to_string())) {
+            return line;
+        }
+        assert!(Instant::now() < end, "no {mark:?} in {}:\n{text}", file.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_job_goes_on_when_its_launcher_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((_etcd, port)) = etcd(folder.path()) else { return };
+    for servers in ["0", "2"] {
+        let job = start(folder.path(), port, servers, 300);
+        let formed = if servers == "0" { "epoch 1: 2 workers" } else { "epoch 1: 2 servers" };
+        await_text(&folder.path().join("launch"), formed);
+        drop(job);
+        let log = |w: u32| folder.path().join(format!("talweg-logs/job-{servers}/worker-{w}.log"));
+        let weights = [0, 1].map(|w| await_text(&log(w), "weights "));
+        let expected = alone(2, 300).unwrap();
+        assert_eq!(weights, [expected.clone(), expected], "{servers} servers");
+    }
+}
+
+#[test]
+fn without_a_launcher_a_killed_worker_is_still_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((_etcd, port)) = etcd(folder.path()) else { return };
+    let job = start(folder.path(), port, "0", 300);
+    let said = folder.path().join("launch");
+    await_text(&said, "epoch 1: 2 workers");
+    let worker = await_text(&said, "worker 1 is process ");
+    drop(job);
+    assert!(Command::new("kill").args(["-9", &worker]).status().unwrap().success());
+    await_text(&folder.path().join("talweg-logs/job-0/worker-0.log"), "weights ");
+}
+
+#[test]
+fn what_is_no_cluster_is_refused() {
+    let launch = |url: &str| {
+        let out = Command::new(env!("CARGO_BIN_EXE_talweg")).args(["launch", "--membership", url, "true"]).output();
+        String::from_utf8(out.unwrap().stderr).unwrap()
+    };
+    assert!(launch("127.0.0.1:1").contains("etcd://HOST:PORT"));
+    assert!(launch("etcd://127.0.0.1/").contains("is expected"));
+}
