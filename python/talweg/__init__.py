@@ -76,6 +76,8 @@ float16 = dtype("float16")
 bfloat16 = dtype("bfloat16")
 float32 = dtype("float32")
 float64 = dtype("float64")
+complex64 = dtype("complex64")
+complex128 = dtype("complex128")
 
 e = _math.e
 inf = _math.inf

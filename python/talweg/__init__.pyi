@@ -35,7 +35,7 @@ from ._transforms import checkpoint as checkpoint, custom_gradient as custom_gra
 from ._transforms import hessian as hessian, jacobian as jacobian, jit as jit, jvp as jvp
 from ._transforms import value_and_grad as value_and_grad, vmap as vmap
 
-TensorLike: TypeAlias = "Tensor | np.ndarray | builtins.float | builtins.int | builtins.bool | Sequence[Any]"
+TensorLike: TypeAlias = "Tensor | np.ndarray | builtins.complex | builtins.float | builtins.int | builtins.bool | Sequence[Any]"
 ShapeLike: TypeAlias = "builtins.int | Sequence[builtins.int]"
 Axis: TypeAlias = "builtins.int | Sequence[builtins.int] | None"
 DTypeLike: TypeAlias = "dtype | str | type | np.dtype[Any]"
@@ -54,6 +54,7 @@ class dtype:
     name: str
     itemsize: builtins.int
     is_floating_point: builtins.bool
+    is_complex: builtins.bool
     def __init__(self, what: DTypeLike) -> None: ...
 
 bool: dtype
@@ -69,6 +70,8 @@ float16: dtype
 bfloat16: dtype
 float32: dtype
 float64: dtype
+complex64: dtype
+complex128: dtype
 
 class Update:
     """Assignments that happen when they are run."""
@@ -114,9 +117,9 @@ def full(shape: ShapeLike, fill_value: TensorLike, *, dtype: DTypeLike | None = 
 def zeros_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def empty_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
-def full_like(x: Tensor, /, fill_value: builtins.float, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
+def full_like(x: Tensor, /, fill_value: TensorLike, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def arange(start: builtins.float, stop: builtins.float | None = None, step: builtins.float | None = None, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
-def linspace(start: builtins.float, stop: builtins.float, /, num: builtins.int, *, dtype: DTypeLike | None = None, device: str | None = None, endpoint: Any = True) -> Tensor: ...
+def linspace(start: builtins.complex, stop: builtins.complex, /, num: builtins.int, *, dtype: DTypeLike | None = None, device: str | None = None, endpoint: Any = True) -> Tensor: ...
 def eye(n_rows: builtins.int, n_cols: builtins.int | None = None, /, *, k: builtins.int = 0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def uniform(shape: ShapeLike, low: builtins.float = 0.0, high: builtins.float = 1.0, *, dtype: DTypeLike | None = None) -> Tensor: ...
 def randint(low: builtins.int, high: builtins.int, shape: ShapeLike, *, dtype: DTypeLike | None = None) -> Tensor: ...
@@ -148,6 +151,12 @@ class Tensor:
     def T(self) -> Tensor: ...
     @property
     def mT(self) -> Tensor: ...
+    @property
+    def H(self) -> Tensor: ...
+    @property
+    def real(self) -> Tensor: ...
+    @property
+    def imag(self) -> Tensor: ...
     @property
     def is_leaf(self) -> builtins.bool: ...
     @property
@@ -218,6 +227,7 @@ class Tensor:
     def __bool__(self) -> builtins.bool: ...
     def __index__(self) -> builtins.int: ...
     def __float__(self) -> builtins.float: ...
+    def __complex__(self) -> builtins.complex: ...
     def __int__(self) -> builtins.int: ...
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray: ...
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: builtins.bool | None = None) -> Any: ...
@@ -439,10 +449,12 @@ class Tensor:
         dilation count."""
     @staticmethod
     def complex(re: TensorLike, im: TensorLike) -> Tensor:
-        """A complex tensor: real and imaginary part side by side in a new last dimension of size 2."""
+        """Complex numbers of their real and imaginary parts, which are promoted and broadcast."""
     @staticmethod
     def concat(parts: Sequence[TensorLike], axis: builtins.int = 0) -> Tensor:
         """Tensors one after the other along an axis, in their common type."""
+    def conj(self) -> Tensor:
+        """The complex conjugates; a real tensor itself."""
     def conv1d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
         """Convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[O, C / groups, K]`, plus a bias `[O]`."""
     def conv2d(self, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
@@ -599,8 +611,7 @@ class Tensor:
         >>> tensor([0.0, 1.0, 1e-10]).expm1().tolist()  # series e - 1 = 1 + 1/2 + 1/6 + …
         [0.0, 1.718281828459045, 1.00000000005e-10]"""
     def fft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
-        """Discrete Fourier transform of a complex tensor, whose last dimension of size 2 holds real
-        and imaginary part (see `to_complex`)."""
+        """Discrete Fourier transform; the result is complex."""
     def fftn(self, axes: ShapeLike, norm: str) -> Tensor:
         """`fft` along several axes, one after the other."""
     def flatten(self, start: builtins.int = 0, end: builtins.int = -1) -> Tensor:
@@ -741,7 +752,7 @@ class Tensor:
     def inv(self) -> Tensor:
         """The inverse of a square matrix; a singular one is an error when the value is computed."""
     def irfft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
-        """The real numbers whose Fourier transform starts with these frequencies (a complex tensor):
+        """The real numbers whose Fourier transform starts with these frequencies:
         the inverse of `rfft`. Without `n` there are twice as many as frequencies, less 2."""
     def is_finite(self) -> Tensor:
         """Whether it is neither infinite nor NaN, elementwise."""
@@ -1069,7 +1080,7 @@ class Tensor:
         The result's size depends on these, so they are computed at once."""
     def rfft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
         """Discrete Fourier transform of a real tensor: the n/2 + 1 frequencies that determine the
-        others, as a complex tensor with a new last dimension of size 2 (real, imaginary)."""
+        others, which are complex."""
     def rms_norm(self, axes: builtins.int, weight: TensorLike | None = None, eps: builtins.float = 1e-6) -> Tensor:
         """x divided by the root of its mean square over the last `axes` dimensions; then times a
         weight of their shape, if given."""
@@ -1245,7 +1256,7 @@ class Tensor:
     def tile(self, times: ShapeLike) -> Tensor:
         """The whole repeated along each dimension; missing counts in front are 1."""
     def to_complex(self) -> Tensor:
-        """This tensor as the real part of a complex one."""
+        """As a complex tensor: itself, or the real parts of one."""
     def top_k(self, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The `k` greatest elements along an axis, greatest first, and their places."""
     def trace(self) -> Tensor:
@@ -1282,6 +1293,10 @@ class Tensor:
         """The length of the vectors along axes (`..` for all), which disappear, by an order: 2 for
         Euclid's, 1 for the sum of magnitudes, infinity for the greatest, 0 for the number of
         elements that are not zero."""
+    def view_as_complex(self) -> Tensor:
+        """The complex numbers whose parts, real and imaginary, lie along the last dimension."""
+    def view_as_real(self) -> Tensor:
+        """Complex numbers as their parts: a new last dimension of size 2, real and imaginary."""
     @staticmethod
     def vstack(parts: Sequence[TensorLike]) -> Tensor:
         """Tensors on top of each other: along the first axis, vectors as rows."""
@@ -1484,7 +1499,7 @@ def col2im(x: Tensor, /, size: ShapeLike, window: ShapeLike, stride: ShapeLike |
     added up where they overlap: `[N, C, H, W]`. Of the options, stride, even padding and
     dilation count."""
 def complex(re: TensorLike, im: TensorLike) -> Tensor:
-    """A complex tensor: real and imaginary part side by side in a new last dimension of size 2."""
+    """Complex numbers of their real and imaginary parts, which are promoted and broadcast."""
 def conv1d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """Convolution of `[N, C, L]` (or `[C, L]`) with a kernel `[O, C / groups, K]`, plus a bias `[O]`."""
 def conv2d(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
@@ -1771,7 +1786,7 @@ def instance_norm(x: Tensor, /, weight: TensorLike | None = None, bias: TensorLi
 def inv(x: Tensor, /) -> Tensor:
     """The inverse of a square matrix; a singular one is an error when the value is computed."""
 def irfft(x: Tensor, /, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
-    """The real numbers whose Fourier transform starts with these frequencies (a complex tensor):
+    """The real numbers whose Fourier transform starts with these frequencies:
     the inverse of `rfft`. Without `n` there are twice as many as frequencies, less 2."""
 def is_finite(x: Tensor, /) -> Tensor:
     """Whether it is neither infinite nor NaN, elementwise."""
@@ -2077,7 +2092,7 @@ def repeat_interleave_by(x: Tensor, /, times: TensorLike, axis: Axis = None) -> 
     The result's size depends on these, so they are computed at once."""
 def rfft(x: Tensor, /, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform of a real tensor: the n/2 + 1 frequencies that determine the
-    others, as a complex tensor with a new last dimension of size 2 (real, imaginary)."""
+    others, which are complex."""
 def rms_norm(x: Tensor, /, axes: builtins.int, weight: TensorLike | None = None, eps: builtins.float = 1e-6) -> Tensor:
     """x divided by the root of its mean square over the last `axes` dimensions; then times a
     weight of their shape, if given."""
@@ -2238,7 +2253,7 @@ def threshold(x: Tensor, /, limit: builtins.float, value: builtins.float) -> Ten
 def tile(x: Tensor, /, times: ShapeLike) -> Tensor:
     """The whole repeated along each dimension; missing counts in front are 1."""
 def to_complex(x: Tensor, /) -> Tensor:
-    """This tensor as the real part of a complex one."""
+    """As a complex tensor: itself, or the real parts of one."""
 def top_k(x: Tensor, /, k: builtins.int = 0, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The `k` greatest elements along an axis, greatest first, and their places."""
 def trace(x: Tensor, /) -> Tensor:
@@ -2275,6 +2290,10 @@ def vector_norm(x: Tensor, /, ord: builtins.float = 2.0, axis: Axis = None, keep
     """The length of the vectors along axes (`..` for all), which disappear, by an order: 2 for
     Euclid's, 1 for the sum of magnitudes, infinity for the greatest, 0 for the number of
     elements that are not zero."""
+def view_as_complex(x: Tensor, /) -> Tensor:
+    """The complex numbers whose parts, real and imaginary, lie along the last dimension."""
+def view_as_real(x: Tensor, /) -> Tensor:
+    """Complex numbers as their parts: a new last dimension of size 2, real and imaginary."""
 def vstack(parts: Sequence[TensorLike]) -> Tensor:
     """Tensors on top of each other: along the first axis, vectors as rows."""
 def xlog1py(x: Tensor, /, y: TensorLike) -> Tensor:

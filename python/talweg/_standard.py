@@ -155,7 +155,7 @@ _here.update({name: getattr(Tensor, name) for name in ["amax", "amin", "expand",
 
 
 def _is_number(x):
-    return isinstance(x, (builtins.bool, int, float))
+    return isinstance(x, (builtins.bool, int, float, complex))
 
 
 @_public
@@ -405,35 +405,35 @@ def _numeric(x, name):
 
 @_public
 def real(x, /):
-    """The real part, which is all there is of real numbers.
+    """The real parts.
 
     >>> import talweg as tw
-    >>> tw.real(tw.asarray([1.0, 2.0])).tolist()
-    [1.0, 2.0]
+    >>> tw.real(tw.asarray([1.0 + 2.0j])).tolist()
+    [1.0]
     """
-    return _numeric(x, "real")
+    return _numeric(x, "real").real
 
 
 @_public
 def imag(x, /):
-    """The imaginary part, which is zero of real numbers.
+    """The imaginary parts; zeros of real numbers.
 
     >>> import talweg as tw
-    >>> tw.imag(tw.asarray([1.0, 2.0])).tolist()
-    [0.0, 0.0]
+    >>> tw.imag(tw.asarray([1.0 + 2.0j])).tolist()
+    [2.0]
     """
-    return _native.zeros_like(_numeric(x, "imag"))
+    return _numeric(x, "imag").imag
 
 
 @_public
 def conj(x, /):
-    """The complex conjugate, which is the number itself of real numbers.
+    """The complex conjugates; of real numbers the numbers themselves.
 
     >>> import talweg as tw
-    >>> tw.conj(tw.asarray([1.0, 2.0])).tolist()
-    [1.0, 2.0]
+    >>> tw.conj(tw.asarray([1.0 + 2.0j])).tolist()
+    [(1-2j)]
     """
-    return _numeric(x, "conj")
+    return _numeric(x, "conj").conj()
 
 
 # Bits of precision, and the exponent of the smallest number.
@@ -523,8 +523,8 @@ def result_type(*arrays_and_dtypes):
     talweg.float64
     """
     types = [a.dtype if isinstance(a, Tensor) else a for a in arrays_and_dtypes]
-    numbers = [t for t in types if isinstance(t, (builtins.bool, int, float))]
-    kinds = [_dtype(t) for t in types if not isinstance(t, (builtins.bool, int, float))]
+    numbers = [t for t in types if _is_number(t)]
+    kinds = [_dtype(t) for t in types if not _is_number(t)]
     if not kinds:
         raise ValueError("result_type: at least one tensor or dtype is needed")
     out = kinds[0]
@@ -554,7 +554,7 @@ def isdtype(dtype, kind):
         "unsigned integer": name.startswith("uint"),
         "integral": "int" in name,
         "real floating": "float" in name,
-        "complex floating": False,
+        "complex floating": name.startswith("complex"),
         "numeric": name != "bool",
     }
     if kind not in kinds:
@@ -582,12 +582,13 @@ class _Namespace:
 
     def default_dtypes(self, *, device=None):
         _known(device)
-        return {"real floating": _dtype("float32"), "integral": _dtype("int64"), "indexing": _dtype("int64")}
+        floats = {"real floating": _dtype("float32"), "complex floating": _dtype("complex64")}
+        return {**floats, "integral": _dtype("int64"), "indexing": _dtype("int64")}
 
     def dtypes(self, *, device=None, kind=None):
         _known(device)
         signs, sizes = ["int", "uint"], [8, 16, 32, 64]
-        names = ["bool", *(f"{s}{n}" for s in signs for n in sizes), "float32", "float64"]
+        names = ["bool", *(f"{s}{n}" for s in signs for n in sizes), "float32", "float64", "complex64", "complex128"]
         return {n: _dtype(n) for n in names if kind is None or isdtype(n, kind)}
 
 
@@ -618,15 +619,19 @@ _FLOATS = {
 }
 
 
+_PARTS = {"complex64": _dtype("float32"), "complex128": _dtype("float64")}
+
+
 @_public
 def finfo(type, /):
-    """Limits of a float type.
+    """Limits of a float type, or of a complex type's parts.
 
     >>> import talweg as tw
     >>> tw.finfo(tw.float32).eps == 2.0**-23
     True
     """
     d = type.dtype if isinstance(type, Tensor) else _dtype(type)
+    d = _PARTS.get(d.name, d)
     if d.name not in _FLOATS:
         raise TypeError(f"{d} is not a float type")
     bits, eps, largest, smallest = _FLOATS[d.name]

@@ -84,11 +84,11 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None
     [1, 2, 3]"""
 concatenate = Tensor.concat
 def conj(x: Tensor, /) -> Tensor:
-    """The complex conjugate, which is the number itself of real numbers.
+    """The complex conjugates; of real numbers the numbers themselves.
 
     >>> import talweg as tw
-    >>> tw.conj(tw.asarray([1.0, 2.0])).tolist()
-    [1.0, 2.0]"""
+    >>> tw.conj(tw.asarray([1.0 + 2.0j])).tolist()
+    [(1-2j)]"""
 def cumulative_prod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False) -> Tensor:
     """The prod so far along an axis."""
 def cumulative_sum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False) -> Tensor:
@@ -104,7 +104,7 @@ equal = Tensor.eq
 expand = Tensor.expand
 expand_dims = Tensor.unsqueeze
 def finfo(type: Any, /) -> Any:
-    """Limits of a float type.
+    """Limits of a float type, or of a complex type's parts.
 
     >>> import talweg as tw
     >>> tw.finfo(tw.float32).eps == 2.0**-23
@@ -127,11 +127,11 @@ def iinfo(type: Any, /) -> Any:
     >>> tw.iinfo(tw.uint8).max
     255"""
 def imag(x: Tensor, /) -> Tensor:
-    """The imaginary part, which is zero of real numbers.
+    """The imaginary parts; zeros of real numbers.
 
     >>> import talweg as tw
-    >>> tw.imag(tw.asarray([1.0, 2.0])).tolist()
-    [0.0, 0.0]"""
+    >>> tw.imag(tw.asarray([1.0 + 2.0j])).tolist()
+    [2.0]"""
 interpolate = Tensor.interpolate
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """True if a type is of a kind: ``"real floating"``, ``"integral"``, another type, or a tuple of these.
@@ -200,11 +200,11 @@ def positive(x: Tensor, /) -> Tensor:
 def prod(x: Tensor, /, axis: int | Sequence[int] | None = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, dim: int | Sequence[int] | None = None, keepdim: bool | None = None) -> Tensor:
     """Product along axes (`..` for all), which disappear; integers and bool are multiplied in 64 bits."""
 def real(x: Tensor, /) -> Tensor:
-    """The real part, which is all there is of real numbers.
+    """The real parts.
 
     >>> import talweg as tw
-    >>> tw.real(tw.asarray([1.0, 2.0])).tolist()
-    [1.0, 2.0]"""
+    >>> tw.real(tw.asarray([1.0 + 2.0j])).tolist()
+    [1.0]"""
 reciprocal = Tensor.recip
 remainder = Tensor.rem
 def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tensor:

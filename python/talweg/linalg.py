@@ -74,5 +74,5 @@ def matrix_rank(x, /, *, rtol=None):
     """
     s = x.svdvals()
     if rtol is None:
-        rtol = max(x.shape[-2:]) * (2.0**-52 if x.dtype.name == "float64" else 2.0**-23)
+        rtol = max(x.shape[-2:]) * (2.0**-52 if x.dtype.name in ("float64", "complex128") else 2.0**-23)
     return (s > s.amax(-1, keepdims=True) * rtol).astype("int64").sum(-1)

@@ -22,7 +22,7 @@ EXCLUDED = {"save", "load", "while_loop", "fashion_mnist", "set_package", "watch
 SIZES = [0, 1, 2, 3, 5]
 HUGE = [2**40, 2**62, -(2**63), 10**30]
 SECONDS_MAX = 1.0
-KINDS = ["float32", "float64", "int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool", "float16", "bfloat16"]
+KINDS = ["float32", "float64", "int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool", "float16", "bfloat16", "complex64", "complex128"]
 
 
 class Odd:

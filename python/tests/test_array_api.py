@@ -48,11 +48,9 @@ def page():
         lines.append(f"| {section} | {' '.join(f'`{n}`' for n in found)} | {' '.join(f'`{n}`' for n in missing)} |")
     lines += ["", f"{there} of {total} names.", ""]
     lines += [
-        "Not there, and why: `complex64` and `complex128`, as no op of the table has a meaning for complex numbers",
-        "(Fourier transforms have the two parts as a last dimension of size 2; of real numbers, `real`, `imag` and `conj`",
-        "work). Otherwise the functions follow the standard, the methods of a tensor PyTorch: `tw.sort(x)`",
-        "gives values, `x.sort()` values and places; `tw.nonzero(x)` a tuple, `x.nonzero()` a matrix. `std` and `var`",
-        "divide by n in both; PyTorch's n - 1 is `correction=1`.",
+        "The functions follow the standard, the methods of a tensor PyTorch: `tw.sort(x)` gives values, `x.sort()` values",
+        "and places; `tw.nonzero(x)` a tuple, `x.nonzero()` a matrix. `std` and `var` divide by n in both; PyTorch's n - 1 is",
+        "`correction=1`. Complex matrices have no `eigh` and no `svd` yet (their values are there: `eigvalsh`, `svdvals`).",
         "",
         "Where the standard leaves open which type two have together, there is one nevertheless: an integer with a float",
         "is that float, and `uint64` with a signed integer is `float64`, as in NumPy.",
@@ -83,11 +81,14 @@ NUMPY = {
     "permute_dims": "transpose",
     "pow": "power",
 }
+COMPLEX = ["complex64", "complex128"]
 FLOATS, INTS = ["float32", "float64"], [f"{s}int{n}" for s in ["", "u"] for n in [8, 16, 32, 64]]
 ELEMENTWISE = dict(sections())["Elementwise"]
 # Which types each function is for; those that are not here are for numbers.
 OF_FLOATS = """acos acosh asin asinh atan atan2 atanh copysign cos cosh divide exp expm1 hypot log log1p log2 log10 logaddexp
 reciprocal signbit sin sinh sqrt tan tanh nextafter""".split()
+OF_COMPLEX = """abs acos acosh add asin asinh atan atanh cos cosh divide equal exp expm1 isfinite isinf isnan log log1p log2 log10
+multiply negative not_equal positive pow reciprocal round sign sin sinh square sqrt subtract tan tanh""".split()
 OF_INTS = "bitwise_left_shift bitwise_right_shift".split()
 OF_BOOLS = "logical_and logical_not logical_or logical_xor".split()
 OF_BITS = "bitwise_and bitwise_invert bitwise_or bitwise_xor".split()
@@ -97,6 +98,12 @@ not_equal pow remainder subtract""".split()
 
 
 def kinds(name):
+    if name in OF_COMPLEX:
+        return [*real_kinds(name), *COMPLEX]
+    return real_kinds(name)
+
+
+def real_kinds(name):
     if name in OF_FLOATS:
         return FLOATS
     if name in OF_INTS:
@@ -110,6 +117,8 @@ def values(name, kind):
     """Numbers within the domain of a function."""
     if kind == "bool":
         return np.array([True, False, True])
+    if kind in COMPLEX:
+        return np.array([0.5 - 0.25j, -1.25 + 2.5j, 3.0 + 0.125j], kind)
     if kind in INTS:
         return np.array([1, 2, 5]).astype(kind)
     if name == "acosh":
@@ -123,7 +132,7 @@ def values(name, kind):
 def compare(got, want, kind):
     want = np.asarray(want)
     assert got.dtype.name == want.dtype.name and got.shape == want.shape
-    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-12 if kind == "float64" else 2e-6, atol=1e-30)
+    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-12 if kind in ("float64", "complex128") else 3e-6, atol=1e-30)
 
 
 @pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in TWO and n not in ("clip", "positive", "real", "imag", "conj")])
@@ -158,7 +167,8 @@ def test_elementwise_functions_of_two(name):
 @pytest.mark.parametrize("name", ["add", "multiply", "maximum", "subtract", "pow"])
 def test_types_promote_as_the_standard_says(name):
     mixed = [(a, b) for a in INTS for b in INTS if not ("uint64" in (a, b) and not (a[0] == b[0] == "u"))]
-    for a, b in [("float32", "float64"), *mixed]:
+    inexact = [(a, b) for a in [*FLOATS, *COMPLEX] for b in COMPLEX if name != "maximum"]
+    for a, b in [("float32", "float64"), *mixed, *inexact]:
         x, y = np.array([3, 2]).astype(a), np.array([1, 2]).astype(b)
         want = getattr(np, NUMPY.get(name, name))(x, y)
         compare(getattr(tw, name)(tw.asarray(x), tw.asarray(y)), want, "float32")
@@ -178,32 +188,26 @@ def test_the_number_after_another(kind):
         np.testing.assert_array_equal(got, want)
 
 
-def complex_of(t):
-    a = np.asarray(t)
-    return a[..., 0] + 1j * a[..., 1]
-
-
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
 def test_fourier_transforms(norm):
     rng = np.random.default_rng(0)
     x = rng.random((4, 6))
     z = x + 1j * rng.random((4, 6))
-    pair = np.stack([z.real, z.imag], -1)
     for name in ["fft", "ifft"]:
         for kwargs in [{}, {"n": 4}, {"n": 9, "axis": 0}]:
-            got = getattr(tw.fft, name)(tw.asarray(pair), norm=norm, **kwargs)
-            np.testing.assert_allclose(complex_of(got), getattr(np.fft, name)(z, norm=norm, **kwargs), atol=1e-12)
+            got = getattr(tw.fft, name)(tw.asarray(z), norm=norm, **kwargs)
+            np.testing.assert_allclose(np.asarray(got), getattr(np.fft, name)(z, norm=norm, **kwargs), atol=1e-12)
     for name in ["fftn", "ifftn"]:
         for kwargs in [{}, {"axes": (1,)}, {"s": (3, 8), "axes": (0, 1)}]:
-            got = getattr(tw.fft, name)(tw.asarray(pair), norm=norm, **kwargs)
-            np.testing.assert_allclose(complex_of(got), getattr(np.fft, name)(z, norm=norm, **kwargs), atol=1e-12)
+            got = getattr(tw.fft, name)(tw.asarray(z), norm=norm, **kwargs)
+            np.testing.assert_allclose(np.asarray(got), getattr(np.fft, name)(z, norm=norm, **kwargs), atol=1e-12)
     for name in ["rfft", "ihfft"]:
         got = getattr(tw.fft, name)(tw.asarray(x), norm=norm)
-        np.testing.assert_allclose(complex_of(got), getattr(np.fft, name)(x, norm=norm), atol=1e-12)
+        np.testing.assert_allclose(np.asarray(got), getattr(np.fft, name)(x, norm=norm), atol=1e-12)
     for name in ["irfft", "hfft"]:
-        got = getattr(tw.fft, name)(tw.asarray(pair), norm=norm)
+        got = getattr(tw.fft, name)(tw.asarray(z), norm=norm)
         np.testing.assert_allclose(np.asarray(got), getattr(np.fft, name)(z, norm=norm), atol=1e-12)
-    np.testing.assert_allclose(complex_of(tw.fft.rfftn(tw.asarray(x), norm=norm)), np.fft.rfftn(x, norm=norm), atol=1e-12)
+    np.testing.assert_allclose(np.asarray(tw.fft.rfftn(tw.asarray(x), norm=norm)), np.fft.rfftn(x, norm=norm), atol=1e-12)
     back = tw.fft.irfftn(tw.fft.rfftn(tw.asarray(x), norm=norm), s=(4, 6), axes=(0, 1), norm=norm)
     np.testing.assert_allclose(np.asarray(back), x, atol=1e-12)
 
@@ -241,6 +245,8 @@ def test_extensions():
     info = tw.__array_namespace_info__()
     assert info.default_dtypes()["integral"] == tw.int64 and "cpu" in info.devices()
     assert set(info.dtypes(kind="real floating")) == {"float32", "float64"}
+    assert set(info.dtypes(kind="complex floating")) == {"complex64", "complex128"} and len(info.dtypes()) == 13
+    assert info.default_dtypes()["complex floating"] == tw.complex64 and tw.finfo(tw.complex128).bits == 64
 
 
 def test_manipulation():
@@ -268,3 +274,145 @@ def test_manipulation():
     assert x.__array_namespace__() is tw
     with pytest.raises(ValueError):
         x.__array_namespace__(api_version="1999.01")
+
+
+CUTS = [complex(a, b) for a in (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0) for b in (-1.5, -0.0, 0.0, 1.5)]
+
+
+@pytest.mark.parametrize("name", "acos acosh asin asinh atan atanh exp expm1 log log1p sqrt sin cos tan sinh cosh tanh sign square".split())
+def test_complex_functions_on_branch_cuts(name):
+    poles = {"atanh": [1, -1], "atan": [], "log": [0], "log1p": [-1]}.get(name, [])
+    # Zeros of either sign say on which side of a cut a number lies; i and -i are poles of atan, and not among these.
+    z = np.array([c for c in CUTS if c not in poles])
+    want = getattr(np, NUMPY.get(name, name))(z)
+    np.testing.assert_allclose(np.asarray(getattr(tw, name)(tw.asarray(z))), want, rtol=1e-13, atol=1e-15)
+
+
+def test_complex_numbers_far_out():
+    for kind, large in [("complex64", 1e30), ("complex128", 1e300)]:
+        z = np.array([complex(large, large), complex(-large, 1.0), complex(1.0, large), 1e-30 + 1e-30j], kind)
+        for name in ["abs", "sqrt", "log", "sign", "reciprocal"]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                want = z / np.abs(z) if name == "sign" else getattr(np, name)(z)
+            np.testing.assert_allclose(np.asarray(getattr(tw, name)(tw.asarray(z))), want, rtol=1e-6)
+        np.testing.assert_allclose(np.asarray(tw.asarray(z) / tw.asarray(z)), np.ones(4), rtol=1e-6)
+    special = np.array([complex(np.inf, 1), complex(1, np.nan), complex(0, 0), complex(-np.inf, np.inf)])
+    for name in ["isfinite", "isinf", "isnan"]:
+        assert getattr(tw, name)(tw.asarray(special)).tolist() == getattr(np, name)(special).tolist()
+
+
+@pytest.mark.parametrize("kind", COMPLEX)
+def test_complex_arrays(kind):
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((2, 3, 4)) + 1j * rng.standard_normal((2, 3, 4))).astype(kind)
+    t = tw.asarray(x)
+    tolerance = {"rtol": 1e-5 if kind == "complex64" else 1e-12, "atol": 1e-6 if kind == "complex64" else 1e-13}
+
+    def check(got, want):
+        want = np.asarray(want)
+        assert got.dtype.name == want.dtype.name and got.shape == want.shape
+        np.testing.assert_allclose(np.asarray(got), want, **tolerance)
+
+    for name in ["sum", "prod", "mean"]:
+        for axis in [None, 0, (0, 2)]:
+            check(getattr(tw, name)(t, axis=axis), getattr(np, name)(x, axis=axis))
+    check(tw.cumulative_sum(t, axis=1), x.cumsum(1))
+    check(tw.cumulative_prod(t, axis=2), x.cumprod(2))
+    check(t @ t.mT, x @ x.swapaxes(1, 2))
+    check(t.H, x.conj().swapaxes(1, 2))
+    check(tw.tensordot(t, t, axes=([0, 1], [0, 1])), np.tensordot(x, x, axes=([0, 1], [0, 1])))
+    check(tw.vecdot(t, tw.asarray(x[0])), (x.conj() * x[0]).sum(-1))
+    check(tw.einsum("bij,bkj->bik", t, t), np.einsum("bij,bkj->bik", x, x))
+    check(tw.linalg.outer(t[0, 0], t[0, 1]), np.outer(x[0, 0], x[0, 1]))
+    check(tw.linalg.vector_norm(t), np.linalg.norm(x.ravel()))
+    check(tw.linalg.inv(t[..., :3]), np.linalg.inv(x[..., :3]))
+    check(tw.linalg.solve(t[..., :3], t[..., 3:]), np.linalg.solve(x[..., :3], x[..., 3:]))
+    check(tw.linalg.svdvals(t), np.linalg.svd(x, compute_uv=False))
+    check(tw.where(t.real > 0, t, 0.0), np.where(x.real > 0, x, np.zeros((), kind)))
+    check(tw.concat([t, t], axis=1), np.concatenate([x, x], axis=1))
+    check(tw.stack([t, t]), np.stack([x, x]))
+    check(tw.take(t, tw.asarray([1, 0]), axis=1), x.take([1, 0], axis=1))
+    check(tw.roll(t, 1, axis=2), np.roll(x, 1, axis=2))
+    check(tw.flip(t), np.flip(x))
+    check(t[:, 1:, ::-2], x[:, 1:, ::-2])
+    check(t[t.real > 0], x[x.real > 0])
+    check(tw.tril(t), np.tril(x))
+    check(tw.round(t * 10), np.round(x * 10))
+    check(tw.real(t), x.real)
+    check(tw.imag(t), x.imag)
+    check(tw.conj(t), x.conj())
+    check(tw.complex(t.real, t.imag), x)
+    check(tw.view_as_complex(tw.view_as_real(t)), x)
+    check(tw.angle(t), np.angle(x).astype(t.real.dtype.name))
+    check(t**3, x**3)
+    check(1j - t, 1j - x)
+    check(tw.zeros_like(t), np.zeros_like(x))
+    check(tw.full((2,), 1 + 2j, dtype=kind), np.full((2,), 1 + 2j, kind))
+    check(tw.eye(2, dtype=kind), np.eye(2, dtype=kind))
+    check(tw.astype(tw.arange(3), kind), np.arange(3).astype(kind))
+    assert tw.all(t == t).item() and tw.count_nonzero(t).item() == 24 and tw.any(t != t).item() is False
+    for name in ["sort", "max", "argmin", "floor", "std"]:
+        with pytest.raises(TypeError, match=f"{name}.*not defined for c"):
+            getattr(tw, name)(t)
+    with pytest.raises(TypeError):
+        t < t
+    with pytest.raises(TypeError):
+        t.astype("float64")
+    with pytest.raises(TypeError):
+        float(t[0, 0, 0])
+
+
+def test_complex_values_in_python():
+    x = tw.asarray([[1 + 2j, 3.5 - 4j]])
+    assert x.dtype == tw.complex64 and x.tolist() == [[1 + 2j, 3.5 - 4j]] and complex(x[0, 0]) == 1 + 2j == x[0, 0].item()
+    assert repr(x) == "tensor([[1.0000+2.j, 3.5000-4.j]])" and tw.asarray(2j, dtype="complex128").dtype == tw.complex128
+    assert (tw.ones(2) * 1j).dtype == tw.complex64 and (tw.ones(2, dtype="float64") + 1j).dtype == tw.complex128
+    assert tw.result_type(tw.float64, 1j) == tw.complex128 and tw.can_cast("float64", "complex128")
+    assert tw.linspace(0, 1 + 1j, 3).tolist() == [0j, 0.5 + 0.5j, 1 + 1j]
+    a = np.array([1 + 2j, 3j])
+    assert tw.asarray(a).dtype == tw.complex128 and np.from_dlpack(tw.asarray(a)).tolist() == a.tolist()
+    assert tw.from_dlpack(a).tolist() == a.tolist() and tw.asarray(a.astype(">c16")).tolist() == a.tolist()
+    assert tw.from_numpy(a).numpy().ctypes.data == a.ctypes.data
+    import pickle
+
+    assert pickle.loads(pickle.dumps(tw.asarray(a))).tolist() == a.tolist()
+    with pytest.raises(TypeError):
+        tw.asarray([1j], dtype="float32")
+
+
+def test_complex_gradients():
+    # By hand: |z|^2 grows fastest along z itself, twice as fast.
+    z = tw.tensor([1 + 2j, -0.5j], requires_grad=True)
+    (z * z.conj()).real.sum().backward()
+    assert z.grad.tolist() == [2 + 4j, -1j]
+    # A holomorphic function: the conjugate of its derivative.
+    g = tw.grad(lambda z: (z**3).real.sum())(tw.tensor([1 + 2j]))
+    np.testing.assert_allclose(np.asarray(g), np.conj(3 * np.array([1 + 2j]) ** 2), rtol=1e-6)
+    step = tw.jit(lambda z: tw.fft.ifft(tw.fft.fft(z) * 2).abs().sum())
+    assert abs(step(tw.tensor([3 + 4j, 0])).item() - 10) < 1e-5
+    with pytest.raises(tw.Error, match="c64"):
+        z.sum().backward()
+
+
+def test_complex_matrices():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((2, 3, 3)) + 1j * rng.standard_normal((2, 3, 3))
+    h = x @ x.conj().swapaxes(-1, -2)
+    a, b = tw.asarray(x), tw.asarray(h)
+    np.testing.assert_allclose(np.asarray(tw.linalg.det(a)), np.linalg.det(x), rtol=1e-12)
+    for got, want in zip(tw.linalg.slogdet(a), np.linalg.slogdet(x)):
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(tw.linalg.cholesky(b)), np.linalg.cholesky(h), rtol=1e-12, atol=1e-13)
+    upper = tw.linalg.cholesky(b, upper=True)
+    np.testing.assert_allclose(np.asarray(upper.H @ upper), h, rtol=1e-12)
+    q, r = tw.linalg.qr(a)
+    np.testing.assert_allclose(np.asarray(q @ r), x, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(q.H @ q), np.broadcast_to(np.eye(3), x.shape), atol=1e-12)
+    assert np.abs(np.tril(np.asarray(r), -1)).max() == 0
+    np.testing.assert_allclose(np.asarray(tw.linalg.pinv(a[:, :2])), np.linalg.pinv(x[:, :2]), rtol=1e-10)
+    np.testing.assert_allclose(np.asarray(tw.linalg.eigvalsh(b)), np.linalg.eigvalsh(h), rtol=1e-10)
+    for order in ["fro", "nuc", 1, 2]:
+        np.testing.assert_allclose(np.asarray(tw.linalg.matrix_norm(a, ord=order)), np.linalg.norm(x, ord=order, axis=(1, 2)), rtol=1e-10)
+    assert tw.linalg.matrix_rank(a).tolist() == [3, 3]
+    np.testing.assert_allclose(np.asarray(tw.linalg.matrix_power(a, -2)), np.linalg.matrix_power(x, -2), rtol=1e-10)
+    assert tw.unique_values(tw.asarray([2j, 1, 2j])).tolist() == [2j, 1] and tw.nonzero(tw.asarray([0, 1j]))[0].tolist() == [1]

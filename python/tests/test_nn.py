@@ -251,3 +251,17 @@ def test_in_place_initial_values():
     assert l.bias.sum().item() == 0
     l.weight = tw.ones(8, 8)
     assert l.weight.sum().item() == 64
+
+
+@pytest.mark.parametrize("make", [lambda p: tw.optim.SGD(p, lr=0.1), lambda p: tw.optim.Adam(p, lr=0.1)])
+def test_complex_parameters_are_optimized_as_their_parts(make):
+    z, pair = tw.tensor([1 + 2j, -3j], requires_grad=True), tw.tensor([[1.0, 2.0], [0.0, -3.0]], requires_grad=True)
+    by_z, by_pair = make([z]), make([pair])
+    for _ in range(3):
+        ((z * (2 - 1j)).abs() ** 2).sum().backward()
+        ((tw.view_as_complex(pair) * (2 - 1j)).abs() ** 2).sum().backward()
+        nn.utils.clip_grad_norm_([z], 5.0)
+        nn.utils.clip_grad_norm_([pair], 5.0)
+        by_z.step()
+        by_pair.step()
+    np.testing.assert_allclose(np.asarray(tw.view_as_real(z)), np.asarray(pair), rtol=1e-5)

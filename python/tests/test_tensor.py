@@ -40,7 +40,7 @@ def test_what_no_tensor_can_be_made_of():
     for bad in [[[1, 2], [3]], [1, [2]], [[1], 2]]:
         with pytest.raises(ValueError):
             tw.tensor(bad)
-    for bad in ["text", object(), [object()], b"bytes", {}, np.array(["a"]), np.array([1j])]:
+    for bad in ["text", object(), [object()], b"bytes", {}, np.array(["a"]), np.array([None])]:
         with pytest.raises(TypeError):
             tw.tensor(bad)
     itself = []
@@ -144,7 +144,7 @@ def test_round_trips():
     assert n.dtype == np.float32 and not n.flags.writeable
     assert n.__array_interface__["data"][0] == np.asarray(t).__array_interface__["data"][0]
     assert t.tolist() == [[1.5, -2.0], [0.0, 3.25]] and tw.tensor(t.tolist()).tolist() == t.tolist()
-    for d in ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64"]:
+    for d in ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]:
         x = (t > 0).astype(d)
         assert x.tolist() == pickle.loads(pickle.dumps(x)).tolist()
         assert pickle.loads(pickle.dumps(x)).dtype == x.dtype

@@ -53,6 +53,9 @@ impl Storage for Held {
         self.block.context.download(self.block.address, bytes.as_mut())?;
         Ok(Literal::from_buffer(self.ty.dtype, self.ty.shape.clone(), Arc::new(bytes)))
     }
+    fn retyped(&self, ty: Type) -> Arc<dyn Storage> {
+        Arc::new(Held { block: self.block.clone(), ty })
+    }
     fn as_any(&self) -> &dyn Any {
         self
     }

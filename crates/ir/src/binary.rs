@@ -193,6 +193,8 @@ fn code(d: DType) -> u8 {
         DType::U16 => 10,
         DType::I16 => 11,
         DType::U64 => 12,
+        DType::C64 => 13,
+        DType::C128 => 14,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A computed value, wherever it lives.
 
-use crate::{Literal, Result};
+use crate::{Literal, Result, Type};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -10,6 +10,8 @@ pub trait Storage: Send + Sync + 'static {
     fn device(&self) -> &str;
     /// Copies the value to the host, waiting for whatever computes it.
     fn read(&self) -> Result<Literal>;
+    /// The same memory seen as another type of as many bytes.
+    fn retyped(&self, ty: Type) -> Arc<dyn Storage>;
     /// For the device to find its own type again.
     fn as_any(&self) -> &dyn Any;
 }
@@ -24,6 +26,13 @@ pub enum Buffer {
 }
 
 impl Buffer {
+    /// The same value seen as another type of as many bytes.
+    pub fn retyped(&self, ty: &Type) -> Buffer {
+        match self {
+            Buffer::Host(l) => Buffer::Host(l.retyped(ty.dtype, ty.shape.clone())),
+            Buffer::Device(s) => Buffer::Device(s.retyped(ty.clone())),
+        }
+    }
     /// The value on the host.
     pub fn read(&self) -> Result<Literal> {
         match self {

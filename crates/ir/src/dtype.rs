@@ -1,13 +1,14 @@
 //! Element types, their one promotion rule, and the Rust types that stand for them.
 //!
 //! Promotion between two tensors: equal types stay; otherwise the higher category wins
-//! (bool < integer < float); within floats the wider wins and `bf16` with `f16` gives `f32`;
+//! (bool < integer < float < complex); within floats the wider wins and `bf16` with `f16` gives `f32`;
 //! within integers the smallest type that holds both (`u8` with `i8` gives `i16`, `u32` with a
 //! signed type gives `i64`; no integer type holds `u64` and a signed one, which give `f64` as in
-//! NumPy). A host scalar only changes the category, never the width: `i32 + 0.5` is `f32`,
+//! NumPy); a complex type is as wide as the float it meets (`f64` with `c64` gives `c128`). A host scalar only changes the category, never the width: `i32 + 0.5` is `f32`,
 //! `bf16 + 0.5` is `bf16`.
 
 use half::{bf16, f16};
+use num_complex::Complex;
 use std::fmt;
 
 /// The type of a tensor's elements.
@@ -39,11 +40,15 @@ pub enum DType {
     F32,
     /// IEEE double precision.
     F64,
+    /// Complex: two `f32`, real and imaginary part.
+    C64,
+    /// Complex: two `f64`, real and imaginary part.
+    C128,
 }
 
 impl DType {
     /// Every type, in the order of the enum.
-    pub const ALL: [DType; 13] = [
+    pub const ALL: [DType; 15] = [
         DType::Bool,
         DType::U8,
         DType::I8,
@@ -57,6 +62,8 @@ impl DType {
         DType::BF16,
         DType::F32,
         DType::F64,
+        DType::C64,
+        DType::C128,
     ];
 
     /// Bytes an element takes.
@@ -65,13 +72,41 @@ impl DType {
             DType::Bool | DType::U8 | DType::I8 => 1,
             DType::U16 | DType::I16 | DType::F16 | DType::BF16 => 2,
             DType::U32 | DType::I32 | DType::F32 => 4,
-            DType::U64 | DType::I64 | DType::F64 => 8,
+            DType::U64 | DType::I64 | DType::F64 | DType::C64 => 8,
+            DType::C128 => 16,
         }
     }
 
     /// True for the four floating-point types.
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+    }
+
+    /// True for the two complex types.
+    pub const fn is_complex(self) -> bool {
+        matches!(self, DType::C64 | DType::C128)
+    }
+
+    /// True for floats and complex numbers: what has gradients.
+    pub const fn is_inexact(self) -> bool {
+        self.is_float() || self.is_complex()
+    }
+
+    /// The type of a complex number's parts; any other type itself.
+    pub const fn part(self) -> DType {
+        match self {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            d => d,
+        }
+    }
+
+    /// The complex type for values of this type: `c128` for `f64`, else `c64`.
+    pub const fn to_complex(self) -> DType {
+        match self {
+            DType::F64 | DType::C128 => DType::C128,
+            _ => DType::C64,
+        }
     }
 
     /// True for the integer types, `bool` excluded.
@@ -100,12 +135,16 @@ impl DType {
             DType::BF16 => "bf16",
             DType::F32 => "f32",
             DType::F64 => "f64",
+            DType::C64 => "c64",
+            DType::C128 => "c128",
         }
     }
 
     /// The type with that name; PyTorch's spellings (`float32`, `half`, …) are understood too.
     pub fn parse(name: &str) -> Option<DType> {
         let short = match name {
+            "complex128" | "cdouble" => "c128",
+            "complex64" | "cfloat" | "complex" => "c64",
             "float64" | "double" => "f64",
             "float32" | "float" => "f32",
             "bfloat16" => "bf16",
@@ -126,6 +165,7 @@ impl DType {
     const fn category(self) -> u8 {
         match self {
             DType::Bool => 0,
+            d if d.is_complex() => 3,
             d if d.is_float() => 2,
             _ => 1,
         }
@@ -138,11 +178,14 @@ impl DType {
             return self;
         }
         match self.category().cmp(&other.category()) {
-            std::cmp::Ordering::Less => return other,
-            std::cmp::Ordering::Greater => return self,
+            std::cmp::Ordering::Less => return other.widened_by(self),
+            std::cmp::Ordering::Greater => return self.widened_by(other),
             std::cmp::Ordering::Equal => {}
         }
         let wide = if self.size() >= other.size() { self } else { other };
+        if self.is_complex() {
+            return C128;
+        }
         if self.is_float() {
             return if self.size() == other.size() { F32 } else { wide };
         }
@@ -160,19 +203,24 @@ impl DType {
 
     /// The type of a tensor of this type combined with a host scalar of the given category.
     pub fn promote_scalar(self, scalar: DType) -> DType {
-        if scalar.category() > self.category() { scalar } else { self }
+        if scalar.category() > self.category() { scalar.widened_by(self) } else { self }
     }
 
-    /// The float type that functions such as `exp` compute in: itself, or `f32` for integers.
+    /// A type of a higher category, as wide as the other where both have parts that are floats.
+    fn widened_by(self, lower: DType) -> DType {
+        if self.is_complex() && lower == DType::F64 { DType::C128 } else { self }
+    }
+
+    /// The type that functions such as `exp` compute in: itself, or `f32` for integers.
     pub const fn to_float(self) -> DType {
-        if self.is_float() { self } else { DType::F32 }
+        if self.is_inexact() { self } else { DType::F32 }
     }
 
     /// The type sums of this type accumulate and are returned in: `i64` for integers and bool,
     /// `u64` for those without a sign.
     pub const fn sum_type(self) -> DType {
         match self {
-            d if d.is_float() => d,
+            d if d.is_inexact() => d,
             d if d.is_unsigned() => DType::U64,
             _ => DType::I64,
         }
@@ -186,7 +234,7 @@ impl fmt::Display for DType {
 }
 
 /// A Rust type that stands for a [`DType`].
-pub trait Element: Copy + Send + Sync + PartialOrd + fmt::Debug + 'static {
+pub trait Element: Copy + Send + Sync + PartialEq + fmt::Debug + 'static {
     /// The type it stands for.
     const DTYPE: DType;
     /// How it is stored: itself, or `u8` for `bool`.
@@ -195,7 +243,7 @@ pub trait Element: Copy + Send + Sync + PartialOrd + fmt::Debug + 'static {
     fn store(self) -> Self::Stored;
     /// From its stored form.
     fn load(stored: Self::Stored) -> Self;
-    /// Widened to f64 (64-bit integers beyond 2^53 lose bits).
+    /// Widened to f64 (64-bit integers beyond 2^53 lose bits); the real part of a complex number.
     fn to_f64(self) -> f64;
     /// Rounded from f64; integers truncate toward zero, saturate as 64 bits and wrap to their own.
     fn from_f64(x: f64) -> Self;
@@ -203,6 +251,14 @@ pub trait Element: Copy + Send + Sync + PartialOrd + fmt::Debug + 'static {
     fn to_int(self) -> i128;
     /// Converted from an integer; integers wrap.
     fn from_int(x: i128) -> Self;
+    /// Widened to a complex number.
+    fn to_complex(self) -> Complex<f64> {
+        Complex::new(self.to_f64(), 0.0)
+    }
+    /// Rounded from a complex number, of which real types take the real part.
+    fn from_complex(z: Complex<f64>) -> Self {
+        Self::from_f64(z.re)
+    }
 }
 
 macro_rules! element {
@@ -246,6 +302,40 @@ macro_rules! integers {
 integers!(i64 I64, i32 I32, u32 U32, i16 I16, u16 U16, i8 I8, u8 U8);
 // Negative numbers wrap around as they do for narrower types; those above reach further.
 element!(u64, U64, |x| x as f64, |f| if f < 0.0 { f as i64 as u64 } else { f as u64 }, |y| y as i128, |i| i as u64);
+
+macro_rules! complex {
+    ($($t:ident $d:ident),*) => {$(
+        impl Element for Complex<$t> {
+            const DTYPE: DType = DType::$d;
+            type Stored = Complex<$t>;
+            fn store(self) -> Complex<$t> {
+                self
+            }
+            fn load(s: Complex<$t>) -> Complex<$t> {
+                s
+            }
+            fn to_f64(self) -> f64 {
+                self.re as f64
+            }
+            fn from_f64(x: f64) -> Complex<$t> {
+                Complex::new(x as $t, 0.0)
+            }
+            fn to_int(self) -> i128 {
+                self.re as i128
+            }
+            fn from_int(x: i128) -> Complex<$t> {
+                Complex::new(x as $t, 0.0)
+            }
+            fn to_complex(self) -> Complex<f64> {
+                Complex::new(self.re as f64, self.im as f64)
+            }
+            fn from_complex(z: Complex<f64>) -> Complex<$t> {
+                Complex::new(z.re as $t, z.im as $t)
+            }
+        }
+    )*};
+}
+complex!(f32 C64, f64 C128);
 
 impl Element for bool {
     const DTYPE: DType = DType::Bool;
@@ -323,6 +413,14 @@ macro_rules! with_dtype {
                 type $T = u8;
                 $body
             }
+            $crate::DType::C64 => {
+                type $T = $crate::Complex<f32>;
+                $body
+            }
+            $crate::DType::C128 => {
+                type $T = $crate::Complex<f64>;
+                $body
+            }
             $crate::DType::Bool => {
                 type $T = bool;
                 $body
@@ -355,6 +453,11 @@ mod tests {
             (U64, I8, F64),
             (U64, U8, U64),
             (U64, F16, F16),
+            (F32, C64, C64),
+            (F64, C64, C128),
+            (BF16, C128, C128),
+            (I64, C64, C64),
+            (C64, C128, C128),
             (Bool, U8, U8),
             (U8, U32, U32),
             (F32, F64, F64),
@@ -365,6 +468,7 @@ mod tests {
         assert_eq!(I32.promote_scalar(F32), F32);
         assert_eq!(BF16.promote_scalar(F32), BF16);
         assert_eq!(U8.promote_scalar(I64), U8);
+        assert_eq!((F32.promote_scalar(C64), F64.promote_scalar(C64)), (C64, C128));
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub use graph::{Collect, Collected, FlatNode, Graph, Slot, broadcast_shapes, col
 pub use half::{bf16, f16};
 pub use literal::Literal;
 pub use node::{Hold, Node, Source, Value, Var, is_grad_on, mark, no_grad, set_grad};
+pub use num_complex::Complex;
 pub use op::{
     Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, Op, Out, RunGraph, SOON, Scalar, Type,
     Types,

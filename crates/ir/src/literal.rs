@@ -1,6 +1,6 @@
 //! Values on the host: the bytes of a tensor with their type and shape.
 
-use crate::{Bytes, DType, Element, Error, Layout, Result, Shape, with_dtype};
+use crate::{Bytes, Complex, DType, Element, Error, Layout, Result, Shape, with_dtype};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -92,6 +92,12 @@ impl Literal {
         assert_eq!(shape.count(), data.len(), "element count");
         with_dtype!(dtype, T => Literal::generate(shape, |i| <T as Element>::from_int(data[i] as i128)))
     }
+    /// From complex numbers, rounded to `dtype`; real types take the real parts.
+    pub fn from_complex(dtype: DType, shape: impl Into<Shape>, data: &[Complex<f64>]) -> Literal {
+        let shape = shape.into();
+        assert_eq!(shape.count(), data.len(), "element count");
+        with_dtype!(dtype, T => Literal::generate(shape, |i| <T as Element>::from_complex(data[i])))
+    }
     /// From integers of any type, wrapped to `dtype`.
     pub fn from_ints(dtype: DType, shape: impl Into<Shape>, data: &[i128]) -> Literal {
         let shape = shape.into();
@@ -145,7 +151,11 @@ impl Literal {
         }
         Ok(self.stored::<T>().iter().map(|&s| T::load(s)).collect())
     }
-    /// Every element as f64.
+    /// Every element as a complex number.
+    pub fn to_complex(&self) -> Vec<Complex<f64>> {
+        with_dtype!(self.dtype, T => self.stored::<T>().iter().map(|&s| <T as Element>::load(s).to_complex()).collect())
+    }
+    /// Every element as f64; of complex numbers the real parts.
     pub fn to_f64(&self) -> Vec<f64> {
         with_dtype!(self.dtype, T => self.stored::<T>().iter().map(|&s| <T as Element>::load(s).to_f64()).collect())
     }
@@ -162,11 +172,24 @@ impl Literal {
         if dtype == self.dtype {
             return self.clone();
         }
-        if self.dtype.is_float() {
+        if self.dtype.is_complex() {
+            Literal::from_complex(dtype, self.shape.clone(), &self.to_complex())
+        } else if self.dtype.is_float() {
             Literal::from_f64(dtype, self.shape.clone(), &self.to_f64())
         } else {
             Literal::from_ints(dtype, self.shape.clone(), &self.to_ints())
         }
+    }
+    /// The same bytes as elements of another type.
+    pub fn retyped(&self, dtype: DType, shape: impl Into<Shape>) -> Literal {
+        let shape = shape.into();
+        assert_eq!(shape.count() * dtype.size(), self.count() * self.dtype.size(), "byte count");
+        Literal { dtype, shape, bytes: self.bytes.clone() }
+    }
+    /// Complex numbers as their parts: a new last dimension of size 2. Real ones as they are.
+    pub fn paired(&self) -> Literal {
+        let t = crate::Type::new(self.dtype, self.shape.clone()).paired();
+        self.retyped(t.dtype, t.shape)
     }
     /// The same elements in another shape of the same size.
     pub fn reshaped(&self, shape: impl Into<Shape>) -> Literal {
@@ -202,7 +225,9 @@ impl fmt::Debug for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.dtype, self.shape)?;
         if self.count() <= 64 {
-            if self.dtype.is_float() {
+            if self.dtype.is_complex() {
+                write!(f, " {:?}", self.to_complex())?;
+            } else if self.dtype.is_float() {
                 write!(f, " {:?}", self.to_f64())?;
             } else {
                 write!(f, " {:?}", self.to_ints())?;

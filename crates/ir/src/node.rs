@@ -226,7 +226,7 @@ impl Value {
     ) -> Result<SmallVec<[Value; 1]>> {
         let types: SmallVec<[Type; 3]> = inputs.iter().map(|v| v.ty().clone()).collect();
         let outs = op.check(&Call { types: &types, attrs: &attrs }).map_err(|e| e.at(site))?;
-        let grad = GRAD.get() && inputs.iter().any(|v| v.node.needs_grad) && outs.iter().any(|t| t.dtype.is_float());
+        let grad = GRAD.get() && inputs.iter().any(|v| v.node.needs_grad) && outs.iter().any(|t| t.dtype.is_inexact());
         let count = outs.len() as u32;
         let node = Value::node_of(Source::Apply(op), inputs, attrs, outs, site, grad);
         Ok((0..count).map(|out| Value { node: node.clone(), out }).collect())

@@ -18,6 +18,15 @@ impl Type {
     pub fn new(dtype: DType, shape: impl Into<Shape>) -> Type {
         Type { dtype, shape: shape.into() }
     }
+    /// Complex numbers as their parts: a new last dimension of size 2. Other types as they are.
+    pub fn paired(&self) -> Type {
+        let mut t = self.clone();
+        if t.dtype.is_complex() {
+            t.dtype = t.dtype.part();
+            t.shape.push(2);
+        }
+        t
+    }
     /// Bytes a value of this type takes, saturating.
     pub fn bytes(&self) -> usize {
         self.shape.count().saturating_mul(self.dtype.size())
@@ -175,6 +184,8 @@ pub enum Meaning {
     /// The same elements seen through other strides. Given the input's layout, the output's; or
     /// `None` where it cannot be said with strides until the input is made contiguous.
     View(fn(&Call, &Layout) -> Result<Option<Layout>>),
+    /// The same bytes as another type: complex numbers as pairs of real ones, and back.
+    Recast,
     /// Combination along the axes in attribute `axes`, which are kept as size 1 (attribute-free
     /// squeezing is a view).
     Reduce(Monoid),
@@ -307,6 +318,11 @@ impl Op {
         }
         // Type rules may multiply the sizes of an input without fear.
         call.types.iter().try_for_each(|t| t.check_size("an input")).map_err(|e| e.in_op(self.name))?;
+        let is_real =
+            matches!(self.meaning, Meaning::Scalar(_) | Meaning::View(_) | Meaning::Reduce(_) | Meaning::Kernel(_));
+        if let Some(t) = call.types.iter().find(|t| is_real && t.dtype.is_complex()) {
+            return Err(Error::dtype(format!("not defined for {}", t.dtype)).in_op(self.name));
+        }
         let outs = (self.infer)(call).map_err(|e| e.in_op(self.name))?;
         outs.iter().try_for_each(|t| t.check_size("a result")).map_err(|e| e.in_op(self.name))?;
         Ok(outs)

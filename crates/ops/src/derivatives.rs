@@ -17,7 +17,7 @@ fn transform(
 ) -> Result<Vec<Tensor>> {
     let run = || {
         let args = values(xs)?;
-        if let Some(v) = args.iter().find(|v| !v.ty().dtype.is_float()) {
+        if let Some(v) = args.iter().find(|v| !v.ty().dtype.is_inexact()) {
             return Err(Error::dtype(format!("only floats have derivatives, not {}", v.ty().dtype)));
         }
         let body = Body::trace(&types(&args), site, f)?;

@@ -64,7 +64,7 @@ fn pull_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], sto
     let mut leads: BTreeMap<u64, bool> = BTreeMap::new();
     for (id, (node, inputs)) in &nodes {
         let yes = wrt.iter().any(|w| Arc::ptr_eq(w.node(), node))
-            || inputs.iter().any(|v| v.ty().dtype.is_float() && leads[&v.node().id()]);
+            || inputs.iter().any(|v| v.ty().dtype.is_inexact() && leads[&v.node().id()]);
         leads.insert(*id, yes);
     }
     let mut grads = BTreeMap::new();
@@ -88,7 +88,7 @@ fn pull_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], sto
         }
         node.mark_differentiated();
         let wanted: SmallVec<[bool; 2]> =
-            inputs.iter().map(|v| v.ty().dtype.is_float() && leads[&v.node().id()]).collect();
+            inputs.iter().map(|v| v.ty().dtype.is_inexact() && leads[&v.node().id()]).collect();
         let got = node.site().scope(|| node_grads(node, inputs, &outs, &wanted))?;
         for ((v, g), wanted) in inputs.iter().zip(got).zip(&wanted) {
             if let (Some(g), true) = (g, *wanted) {

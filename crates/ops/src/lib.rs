@@ -21,6 +21,7 @@ pub mod linalg;
 pub mod loss;
 pub mod nn;
 mod operand;
+pub mod pairs;
 mod print;
 pub mod random;
 pub mod reduce;
@@ -46,7 +47,7 @@ use cpu as _;
 
 /// Every row of the op table.
 pub fn table() -> impl Iterator<Item = &'static Op> {
-    let parts: [&'static [&'static Op]; 12] = [
+    let parts: [&'static [&'static Op]; 13] = [
         scalar::ROWS,
         view::ROWS,
         reduce::ROWS,
@@ -59,6 +60,7 @@ pub fn table() -> impl Iterator<Item = &'static Op> {
         linalg::ROWS,
         random::ROWS,
         control::ROWS,
+        pairs::ROWS,
     ];
     parts.into_iter().flatten().copied()
 }

@@ -13,7 +13,7 @@ const WIDTH: usize = 80;
 
 /// `tensor([[1., 2.],\n        [3., 4.]])`: four digits, scientific where the numbers differ by
 /// more than a factor of 1000, aligned, summarized beyond 1000 elements. The type is added unless
-/// it is f32, i64 or bool. The value is computed; an error is shown as `tensor(error: ...)`.
+/// it is f32, i64, c64 or bool. The value is computed; an error is shown as `tensor(error: ...)`.
 ///
 /// ```
 /// # use talweg_ops::Tensor;
@@ -58,7 +58,14 @@ fn pending(v: &Value) -> String {
 /// The elements in row-major order on one line, the middle ones left out.
 fn brief(l: &Literal) -> String {
     let show = |i: usize| {
-        if l.dtype().is_float() { format!("{:?}", l.to_f64()[i]) } else { integer(l.dtype(), l.to_ints()[i]) }
+        if l.dtype().is_complex() {
+            let z = l.to_complex()[i];
+            format!("{:?}{:+?}j", z.re, z.im)
+        } else if l.dtype().is_float() {
+            format!("{:?}", l.to_f64()[i])
+        } else {
+            integer(l.dtype(), l.to_ints()[i])
+        }
     };
     let n = l.count();
     let parts: Vec<String> = if n <= 4 * EDGE {
@@ -136,14 +143,16 @@ fn exponential(x: f64) -> String {
 
 struct Printer<'a> {
     floats: &'a [f64],
+    /// Imaginary parts and their form, of complex numbers.
+    imaginary: Option<(&'a [f64], Form)>,
     ints: &'a [i128],
     summarize: bool,
     form: Form,
 }
 
 fn text(l: &Literal) -> String {
-    let float = l.dtype().is_float();
-    let (shape, default) = (l.shape(), matches!(l.dtype(), DType::F32 | DType::I64 | DType::Bool));
+    let (float, is_complex) = (l.dtype().is_inexact(), l.dtype().is_complex());
+    let (shape, default) = (l.shape(), matches!(l.dtype(), DType::F32 | DType::I64 | DType::Bool | DType::C64));
     let mut suffixes = Vec::new();
     let body = if l.count() == 0 {
         if shape.rank() != 1 {
@@ -164,8 +173,13 @@ fn text(l: &Literal) -> String {
         let (floats, ints) = if float { (l.to_f64(), vec![]) } else { (vec![], l.to_ints()) };
         let pick_f: Vec<f64> = if float { shown.iter().map(|&i| floats[i]).collect() } else { vec![] };
         let pick_i: Vec<i128> = if float { vec![] } else { shown.iter().map(|&i| ints[i]).collect() };
-        let form = Form::new(l.dtype(), &pick_f, &pick_i);
-        Printer { floats: &floats, ints: &ints, summarize, form }.tensor(shape, 0, "tensor(".len())
+        let form = Form::new(l.dtype().part(), &pick_f, &pick_i);
+        let ims: Vec<f64> = if is_complex { l.to_complex().iter().map(|z| z.im).collect() } else { vec![] };
+        let imaginary = is_complex.then(|| {
+            let pick: Vec<f64> = shown.iter().map(|&i| ims[i]).collect();
+            (&ims[..], Form::new(l.dtype().part(), &pick, &[]))
+        });
+        Printer { floats: &floats, imaginary, ints: &ints, summarize, form }.tensor(shape, 0, "tensor(".len())
     };
     with_suffixes(format!("tensor({body}"), &suffixes)
 }
@@ -199,6 +213,12 @@ fn with_suffixes(mut out: String, suffixes: &[String]) -> String {
 
 impl Printer<'_> {
     fn element(&self, i: usize) -> String {
+        if let Some((ims, form)) = &self.imaginary {
+            let im = form.float(ims[i]);
+            let im = im.trim_start();
+            let plus = if im.starts_with('-') { "" } else { "+" };
+            return format!("{}{plus}{im}j", self.form.float(self.floats[i]));
+        }
         if self.form.dtype.is_float() { self.form.float(self.floats[i]) } else { self.form.int(self.ints[i]) }
     }
     /// Which places of an axis are shown; `None` stands for those left out.
@@ -225,7 +245,8 @@ impl Printer<'_> {
         format!("[{}]", slices.join(&between))
     }
     fn vector(&self, size: usize, at: usize, indent: usize) -> String {
-        let per_line = (WIDTH.saturating_sub(indent) / (self.form.width + 2)).max(1);
+        let width = self.form.width + 2 + self.imaginary.as_ref().map_or(0, |(_, f)| f.width + 1);
+        let per_line = (WIDTH.saturating_sub(indent) / width).max(1);
         let shown: Vec<String> =
             self.places(size).into_iter().map(|i| i.map_or(" ...".to_string(), |i| self.element(at + i))).collect();
         let lines: Vec<String> = shown.chunks(per_line).map(|line| line.join(", ")).collect();

@@ -1,6 +1,6 @@
 //! The handle: a value that is computed, to be computed, or the error that prevents it.
 
-use crate::{autocast, engine};
+use crate::{autocast, engine, pairs};
 use ir::{Attrs, DType, Element, Error, ErrorKind, Literal, Op, Result, Shape, Site, Type, Value};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -79,6 +79,11 @@ impl Tensor {
                 // The first cause wins.
                 Err(_) => return SmallVec::from_iter([(*t).clone()]),
             }
+        }
+        if pairs::is_complex(op, &values, &attrs) {
+            let site = Site::here();
+            let outs = site.scope(|| pairs::apply(op, inputs, &attrs));
+            return outs.map_or_else(|e| SmallVec::from_iter([Tensor::from(e.at(site))]), SmallVec::from_vec);
         }
         match Value::apply(op, values, attrs, Site::here()) {
             Ok(outs) => {
@@ -192,7 +197,11 @@ impl Tensor {
             let e = format!("only a tensor of one element has an item, but the shape is {}", l.shape());
             return Err(Error::new(ErrorKind::Shape, e).in_op("item").at(site));
         }
-        Ok(if l.dtype().is_float() { T::from_f64(l.to_f64()[0]) } else { T::from_int(l.to_ints()[0]) })
+        Ok(match l.dtype() {
+            d if d.is_complex() => T::from_complex(l.to_complex()[0]),
+            d if d.is_float() => T::from_f64(l.to_f64()[0]),
+            _ => T::from_int(l.to_ints()[0]),
+        })
     }
     /// Computes several tensors together, sharing what they have in common.
     pub fn eval_all(tensors: &[&Tensor]) -> Result<()> {
@@ -217,7 +226,7 @@ impl Tensor {
     pub fn requires_grad(&self) -> Tensor {
         let site = Site::here();
         match self.literal() {
-            Ok(l) if l.dtype().is_float() => Value::data(l, true, site).into(),
+            Ok(l) if l.dtype().is_inexact() => Value::data(l, true, site).into(),
             Ok(l) => Error::dtype(format!("only floats have gradients, not {}", l.dtype()))
                 .in_op("requires_grad")
                 .at(site)

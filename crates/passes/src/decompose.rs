@@ -28,7 +28,11 @@ pub fn decompose(graph: &Graph, claims: Claims) -> Result<Graph> {
 }
 
 /// The flat graph of one composite, with an input for each of the node's inputs.
-fn expansion(n: &FlatNode, types: &[Type], expand: fn(&Call, &[Value]) -> Result<Vec<Value>>) -> Result<Graph> {
+pub(crate) fn expansion(
+    n: &FlatNode,
+    types: &[Type],
+    expand: fn(&Call, &[Value]) -> Result<Vec<Value>>,
+) -> Result<Graph> {
     n.site.scope(|| {
         let args: Vec<Value> = types.iter().map(|t| Value::placeholder("", t.clone(), n.site)).collect();
         let outs = expand(&Call { types, attrs: &n.attrs }, &args).map_err(|e| e.in_op(n.op.name).at(n.site))?;

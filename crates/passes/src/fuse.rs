@@ -151,6 +151,7 @@ impl<'a> Fuser<'a> {
             Meaning::Input | Meaning::Const | Meaning::View(_) => {}
             _ if is_empty => {}
             Meaning::Scalar(_) | Meaning::Reduce(_) => self.place_in_loop(i)?,
+            Meaning::Recast => return Err(ir::Error::bug("a complex number is left").in_op(n.op.name).at(n.site)),
             Meaning::Kernel(_) | Meaning::Composite(_) | Meaning::Control(_) => {
                 let g = self.open(Vec::new(), false);
                 self.enter(i, g);

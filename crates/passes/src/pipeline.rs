@@ -1,6 +1,6 @@
 //! The recipe: every stage by name, in order.
 
-use crate::{Claims, Eval, Form, decompose, deduplicate, fold, prune, recognize, simplify};
+use crate::{Claims, Eval, Form, decompose, deduplicate, fold, has_complex, pair, prune, recognize, simplify};
 use ir::{Error, Graph, Result};
 
 /// What a graph looks like after each stage.
@@ -24,6 +24,8 @@ pub fn stages(graph: &Graph, forms: &[Form], claims: Claims, eval: Eval) -> Resu
         out.push(Stage { name, graph: g.clone() });
         Ok(g)
     };
+    let paired = if has_complex(graph) { Some(step("pair", pair(graph))?) } else { None };
+    let graph = paired.as_ref().unwrap_or(graph);
     // Forms are found among the ops as the program wrote them, in one spelling.
     let g = step("simplify", simplify(graph))?;
     let g = step("deduplicate", Ok(deduplicate(&g)))?;

@@ -121,6 +121,7 @@ fn apply(pass: &str, g: &Graph) -> String {
     };
     match pass {
         "decompose" => graph(passes::decompose(g, &|_, _| false).unwrap()),
+        "pair" => graph(passes::pair(g).unwrap()),
         "prune" => graph(passes::prune(g)),
         "fold" => graph(passes::fold(g, &runtime::reference::run_node).unwrap()),
         "simplify" => graph(passes::simplify(g).unwrap()),

@@ -6,9 +6,10 @@ use ::tensor::linalg::{FftNorm, MatrixNorm, Triangle};
 use ::tensor::loss::Reduction;
 use ::tensor::nn::{Interpolation, Padding, PerAxis};
 use ::tensor::{Axes, Combine, DType, Number, Operand, Shape, Tensor};
+use ir::Complex;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyType};
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
 
 type Any<'a, 'py> = Borrowed<'a, 'py, PyAny>;
 
@@ -46,6 +47,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Likes {
 pub enum Other {
     /// A tensor.
     Tensor(Tensor),
+    /// A complex number.
+    Complex(Complex<f64>),
     /// A float.
     Float(f64),
     /// A whole number that some type of 64 bits holds.
@@ -61,6 +64,9 @@ impl Other {
         }
         if let Ok(x) = obj.cast_exact::<PyFloat>() {
             return Ok(Some(Other::Float(x.extract()?)));
+        }
+        if let Ok(z) = obj.cast_exact::<PyComplex>() {
+            return Ok(Some(Other::Complex(Complex::new(z.real(), z.imag()))));
         }
         if obj.is_instance_of::<PyBool>() {
             return Ok(Some(Other::Bool(obj.extract()?)));
@@ -90,6 +96,7 @@ impl Operand for Other {
         }
         match self {
             Other::Tensor(t) => t,
+            Other::Complex(z) => number(z, dtype),
             Other::Float(x) => number(x, dtype),
             Other::Int(x) => match i64::try_from(x) {
                 Ok(x) => number(x, dtype),
@@ -282,6 +289,8 @@ impl PyDType {
             DType::BF16 => "bfloat16",
             DType::F32 => "float32",
             DType::F64 => "float64",
+            DType::C64 => "complex64",
+            DType::C128 => "complex128",
         }
     }
 }
@@ -307,6 +316,11 @@ impl PyDType {
     fn is_floating_point(&self) -> bool {
         self.0.is_float()
     }
+    /// True for complex numbers.
+    #[getter]
+    fn is_complex(&self) -> bool {
+        self.0.is_complex()
+    }
     pub fn __repr__(&self) -> String {
         format!("talweg.{}", self.long_name())
     }
@@ -323,6 +337,9 @@ fn dtype_of(obj: Any<'_, '_>) -> PyResult<DType> {
     let py = obj.py();
     if obj.is(&py.get_type::<PyFloat>()) {
         return Ok(DType::F32);
+    }
+    if obj.is(&py.get_type::<PyComplex>()) {
+        return Ok(DType::C64);
     }
     if obj.is(&py.get_type::<PyBool>()) {
         return Ok(DType::Bool);

@@ -3,14 +3,14 @@
 
 use crate::convert::{DTypeArg, Like, ShapeArg};
 use crate::device::placed;
-use crate::error::exception;
+use crate::error::{OrRaise, exception};
 use crate::exchange::required;
 use crate::site::here;
 use crate::tensor::{PyTensor, call};
 use ::tensor::{DType, Literal, Shape, Tensor, generator};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyTuple};
+use pyo3::types::{PyComplex, PyInt, PyTuple};
 
 fn f32_or(dtype: Option<DTypeArg>) -> DType {
     dtype.map_or(DType::F32, |d| d.0)
@@ -34,7 +34,6 @@ fn from_data(
     }
     let out = PyTensor::from(t);
     if requires_grad {
-        use crate::error::OrRaise;
         let v = here(py).scope(|| ::tensor::Variable::new("", out.tensor().detach())).or_raise(py)?;
         return Ok(PyTensor::from(v));
     }
@@ -165,16 +164,34 @@ fn arange(
 #[pyo3(signature = (start, stop, /, num, *, dtype=None, device=None, endpoint=true))]
 fn linspace(
     py: Python<'_>,
-    start: f64,
-    stop: f64,
+    start: &Bound<'_, PyAny>,
+    stop: &Bound<'_, PyAny>,
     num: usize,
     dtype: Option<DTypeArg>,
     device: Option<&str>,
     endpoint: bool,
 ) -> PyResult<Py<PyAny>> {
+    let ((a, c), (b, d)) = (parts(start)?, parts(stop)?);
+    if start.is_instance_of::<PyComplex>() || stop.is_instance_of::<PyComplex>() {
+        let dtype = dtype.map_or(DType::C64, |d| d.0).to_complex();
+        let part = |from, to| spaced(from, to, num, dtype.part(), endpoint);
+        return call(py, || placed(Tensor::complex(&part(a, b), &part(c, d)), device));
+    }
     let dtype = f32_or(dtype);
+    call(py, || placed(spaced(a, b, num, dtype.part(), endpoint).cast(dtype), device))
+}
+
+/// Real and imaginary part of a number.
+fn parts(x: &Bound<'_, PyAny>) -> PyResult<(f64, f64)> {
+    match x.cast::<PyComplex>() {
+        Ok(z) => Ok((z.real(), z.imag())),
+        Err(_) => Ok((x.extract()?, 0.0)),
+    }
+}
+
+fn spaced(start: f64, stop: f64, num: usize, dtype: DType, endpoint: bool) -> Tensor {
     let stop = if endpoint || num == 0 { stop } else { start + (stop - start) * (num - 1) as f64 / num as f64 };
-    call(py, || placed(Tensor::linspace_of(start, stop, num, dtype), device))
+    Tensor::linspace_of(start, stop, num, dtype)
 }
 
 /// Ones on a diagonal, zeros elsewhere.
@@ -199,28 +216,41 @@ fn eye(
 }
 
 macro_rules! alike {
-    ($($(#[$doc:meta])* $name:ident($($x:ident)?) = $value:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $value:expr;)*) => {$(
         $(#[$doc])*
         #[pyfunction]
-        #[pyo3(signature = (x, /, $($x,)? *, dtype=None, device=None))]
-        fn $name(py: Python<'_>, x: Like, $($x: f64,)? dtype: Option<DTypeArg>, device: Option<&str>) -> PyResult<Py<PyAny>> {
+        #[pyo3(signature = (x, /, *, dtype=None, device=None))]
+        fn $name(py: Python<'_>, x: Like, dtype: Option<DTypeArg>, device: Option<&str>) -> PyResult<Py<PyAny>> {
             call(py, || {
                 let x = x.0;
-                let x = dtype.map_or(x.clone(), |d| x.cast(d.0));
-                placed(x.full_like($value), device)
+                let y = x.then(|t| Ok(Tensor::full_of(&t.shape, $value, dtype.map_or(t.dtype, |d| d.0))));
+                placed(y, device)
             })
         }
     )*};
 }
 alike! {
     /// Zeros in the shape of another tensor.
-    zeros_like() = 0.0;
+    zeros_like = 0.0;
     /// Ones in the shape of another tensor.
-    ones_like() = 1.0;
+    ones_like = 1.0;
     /// Zeros in the shape of another tensor, for whoever fills them.
-    empty_like() = 0.0;
-    /// One number in the shape of another tensor.
-    full_like(fill_value) = fill_value;
+    empty_like = 0.0;
+}
+
+/// One number in the shape of another tensor.
+#[pyfunction]
+#[pyo3(signature = (x, /, fill_value, *, dtype=None, device=None))]
+fn full_like(
+    py: Python<'_>,
+    x: Like,
+    fill_value: &Bound<'_, PyAny>,
+    dtype: Option<DTypeArg>,
+    device: Option<&str>,
+) -> PyResult<Py<PyAny>> {
+    let t = x.0.value().or_raise(py)?.ty().clone();
+    let number = required(fill_value, Some(dtype.map_or(t.dtype, |d| d.0)))?;
+    call(py, || placed(number.broadcast_to(&t.shape), device))
 }
 
 /// Begins the random numbers of this thread anew.

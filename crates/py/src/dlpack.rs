@@ -70,6 +70,7 @@ fn data_type(d: DType) -> DataType {
         DType::Bool => 6,
         DType::BF16 => 4,
         d if d.is_float() => 2,
+        d if d.is_complex() => 5,
         d if d.is_unsigned() => 1,
         _ => 0,
     };

@@ -10,11 +10,11 @@ use crate::error::{OrRaise, exception};
 use crate::site::here;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{DType, Error, Literal, Shape, Tensor, Variable};
-use ir::{Bytes, Lent};
+use ir::{Bytes, Complex, Lent};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyTuple};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -32,6 +32,9 @@ pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Optio
     } else if obj.is_instance_of::<PyInt>() {
         let x = whole(obj)?;
         Some(Literal::from_ints(whole_type(x), (), &[x]))
+    } else if let Ok(z) = obj.cast_exact::<PyComplex>() {
+        let dtype = dtype.filter(|d| d.is_complex()).unwrap_or(DType::C64);
+        Some(Literal::from_complex(dtype, (), &[Complex::new(z.real(), z.imag())]))
     } else if obj.is_instance_of::<PyFloat>() && obj.get_type().is(&obj.py().get_type::<PyFloat>()) {
         Some(Literal::scalar_f64(dtype.filter(|d| d.is_float()).unwrap_or(DType::F32), obj.extract()?))
     } else if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() {
@@ -40,8 +43,19 @@ pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Optio
         foreign(obj)?
     };
     let Some(literal) = literal else { return Ok(None) };
-    let literal = dtype.map_or(literal.clone(), |d| literal.cast(d));
+    let literal = converted(literal, dtype)?;
     Ok(Some(here(obj.py()).scope(|| Tensor::from(literal))))
+}
+
+/// A value in the type that is asked for.
+fn converted(l: Literal, dtype: Option<DType>) -> PyResult<Literal> {
+    match dtype {
+        Some(d) if l.dtype().is_complex() && !d.is_complex() => {
+            Err(PyTypeError::new_err(format!("complex numbers do not become {d}: take their real parts")))
+        }
+        Some(d) => Ok(l.cast(d)),
+        None => Ok(l),
+    }
 }
 
 /// A whole number that a type of 64 bits holds.
@@ -80,9 +94,10 @@ fn foreign(obj: &Bound<'_, PyAny>) -> PyResult<Option<Literal>> {
 /// What the leaves of nested lists are.
 #[derive(Default)]
 struct Leaves {
-    numbers: Vec<f64>,
+    numbers: Vec<Complex<f64>>,
     integers: Vec<i128>,
     tensors: Vec<Tensor>,
+    has_complex: bool,
     has_float: bool,
     has_int: bool,
 }
@@ -101,6 +116,11 @@ fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
             dtype.map_or(t.clone(), |d| t.cast(d))
         }));
     }
+    if leaves.has_complex {
+        let l = Literal::from_complex(dtype.unwrap_or(DType::C64).to_complex(), Shape::new(&shape), &leaves.numbers);
+        let l = converted(l, dtype)?;
+        return Ok(here(obj.py()).scope(|| Tensor::from(l)));
+    }
     let natural = match (leaves.has_float || leaves.numbers.is_empty(), leaves.has_int) {
         (true, _) => DType::F32,
         (false, true) => whole_type(leaves.integers.iter().copied().max().unwrap_or(0)),
@@ -108,8 +128,8 @@ fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     };
     let dtype = dtype.unwrap_or(natural);
     let shape = Shape::new(&shape);
-    let l = if dtype.is_float() || leaves.has_float {
-        Literal::from_f64(dtype, shape, &leaves.numbers)
+    let l = if dtype.is_inexact() || leaves.has_float {
+        Literal::from_complex(dtype, shape, &leaves.numbers)
     } else {
         Literal::from_ints(dtype, shape, &leaves.integers)
     };
@@ -146,12 +166,16 @@ fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves)
     if is_bool || obj.is_instance_of::<PyInt>() {
         out.has_int |= !is_bool;
         out.integers.push(whole(obj)?);
-        out.numbers.push(obj.extract()?);
+        out.numbers.push(Complex::new(obj.extract()?, 0.0));
     } else if obj.is_instance_of::<PyFloat>() {
         let x: f64 = obj.extract()?;
         out.has_float = true;
-        out.numbers.push(x);
+        out.numbers.push(Complex::new(x, 0.0));
         out.integers.push(x as i128);
+    } else if let Ok(z) = obj.cast::<PyComplex>() {
+        out.has_complex = true;
+        out.numbers.push(Complex::new(z.real(), z.imag()));
+        out.integers.push(0);
     } else {
         out.tensors.push(required(obj, None)?);
     }
@@ -162,13 +186,13 @@ fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves)
     let site = here(obj.py());
     if out.tensors.len() == 1 {
         let dtype = out.tensors[0].dtype().or_raise(obj.py())?;
-        let before = out.numbers.iter().map(|&x| Tensor::from(Literal::scalar_f64(dtype, x)));
+        let before = out.numbers.iter().map(|&x| Tensor::from(Literal::from_complex(dtype, (), &[x])));
         let mut all: Vec<Tensor> = site.scope(|| before.collect());
         all.append(&mut out.tensors);
         out.tensors = all;
     } else {
         let dtype = out.tensors[0].dtype().or_raise(obj.py())?;
-        out.tensors.extend(out.numbers.iter().map(|&x| Tensor::from(Literal::scalar_f64(dtype, x))));
+        out.tensors.extend(out.numbers.iter().map(|&x| Tensor::from(Literal::from_complex(dtype, (), &[x]))));
     }
     out.numbers.clear();
     out.integers.clear();
@@ -255,6 +279,8 @@ fn exact_dtype(format: &str, size: usize) -> Option<DType> {
         ("e", 2) => DType::F16,
         ("f", 4) => DType::F32,
         ("d", 8) => DType::F64,
+        ("Zf", 8) => DType::C64,
+        ("Zd", 16) => DType::C128,
         _ => return None,
     })
 }
@@ -262,7 +288,7 @@ fn exact_dtype(format: &str, size: usize) -> Option<DType> {
 /// Whether the memory of another library can be used as it is. Only floats: whole numbers may be
 /// places in memory that were checked, and must not change after that.
 pub fn can_share(dtype: DType, start: *const u8, bytes: usize) -> bool {
-    dtype.is_float() && bytes > 0 && (start as usize).is_multiple_of(dtype.size())
+    dtype.is_inexact() && bytes > 0 && (start as usize).is_multiple_of(dtype.part().size())
 }
 
 /// A value over the memory of an object with the buffer protocol, or `None` if it has to be copied.
@@ -303,14 +329,16 @@ fn from_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Literal> {
     };
     let mut bytes = view.bytes(obj.py())?;
     if plain_format(&format).1 {
-        bytes.chunks_exact_mut(size.max(1)).for_each(<[u8]>::reverse);
+        bytes.chunks_exact_mut(dtype.part().size()).for_each(<[u8]>::reverse);
     }
     Literal::from_bytes(dtype, shape, &bytes).or_raise(obj.py())
 }
 
 /// Nested lists of numbers.
 pub fn to_list(py: Python<'_>, l: &Literal) -> PyResult<Py<PyAny>> {
-    let items: Vec<Py<PyAny>> = if l.dtype().is_float() {
+    let items: Vec<Py<PyAny>> = if l.dtype().is_complex() {
+        l.to_complex().into_iter().map(|z| PyComplex::from_doubles(py, z.re, z.im).into_any().unbind()).collect()
+    } else if l.dtype().is_float() {
         l.to_f64().into_iter().map(|x| Ok(x.into_pyobject(py)?.into_any().unbind())).collect::<PyResult<_>>()?
     } else if l.dtype() == DType::Bool {
         let one = |x: i64| Ok((x != 0).into_pyobject(py)?.to_owned().into_any().unbind());
@@ -384,6 +412,8 @@ fn format_of(d: DType) -> Option<&'static CStr> {
         DType::F16 => c"e",
         DType::F32 => c"f",
         DType::F64 => c"d",
+        DType::C64 => c"Zf",
+        DType::C128 => c"Zd",
         DType::BF16 => return None,
     })
 }

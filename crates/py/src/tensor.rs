@@ -7,11 +7,12 @@ use crate::exchange;
 use crate::interrupt;
 use crate::site::here;
 use ::tensor::{DType, Error, ErrorKind, Literal, Operand, Result, Tensor, Variable};
+use ir::Complex;
 use parking_lot::RwLock;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyComplex, PyDict, PyTuple};
 
 /// What a handle names.
 #[derive(Clone)]
@@ -74,6 +75,15 @@ impl PyTensor {
         let t = self.tensor();
         concrete(py, &t)?;
         Ok(t)
+    }
+    /// Fails for complex numbers, of which Python's real types would lose a part.
+    fn is_real(&self, what: &str) -> PyResult<()> {
+        match self.dtype_now() {
+            d if d.is_complex() => {
+                Err(PyTypeError::new_err(format!("{} does not become {what}", PyDType(d).__repr__())))
+            }
+            _ => Ok(()),
+        }
     }
     fn dtype_now(&self) -> DType {
         self.tensor().dtype().unwrap_or(DType::F32)
@@ -282,6 +292,21 @@ impl PyTensor {
     fn matrix_transposed(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         call(py, || self.tensor().t())
     }
+    /// The last two axes exchanged, and complex numbers conjugated.
+    #[getter(H)]
+    fn adjoint(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        call(py, || self.tensor().conj().t())
+    }
+    /// The real parts.
+    #[getter]
+    fn real(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        call(py, || self.tensor().real())
+    }
+    /// The imaginary parts; zeros of real numbers.
+    #[getter]
+    fn imag(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        call(py, || self.tensor().imag())
+    }
     /// The last two axes exchanged.
     fn t(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.matrix_transposed(py)
@@ -305,13 +330,20 @@ impl PyTensor {
     }
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         let t = self.concrete(py)?;
-        run(py, move || Ok(t.item::<f64>()? != 0.0))
+        run(py, move || Ok(t.item::<Complex<f64>>()? != Complex::ZERO))
+    }
+    fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyComplex>> {
+        let t = self.concrete(py)?;
+        let z = run(py, move || t.item::<Complex<f64>>())?;
+        Ok(PyComplex::from_doubles(py, z.re, z.im))
     }
     fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
+        self.is_real("a float")?;
         let t = self.concrete(py)?;
         run(py, move || t.item::<f64>())
     }
     fn __int__(&self, py: Python<'_>) -> PyResult<i128> {
+        self.is_real("an int")?;
         let t = self.concrete(py)?;
         run(py, move || {
             if t.dtype()? == DType::U64 { t.item::<u64>().map(i128::from) } else { t.item::<i64>().map(i128::from) }

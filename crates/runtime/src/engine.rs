@@ -1,7 +1,7 @@
 //! From live values to computed ones: collect what is pending, compile it once, run it.
 
 use crate::hoist::{Constants, Hoisted};
-use crate::{Device, Program, numerics, reference};
+use crate::{Device, Program, numerics, pair, reference};
 use ir::{Attr, Buffer, Collect, Error, ErrorKind, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
@@ -121,7 +121,7 @@ impl Engine {
     /// The program of a graph, from the cache where the same structure was compiled before.
     pub fn compile(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
         if numerics::is_checking() {
-            return Ok(Arc::new(numerics::Checked::new(graph, &self.device, |g| self.optimize(g))?));
+            return Ok(Arc::new(numerics::Checked::new(graph, |g| self.built(g))?));
         }
         match self.constants.lock().hoist(graph) {
             None => self.cached(graph),
@@ -139,7 +139,7 @@ impl Engine {
         if let Some(p) = known(&self.plans.lock()) {
             return Ok(p);
         }
-        let program = self.device.compile(self.optimize(graph)?)?;
+        let program = self.built(graph)?;
         self.compiled.fetch_add(1, Ordering::Relaxed);
         let mut plans = self.plans.lock();
         if plans.len() >= PLANS_MAX {
@@ -147,6 +147,10 @@ impl Engine {
         }
         plans.entry(key).or_default().push((graph.clone(), program.clone()));
         Ok(program)
+    }
+
+    fn built(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
+        Ok(pair::around(graph, self.device.compile(self.optimize(graph)?)?))
     }
 
     /// An error of a program that was perhaps compiled for other lines of the user's program, with
@@ -252,8 +256,9 @@ fn kept_for_gradients(c: &ir::Collected) -> Vec<Slot> {
     let mut kept = Vec::new();
     for (i, live) in c.nodes.iter().enumerate() {
         let Some(live) = live else { continue };
-        let is_cheap =
-            live.op().is_none_or(|op| matches!(op.meaning, Meaning::Scalar(_) | Meaning::View(_) | Meaning::Const));
+        let is_cheap = live.op().is_none_or(|op| {
+            matches!(op.meaning, Meaning::Scalar(_) | Meaning::View(_) | Meaning::Recast | Meaning::Const)
+        });
         if is_cheap || !live.needs_grad() || live.is_differentiated() {
             continue;
         }

@@ -6,6 +6,7 @@ mod engine;
 mod hoist;
 mod numerics;
 mod offer;
+mod pair;
 mod profile;
 pub mod reference;
 pub mod trace;

@@ -38,6 +38,7 @@ pub fn run_node(n: &FlatNode, args: &[Literal]) -> Result<Vec<Literal>> {
                 .ok_or_else(|| ir::Error::bug("a view of a contiguous tensor must exist"))?;
             vec![args[0].gather(&layout)]
         }
+        Meaning::Recast => vec![args[0].retyped(n.outs[0].dtype, n.outs[0].shape.clone())],
         Meaning::Reduce(m) => vec![reduce(m, &n.outs[0], &n.attrs.sizes("axes")?, &args[0])],
         Meaning::Kernel(f) => f(&call, args)?,
         Meaning::Control(f) => f(&call, args, &mut |g: &Arc<Graph>, a: &[Literal]| run(g, a))?,

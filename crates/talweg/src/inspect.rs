@@ -45,7 +45,7 @@ pub fn ops(name: Option<&str>) -> Result<()> {
     let kind = |m: &Meaning| match m {
         Meaning::Input | Meaning::Const => "leaf",
         Meaning::Scalar(_) => "scalar",
-        Meaning::View(_) => "view",
+        Meaning::View(_) | Meaning::Recast => "view",
         Meaning::Reduce(_) => "reduce",
         Meaning::Kernel(_) => "kernel",
         Meaning::Composite(_) => "composite",

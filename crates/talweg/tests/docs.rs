@@ -26,7 +26,7 @@ fn ops_page() -> String {
         let kind = match op.meaning {
             Meaning::Input | Meaning::Const => "leaf",
             Meaning::Scalar(_) => "scalar",
-            Meaning::View(_) => "view",
+            Meaning::View(_) | Meaning::Recast => "view",
             Meaning::Reduce(_) => "reduce",
             Meaning::Kernel(_) => "kernel",
             Meaning::Composite(_) => "composite",

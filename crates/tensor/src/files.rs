@@ -12,8 +12,8 @@ fn in_file(path: &Path, kind: ErrorKind, e: impl std::fmt::Display) -> Error {
     Error::new(kind, format!("{}: {e}", path.display()))
 }
 
-fn to_safetensors(d: DType) -> Dtype {
-    match d {
+fn to_safetensors(d: DType) -> Option<Dtype> {
+    Some(match d {
         DType::Bool => Dtype::BOOL,
         DType::U8 => Dtype::U8,
         DType::I8 => Dtype::I8,
@@ -27,17 +27,23 @@ fn to_safetensors(d: DType) -> Dtype {
         DType::BF16 => Dtype::BF16,
         DType::F32 => Dtype::F32,
         DType::F64 => Dtype::F64,
-    }
+        DType::C64 => Dtype::C64,
+        DType::C128 => return None,
+    })
 }
 fn from_safetensors(d: Dtype) -> Option<DType> {
-    DType::ALL.into_iter().find(|&o| to_safetensors(o) == d)
+    DType::ALL.into_iter().find(|&o| to_safetensors(o) == Some(d))
 }
 
 /// Encodes named tensors and free-form metadata as safetensors.
 pub fn encode(tensors: &BTreeMap<String, Literal>, metadata: &BTreeMap<String, String>) -> Result<Vec<u8>> {
     let mut views = Vec::with_capacity(tensors.len());
     for (name, l) in tensors {
-        let view = TensorView::new(to_safetensors(l.dtype()), l.shape().to_vec(), l.bytes())
+        let dtype = to_safetensors(l.dtype()).ok_or_else(|| {
+            let e = format!("tensor {name}: safetensors files cannot hold {}; save view_as_real of it", l.dtype());
+            Error::dtype(e)
+        })?;
+        let view = TensorView::new(dtype, l.shape().to_vec(), l.bytes())
             .map_err(|e| Error::bug(format!("tensor {name}: {e}")))?;
         views.push((name.as_str(), view));
     }
@@ -133,6 +139,8 @@ fn npy_descr(d: DType) -> Option<&'static str> {
         DType::F16 => "<f2",
         DType::F32 => "<f4",
         DType::F64 => "<f8",
+        DType::C64 => "<c8",
+        DType::C128 => "<c16",
         DType::BF16 => return None,
     })
 }
@@ -230,8 +238,8 @@ mod tests {
         for cut in 0..good.len() {
             assert!(parse_npy(&good[..cut]).is_err(), "cut at {cut}");
         }
-        let e = parse_npy(&npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", &[0; 8])).unwrap_err();
-        assert!(e.to_string().contains("<c8"), "{e}");
+        let e = parse_npy(&npy("{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }", &[0; 8])).unwrap_err();
+        assert!(e.to_string().contains("<U2"), "{e}");
     }
 
     #[test]

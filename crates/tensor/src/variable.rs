@@ -34,7 +34,7 @@ impl Variable {
     fn with(name: &str, initial: Tensor, trainable: bool) -> Result<Variable> {
         let site = Site::here();
         let value = initial.value()?.clone();
-        if trainable && !value.ty().dtype.is_float() {
+        if trainable && !value.ty().dtype.is_inexact() {
             let e = format!("only floats can be trained, but {name} is {}", value.ty());
             return Err(Error::new(ErrorKind::DType, e).in_op("variable").at(site));
         }

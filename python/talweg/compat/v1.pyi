@@ -123,6 +123,8 @@ from .. import clip as clip
 from .. import cofactor as cofactor
 from .. import col2im as col2im
 from .. import complex as complex
+from .. import complex128 as complex128
+from .. import complex64 as complex64
 from .. import concat as concat
 from .. import concatenate as concatenate
 from .. import cond as cond
@@ -509,6 +511,8 @@ from .. import var as var
 from .. import var_mean as var_mean
 from .. import vecdot as vecdot
 from .. import vector_norm as vector_norm
+from .. import view_as_complex as view_as_complex
+from .. import view_as_real as view_as_real
 from .. import vmap as vmap
 from .. import vstack as vstack
 from .. import where as where

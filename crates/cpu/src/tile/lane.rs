@@ -42,6 +42,7 @@ impl Lane {
             DType::U8 => Lane::U8,
             DType::I8 => Lane::I8,
             DType::Bool => Lane::Bool,
+            DType::C64 | DType::C128 => unreachable!("complex numbers are pairs by now"),
         }
     }
     /// How values of a type are stored.

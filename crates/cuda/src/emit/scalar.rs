@@ -60,6 +60,7 @@ pub fn stored(dtype: DType) -> &'static str {
         DType::BF16 => "bf16",
         DType::F32 => "float",
         DType::F64 => "double",
+        DType::C64 | DType::C128 => unreachable!("complex numbers are pairs by now"),
     }
 }
 

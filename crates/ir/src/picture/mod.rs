@@ -51,7 +51,7 @@ impl Kind {
             Meaning::Input => Kind::Input,
             Meaning::Const => Kind::Const,
             Meaning::Scalar(_) => Kind::Scalar,
-            Meaning::View(_) => Kind::View,
+            Meaning::View(_) | Meaning::Recast => Kind::View,
             Meaning::Reduce(_) => Kind::Reduce,
             Meaning::Kernel(_) => Kind::Kernel,
             Meaning::Composite(_) => Kind::Composite,
@@ -118,6 +118,7 @@ fn number(g: &Graph, s: Slot) -> Option<String> {
     let l = g.constant(s).filter(|l| l.count() == 1)?;
     let x = l.to_f64()[0];
     Some(match l.dtype() {
+        d if d.is_complex() => l.to_complex()[0].to_string(),
         DType::F64 => x.to_string(),
         d if d.is_float() => (x as f32).to_string(),
         _ => l.to_ints()[0].to_string(),

@@ -338,7 +338,7 @@ impl<'a, 'f> Parser<'a, 'f> {
 }
 
 fn wrong_count(t: &Type, n: usize) -> String {
-    format!("expected {} elements for {t}, found {n}", t.shape.count())
+    format!("expected {} elements for {t}, found {n}", t.paired().shape.count())
 }
 
 /// Checks the last node. A type rule that fails on arguments its author did not foresee must not
@@ -397,6 +397,10 @@ fn number(w: &Word) -> Option<f64> {
 
 /// The constant of that type; `None` if the count is another.
 fn literal(t: &Type, words: &[(Word, Spot)]) -> Result<Option<Literal>> {
+    if t.dtype.is_complex() {
+        let pairs = literal(&t.paired(), words)?;
+        return Ok(pairs.map(|l| l.retyped(t.dtype, t.shape.clone())));
+    }
     if t.shape.count() != words.len() {
         return Ok(None);
     }

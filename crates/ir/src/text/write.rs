@@ -100,6 +100,8 @@ fn attr(f: &mut dyn Write, a: &Attr, indent: usize) -> fmt::Result {
 }
 
 fn elements(f: &mut dyn Write, l: &Literal) -> fmt::Result {
+    // A complex number is written as its two parts.
+    let l = &l.paired();
     f.write_char('[')?;
     with_dtype!(l.dtype(), T => {
         list(f, l.stored::<T>(), "", |f, &s| element(f, <T as Element>::load(s)))?;

@@ -7,7 +7,7 @@ use tensor::{Result, Tensor, Variable, no_grad};
 pub fn clip_grad_norm(params: &[Variable], max: f64) -> Result<Tensor> {
     no_grad(|| {
         let grads: Vec<(&Variable, Tensor)> = params.iter().filter_map(|p| Some((p, p.grad()?))).collect();
-        let squares: Tensor = grads.iter().map(|(_, g)| (g * g).sum(..)).sum();
+        let squares: Tensor = grads.iter().map(|(_, g)| (g * g.conj()).real().sum(..)).sum();
         let norm = squares.sqrt();
         let scale = (Tensor::from(max as f32) / (&norm + 1e-6)).minimum(1.0);
         for (p, g) in grads {

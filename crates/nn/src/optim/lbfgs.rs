@@ -92,6 +92,10 @@ impl Lbfgs {
             let e = format!("parameters must be of one type, but {} is {}, not {dtype}", p.name(), p.dtype());
             return Err(Error::dtype(e).in_op("lbfgs"));
         }
+        if dtype.is_complex() {
+            let e = format!("parameters must be real, not {dtype}: optimize view_as_real of them");
+            return Err(Error::dtype(e).in_op("lbfgs"));
+        }
         if params.is_empty() || options.history == 0 || options.iterations == 0 {
             let e = "at least one parameter, a history of 1 and 1 iteration are needed";
             return Err(Error::value(e).in_op("lbfgs"));

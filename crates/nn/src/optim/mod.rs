@@ -114,7 +114,7 @@ impl Optimizer {
         let slots = params
             .iter()
             .map(|p| {
-                let slots = self.rule.slots(&p.shape());
+                let slots = self.rule.slots(&state_shape(p));
                 slots.into_iter().map(|(n, v)| Ok((n, Variable::buffer(n, v.cast(state_dtype(p)))?))).collect()
             })
             .collect::<Result<_>>()?;
@@ -226,6 +226,7 @@ impl Optimizer {
                     let values: Vec<Tensor> = slots.iter().map(|(_, v)| v.tensor()).collect();
                     let (param, grad) = match master {
                         Some(m) => (unrounded(p, m), grad.cast(DType::F32)),
+                        None if p.dtype().is_complex() => (p.tensor().view_as_real(), grad.view_as_real()),
                         None => (p.tensor(), grad.clone()),
                     };
                     let s = Step {
@@ -237,6 +238,7 @@ impl Optimizer {
                         weight_decay: g.weight_decay,
                     };
                     let (next, state) = self.rule.step(&s);
+                    let next = if p.dtype().is_complex() { next.view_as_complex() } else { next };
                     update.set(p, next.cast(p.dtype()));
                     master.iter().for_each(|m| update.set(m, next.cast(DType::F32)));
                     slots.iter().zip(state).for_each(|((_, v), x)| update.set(v, x.cast(v.dtype())));
@@ -281,5 +283,14 @@ fn unrounded(p: &Variable, master: &Variable) -> Tensor {
 
 /// State is kept at least in f32: small steps vanish in half precision.
 fn state_dtype(p: &Variable) -> DType {
-    if p.dtype() == DType::F64 { DType::F64 } else { DType::F32 }
+    if p.dtype().part() == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// Rules are about real numbers: the parts of a complex parameter are two of them.
+fn state_shape(p: &Variable) -> Shape {
+    let mut shape = p.shape();
+    if p.dtype().is_complex() {
+        shape.push(2);
+    }
+    shape
 }

@@ -18,7 +18,7 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Kernel(|_, args| Ok(args.to_vec())),
     grad: Grad::Rule(|c| {
-        maybe_grads((0..c.inputs.len()).map(|i| c.inputs[i].ty().dtype.is_float().then(|| c.g(i))).collect())
+        maybe_grads((0..c.inputs.len()).map(|i| c.inputs[i].ty().dtype.is_inexact().then(|| c.g(i))).collect())
     }),
     batch: Batch::Rule(|c| {
         let all = c.inputs.iter().zip(c.batched).map(|(v, &b)| super::batched(v, b, c.size));

@@ -20,9 +20,9 @@ pub static OP: Op = Op {
         if outs.is_empty() || n > c.types.len() {
             return Err(Error::value("the function returns nothing"));
         }
-        let cotangents = outs.iter().filter(|t| t.dtype.is_float()).cloned().collect();
+        let cotangents = outs.iter().filter(|t| t.dtype.is_inexact()).cloned().collect();
         super::check_inputs("the gradient rule", backward, &[c.types.to_vec(), outs.clone(), cotangents].concat())?;
-        let want: Vec<Type> = c.types[..n].iter().filter(|t| t.dtype.is_float()).cloned().collect();
+        let want: Vec<Type> = c.types[..n].iter().filter(|t| t.dtype.is_inexact()).cloned().collect();
         let got = output_types(backward);
         if want != got {
             return Err(Error::shape(format!(
@@ -51,11 +51,11 @@ pub static OP: Op = Op {
 
 fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
     let n = c.attrs.size("inputs")?;
-    let cots = (0..c.outputs.len()).filter(|&o| c.outputs[o].ty().dtype.is_float()).map(|o| c.g(o).value().cloned());
+    let cots = (0..c.outputs.len()).filter(|&o| c.outputs[o].ty().dtype.is_inexact()).map(|o| c.g(o).value().cloned());
     let mut args = [c.inputs, c.outputs].concat();
     args.extend(cots.collect::<Result<Vec<_>>>()?);
     let mut got = c.attrs.graph("backward")?.inline(&args)?.into_iter();
-    let is_given = |(i, v): (usize, &Value)| if i < n && v.ty().dtype.is_float() { got.next() } else { None };
+    let is_given = |(i, v): (usize, &Value)| if i < n && v.ty().dtype.is_inexact() { got.next() } else { None };
     Ok(c.inputs.iter().enumerate().map(is_given).collect())
 }
 
@@ -83,7 +83,7 @@ pub fn custom_gradient(
         let given = types(&args);
         let forward = Body::trace(&given, site, f)?;
         let outs = types(&forward.outs);
-        let cots: Vec<Type> = outs.iter().filter(|t| t.dtype.is_float()).cloned().collect();
+        let cots: Vec<Type> = outs.iter().filter(|t| t.dtype.is_inexact()).cloned().collect();
         let (n, m) = (given.len(), given.len() + outs.len());
         let backward =
             Body::trace(&[given, outs.clone(), cots.clone()].concat(), site, |a| rule(&a[..n], &a[n..m], &a[m..]))?;

@@ -64,11 +64,11 @@ pub(super) fn saving(g: &Graph, n: usize, varying: usize) -> Result<Graph> {
     for (i, node) in g.nodes.iter().enumerate() {
         varies[i] |= node.inputs.iter().any(|s| varies[s.node as usize]);
         if varies[i] && is_costly(g, node)? {
-            let floats = (0..node.outs.len()).filter(|&o| node.outs[o].dtype.is_float());
+            let floats = (0..node.outs.len()).filter(|&o| node.outs[o].dtype.is_inexact());
             costly.extend(floats.map(|o| Slot::new(i, o)));
         }
     }
-    let floats = |list: &[Type]| list.iter().map(|t| t.dtype.is_float()).collect::<Vec<bool>>();
+    let floats = |list: &[Type]| list.iter().map(|t| t.dtype.is_inexact()).collect::<Vec<bool>>();
     let mut all = out.clone();
     all.outputs.extend(&costly);
     let (ins, outs) = (input_types(g), output_types(&all));
@@ -124,7 +124,7 @@ pub(super) fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
     let back = Back {
         n,
         inner: p.saved - n,
-        floats: input_types(&body)[..n].iter().map(|t| t.dtype.is_float()).collect(),
+        floats: input_types(&body)[..n].iter().map(|t| t.dtype.is_inexact()).collect(),
         rows: c.wanted[n..n + m].to_vec(),
         captures: c.wanted[n + m..].to_vec(),
         has: has[n..].to_vec(),

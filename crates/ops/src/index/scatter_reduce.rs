@@ -158,7 +158,7 @@ impl Tensor {
             let counts = zeros.cast(DType::I64);
             let start = if include_self { start } else { start.scatter(along, index, &counts) };
             let n = start.scatter_add(along, index, &counts.ones_like()).cast(t.dtype);
-            Ok(if t.dtype.is_float() { sum / n } else { (sum / n).floor().cast(t.dtype) })
+            Ok(if t.dtype.is_inexact() { sum / n } else { (sum / n).floor().cast(t.dtype) })
         })
     }
 }

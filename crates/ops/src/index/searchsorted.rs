@@ -165,7 +165,7 @@ fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
     let lanes = crate::kernel::Lanes { outer: 1, size: l.count(), inner: 1 };
     let order = super::sort::order(&l, lanes, false);
     let (mut firsts, mut counts, mut inverse) = (Vec::<usize>::new(), Vec::<i64>::new(), vec![0i64; l.count()]);
-    let (float, floats, ints) = (l.dtype().is_float(), l.to_f64(), l.to_ints());
+    let (float, floats, ints) = (l.dtype().is_inexact(), l.to_complex(), l.to_ints());
     let equal = |a: usize, b: usize| if float { floats[a] == floats[b] } else { ints[a] == ints[b] };
     for (p, _) in order {
         match (firsts.last(), counts.last_mut()) {

@@ -51,10 +51,15 @@ pub(crate) fn compare(a: f64, b: f64) -> Ordering {
 
 /// The places of each lane's elements in order, one lane after the other in row-major order.
 pub(crate) fn order(x: &Literal, lanes: Lanes, descending: bool) -> Vec<(usize, usize)> {
-    let floats = if x.dtype().is_float() { x.to_f64() } else { vec![] };
-    let ints = if x.dtype().is_float() { vec![] } else { x.to_ints() };
+    let is_inexact = x.dtype().is_inexact();
+    let floats = if is_inexact { x.to_complex() } else { vec![] };
+    let ints = if is_inexact { vec![] } else { x.to_ints() };
+    // Complex numbers are in some order, for whoever looks for equal ones: by one part, then the other.
     let less = |a: usize, b: usize| {
-        let o = if ints.is_empty() { compare(floats[a], floats[b]) } else { ints[a].cmp(&ints[b]) };
+        let o = match is_inexact {
+            true => compare(floats[a].re, floats[b].re).then(compare(floats[a].im, floats[b].im)),
+            false => ints[a].cmp(&ints[b]),
+        };
         if descending { o.reverse() } else { o }
     };
     let mut out = vec![(0, 0); x.count()];

@@ -101,6 +101,9 @@ impl Tensor {
 fn arange<N: Number>(range: Range<N>, step: N) -> Result<Tensor> {
     let (start, stop) = (range.start, range.end);
     let bad = || Error::value(format!("no range leads from {start:?} to {stop:?} in steps of {step:?}"));
+    if N::DTYPE.is_complex() {
+        return Err(bad());
+    }
     if N::DTYPE.is_float() {
         let (from, by) = (start.to_f64(), step.to_f64());
         let size = ((stop.to_f64() - from) / by).ceil();

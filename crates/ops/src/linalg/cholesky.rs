@@ -25,7 +25,7 @@ impl Triangle {
             Triangle::Both => "both",
         }
     }
-    pub(super) fn parse(word: &str) -> Result<Triangle> {
+    pub(crate) fn parse(word: &str) -> Result<Triangle> {
         [Triangle::Lower, Triangle::Upper, Triangle::Both]
             .into_iter()
             .find(|t| t.word() == word)

@@ -1,7 +1,7 @@
 //! `fft`: the discrete Fourier transform.
 //!
-//! There is no complex element type: a complex tensor has a last dimension of size 2, real and
-//! imaginary part, which axes do not count. [`Tensor::complex`] makes one of two real tensors.
+//! The row works on the parts: a last dimension of size 2, real and imaginary, which axes do not
+//! count. The methods take and give complex tensors.
 
 use crate::kernel::{BATCH_AXIS, Lanes};
 use crate::rules::{GradTensors, f64s, floats, grads, same};
@@ -12,7 +12,7 @@ use std::f64::consts::PI;
 /// The row of `fft`.
 pub static OP: Op = Op {
     name: "fft",
-    doc: "Discrete Fourier transform of a complex tensor (last dimension: real, imaginary) along `axis`, not scaled; \
+    doc: "Discrete Fourier transform of pairs (last dimension: real, imaginary) along `axis`, not scaled; \
           `inverse` turns the other way round.",
     attrs: &[("axis", AttrKind::Int), ("inverse", AttrKind::Bool)],
     infer: |c| {
@@ -181,7 +181,7 @@ pub struct FftOptions {
     /// Elements along the axis: cut off or filled up with zeros to this many. For `irfft` the
     /// size of the result.
     pub n: Option<usize>,
-    /// Axis; the last dimension of complex tensors does not count.
+    /// Axis.
     pub axis: i64,
     /// Scale.
     pub norm: FftNorm,
@@ -213,46 +213,42 @@ pub(super) fn place(
         n => Ok((at, n)),
     }
 }
-/// How many axes a complex tensor has.
-pub(super) fn complex_rank(t: &Type, op: &str) -> Result<usize> {
+/// How many axes pairs have, their last dimension left out.
+pub(super) fn pairs_rank(t: &Type) -> Result<usize> {
     match t.shape.rank() {
         r if r > 1 && t.shape[r - 1] == 2 => Ok(r - 1),
-        _ => {
-            Err(Error::shape(format!("a complex tensor ends in a dimension of size 2, but this is {}", t.shape))
-                .in_op(op))
-        }
+        _ => Err(Error::shape(format!("pairs end in a dimension of size 2, but this is {}", t.shape))),
     }
+}
+/// Real numbers as pairs.
+pub(super) fn paired(x: &Tensor) -> Tensor {
+    Tensor::stack(&[x.clone(), x.zeros_like()], -1)
 }
 
 impl Tensor {
-    /// A complex tensor: real and imaginary part side by side in a new last dimension of size 2.
-    #[track_caller]
-    pub fn complex(re: &Tensor, im: &Tensor) -> Tensor {
-        Tensor::stack(&[re.clone(), im.clone()], -1)
-    }
-    /// This tensor as the real part of a complex one.
+    /// As a complex tensor: itself, or the real parts of one.
     #[track_caller]
     pub fn to_complex(&self) -> Tensor {
-        self.then(|_| Ok(Tensor::complex(self, &self.zeros_like())))
+        self.then(|t| Ok(self.cast(t.dtype.to_complex())))
     }
     pub(super) fn transformed(&self, at: usize, inverse: bool) -> Tensor {
         Tensor::apply1(&OP, &[self], Attrs::new().with("axis", at).with("inverse", inverse))
     }
     fn transform(&self, o: FftOptions, inverse: bool, op: &'static str) -> Tensor {
         self.then(|t| {
-            let (at, n) = place(o, t, complex_rank(t, op)?, op, |d| d)?;
-            let y = resized(self, at, n)?.transformed(at, inverse);
+            let (at, n) = place(o, t, t.shape.rank(), op, |d| d)?;
+            let y = resized(&self.to_complex().view_as_real(), at, n)?.transformed(at, inverse);
             let scale = o.norm.scale(n, inverse);
-            Ok(if scale == 1.0 { y } else { y * scale })
+            Ok(if scale == 1.0 { y } else { y * scale }.view_as_complex())
         })
     }
-    /// Discrete Fourier transform of a complex tensor, whose last dimension of size 2 holds real
-    /// and imaginary part (see [`Tensor::to_complex`]).
+    /// Discrete Fourier transform; the result is complex.
     ///
     /// ```
     /// # use talweg_ops::{Tensor, linalg::FftOptions};
-    /// let y = Tensor::from([1.0f32, 2.0, 3.0, 4.0]).to_complex().fft(FftOptions::default());
-    /// assert_eq!(y.to_vec::<f32>().unwrap(), [10.0, 0.0, -2.0, 2.0, -2.0, 0.0, -2.0, -2.0]);
+    /// let y = Tensor::from([1.0f32, 2.0, 3.0, 4.0]).fft(FftOptions::default());
+    /// assert_eq!(y.real().to_vec::<f32>().unwrap(), [10.0, -2.0, -2.0, -2.0]);
+    /// assert_eq!(y.imag().to_vec::<f32>().unwrap(), [0.0, 2.0, 0.0, -2.0]);
     /// ```
     #[track_caller]
     pub fn fft(&self, options: FftOptions) -> Tensor {
@@ -306,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_inverse_gives_back() {
-        let x = Tensor::from(floats([3, 5, 2], 1));
+        let x = Tensor::from(floats([3, 5, 2], 1)).view_as_complex();
         let o = FftOptions { axis: 0, ..Default::default() };
         let y = x.fft(o).ifft(o).fftn(&[0, 1], FftNorm::Ortho).ifftn(&[0, 1], FftNorm::Ortho);
         let off = (y - &x).abs().max(..).item::<f64>().unwrap();
@@ -314,8 +310,8 @@ mod tests {
     }
 
     #[test]
-    fn a_real_tensor_is_refused_with_a_hint() {
-        let e = Tensor::zeros([4, 3]).fft(FftOptions::default()).eval().unwrap_err().to_string();
-        assert!(e.contains("ends in a dimension of size 2"), "{e}");
+    fn a_complex_tensor_has_no_real_transform() {
+        let e = Tensor::zeros([4, 3]).to_complex().rfft(FftOptions::default()).eval().unwrap_err().to_string();
+        assert!(e.starts_with("rfft: expected real numbers, not c64"), "{e}");
     }
 }

@@ -1,14 +1,14 @@
 //! `irfft`: the real numbers whose Fourier transform is given.
 
 use super::FftOptions;
-use super::fft::{FftNorm, complex_rank, conjugation, place, resized};
+use super::fft::{FftNorm, conjugation, pairs_rank, place, resized};
 use crate::rules::{f64s, floats};
 use crate::{Error, Tensor};
 use ir::{Attrs, Case};
 
 super::composite!(
     "irfft",
-    "The `n` real numbers along `axis` whose transform starts with the given n/2 + 1 frequencies, a complex tensor \
+    "The `n` real numbers along `axis` whose transform starts with the given n/2 + 1 frequencies, as pairs \
      (last dimension: real, imaginary).",
     1,
     [("n", Int), ("axis", Int), ("norm", Str)],
@@ -16,8 +16,8 @@ super::composite!(
         crate::rules::float(c, 0)?;
         let (n, at) = (c.attrs.size("n")?, c.axis("axis")?);
         let scale = FftNorm::parse(c.attrs.str("norm")?)?.scale(n, true);
-        if n == 0 || at >= complex_rank(&c.types[0], "irfft")? {
-            return Err(Error::value(format!("{n} elements along axis {at} of a complex tensor {}", c.shape(0))));
+        if n == 0 || at >= pairs_rank(&c.types[0])? {
+            return Err(Error::value(format!("{n} elements along axis {at} of pairs {}", c.shape(0))));
         }
         let half = n / 2 + 1;
         let x = resized(&t[0], at, half)?;
@@ -39,14 +39,14 @@ super::composite!(
 );
 
 impl Tensor {
-    /// The real numbers whose Fourier transform starts with these frequencies (a complex tensor):
+    /// The real numbers whose Fourier transform starts with these frequencies:
     /// the inverse of [`Tensor::rfft`]. Without `n` there are twice as many as frequencies, less 2.
     #[track_caller]
     pub fn irfft(&self, options: FftOptions) -> Tensor {
         self.then(|t| {
-            let (at, n) = place(options, t, complex_rank(t, "irfft")?, "irfft", |d| 2 * d.saturating_sub(1))?;
+            let (at, n) = place(options, t, t.shape.rank(), "irfft", |d| 2 * d.saturating_sub(1))?;
             let attrs = Attrs::new().with("n", n).with("axis", at).with("norm", options.norm.word());
-            Ok(Tensor::apply1(&OP, &[self], attrs))
+            Ok(Tensor::apply1(&OP, &[&self.to_complex().view_as_real()], attrs))
         })
     }
 }

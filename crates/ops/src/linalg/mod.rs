@@ -1,7 +1,6 @@
 //! Linear algebra and transforms.
 //!
-//! Decompositions work on the last two dimensions, in f64, matrix after matrix. Complex numbers,
-//! which only Fourier transforms need, are a last dimension of size 2: real and imaginary part.
+//! Decompositions work on the last two dimensions, in f64, matrix after matrix.
 
 /// Writes the row of a composite of `$n` inputs (0: any number) whose types follow from its body.
 macro_rules! composite {

@@ -67,7 +67,7 @@ impl Tensor {
     pub fn pinv(&self) -> Tensor {
         self.then(|t| {
             let epsilon = match t.dtype {
-                DType::F64 => f64::EPSILON,
+                DType::F64 | DType::C128 => f64::EPSILON,
                 DType::F16 => 2f64.powi(-10),
                 DType::BF16 => 2f64.powi(-7),
                 _ => f32::EPSILON as f64,

@@ -1,15 +1,15 @@
 //! `rfft`: the Fourier transform of real numbers.
 
 use super::FftOptions;
-use super::fft::{FftNorm, place, resized};
+use super::fft::{FftNorm, paired, place, resized};
 use crate::rules::{f64s, floats};
-use crate::{DType, Error, Tensor};
+use crate::{Error, Tensor};
 use ir::{Attrs, Case};
 
 super::composite!(
     "rfft",
     "Discrete Fourier transform of a real tensor along `axis`, cut off or filled up to `n`: the n/2 + 1 frequencies \
-     that determine the others, as a complex tensor (a new last dimension: real, imaginary).",
+     that determine the others, as pairs (a new last dimension: real, imaginary).",
     1,
     [("n", Int), ("axis", Int), ("norm", Str)],
     |c, t| {
@@ -19,7 +19,7 @@ super::composite!(
         if n == 0 {
             return Err(Error::value("a transform of no elements"));
         }
-        let y = resized(&t[0], at, n)?.to_complex().transformed(at, false).narrow(at as i64, 0, n / 2 + 1);
+        let y = paired(&resized(&t[0], at, n)?).transformed(at, false).narrow(at as i64, 0, n / 2 + 1);
         Ok(if scale == 1.0 { y } else { y * scale })
     },
     || {
@@ -36,13 +36,17 @@ super::composite!(
 
 impl Tensor {
     /// Discrete Fourier transform of a real tensor: the n/2 + 1 frequencies that determine the
-    /// others, as a complex tensor with a new last dimension of size 2 (real, imaginary).
+    /// others, which are complex.
     #[track_caller]
     pub fn rfft(&self, options: FftOptions) -> Tensor {
         self.then(|t| {
-            let x = if t.dtype.is_float() { self.clone() } else { self.cast(DType::F32) };
+            if t.dtype.is_complex() {
+                return Err(Error::dtype(format!("expected real numbers, not {}", t.dtype)).in_op("rfft"));
+            }
+            let x = self.cast(t.dtype.to_complex().part());
             let (at, n) = place(options, t, t.shape.rank(), "rfft", |d| d)?;
-            Ok(Tensor::apply1(&OP, &[&x], Attrs::new().with("n", n).with("axis", at).with("norm", options.norm.word())))
+            let attrs = Attrs::new().with("n", n).with("axis", at).with("norm", options.norm.word());
+            Ok(Tensor::apply1(&OP, &[&x], attrs).view_as_complex())
         })
     }
 }

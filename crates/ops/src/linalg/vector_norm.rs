@@ -102,7 +102,7 @@ impl Tensor {
     pub fn vector_norm_keep(&self, ord: f64, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
         self.then(|t| {
-            let x = if t.dtype.is_float() { self.clone() } else { self.cast(DType::F32) };
+            let x = if t.dtype.is_inexact() { self.clone() } else { self.cast(DType::F32) };
             Ok(x.reduce_with(&OP, &axes, Attrs::new().with("ord", ord)))
         })
     }

@@ -47,7 +47,11 @@ impl Tensor {
     /// Zeros in place of NaN.
     pub(super) fn nan_to_zero(&self) -> Tensor {
         self.then(|t| {
-            Ok(if t.dtype.is_float() { Tensor::where_(&self.is_nan(), &self.zeros_like(), self) } else { self.clone() })
+            Ok(if t.dtype.is_inexact() {
+                Tensor::where_(&self.is_nan(), &self.zeros_like(), self)
+            } else {
+                self.clone()
+            })
         })
     }
 }

@@ -13,6 +13,9 @@ crate::unary! {
     example: [1.0, 5.0, 0.5, -0.5] => [0.0, 3.1780538303479458, 0.5723649429247001, 1.2655121234846454], "log 4!, log sqrt(π), log(2 sqrt(π))";
 }
 
+/// The most dimensions of `mvlgamma`.
+const DIMENSION_MAX: u32 = 4096;
+
 impl crate::Tensor {
     /// Logarithm of the multivariate gamma function of dimension `p`, elementwise:
     /// p (p - 1) / 4 log π + Σ lgamma(x - i / 2) for i from 0 to p - 1.
@@ -26,8 +29,10 @@ impl crate::Tensor {
     #[track_caller]
     pub fn mvlgamma(&self, p: u32) -> crate::Tensor {
         self.then(|t| {
-            if p == 0 {
-                return Err(ir::Error::value("the dimension must be at least 1").in_op("mvlgamma"));
+            // A term for each dimension: more would take for ever.
+            if !(1..=DIMENSION_MAX).contains(&p) {
+                let e = format!("the dimension must be from 1 to {DIMENSION_MAX}, not {p}");
+                return Err(ir::Error::value(e).in_op("mvlgamma"));
             }
             let x = self.cast(t.dtype.to_float());
             let start = f64::from(p) * f64::from(p - 1) / 4.0 * std::f64::consts::PI.ln();

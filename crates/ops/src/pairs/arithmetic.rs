@@ -1,0 +1,114 @@
+//! Arithmetic, powers and comparisons of complex numbers.
+
+use super::{Pair, Rule, Use};
+use crate::{Result, Tensor};
+
+/// The greatest whole exponent that a power multiplies out.
+const EXPONENT_MAX: f64 = 64.0;
+
+pub(super) fn rule(name: &str) -> Option<Rule> {
+    Some(match name {
+        "mul" => |u| two(u, mul),
+        "div" => |u| two(u, div),
+        "pow" => |u| two(u, pow),
+        "recip" => |u| unary(u, |z| div(&one(z), z)),
+        "square" => |u| unary(u, |z| mul(z, z)),
+        "sign" => |u| unary(u, sign),
+        "abs" => |u| real(u, Pair::abs),
+        "angle" => |u| real(u, Pair::angle),
+        "eq" => |u| both(u, |a, b| a.re.eq(&b.re).and(a.im.eq(&b.im))),
+        "ne" => |u| both(u, |a, b| a.re.ne(&b.re).or(a.im.ne(&b.im))),
+        "not" => |u| real(u, |z| z.re.logical_not().and(z.im.logical_not())),
+        "is_nan" => |u| real(u, |z| z.re.is_nan().or(z.im.is_nan())),
+        "is_inf" => |u| real(u, |z| z.re.is_inf().or(z.im.is_inf())),
+        "is_finite" => |u| real(u, |z| z.re.is_finite().and(z.im.is_finite())),
+        _ => return None,
+    })
+}
+
+/// A complex function of one number.
+pub(super) fn unary(u: &Use, f: impl Fn(&Pair) -> Pair) -> Result<Vec<Tensor>> {
+    Ok(vec![f(&u.pair(0)?).join()])
+}
+/// A complex function of two numbers.
+pub(super) fn two(u: &Use, f: impl Fn(&Pair, &Pair) -> Pair) -> Result<Vec<Tensor>> {
+    Ok(vec![f(&u.pair(0)?, &u.pair(1)?).join()])
+}
+/// A real function of one number.
+fn real(u: &Use, f: impl Fn(&Pair) -> Tensor) -> Result<Vec<Tensor>> {
+    Ok(vec![f(&u.pair(0)?)])
+}
+/// A real function of two numbers.
+fn both(u: &Use, f: impl Fn(&Pair, &Pair) -> Tensor) -> Result<Vec<Tensor>> {
+    Ok(vec![f(&u.pair(0)?, &u.pair(1)?)])
+}
+
+/// The number 1, alone.
+fn one(like: &Pair) -> Pair {
+    let number = |x: f64| like.re.then(|t| Ok(Tensor::full_of((), x, t.dtype)));
+    Pair::new(number(1.0), number(0.0))
+}
+
+pub(super) fn mul(a: &Pair, b: &Pair) -> Pair {
+    match (a.is_real(), b.is_real()) {
+        (_, true) => Pair::new(&a.re * &b.re, &a.im * &b.re),
+        (true, _) => Pair::new(&a.re * &b.re, &a.re * &b.im),
+        _ => Pair::new(&a.re * &b.re - &a.im * &b.im, &a.re * &b.im + &a.im * &b.re),
+    }
+}
+
+/// Smith's division: by the greater part of the divisor, so that no square overflows.
+pub(super) fn div(a: &Pair, b: &Pair) -> Pair {
+    if b.is_real() {
+        return Pair::new(&a.re / &b.re, &a.im / &b.re);
+    }
+    let is_first = b.re.abs().ge(b.im.abs());
+    let (large, small) = (Tensor::where_(&is_first, &b.re, &b.im), Tensor::where_(&is_first, &b.im, &b.re));
+    let is_zero = large.eq(0.0);
+    // 0 divides each part by itself; the quotient of the parts is not looked at there.
+    let ratio = &small / Tensor::where_(&is_zero, &large.ones_like(), &large);
+    let divisor = &large + &small * &ratio;
+    let (p, q) = (Tensor::where_(&is_first, &a.re, &a.im), Tensor::where_(&is_first, &a.im, &a.re));
+    let im = (&q - &p * &ratio) / &divisor;
+    Pair::new((p + q * ratio) / divisor, Tensor::where_(&is_first, &im, &-&im))
+}
+
+/// The direction; 0 for 0.
+fn sign(z: &Pair) -> Pair {
+    let size = z.abs();
+    let size = Tensor::where_(&size.eq(0.0), &size.ones_like(), &size);
+    Pair::new(&z.re / &size, &z.im / size)
+}
+
+/// The whole number that is the exponent everywhere, if it is a small one.
+fn whole(b: &Pair) -> Option<i32> {
+    let number = |t: &Tensor| -> Option<f64> {
+        let node = t.value().ok()?.node().clone();
+        let l = node.op().filter(|op| *op == &ir::CONST).and_then(|_| node.attrs().literal("value").ok())?;
+        (l.count() == 1).then(|| l.to_f64()[0])
+    };
+    let (re, im) = (number(&b.re)?, number(&b.im)?);
+    (im == 0.0 && re.trunc() == re && re.abs() <= EXPONENT_MAX).then_some(re as i32)
+}
+
+fn pow(a: &Pair, b: &Pair) -> Pair {
+    if let Some(n) = whole(b) {
+        let mut out: Option<Pair> = None;
+        let (mut base, mut rest) = (a.clone(), n.unsigned_abs());
+        while rest > 0 {
+            if rest & 1 == 1 {
+                out = Some(out.map_or_else(|| base.clone(), |o| mul(&o, &base)));
+            }
+            base = mul(&base, &base);
+            rest >>= 1;
+        }
+        let out = out.unwrap_or_else(|| Pair::new(a.re.ones_like(), a.re.zeros_like()));
+        return if n < 0 { div(&one(a), &out) } else { out };
+    }
+    // 0 to any power is 0, but 1 to the power 0; the logarithm must not see it.
+    let is_zero = a.re.eq(0.0).and(a.im.eq(0.0));
+    let safe = Pair::new(Tensor::where_(&is_zero, &a.re.ones_like(), &a.re), a.im.clone());
+    let y = super::functions::exp(&mul(b, &super::functions::log(&safe)));
+    let at_zero = b.re.eq(0.0).and(b.im.eq(0.0)).cast_like(&a.re);
+    Pair::new(Tensor::where_(&is_zero, &at_zero, &y.re), Tensor::where_(&is_zero, &y.im.zeros_like(), &y.im))
+}

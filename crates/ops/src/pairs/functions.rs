@@ -1,0 +1,151 @@
+//! Exponential, trigonometric and hyperbolic functions of complex numbers and their inverses.
+//!
+//! Inverses follow W. Kahan, Branch Cuts for Complex Elementary Functions (1987): written with real
+//! functions of the parts, so that the sign of a zero says on which side of a cut a number lies.
+
+use super::arithmetic::{div, unary};
+use super::{Pair, Rule};
+use crate::Tensor;
+use std::f64::consts::{LN_2, LN_10};
+
+pub(super) fn rule(name: &str) -> Option<Rule> {
+    Some(match name {
+        "exp" => |u| unary(u, exp),
+        "exp2" => |u| unary(u, |z| exp(&scaled(z, LN_2))),
+        "expm1" => |u| unary(u, expm1),
+        "log" => |u| unary(u, log),
+        "log2" => |u| unary(u, |z| scaled(&log(z), 1.0 / LN_2)),
+        "log10" => |u| unary(u, |z| scaled(&log(z), 1.0 / LN_10)),
+        "log1p" => |u| unary(u, log1p),
+        "sqrt" => |u| unary(u, sqrt),
+        "rsqrt" => |u| unary(u, |z| div(&Pair::new(z.re.ones_like(), z.re.zeros_like()), &sqrt(z))),
+        "sinh" => |u| unary(u, sinh),
+        "cosh" => |u| unary(u, cosh),
+        "tanh" => |u| unary(u, tanh),
+        "sin" => |u| unary(u, |z| back(&sinh(&turned(z)))),
+        "cos" => |u| unary(u, |z| cosh(&turned(z))),
+        "tan" => |u| unary(u, |z| back(&tanh(&turned(z)))),
+        "asin" => |u| unary(u, asin),
+        "acos" => |u| unary(u, acos),
+        "atan" => |u| unary(u, |z| back(&atanh(&turned(z)))),
+        "asinh" => |u| unary(u, |z| back(&asin(&turned(z)))),
+        "acosh" => |u| unary(u, acosh),
+        "atanh" => |u| unary(u, atanh),
+        _ => return None,
+    })
+}
+
+/// Times a real number.
+fn scaled(z: &Pair, by: f64) -> Pair {
+    Pair::new(&z.re * by, &z.im * by)
+}
+/// Times i.
+fn turned(z: &Pair) -> Pair {
+    Pair::new(-&z.im, z.re.clone())
+}
+/// Times -i.
+fn back(z: &Pair) -> Pair {
+    Pair::new(z.im.clone(), -&z.re)
+}
+/// `a` where the condition holds, else `b`.
+fn pick(c: &Tensor, a: impl crate::Operand, b: &Tensor) -> Tensor {
+    Tensor::where_(&c.logical_not(), b, a)
+}
+
+pub(super) fn exp(z: &Pair) -> Pair {
+    let size = z.re.exp();
+    // A real number stays one, even where its exponential is infinite.
+    let im = pick(&z.im.eq(0.0), &z.im, &(&size * z.im.sin()));
+    let is_none = z.re.eq(f64::NEG_INFINITY);
+    Pair::new(pick(&is_none, 0.0, &(&size * z.im.cos())), pick(&is_none, 0.0, &im))
+}
+
+/// Near 0 without losing digits: e^x cos y - 1 = (e^x - 1) cos y - 2 sin²(y / 2).
+fn expm1(z: &Pair) -> Pair {
+    let half = (&z.im * 0.5).sin();
+    Pair::new(z.re.expm1() * z.im.cos() - half.square() * 2.0, exp(z).im)
+}
+
+pub(super) fn log(z: &Pair) -> Pair {
+    let is_first = z.re.abs().ge(z.im.abs());
+    let (large, small) = (Tensor::where_(&is_first, &z.re, &z.im), Tensor::where_(&is_first, &z.im, &z.re));
+    // Near the unit circle, where the magnitude is nearly 1, its distance from 1 has the digits.
+    let size = large.abs();
+    let is_near = size.gt(0.5).and(size.lt(2.0));
+    let near = Tensor::where_(&is_near, &large, large.ones_like());
+    let off = (&near - 1.0) * (near + 1.0) + small.square();
+    let by_distance = Tensor::where_(&is_near, &off, off.zeros_like()).log1p() * 0.5;
+    let is_zero = large.eq(0.0);
+    let by_size = Tensor::where_(&is_zero, &size, z.abs()).log();
+    Pair::new(Tensor::where_(&is_near, &by_distance, by_size), z.angle())
+}
+
+fn log1p(z: &Pair) -> Pair {
+    let moved = Pair::new(&z.re + 1.0, z.im.clone());
+    let is_small = z.abs().lt(0.5);
+    let off = &z.re * (&z.re + 2.0) + z.im.square();
+    let small = Tensor::where_(&is_small, &off, off.zeros_like()).log1p() * 0.5;
+    Pair::new(Tensor::where_(&is_small, &small, log(&moved).re), moved.angle())
+}
+
+pub(super) fn sqrt(z: &Pair) -> Pair {
+    // Half the sum of magnitude and real part, and the other part from their product.
+    let is_right = z.re.ge(0.0);
+    let half = Tensor::where_(&is_right, &z.re, -&z.re) * 0.5 + z.abs() * 0.5;
+    let is_zero = half.eq(0.0);
+    let t = Tensor::where_(&is_zero, &half.ones_like(), &half).sqrt();
+    let s = &z.im / (&t * 2.0);
+    let re = Tensor::where_(&is_right, &t, s.abs());
+    let im = Tensor::where_(&is_right, &s, t.copysign(&z.im));
+    let is_far = z.im.is_inf();
+    let re = pick(&is_zero, 0.0, &pick(&is_far, f64::INFINITY, &re));
+    Pair::new(re, Tensor::where_(&is_zero.or(&is_far), &z.im, im))
+}
+
+fn sinh(z: &Pair) -> Pair {
+    Pair::new(z.re.sinh() * z.im.cos(), z.re.cosh() * z.im.sin())
+}
+fn cosh(z: &Pair) -> Pair {
+    Pair::new(z.re.cosh() * z.im.cos(), z.re.sinh() * z.im.sin())
+}
+
+/// Where the real part is large, the result is 1 or -1 but for an imaginary rest that vanishes.
+fn tanh(z: &Pair) -> Pair {
+    const LARGE: f64 = 20.0;
+    let is_large = z.re.abs().gt(LARGE);
+    let re = pick(&is_large, 1.0, &z.re);
+    let (t, s) = (z.im.tan(), re.sinh());
+    let beta = t.square() + 1.0;
+    let divisor = &beta * s.square() + 1.0;
+    let rho = (s.square() + 1.0).sqrt();
+    let rest = z.im.sin() * z.im.cos() * (z.re.abs() * -2.0).exp() * 4.0;
+    Pair::new(
+        Tensor::where_(&is_large, &z.re.sign(), beta * rho * &s / &divisor),
+        Tensor::where_(&is_large, &rest, t / divisor),
+    )
+}
+
+/// √(1 - z) and √(1 + z).
+fn roots(z: &Pair) -> (Pair, Pair) {
+    (sqrt(&Pair::new(1.0 - &z.re, -&z.im)), sqrt(&Pair::new(&z.re + 1.0, z.im.clone())))
+}
+
+fn asin(z: &Pair) -> Pair {
+    let (m, p) = roots(z);
+    Pair::new(z.re.atan2(&m.re * &p.re - &m.im * &p.im), (&m.re * &p.im - &m.im * &p.re).asinh())
+}
+fn acos(z: &Pair) -> Pair {
+    let (m, p) = roots(z);
+    Pair::new(m.re.atan2(&p.re) * 2.0, (&p.re * &m.im - &p.im * &m.re).asinh())
+}
+fn acosh(z: &Pair) -> Pair {
+    let m = sqrt(&Pair::new(&z.re - 1.0, z.im.clone()));
+    let p = sqrt(&Pair::new(&z.re + 1.0, z.im.clone()));
+    Pair::new((&m.re * &p.re + &m.im * &p.im).asinh(), m.im.atan2(&p.re) * 2.0)
+}
+fn atanh(z: &Pair) -> Pair {
+    let down = 1.0 - &z.re;
+    let far = down.square() + z.im.square();
+    let re = (&z.re * 4.0 / far).log1p() * 0.25;
+    Pair::new(re, (&z.im * 2.0).atan2(down * (&z.re + 1.0) - z.im.square()) * 0.5)
+}

@@ -1,0 +1,203 @@
+//! Complex numbers: values against textbook identities, gradients against finite differences in both
+//! parts, second order included, and what is refused.
+
+use cpu as _;
+use ir::{Complex, DType, Literal};
+use std::slice::from_ref;
+use talweg_ops::{Result, Tensor, control, grad, vmap};
+
+type C = Complex<f64>;
+type Function = fn(&Tensor) -> Tensor;
+
+/// Functions that are smooth at the samples.
+const FUNCTIONS: &[(&str, Function, fn(C) -> C)] = &[
+    ("neg", |z| -z, |z| -z),
+    ("square", Tensor::square, |z| z * z),
+    ("recip", Tensor::recip, |z| z.inv()),
+    ("exp", Tensor::exp, |z| z.exp()),
+    ("exp2", Tensor::exp2, |z| z.exp2()),
+    ("expm1", Tensor::expm1, |z| z.exp() - 1.0),
+    ("log", Tensor::log, |z| z.ln()),
+    ("log2", Tensor::log2, |z| z.ln() / 2f64.ln()),
+    ("log10", Tensor::log10, |z| z.ln() / 10f64.ln()),
+    ("log1p", Tensor::log1p, |z| (z + 1.0).ln()),
+    ("sqrt", Tensor::sqrt, |z| z.sqrt()),
+    ("rsqrt", Tensor::rsqrt, |z| z.sqrt().inv()),
+    ("sin", Tensor::sin, |z| z.sin()),
+    ("cos", Tensor::cos, |z| z.cos()),
+    ("tan", Tensor::tan, |z| z.tan()),
+    ("sinh", Tensor::sinh, |z| z.sinh()),
+    ("cosh", Tensor::cosh, |z| z.cosh()),
+    ("tanh", Tensor::tanh, |z| z.tanh()),
+    ("asin", Tensor::asin, |z| z.asin()),
+    ("acos", Tensor::acos, |z| z.acos()),
+    ("atan", Tensor::atan, |z| z.atan()),
+    ("asinh", Tensor::asinh, |z| z.asinh()),
+    ("acosh", Tensor::acosh, |z| z.acosh()),
+    ("atanh", Tensor::atanh, |z| z.atanh()),
+    ("sign", Tensor::sign, |z| z / z.norm()),
+    ("conj", Tensor::conj, |z| z.conj()),
+    ("abs", |z| z.abs().to_complex(), |z| z.norm().into()),
+    ("angle", |z| z.angle().to_complex(), |z| z.arg().into()),
+    ("real", |z| z.real().to_complex(), |z| z.re.into()),
+    ("imag", |z| z.imag().to_complex(), |z| z.im.into()),
+    ("cube", |z| z.pow(3), |z| z * z * z),
+    ("power", |z| z.pow(C::new(0.5, -1.5)), |z| z.powc(C::new(0.5, -1.5))),
+    ("quotient", |z| C::new(2.0, 1.0).operand_of(z) / z, |z| C::new(2.0, 1.0) / z),
+    ("sum", |z| z * z.sum(..), |z| z * SAMPLES.iter().sum::<C>()),
+    ("prod", |z| z / z.prod(..), |z| z / SAMPLES.iter().product::<C>()),
+];
+
+/// A number as a tensor beside another.
+trait OperandOf {
+    fn operand_of(self, other: &Tensor) -> Tensor;
+}
+impl OperandOf for C {
+    fn operand_of(self, other: &Tensor) -> Tensor {
+        talweg_ops::Operand::operand(self, other.dtype().unwrap())
+    }
+}
+
+/// In every quadrant, away from cuts and zeros.
+const SAMPLES: [C; 5] = [C::new(0.7, 0.4), C::new(-1.3, 0.6), C::new(-0.2, -0.8), C::new(1.9, -0.3), C::new(0.05, 1.4)];
+
+fn tensor(zs: &[C]) -> Tensor {
+    Tensor::new(zs.len(), zs)
+}
+fn values(t: &Tensor) -> Vec<C> {
+    t.to_vec::<C>().unwrap()
+}
+fn close(what: &str, got: &[C], want: &[C], tolerance: f64) {
+    let is_close = |(a, b): (&C, &C)| (a - b).norm() <= tolerance * b.norm().max(1.0);
+    assert!(got.len() == want.len() && got.iter().zip(want).all(is_close), "{what}: {got:?} instead of {want:?}");
+}
+
+#[test]
+fn functions_have_their_values() {
+    for (name, f, want) in FUNCTIONS {
+        close(name, &values(&f(&tensor(&SAMPLES))), &SAMPLES.map(want), 1e-12);
+        // In the narrow type as well, and through the slow truth.
+        let narrow = f(&tensor(&SAMPLES).cast(DType::C64)).cast(DType::C128);
+        close(name, &values(&narrow), &SAMPLES.map(want), 2e-5);
+    }
+}
+
+/// A real function of the results in which both parts count.
+fn objective(f: Function, z: &Tensor) -> Tensor {
+    let y = f(z);
+    let weights = Tensor::from([0.3, -1.1, 0.7, 0.9, -0.4]);
+    ((y.real() * &weights).sum(..) + (y.imag().sin() * (weights + 1.0)).sum(..)) * 0.5
+}
+/// Central differences along both parts of every element.
+fn differences(f: &dyn Fn(&Tensor) -> f64) -> Vec<C> {
+    let h = 1e-5;
+    let at = |i: usize, d: C| {
+        let mut zs = SAMPLES;
+        zs[i] += d;
+        f(&tensor(&zs).requires_grad())
+    };
+    let slope = |i: usize, d: C| (at(i, d * h) - at(i, d * -h)) / (2.0 * h);
+    (0..SAMPLES.len()).map(|i| C::new(slope(i, C::ONE), slope(i, C::I))).collect()
+}
+
+#[test]
+fn gradients_match_finite_differences_in_both_orders() {
+    for (name, f, _) in FUNCTIONS {
+        let z = tensor(&SAMPLES).requires_grad();
+        let g = grad(&objective(*f, &z), from_ref(&z)).unwrap()[0].clone();
+        close(name, &values(&g), &differences(&|z| objective(*f, z).item().unwrap()), 1e-6);
+        let length = |z: &Tensor| grad(&objective(*f, z), from_ref(z)).unwrap()[0].abs().square().sum(..);
+        let h = grad(&length(&z), from_ref(&z)).unwrap()[0].clone();
+        close(name, &values(&h), &differences(&|z| length(z).item().unwrap()), 1e-5);
+    }
+}
+
+#[test]
+fn matrices_multiply_invert_and_solve() {
+    let zs: Vec<C> = (0..8).map(|i| C::new((i * i % 7) as f64 - 2.0, (i * 3 % 5) as f64 - 1.5)).collect();
+    let a = Tensor::new([2, 2, 2], &zs);
+    let eye = Tensor::eye_of(2, 2, DType::C128).broadcast_to([2, 2, 2]);
+    close("inv", &values(&a.matmul(a.inv())), &values(&eye), 1e-12);
+    let b = Tensor::new([2, 2, 1], &zs[..4]);
+    close("solve", &values(&a.matmul(a.solve(&b))), &zs[..4], 1e-12);
+    let by_hand = zs[0] * zs[4] + zs[1] * zs[6];
+    let first = a.select(0, 0).matmul(a.select(0, 1));
+    close("matmul", &values(&first)[..1], &[by_hand], 1e-12);
+    let (u, v) = (tensor(&zs[..3]), tensor(&zs[3..6]));
+    let dot: C = (0..3).map(|i| zs[i].conj() * zs[3 + i]).sum();
+    close("vecdot", &values(&u.vecdot(&v, 0).reshape([1])), &[dot], 1e-12);
+    let running: Vec<C> = zs
+        .iter()
+        .scan(C::ONE, |p, z| {
+            *p *= z;
+            Some(*p)
+        })
+        .collect();
+    close("cumprod", &values(&tensor(&zs).cumprod(0)), &running, 1e-12);
+}
+
+#[test]
+fn elements_move_as_pairs() {
+    let z = tensor(&SAMPLES);
+    let picked = Tensor::concat(&[z.flip(0), z.narrow(0, 1, 2)], 0);
+    let want = [SAMPLES[4], SAMPLES[3], SAMPLES[2], SAMPLES[1], SAMPLES[0], SAMPLES[1], SAMPLES[2]];
+    assert_eq!(values(&picked), want);
+    let chosen = Tensor::where_(&z.real().gt(0.0), &z, 0.0).take(&Tensor::from([3i64, 1]), 0);
+    assert_eq!(values(&chosen), [SAMPLES[3], C::ZERO]);
+    assert_eq!(z.eq(&z.conj().conj()).to_vec::<bool>().unwrap(), [true; 5]);
+    assert_eq!((&z + 1.0f32).dtype().unwrap(), DType::C128);
+    assert_eq!((Tensor::zeros([2]) * C::I).dtype().unwrap(), DType::C64);
+    assert_eq!(z.view_as_real().view_as_complex().to_vec::<C>().unwrap(), SAMPLES);
+    assert_eq!(Tensor::from([[C::I, C::ONE]]).to_string(), "tensor([[0.+1.j, 1.+0.j]], dtype=c128)");
+}
+
+#[test]
+fn functions_of_functions_take_complex_numbers() {
+    let z = tensor(&SAMPLES);
+    let rows = vmap(|a| Ok(vec![a[0].exp() * 2.0]), from_ref(&z)).unwrap();
+    close("vmap", &values(&rows[0]), &SAMPLES.map(|z| z.exp() * 2.0), 1e-12);
+    let turns = control::fori_loop(0, 3, |_, a| Ok(vec![a[0].square()]), from_ref(&z)).unwrap();
+    close("loop", &values(&turns[0]), &SAMPLES.map(|z| z.powi(8)), 1e-12);
+    let z = z.requires_grad();
+    let y = control::checkpoint(|a| Ok(vec![(a[0].square() * a[0].conj()).abs().sum(..)]), from_ref(&z)).unwrap();
+    let plain = (z.square() * z.conj()).abs().sum(..);
+    let (a, b) = (grad(&y[0], from_ref(&z)).unwrap(), grad(&plain, from_ref(&z)).unwrap());
+    close("checkpoint", &values(&a[0]), &values(&b[0]), 1e-12);
+}
+
+#[test]
+fn what_needs_an_order_is_refused_by_name() {
+    let z = tensor(&SAMPLES);
+    let refused: [(&str, Tensor); 8] = [
+        ("lt", z.lt(&z)),
+        ("max", z.max(..)),
+        ("sort", z.sort(0)[0].clone()),
+        ("argmax", z.argmax(0)),
+        ("floor", z.floor()),
+        ("maximum", z.maximum(&z)),
+        ("relu", z.relu()),
+        ("var", z.var(.., 0.0)),
+    ];
+    for (name, y) in refused {
+        let e = y.error().unwrap_or_else(|| panic!("{name} gives {y:?}")).to_string();
+        assert!(e.starts_with(&format!("{name}: not defined for c128")), "{e}");
+    }
+    let e = z.cast(DType::F64).error().unwrap().to_string();
+    assert!(e.starts_with("cast: c128 does not become f64"), "{e}");
+    assert!(grad(&z.sum(..), &[z.requires_grad()]).is_err(), "a complex loss has no gradient");
+}
+
+#[test]
+fn graphs_with_complex_numbers_are_written_and_read() -> Result<()> {
+    let site = ir::Site::here();
+    let z = ir::Value::placeholder("z", ir::Type::new(DType::C64, [2]), site);
+    let y = (Tensor::from(z.clone()).exp() * C::new(0.5, -2.0)).value()?.clone();
+    let graph = passes::graph_of(&[z], &[y])?;
+    let text = graph.to_string();
+    assert_eq!(ir::Graph::parse(&text, &talweg_ops::find)?, graph, "{text}");
+    let input = Literal::from_complex(DType::C64, [2], &SAMPLES[..2]);
+    let want = runtime::reference::run(&graph, from_ref(&input))?;
+    let want: Vec<C> = want[0].to_complex();
+    close("reference", &want, &[SAMPLES[0], SAMPLES[1]].map(|z| z.exp() * C::new(0.5, -2.0)), 1e-5);
+    Ok(())
+}
