@@ -112,6 +112,7 @@ TYPES = {
     "kind": "Any",
     "kwargs": "Any",
     "lengths": "Any",
+    "linear": "Linear",
     "loader": "Iterable[Any]",
     "lr": "float",
     "lr_lambda": "Callable[[int], float]",
@@ -412,6 +413,7 @@ ATTRIBUTES = {
     "Module": ["training: bool", "def __getattr__(self, name: str) -> Any: ..."],
     "Optimizer": ["param_groups: list[dict[str, Any]]", "defaults: dict[str, Any]"],
     "Linear": ["weight: Tensor", "bias: Tensor | None", "in_features: int", "out_features: int"],
+    "QuantizedLinear": ["weight: Tensor", "scale: Tensor", "bias: Tensor | None"],
     "History": [
         "losses: list[tuple[int, float]]",
         "evaluations: list[tuple[int, dict[str, float]]]",

@@ -749,6 +749,9 @@ class Tensor:
     def instance_norm(self, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Each channel (axis 1) of each example moved to mean 0 and scaled to variance 1; then times
         a weight and plus a bias for each channel, if given."""
+    def int_matmul(self, other: TensorLike) -> Tensor:
+        """Matrix product of matrices of 8-bit integers (`i8` or `u8`, each side its own), summed in `i32`:
+        what quantized models are made of."""
     def inv(self) -> Tensor:
         """The inverse of a square matrix; a singular one is an error when the value is computed."""
     def irfft(self, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
@@ -1015,6 +1018,12 @@ class Tensor:
         """Values added at places of the flattened tensor; negative places count from the end."""
     def qr(self) -> tuple[Tensor, Tensor]:
         """Q with orthonormal columns and upper triangular R with A = Q R."""
+    def quantize(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
+        """The numbers as `i8`, and an `f32` scale for each slice along an axis (which is kept, with size
+        1): their product is near the numbers, off by half a scale at most."""
+    def quantized_linear(self, weight: TensorLike, scale: TensorLike, bias: TensorLike | None = None) -> Tensor:
+        """x wᵀ + b on the last dimension, with a weight and a scale from `quantize` along the
+        weight's last axis. Each row of x is quantized on the way (a dynamically quantized layer)."""
     def rad2deg(self) -> Tensor:
         """Radians converted to degrees, elementwise."""
     @staticmethod
@@ -1783,6 +1792,9 @@ def inner(x: Tensor, /, other: TensorLike) -> Tensor:
 def instance_norm(x: Tensor, /, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
     """Each channel (axis 1) of each example moved to mean 0 and scaled to variance 1; then times
     a weight and plus a bias for each channel, if given."""
+def int_matmul(x: Tensor, /, other: TensorLike) -> Tensor:
+    """Matrix product of matrices of 8-bit integers (`i8` or `u8`, each side its own), summed in `i32`:
+    what quantized models are made of."""
 def inv(x: Tensor, /) -> Tensor:
     """The inverse of a square matrix; a singular one is an error when the value is computed."""
 def irfft(x: Tensor, /, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
@@ -2037,6 +2049,12 @@ def put_add(x: Tensor, /, index: TensorLike, src: TensorLike) -> Tensor:
     """Values added at places of the flattened tensor; negative places count from the end."""
 def qr(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """Q with orthonormal columns and upper triangular R with A = Q R."""
+def quantize(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
+    """The numbers as `i8`, and an `f32` scale for each slice along an axis (which is kept, with size
+    1): their product is near the numbers, off by half a scale at most."""
+def quantized_linear(x: Tensor, /, weight: TensorLike, scale: TensorLike, bias: TensorLike | None = None) -> Tensor:
+    """x wᵀ + b on the last dimension, with a weight and a scale from `quantize` along the
+    weight's last axis. Each row of x is quantized on the way (a dynamically quantized layer)."""
 def rad2deg(x: Tensor, /) -> Tensor:
     """Radians converted to degrees, elementwise."""
 def random_bernoulli(key: TensorLike, p: TensorLike) -> Tensor:

@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use talweg_cpu::kernels::attention::{Attention, Rows, RowsMut, Saved};
 use talweg_cpu::kernels::conv::Conv;
+use talweg_cpu::kernels::gemm::int8::{Right, Side};
 use talweg_cpu::kernels::gemm::{Gemm, Mat};
 use talweg_cpu::kernels::pooling;
 use talweg_cpu::kernels::window::Window;
@@ -144,6 +145,23 @@ fn products(report: &Report) {
             Gemm::new(m, n, k, ma, mb, c.as_mut_ptr()).run()
         });
     }
+    for (m, k, n) in [(1024, 1024, 1024), (64, 4096, 4096), (1, 4096, 4096)] {
+        let bytes = |n: usize| (0..n as u32).map(|i| (i.wrapping_mul(2654435769) >> 24) as u8).collect::<Vec<_>>();
+        let (a, b) = (bytes(m * k), bytes(k * n));
+        let mut c = vec![0i32; m * n];
+        let flops = 2.0 * (m * n * k) as f64;
+        let side = |p: &[u8], row: usize| Side { mat: Mat::row_major(p.as_ptr(), row), is_signed: true };
+        // SAFETY: row-major matrices of these sizes.
+        unsafe {
+            report.time(&format!("gemm int8 {m}x{k}x{n}"), flops, "GOP/s", || {
+                Right::new(k, n, side(&b, n)).multiply(m, side(&a, k), c.as_mut_ptr(), n as isize)
+            });
+            let right = Right::new(k, n, side(&b, n));
+            report.time(&format!("gemm int8 {m}x{k}x{n} prepacked"), flops, "GOP/s", || {
+                right.multiply(m, side(&a, k), c.as_mut_ptr(), n as isize)
+            });
+        }
+    }
     // Of the products between the transforms of a convolution of 64 channels.
     let (batch, m, k, n) = (36, 64, 64, 224);
     let (a, b) = (fill(batch * m * k), fill(batch * k * n));
@@ -174,7 +192,12 @@ fn convolutions(report: &Report) {
         (1, 512, 512, 1, 7, 3, 1),
         (1, 64, 128, 1, 56, 1, 2),
         (1, 256, 256, 1, 14, 1, 1),
+        (1, 64, 128, 1, 56, 3, 2),
+        (1, 128, 256, 1, 28, 3, 2),
+        (1, 256, 512, 1, 14, 3, 2),
         (8, 128, 128, 128, 28, 3, 1),
+        (8, 128, 128, 128, 28, 3, 2),
+        (8, 128, 128, 32, 28, 3, 1),
     ] {
         let pad = (k / 2, k / 2);
         let window = Window::new(&[size; 2], &[k; 2], &[stride; 2], &[pad; 2], &[1; 2]);
@@ -186,6 +209,9 @@ fn convolutions(report: &Report) {
         let flops = 2.0 * (y.len() * c / groups * k * k) as f64;
         let name = format!("conv {batch}x{c}->{o} {size}x{size} k{k}/{stride} g{groups}");
         report.time(&name, flops, "GFLOP/s", || q.forward(&x, &w, &mut y));
+        if let Some(w) = q.prepacked(&w) {
+            report.time(&(name.clone() + " prepacked"), flops, "GFLOP/s", || q.forward_prepacked(&x, &w, &mut y));
+        }
         report.time(&(name.clone() + " dx"), flops, "GFLOP/s", || q.grad_input(&dy, &w, &mut dx));
         report.time(&(name + " dw"), flops, "GFLOP/s", || q.grad_weight(&x, &dy, &mut dw));
     }
@@ -194,6 +220,7 @@ fn convolutions(report: &Report) {
     let (mut y, mut index) = (fill(64 * 56 * 56), vec![0i64; 64 * 56 * 56]);
     let bytes = (4 * x.len()) as f64;
     report.time("max_pool 64x112x112 k3/2", bytes, "GB/s", || pooling::max_pool(&window, 64, &x, &mut y, &mut index));
+    report.time("max_pool 64x112x112 k3/2 values", bytes, "GB/s", || pooling::max_pool_values(&window, 64, &x, &mut y));
     let divisor = pooling::Divisor::Window;
     report.time("avg_pool 64x112x112 k3/2", bytes, "GB/s", || pooling::avg_pool(&window, 64, divisor, &x, &mut y));
 }

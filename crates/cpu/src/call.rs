@@ -26,11 +26,18 @@ pub struct Operand {
     pub ty: Type,
     /// Where its elements lie in the buffer.
     pub layout: Layout,
-    /// Its value, if it is a constant that lies in order.
-    pub value: Option<Literal>,
+    /// The constant that the layout takes its elements from, if it is one.
+    pub constant: Option<Literal>,
+    /// Whether anybody reads it; a result that nobody reads need not be written.
+    pub is_read: bool,
 }
 
 impl Operand {
+    /// Its value, if it is a constant that lies in order.
+    fn value(&self) -> Option<&Literal> {
+        let is_whole = self.layout == Layout::contiguous(&self.layout.shape);
+        self.constant.as_ref().filter(|c| is_whole && c.count() == self.ty.shape.count())
+    }
     /// The address of its first element.
     fn first<T>(&self, bases: Bases) -> *mut T {
         bases.at(self.spot).wrapping_add(self.layout.offset * self.ty.dtype.size()).cast()
@@ -107,6 +114,7 @@ pub fn claims(n: &FlatNode, types: &[Type]) -> bool {
 pub fn accepts(n: &FlatNode, operand: usize, layout: &Layout) -> bool {
     match n.op.name {
         "matmul" => matmul::has_kernel(n.outs[0].dtype),
+        "int_matmul" => true,
         "attention" => operand < 3 && attention::accepts(layout),
         "attention_grad" => operand < 6 && operand != 4 && attention::accepts(layout),
         _ => false,
@@ -131,8 +139,8 @@ pub fn writes(n: &FlatNode, result: usize, layout: &Layout) -> bool {
 /// not known to be safe may fail.
 pub fn may_fail(n: &FlatNode) -> bool {
     match n.op.name {
-        "matmul" | "conv" | "conv_input_grad" | "conv_weight_grad" | "max_pool_index" | "concat" | "pad" | "fold"
-        | "iota" | "cumsum" | "argmax" | "argmin" | "sort" | "random_bits" => false,
+        "matmul" | "int_matmul" | "conv" | "conv_input_grad" | "conv_weight_grad" | "max_pool_index" | "concat"
+        | "pad" | "fold" | "iota" | "cumsum" | "argmax" | "argmin" | "sort" | "random_bits" => false,
         "scan" => n.attrs.graph("body").map_or(true, |g| g.nodes.iter().any(may_fail_inside)),
         _ => true,
     }
@@ -157,6 +165,7 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepa
         "attention" => attention::forward(attrs, args, outs),
         "attention_grad" => attention::backward(attrs, args, outs),
         "matmul" => matmul::prepare(args, outs),
+        "int_matmul" => Some(matmul::prepare_int8(args, outs)),
         "conv" => conv::prepare(attrs, args, outs, conv::Which::Forward),
         "conv_input_grad" => conv::prepare(attrs, args, outs, conv::Which::Input),
         "conv_weight_grad" => conv::prepare(attrs, args, outs, conv::Which::Weight),

@@ -105,7 +105,7 @@ fn call_flops(node: usize, args: &[Place], graph: &Graph) -> usize {
     let n = &graph.nodes[node];
     let out = n.outs[0].shape.count();
     match n.op.name {
-        "matmul" => 2 * out * args[0].layout.shape.last().copied().unwrap_or(1),
+        "matmul" | "int_matmul" => 2 * out * args[0].layout.shape.last().copied().unwrap_or(1),
         // Each output of the plane takes every weight of its channel.
         "conv" => 2 * out * per_channel(&args[1].layout.shape),
         "conv_input_grad" => 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),

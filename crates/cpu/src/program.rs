@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use passes::{Arrangement, Feed, Fused, Home, Loop, Moves, Place, Region, Step, Target};
 use passes::{arrange, feed, fuse, place_of, redirect, schedule};
 use runtime::{Program, trace};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -105,7 +106,9 @@ impl Compiled {
         debug_assert_eq!(passes::check_arrangement(&fused, &arrangement, &scratch), Ok(()));
 
         let consts = constants(graph);
-        let map = BaseMap { graph, arrangement: &arrangement, consts: &consts };
+        let roots = graph.outputs.iter().map(|&s| place_of(graph, &fused.places, s).root);
+        let read: BTreeSet<Slot> = fused.regions.iter().flat_map(Region::reads).chain(roots).collect();
+        let map = BaseMap { graph, arrangement: &arrangement, consts: &consts, read: &read };
         let mut work = Vec::with_capacity(fused.regions.len());
         for ((r, region), plan) in fused.regions.iter().enumerate().zip(plans) {
             work.push(match (region, plan) {
@@ -376,6 +379,8 @@ struct BaseMap<'a> {
     graph: &'a Graph,
     arrangement: &'a Arrangement,
     consts: &'a [(usize, Literal)],
+    /// Values that a region reads, or that are results of the graph.
+    read: &'a BTreeSet<Slot>,
 }
 
 impl BaseMap<'_> {
@@ -404,15 +409,15 @@ impl BaseMap<'_> {
     fn operands(&self, args: &[Place]) -> Vec<Operand> {
         let operand = |p: &Place| {
             let ty = Type::new(self.graph.ty(p.root).dtype, p.layout.shape.clone());
-            let is_whole = p.layout == Layout::contiguous(&p.layout.shape);
-            let value = self.graph.constant(p.root).filter(|c| is_whole && c.count() == ty.shape.count());
-            Operand { spot: self.spot(p.root), value: value.cloned(), ty, layout: p.layout.clone() }
+            let constant = self.graph.constant(p.root).cloned();
+            Operand { spot: self.spot(p.root), constant, ty, layout: p.layout.clone(), is_read: true }
         };
         args.iter().map(operand).collect()
     }
     fn result(&self, s: Slot) -> Operand {
         let ty = self.graph.ty(s).clone();
-        Operand { spot: self.spot(s), layout: Layout::contiguous(&ty.shape), ty, value: None }
+        let is_read = self.read.contains(&s);
+        Operand { spot: self.spot(s), layout: Layout::contiguous(&ty.shape), ty, constant: None, is_read }
     }
     fn fed(&self, f: &Feed, l: &Loop) -> Fed {
         call::matmul::prepare_fed(&self.operands(&f.args), &self.result(f.slot()), &self.beside(f, l))
@@ -451,7 +456,8 @@ impl BaseMap<'_> {
             spot: self.spot(p.root),
             layout: p.layout.clone(),
             ty: ty.clone(),
-            value: None,
+            constant: None,
+            is_read: self.read.contains(&p.root),
         };
         let outs: Vec<Operand> = outs.iter().zip(&n.outs).map(result).collect();
         call::prepare(n, &args, &outs).map_err(|e| e.in_op(n.op.name).at(n.site))

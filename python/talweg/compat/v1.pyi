@@ -258,6 +258,7 @@ from .. import int16 as int16
 from .. import int32 as int32
 from .. import int64 as int64
 from .. import int8 as int8
+from .. import int_matmul as int_matmul
 from .. import interpolate as interpolate
 from .. import inv as inv
 from .. import irfft as irfft
@@ -389,6 +390,8 @@ from .. import prod as prod
 from .. import put as put
 from .. import put_add as put_add
 from .. import qr as qr
+from .. import quantize as quantize
+from .. import quantized_linear as quantized_linear
 from .. import rad2deg as rad2deg
 from .. import rand as rand
 from .. import rand_like as rand_like

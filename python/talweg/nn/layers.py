@@ -96,6 +96,28 @@ class Linear(_Layer):
 
 
 @_public
+class QuantizedLinear(Module):
+    """A trained ``Linear`` with a weight of 8-bit integers and a scale for each output, for inference: a quarter of
+    the memory, and on processors that multiply bytes several times as fast. Each row of x is quantized as it comes.
+
+    >>> import talweg as tw
+    >>> tw.nn.QuantizedLinear(tw.nn.Linear(4, 2))(tw.ones(3, 4)).shape
+    (3, 2)
+    """
+
+    def __init__(self, linear):
+        weight, scale = linear.weight.detach().quantize(-1)
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale)
+        self.bias = None
+        if linear.bias is not None:
+            self.register_buffer("bias", linear.bias.detach())
+
+    def forward(self, x):
+        return x.quantized_linear(self.weight, self.scale, self.bias)
+
+
+@_public
 class Embedding(_Layer):
     """Row i of a table for each whole number i.
 

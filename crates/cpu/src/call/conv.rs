@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{Operand, Prepared, rows, rows_mut};
-use crate::kernels::conv::Conv;
+use crate::kernels::conv::{Conv, Prepacked};
 use crate::kernels::gemm::{Float, Multiply};
 use crate::kernels::pooling::{self as kernels, Pooled};
 use crate::kernels::window::{DIMS, Window};
@@ -52,12 +52,12 @@ pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand], which: Which) 
     }
     let groups = attrs.size("groups").ok()?;
     let conv = Conv { batch: x[0], channels: x[1], out_channels: w[0], groups, window };
-    if let Some(weight) = transformed(&conv, which, &b) {
+    if let Some(weight) = prepacked(&conv, which, &b) {
         return Some(Box::new(move |bases| {
             // SAFETY: the result is apart from the operand.
             let (x, y) = unsafe { (rows::<f32>(&a, bases), rows_mut::<f32>(&out, bases)) };
             // SAFETY: as above.
-            conv.forward_transformed(x, &weight, unsafe { y.slice(0, out.ty.shape.count()) });
+            conv.forward_prepacked(x, &weight, unsafe { y.slice(0, out.ty.shape.count()) });
             Ok(())
         }));
     }
@@ -71,9 +71,9 @@ pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand], which: Which) 
 }
 
 /// A constant weight, brought into its kernel's form once.
-fn transformed(conv: &Conv, which: Which, weight: &Operand) -> Option<Vec<f32>> {
-    let value = weight.value.as_ref().filter(|v| which == Which::Forward && v.dtype() == DType::F32)?;
-    conv.transformed(&value.to_vec::<f32>().ok()?)
+fn prepacked(conv: &Conv, which: Which, weight: &Operand) -> Option<Prepacked> {
+    let value = weight.value().filter(|v| which == Which::Forward && v.dtype() == DType::F32)?;
+    conv.prepacked(&value.to_vec::<f32>().ok()?)
 }
 
 fn sum<E: Multiply + Float>(conv: &Conv, which: Which, a: &[E], b: &[E], out: &mut [E]) {
@@ -157,6 +157,9 @@ fn pool<E: Pooled + Default>(w: &Window, x: &Operand, outs: &[Operand], bases: B
     unsafe {
         let x = rows::<E>(x, bases);
         match outs {
+            [y, index] if !index.is_read => {
+                kernels::max_pool_values(w, planes, x, rows_mut::<E>(y, bases).slice(0, n));
+            }
             [y, index] => {
                 let (y, index) = (rows_mut::<E>(y, bases), rows_mut::<i64>(index, bases));
                 kernels::max_pool(w, planes, x, y.slice(0, n), index.slice(0, n));

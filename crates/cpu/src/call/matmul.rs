@@ -1,9 +1,10 @@
-//! `matmul` with strided operands, by the kernels in [`crate::kernels::gemm`]: by itself, or feeding
+//! `matmul` and `int_matmul` with strided operands, by the kernels in [`crate::kernels::gemm`]: by itself, or feeding
 //! the loop that takes its result.
 
 #![allow(unsafe_code)]
 
 use super::{Operand, Prepared};
+use crate::kernels::gemm::int8::{Right, Side};
 use crate::kernels::gemm::{BESIDE, Float, Gemm, Integer, Mat, Multiply, Output, Patch, gemm_int};
 use crate::tile::access::{Bases, Spot};
 use ir::{DType, FlatNode, Layout, Shape, bf16, f16};
@@ -26,6 +27,15 @@ enum Batch {
     Even { count: usize, a: isize, b: isize },
     /// Anything else.
     Listed(Vec<(isize, isize)>),
+}
+
+impl Batch {
+    fn offsets(&self) -> Vec<(isize, isize)> {
+        match self {
+            Batch::Even { count, a, b } => (0..*count as isize).map(|i| (i * a, i * b)).collect(),
+            Batch::Listed(offsets) => offsets.clone(),
+        }
+    }
 }
 
 /// Whether there is a kernel for the type: the reference, which does the rest, takes no strides.
@@ -168,12 +178,8 @@ fn floats<S: Multiply, C: Output<S::Acc>>(
     Ok(())
 }
 
-fn ints<T: Integer<Sum = T>>(p: &Product, a: &Operand, b: &Operand, c: &Operand, bases: Bases) -> ir::Result<()> {
-    let offsets: Vec<(isize, isize)> = match &p.batch {
-        Batch::Even { count, a, b } => (0..*count as isize).map(|i| (i * a, i * b)).collect(),
-        Batch::Listed(offsets) => offsets.clone(),
-    };
-    for (i, (oa, ob)) in offsets.into_iter().enumerate() {
+fn ints<T: Integer>(p: &Product, a: &Operand, b: &Operand, c: &Operand, bases: Bases) -> ir::Result<()> {
+    for (i, (oa, ob)) in p.batch.offsets().into_iter().enumerate() {
         let a = Mat { p: a.first::<T>(bases).cast_const().wrapping_offset(oa), row: p.a.0, col: p.a.1 };
         let b = Mat { p: b.first::<T>(bases).cast_const().wrapping_offset(ob), row: p.b.0, col: p.b.1 };
         let c = c.first::<T>(bases).wrapping_add(i * p.m * p.n);
@@ -181,4 +187,48 @@ fn ints<T: Integer<Sum = T>>(p: &Product, a: &Operand, b: &Operand, c: &Operand,
         unsafe { gemm_int(p.m, p.n, p.k, a, b, c, p.n as isize, false) };
     }
     Ok(())
+}
+
+/// A product of bytes summed in 32 bits. A constant right side is packed here, once.
+pub fn prepare_int8(args: &[Operand], outs: &[Operand]) -> Prepared {
+    let (a, b, c) = (args[0].clone(), args[1].clone(), outs[0].clone());
+    let mut p = product(&a.layout, &b.layout, &c.ty.shape);
+    if let Batch::Even { count, a, b: 0 } = p.batch
+        && a == p.m as isize * p.a.0
+    {
+        // One right side for rows that lie evenly: one product.
+        p = Product { m: p.m * count, batch: Batch::Even { count: 1, a: 0, b: 0 }, ..p };
+    }
+    let side = |o: &Operand, at: *const u8, (row, col): (isize, isize)| Side {
+        mat: Mat { p: at, row, col },
+        is_signed: o.ty.dtype == DType::I8,
+    };
+    let packed = match (&b.constant, &p.batch) {
+        // SAFETY: the layout lies inside the constant.
+        (Some(v), Batch::Even { count: 1, .. }) => unsafe {
+            Some(Right::new(p.k, p.n, side(&b, v.bytes().as_ptr().add(b.layout.offset), p.b)))
+        },
+        _ => None,
+    };
+    Box::new(move |bases| {
+        let mut last: Option<(isize, Right)> = None;
+        for (i, (oa, ob)) in p.batch.offsets().into_iter().enumerate() {
+            let left = side(&a, a.first::<u8>(bases).cast_const().wrapping_offset(oa), p.a);
+            // SAFETY: the layouts lie inside their buffers, and the result is apart from the operands.
+            unsafe {
+                let to = c.first::<i32>(bases).add(i * p.m * p.n);
+                if let Some(right) = &packed {
+                    right.multiply(p.m, left, to, p.n as isize);
+                    continue;
+                }
+                let right = match last.take() {
+                    Some((at, right)) if at == ob => right,
+                    _ => Right::new(p.k, p.n, side(&b, b.first::<u8>(bases).cast_const().wrapping_offset(ob), p.b)),
+                };
+                right.multiply(p.m, left, to, p.n as isize);
+                last = Some((ob, right));
+            }
+        }
+        Ok(())
+    })
 }

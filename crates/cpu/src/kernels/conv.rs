@@ -6,14 +6,16 @@
 //! output positions at a time ([`super::unfold`]) and multiplied ([`super::gemm`]); windows of one
 //! element skip the first step, groups of one channel both ([`super::depthwise`]). Windows of 3×3
 //! of many channels are transformed instead ([`super::winograd`]), those of few channels summed
-//! directly ([`super::direct`]).
+//! directly ([`super::direct`]). Weights that many inputs meet are brought into their kernel's form
+//! once ([`Conv::prepacked`]).
 
 #![allow(unsafe_code)]
 
 use super::depthwise;
 use super::direct;
-use super::gemm::{Float, Gemm, Mat, Multiply};
+use super::gemm::{Float, Gemm, Mat, Multiply, Packed};
 use super::scratch::Scratch;
+use super::strips;
 use super::unfold::{Span, fold, unfold};
 use super::window::Window;
 use super::winograd;
@@ -32,6 +34,16 @@ pub struct Conv {
     pub groups: usize,
     /// Spatial sizes.
     pub window: Window,
+}
+
+/// The weight of a convolution that was brought into its kernel's form beforehand.
+pub struct Prepacked(Form);
+
+enum Form {
+    /// Filters transformed and packed.
+    Winograd(Packed),
+    /// See [`super::strips`].
+    Strips(Packed),
 }
 
 /// Elements of a laid-out matrix that a task works on: about half of a second-level cache.
@@ -135,19 +147,33 @@ impl Conv {
         run_tasks(cut.count() * self.groups, og * depth * plane.min(target), &task);
     }
 
-    /// A weight in the form that [`Conv::forward_transformed`] takes, for those that many inputs
+    /// A weight in the form that [`Conv::forward_prepacked`] takes, for those that many inputs
     /// meet; `None` if this convolution has no such form.
-    pub fn transformed(&self, weight: &[f32]) -> Option<Vec<f32>> {
+    pub fn prepacked(&self, weight: &[f32]) -> Option<Prepacked> {
         assert!(weight.len() == self.out_channels * self.depth(), "conv: a weight of another size");
         // SAFETY: the length was checked.
-        self.is_winograd::<f32>().then(|| unsafe { winograd::transformed(self, weight.as_ptr()) })
+        unsafe {
+            if self.is_depthwise() || self.is_direct::<f32>() {
+                None
+            } else if self.is_winograd::<f32>() {
+                Some(Prepacked(Form::Winograd(winograd::packed(self, weight.as_ptr()))))
+            } else {
+                strips::admits(self).then(|| Prepacked(Form::Strips(strips::packed(self, weight.as_ptr()))))
+            }
+        }
     }
 
-    /// `y = weight * x` with a weight from [`Conv::transformed`].
-    pub fn forward_transformed(&self, x: &[f32], weight: &[f32], y: &mut [f32]) {
+    /// `y = weight * x` with a weight from [`Conv::prepacked`].
+    pub fn forward_prepacked(&self, x: &[f32], weight: &Prepacked, y: &mut [f32]) {
         self.check(x.len(), self.out_channels * self.depth(), y.len());
+        let (x, y) = (x.as_ptr(), y.as_mut_ptr());
         // SAFETY: lengths were checked.
-        unsafe { winograd::forward_transformed(self, x.as_ptr(), weight.as_ptr(), y.as_mut_ptr()) };
+        unsafe {
+            match &weight.0 {
+                Form::Winograd(w) => winograd::forward_packed(self, x, w, y),
+                Form::Strips(w) => strips::forward(self, x, w, y),
+            }
+        }
     }
 
     /// `dx`, the gradient of the input, from `dy`, that of the output.

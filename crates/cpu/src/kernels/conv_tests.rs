@@ -68,6 +68,11 @@ fn check_within(q: &Conv, noise: &mut Noise, off: f64, what: &str) {
     let mut y = vec![9f32; dy.len()];
     q.forward(&x, &w, &mut y);
     assert_close(&y, &want_y, off, &format!("{what} forward {q:?}"));
+    if let Some(weight) = q.prepacked(&w) {
+        y.fill(9.0);
+        q.forward_prepacked(&x, &weight, &mut y);
+        assert_close(&y, &want_y, off, &format!("{what} prepacked {q:?}"));
+    }
     let mut dx = vec![9f32; x.len()];
     q.grad_input(&dy, &w, &mut dx);
     assert_close(&dx, &want_dx, off, &format!("{what} grad_input {q:?}"));
@@ -127,6 +132,39 @@ fn transformed_windows() {
         let window = Window::new(&size, &[3, 3], &[1, 1], &[pad, (pad.1, pad.0)], &[1, 1]);
         let q = Conv { batch, channels: noise.range(16, 20), out_channels: noise.range(16, 20), groups: 1, window };
         check_within(&q, &mut noise, 1e-4, "transformed");
+    }
+}
+
+/// Weights that are packed beforehand: groups, strides, dilation, rows of any width.
+#[test]
+fn prepacked_weights() {
+    let mut noise = Noise::new(16);
+    for (groups, channels, outputs, input, kernel, stride, pad, dilation) in [
+        (1, 100, 150, [11, 13], [3, 3], [2, 2], [(1, 1), (1, 1)], [1, 1]),
+        (1, 64, 256, [9, 9], [3, 3], [1, 1], [(0, 0), (4, 4)], [2, 2]),
+        (2, 75, 230, [6, 21], [2, 4], [1, 3], [(1, 0), (2, 1)], [1, 1]),
+        (1, 600, 300, [5, 7], [1, 1], [1, 1], [(0, 0), (0, 0)], [1, 1]),
+    ] {
+        let window = Window::new(&input, &kernel, &stride, &pad, &dilation);
+        let q = Conv { batch: 2, channels: groups * channels, out_channels: groups * outputs, groups, window };
+        assert!(q.prepacked(&vec![0.0; q.out_channels * q.depth()]).is_some());
+        check_within(&q, &mut noise, 5e-5, "prepacked");
+    }
+}
+
+/// One channel a group: strides, dilation, several outputs a channel, every width of windows.
+#[test]
+fn depthwise_windows() {
+    let mut noise = Noise::new(17);
+    for round in 0..40 {
+        let kernel = [noise.range(1, 5), [3, 5, 7, 2][round % 4]];
+        let (stride, dilation) = ([noise.range(1, 3), noise.range(1, 4)], [noise.range(1, 2), noise.range(1, 2)]);
+        let input = [0, 1].map(|d| noise.range(1, 30) + dilation[d] * (kernel[d] - 1));
+        let pads = [0, 1].map(|d| (noise.range(0, kernel[d]), noise.range(0, kernel[d])));
+        let window = Window::new(&input, &kernel, &stride, &pads, &dilation);
+        let (groups, many) = (noise.range(2, 5), noise.range(1, 2));
+        let q = Conv { batch: noise.range(1, 3), channels: groups, out_channels: groups * many, groups, window };
+        check(&q, &mut noise, "depthwise");
     }
 }
 

@@ -1,9 +1,15 @@
-//! Convolutions with one input channel a group: row operations, no matrix products.
+//! Convolutions with one input channel a group: no matrix products.
+//!
+//! A plane is copied between zeros; then sums over its windows are vectors of neighboring outputs, a
+//! few lines at a time. The gradient of the input is the same with taps in reverse order and as many
+//! zeros between the elements as a stride skips. Where windows have three dimensions, or strides that
+//! vectors cannot follow, rows are added tap by tap.
 
 #![allow(unsafe_code)]
 
 use super::conv::Conv;
 use super::gemm::{Float, PlaneOf};
+use super::scratch::Scratch;
 use super::window::Window;
 use crate::pool::{self, Shared};
 use crate::vmath::simd::{Isa, Vector};
@@ -12,9 +18,9 @@ use crate::vmath::{dispatch, loops};
 /// What one pass over an input plane and an output plane does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// Adds the input times the taps to the output.
+    /// The input times the taps, to the output.
     Forward,
-    /// Adds the output times the taps to the input.
+    /// The output times the taps, to the input.
     Input,
     /// Adds the products of both to the taps.
     Weight,
@@ -27,7 +33,69 @@ pub(crate) struct Plane<'a, E> {
     x: *mut E,
     y: *mut E,
     taps: *mut E,
+    /// Room for a plane between zeros, which are there already.
+    frame: Option<(Frame, *mut E)>,
+    /// Add to the input's gradient what another output has left there.
+    adds: bool,
 }
+
+/// How a plane lies between zeros: element `(i, j)` in line `top + i`, column `left + j * apart`.
+#[derive(Clone, Copy)]
+struct Frame {
+    top: usize,
+    left: usize,
+    apart: [usize; 2],
+    lines: usize,
+    len: usize,
+}
+
+impl Frame {
+    /// For the plane that a pass reads windows from; `None` where there is no such way.
+    fn new(w: &Window, pass: Pass) -> Option<Frame> {
+        let is_flat = w.input[0] == 1 && w.kernel[0] == 1 && w.output[0] == 1;
+        if !is_flat || (pass != Pass::Input && !matches!(w.stride[2], 1 | 2 | 4)) {
+            return None;
+        }
+        let reach = [1, 2].map(|d| w.dilation[d] * (w.kernel[d] - 1));
+        let of = |d: usize| {
+            if pass == Pass::Input {
+                Some((w.output[d], w.input[d], 1, w.stride[d], reach[d - 1].checked_sub(w.pad[d])?))
+            } else {
+                Some((w.input[d], w.output[d], w.stride[d], 1, w.pad[d]))
+            }
+        };
+        let ((high, to_high, step, apart, pad), (wide, to_wide, side, between, left)) = (of(1)?, of(2)?);
+        let last = ((to_high - 1) * step + reach[0]).saturating_sub(pad) / apart;
+        let top = pad.div_ceil(apart);
+        let len = (left + wide * between).max(to_wide.next_multiple_of(LANES) * side + reach[1] + LANES);
+        Some(Frame { top, left, apart: [apart, between], lines: top + high.max(last + 1), len })
+    }
+    fn size(&self) -> usize {
+        self.lines * self.len
+    }
+    /// Copies a plane of `high` lines of `wide` elements.
+    #[inline(always)]
+    unsafe fn fill<E: Copy>(&self, x: *const E, high: usize, wide: usize, room: *mut E) {
+        for i in 0..high {
+            // SAFETY: the caller's promise; the frame has room for the plane.
+            unsafe {
+                let (from, to) = (x.add(i * wide), room.add((self.top + i) * self.len + self.left));
+                if self.apart[1] == 1 {
+                    std::ptr::copy_nonoverlapping(from, to, wide);
+                } else {
+                    (0..wide).for_each(|j| *to.add(j * self.apart[1]) = *from.add(j));
+                }
+            }
+        }
+    }
+}
+
+/// The most lanes of a vector.
+const LANES: usize = 16;
+/// Elements of the planes that a task computes.
+const TASK: usize = 1 << 14;
+/// Lines that are summed at a time.
+const LINES: usize = 4;
 
 /// Calls `f(tap, first output, first input, columns)` for every run of outputs along the last
 /// dimension whose tap is inside the input.
@@ -53,6 +121,145 @@ fn each_run(w: &Window, mut f: impl FnMut(usize, usize, usize, usize)) {
 
 #[inline(always)]
 unsafe fn plane<V: Vector>(q: &Plane<'_, V::E>) {
+    let w = q.window;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some((frame, room)) = q.frame else { return tap_by_tap::<V>(q) };
+        let of_output = q.pass == Pass::Input;
+        let (from, size) = if of_output { (q.y, w.output) } else { (q.x, w.input) };
+        frame.fill(from, size[1], size[2], room);
+        match (q.pass, w.kernel[2]) {
+            (Pass::Weight, 3) => sums_of_taps::<V, 3>(q, &frame, room),
+            (Pass::Weight, 5) => sums_of_taps::<V, 5>(q, &frame, room),
+            (Pass::Weight, 7) => sums_of_taps::<V, 7>(q, &frame, room),
+            (Pass::Weight, _) => sums_of_taps::<V, 1>(q, &frame, room),
+            (_, 3) => sums::<V, 3>(q, &frame, room),
+            (_, 5) => sums::<V, 5>(q, &frame, room),
+            _ => sums::<V, 0>(q, &frame, room),
+        }
+    }
+}
+
+/// Every sum of a plane's windows; `K` taps a line, or 0: as many as there are.
+#[inline(always)]
+unsafe fn sums<V: Vector, const K: usize>(q: &Plane<'_, V::E>, f: &Frame, room: *const V::E) {
+    let w = q.window;
+    let (to, size, step) = if q.pass == Pass::Input { (q.x, w.input, 1) } else { (q.y, w.output, w.stride[2]) };
+    // Lines whose windows begin in the same way lie `apart[0]` from one another.
+    for phase in 0..f.apart[0].min(size[1]) {
+        let mut line = phase;
+        while line < size[1] {
+            let is_many = line + (LINES - 1) * f.apart[0] < size[1];
+            // SAFETY: the caller's promise; the frame covers every window.
+            unsafe {
+                match (is_many, step) {
+                    (true, 1) => sum_lines::<V, K, LINES, 1>(q, f, room, line, to, size[2]),
+                    (true, 2) => sum_lines::<V, K, LINES, 2>(q, f, room, line, to, size[2]),
+                    (true, _) => sum_lines::<V, K, LINES, 4>(q, f, room, line, to, size[2]),
+                    (false, 1) => sum_lines::<V, K, 1, 1>(q, f, room, line, to, size[2]),
+                    (false, 2) => sum_lines::<V, K, 1, 2>(q, f, room, line, to, size[2]),
+                    (false, _) => sum_lines::<V, K, 1, 4>(q, f, room, line, to, size[2]),
+                }
+            }
+            line += if is_many { LINES } else { 1 } * f.apart[0];
+        }
+    }
+}
+
+/// `L` lines from `line` on, windows `S` columns apart.
+#[inline(always)]
+unsafe fn sum_lines<V: Vector, const K: usize, const L: usize, const S: usize>(
+    q: &Plane<'_, V::E>,
+    f: &Frame,
+    room: *const V::E,
+    line: usize,
+    to: *mut V::E,
+    wide: usize,
+) {
+    let w = q.window;
+    let (is_back, [_, high, across]) = (q.pass == Pass::Input, w.kernel);
+    let (step, pad) = if is_back { (1, w.dilation[1] * (high - 1) - w.pad[1]) } else { (w.stride[1], w.pad[1]) };
+    let count = if K == 0 { across } else { K };
+    for col in (0..wide).step_by(V::N) {
+        let mut acc = [V::zero(); L];
+        for ky in 0..high {
+            // The first line of the window's tap, if it is not between two elements.
+            let at = line * step + ky * w.dilation[1] + f.top * f.apart[0] - pad;
+            if !at.is_multiple_of(f.apart[0]) {
+                continue;
+            }
+            // SAFETY: the frame covers every window.
+            unsafe {
+                let from = room.add(at / f.apart[0] * f.len + col * S);
+                for kx in 0..count {
+                    let tap = ky * across + kx;
+                    let tap = V::splat(*q.taps.add(if is_back { high * across - 1 - tap } else { tap }));
+                    for i in 0..L {
+                        acc[i] = tap.fma(V::load_apart::<S>(from.add(i * step * f.len + kx * w.dilation[2])), acc[i]);
+                    }
+                }
+            }
+        }
+        let n = V::N.min(wide - col);
+        for i in 0..L {
+            // SAFETY: lines and columns of the plane.
+            unsafe {
+                let p = to.add((line + i * f.apart[0]) * wide + col);
+                (if q.adds { acc[i] + V::load_n(p, n) } else { acc[i] }).store_n(p, n);
+            }
+        }
+    }
+}
+
+/// Adds to every tap the products of the input and the output that meet there, `K` of a line at a
+/// time.
+#[inline(always)]
+unsafe fn sums_of_taps<V: Vector, const K: usize>(q: &Plane<'_, V::E>, f: &Frame, room: *const V::E) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match q.window.stride[2] {
+            1 => sums_of_taps_apart::<V, K, 1>(q, f, room),
+            2 => sums_of_taps_apart::<V, K, 2>(q, f, room),
+            _ => sums_of_taps_apart::<V, K, 4>(q, f, room),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn sums_of_taps_apart<V: Vector, const K: usize, const S: usize>(
+    q: &Plane<'_, V::E>,
+    f: &Frame,
+    room: *const V::E,
+) {
+    let w = q.window;
+    let [_, high, wide] = w.output;
+    for ky in 0..w.kernel[1] {
+        for first in (0..w.kernel[2]).step_by(K) {
+            let mut acc = [V::zero(); K];
+            // SAFETY: the frame covers every window; lanes without an output are zero.
+            unsafe {
+                for line in 0..high {
+                    let from = room.add((line * w.stride[1] + ky * w.dilation[1]) * f.len);
+                    for col in (0..wide).step_by(V::N) {
+                        let g = V::load_n(q.y.add(line * wide + col), V::N.min(wide - col));
+                        for k in 0..K {
+                            let x = V::load_apart::<S>(from.add(col * S + (first + k) * w.dilation[2]));
+                            acc[k] = g.fma(x, acc[k]);
+                        }
+                    }
+                }
+                for k in 0..K {
+                    let tap = q.taps.add(ky * w.kernel[2] + first + k);
+                    *tap = *tap + acc[k].sum();
+                }
+            }
+        }
+    }
+}
+
+/// Adds rows of the planes, each times a tap.
+#[inline(always)]
+unsafe fn tap_by_tap<V: Vector>(q: &Plane<'_, V::E>) {
     let stride = q.window.stride[2];
     // SAFETY: runs stay inside the planes, which the caller promises to be there.
     each_run(q.window, |tap, out, at, count| unsafe {
@@ -82,33 +289,54 @@ unsafe fn run<E: Float>(q: &Conv, pass: Pass, x: *mut E, taps: *mut E, y: *mut E
     let window = &q.window;
     let (size_in, size_out, count) = (window.input_len(), window.output_len(), window.kernel_len());
     let many = q.out_channels / q.groups;
+    let frame = Frame::new(window, pass);
     // SAFETY: planes lie inside the arrays.
-    let one = |n: usize, o: usize| unsafe {
+    let one = |n: usize, o: usize, room: *mut E| unsafe {
         E::plane(&PlaneOf(Plane {
             pass,
             window,
             x: x.get().add((n * q.channels + o / many) * size_in),
             y: y.get().add((n * q.out_channels + o) * size_out),
             taps: taps.get().add(o * count),
+            frame: frame.map(|f| (f, room)),
+            adds: pass == Pass::Input && !o.is_multiple_of(many),
         }))
     };
-    // SAFETY: each task fills and writes its own planes or taps.
-    match pass {
-        Pass::Forward => pool::parallel_for(q.batch * q.out_channels, &|task| unsafe {
-            let (n, o) = (task / q.out_channels, task % q.out_channels);
-            y.slice(task * size_out, size_out).fill(E::default());
-            one(n, o);
-        }),
-        Pass::Input => pool::parallel_for(q.batch * q.channels, &|task| unsafe {
-            let (n, c) = (task / q.channels, task % q.channels);
-            x.slice(task * size_in, size_in).fill(E::default());
-            (c * many..(c + 1) * many).for_each(|o| one(n, o));
-        }),
-        Pass::Weight => pool::parallel_for(q.out_channels, &|o| unsafe {
-            taps.slice(o * count, count).fill(E::default());
-            (0..q.batch).for_each(|n| one(n, o));
-        }),
-    }
+    // What a unit of work writes: an output plane, an input plane, or the taps of a channel.
+    let (units, size) = match pass {
+        Pass::Forward => (q.batch * q.out_channels, size_out),
+        Pass::Input => (q.batch * q.channels, size_in),
+        Pass::Weight => (q.out_channels, q.batch * size_in),
+    };
+    let each = (TASK / size.max(1)).max(1);
+    pool::parallel_for(units.div_ceil(each), &|task| {
+        let room = Scratch::<E>::new(frame.map_or(0, |f| f.size()));
+        // SAFETY: each task fills and writes its own planes or taps.
+        unsafe {
+            (0..frame.map_or(0, |f| f.size())).for_each(|i| room.ptr().add(i).write(E::default()));
+            for unit in task * each..units.min((task + 1) * each) {
+                match pass {
+                    Pass::Forward => {
+                        if frame.is_none() {
+                            y.slice(unit * size_out, size_out).fill(E::default());
+                        }
+                        one(unit / q.out_channels, unit % q.out_channels, room.ptr());
+                    }
+                    Pass::Input => {
+                        if frame.is_none() {
+                            x.slice(unit * size_in, size_in).fill(E::default());
+                        }
+                        let (n, c) = (unit / q.channels, unit % q.channels);
+                        (c * many..(c + 1) * many).for_each(|o| one(n, o, room.ptr()));
+                    }
+                    Pass::Weight => {
+                        taps.slice(unit * count, count).fill(E::default());
+                        (0..q.batch).for_each(|n| one(n, unit, room.ptr()));
+                    }
+                }
+            }
+        }
+    });
 }
 
 /// Forward.

@@ -12,6 +12,7 @@ pub mod gemm;
 pub mod philox;
 pub mod pooling;
 mod scratch;
+mod strips;
 
 #[cfg(test)]
 mod testing;

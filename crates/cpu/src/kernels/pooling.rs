@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+use super::scratch::Scratch;
 use super::window::Window;
 use crate::pool::{self, Shared};
 use crate::vmath::dispatch;
@@ -27,6 +28,10 @@ pub trait Pooled:
     /// # Safety
     /// `n` elements behind `y` and `index`, and `n` a stride apart behind `x`.
     unsafe fn take_max(x: *const Self, stride: usize, at: usize, y: *mut Self, index: *mut i64, n: usize);
+    /// The maxima of all windows of a plane, by a faster way; `false` if there is none.
+    fn max_plane(_w: &Window, _x: &[Self], _y: &mut [Self]) -> bool {
+        false
+    }
     /// The maxima of all windows of a plane and their places, by a faster way; `false` if there is
     /// none. `x` begins with the plane, but may be longer.
     fn pool_plane(_w: &Window, _x: &[Self], _y: &mut [Self], _index: &mut [i64]) -> bool {
@@ -154,6 +159,63 @@ dispatch! {
     }
 }
 
+/// The maxima alone: first down the columns of a window's lines, then along the line that is left,
+/// which stands between minus infinities in `room`; windows are `S` columns apart.
+#[inline(always)]
+unsafe fn max_plane_body<V: Vector<E = f32>, const S: usize>(w: &Window, x: *const f32, room: *mut f32, y: *mut f32) {
+    let (wide, pad) = (w.input[2], w.pad[2]);
+    // SAFETY: lines are inside the plane, the room has the size of `max_room`.
+    unsafe {
+        for line in 0..w.output[1] {
+            let y = y.add(line * w.output[2]);
+            let rows = w.inside_taps(1, line);
+            let Some(first) = w.at(1, line, rows.start).filter(|_| !rows.is_empty()) else {
+                (0..w.output[2]).for_each(|i| *y.add(i) = f32::NEG_INFINITY);
+                continue;
+            };
+            for i in (0..wide).step_by(V::N) {
+                let n = V::N.min(wide - i);
+                let from = x.add(first * wide + i);
+                let mut most = V::load_n(from, n);
+                for r in 1..rows.len() {
+                    most = most.maximum(V::load_n(from.add(r * wide), n));
+                }
+                most.store_n(room.add(pad + i), n);
+            }
+            for col in (0..w.output[2]).step_by(V::N) {
+                let from = room.add(col * S);
+                let mut most = V::load_apart::<S>(from);
+                for kx in 1..w.kernel[2] {
+                    most = most.maximum(V::load_apart::<S>(from.add(kx)));
+                }
+                most.store_n(y.add(col), V::N.min(w.output[2] - col));
+            }
+        }
+    }
+}
+
+/// Elements of the line that [`max_plane_body`] works on.
+fn max_room(w: &Window) -> usize {
+    let reach = (w.output[2].next_multiple_of(16) + 16) * w.stride[2] + w.kernel[2];
+    reach.max(w.pad[2] + w.input[2])
+}
+
+dispatch! {
+    unsafe fn max_plane_1(w: &Window, x: *const f32, room: *mut f32, y: *mut f32) {
+        I => max_plane_body::<<I as Isa>::S, 1>(w, x, room, y)
+    }
+}
+dispatch! {
+    unsafe fn max_plane_2(w: &Window, x: *const f32, room: *mut f32, y: *mut f32) {
+        I => max_plane_body::<<I as Isa>::S, 2>(w, x, room, y)
+    }
+}
+
+/// Whether windows lie in one plane, without gaps, at most two columns apart.
+fn is_flat(w: &Window) -> bool {
+    w.input[0] == 1 && w.kernel[0] == 1 && w.output[0] == 1 && w.dilation == [1; 3] && w.stride[2] <= 2
+}
+
 impl Pooled for f32 {
     const LOWEST: f32 = f32::NEG_INFINITY;
     const ZERO: f32 = 0.0;
@@ -164,10 +226,22 @@ impl Pooled for f32 {
         // SAFETY: the caller's promise.
         unsafe { take_max_f32(x, stride, at, y, index, n) }
     }
+    fn max_plane(w: &Window, x: &[f32], y: &mut [f32]) -> bool {
+        if !is_flat(w) || y.len() != w.output_len() || x.len() < w.input_len() {
+            return false;
+        }
+        let room = Scratch::<f32>::new(max_room(w));
+        let pool = if w.stride[2] == 1 { max_plane_1 } else { max_plane_2 };
+        // SAFETY: the slices hold the planes; the room is written before it is read.
+        unsafe {
+            (0..max_room(w)).for_each(|i| room.ptr().add(i).write(f32::NEG_INFINITY));
+            pool(w, x.as_ptr(), room.ptr(), y.as_mut_ptr());
+        }
+        true
+    }
     fn pool_plane(w: &Window, x: &[f32], y: &mut [f32], index: &mut [i64]) -> bool {
         // Places are counted in floats on the way.
-        let fits = w.input[0] == 1 && w.kernel[0] == 1 && w.output[0] == 1 && w.dilation == [1; 3];
-        if !fits || w.input_len() >= 1 << 24 || w.stride[2] > 2 || y.len() != w.output_len() {
+        if !is_flat(w) || w.input_len() >= 1 << 24 || y.len() != w.output_len() {
             return false;
         }
         let pool = if w.stride[2] == 1 { pool_plane_1 } else { pool_plane_2 };
@@ -262,6 +336,24 @@ pub fn max_pool<E: Pooled>(w: &Window, planes: usize, x: &[E], y: &mut [E], inde
             }
         });
         index.iter_mut().for_each(|i| *i = (*i).max(0));
+    });
+}
+
+/// [`max_pool`] without the places.
+pub fn max_pool_values<E: Pooled>(w: &Window, planes: usize, x: &[E], y: &mut [E]) {
+    let (size_in, size_out) = (w.input_len(), w.output_len());
+    check("max_pool: an input", planes * size_in, x.len());
+    check("max_pool: an output", planes * size_out, y.len());
+    let py = Shared::new(y.as_mut_ptr());
+    each_plane(planes, size_in, &|plane| {
+        let x = &x[plane * size_in..][..size_in];
+        // SAFETY: each plane is written by one task.
+        let y = unsafe { py.slice(plane * size_out, size_out) };
+        if !E::max_plane(w, x, y) {
+            let index = Scratch::<i64>::new(size_out);
+            // SAFETY: as many as there are outputs; all are written before any is read.
+            max_pool(w, 1, x, y, unsafe { index.slice() });
+        }
     });
 }
 
@@ -394,6 +486,9 @@ mod tests {
             let (x, dy) = (noise.f32s(planes * a), noise.f32s(planes * b));
             let (mut y, mut index, mut dx) = (vec![0f32; planes * b], vec![0i64; planes * b], vec![7f32; planes * a]);
             max_pool(&w, planes, &x, &mut y, &mut index);
+            let mut values = vec![9f32; planes * b];
+            max_pool_values(&w, planes, &x, &mut values);
+            assert_eq!(values, y, "{w:?}");
             max_pool_grad(planes, &dy, &index, &mut dx);
             let (mut mean, mut dmean) = (vec![0f32; planes * b], vec![7f32; planes * a]);
             let divisor = if noise.flip() { Divisor::Window } else { Divisor::Inside };
@@ -428,5 +523,7 @@ mod tests {
         max_pool(&w, 1, &[1.0, f32::NAN, f32::NEG_INFINITY, f32::NEG_INFINITY], &mut y, &mut index);
         assert!(y[0].is_nan() && y[1] == f32::NEG_INFINITY);
         assert_eq!(index, [1, 2]);
+        max_pool_values(&w, 1, &[1.0, f32::NAN, f32::NEG_INFINITY, f32::NEG_INFINITY], &mut y);
+        assert!(y[0].is_nan() && y[1] == f32::NEG_INFINITY);
     }
 }

@@ -137,12 +137,11 @@ unsafe fn unfold_row<E: Copy + Default>(
         }
         if let (Some(src), true) = (src, a < b) {
             let from = src.add(a * w.stride[2] + kx * w.dilation[2] - w.pad[2]);
-            if w.stride[2] == 1 {
-                std::ptr::copy_nonoverlapping(from, dst.add(a - x0), b - a);
-            } else {
-                for o in 0..b - a {
-                    dst.add(a - x0 + o).write(*from.add(o * w.stride[2]));
-                }
+            match w.stride[2] {
+                1 => std::ptr::copy_nonoverlapping(from, dst.add(a - x0), b - a),
+                // With a number that the compiler knows, elements are moved by vectors.
+                2 => (0..b - a).for_each(|o| dst.add(a - x0 + o).write(*from.add(o * 2))),
+                s => (0..b - a).for_each(|o| dst.add(a - x0 + o).write(*from.add(o * s))),
             }
         }
         for o in b.max(a)..end {

@@ -14,7 +14,7 @@ mod forms;
 mod tiles;
 
 use super::conv::Conv;
-use super::gemm::{Gemm, Mat};
+use super::gemm::{Gemm, Left, Mat, Packed, Target};
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
 use forms::{Four, Two};
@@ -119,30 +119,44 @@ pub(crate) unsafe fn forward(c: &Conv, x: *const f32, w: *const f32, y: *mut f32
     // SAFETY: the caller's promise.
     unsafe {
         s.transform(&s.filters(), w, u.ptr());
-        forward_transformed(c, x, u.ptr(), y);
+        let u = Transformed::Plain(Shared::new(u.ptr()));
+        if s.is_four() { run::<Four>(&s, x, u, y) } else { run::<Two>(&s, x, u, y) }
     }
 }
 
-/// The filters of a convolution as [`forward_transformed`] takes them.
+/// The filters of a convolution as [`forward_packed`] takes them.
 ///
 /// # Safety
 /// As for [`forward`].
-pub(crate) unsafe fn transformed(c: &Conv, w: *const f32) -> Vec<f32> {
+pub(crate) unsafe fn packed(c: &Conv, w: *const f32) -> Packed {
     let s = Shape::new(c);
+    // Not scratch memory, which the thread would keep.
     let mut u = vec![0f32; s.transformed_len()];
-    // SAFETY: the caller's promise.
-    unsafe { s.transform(&s.filters(), w, u.as_mut_ptr()) };
-    u
+    let (at, (row, step)) = (Shared::new(u.as_mut_ptr()), s.apart());
+    let count = if s.is_four() { 36 } else { 16 };
+    // SAFETY: the caller's promise; the matrices lie one after the other.
+    unsafe {
+        s.transform(&s.filters(), w, at.get());
+        Packed::new(count, s.inputs, s.outputs, &|p| Mat::row_major(at.get().add(p * step).cast_const(), row))
+    }
 }
 
-/// [`forward`] with filters that are transformed already.
+/// [`forward`] with filters that are transformed and packed already.
 ///
 /// # Safety
 /// As for [`forward`].
-pub(crate) unsafe fn forward_transformed(c: &Conv, x: *const f32, u: *const f32, y: *mut f32) {
-    let s = Shape::new(c);
+pub(crate) unsafe fn forward_packed(c: &Conv, x: *const f32, u: &Packed, y: *mut f32) {
+    let (s, u) = (Shape::new(c), Transformed::Packed(u));
     // SAFETY: the caller's promise.
     unsafe { if s.is_four() { run::<Four>(&s, x, u, y) } else { run::<Two>(&s, x, u, y) } }
+}
+
+/// Transformed filters.
+#[derive(Clone, Copy)]
+enum Transformed<'a> {
+    /// Matrices as [`Shape::apart`] says.
+    Plain(Shared<f32>),
+    Packed(&'a Packed),
 }
 
 /// `dx` from `dy` and the filters.
@@ -155,7 +169,8 @@ pub(crate) unsafe fn grad_input(c: &Conv, dy: *const f32, w: *const f32, dx: *mu
     // SAFETY: the caller's promise.
     unsafe {
         s.transform(&s.reversed_filters(), w, u.ptr());
-        if s.is_four() { run::<Four>(&s, dy, u.ptr(), dx) } else { run::<Two>(&s, dy, u.ptr(), dx) }
+        let u = Transformed::Plain(Shared::new(u.ptr()));
+        if s.is_four() { run::<Four>(&s, dy, u, dx) } else { run::<Two>(&s, dy, u, dx) }
     }
 }
 
@@ -243,12 +258,12 @@ unsafe fn channels(x: *mut f32, image: usize, first: usize, all: usize, plane: u
 }
 
 /// A convolution by transformed filters; see [`forward`].
-unsafe fn run<F: Blocks>(s: &Shape, x: *const f32, u: *const f32, y: *mut f32) {
+unsafe fn run<F: Blocks>(s: &Shape, x: *const f32, u: Transformed, y: *mut f32) {
     let (cut, count) = (Cut::new::<F>(s), F::N * F::N);
     let width = cut.span * cut.to.tiles;
     let room = |channels: usize| Scratch::<f32>::new(count * products(std::ptr::null_mut(), width, channels).step);
     let (between, after) = (room(s.inputs), room(s.outputs));
-    let (pu, px, py) = (Shared::new(u.cast_mut()), Shared::new(x.cast_mut()), Shared::new(y));
+    let (px, py) = (Shared::new(x.cast_mut()), Shared::new(y));
     let (pv, pm) = (Shared::new(between.ptr()), Shared::new(after.ptr()));
     let (from, to, (row, step)) = (s.from[0] * s.from[1], s.to[0] * s.to[1], s.apart());
     for span in cut.spans(s.batch) {
@@ -264,10 +279,17 @@ unsafe fn run<F: Blocks>(s: &Shape, x: *const f32, u: *const f32, y: *mut f32) {
         // SAFETY: as above.
         pool::parallel_for(count, &|p| unsafe {
             let (v, m) = (of_v(), of_m());
-            let a = Mat::row_major(v.p.add(p * v.step).cast_const(), v.row);
-            let b = Mat::row_major(pu.get().add(p * step).cast_const(), row);
-            let q = Gemm::new(n, s.outputs, s.inputs, a, b, m.p.add(p * m.step));
-            Gemm { c_row: m.row as isize, ..q }.run();
+            let (v, c) = (Mat::row_major(v.p.add(p * v.step).cast_const(), v.row), m.p.add(p * m.step));
+            match u {
+                Transformed::Plain(u) => {
+                    let b = Mat::row_major(u.get().add(p * step).cast_const(), row);
+                    Gemm { c_row: m.row as isize, ..Gemm::new(n, s.outputs, s.inputs, v, b, c) }.run();
+                }
+                Transformed::Packed(u) => {
+                    let (left, to) = (Left { p: v.p, m: n, row: v.row }, Target { p: c, row: m.row as isize, col: 1 });
+                    (0..u.panels()).for_each(|panel| u.multiply(p, panel, left, to));
+                }
+            }
         });
         // SAFETY: as above.
         cut.each::<F>(&span, s.outputs, &|o, image, rows, at, room| unsafe {

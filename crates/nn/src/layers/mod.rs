@@ -9,6 +9,7 @@ mod graph;
 mod linear;
 mod norm;
 mod pool;
+mod quantized;
 mod recurrent;
 mod sequential;
 
@@ -27,5 +28,6 @@ pub use pool::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d,
     AvgPool1d, AvgPool2d, AvgPool3d, Flatten, MaxPool1d, MaxPool2d, MaxPool3d,
 };
+pub use quantized::QuantizedLinear;
 pub use recurrent::{Gru, Lstm, RecurrentOptions, Rnn};
 pub use sequential::{Activation, Sequential};

@@ -1,8 +1,8 @@
 //! `matmul`: the matrix product.
 
 use crate::rules::{GradTensors, f64s, floats, grads, one, one_dtype, unbroadcast};
-use crate::{Error, Operand, Result, Tensor};
-use ir::{Attrs, Batch, Call, Case, Grad, Layout, Literal, Meaning, Op, Shape, Site, Value};
+use crate::{DType, Error, Operand, Result, Tensor};
+use ir::{Attrs, Batch, BatchCall, Call, Case, Grad, Layout, Literal, Meaning, Op, Shape, Site, Value};
 
 /// The row of `matmul`.
 pub static OP: Op = Op {
@@ -11,17 +11,9 @@ pub static OP: Op = Op {
     attrs: &[],
     infer: |c| {
         c.arity(2)?;
-        let dtype = one_dtype(c)?;
-        let (a, b) = (c.shape(0), c.shape(1));
-        if a.rank() < 2 || b.rank() < 2 {
-            return Err(Error::shape(format!("both sides must have at least two dimensions: {a} × {b}")));
-        }
-        if a[a.rank() - 1] != b[b.rank() - 2] {
-            return Err(Error::shape(format!("inner sizes differ: {a} × {b}")));
-        }
-        one(dtype, out_shape(a, b).ok_or_else(|| Error::shape(format!("leading sizes do not broadcast: {a} × {b}")))?)
+        one(one_dtype(c)?, checked_shape(c)?)
     },
-    meaning: Meaning::Kernel(reference),
+    meaning: Meaning::Kernel(|c, args| reference(c, args, c.dtype(0))),
     grad: Grad::Rule(|c| {
         let (a, b, g) = (c.x(0), c.x(1), c.g(0));
         // The gradient of a transposed operand is made the other way round, so that it lies in
@@ -30,22 +22,7 @@ pub static OP: Op = Op {
         let gb = if is_transpose(&c.inputs[1]) { g.t().matmul(&a).t() } else { a.t().matmul(&g) };
         grads([unbroadcast(ga, &c.inputs[0].ty().shape), unbroadcast(gb, &c.inputs[1].ty().shape)])
     }),
-    batch: Batch::Rule(|c| {
-        let rank = c.inputs.iter().zip(c.batched).map(|(v, &b)| v.ty().shape.rank() - b as usize).max().unwrap_or(2);
-        let aligned: Vec<Tensor> = c
-            .inputs
-            .iter()
-            .zip(c.batched)
-            .map(|(v, &b)| {
-                let mut shape = v.ty().shape.clone();
-                while b && shape.rank() < rank + 1 {
-                    shape.insert(1, 1);
-                }
-                Tensor::from(v.clone()).reshape(shape)
-            })
-            .collect();
-        Ok(vec![Tensor::apply1(&OP, &[&aligned[0], &aligned[1]], Attrs::new()).value()?.clone()])
-    }),
+    batch: Batch::Rule(batch),
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([3, 4], 2)], Attrs::new()),
@@ -59,12 +36,42 @@ pub static OP: Op = Op {
     },
 };
 
+/// The batching rule: leading dimensions are aligned.
+pub(super) fn batch(c: &BatchCall) -> Result<Vec<Value>> {
+    let rank = c.inputs.iter().zip(c.batched).map(|(v, &b)| v.ty().shape.rank() - b as usize).max().unwrap_or(2);
+    let aligned: Vec<Tensor> = c
+        .inputs
+        .iter()
+        .zip(c.batched)
+        .map(|(v, &b)| {
+            let mut shape = v.ty().shape.clone();
+            while b && shape.rank() < rank + 1 {
+                shape.insert(1, 1);
+            }
+            Tensor::from(v.clone()).reshape(shape)
+        })
+        .collect();
+    Ok(vec![Tensor::apply1(c.op, &[&aligned[0], &aligned[1]], Attrs::new()).value()?.clone()])
+}
+
 /// True if a value is another one with its last two dimensions swapped.
 fn is_transpose(v: &Value) -> bool {
     let rank = v.ty().shape.rank();
     let swapped: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
     let n = v.node();
     n.op().is_some_and(|op| op.name == "permute") && n.attrs().sizes("axes").is_ok_and(|axes| axes[..] == swapped[..])
+}
+
+/// The shape of a product, or why there is none.
+pub(super) fn checked_shape(c: &Call) -> Result<Shape> {
+    let (a, b) = (c.shape(0), c.shape(1));
+    if a.rank() < 2 || b.rank() < 2 {
+        return Err(Error::shape(format!("both sides must have at least two dimensions: {a} × {b}")));
+    }
+    if a[a.rank() - 1] != b[b.rank() - 2] {
+        return Err(Error::shape(format!("inner sizes differ: {a} × {b}")));
+    }
+    out_shape(a, b).ok_or_else(|| Error::shape(format!("leading sizes do not broadcast: {a} × {b}")))
 }
 
 fn out_shape(a: &Shape, b: &Shape) -> Option<Shape> {
@@ -75,29 +82,29 @@ fn out_shape(a: &Shape, b: &Shape) -> Option<Shape> {
     Some(out)
 }
 
-/// Row by column, summed in f64 or i64.
-fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
+/// Row by column, summed in f64 or i64, as numbers of type `to`.
+pub(super) fn reference(c: &Call, args: &[Literal], to: DType) -> Result<Vec<Literal>> {
     let out = out_shape(c.shape(0), c.shape(1)).ok_or_else(|| Error::bug("checked by the type rule"))?;
     let (m, n) = (out[out.rank() - 2], out[out.rank() - 1]);
     let k = c.shape(0)[c.shape(0).rank() - 1];
     let full = |s: &Shape, r: usize, q: usize| {
-        let mut to = Shape::new(&out[..out.rank() - 2]);
-        to.push(r);
-        to.push(q);
-        Layout::contiguous(s).broadcast_to(&to)
+        let mut whole = Shape::new(&out[..out.rank() - 2]);
+        whole.push(r);
+        whole.push(q);
+        Layout::contiguous(s).broadcast_to(&whole)
     };
     let (a, b) = (args[0].gather(&full(c.shape(0), m, k)), args[1].gather(&full(c.shape(1), k, n)));
     // Element i of the result is row i / n of the stacked left side and column i % n of its batch.
     let at = |i: usize, j: usize| ((i / n) * k + j, (i / (m * n)) * k * n + j * n + i % n);
-    Ok(vec![if c.dtype(0).is_float() {
+    Ok(vec![if to.is_float() {
         let (a, b) = (a.to_f64(), b.to_f64());
         let data: Vec<f64> =
             (0..out.count()).map(|i| (0..k).map(|j| at(i, j)).map(|(p, q)| a[p] * b[q]).sum()).collect();
-        Literal::from_f64(c.dtype(0), out, &data)
+        Literal::from_f64(to, out, &data)
     } else {
         let (a, b) = (a.to_i64(), b.to_i64());
         let dot = |i| (0..k).map(|j| at(i, j)).fold(0i64, |s, (p, q)| s.wrapping_add(a[p].wrapping_mul(b[q])));
-        Literal::from_i64(c.dtype(0), out.clone(), &(0..out.count()).map(dot).collect::<Vec<_>>())
+        Literal::from_i64(to, out.clone(), &(0..out.count()).map(dot).collect::<Vec<_>>())
     }])
 }
 

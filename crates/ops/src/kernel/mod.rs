@@ -7,6 +7,7 @@ crate::table! {
     cumprod,
     cumsum,
     fold,
+    int_matmul,
     iota,
     logcumsumexp,
     matmul,

@@ -34,6 +34,8 @@ crate::table! {
     max_pool_index,
     pairwise_distance,
     normalize,
+    quantize,
+    quantized_linear,
     rms_norm,
     rms_norm_grad,
     rope,

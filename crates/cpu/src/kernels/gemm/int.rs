@@ -8,36 +8,30 @@ use crate::pool::{self, Shared};
 /// Multiplications below which a product is not cut.
 const TASK_MIN: usize = 1 << 21;
 
-/// An integer that matrices are made of, and the type its products are summed in.
-pub trait Integer: Copy + Send + Sync {
-    /// The type of sums and results.
-    type Sum: Copy + Default + Send + Sync;
+/// An integer that matrices are made of.
+pub trait Integer: Copy + Default + Send + Sync {
     /// `sum + a * b`, wrapping around.
-    fn multiply_add(self, b: Self, sum: Self::Sum) -> Self::Sum;
+    fn multiply_add(self, b: Self, sum: Self) -> Self;
 }
 
 macro_rules! integer {
-    ($t:ty, $sum:ty) => {
+    ($t:ty) => {
         impl Integer for $t {
-            type Sum = $sum;
             #[inline(always)]
-            fn multiply_add(self, b: $t, sum: $sum) -> $sum {
-                sum.wrapping_add((self as $sum).wrapping_mul(b as $sum))
+            fn multiply_add(self, b: $t, sum: $t) -> $t {
+                sum.wrapping_add(self.wrapping_mul(b))
             }
         }
     };
 }
-integer!(i8, i32);
-integer!(u8, i32);
-integer!(i16, i16);
-integer!(u16, u16);
-integer!(i32, i32);
-integer!(u32, u32);
-integer!(i64, i64);
-integer!(u64, u64);
+integer!(i16);
+integer!(u16);
+integer!(i32);
+integer!(u32);
+integer!(i64);
+integer!(u64);
 
-/// `C[m, n] (+)= A[m, k] B[k, n]` for integers (8-bit ones are summed in 32 bits); overflow wraps
-/// around. C is row-major with rows `c_row` apart.
+/// `C[m, n] (+)= A[m, k] B[k, n]` for integers; overflow wraps around. C is row-major with rows `c_row` apart.
 ///
 /// # Safety
 /// As for [`Gemm::run`].
@@ -47,7 +41,7 @@ pub unsafe fn gemm_int<T: Integer>(
     k: usize,
     a: Mat<T>,
     b: Mat<T>,
-    c: *mut T::Sum,
+    c: *mut T,
     c_row: isize,
     accumulate: bool,
 ) {
@@ -60,7 +54,7 @@ pub unsafe fn gemm_int<T: Integer>(
             unsafe {
                 let row = pc.get().offset(i as isize * c_row);
                 if !accumulate {
-                    (0..n).for_each(|j| row.add(j).write(T::Sum::default()));
+                    (0..n).for_each(|j| row.add(j).write(T::default()));
                 }
                 for p in 0..k as isize {
                     let x = *pa.get().offset(i as isize * a.row + p * a.col);

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::pack::transpose8;
-use crate::vmath::simd::Vector;
+use crate::vmath::simd::{Scalar, Vector};
 
 /// Where a tile goes and what happens to what is there.
 #[derive(Clone, Copy)]
@@ -178,7 +178,8 @@ unsafe fn store<V: Vector, const R: usize, const NV: usize>(acc: &[[V; NV]; R], 
             }
             return;
         }
-        let mut room = std::mem::MaybeUninit::<[[V; NV]; R]>::uninit();
+        // Room for the rows that a transposed block has.
+        let mut room = [[V::zero(); NV]; 8];
         let flat = room.as_mut_ptr().cast::<V::E>();
         for r in 0..R {
             for v in 0..NV {
@@ -195,15 +196,21 @@ unsafe fn store<V: Vector, const R: usize, const NV: usize>(acc: &[[V; NV]; R], 
     }
 }
 
-/// Writes a tile of `rows` rows, `width` apart, to a C whose rows are contiguous.
+/// Writes a tile of `rows` rows, `width` apart, to a C whose rows are contiguous; there is room for
+/// eight.
 #[inline(always)]
 unsafe fn store_turned<V: Vector>(flat: *const V::E, rows: usize, width: usize, t: Tile<V::E>) {
     let mut block = [[V::E::default(); 8]; 8];
     let to = block.as_mut_ptr().cast::<V::E>();
+    let is_plain = rows == 8 && !t.add && t.alpha == V::E::from_f64(1.0) && t.c_col > 0;
     for first in (0..t.cols).step_by(8) {
         // SAFETY: `rows <= 8` and `width` is a multiple of 8, or else single elements are copied.
         unsafe {
-            if rows == 8 && width.is_multiple_of(8) {
+            if is_plain && width.is_multiple_of(8) && t.cols - first >= 8 {
+                transpose8(flat.add(first), width as isize, t.c.offset(first as isize * t.c_col), t.c_col as usize);
+                continue;
+            }
+            if width.is_multiple_of(8) {
                 transpose8(flat.add(first), width as isize, to, 8);
             } else {
                 for j in first..t.cols.min(first + 8) {
@@ -349,6 +356,10 @@ unsafe fn strip<V: Vector, D: Step<V>, const R: usize>(q: &Sweep<V::E>, i: usize
         };
         let ahead = match q.ahead {
             Some(ahead) if i == 0 => ahead,
+            // Memory in one piece: each strip sees to a line of every step.
+            Some(ahead) if ahead.run == usize::MAX && i < nv * R => {
+                Ahead { p: ahead.p.wrapping_offset((i / R * q.k) as isize * ahead.step), ..ahead }
+            }
             _ if !q.beside[0].is_null() => Ahead::beside(q, i, j, rows, (nv * V::N).min(q.n - j)),
             _ if q.left_ahead && v == 0 && i + R < q.m => Ahead {
                 p: q.left.wrapping_offset((i + R) as isize * q.left_row).cast(),

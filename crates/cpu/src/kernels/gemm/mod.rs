@@ -3,12 +3,14 @@
 //! - [`Gemm`] describes a product of `f32`, `f64`, `bf16` or `f16`; [`Gemm::run`] computes it.
 //!   Half types are summed in `f32`: they are converted while operands are packed, or, `bf16` on
 //!   processors that can, multiplied in pairs ([`pairs`]).
-//! - [`gemm_int`] multiplies integers, plainly.
+//! - [`gemm_int`] multiplies integers, plainly; [`int8`] those of 8 bits, summed in 32.
 //!
 //! A product is turned (A B = C, or else Bᵀ Aᵀ = Cᵀ) so that least has to be packed ([`turn`]), cut
 //! into blocks of C, whose operands are packed into panels where they do not lie well already
 //! ([`drive`]), and multiplied by tiles in registers ([`micro`]). Products with one row or column
 //! go to [`matvec`].
+//!
+//! Right sides that many products share are packed beforehand ([`packed`]).
 //!
 //! Every element of C is summed along `k` in an order that the shape alone fixes: neither the cut
 //! nor the threads show in the result.
@@ -18,9 +20,11 @@
 mod drive;
 mod element;
 mod int;
+pub mod int8;
 mod matvec;
 mod micro;
 mod pack;
+mod packed;
 mod pairs;
 mod turn;
 mod vector;
@@ -32,6 +36,8 @@ pub use int::{Integer, gemm_int};
 pub(crate) use micro::BESIDE;
 pub use pack::Operand;
 pub(crate) use pack::transpose8;
+pub use packed::Packed;
+pub(crate) use packed::{Left, Target};
 use turn::{Turned, Way};
 
 /// A matrix in memory: element `(i, j)` is at `p + i * row + j * col`, in elements.

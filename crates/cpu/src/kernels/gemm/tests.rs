@@ -148,8 +148,8 @@ fn half_products_sum_in_f32() {
 
 #[test]
 fn integers_wrap() {
-    let a: Vec<i8> = (0..35).map(|i| (i * 37 % 256) as u8 as i8).collect();
-    let b: Vec<i8> = (0..28).map(|i| (i * 91 % 256) as u8 as i8).collect();
+    let a: Vec<i32> = (0..35).map(|i| i * 0x0377_1234).collect();
+    let b: Vec<i32> = (0..28).map(|i| i * 0x0191_4321).collect();
     let mut c = vec![1i32; 20];
     // SAFETY: 5x7 times 7x4.
     unsafe {
@@ -157,8 +157,9 @@ fn integers_wrap() {
     }
     for i in 0..5 {
         for j in 0..4 {
-            let want: i32 = 1 + (0..7).map(|p| a[i * 7 + p] as i32 * b[p * 4 + j] as i32).sum::<i32>();
-            assert_eq!(c[i * 4 + j], want);
+            let want: i64 =
+                1 + (0..7).map(|p| (a[i * 7 + p] as i64).wrapping_mul(b[p * 4 + j] as i64)).fold(0, i64::wrapping_add);
+            assert_eq!(c[i * 4 + j], want as i32);
         }
     }
 }

@@ -52,7 +52,7 @@ impl Lanes {
 pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Vec<Kernel>> {
     let c = Call { attrs: &n.attrs, args, outs };
     match n.op.name {
-        "matmul" => conv::matmul(&c),
+        "matmul" | "int_matmul" => conv::matmul(&c),
         "conv" => conv::forward(&c),
         "conv_input_grad" => conv::input_grad(&c),
         "conv_weight_grad" => conv::weight_grad(&c),
