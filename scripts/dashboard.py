@@ -33,7 +33,7 @@ def main():
             os.kill(ids[victim], signal.SIGKILL)
         time.sleep(4)
         subprocess.run(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                        "--window-size=1200,1150", "--virtual-time-budget=4000", f"--screenshot={picture}", url],
+                        "--window-size=1200,1150", "--virtual-time-budget=10000", f"--screenshot={picture}", url],
                        check=True, capture_output=True, timeout=120)
     finally:
         job.kill()

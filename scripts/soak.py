@@ -5,9 +5,10 @@
     python3 scripts/soak.py target/release --minutes 10
 
 One job reduces among its workers, one has a replicated parameter store; both run side by side, and
-nothing happens to them. The resident memory of each of their processes is looked at every second.
-From the second quarter of the time to the last its mean must not grow by more than 1 % and a
-quarter of a MiB.
+nothing happens to them. The memory of each of their processes is looked at every second: its own
+(RssAnon), whose mean must not grow by more than 1 % and a quarter of a MiB from the second quarter
+of the time to the last. What links share (RssShmem) grows to 2 MiB a link as bytes go around their
+rings, and no further.
 """
 import argparse
 import os
@@ -25,7 +26,8 @@ class Job:
         words = [f"{folder}/talweg", "launch", *args, "--progress", "5", f"{folder}/examples/digits"]
         env = dict(os.environ, STEPS="100000000", TALWEG_THREADS="1", PAUSE_MS="1")
         self.process = subprocess.Popen(words, env=env, text=True, stdout=subprocess.PIPE)
-        self.name, self.ids, self.step, self.memory = name, {"launcher": self.process.pid}, 0, {}
+        self.name, self.ids, self.step = name, {"launcher": self.process.pid}, 0
+        self.memory, self.shared = {}, {}
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
@@ -37,9 +39,10 @@ class Job:
 
     def look(self):
         for name, pid in list(self.ids.items()):
-            with open(f"/proc/{pid}/statm") as f:
-                pages = int(f.read().split()[1])
-            self.memory.setdefault(name, []).append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+            with open(f"/proc/{pid}/status") as f:
+                sizes = dict(re.findall(r"(RssAnon|RssShmem):\s+(\d+) kB", f.read()))
+            self.memory.setdefault(name, []).append(int(sizes["RssAnon"]) / 1024)
+            self.shared[name] = int(sizes["RssShmem"]) / 1024
 
 
 def main():
@@ -65,7 +68,8 @@ def main():
         for name, mib in job.memory.items():
             quarter = len(mib) // 4
             early, late = statistics.mean(mib[quarter:2 * quarter]), statistics.mean(mib[3 * quarter:])
-            print(f"  {name:10} {early:7.2f} MiB in the second quarter, {late:7.2f} in the last, {max(mib):7.2f} at most")
+            print(f"  {name:10} {early:7.2f} MiB in the second quarter, {late:7.2f} in the last, {max(mib):7.2f} at most,"
+                  f" {job.shared[name]:6.2f} shared")
             if late > 1.01 * early + 0.25:
                 growing.append(f"{name} of {job.name}")
     if growing:

@@ -386,13 +386,29 @@ impl Listener {
     /// The next caller, who has proved nothing yet: hand it to a thread of its own, so that one
     /// that says nothing does not keep the others waiting.
     pub fn accept(&self) -> Result<Pending> {
-        let failed = |e| Error::of(e, "accepting");
-        let stream = match &self.socket {
-            Socket::Tcp(l) => l.accept().map_err(failed)?.0.into(),
-            Socket::Unix(l) => l.accept().map_err(failed)?.0.into(),
-        };
-        Ok(Pending { connection: Connection::over(stream)?, secret: self.secret.clone() })
+        loop {
+            let stream: io::Result<Stream> = match &self.socket {
+                Socket::Tcp(l) => l.accept().map(|(s, _)| s.into()),
+                Socket::Unix(l) => l.accept().map(|(s, _)| s.into()),
+            };
+            match stream.map_err(|e| (passes(&e), e)) {
+                // A caller that is gone again, or too many at once, is no reason to listen no more.
+                Ok(stream) => match Connection::over(stream) {
+                    Ok(connection) => return Ok(Pending { connection, secret: self.secret.clone() }),
+                    Err(_) => continue,
+                },
+                Err((true, _)) => std::thread::sleep(Duration::from_millis(10)),
+                Err((false, e)) => return Err(Error::of(e, "accepting")),
+            }
+        }
     }
+}
+
+/// Whether what keeps a listener from accepting will pass.
+fn passes(e: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let passing = [Errno::CONNABORTED, Errno::INTR, Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    passing.iter().any(|p| e.raw_os_error() == Some(p.raw_os_error()))
 }
 
 /// A caller before the handshake.
