@@ -15,9 +15,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bytes of working memory a product may use.
 pub const WORKSPACE: usize = 64 << 20;
 /// Ways to compute a product that are timed.
-const TIMED: usize = 12;
+const TIMED: usize = 24;
 /// Runs of each.
-const RUNS: usize = 3;
+const RUNS: usize = 4;
+/// A second operand that a first one of so few rows meets is read from memory, not from the cache:
+/// weights, which have been used long ago. It is timed so, and many times in a row, since one product
+/// takes less time than asking for it.
+const ROWS_FEW: usize = 256;
+const IN_A_ROW: usize = 8;
+const CACHE: usize = 96 << 20;
+
+/// An address that is aligned as all are.
+const SOMEWHERE: u64 = 256;
 
 static TF32: AtomicBool = AtomicBool::new(false);
 
@@ -98,6 +107,43 @@ pub fn accepts(l: &Layout, result: &Shape) -> bool {
     matrix(l).is_some() && batch(l, &lead).is_some()
 }
 
+/// What is computed along with a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Along {
+    /// Nothing.
+    Nothing,
+    /// A row is added to each row.
+    Bias,
+    /// That, and gelu of the sum, which is kept.
+    Gelu,
+}
+
+impl Along {
+    /// What the op of this name computes along with its product; `None` if it is none.
+    pub fn of(name: &str) -> Option<Along> {
+        Some(match name {
+            "matmul" => Along::Nothing,
+            "matmul_bias" => Along::Bias,
+            "matmul_gelu" => Along::Gelu,
+            _ => return None,
+        })
+    }
+    fn epilogue(self) -> sys::cublasLtEpilogue_t {
+        use sys::cublasLtEpilogue_t as E;
+        match self {
+            Along::Nothing => E::CUBLASLT_EPILOGUE_DEFAULT,
+            Along::Bias => E::CUBLASLT_EPILOGUE_BIAS,
+            Along::Gelu => E::CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+        }
+    }
+    fn has_bias(self) -> bool {
+        matches!(self, Along::Bias | Along::Gelu)
+    }
+    fn has_inner(self) -> bool {
+        self == Along::Gelu
+    }
+}
+
 /// A product, described without the library.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Product {
@@ -108,13 +154,13 @@ pub struct Product {
     count: usize,
     a: (Matrix, isize),
     b: (Matrix, isize),
-    has_bias: bool,
+    along: Along,
     /// What the addresses of the operands and the result are multiples of.
     aligned: [u32; 3],
 }
 
 /// The product of two operands; `None` where there is nothing to add up, or strides do not fit.
-pub fn product(a: &Operand, b: &Operand, c: &Operand, has_bias: bool) -> Option<Product> {
+pub fn product(a: &Operand, b: &Operand, c: &Operand, along: Along) -> Option<Product> {
     let shape = &c.ty.shape;
     let lead = Shape::new(&shape[..shape.rank() - 2]);
     let (ma, mb) = (matrix(&a.layout)?, matrix(&b.layout)?);
@@ -130,7 +176,7 @@ pub fn product(a: &Operand, b: &Operand, c: &Operand, has_bias: bool) -> Option<
         count: lead.count(),
         a: (ma, batch(&a.layout, &lead)?),
         b: (mb, batch(&b.layout, &lead)?),
-        has_bias,
+        along,
         aligned: [aligned(b), aligned(a), aligned(c)],
     })
 }
@@ -181,7 +227,7 @@ pub struct Gemm {
     layouts: [sys::cublasLtMatrixLayout_t; 3],
     algo: sys::cublasLtMatmulAlgo_t,
     is_double: bool,
-    has_bias: bool,
+    along: Along,
 }
 // SAFETY: used only while the context's order is held.
 unsafe impl Send for Gemm {}
@@ -220,15 +266,23 @@ impl Gemm {
         ways: &[sys::cublasLtMatmulAlgo_t],
     ) -> Result<sys::cublasLtMatmulAlgo_t> {
         let _order = c.order.lock();
-        let [a, b, y] = p.spans().map(|n| n * p.dtype.size());
-        let sizes = [a, b, y, p.n * p.dtype.size()];
+        let [a, b, y] = p.spans().map(|n| (n * p.dtype.size()).next_multiple_of(256));
+        let is_low = p.m <= ROWS_FEW && p.count == 1;
+        let copies = if is_low { CACHE.div_ceil(b.max(1)).clamp(1, IN_A_ROW) } else { 1 };
+        let inner = if p.along.has_inner() { y } else { 1 };
+        let sizes = [a, b * copies, y, p.n * p.dtype.size(), inner];
         let blocks = sizes.iter().map(|&n| c.take(n)).collect::<Result<Vec<u64>>>()?;
         let workspace = c.workspace()?;
         let mut best = (f32::INFINITY, ways[0]);
         for &way in ways {
             self.algo = way;
-            let at = [blocks[0], blocks[1], blocks[2], blocks[3], workspace];
-            if let Ok(ms) = c.timed(RUNS, || self.run(c, at))
+            let run = || {
+                let each = |k: usize| blocks[1] + (k % copies * b) as u64;
+                let runs = if is_low { IN_A_ROW } else { 1 };
+                (0..runs)
+                    .try_for_each(|k| self.run(c, [blocks[0], each(k), blocks[2], blocks[3], blocks[4]], workspace))
+            };
+            if let Ok(ms) = c.timed(RUNS, is_low.then_some((workspace, WORKSPACE)), run)
                 && ms < best.0
             {
                 best = (ms, way);
@@ -257,8 +311,14 @@ impl Gemm {
             let d = |a| move |v, n| lt::set_matmul_desc_attribute(desc, a, v, n);
             set(d(D::CUBLASLT_MATMUL_DESC_TRANSA), transposed(&p.b.0))?;
             set(d(D::CUBLASLT_MATMUL_DESC_TRANSB), transposed(&p.a.0))?;
-            if p.has_bias {
-                set(d(D::CUBLASLT_MATMUL_DESC_EPILOGUE), sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS)?;
+            if p.along != Along::Nothing {
+                set(d(D::CUBLASLT_MATMUL_DESC_EPILOGUE), p.along.epilogue())?;
+            }
+            if p.along.has_inner() {
+                set(d(D::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD), p.n as i64)?;
+                // Ways are looked for before there is memory; that will be aligned like this.
+                set(d(D::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER), SOMEWHERE)?;
+                set(d(D::CUBLASLT_MATMUL_DESC_BIAS_POINTER), SOMEWHERE)?;
             }
         }
         let layout = |m: &Matrix, step: isize| {
@@ -283,8 +343,8 @@ impl Gemm {
             lt::destroy_matmul_pref(preference)?;
             found?
         };
-        let (is_double, has_bias) = (p.dtype == DType::F64, p.has_bias);
-        Ok((Gemm { desc, layouts, algo: found[0], is_double, has_bias }, found))
+        let is_double = p.dtype == DType::F64;
+        Ok((Gemm { desc, layouts, algo: found[0], is_double, along: p.along }, found))
     }
 
     /// The ways the library names, the one it thinks best first; one at least.
@@ -340,14 +400,18 @@ impl Gemm {
         Ok(layout)
     }
 
-    /// Puts the product on the stream: addresses of a, b, the result, what is added and the
-    /// working memory.
-    pub fn run(&self, context: &Context, [a, b, c, bias, workspace]: [u64; 5]) -> Result<()> {
+    /// Puts the product on the stream: addresses of a, b, the result, a bias, and what
+    /// an activation is taken of; and of the working memory.
+    pub fn run(&self, context: &Context, [a, b, c, bias, inner]: [u64; 5], workspace: u64) -> Result<()> {
+        use sys::cublasLtMatmulDescAttributes_t as D;
         let blas = context.blas()?;
-        if self.has_bias {
-            let name = sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
+        let beside = [
+            (self.along.has_bias(), D::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias),
+            (self.along.has_inner(), D::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, inner),
+        ];
+        for (_, name, at) in beside.into_iter().filter(|(is_there, ..)| *is_there) {
             // SAFETY: the descriptor is alive, and the attribute is an address.
-            let done = set(|v, n| unsafe { lt::set_matmul_desc_attribute(self.desc, name, v, n) }, bias);
+            let done = set(|v, n| unsafe { lt::set_matmul_desc_attribute(self.desc, name, v, n) }, at);
             done.map_err(|e| failed("cuBLASLt", e))?;
         }
         let (one, zero) = ((1.0f32, 1.0f64), (0.0f32, 0.0f64));
@@ -407,7 +471,7 @@ mod tests {
         let a = operand(&[2, 4, 3], &[12, 1, 4], 0);
         let b = operand(&[3, 5], &[8, 1], 3);
         let c = operand(&[2, 4, 5], &[20, 5, 1], 0);
-        let p = product(&a, &b, &c, false).unwrap();
+        let p = product(&a, &b, &c, Along::Nothing).unwrap();
         assert_eq!((p.m, p.n, p.k, p.count), (4, 5, 3, 2));
         assert_eq!(p.a, (Matrix { rows: 4, columns: 3, is_by_column: true, ld: 4 }, 12));
         assert_eq!(p.b, (Matrix { rows: 3, columns: 5, is_by_column: false, ld: 8 }, 0));

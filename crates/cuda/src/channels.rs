@@ -2,13 +2,13 @@
 //!
 //! Each such convolution is put in terms of pictures `[N, H, W, C]`; what is computed element by
 //! element, added up or pooled from its results stays in that order, so that pictures are turned
-//! only where they enter and leave. Pictures that enter with a few channels get some that are zero:
-//! the library reads whole vectors of them.
+//! only where they enter and leave. Pictures that enter with a few channels and are looked at in steps
+//! of two are first made half as wide and high, with four times the channels: the library wants many.
 
 use crate::dnn::{Form, conv_last};
 use crate::emit::kernels::Operand;
 use crate::plan::Has;
-use crate::pooling::{self, PADDED, POOL, POOL_GRAD, Part, SUM};
+use crate::pooling::{self, DEPTH, FROM_DEPTH, POOL, POOL_GRAD, Part, SUM};
 use ir::{Attrs, Batch, DType, Error, FlatNode, Grad, Graph, Layout, Meaning, Monoid, Op, Result, Shape, Slot, Type};
 use passes::{Rewriter, prune};
 use rustc_hash::FxHashMap;
@@ -17,8 +17,8 @@ use smallvec::SmallVec;
 /// Dimensions of a picture in the new order, and back.
 const LAST: [i64; 4] = [0, 2, 3, 1];
 const FIRST: [i64; 4] = [0, 3, 1, 2];
-/// Pictures with fewer channels get as many.
-const CHANNELS_MIN: usize = 8;
+/// Channels of pictures that were made half as wide and high: four times those they had, and zeros.
+const DEEP: usize = 16;
 /// Pictures of so many places at most are added up by a thread for each vector of channels.
 const PLACES_MAX: usize = 1 << 12;
 
@@ -35,23 +35,6 @@ pub static TURN: Op = Op {
             strides: axes.iter().map(|&a| l.strides[a]).collect(),
             offset: l.offset,
         }))
-    }),
-    grad: Grad::Missing("it is put in after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
-};
-
-/// The first elements along the last dimension.
-static NARROW: Op = Op {
-    name: "slice",
-    doc: "The first elements along the last dimension.",
-    attrs: &[("size", ir::AttrKind::Int)],
-    infer: |_| Err(Error::bug("its type is given")),
-    meaning: Meaning::View(|c, l| {
-        let mut l = l.clone();
-        let last = l.shape.rank() - 1;
-        l.shape.dims_mut()[last] = c.attrs.size("size")?;
-        Ok(Some(l))
     }),
     grad: Grad::Missing("it is put in after differentiation"),
     batch: Batch::Auto,
@@ -102,7 +85,7 @@ pub fn channels_last(graph: &Graph, has: Has) -> Result<Graph> {
         graph,
         last: Vec::with_capacity(graph.nodes.len()),
         views: FxHashMap::default(),
-        padded: FxHashMap::default(),
+        deeper: FxHashMap::default(),
         parts: pooling::parts(graph),
         pools: FxHashMap::default(),
     };
@@ -120,8 +103,8 @@ struct Turner<'a> {
     last: Vec<Option<Slot>>,
     /// Values of the new graph as views with channels last.
     views: FxHashMap<Slot, Slot>,
-    /// Old values with channels last, and some more of them.
-    padded: FxHashMap<Slot, Slot>,
+    /// Old values as deep ones.
+    deeper: FxHashMap<(Slot, [usize; 3]), Slot>,
     /// Nodes that pool.
     parts: FxHashMap<usize, Part>,
     /// Results of poolings, and which elements of the windows they are, by the old node.
@@ -149,20 +132,21 @@ impl Turner<'_> {
             }
         }
     }
-    /// A value with channels last and zeros up to as many as the library wants.
-    fn with_more(&mut self, s: Slot) -> Slot {
-        if let Some(&made) = self.padded.get(&s) {
+    /// A value as a deep one of `[rows, columns]`, its first place `off` behind.
+    fn deep(&mut self, s: Slot, [rows, columns]: [usize; 2], off: usize) -> Slot {
+        let key = (s, [rows, columns, off]);
+        if let Some(&made) = self.deeper.get(&key) {
             return made;
         }
         // Numbers are brought into the element type on the way.
         let n = self.graph.node(s);
         let is_cast = n.op.name == "cast" && self.graph.ty(n.inputs[0]).dtype == DType::F32;
         let from = if is_cast { n.inputs[0] } else { s };
-        let mut out = turned(self.graph.ty(s), &LAST);
-        out.shape.dims_mut()[3] = CHANNELS_MIN;
-        let inputs = SmallVec::from_iter([self.rw.at(from)]);
-        let made = self.rw.new.push_typed(&PADDED, inputs, Attrs::new(), SmallVec::from_iter([out]), n.site);
-        self.padded.insert(s, made);
+        let ty = self.graph.ty(s);
+        let out = Type::new(ty.dtype, [ty.shape[0], rows, columns, DEEP]);
+        let (inputs, attrs) = (SmallVec::from_iter([self.rw.at(from)]), Attrs::new().with("off", off));
+        let made = self.rw.new.push_typed(&DEPTH, inputs, attrs, SmallVec::from_iter([out]), n.site);
+        self.deeper.insert(key, made);
         made
     }
     /// Puts a node with one result into the new graph, channels last, and its usual order as a
@@ -177,10 +161,10 @@ impl Turner<'_> {
 
     fn node(&mut self, i: usize, n: &FlatNode, has: Has) -> Result<Option<Slot>> {
         if let Some((form, op)) = form(n) {
-            if self.fits(form, n, has, true) {
-                return self.conv_of_few(form, n, op);
+            if let Some(half) = Half::new(form, n, self.graph).filter(|h| h.fits(form, n, self.graph, has)) {
+                return self.conv_of_half(form, n, op, &half);
             }
-            if self.fits(form, n, has, false) {
+            if self.fits(form, n, has) {
                 let inputs = n.inputs.iter().map(|&s| self.with_last(s)).collect::<Result<_>>()?;
                 let twin = self.put(n, op, inputs, n.attrs.clone())?;
                 // A kernel's gradient meets the kernel, which stays as it is.
@@ -219,22 +203,20 @@ impl Turner<'_> {
         Ok(twin)
     }
 
-    /// A convolution of pictures with few channels, or the gradient of its kernel.
-    fn conv_of_few(&mut self, form: Form, n: &FlatNode, op: &'static Op) -> Result<Option<Slot>> {
-        let x = self.with_more(n.inputs[0]);
+    /// A convolution in steps of two as one of deep pictures, or the gradient of its kernel.
+    fn conv_of_half(&mut self, form: Form, n: &FlatNode, op: &'static Op, half: &Half) -> Result<Option<Slot>> {
+        let x = self.deep(n.inputs[0], half.picture, half.before);
         if form == Form::Forward {
-            let inputs = SmallVec::from_iter([x, self.with_more(n.inputs[1])]);
-            return self.put(n, op, inputs, n.attrs.clone()).map(Some);
+            let inputs = SmallVec::from_iter([x, self.deep(n.inputs[1], half.kernel, half.off)]);
+            return self.put(n, op, inputs, half.attrs()).map(Some);
         }
         let inputs = SmallVec::from_iter([x, self.with_last(n.inputs[1])?]);
-        let (few, mut more) = (turned(&n.outs[0], &LAST), turned(&n.outs[0], &LAST));
-        more.shape.dims_mut()[3] = CHANNELS_MIN;
-        let all = self.rw.new.push_typed(op, inputs, n.attrs.clone(), SmallVec::from_iter([more]), n.site);
-        let size = Attrs::new().with("size", few.shape[3]);
-        let narrow = SmallVec::from_iter([all]);
-        let narrow = self.rw.new.push_typed(&NARROW, narrow, size, SmallVec::from_iter([few]), n.site);
-        let back = self.turn(narrow, &FIRST)?;
-        self.rw.replace([back]);
+        let out = &n.outs[0];
+        let deep = Type::new(out.dtype, [out.shape[0], half.kernel[0], half.kernel[1], DEEP]);
+        let deep = self.rw.new.push_typed(op, inputs, half.attrs(), SmallVec::from_iter([deep]), n.site);
+        let (inputs, attrs) = (SmallVec::from_iter([deep]), Attrs::new().with("off", half.off));
+        let made = self.rw.new.push_typed(&FROM_DEPTH, inputs, attrs, n.outs.clone(), n.site);
+        self.rw.replace([made]);
         Ok(None)
     }
 
@@ -282,24 +264,64 @@ impl Turner<'_> {
         self.put(n, n.op, inputs, n.attrs.clone()).map(Some)
     }
 
-    /// True if the library has a way to compute a convolution with channels last; `is_few`: with
-    /// zeros beside the few channels of its pictures.
-    fn fits(&self, form: Form, n: &FlatNode, has: Has, is_few: bool) -> bool {
-        let channels = self.graph.ty(n.inputs[0]).shape[1];
-        let is_whole = n.attrs.size("groups") == Ok(1) && form != Form::Input;
-        if is_few && (channels >= CHANNELS_MIN || !is_whole) {
-            return false;
-        }
-        // The picture, and the kernel or its gradient.
-        let has_few = |i: usize| is_few && (i == 0 || i == if form == Form::Forward { 1 } else { 2 });
-        let operand = |(i, ty): (usize, &Type)| {
-            let mut ty = turned(ty, &LAST);
-            if has_few(i) {
-                ty.shape.dims_mut()[3] = CHANNELS_MIN;
-            }
-            Operand { slot: Slot::new(0, 0), layout: Layout::contiguous(&ty.shape), ty }
+    /// True if the library has a way to compute a convolution with channels last.
+    fn fits(&self, form: Form, n: &FlatNode, has: Has) -> bool {
+        let operand = |ty: &Type| operand(&turned(ty, &LAST));
+        let args: Vec<Operand> = n.inputs.iter().map(|&s| operand(self.graph.ty(s))).collect();
+        conv_last(form, &n.attrs, &args, &operand(&n.outs[0])).is_some_and(|network| has(&network))
+    }
+}
+
+fn operand(ty: &Type) -> Operand {
+    Operand { slot: Slot::new(0, 0), layout: Layout::contiguous(&ty.shape), ty: ty.clone() }
+}
+
+/// A convolution in steps of two as one in steps of one of deep pictures: element `2 q + k − padding`
+/// of a line is element `k + off` of pair `q`, counted from `before` elements before the line.
+struct Half {
+    /// Pairs of a picture and of a kernel, in both directions.
+    picture: [usize; 2],
+    kernel: [usize; 2],
+    off: usize,
+    before: usize,
+}
+
+impl Half {
+    fn new(form: Form, n: &FlatNode, graph: &Graph) -> Option<Half> {
+        let list = |name: &str| n.attrs.sizes(name).map(|l| l.to_vec()).unwrap_or_default();
+        let (kernel, result) = match form {
+            Form::Forward => (graph.ty(n.inputs[1]), &n.outs[0]),
+            Form::Weight => (&n.outs[0], graph.ty(n.inputs[1])),
+            Form::Input => return None,
         };
-        let args: Vec<Operand> = n.inputs.iter().map(|&s| self.graph.ty(s)).enumerate().map(operand).collect();
-        conv_last(form, &n.attrs, &args, &operand((2, &n.outs[0]))).is_some_and(|network| has(&network))
+        let channels = graph.ty(n.inputs[0]).shape[1];
+        let is_plain = n.attrs.size("groups") == Ok(1) && list("stride") == [2, 2] && list("dilation") == [1, 1];
+        let [padding, other] = list("padding_lo")[..] else { return None };
+        if !is_plain || channels * 4 > DEEP || padding != other || kernel.shape.count() == 0 {
+            return None;
+        }
+        let off = padding % 2;
+        let pairs = |d: usize| (kernel.shape[d] + off).div_ceil(2);
+        let kernel = [pairs(2), pairs(3)];
+        let picture = [result.shape[2] + kernel[0] - 1, result.shape[3] + kernel[1] - 1];
+        Some(Half { picture, kernel, off, before: padding + off })
+    }
+
+    fn attrs(&self) -> Attrs {
+        let two = |x: i64| [x, x];
+        let a = Attrs::new().with("stride", &two(1)[..]).with("dilation", &two(1)[..]).with("groups", 1i64);
+        a.with("padding_lo", &two(0)[..]).with("padding_hi", &two(0)[..])
+    }
+
+    /// True if the library has a way to compute it.
+    fn fits(&self, form: Form, n: &FlatNode, graph: &Graph, has: Has) -> bool {
+        let (x, y) = (graph.ty(n.inputs[0]), &n.outs[0]);
+        let deep = |count: usize, [h, w]: [usize; 2]| operand(&Type::new(x.dtype, [count, h, w, DEEP]));
+        let picture = deep(x.shape[0], self.picture);
+        let (other, out) = match form {
+            Form::Forward => (deep(y.shape[1], self.kernel), operand(&turned(y, &LAST))),
+            _ => (operand(&turned(graph.ty(n.inputs[1]), &LAST)), deep(y.shape[0], self.kernel)),
+        };
+        conv_last(form, &self.attrs(), &[picture, other], &out).is_some_and(|network| has(&network))
     }
 }

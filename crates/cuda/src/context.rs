@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::activate;
 use crate::blas::{Blas, Choices, WORKSPACE};
 use crate::dnn::backend::{Dnn, Ready};
 use crate::dnn::{self, Network};
@@ -21,6 +22,9 @@ use std::sync::{Arc, OnceLock};
 
 /// Kernels compiled as one unit: starting the compiler costs more than one of them.
 const TOGETHER: usize = 16;
+
+/// Times that memory is cleared before short work is timed.
+const CLEARINGS: usize = 4;
 
 /// A failure of the device.
 pub fn failed(what: &str, e: impl std::fmt::Debug) -> Error {
@@ -185,7 +189,7 @@ impl Context {
 
     /// Whether a composite runs here as one: the library has a way to compute it.
     pub fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
-        if attention::claims(n, types) {
+        if attention::claims(n, types) || activate::claims(n, types) {
             return true;
         }
         if !dnn::claims(n.op.name, types) || self.enter().is_err() {
@@ -220,10 +224,18 @@ impl Context {
 
     /// Milliseconds of the best of several runs of what `f` puts on the stream, after one to warm
     /// up.
-    pub fn timed(&self, runs: usize, mut f: impl FnMut() -> Result<()>) -> Result<f32> {
+    ///
+    /// Short work waits behind the clearing of `before`, memory of so many bytes, so that the device
+    /// does not wait for the host meanwhile.
+    pub fn timed(&self, runs: usize, before: Option<(u64, usize)>, mut f: impl FnMut() -> Result<()>) -> Result<f32> {
         f()?;
         let mut best = f32::INFINITY;
         for _ in 0..runs {
+            for (at, bytes) in before.into_iter().cycle().take(CLEARINGS) {
+                // SAFETY: the caller's memory is alive in the stream's order.
+                let done = unsafe { cu::memset_d8_async(at, 0, bytes, self.stream) };
+                done.map_err(|e| failed(&format!("{}: timing", self.name), e))?;
+            }
             best = best.min(self.elapsed(&mut f)?);
         }
         Ok(best)

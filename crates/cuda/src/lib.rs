@@ -6,6 +6,7 @@
 //! [`plan::Plan`] turns a graph into kernels as text ([`emit`]), products and places in memory.
 
 mod absorb;
+mod activate;
 mod blas;
 mod channels;
 mod context;

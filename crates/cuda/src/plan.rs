@@ -1,8 +1,9 @@
 //! A graph as work for a GPU, decided without one: kernels as text, products, calls of the host,
 //! and where everything lies.
 
-use crate::absorb::{MATMUL_BIAS, absorb};
-use crate::blas::{self, Product};
+use crate::absorb::absorb;
+use crate::activate::activate;
+use crate::blas::{self, Along, Product};
 use crate::channels::channels_last;
 use crate::dnn::{self, Network};
 use crate::emit::kernels::{self, Operand};
@@ -25,8 +26,9 @@ pub struct Spot {
 pub enum Work {
     /// Kernels one after the other.
     Kernels(Vec<Kernel>),
-    /// A matrix product; places of a, b, the result and what is added.
-    Product(Product, [Spot; 4]),
+    /// A matrix product; places of a, b, the result, what is added, and what an activation is
+    /// taken of.
+    Product(Product, [Spot; 5]),
     /// A graph for cuDNN; places of operands and results, and of its scratch space.
     Network(Network, Vec<Spot>, Spot),
     /// The node's own rule, on the host.
@@ -72,7 +74,7 @@ fn accepts(n: &FlatNode, i: usize, l: &Layout) -> bool {
     let out = &n.outs[0];
     match n.op.name {
         "matmul" => !blas::has(out.dtype) || blas::accepts(l, &out.shape),
-        "matmul_bias" => i < 2 && blas::accepts(l, &out.shape),
+        "matmul_bias" | "matmul_gelu" => i < 2 && blas::accepts(l, &out.shape),
         // Logarithms of sums lie one after the other.
         "attention" | "attention_turned" => i < 3 && dnn::accepts(l, out.dtype.size()),
         "attention_grad" | "attention_grad_turned" | "attention_grad_joined" => {
@@ -115,11 +117,13 @@ enum Way {
 }
 
 fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], has: Has) -> Way {
-    let is_product = matches!(n.op.name, "matmul" | "matmul_bias");
-    if is_product && let Some(kernels) = kernels::matvec(args, &outs[0]) {
+    let is_plain = matches!(n.op.name, "matmul" | "matmul_bias");
+    if is_plain && let Some(kernels) = kernels::matvec(args, &outs[0]) {
         return Way::Kernels(kernels);
     }
-    if is_product && let Some(p) = blas::product(&args[0], &args[1], &outs[0], n.op == &MATMUL_BIAS) {
+    if let Some(along) = Along::of(n.op.name)
+        && let Some(p) = blas::product(&args[0], &args[1], &outs[0], along)
+    {
         return Way::Product(p);
     }
     // One query needs no library.
@@ -157,8 +161,9 @@ fn needs(fused: &Fused, has: Has) -> Vec<(usize, bool)> {
 impl Plan {
     /// Plans a graph of primitive ops and claimed composites.
     pub fn new(graph: &Graph, has: Has) -> Result<Plan> {
-        let graph = side_by_side(&heads_last(graph)?, has)?;
-        let graph = absorb(&channels_last(&graph, has)?)?;
+        let graph = activate(&absorb(graph)?)?;
+        let graph = side_by_side(&heads_last(&graph)?, has)?;
+        let graph = channels_last(&graph, has)?;
         let fused = fuse(&graph, &Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts })?;
         let fused = order(remake(fused));
         let needs = needs(&fused, has);
@@ -225,7 +230,9 @@ impl Plan {
         match way(n, &args, &outs, has) {
             Way::Product(p) => {
                 let [a, b, c] = [&args[0], &args[1], &outs[0]].map(|o| self.first(o));
-                return Ok(Work::Product(p, [a, b, c, args.get(2).map_or(c, |o| self.first(o))]));
+                // What is there beside them: a bias, and what is activated.
+                let [bias, inner] = [args.get(2), outs.get(1)].map(|o| o.map_or(c, |o| self.first(o)));
+                return Ok(Work::Product(p, [a, b, c, bias, inner]));
             }
             Way::Network(network) => {
                 let given = dnn::given(n.op.name, &n.attrs, &args, &outs).iter().map(|o| self.first(o)).collect();

@@ -22,7 +22,13 @@ macro_rules! last {
 last!(POOL, "max_pool_last", "The greatest element of each window of [N, H, W, C], and which of the window's it is.");
 last!(POOL_GRAD, "max_pool_grad_last", "The gradient of that, from which element it was and the result's gradient.");
 last!(SUM, "sum_places", "Sums of [N, H, W, C] over H and W.");
-last!(PADDED, "channels_last", "[N, C, H, W] as [N, H, W, C], with zeros up to as many channels as asked for.");
+last!(
+    DEPTH,
+    "to_depth",
+    "[N, C, H, W] as [N, h, w, D]: from place (2i + a − off, 2j + b − off) channel c goes to place (i, j) and channel \
+     (2a + b) C + c; places outside and further channels are zero."
+);
+last!(FROM_DEPTH, "from_depth", "The way back, for what is inside.");
 
 /// What a node is of a pooling, which is known by its node `max_pool_index`.
 pub enum Part {

@@ -29,7 +29,7 @@ enum Value {
 /// One thing to do.
 enum Task {
     Launch { f: Function, grid: u32, block: u32, args: SmallVec<[Value; 8]>, is_table: bool, is_move: bool },
-    Product { gemm: Gemm, at: [Spot; 4] },
+    Product { gemm: Gemm, at: [Spot; 5] },
     Network { ready: Arc<Ready>, given: Vec<Spot>, scratch: Spot },
     Host(usize),
 }
@@ -200,8 +200,8 @@ impl Compiled {
                         self.context.launch(*f, *grid, *block, &mut args, *is_table)?;
                     }
                 }
-                Task::Product { gemm, at: [a, b, c, bias] } => {
-                    gemm.run(&self.context, [at(a), at(b), at(c), at(bias), self.context.workspace()?])?;
+                Task::Product { gemm, at: given } => {
+                    gemm.run(&self.context, given.each_ref().map(at), self.context.workspace()?)?;
                 }
                 Task::Network { ready, given, scratch } => {
                     let given: SmallVec<[u64; 9]> = given.iter().map(at).collect();

@@ -57,6 +57,9 @@ pub fn running(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     t.each(l.outer * l.inner, &body)
 }
 
+/// Elements that a thread reads before it looks at them.
+const AT_ONCE: usize = 8;
+
 /// The place of the greatest or least element: the first of equals, a NaN before all. A warp for
 /// each lane, or a block where lanes are few and long.
 pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
@@ -77,9 +80,11 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
          const bool a = v != v, b = top != top;\n\
          if (a || b) return a && (!b || j < best);\n\
          return v {op} top || (v == top && j < best);\n}};\n\
-         for (idx k = threadIdx.x % {threads}; k < {size}; k += {threads}) {{\n\
-         const {class} v = get(x[base + k * {inner}]);\n\
-         if (wins(k, v, best, top)) {{ best = k; top = v; }}\n}}\n\
+         for (idx k = threadIdx.x % {threads}; k < {size}; k += {threads} * {AT_ONCE}) {{\n\
+         {class} v[{AT_ONCE}];\n\
+         #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++) if (k + j * {threads} < {size}) v[j] = get(x[base + (k + j * {threads}) * {inner}]);\n\
+         #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++)\n\
+         if (k + j * {threads} < {size} && wins(k + j * {threads}, v[j], best, top)) {{ best = k + j * {threads}; top = v[j]; }}\n}}\n\
          auto combine = [&] {{\n\
          for (int d = 16; d > 0; d /= 2) {{\n\
          const long long j = __shfl_xor_sync(0xffffffffu, best, d);\n\

@@ -136,20 +136,40 @@ pub fn sum_places(c: &Call) -> Option<Vec<Kernel>> {
     Text::new().reads("x", x).writes("y", y).each(y.ty.shape.count() / EACH, &body)
 }
 
-/// Pictures `[N, C, H, W]` as `[N, H, W, …]`, further channels zero: a thread has a place.
-pub fn channels_last(c: &Call) -> Option<Vec<Kernel>> {
+/// Squares of 2 × 2 places as one place with four times the channels, last in memory, as many of
+/// them as asked for: a thread has a place.
+pub fn to_depth(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
-    let [_, given, h, w] = *x.ty.shape.dims() else { return None };
-    let (places, wanted) = (h * w, y.ty.shape[3]);
+    let ([_, given, h, w], [_, rows, columns, wanted]) = (x.ty.shape.dims(), y.ty.shape.dims()) else { return None };
+    let off = c.attrs.size("off").ok()?;
     let (ty, dtype) = (stored(y.ty.dtype), y.ty.dtype);
     let zero = format!("put_{dtype}(({})0)", Class::of(dtype).c());
     let body = format!(
-        "const idx n = i / {places}, at = i % {places};\n\
-         pack<{ty}, {wanted}> out;\n\
-         #pragma unroll\nfor (int c = 0; c < {wanted}; c++)\n\
-         out.at[c] = c < {given} ? put_{dtype}(get(x[(n * {given} + c) * {places} + at])) : {zero};\n\
-         *(pack<{ty}, {wanted}>*)(y + i * {wanted}) = out;\n"
+        "const idx q1 = i % {columns}, q0 = i / {columns} % {rows}, n = i / {};\n\
+         pack<{ty}, {EACH}> out[{}];\n\
+         #pragma unroll\nfor (int d = 0; d < {wanted}; d++) {{\n\
+         const int c = d % {given}, a = d / {given} / 2, b = d / {given} % 2;\n\
+         const int x0 = (int)q0 * 2 + a - {off}, x1 = (int)q1 * 2 + b - {off};\n\
+         const bool is_inside = d < {} && x0 >= 0 && x0 < {h} && x1 >= 0 && x1 < {w};\n\
+         out[d / {EACH}].at[d % {EACH}] = is_inside ? put_{dtype}(get(x[((n * {given} + c) * {h} + x0) * {w} + x1])) : {zero};\n}}\n\
+         #pragma unroll\nfor (int d = 0; d < {wanted} / {EACH}; d++) *(pack<{ty}, {EACH}>*)(y + i * {wanted} + d * {EACH}) = out[d];\n",
+        rows * columns,
+        wanted / EACH,
+        4 * given,
     );
-    let count = y.ty.shape.count() / wanted;
-    Text::new().reads("x", x).writes("y", y).each(count, &body)
+    Text::new().reads("x", x).writes("y", y).each(y.ty.shape.count() / wanted, &body)
+}
+
+/// Back from there: each element of `[N, C, H, W]` finds its place.
+pub fn from_depth(c: &Call) -> Option<Vec<Kernel>> {
+    let (y, x) = (&c.args[0], &c.outs[0]);
+    let ([_, given, h, w], [_, rows, columns, wanted]) = (x.ty.shape.dims(), y.ty.shape.dims()) else { return None };
+    let off = c.attrs.size("off").ok()?;
+    let body = format!(
+        "const idx x1 = i % {w} + {off}, x0 = i / {w} % {h} + {off}, c = i / {} % {given}, n = i / {};\n\
+         x[i] = y[((n * {rows} + x0 / 2) * {columns} + x1 / 2) * {wanted} + (x0 % 2 * 2 + x1 % 2) * {given} + c];\n",
+        h * w,
+        given * h * w,
+    );
+    Text::new().reads("y", y).writes("x", x).each(x.ty.shape.count(), &body)
 }

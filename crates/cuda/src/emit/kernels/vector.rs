@@ -8,6 +8,8 @@ use ir::DType;
 
 /// Threads of a block: a warp for each element of the result.
 const BLOCK: usize = 256;
+/// Blocks that run at once: others have nothing to wait for.
+const FIRST: usize = 1056;
 /// Bytes that are asked for at once.
 const LINE: usize = 128;
 
@@ -37,11 +39,11 @@ pub fn matvec(args: &[Operand], y: &Operand) -> Option<Vec<Kernel>> {
     let added = if args.len() > 2 { " + get(b[n])" } else { "" };
     let body = format!(
         "const idx n = (idx)blockIdx.x * {warps} + threadIdx.x / 32;\n\
-         if (n < {columns}) for (int k = threadIdx.x % 32 * {line}; k < {inner}; k += {lines}) ask_for(w + n * {step} + k);\n\
+         if (blockIdx.x < {FIRST} && n < {columns}) for (int k = threadIdx.x % 32 * {line}; k < {inner}; k += {lines}) ask_for(w + n * {step} + k);\n\
          {WAIT}\
          if (n >= {columns}) return;\n\
          float sum = 0;\n\
-         #pragma unroll 8\n\
+         #pragma unroll 4\n\
          for (int k = threadIdx.x % 32 * {each}; k < {inner}; k += {stride}) {{\n\
          const pack<{ty}, {each}> u = *(const pack<{ty}, {each}>*)(x + k), v = *(const pack<{ty}, {each}>*)(w + n * {step} + k);\n\
          #pragma unroll\n\
