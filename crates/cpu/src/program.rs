@@ -17,7 +17,12 @@ use passes::{arrange, feed, fuse, place_of, redirect, schedule};
 use runtime::{Program, trace};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// A larger arena is given back after a program's first run: much that a program runs before it
+/// trains, such as drawing initial values, never runs again.
+const KEPT_MAX: usize = 1 << 20;
 
 /// Values with at least so many elements are worth reading only once.
 const SHARE_MIN: usize = 4096;
@@ -54,6 +59,8 @@ pub struct Compiled {
     described: OnceLock<Vec<Arc<trace::Region>>>,
     /// What runs need and no run is using now.
     frames: Mutex<Vec<Frame>>,
+    /// Whether it has run before.
+    has_run: AtomicBool,
 }
 
 /// What one run needs beside its inputs; kept from run to run, so that a run allocates nothing but
@@ -138,6 +145,7 @@ impl Compiled {
             fused,
             described: OnceLock::new(),
             frames: Mutex::default(),
+            has_run: AtomicBool::new(false),
         })
     }
 
@@ -316,6 +324,10 @@ impl Program for Compiled {
         }
         let answers = done.map(|()| self.take_answers(&mut frame, inputs));
         frame.results.clear();
+        let is_first = !self.has_run.swap(true, Ordering::Relaxed);
+        if is_first && self.arrangement.arena_bytes > KEPT_MAX {
+            frame.arena.take().into_iter().for_each(Bytes::release);
+        }
         self.frames.lock().push(frame);
         answers
     }

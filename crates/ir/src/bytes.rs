@@ -152,6 +152,10 @@ impl Bytes {
         b.as_mut().copy_from_slice(bytes);
         b
     }
+    /// Gives the memory back to the system instead of keeping it for the next who asks for as much.
+    pub fn release(mut self) {
+        (self.block, self.len) = (Block::Lines(Vec::new()), 0);
+    }
     /// Memory that is lent.
     pub fn lent(memory: Box<dyn Lent>) -> Bytes {
         Bytes { len: memory.bytes().len(), block: Block::Lent(memory) }
@@ -224,6 +228,10 @@ mod tests {
         assert_eq!(again.as_slice().as_ptr(), at, "what is kept does not pile up");
         assert!(again.as_slice().iter().all(|&x| x == 0));
         assert_eq!(again.clone().as_slice(), again.as_slice());
+        let kept = || KEPT.lock().blocks.get(&len).map_or(0, Vec::len);
+        let before = kept();
+        again.release();
+        assert_eq!(kept(), before, "what is given back is not kept");
     }
 
     #[test]
