@@ -324,6 +324,9 @@ impl Op {
             return Err(Error::dtype(format!("not defined for {}", t.dtype)).in_op(self.name));
         }
         let outs = (self.infer)(call).map_err(|e| e.in_op(self.name))?;
+        if let Some(t) = outs.iter().find(|t| is_real && t.dtype.is_complex()) {
+            return Err(Error::dtype(format!("does not give {}", t.dtype)).in_op(self.name));
+        }
         outs.iter().try_for_each(|t| t.check_size("a result")).map_err(|e| e.in_op(self.name))?;
         Ok(outs)
     }

@@ -133,7 +133,9 @@ pub(crate) fn apply(op: &'static Op, inputs: &[&Tensor], attrs: &Attrs) -> Resul
     let types: Vec<Type> = values.iter().map(|v| v.ty().clone()).collect();
     // What the row says of shapes and attributes holds for the parts.
     let real: Vec<Type> = types.iter().map(|t| Type::new(t.dtype.part(), t.shape.clone())).collect();
-    op.check(&Call { types: &real, attrs })?;
+    if op != &crate::scalar::cast::OP {
+        op.check(&Call { types: &real, attrs })?;
+    }
     if let Some(rule) = rule {
         return rule(&Use { op, inputs, attrs }).map_err(|e| e.in_op(op.name));
     }
