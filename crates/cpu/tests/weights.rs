@@ -39,9 +39,13 @@ fn check(g: &Graph, x: &Literal) {
 
 #[test]
 fn convolutions() {
-    for (channels, outputs, groups, size, kernel, stride) in
-        [(16, 20, 1, 9, 3, 1usize), (20, 16, 1, 30, 3, 1), (64, 256, 1, 9, 3, 2), (30, 40, 2, 6, 3, 2), (8, 16, 8, 7, 3, 1)]
-    {
+    for (channels, outputs, groups, size, kernel, stride) in [
+        (16, 20, 1, 9, 3, 1usize),
+        (20, 16, 1, 30, 3, 1),
+        (64, 256, 1, 9, 3, 2),
+        (30, 40, 2, 6, 3, 2),
+        (8, 16, 8, 7, 3, 1),
+    ] {
         let mut g = Graph::new();
         let shape = [2, channels, size, size];
         let x = g.input("", &Type::new(DType::F32, shape), Site::UNKNOWN);

@@ -18,7 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("nn-derive", &[]),
     ("nn", &["ir", "tensor", "data", "dist", "nn-derive"]),
     ("talweg", &["ir", "passes", "runtime", "cpu", "cuda", "tensor", "nn", "data", "dist"]),
-    ("py", &["ir", "runtime", "cpu", "tensor", "data", "nn"]),
+    ("py", &["ir", "runtime", "cpu", "cuda", "tensor", "data", "nn"]),
     ("testkit", &["ir", "passes", "runtime", "ops", "tensor"]),
     ("xtask", &[]),
 ];
