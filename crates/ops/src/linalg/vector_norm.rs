@@ -14,14 +14,17 @@ pub static OP: Op = Op {
         c.arity(1)?;
         let ord = c.attrs.float("ord")?;
         crate::rules::float(c, 0)?;
-        if ord.is_infinite() { reduce::infer_nonempty(c) } else { reduce::infer(c) }
+        let mut out = if ord.is_infinite() { reduce::infer_nonempty(c)? } else { reduce::infer(c)? };
+        // Of complex numbers it is the norm of their magnitudes.
+        out[0].dtype = out[0].dtype.part();
+        Ok(out)
     },
     meaning: Meaning::Composite(|c, x| {
         let (ord, axes) = (c.attrs.float("ord")?, c.attrs.ints("axes")?);
         expand(x, |t| {
-            let x = &t[0];
+            let x = &if c.dtype(0).is_complex() { t[0].abs() } else { t[0].clone() };
             Ok(vec![match ord {
-                0.0 => x.ne(0.0).cast(c.dtype(0)).sum_keep(axes),
+                0.0 => x.ne(0.0).cast(c.dtype(0).part()).sum_keep(axes),
                 1.0 => x.abs().sum_keep(axes),
                 2.0 => (x * x).sum_keep(axes).sqrt(),
                 f64::INFINITY => x.abs().max_keep(axes),

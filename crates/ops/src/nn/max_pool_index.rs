@@ -162,11 +162,15 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let shape = pool.out_shape(c);
     let mut out = Vec::with_capacity(shape.count());
     let (x, whole) = (args[0].to_f64(), args[0].to_i64());
-    let is_float = c.dtype(0).is_float();
+    let (is_float, is_wide) = (c.dtype(0).is_float(), c.dtype(0) == DType::U64);
     for n in 0..c.shape(0)[0] * c.shape(0)[1] {
         let beats = |a: usize, b: usize| {
             let (a, b) = (n * plane + a, n * plane + b);
-            if is_float { x[a] > x[b] || (x[a].is_nan() && !x[b].is_nan()) } else { whole[a] > whole[b] }
+            match (is_float, is_wide) {
+                (true, _) => x[a] > x[b] || (x[a].is_nan() && !x[b].is_nan()),
+                (_, true) => whole[a] as u64 > whole[b] as u64,
+                _ => whole[a] > whole[b],
+            }
         };
         out.extend(places.iter().map(|w| w.iter().fold(w[0], |best, &p| if beats(p, best) { p } else { best }) as i64));
     }
