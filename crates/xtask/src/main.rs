@@ -31,12 +31,26 @@ fn ci() -> Result<(), String> {
     tidy::check()?;
     step("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     step("tests", &["test", "--workspace", "--quiet"])?;
+    lesser()?;
     step("features", &["test", "-p", "talweg-data", "--all-features", "--quiet"])?;
     clusters()?;
     for example in tidy::examples()? {
         run_example(&example)?;
     }
     python::check()
+}
+
+/// The kernels once more with the instructions of lesser processors.
+fn lesser() -> Result<(), String> {
+    for isa in ["avx2", "portable"] {
+        println!("== kernels with {isa}");
+        let args = ["test", "-p", "talweg-cpu", "--lib", "--quiet"];
+        let status = Command::new(env!("CARGO")).args(args).env("TALWEG_ISA", isa).status();
+        if !status.map_err(|e| e.to_string())?.success() {
+            return Err(format!("kernels with {isa} failed"));
+        }
+    }
+    Ok(())
 }
 
 /// Features that need programs of the system to build; where these are missing, that is said.

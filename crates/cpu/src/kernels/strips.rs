@@ -1,6 +1,6 @@
 //! Convolutions of large weights that are packed beforehand, their output channels as the vectors of
-//! a product: windows are laid out in strips of up to eight neighbors of an output row, which a tile
-//! of the product takes as its rows. All threads lay out together, and each then reads its own share
+//! a product: windows are laid out in strips of a few neighbors of an output row, which a tile of the
+//! product takes as its rows. All threads lay out together, and each then reads its own share
 //! of the weights, once.
 //!
 //! Weights that stay in cache are better where they lie ([`super::conv`]): there the neighbors are the
@@ -17,8 +17,6 @@ use crate::vmath::dispatch;
 use crate::vmath::simd::{Isa, Vector};
 use std::ops::Range;
 
-/// The most neighbors of a strip: the rows of a tile.
-const STRIP: usize = 8;
 /// Shorter output rows make tiles too low.
 const WIDTH_MIN: usize = 4;
 /// Fewer output channels leave lanes empty.
@@ -70,7 +68,7 @@ impl Shape<'_> {
     }
     /// The strips of an output row.
     fn strips(&self) -> impl Iterator<Item = Range<usize>> {
-        let (width, count) = (self.width, self.width.div_ceil(STRIP));
+        let (width, count) = (self.width, self.width.div_ceil(Packed::strip()));
         (0..count).map(move |i| width * i / count..width * (i + 1) / count)
     }
     /// Lays out output row `row` of the planes `x`: its strips one after the other.

@@ -22,7 +22,8 @@ pub struct Packed {
 pub(crate) struct Left {
     pub p: *const f32,
     pub m: usize,
-    /// Elements between rows; 0: one strip of `m` rows, which lie together at each step of `k`.
+    /// Elements between rows; 0: one strip of `m` rows ([`Packed::strip`] at most), which lie together
+    /// at each step of `k`.
     pub row: isize,
 }
 
@@ -58,6 +59,11 @@ impl Packed {
         packed
     }
 
+    /// The most rows of a left side that lies as one strip: those of a tile, on this machine.
+    pub(crate) fn strip() -> usize {
+        f32::tile().1
+    }
+
     /// How many panels a matrix has.
     pub(crate) fn panels(&self) -> usize {
         panel_count(self.n.div_ceil(self.lanes))
@@ -82,6 +88,7 @@ impl Packed {
     /// The left side must be valid for reading, the result for writing, apart from each other.
     pub(crate) unsafe fn multiply(&self, i: usize, panel: usize, left: Left, target: Target) {
         assert!(self.lanes == f32::tile().0, "weights were packed for another instruction set");
+        assert!(left.row != 0 || left.m <= Packed::strip(), "a strip of {} rows is more than a tile's", left.m);
         let (j, n) = self.panel(panel);
         // SAFETY: panels lie inside the room; the rest is the caller's promise.
         unsafe {

@@ -7,11 +7,15 @@
 #![allow(unsafe_code)]
 
 use super::super::scratch::Scratch;
-use super::micro::{Step, Sweep};
+#[cfg(target_arch = "x86_64")]
+use super::micro::Step;
+use super::micro::Sweep;
 use super::turn::Turned;
 use super::{Gemm, Mat, Patch};
 use crate::pool::{self, Shared};
-use crate::vmath::{Level, dispatch, level};
+use crate::vmath::dispatch;
+#[cfg(target_arch = "x86_64")]
+use crate::vmath::{Level, level};
 use half::bf16;
 
 /// Whether the processor multiplies pairs.
