@@ -176,7 +176,7 @@ fn products(report: &Report) {
 
 fn convolutions(report: &Report) {
     // Batch, channels, output channels, groups, size, kernel, stride: layers of LeNet, of ResNet-18
-    // on 32x32 and on 224x224 images, and a depthwise one.
+    // on 32x32 and on 224x224 images, depthwise ones of MobileNet and ConvNeXt, groups of ResNeXt.
     for (batch, c, o, groups, size, k, stride) in [
         (64, 1, 6, 1, 28, 5, 1),
         (64, 6, 16, 1, 14, 5, 1),
@@ -197,7 +197,11 @@ fn convolutions(report: &Report) {
         (1, 256, 512, 1, 14, 3, 2),
         (8, 128, 128, 128, 28, 3, 1),
         (8, 128, 128, 128, 28, 3, 2),
-        (8, 128, 128, 32, 28, 3, 1),
+        (8, 96, 96, 96, 56, 7, 1),
+        (8, 128, 128, 32, 56, 3, 1),
+        (8, 256, 256, 32, 28, 3, 1),
+        (8, 256, 256, 32, 56, 3, 2),
+        (8, 512, 512, 32, 14, 3, 1),
     ] {
         let pad = (k / 2, k / 2);
         let window = Window::new(&[size; 2], &[k; 2], &[stride; 2], &[pad; 2], &[1; 2]);

@@ -66,7 +66,7 @@ fn best(f: impl Fn()) -> Option<f64> {
 fn lanes() -> usize {
     match level() {
         Level::Avx512 => 16,
-        Level::Avx2 => 8,
+        Level::Avx2 | Level::Neon => 8,
         Level::Portable => <<Portable as Isa>::S as Vector>::N,
     }
 }

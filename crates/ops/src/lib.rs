@@ -42,6 +42,8 @@ pub use operand::{Axes, Nested, Number, Operand, axis};
 pub use shape::pad_edges::Pad;
 pub use tensor::Tensor;
 
+use std::sync::LazyLock;
+
 #[cfg(test)]
 use cpu as _;
 
@@ -67,7 +69,8 @@ pub fn table() -> impl Iterator<Item = &'static Op> {
 
 /// Ways to write an op with others, in the order in which they are to be found.
 pub fn forms() -> &'static [passes::Form] {
-    &nn::FORMS
+    static ALL: LazyLock<Vec<passes::Form>> = LazyLock::new(|| nn::FORMS.iter().chain(&loss::FORMS).copied().collect());
+    &ALL
 }
 
 /// The row with that name.

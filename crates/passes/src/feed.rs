@@ -60,7 +60,7 @@ fn sole_reader(regions: &[Region], s: Slot) -> Option<usize> {
 fn with_rows(l: &Loop, s: Slot, count: usize, n: usize) -> Option<Loop> {
     let m = count / n.max(1);
     let is_plain = l.feed.is_none() && l.inner == 1 && !l.steps.iter().any(|t| matches!(t, Step::Reduce { .. }));
-    if !is_plain || m < 2 || n < 2 {
+    if !is_plain || n < 2 {
         return None;
     }
     let mut l = l.clone();

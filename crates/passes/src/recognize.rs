@@ -8,6 +8,7 @@ use ir::{FlatNode, Graph, Literal, Meaning, Op, Result, Slot};
 use rustc_hash::FxHashMap;
 
 /// A way to write an op.
+#[derive(Clone, Copy)]
 pub struct Form {
     /// The op.
     pub op: &'static Op,

@@ -32,6 +32,7 @@ fn ci() -> Result<(), String> {
     step("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     step("tests", &["test", "--workspace", "--quiet"])?;
     lesser()?;
+    arm()?;
     step("features", &["test", "-p", "talweg-data", "--all-features", "--quiet"])?;
     clusters()?;
     for example in tidy::examples()? {
@@ -48,6 +49,35 @@ fn lesser() -> Result<(), String> {
         let status = Command::new(env!("CARGO")).args(args).env("TALWEG_ISA", isa).status();
         if !status.map_err(|e| e.to_string())?.success() {
             return Err(format!("kernels with {isa} failed"));
+        }
+    }
+    Ok(())
+}
+
+/// The kernels on 64-bit ARM, emulated, with NEON and without; where the tools are missing, that is said.
+fn arm() -> Result<(), String> {
+    const TARGET: &str = "aarch64-unknown-linux-gnu";
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
+    let libraries = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
+    let has_target = libraries.is_ok_and(|o| std::path::Path::new(String::from_utf8_lossy(&o.stdout).trim()).is_dir());
+    let tools = [
+        (has_target, "rustup target add aarch64-unknown-linux-gnu"),
+        (has("aarch64-linux-gnu-gcc"), "Debian: gcc-aarch64-linux-gnu"),
+        (has("qemu-aarch64"), "Debian: qemu-user"),
+    ];
+    if let Some((_, how)) = tools.iter().find(|(has, _)| !has) {
+        println!("== kernels on ARM: skipped, a tool is missing ({how})");
+        return Ok(());
+    }
+    for isa in ["neon", "portable"] {
+        println!("== kernels on ARM with {isa}");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["test", "--target", TARGET, "-p", "talweg-cpu", "--lib", "--quiet"]).env("TALWEG_ISA", isa);
+        cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+        let runner = "qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu";
+        cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+        if !cargo.status().map_err(|e| e.to_string())?.success() {
+            return Err(format!("kernels on ARM with {isa} failed"));
         }
     }
     Ok(())

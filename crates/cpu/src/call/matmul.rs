@@ -68,8 +68,8 @@ pub type Fed = Box<dyn Fn(Bases, &(dyn Fn(Patch) + Sync)) + Send + Sync>;
 /// Multiplications below which a product and the loop behind it run one after the other.
 const FEED_MIN: usize = 1 << 15;
 
-/// Whether a product can hand over its result piece by piece: one, of full floats, in whole rows. (A
-/// loop over narrow pieces would reach for its other operands here and there.)
+/// Whether a product can hand over its result piece by piece: one, of full floats, in whole rows or
+/// of a single one. (A loop over narrow pieces would reach for its other operands here and there.)
 pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
     fn in_rows<E: Multiply + Float>(p: &Product) -> bool {
         p.gemm::<E>(std::ptr::null(), std::ptr::null(), std::ptr::null_mut()).has_whole_rows()
@@ -77,7 +77,7 @@ pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
     let out = &n.outs[0];
     let p = product(&args[0].layout, &args[1].layout, &out.shape);
     let is_one = matches!(p.batch, Batch::Even { count: 1, .. });
-    let is_large = p.m > 1 && p.n > 1 && p.m * p.n * p.k >= FEED_MIN;
+    let is_large = p.n > 1 && p.m * p.n * p.k >= FEED_MIN;
     is_one
         && is_large
         && match out.dtype {

@@ -99,6 +99,20 @@ fn larger_planes_are_cut_into_spans() {
     check(&Conv { batch: 3, channels: 3, out_channels: 20, groups: 1, window }, &mut noise, "cut");
 }
 
+/// Groups of few channels, each with its own weight, of every width of a band and both widths of a line.
+#[test]
+fn groups_of_few_channels() {
+    let mut noise = Noise::new(15);
+    for (batch, groups, cg, og, size, k) in
+        [(3, 4, 3, 2, [9, 40], 3), (11, 5, 4, 4, [7, 7], 3), (2, 3, 2, 13, [20, 6], 5), (1, 2, 5, 9, [8, 20], 7)]
+    {
+        let window = Window::new(&size, &[k, k], &[1, 1], &[(k / 2, k / 2); 2], &[1, 1]);
+        let q = Conv { batch, channels: groups * cg, out_channels: groups * og, groups, window };
+        assert!(q.is_direct::<f32>());
+        check(&q, &mut noise, "grouped");
+    }
+}
+
 #[test]
 fn doubles() {
     let mut noise = Noise::new(13);

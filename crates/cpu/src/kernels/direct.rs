@@ -1,5 +1,8 @@
-//! Convolutions of few channels with stride 1, as they are written: laying windows out as a
-//! matrix would move more than it multiplies.
+//! Convolutions of few channels (a group) with stride 1, as they are written: laying windows out as
+//! a matrix would move more than it multiplies.
+//!
+//! Groups lie one after the other in an image, as images do: they are so many images more, of which
+//! each has the weight of its group.
 //!
 //! Planes are copied between zeros first. A tile of outputs, some channels by one or two vectors
 //! of a row, stays in registers while all taps are summed; the gradient of the weight keeps a
@@ -15,12 +18,16 @@ use crate::vmath::simd::{Isa, Vector};
 
 /// More input channels are better multiplied as matrices.
 const INPUTS_MAX: usize = 15;
+/// The same for a group, whose matrices are low.
+const GROUP_MAX: usize = 32;
 /// So are more outputs.
 const OUTPUTS_MAX: usize = 64;
 /// The most lanes of a vector.
 const LANES: usize = 16;
 /// Parts of a batch whose gradients of the weight are summed apart.
 const PARTS: usize = 8;
+/// Multiplications of a task, at least.
+const TASK_MIN: usize = 1 << 16;
 
 /// Whether a convolution is of the kind that is computed here.
 pub(crate) fn admits(c: &Conv) -> bool {
@@ -31,15 +38,15 @@ pub(crate) fn admits(c: &Conv) -> bool {
         && matches!(w.kernel[2], 3 | 5 | 7)
         && w.stride == [1; 3]
         && w.dilation == [1; 3]
-        && c.groups == 1
-        && c.channels <= INPUTS_MAX
-        && c.out_channels <= OUTPUTS_MAX
+        && c.channels / c.groups <= if c.groups == 1 { INPUTS_MAX } else { GROUP_MAX }
+        && c.out_channels / c.groups <= OUTPUTS_MAX
         && (1..3).all(|d| w.pad[d] < w.kernel[d] && w.output[d] < w.input[d] + w.kernel[d])
 }
 
-/// A convolution of `inputs` to `outputs` channels.
+/// A convolution of `inputs` to `outputs` channels, in each of the groups.
 #[derive(Clone, Copy)]
 struct Shape {
+    groups: usize,
     inputs: usize,
     outputs: usize,
     from: [usize; 2],
@@ -53,7 +60,8 @@ impl Shape {
         let w = &c.window;
         let two = |a: [usize; 3]| [a[1], a[2]];
         let (from, to, pad, kernel) = (two(w.input), two(w.output), two(w.pad), two(w.kernel));
-        Shape { inputs: c.channels, outputs: c.out_channels, from, to, pad, kernel }
+        let (groups, inputs, outputs) = (c.groups, c.channels / c.groups, c.out_channels / c.groups);
+        Shape { groups, inputs, outputs, from, to, pad, kernel }
     }
     /// The convolution that takes the output's gradient to the input's, with its taps reversed.
     fn reversed(&self) -> Shape {
@@ -62,6 +70,10 @@ impl Shape {
     }
     fn taps(&self) -> usize {
         self.kernel[0] * self.kernel[1]
+    }
+    /// Weights of a group.
+    fn weights(&self) -> usize {
+        self.outputs * self.inputs * self.taps()
     }
     /// Lines of a plane between zeros, and elements of a line, of which whole tiles can be read.
     fn padded(&self) -> [usize; 2] {
@@ -84,8 +96,8 @@ impl Shape {
     }
 }
 
-/// The widths of the groups of channels that `outputs` are computed in.
-fn groups(outputs: usize) -> impl Iterator<Item = (usize, usize)> {
+/// The widths of the bands of channels that `outputs` are computed in.
+fn bands(outputs: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut first = 0;
     std::iter::from_fn(move || {
         let left = outputs - first;
@@ -95,22 +107,25 @@ fn groups(outputs: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Weights in the order they are used: for each group of outputs, input, tap, output.
-unsafe fn pack(s: &Shape, to: *mut f32, weight: impl Fn(usize, usize, usize) -> f32) {
-    let mut at = to;
-    for (first, width) in groups(s.outputs) {
+/// Weights in the order they are used: for each group and band of outputs, input, tap, output.
+/// `place` says where in its group a weight lies.
+unsafe fn pack(s: &Shape, w: *const f32, place: impl Fn(usize, usize, usize) -> usize) -> Scratch<f32> {
+    let packed = Scratch::<f32>::new(s.groups * s.weights());
+    let mut at = packed.ptr();
+    for (g, (first, width)) in (0..s.groups).flat_map(|g| bands(s.outputs).map(move |b| (g, b))) {
         for c in 0..s.inputs {
             for k in 0..s.taps() {
                 for o in first..first + width {
                     // SAFETY: as many places as there are weights.
                     unsafe {
-                        *at = weight(o, c, k);
+                        *at = *w.add(g * s.weights() + place(o, c, k));
                         at = at.add(1);
                     }
                 }
             }
         }
     }
+    packed
 }
 
 /// `y` from `x` and the weight.
@@ -119,10 +134,9 @@ unsafe fn pack(s: &Shape, to: *mut f32, weight: impl Fn(usize, usize, usize) -> 
 /// [`admits`] holds, and all lengths are those of the convolution.
 pub(crate) unsafe fn forward(c: &Conv, x: *const f32, w: *const f32, y: *mut f32) {
     let s = Shape::new(c);
-    let packed = Scratch::<f32>::new(s.outputs * s.inputs * s.taps());
     // SAFETY: the caller's promise.
     unsafe {
-        pack(&s, packed.ptr(), |o, c, k| *w.add((o * s.inputs + c) * s.taps() + k));
+        let packed = pack(&s, w, |o, c, k| (o * s.inputs + c) * s.taps() + k);
         run(&s, c.batch, x, packed.ptr(), y);
     }
 }
@@ -133,10 +147,9 @@ pub(crate) unsafe fn forward(c: &Conv, x: *const f32, w: *const f32, y: *mut f32
 /// As for [`forward`].
 pub(crate) unsafe fn grad_input(c: &Conv, dy: *const f32, w: *const f32, dx: *mut f32) {
     let s = Shape::new(c).reversed();
-    let packed = Scratch::<f32>::new(s.outputs * s.inputs * s.taps());
     // SAFETY: the caller's promise.
     unsafe {
-        pack(&s, packed.ptr(), |o, c, k| *w.add((c * s.outputs + o) * s.taps() + s.taps() - 1 - k));
+        let packed = pack(&s, w, |o, c, k| (c * s.outputs + o) * s.taps() + s.taps() - 1 - k);
         run(&s, c.batch, dy, packed.ptr(), dx);
     }
 }
@@ -144,13 +157,17 @@ pub(crate) unsafe fn grad_input(c: &Conv, dy: *const f32, w: *const f32, dx: *mu
 unsafe fn run(s: &Shape, batch: usize, x: *const f32, w: *const f32, y: *mut f32) {
     let (px, pw, py) = (Shared::new(x.cast_mut()), Shared::new(w.cast_mut()), Shared::new(y));
     let [lines, len] = s.padded();
-    pool::parallel_for(batch, &|n| {
+    let images = batch * s.groups;
+    let each = (TASK_MIN / (s.weights() * s.to[0] * s.to[1]).max(1)).clamp(1, images.max(1));
+    pool::parallel_for(images.div_ceil(each), &|task| {
         let padded = Scratch::<f32>::new(s.inputs * lines * len + 2 * LANES);
-        // SAFETY: each task has its own image.
-        unsafe {
-            s.pad_image(px.get().add(n * s.inputs * s.from[0] * s.from[1]), padded.ptr());
-            let to = py.get().add(n * s.outputs * s.to[0] * s.to[1]);
-            image(s, padded.ptr(), pw.get(), to);
+        for n in task * each..images.min((task + 1) * each) {
+            // SAFETY: each task has its own images.
+            unsafe {
+                s.pad_image(px.get().add(n * s.inputs * s.from[0] * s.from[1]), padded.ptr());
+                let to = py.get().add(n * s.outputs * s.to[0] * s.to[1]);
+                image(s, padded.ptr(), pw.get().add(n % s.groups * s.weights()), to);
+            }
         }
     });
 }
@@ -160,19 +177,19 @@ unsafe fn image_body<V: Vector<E = f32>>(s: &Shape, x: *const f32, w: *const f32
     let mut w = w;
     // SAFETY: the caller's promise.
     unsafe {
-        for (first, width) in groups(s.outputs) {
+        for (first, width) in bands(s.outputs) {
             let to = y.add(first * s.to[0] * s.to[1]);
             match (width, s.to[1] > V::N) {
-                (8, true) => group::<V, 8, 2>(s, x, w, to),
-                (6, true) => group::<V, 6, 2>(s, x, w, to),
-                (4, true) => group::<V, 4, 2>(s, x, w, to),
-                (2, true) => group::<V, 2, 2>(s, x, w, to),
-                (_, true) => group::<V, 1, 2>(s, x, w, to),
-                (8, false) => group::<V, 8, 1>(s, x, w, to),
-                (6, false) => group::<V, 6, 1>(s, x, w, to),
-                (4, false) => group::<V, 4, 1>(s, x, w, to),
-                (2, false) => group::<V, 2, 1>(s, x, w, to),
-                (_, false) => group::<V, 1, 1>(s, x, w, to),
+                (8, true) => band::<V, 8, 2>(s, x, w, to),
+                (6, true) => band::<V, 6, 2>(s, x, w, to),
+                (4, true) => band::<V, 4, 2>(s, x, w, to),
+                (2, true) => band::<V, 2, 2>(s, x, w, to),
+                (_, true) => band::<V, 1, 2>(s, x, w, to),
+                (8, false) => band::<V, 8, 1>(s, x, w, to),
+                (6, false) => band::<V, 6, 1>(s, x, w, to),
+                (4, false) => band::<V, 4, 1>(s, x, w, to),
+                (2, false) => band::<V, 2, 1>(s, x, w, to),
+                (_, false) => band::<V, 1, 1>(s, x, w, to),
             }
             w = w.add(width * s.inputs * s.taps());
         }
@@ -181,7 +198,7 @@ unsafe fn image_body<V: Vector<E = f32>>(s: &Shape, x: *const f32, w: *const f32
 
 /// `R` output channels of an image, `NV` vectors of a line at a time.
 #[inline(always)]
-unsafe fn group<V: Vector<E = f32>, const R: usize, const NV: usize>(
+unsafe fn band<V: Vector<E = f32>, const R: usize, const NV: usize>(
     s: &Shape,
     x: *const f32,
     w: *const f32,
@@ -237,23 +254,24 @@ dispatch! {
 /// As for [`forward`].
 pub(crate) unsafe fn grad_weight(c: &Conv, x: *const f32, dy: *const f32, dw: *mut f32) {
     let s = Shape::new(c);
-    let size = s.outputs * s.inputs * s.taps();
+    let size = s.groups * s.weights();
     let parts = PARTS.min(c.batch).max(1);
     let sums = Scratch::<f32>::new(parts * size);
     let (px, pg, ps) = (Shared::new(x.cast_mut()), Shared::new(dy.cast_mut()), Shared::new(sums.ptr()));
     let [lines, len] = s.padded();
     let (of_x, of_y) = (s.inputs * s.from[0] * s.from[1], s.outputs * s.to[0] * s.to[1]);
-    pool::parallel_for(parts, &|part| {
+    pool::parallel_for(parts * s.groups, &|task| {
+        let (part, g) = (task / s.groups, task % s.groups);
         let images = c.batch * part / parts..c.batch * (part + 1) / parts;
         let each = s.inputs * lines * len;
         let padded = Scratch::<f32>::new(images.len() * each + 2 * LANES);
         // SAFETY: each task has its own images and its own sums.
         unsafe {
             for (i, n) in images.clone().enumerate() {
-                s.pad_image(px.get().add(n * of_x), padded.ptr().add(i * each));
+                s.pad_image(px.get().add((n * s.groups + g) * of_x), padded.ptr().add(i * each));
             }
-            let dy = pg.get().add(images.start * of_y);
-            sums_of(&s, images.len(), padded.ptr(), dy, ps.get().add(part * size));
+            let dy = pg.get().add((images.start * s.groups + g) * of_y);
+            sums_of(&s, images.len(), padded.ptr(), dy, ps.get().add(part * size + g * s.weights()));
         }
     });
     // SAFETY: every part was written whole; `dw` has as many elements.
@@ -308,7 +326,7 @@ unsafe fn row_of_taps<V: Vector<E = f32>, const R: usize, const K: usize>(
     unsafe {
         for n in 0..images {
             let from = x.add((n * s.inputs + c) * lines * len);
-            let grad = dy.add((n * s.outputs + o) * plane);
+            let grad = dy.add((n * s.groups * s.outputs + o) * plane);
             for line in 0..s.to[0] {
                 for col in (0..s.to[1]).step_by(V::N) {
                     let m = V::N.min(s.to[1] - col);

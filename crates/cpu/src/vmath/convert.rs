@@ -78,6 +78,11 @@ unsafe fn widen_f16s(x: *const u16, y: *mut f32, n: usize) {
         // SAFETY: the level says that the machine has F16C; bounds are the caller's promise.
         return unsafe { f16c::widen(x, y, n) };
     }
+    #[cfg(target_arch = "aarch64")]
+    if super::level() == super::Level::Neon {
+        // SAFETY: bounds are the caller's promise.
+        return unsafe { neon::widen(x, y, n) };
+    }
     // SAFETY: the caller's promise.
     unsafe { chunks(x, y, n, widen_f16) }
 }
@@ -87,6 +92,11 @@ unsafe fn narrow_f16s(x: *const f32, y: *mut u16, n: usize) {
     if super::level() >= super::Level::Avx2 {
         // SAFETY: as above.
         return unsafe { f16c::narrow(x, y, n) };
+    }
+    #[cfg(target_arch = "aarch64")]
+    if super::level() == super::Level::Neon {
+        // SAFETY: bounds are the caller's promise.
+        return unsafe { neon::narrow(x, y, n) };
     }
     // SAFETY: the caller's promise.
     unsafe { chunks(x, y, n, |v| f16::from_f32_const(v).to_bits()) }
@@ -131,6 +141,60 @@ mod f16c {
                 let mut q = [0u16; 8];
                 _mm_storeu_si128(q.as_mut_ptr().cast(), _mm256_cvtps_ph::<NEAREST>(_mm256_loadu_ps(p.as_ptr())));
                 std::ptr::copy_nonoverlapping(q.as_ptr(), y.add(i), n - i);
+            }
+        }
+    }
+}
+
+/// Every 64-bit ARM converts four at a time, but the vectors of `f16` that compilers know are not
+/// stable yet: the instructions are written out.
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use std::arch::{aarch64::*, asm};
+
+    pub(super) unsafe fn widen(x: *const u16, y: *mut f32, n: usize) {
+        // SAFETY: the caller's promise; whole vectors are read from `x` or a copy of its end.
+        unsafe {
+            in_fours(x, y, n, |x, y| {
+                let wide: float32x4_t;
+                asm!("fcvtl {y:v}.4s, {x:v}.4h", x = in(vreg) vld1_u16(x), y = lateout(vreg) wide,
+                    options(pure, nomem, nostack, preserves_flags));
+                vst1q_f32(y, wide);
+            });
+        }
+    }
+
+    pub(super) unsafe fn narrow(x: *const f32, y: *mut u16, n: usize) {
+        // SAFETY: as above.
+        unsafe {
+            in_fours(x, y, n, |x, y| {
+                let half: uint16x4_t;
+                asm!("fcvtn {y:v}.4h, {x:v}.4s", x = in(vreg) vld1q_f32(x), y = lateout(vreg) half,
+                    options(pure, nomem, nostack, preserves_flags));
+                vst1_u16(y, half);
+            });
+        }
+    }
+
+    /// Runs `f` for every four elements; the last ones through copies.
+    #[inline(always)]
+    unsafe fn in_fours<A: Copy + Default, B: Copy + Default>(
+        x: *const A,
+        y: *mut B,
+        n: usize,
+        f: impl Fn(*const A, *mut B),
+    ) {
+        let whole = n / 4 * 4;
+        // SAFETY: indexes stay below `n`, the caller's promise.
+        unsafe {
+            for i in (0..whole).step_by(4) {
+                f(x.add(i), y.add(i));
+            }
+            if whole < n {
+                let (mut p, mut q) = ([A::default(); 4], [B::default(); 4]);
+                std::ptr::copy_nonoverlapping(x.add(whole), p.as_mut_ptr(), n - whole);
+                f(p.as_ptr(), q.as_mut_ptr());
+                std::ptr::copy_nonoverlapping(q.as_ptr(), y.add(whole), n - whole);
             }
         }
     }

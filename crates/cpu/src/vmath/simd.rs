@@ -5,7 +5,7 @@
 //! [`dispatch!`](super::dispatch) macro makes. Kernels are written once against [`Isa`] and
 //! [`Vector`].
 //!
-//! [`Portable`] is arrays and plain loops, in shapes that compilers turn into NEON or SSE.
+//! [`Portable`] is arrays and plain loops, in shapes that compilers turn into vectors.
 
 #![allow(unsafe_code)]
 

@@ -10,7 +10,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 fn on_every_level(f: impl Fn(Level)) {
     let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
-    for want in [Level::Portable, Level::Avx2, Level::Avx512] {
+    for &want in Level::ALL {
         if limit_level(want) == want {
             f(want);
         }
@@ -340,6 +340,32 @@ fn halves_round_like_the_scalar_type() {
         convert::widen(&all, &mut y);
         assert!(all.iter().zip(&y).all(|(h, &y)| h.to_f32() == y || (h.is_nan() && y.is_nan())));
     });
+}
+
+/// On ARM the two instruction sets differ in speed alone.
+#[test]
+#[cfg(target_arch = "aarch64")]
+fn neon_gives_the_bits_of_portable_code() {
+    let x = sweep();
+    let wide = noise(7, 10_007);
+    let run = |level: Level| {
+        limit_level(level);
+        let mut y: Vec<Vec<u32>> = Vec::new();
+        for &(_, f, ..) in CASES {
+            let mut out = vec![0f32; x.len()];
+            f(&x, &mut out);
+            y.push(out.iter().map(|v| if v.is_nan() { u32::MAX } else { v.to_bits() }).collect());
+        }
+        let narrow: Vec<f32> = wide.iter().map(|&v| v as f32).collect();
+        y.push(vec![f32s::sum(&narrow).to_bits(), f32s::dot(&narrow, &narrow).to_bits()]);
+        let mut exp = vec![0f64; wide.len()];
+        f64s::exp(&wide, &mut exp);
+        let doubles = exp.into_iter().chain([f64s::sum(&wide), f64s::dot(&wide, &wide)]).map(f64::to_bits).collect();
+        (y, doubles)
+    };
+    let (portable, neon): ((_, Vec<u64>), (_, Vec<u64>)) = (run(Level::Portable), run(Level::Neon));
+    assert!(portable.0 == neon.0, "functions of f32, or their sums");
+    assert!(portable.1 == neon.1, "functions of f64, or their sums");
 }
 
 #[test]

@@ -35,7 +35,9 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     match args[0].to_i64().iter().find(|&&i| i != ignored && !(0..classes).contains(&i)) {
         None => Ok(vec![args[0].clone()]),
         Some(i) => {
-            let e = format!("class {i} is not among 0..{classes}, nor the ignored {ignored}");
+            let nor =
+                if (0..classes).contains(&ignored) { String::new() } else { format!(", nor the ignored {ignored}") };
+            let e = format!("class {i} is not among 0..{classes}{nor}");
             Err(Error::index(e).in_op(c.attrs.str("op")?))
         }
     }

@@ -20,7 +20,10 @@ crate::table! {
     triplet_margin_loss,
 }
 
+mod forms;
+
 pub use cross_entropy::CrossEntropyOptions;
+pub(crate) use forms::FORMS;
 pub use nll_loss::NllOptions;
 pub use poisson_nll_loss::PoissonOptions;
 pub use triplet_margin_loss::TripletOptions;

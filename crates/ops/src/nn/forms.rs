@@ -1,8 +1,8 @@
 //! Softmax and attention as programs write them out of other ops, for `passes::recognize`.
 //!
-//! Softmax, norms, activations and losses that are written out need no form: fusion makes the same
-//! loop of them as of their rows. Attention does: its kernels never hold the scores of all queries
-//! and keys. Only forms with the same numbers are taken: the greatest score is subtracted before
+//! Softmax, norms and activations that are written out need no form: fusion makes the same loop of
+//! them as of their rows (losses that pick a class: `loss/forms.rs`). Attention does: its kernels
+//! never hold the scores of all queries and keys. Only forms with the same numbers are taken: the greatest score is subtracted before
 //! the exponential, what is masked is −∞, and a query that sees nothing stays NaN.
 
 use super::{attention, attention_grad, softmax};
@@ -18,7 +18,7 @@ pub(crate) static FORMS: [Form; 3] = [
 ];
 
 /// What replaces `outs`: tensor code over `inputs`, with the line of the first of them.
-fn found(
+pub(crate) fn found(
     look: &Look,
     inputs: Vec<Slot>,
     outs: Vec<Slot>,

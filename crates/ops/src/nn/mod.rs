@@ -45,7 +45,7 @@ crate::table! {
 }
 
 mod distance;
-mod forms;
+pub(crate) mod forms;
 mod norm;
 mod window;
 

@@ -262,7 +262,40 @@ impl<S: Multiply> Turned<S> {
                 let moved = |p: *const S::Acc| if p.is_null() { p } else { p.wrapping_offset(at) };
                 q.beside = self.beside.map(moved);
             }
-            S::Acc::sweep(&SweepOf(q));
+            // What C was until now is wanted as well.
+            if q.add && q.beside[BESIDE - 1].is_null() {
+                q.beside.rotate_right(1);
+                q.beside[0] = q.c;
+            }
+            if q.strips_first {
+                S::Acc::sweep(&SweepOf(q));
+            } else {
+                self.sweep_panels(&q);
+            }
+        }
+    }
+
+    /// A sweep a panel at a time, which brings the next panel closer.
+    unsafe fn sweep_panels(&self, q: &Sweep<S::Acc>) {
+        let vectors = q.n.div_ceil(self.lanes);
+        let panels = panel_count(vectors);
+        for panel in 0..panels {
+            let (v, nv) = panel_at(panel, vectors);
+            let (j, w) = (v * self.lanes, nv * self.lanes);
+            let at = j as isize * q.c_col;
+            // SAFETY: the caller's promise; panels lie one after the other.
+            unsafe {
+                let p = q.right.p.add(j * q.k);
+                let next = (panel + 1 < panels).then(|| Ahead { step: 64, ..Ahead::nothing(p.add(w * q.k).cast()) });
+                S::Acc::sweep(&SweepOf(Sweep {
+                    n: w.min(q.n - j),
+                    right: Panels { p, row: 0 },
+                    c: q.c.offset(at),
+                    beside: q.beside.map(|p| if p.is_null() { p } else { p.wrapping_offset(at) }),
+                    ahead: next,
+                    ..*q
+                }));
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 //! Products of 8-bit integers, summed in 32 bits: exact, and wrapping around where `i32` does.
 //!
-//! Four neighbors along `k` make a word of 32 bits. Bytes of the left side are multiplied as unsigned
-//! ones, bytes of the right side as signed ones, which is what processors do fastest (VNNI). A side of
-//! the other kind is moved by 128, and the result put right by the sums of rows and of columns:
-//! `(A' - x) (B' + y) = A' B' + y rows(A') - x columns(B') - x y k`.
+//! Four neighbors along `k` make a word of 32 bits. Bytes of the right side are multiplied as signed
+//! ones, bytes of the left side as unsigned ones (on ARM as signed ones), which is what processors do
+//! fastest. A side of the other kind is moved by 128, and the result put right by the sums of rows and
+//! of columns: `(A' - x) (B' + y) = A' B' + y rows(A') - x columns(B') - x y k`.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +12,7 @@ use super::Mat;
 use super::micro::{PANEL, panel_at, panel_count};
 use crate::pool::{self, Shared};
 use crate::vmath::dispatch;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::vmath::{Level, level};
 use ir::Bytes;
 
@@ -35,9 +35,19 @@ pub struct Side {
 }
 
 impl Side {
-    /// What the bytes are moved by, for a side that is multiplied as `signed` bytes.
-    fn shift(&self, signed: bool) -> i32 {
-        if self.is_signed == signed { 0 } else { 128 }
+    /// What is added to the bytes of a left side, multiplied as `signed` bytes or unsigned ones.
+    fn left_shift(&self, signed: bool) -> i32 {
+        if self.is_signed == signed {
+            0
+        } else if signed {
+            -128
+        } else {
+            128
+        }
+    }
+    /// What is taken from the bytes of a right side, which are multiplied as signed ones.
+    fn right_shift(&self) -> i32 {
+        if self.is_signed { 0 } else { 128 }
     }
     /// The word of the four bytes from step `p` on of line `i`, zeros behind the end, each byte
     /// moved by `flip`. `lines` turns the matrix so that lines run along `k`.
@@ -91,6 +101,10 @@ enum Way {
     Vnni256,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    #[cfg(target_arch = "aarch64")]
+    Dotprod,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     Portable,
 }
 
@@ -107,8 +121,22 @@ impl Way {
                 _ => Way::Avx2,
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        match level() {
+            Level::Portable => Way::Portable,
+            _ if std::arch::is_aarch64_feature_detected!("dotprod") => Way::Dotprod,
+            _ => Way::Neon,
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         Way::Portable
+    }
+    /// Whether bytes of the left side are multiplied as signed ones.
+    fn is_left_signed(self) -> bool {
+        match self {
+            #[cfg(target_arch = "aarch64")]
+            Way::Dotprod | Way::Neon => true,
+            _ => false,
+        }
     }
     /// Lanes of a vector.
     fn lanes(self) -> usize {
@@ -143,7 +171,7 @@ impl Right {
     }
 
     unsafe fn packed(k: usize, n: usize, side: Side, way: Way) -> Right {
-        let (lanes, words, shift) = (way.lanes(), k.div_ceil(4), side.shift(true));
+        let (lanes, words, shift) = (way.lanes(), k.div_ceil(4), side.right_shift());
         let mut room = Bytes::any(words * n.next_multiple_of(lanes) * 4);
         let mut sums = vec![0i32; n];
         let (to, ps) = (Shared::new(room.as_mut().as_mut_ptr().cast::<u32>()), Shared::new(sums.as_mut_ptr()));
@@ -201,7 +229,7 @@ impl Right {
         let work = strips.min(STRIPS) * ROWS * PANEL * self.way.lanes() * self.k;
         let group = (TASK_MIN / work.max(1)).clamp(1, panels.max(1));
         let groups = panels.div_ceil(group);
-        let shift = a.shift(false);
+        let shift = a.left_shift(self.way.is_left_signed());
         pool::parallel_for(blocks * groups, &|task| {
             let (block, first) = (task / groups, task % groups * group);
             for panel in first..panels.min(first + group) {
@@ -230,7 +258,9 @@ impl Right {
 
     /// Packs rows of the left side, word by word, and says what each row of the result is moved by.
     unsafe fn pack_strip(&self, a: Side, first: usize, rows: usize, to: *mut u32, moved: &mut [i32]) {
-        let (x, y) = (a.shift(false), self.shift);
+        let signed = self.way.is_left_signed();
+        let (x, y) = (a.left_shift(signed), self.shift);
+        let value = |b: u8| if signed { b as i8 as i32 } else { b as i32 };
         let flip = if x == 0 { 0 } else { 0x8080_8080 };
         // SAFETY: the caller's promise.
         unsafe {
@@ -242,7 +272,7 @@ impl Right {
             }
             let both = x.wrapping_mul(y).wrapping_mul(self.k as i32);
             for r in 0..ROWS {
-                let word = |p: usize| (*to.add(p * ROWS + r)).to_le_bytes().iter().map(|&b| b as i32).sum::<i32>();
+                let word = |p: usize| (*to.add(p * ROWS + r)).to_le_bytes().into_iter().map(value).sum::<i32>();
                 let sum = if y == 0 { 0 } else { (0..self.k.div_ceil(4)).map(word).fold(0, i32::wrapping_add) };
                 moved[r] = y.wrapping_mul(sum).wrapping_sub(both);
             }
@@ -261,6 +291,10 @@ impl Right {
                 Way::Vnni256 => x86::tile_vnni256(words, a, b, nv, to),
                 #[cfg(target_arch = "x86_64")]
                 Way::Avx2 => x86::tile_avx2(words, a, b, nv, to),
+                #[cfg(target_arch = "aarch64")]
+                Way::Dotprod => neon::tile_dotprod(words, a, b, nv, to),
+                #[cfg(target_arch = "aarch64")]
+                Way::Neon => neon::tile_neon(words, a, b, nv, to),
                 Way::Portable => tile_of::<[i32; 8]>(words, a, b, nv, to),
             }
         }
@@ -271,7 +305,7 @@ impl Right {
 trait Dot: Copy {
     const N: usize;
     fn zero() -> Self;
-    /// Adds the products of the unsigned bytes of `a` and the signed bytes behind `b`, lane by lane.
+    /// Adds the products of the bytes of `a` and the signed bytes behind `b`, lane by lane.
     ///
     /// # Safety
     /// As many words behind `b` as there are lanes.
@@ -450,6 +484,78 @@ mod x86 {
     tile!(tile_avx2, Pairs, "avx2,fma");
 }
 
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use super::{Dot, tile_of};
+    use std::arch::aarch64::*;
+
+    /// Eight sums, whose words are multiplied by one expression.
+    macro_rules! dot {
+        ($name:ident, $tile:ident, $features:literal, |$sum:ident, $a:ident, $b:ident| $dot:expr) => {
+            #[derive(Clone, Copy)]
+            struct $name(int32x4_t, int32x4_t);
+            impl Dot for $name {
+                const N: usize = 8;
+                #[inline(always)]
+                fn zero() -> Self {
+                    // SAFETY: every 64-bit ARM has the instruction.
+                    unsafe { $name(vdupq_n_s32(0), vdupq_n_s32(0)) }
+                }
+                #[inline(always)]
+                unsafe fn add<const NV: usize, const R: usize>(
+                    sums: &mut [[Self; NV]; R],
+                    a: *const u32,
+                    b: *const u32,
+                ) {
+                    let part = |$sum: int32x4_t, $a: int8x16_t, $b: int8x16_t| -> int32x4_t { $dot };
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let b = b.cast::<i8>();
+                        for r in 0..R {
+                            let left = vreinterpretq_s8_u32(vdupq_n_u32(*a.add(r)));
+                            for v in 0..NV {
+                                let s = &mut sums[r][v];
+                                s.0 = part(s.0, left, vld1q_s8(b.add(v * 32)));
+                                s.1 = part(s.1, left, vld1q_s8(b.add(v * 32 + 16)));
+                            }
+                        }
+                    }
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut i32) {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        vst1q_s32(to, self.0);
+                        vst1q_s32(to.add(4), self.1);
+                    }
+                }
+            }
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn $tile(words: usize, a: *const u32, b: *const u32, nv: usize, to: *mut i32) {
+                // SAFETY: the caller's promise.
+                unsafe { tile_of::<$name>(words, a, b, nv, to) }
+            }
+        };
+    }
+    // The intrinsic is not stable in Rust yet: the instruction is written out.
+    dot!(Fours, tile_dotprod, "neon,dotprod", |sum, a, b| {
+        let mut sum = sum;
+        // SAFETY: only used where the processor has the instruction.
+        unsafe {
+            std::arch::asm!(".arch_extension dotprod", "sdot {s:v}.4s, {a:v}.16b, {b:v}.16b", s = inout(vreg) sum,
+                a = in(vreg) a, b = in(vreg) b, options(pure, nomem, nostack, preserves_flags));
+        }
+        sum
+    });
+    // Products of 16 bits, added in pairs, and the pairs' sums of a word.
+    dot!(Pairs, tile_neon, "neon", |sum, a, b| unsafe {
+        // SAFETY: every 64-bit ARM has the instructions.
+        let low = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
+        let high = vpaddlq_s16(vmull_high_s8(a, b));
+        vaddq_s32(sum, vpaddq_s32(low, high))
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::testing::Noise;
@@ -467,7 +573,12 @@ mod tests {
             ];
             all.into_iter().filter(|(_, has)| *has).map(|(way, _)| way).collect()
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        {
+            let dotprod = std::arch::is_aarch64_feature_detected!("dotprod").then_some(Way::Dotprod);
+            dotprod.into_iter().chain([Way::Neon, Way::Portable]).collect()
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         vec![Way::Portable]
     }
 

@@ -151,13 +151,23 @@ unsafe fn dot_columns<V: Vector, const C: usize, const FETCH: bool>(q: &MatVec<V
             }
             p += VECTORS * V::N;
         }
-        for v in 0..VECTORS {
-            let n = V::N.min(q.k - p);
-            let x = V::load_n(q.x.add(p), n);
-            for c in 0..C {
-                acc[c][v] = x.fma(V::load_n(b.offset(c as isize * q.b_step).add(p), n), acc[c][v]);
+        // Whole vectors first, as rows mostly end with one: masks cost more than a vector.
+        for v in 0..VECTORS - 1 {
+            if p + V::N > q.k {
+                break;
             }
-            p += n;
+            let x = V::load(q.x.add(p));
+            for c in 0..C {
+                acc[c][v] = x.fma(V::load(b.offset(c as isize * q.b_step).add(p)), acc[c][v]);
+            }
+            p += V::N;
+        }
+        if p < q.k {
+            let x = V::load_n(q.x.add(p), q.k - p);
+            for c in 0..C {
+                let column = b.offset(c as isize * q.b_step).add(p);
+                acc[c][VECTORS - 1] = x.fma(V::load_n(column, q.k - p), acc[c][VECTORS - 1]);
+            }
         }
     }
     acc.map(|a| ((a[0] + a[1]) + (a[2] + a[3])).sum())

@@ -165,10 +165,9 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
         if self.m == 0 || self.n == 0 || self.batch == 0 {
             return;
         }
-        let is_vector = self.m == 1 || self.n == 1;
         // SAFETY: the caller's promise.
         unsafe {
-            if S::SAME && C::SAME && is_vector && self.run_vector() {
+            if S::SAME && C::SAME && self.is_vector() && self.run_vector(&|_| {}) {
                 return;
             }
             let work = self.m * self.n * self.k;
@@ -194,15 +193,27 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
     /// As for [`Gemm::run`]; `C` is the type of the computation.
     pub unsafe fn run_then(&self, beside: [*const C; BESIDE], done: &(dyn Fn(Patch) + Sync)) {
         debug_assert!(C::SAME && self.batch == 1);
-        let mut turned = Turned::new(self, self.a, self.b, self.c.cast(), self.c_row);
-        turned.beside = beside.map(|p| p.cast());
         // SAFETY: the caller's promise.
-        unsafe { turned.run(done) };
+        unsafe {
+            if S::SAME && self.is_vector() && self.run_vector(done) {
+                return;
+            }
+            let mut turned = Turned::new(self, self.a, self.b, self.c.cast(), self.c_row);
+            turned.beside = beside.map(|p| p.cast());
+            turned.run(done);
+        }
+    }
+
+    fn is_vector(&self) -> bool {
+        self.m == 1 || self.n == 1
     }
 
     /// Whether the parts that [`Gemm::run_then`] reports are whole rows, whatever the number of
-    /// threads.
+    /// threads, or of the only row.
     pub fn has_whole_rows(&self) -> bool {
+        if self.m == 1 {
+            return true;
+        }
         let turned = Turned::new(self, self.a, self.b, self.c.cast(), self.c_row);
         match turned.way() {
             Way::Whole => true,

@@ -269,6 +269,10 @@ pub(crate) unsafe fn transpose8<E: Copy>(from: *const E, stride: isize, to: *mut
         if size_of::<E>() == 4 && crate::vmath::level() >= crate::vmath::Level::Avx2 {
             return x86::transpose8(from.cast(), stride, to.cast(), w);
         }
+        #[cfg(target_arch = "aarch64")]
+        if size_of::<E>() == 4 && crate::vmath::level() == crate::vmath::Level::Neon {
+            return neon::transpose8(from.cast(), stride, to.cast(), w);
+        }
         for p in 0..8 {
             for r in 0..8 {
                 to.add(p * w + r).write(*from.offset(r as isize * stride + p as isize));
@@ -310,6 +314,38 @@ mod x86 {
             for (i, (a, b)) in quads.into_iter().enumerate() {
                 _mm256_storeu_ps(to.add(i * w), _mm256_permute2f128_ps::<0x20>(a, b));
                 _mm256_storeu_ps(to.add((i + 4) * w), _mm256_permute2f128_ps::<0x31>(a, b));
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use std::arch::aarch64::*;
+
+    /// Eight rows of eight floats, `stride` apart, to rows `w` apart.
+    #[inline]
+    pub(super) unsafe fn transpose8(from: *const f32, stride: isize, to: *mut f32, w: usize) {
+        // SAFETY: 8 floats behind each row.
+        unsafe {
+            for (r, c) in [(0, 0), (0, 4), (4, 0), (4, 4)] {
+                transpose4(from.offset(r as isize * stride).add(c), stride, to.add(c * w + r), w);
+            }
+        }
+    }
+
+    /// The same for four rows of four.
+    #[inline(always)]
+    unsafe fn transpose4(from: *const f32, stride: isize, to: *mut f32, w: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let row = |i: isize| vld1q_f32(from.offset(i * stride));
+            let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+            let pairs = [vtrn1q_f32(a, b), vtrn2q_f32(a, b), vtrn1q_f32(c, d), vtrn2q_f32(c, d)];
+            let [ab0, ab1, cd0, cd1] = pairs.map(|v| vreinterpretq_f64_f32(v));
+            let columns = [vtrn1q_f64(ab0, cd0), vtrn1q_f64(ab1, cd1), vtrn2q_f64(ab0, cd0), vtrn2q_f64(ab1, cd1)];
+            for (i, column) in columns.into_iter().enumerate() {
+                vst1q_f32(to.add(i * w), vreinterpretq_f32_f64(column));
             }
         }
     }

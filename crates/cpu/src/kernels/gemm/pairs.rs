@@ -1,4 +1,4 @@
-//! Products of `bf16` where the processor multiplies pairs (AVX512_BF16): twice the rate of `f32`.
+//! Products of `bf16` where the processor multiplies pairs (AVX512_BF16, or BF16 of ARM): twice the rate of `f32`.
 //!
 //! Two neighbors along `k` make one element of 32 bits. Such elements are packed, cut and swept over
 //! as if they were `f32`, half as many; only the innermost step differs. It adds two products to an
@@ -7,14 +7,12 @@
 #![allow(unsafe_code)]
 
 use super::super::scratch::Scratch;
-#[cfg(target_arch = "x86_64")]
-use super::micro::Step;
 use super::micro::Sweep;
 use super::turn::Turned;
 use super::{Gemm, Mat, Patch};
 use crate::pool::{self, Shared};
 use crate::vmath::dispatch;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::vmath::{Level, level};
 use half::bf16;
 
@@ -22,7 +20,9 @@ use half::bf16;
 pub(super) fn is_available() -> bool {
     #[cfg(target_arch = "x86_64")]
     return level() == Level::Avx512 && std::is_x86_feature_detected!("avx512bf16");
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    return level() == Level::Neon && std::arch::is_aarch64_feature_detected!("bf16");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     false
 }
 
@@ -100,8 +100,7 @@ dispatch! {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::super::micro::sweep;
-    use super::{Step, Sweep};
+    use super::super::micro::{Step, Sweep, sweep};
     use crate::vmath::x86::F32x16;
     use std::arch::x86_64::{__m512, __m512bh, _mm512_dpbf16_ps};
 
@@ -129,6 +128,44 @@ mod x86 {
     }
 }
 
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use super::super::micro::{Step, Sweep, sweep};
+    use crate::vmath::neon::F32x8;
+    use std::arch::aarch64::float32x4_t;
+
+    /// Two products a step.
+    struct Two;
+    impl Step<F32x8> for Two {
+        #[inline(always)]
+        fn add(x: F32x8, y: F32x8, sum: F32x8) -> F32x8 {
+            // SAFETY: the bits of 4 pairs each; only used where the processor has the instruction.
+            unsafe { F32x8(dot(x.0, y.0, sum.0), dot(x.1, y.1, sum.1)) }
+        }
+    }
+
+    /// Vectors of `bf16` are not stable in Rust yet: the instruction is written out.
+    #[inline(always)]
+    unsafe fn dot(x: float32x4_t, y: float32x4_t, mut sum: float32x4_t) -> float32x4_t {
+        // SAFETY: the caller's promise.
+        unsafe {
+            std::arch::asm!(".arch_extension bf16", "bfdot {s:v}.4s, {x:v}.8h, {y:v}.8h", s = inout(vreg) sum,
+                x = in(vreg) x, y = in(vreg) y, options(pure, nomem, nostack, preserves_flags));
+        }
+        sum
+    }
+
+    /// A sweep over pairs.
+    ///
+    /// # Safety
+    /// What the sweep describes must be valid memory, and pairs must be available.
+    #[target_feature(enable = "neon,bf16")]
+    pub(super) unsafe fn sweep_pairs(q: &Sweep<f32>) {
+        // SAFETY: the caller's promise.
+        unsafe { sweep::<F32x8, Two, 4>(q) }
+    }
+}
+
 /// A sweep over pairs.
 ///
 /// # Safety
@@ -139,6 +176,11 @@ pub(super) unsafe fn sweep(q: &Sweep<f32>) {
     unsafe {
         x86::sweep_pairs(q)
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the caller's promise.
+    unsafe {
+        neon::sweep_pairs(q)
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     unreachable!("pairs are not available: {}", q.m);
 }

@@ -2,15 +2,15 @@
 
 #![allow(unsafe_code)]
 
-use super::Gemm;
 use super::element::{Float, MatVecOf, Multiply, Output};
 use super::matvec::MatVec;
+use super::{Gemm, Patch};
 use crate::pool::{self, Shared};
 
 impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
     /// A product with one row or one column, when strides allow; `S`, `C` and the type of the
-    /// computation are the same.
-    pub(super) unsafe fn run_vector(&self) -> bool {
+    /// computation are the same. Calls `done` for each part of C of the first product of the batch.
+    pub(super) unsafe fn run_vector(&self, done: &(dyn Fn(Patch) + Sync)) -> bool {
         // One column: the transposed problem has one row.
         let is_row = self.m == 1;
         let (a, b, n) = if is_row { (self.a, self.b, self.n) } else { (self.b.t(), self.a.t(), self.m) };
@@ -21,13 +21,15 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
         if !by_rows && !by_columns {
             return false;
         }
-        // By rows: strips wide enough for long runs. By columns: any number will do.
+        // By rows: strips wide enough for long runs. By columns: a power of two of equal ones, which
+        // any usual number of threads shares evenly.
         let strip = if self.k * n < 1 << 17 {
             n
         } else if by_rows {
             n.div_ceil(8).clamp(512, 4096).next_multiple_of(64)
         } else {
-            ((1 << 17) / self.k.max(1)).clamp(64, 4096).next_multiple_of(64)
+            let strips = (self.k * n).div_ceil(1 << 17).next_power_of_two();
+            n.div_ceil(strips).max(64).next_multiple_of(4)
         };
         let (strips, n_all) = (n.div_ceil(strip), n);
         let group = ((1 << 16) / (self.k * n.min(strip)).max(1)).clamp(1, self.batch);
@@ -59,6 +61,10 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
                     let q = MatVecOf(q);
                     if by_rows { S::Acc::rows(&q) } else { S::Acc::dots(&q) }
                 }
+            }
+            if first == 0 {
+                let part = Patch { row: 0, rows: 1, col: j, cols: n };
+                done(if is_row { part } else { Patch { row: j, rows: n, col: 0, cols: 1 } });
             }
         });
         true
