@@ -231,13 +231,17 @@ impl Drop for Partial<'_> {
 
 /// A running checksum with the length.
 #[derive(Clone, Default)]
-struct Sum {
+pub(crate) struct Sum {
     hash: Xxh3,
     bytes: u64,
 }
 
 impl Sum {
-    fn update(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
     }
@@ -255,7 +259,7 @@ impl Sum {
     }
 
     /// The sidecar's line for this content.
-    fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         format!("{:032x} {}\n", self.hash.digest128(), self.bytes)
     }
 }
@@ -272,6 +276,12 @@ fn present(path: &Path) -> Result<Option<Sum>> {
 fn agree(path: &Path, sum: &Sum) -> Result<()> {
     let sidecar = sidecar(path);
     let lines = std::fs::read(&sidecar).map_err(|error| Error::io("read", &sidecar, error))?;
+    agree_with(path, sum, &lines)
+}
+
+/// Refuses a content that these lines of a sidecar do not list.
+pub(crate) fn agree_with(path: &Path, sum: &Sum, lines: &[u8]) -> Result<()> {
+    let sidecar = sidecar(path);
     let line = sum.line();
     if lines.split_inclusive(|byte| *byte == b'\n').any(|known| known == line.as_bytes()) {
         return Ok(());
@@ -280,7 +290,7 @@ fn agree(path: &Path, sum: &Sum) -> Result<()> {
         path,
         format!(
             "damaged: {} bytes that do not agree with the checksum in {}",
-            sum.bytes,
+            sum.bytes(),
             sidecar.file_name().unwrap_or_default().to_string_lossy()
         ),
     ))

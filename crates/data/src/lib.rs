@@ -10,9 +10,10 @@
 //! - [`Loader`]: shuffled, batched, prefetched, sharded, with a [`Position`]
 //!   that is saved and restored exactly;
 //! - records: [`events`] for TensorBoard, [`journal`] in JSON lines, [`atomic`]
-//!   for files that are whole or absent.
+//!   for files that are whole or absent, [`Place`] for a folder of them or, with
+//!   the feature `s3`, a bucket.
 //!
-//! Not here: anything that knows a model, a device or a network.
+//! Not here: anything that knows a model or a device.
 //!
 //! ```
 //! use talweg_data::{Dataset, Digits, Loader};
@@ -50,8 +51,11 @@ mod memory;
 #[cfg(feature = "parquet")]
 mod parquet;
 pub mod picture;
+mod place;
 mod pool;
 pub mod random;
+#[cfg(feature = "s3")]
+mod s3;
 mod sample;
 mod table;
 mod text;
@@ -73,6 +77,7 @@ pub use loader::{Builder, Loader, Position};
 pub use memory::Memory;
 #[cfg(feature = "parquet")]
 pub use parquet::Parquet;
+pub use place::{Content, Place};
 pub use sample::{Name, Sample, Value};
 pub use text::{Lines, Text};
 pub use token::{Bytes, Chars, Tokenizer};

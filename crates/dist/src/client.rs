@@ -280,16 +280,28 @@ impl Client {
         let is_fresh = |closed: u64| self.reuse.is_some_and(|bound| self.step <= closed + bound);
         let answer = has.filter(|(closed, _)| is_fresh(*closed)).cloned();
         let (clock, request) = (self.step, self.requests);
-        self.ask(Message::Pull { clock, request, table, block, rows }, (table, block), answer)
+        let partition = self.map.partition(table, block);
+        self.ask(Message::Pull { clock, request, table, block, rows }, partition, answer)
     }
     /// Asks for a block with everything that belongs to it; answers the number of the question.
     pub fn dump(&mut self, table: u32, block: u32) -> (u64, Outbox) {
         let (clock, request) = (self.step, self.requests);
-        self.ask(Message::Dump { clock, request, table, block }, (table, block), None)
+        let partition = self.map.partition(table, block);
+        self.ask(Message::Dump { clock, request, table, block }, partition, None)
+    }
+    /// Asks for a partition to be written to a file; answers the number of the question. The answer
+    /// is the number of blocks, or nothing if it is too late.
+    pub fn save(&mut self, partition: u32, to: String) -> (u64, Outbox) {
+        let (clock, request) = (self.step, self.requests);
+        self.ask(Message::Save { clock, request, to }, partition, None)
+    }
+    /// Each partition's primary.
+    pub fn all_primaries(&self) -> Vec<Server> {
+        self.map.replicas.iter().map(|list| list.first().copied().unwrap_or(u32::MAX)).collect()
     }
     /// Asks, unless there is an answer already.
-    fn ask(&mut self, ask: Message, of: (u32, u32), answer: Option<(u64, Arc<Vec<f32>>)>) -> (u64, Outbox) {
-        let (request, partition) = (self.requests, self.map.partition(of.0, of.1));
+    fn ask(&mut self, ask: Message, partition: u32, answer: Option<(u64, Arc<Vec<f32>>)>) -> (u64, Outbox) {
+        let request = self.requests;
         self.requests += 1;
         let mut out = Outbox::new();
         if let Some((closed, data)) = answer {
@@ -334,6 +346,11 @@ impl Client {
                         self.keep(key, closed, data);
                     }
                     self.saw(closed);
+                }
+            }
+            Message::Snapped { request, blocks } => {
+                if let Some(r) = self.reads.get_mut(&request).filter(|r| r.answer.is_none()) {
+                    r.answer = Some(Arc::new(blocks.map(f32::from_bits).into_iter().collect()));
                 }
             }
             Message::Fresh { table, block, closed, data } if is_known => self.keep((table, block), closed, data),

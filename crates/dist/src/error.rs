@@ -40,6 +40,10 @@ impl Error {
     pub fn refused(text: impl Into<String>) -> Error {
         Error::Refused(text.into())
     }
+    /// True if a deadline passed, wherever it was watched.
+    pub fn is_late(&self) -> bool {
+        matches!(self, Error::Deadline(_) | Error::Net(net::Error::Deadline(_)))
+    }
     /// Names what was attempted when the operating system said no.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
         let what = what.into();

@@ -87,10 +87,10 @@ impl Cluster {
     async fn client(&self) -> Result<Client> {
         patiently(|| Client::connect(&self.endpoints, None)).await
     }
-    /// Forgets what an earlier job of this name has left behind; an error if it still runs.
-    pub fn begin(&self, deadline: Instant) -> Result<()> {
-        run("beginning a job", deadline, async {
-            let mut c = self.client().await?;
+    /// Whether somebody stands for election in a job of this name.
+    pub fn is_running(&self, deadline: Instant) -> Result<bool> {
+        run("looking for a job", deadline, async {
+            let c = self.client().await?;
             let keeper = self.prefix() + KEEPER;
             let only = || Some(GetOptions::new().with_prefix().with_count_only());
             let found = patiently(|| {
@@ -98,11 +98,15 @@ impl Cluster {
                 let keeper = keeper.clone();
                 async move { kv.get(keeper, only()).await }
             });
-            if found.await?.count() > 0 {
-                return Err(Error::value(format!("a job {:?} is running: choose another name", self.job)));
-            }
-            self.forget(&mut c).await
+            Ok(found.await?.count() > 0)
         })
+    }
+    /// Forgets what an earlier job of this name has left behind; an error if it still runs.
+    pub fn begin(&self, deadline: Instant) -> Result<()> {
+        if self.is_running(deadline)? {
+            return Err(Error::value(format!("a job {:?} is running: choose another name", self.job)));
+        }
+        run("beginning a job", deadline, async { self.forget(&mut self.client().await?).await })
     }
     /// Removes everything of this job.
     pub fn end(&self, deadline: Instant) -> Result<()> {

@@ -12,11 +12,12 @@ use crate::membership::Registrar;
 use crate::message::{Envelope, Message, Peer};
 use crate::partition::{Apply, Outbox, Partition};
 use crate::roster;
+use crate::snapshot::{Saver, Snapshot, saved_key};
 use crate::{Consistency, Error, Map, Result, message};
 use net::{Address, Connection, Hello, Listener, Secret, Sender};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver as Queue, SyncSender, sync_channel};
+use std::sync::mpsc::{self, Receiver as Queue, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,8 @@ pub struct Host {
     report: Box<dyn Fn(&str) + Send + Sync>,
     /// Whether workers get messages that they have not asked for.
     pushes: bool,
+    /// To the thread that writes checkpoints.
+    snapshots: mpsc::Sender<Snapshot>,
 }
 
 /// What a server needs to begin.
@@ -69,6 +72,8 @@ pub struct HostOptions {
     pub rule: Arc<dyn Consistency>,
     /// Where to keep what it holds; what is there already is taken up again.
     pub disk: Option<Disk>,
+    /// What writes checkpoints, if it can.
+    pub saver: Option<Arc<dyn Saver>>,
 }
 
 impl Host {
@@ -83,6 +88,9 @@ impl Host {
         let soon = || Instant::now() + PATIENCE;
         let watch = registrar.another(soon())?;
         let key = roster::server_key(o.server);
+        let (snapshots, taken) = mpsc::channel();
+        let (saver, told) = (o.saver.clone(), registrar.another(soon())?);
+        std::thread::spawn(move || write_snapshots(&taken, saver.as_deref(), &told));
         let host = Arc::new(Host {
             me: o.server,
             partitions: OnceLock::new(),
@@ -92,6 +100,7 @@ impl Host {
             secret: o.secret,
             report: Box::new(report),
             pushes: o.rule.pushes(),
+            snapshots,
         });
         let address = listener.address().to_string();
         let accepting = host.clone();
@@ -107,7 +116,7 @@ impl Host {
         let mut version = 0;
         loop {
             let (newer, bytes) = match watch.wait(roster::MAP, version, Instant::now() + LOAD_EVERY) {
-                Err(Error::Net(net::Error::Deadline(_))) => {
+                Err(e) if e.is_late() => {
                     host.try_disks_again();
                     host.registrar.set(&roster::copied_key(host.me), host.copied().as_bytes(), soon())?;
                     host.tell()?;
@@ -268,6 +277,8 @@ impl Host {
             match slot.partition.handle(from, e) {
                 Ok(out) => {
                     let out = self.store(&mut slot, out);
+                    // The thread that takes them lives as long as the process.
+                    slot.partition.snapshots().into_iter().for_each(|s| drop(self.snapshots.send(s)));
                     self.route(out, from, &mut replies);
                 }
                 Err(e) => {
@@ -404,6 +415,22 @@ impl Host {
             send(&e)?;
         }
         Ok(())
+    }
+}
+
+/// Writes checkpoints, one after the other, and tells the membership store of each.
+fn write_snapshots(taken: &Queue<Snapshot>, saver: Option<&dyn Saver>, told: &Registrar) {
+    for s in taken {
+        let (key, request) = (saved_key(s.partition), s.request);
+        let done = match saver {
+            Some(saver) => saver.save(s),
+            None => Err("it was not given the means to write checkpoints".to_string()),
+        };
+        let said = format!("{request} {}", done.err().unwrap_or_default());
+        // Without a membership store there is nobody to tell, and the job ends.
+        if told.set(&key, said.as_bytes(), Instant::now() + PATIENCE).is_err() {
+            return;
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod registry;
 mod remote;
 mod replica;
 mod roster;
+mod snapshot;
 mod spare;
 
 pub use client::{Client, Table};
@@ -51,3 +52,4 @@ pub use reduce::{Give, Reducer};
 pub use registry::{Answer, Answers, Ask, Caller, Change, Registry};
 pub use remote::Store;
 pub use roster::{Members, Roster, leave_key, left_key, server_key, worker_key};
+pub use snapshot::{SavedBlock, Saver, Saving, Snapshot};

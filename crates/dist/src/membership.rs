@@ -141,6 +141,16 @@ impl Meeting {
             Meeting::Etcd(c) => Ok(c.endpoints[0].parse()?),
         }
     }
+    /// Whether a job of this name runs there.
+    pub fn is_running(&self, deadline: Instant) -> Result<bool> {
+        match self {
+            Meeting::Embedded(_) => Ok(false),
+            #[cfg(feature = "etcd")]
+            Meeting::Etcd(c) => c.is_running(deadline),
+            #[cfg(not(feature = "etcd"))]
+            Meeting::Etcd(_) => Err(deadline).map_err(|_| without_etcd()),
+        }
+    }
     /// Forgets what an earlier job of this name has left behind; an error if it still runs.
     pub fn begin(&self, deadline: Instant) -> Result<()> {
         match self {

@@ -121,6 +121,22 @@ pub enum Message {
         /// Which block.
         block: u32,
     },
+    /// Asks for the whole partition to be written to a file, as the worker's step sees it.
+    Save {
+        /// The worker's step.
+        clock: u64,
+        /// Number of the question.
+        request: u64,
+        /// Where to: a path or a URL.
+        to: String,
+    },
+    /// What is to be written is held, and the worker may go on.
+    Snapped {
+        /// Number of the question.
+        request: u64,
+        /// Blocks that will be written; `None` if the partition is past the worker's step.
+        blocks: Option<u32>,
+    },
     /// A block as a checkpoint had it: its value, its state and its version. It is taken over if
     /// nobody has changed the block yet.
     Restore {
@@ -234,6 +250,11 @@ const DISK_FULL: u8 = 17;
 const FRESH: u8 = 18;
 const DUMP: u8 = 19;
 const RESTORE: u8 = 20;
+const SAVE: u8 = 21;
+const SNAPPED: u8 = 22;
+
+/// Bytes of a path or URL at most.
+const NAME_MAX: usize = 4096;
 
 /// A payload that keeps what it points to alive while it is sent. Elements come first, so that a
 /// receiver has them where it read them.
@@ -309,6 +330,15 @@ impl Envelope {
                 (h.kind, h.clock, h.request, h.table) = (DUMP, *clock, *request, *table);
                 h.key |= u64::from(*block);
             }
+            Message::Save { clock, request, to } => {
+                (h.kind, h.clock, h.request, h.count) = (SAVE, *clock, *request, to.len() as u32);
+                parts.bytes.extend_from_slice(to.as_bytes());
+                parts.bytes.resize(to.len().next_multiple_of(4), 0);
+            }
+            Message::Snapped { request, blocks } => {
+                (h.kind, h.request, h.count) = (SNAPPED, *request, blocks.unwrap_or(0));
+                h.flags |= if blocks.is_none() { EMPTY } else { 0 };
+            }
             Message::Restore { table, block, data } => {
                 (h.kind, h.table) = (RESTORE, *table);
                 h.key |= u64::from(*block);
@@ -355,6 +385,8 @@ impl Envelope {
                 Message::Pull { clock: h.clock, request: h.request, table, block, rows }
             }
             DUMP => Message::Dump { clock: h.clock, request: h.request, table, block },
+            SAVE => Message::Save { clock: h.clock, request: h.request, to: text(h, &payload)? },
+            SNAPPED => Message::Snapped { request: h.request, blocks: (h.flags & EMPTY == 0).then_some(h.count) },
             RESTORE => Message::Restore { table, block, data: Arc::new(payload) },
             VALUE => Message::Value { request: h.request, closed: h.clock, data: Arc::new(payload) },
             FRESH => Message::Fresh { table, block, closed: h.clock, data: Arc::new(payload) },
@@ -440,6 +472,11 @@ fn to_update(h: &Header, mut payload: Vec<f32>) -> Result<Update> {
     Ok(Update { table: h.table, block: h.key as u32, rows, data: Arc::new(data), rate, count, filter: None })
 }
 
+fn text(h: &Header, payload: &[f32]) -> Result<String> {
+    let bytes = bytemuck::cast_slice::<f32, u8>(payload).get(..h.count as usize).filter(|b| b.len() <= NAME_MAX);
+    let text = bytes.and_then(|b| std::str::from_utf8(b).ok());
+    text.map(str::to_string).ok_or_else(|| Error::refused("the name of a file is cut short, too long or no text"))
+}
 fn long(words: &[f32]) -> u64 {
     u64::from(words[0].to_bits()) | u64::from(words[1].to_bits()) << 32
 }
@@ -476,6 +513,10 @@ mod tests {
             Message::Settled { clock: 8, closed: 9 },
             Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows: vec![4, 9] },
             Message::Dump { clock: 8, request: 1, table: 1, block: 2 },
+            Message::Save { clock: 8, request: 1, to: "s3://a/b".to_string() },
+            Message::Save { clock: 8, request: 1, to: "ä".to_string() },
+            Message::Snapped { request: 1, blocks: Some(3) },
+            Message::Snapped { request: 1, blocks: None },
             Message::Restore { table: 1, block: 2, data: data.clone() },
             Message::Value { request: 1, closed: 2, data: data.clone() },
             Message::Fresh { table: 1, block: 2, closed: 5, data: data.clone() },

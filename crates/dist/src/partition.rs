@@ -13,6 +13,7 @@ use crate::map::{Server, Worker};
 use crate::merge;
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::replica::{Incoming, Outgoing};
+use crate::snapshot::{Save, Snapshot};
 use crate::spare;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -33,8 +34,8 @@ const STEPS_MAX: usize = 64;
 pub struct Target<'a> {
     /// Its value.
     pub value: &'a mut Vec<f32>,
-    /// Its state.
-    pub state: &'a mut [Vec<f32>],
+    /// Its state; copied before it is changed if somebody holds it (`Arc::make_mut`).
+    pub state: &'a mut [Arc<Vec<f32>>],
     /// Number of this update, from 1.
     pub version: u64,
     /// Elements of a row.
@@ -61,7 +62,7 @@ pub(crate) struct Block {
     pub value: Arc<Vec<f32>>,
     /// The value before the last step, for a worker that has to do that step again.
     pub before: Arc<Vec<f32>>,
-    pub state: Vec<Vec<f32>>,
+    pub state: Vec<Arc<Vec<f32>>>,
     pub version: u64,
     /// Elements of a row.
     pub width: usize,
@@ -92,7 +93,7 @@ impl Block {
         self.version = u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32;
         self.value = Arc::new(arrays[..len].to_vec());
         self.before = self.value.clone();
-        self.state.iter_mut().enumerate().for_each(|(i, s)| s.copy_from_slice(&arrays[(1 + i) * len..(2 + i) * len]));
+        self.state = (1..=self.state.len()).map(|i| Arc::new(arrays[i * len..(i + 1) * len].to_vec())).collect();
         Some(())
     }
 }
@@ -166,6 +167,9 @@ pub struct Partition {
     /// Of these, the steps that would survive a crash.
     pub(crate) applied_safe: u64,
     pub(crate) parked: Vec<Parked>,
+    /// Wishes to be saved that wait, and snapshots that were taken and nobody has fetched yet.
+    pub(crate) saves: Vec<Save>,
+    pub(crate) snapshots: Vec<Snapshot>,
     /// Settled steps that would survive a crash.
     pub(crate) safe: Vec<u64>,
     /// Whether everything that was here in epoch `held` is.
@@ -201,6 +205,8 @@ impl Partition {
             applied: 0,
             applied_safe: 0,
             parked: Vec::new(),
+            saves: Vec::new(),
+            snapshots: Vec::new(),
             safe: vec![0; workers],
             synced: false,
             held: 0,
@@ -281,7 +287,10 @@ impl Partition {
     }
 
     fn worker(&mut self, w: Worker, message: Message, out: &mut Outbox) -> Result<(), String> {
-        if let Message::Push { clock, .. } | Message::Pull { clock, .. } | Message::Dump { clock, .. } = message
+        if let Message::Push { clock, .. }
+        | Message::Pull { clock, .. }
+        | Message::Dump { clock, .. }
+        | Message::Save { clock, .. } = message
             && clock > CLOCK_MAX
         {
             return Err(format!("worker {w} speaks of step {clock}"));
@@ -301,6 +310,11 @@ impl Partition {
             }
             Message::Dump { clock, request, table, block } => {
                 self.read(Parked { worker: w, clock, request, table, block, rows: Vec::new(), whole: true }, out)?;
+            }
+            Message::Save { clock, request, to } => {
+                self.saves.retain(|s| s.worker != w || s.request != request);
+                self.saves.push(Save { worker: w, clock, request, to });
+                self.take_snapshots(out);
             }
             Message::Restore { table, block, data } => {
                 self.take_saved(table, block, &data)?;
@@ -326,6 +340,7 @@ impl Partition {
         });
         self.staged[w as usize].clear();
         self.parked.retain(|p| p.worker != w);
+        self.saves.retain(|s| s.worker != w);
         if self.rule.gathers() {
             self.open.values_mut().for_each(|step| {
                 step.remove(&w);
@@ -337,7 +352,7 @@ impl Partition {
         if self.blocks.contains_key(&(table, block)) {
             return Ok(());
         }
-        let state = self.apply.state(table, data.len())?;
+        let state = self.apply.state(table, data.len())?.into_iter().map(Arc::new).collect();
         let b = Block { before: data.clone(), value: data, state, version: 0, width, readers: BTreeMap::new() };
         self.log(b.record(table, block));
         self.blocks.insert((table, block), b);
@@ -351,7 +366,7 @@ impl Partition {
     }
     /// A read is admitted by what is applied, which is what it would see. Where steps are applied
     /// together it must also be safe: a crash that took it back would leave other partitions ahead.
-    fn admits(&self, clock: u64) -> bool {
+    pub(crate) fn admits(&self, clock: u64) -> bool {
         // Steps that closed without a slow worker are closed, also when it is the last one left.
         let by_rule = self.rule.drops() || self.rule.admit(clock, &self.clocks());
         by_rule && (!self.rule.gathers() || clock <= self.applied_safe)
@@ -526,6 +541,7 @@ impl Partition {
     /// Answers reads that are admitted now.
     pub(crate) fn release(&mut self, out: &mut Outbox) {
         self.refresh(out);
+        self.take_snapshots(out);
         let parked = std::mem::take(&mut self.parked);
         for r in parked {
             if self.admits(r.clock) {

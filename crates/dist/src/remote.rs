@@ -9,6 +9,7 @@ use crate::lookout::Lookout;
 use crate::membership::Registrar;
 use crate::message::{Envelope, Message, Peer, Update};
 use crate::partition::Outbox;
+use crate::snapshot::{Part, Saving};
 use crate::{Error, Filter, Map, Result, Rule, message, roster, spare};
 use net::{Address, Connection, Hello, Secret};
 use std::collections::BTreeMap;
@@ -368,6 +369,35 @@ impl Store {
         }
         Ok((arrays, version))
     }
+    /// Lets the servers write everything that the store holds, each partition to its file (`to`
+    /// names it), as this worker's step sees it where steps are gathered; otherwise each block is
+    /// whole, but others may be further. Answers when they hold it; training goes on while they
+    /// write. Memory: what is updated meanwhile is there twice.
+    pub fn save(&mut self, to: impl Fn(u32) -> String) -> Result<Saving> {
+        let deadline = self.deadline();
+        let mut asked = Vec::new();
+        for (partition, server) in self.client.all_primaries().into_iter().enumerate() {
+            let (partition, to) = (partition as u32, to(partition as u32));
+            let (request, out) = self.client.save(partition, to.clone());
+            self.send(out, deadline)?;
+            asked.push(Part { partition, server, request, to });
+        }
+        self.pump(|c| !c.is_waiting(), deadline, "taking a checkpoint")?;
+        let mut parts = Vec::new();
+        let now = self.client.all_primaries();
+        for part in asked {
+            let blocks = self.client.take(part.request).unwrap_or_default();
+            match blocks.first().map(|b| b.to_bits()) {
+                Some(0) => {}
+                // Another server may have taken over while the question was under way.
+                Some(_) => parts.push(Part { server: now[part.partition as usize], ..part }),
+                None => {
+                    return Err(Error::Lost(format!("partition {} is past this worker's step", part.partition)));
+                }
+            }
+        }
+        Ok(Saving { registrar: self.registrar.another(deadline)?, parts })
+    }
     /// Brings a table as a checkpoint had it, if nobody has changed it yet; every worker may.
     pub fn restore(&mut self, table: &Table, arrays: &[Vec<f32>], version: u64) -> Result<()> {
         if let Some(a) = arrays.iter().find(|a| a.len() != table.rows * table.width) {
@@ -465,7 +495,8 @@ impl Store {
             let moved =
                 if Instant::now() < deadline { self.pump_once(&done, &owing, places, deadline) } else { Ok(()) };
             match moved {
-                Ok(()) | Err(Error::Net(net::Error::Deadline(_))) => {}
+                Ok(()) => {}
+                Err(e) if e.is_late() => {}
                 failed => return failed,
             }
             if Instant::now() >= deadline && !done(&self.client) {

@@ -9,7 +9,6 @@ use crate::message::{Envelope, Message, Peer, Record, Update};
 use crate::partition::{Block, Outbox, Partition, Role};
 use crate::spare;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 /// Records that a backup keeps until those before them come.
 const EARLY_MAX: u64 = 1024;
@@ -65,7 +64,7 @@ pub(crate) struct Incoming {
 impl Block {
     pub(crate) fn record(&self, table: u32, block: u32) -> Record {
         let mut arrays = vec![self.value.clone(), self.before.clone()];
-        arrays.extend(self.state.iter().map(|s| Arc::new(s.clone())));
+        arrays.extend(self.state.iter().cloned());
         Record::Block { table, block, version: self.version, width: self.width as u32, arrays }
     }
 }
@@ -102,6 +101,7 @@ impl Partition {
             self.outgoing.streams.clear();
             self.outgoing.commits.clear();
             self.parked.clear();
+            self.saves.clear();
         }
         self.role = role;
         (self.since, self.term) = (since, term);
@@ -364,7 +364,7 @@ impl Partition {
                 let (Some(value), Some(before)) = (arrays.next(), arrays.next()) else {
                     return Err("a block without a value".to_string());
                 };
-                let state = arrays.map(|a| a.to_vec()).collect();
+                let state = arrays.collect();
                 let readers = BTreeMap::new();
                 let b = Block { value, before, state, version, width: width as usize, readers };
                 self.incoming.copy.as_mut().unwrap_or(&mut self.blocks).insert((table, block), b);

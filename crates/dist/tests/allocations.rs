@@ -113,7 +113,7 @@ fn a_step_in_the_store_allocates_nothing_of_a_tensors_size() {
     let c = coordinator(1, 2);
     for server in 0..2 {
         let (listen, rule) = ("127.0.0.1:0".parse().unwrap(), Arc::new(Rule::BSP));
-        let options = HostOptions { server, workers: 1, listen, secret: secret(), rule, disk: None };
+        let options = HostOptions { server, workers: 1, listen, secret: secret(), rule, disk: None, saver: None };
         let registrar = registrar(&c, "server", server);
         thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
     }

@@ -229,8 +229,15 @@ fn open(folder: &Path, bytes_max: u64, timeout: Duration) -> (Coordinator, Store
     for server in 0..2 {
         let disk = Disk { bytes_max, ..Disk::new(folder.join(server.to_string())) };
         let (registrar, listen) = (connect("server", server), "127.0.0.1:0".parse().unwrap());
-        let options =
-            HostOptions { server, workers: 1, listen, secret: None, rule: Arc::new(Rule::ASYNC), disk: Some(disk) };
+        let options = HostOptions {
+            server,
+            workers: 1,
+            listen,
+            secret: None,
+            rule: Arc::new(Rule::ASYNC),
+            disk: Some(disk),
+            saver: None,
+        };
         thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
     }
     let store = Store::join(0, false, connect("worker", 0), None, timeout).unwrap();

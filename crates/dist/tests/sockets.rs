@@ -35,7 +35,8 @@ fn servers_that(c: &Coordinator, workers: usize, servers: u32, rule: Rule, apply
     for server in 0..servers {
         let registrar = registrar(c, "server", server);
         let listen = "127.0.0.1:0".parse().unwrap();
-        let options = HostOptions { server, workers, listen, secret: secret(), rule: Arc::new(rule), disk: None };
+        let options =
+            HostOptions { server, workers, listen, secret: secret(), rule: Arc::new(rule), disk: None, saver: None };
         let apply = apply(server);
         thread::spawn(move || Host::run(options, registrar, apply, |_| {}));
     }
@@ -151,8 +152,15 @@ fn a_server_comes_and_another_leaves_while_a_worker_works() {
     work_until(&|m| m.epoch >= 1);
     let registrar = registrar(&c, "server", 2);
     let listen = "127.0.0.1:0".parse().unwrap();
-    let options =
-        HostOptions { server: 2, workers: 1, listen, secret: secret(), rule: Arc::new(Rule::BSP), disk: None };
+    let options = HostOptions {
+        server: 2,
+        workers: 1,
+        listen,
+        secret: secret(),
+        rule: Arc::new(Rule::BSP),
+        disk: None,
+        saver: None,
+    };
     thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
     work_until(&|m| (0..4).any(|p| m.primary(p) == Some(2)));
     watch.set(&talweg_dist::leave_key(0), b"", soon()).unwrap();

@@ -2,8 +2,9 @@
 
 use data::atomic::{read_sealed, write_sealed};
 use dist::launch::Service;
-use dist::{Apply, Center, Coordinator, Hello, Host, Registrar, Roster, Target, Update};
+use dist::{Apply, Center, Coordinator, Hello, Host, Registrar, Roster, Saver, Snapshot, Target, Update};
 use nn::parallel::{ORIGIN, RuleText, SlotText, rule_key};
+use nn::train::write_part;
 use runtime::Program;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Serves until the job is over.
 pub fn run() -> Result<()> {
     let done = Service::from_env(|name| std::env::var(name).ok()).and_then(|service| match service {
-        Service::Server { options, at, servers, copies } => {
+        Service::Server { mut options, at, servers, copies } => {
+            options.saver = Some(Arc::new(Parts));
             let (hello, secret) = (Hello::new("server", options.server), options.secret.clone());
             let connect = || Registrar::connect(&at, &hello, secret.clone(), Instant::now() + PATIENCE);
             let (workers, servers) = (options.workers, servers as usize);
@@ -42,6 +44,19 @@ pub fn run() -> Result<()> {
         }
     });
     done.map_err(|e: dist::Error| Error::value(e.to_string()))
+}
+
+/// Writes parts of checkpoints.
+struct Parts;
+
+impl Saver for Parts {
+    fn save(&self, snapshot: Snapshot) -> std::result::Result<(), String> {
+        let blocks = snapshot.blocks.iter().map(|b| {
+            let arrays = b.arrays.iter().map(|a| a.as_slice()).collect();
+            (b.table, b.block, b.version, arrays)
+        });
+        write_part(&snapshot.to, blocks).map_err(|e| e.message)
+    }
 }
 
 /// Ends this process when the workers have, if there may be no launcher left to do it.
@@ -112,9 +127,12 @@ impl Compiled {
             inputs.push(Buffer::Host(value?));
         }
         let outs = self.program.run(&mut inputs)?;
-        let arrays = std::iter::once(&mut *to.value).chain(to.state.iter_mut());
-        for (array, out) in arrays.zip(outs) {
-            *array = out.read()?.to_vec::<f32>()?;
+        let mut outs = outs.into_iter();
+        if let Some(value) = outs.next() {
+            *to.value = value.read()?.to_vec::<f32>()?;
+        }
+        for (slot, out) in to.state.iter_mut().zip(outs) {
+            *slot = Arc::new(out.read()?.to_vec::<f32>()?);
         }
         Ok(())
     }

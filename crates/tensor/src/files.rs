@@ -2,7 +2,7 @@
 
 use ir::{DType, Error, ErrorKind, Literal, Result, Shape};
 use ops::Tensor;
-use safetensors::tensor::TensorView;
+use safetensors::tensor::{Metadata, TensorInfo};
 use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,18 +37,65 @@ fn from_safetensors(d: Dtype) -> Option<DType> {
 
 /// Encodes named tensors and free-form metadata as safetensors.
 pub fn encode(tensors: &BTreeMap<String, Literal>, metadata: &BTreeMap<String, String>) -> Result<Vec<u8>> {
-    let mut views = Vec::with_capacity(tensors.len());
-    for (name, l) in tensors {
-        let dtype = to_safetensors(l.dtype()).ok_or_else(|| {
-            let e = format!("tensor {name}: safetensors files cannot hold {}; save view_as_real of it", l.dtype());
-            Error::dtype(e)
-        })?;
-        let view = TensorView::new(dtype, l.shape().to_vec(), l.bytes())
-            .map_err(|e| Error::bug(format!("tensor {name}: {e}")))?;
-        views.push((name.as_str(), view));
+    let file = Encoded::new(tensors, metadata)?;
+    let mut out = Vec::with_capacity(file.bytes());
+    file.write(&mut out).map_err(|e| Error::bug(format!("writing to memory: {e}")))?;
+    Ok(out)
+}
+
+/// A safetensors file to be: its header, and the tensors where they are. Writing it copies nothing.
+pub struct Encoded<'a> {
+    header: Vec<u8>,
+    tensors: Vec<&'a [u8]>,
+}
+
+impl<'a> Encoded<'a> {
+    /// Of named tensors and free-form metadata.
+    pub fn new(tensors: &'a BTreeMap<String, Literal>, metadata: &BTreeMap<String, String>) -> Result<Encoded<'a>> {
+        let entry = |(name, l): (&String, &'a Literal)| (name.clone(), l.dtype(), l.shape().clone(), l.bytes());
+        Encoded::of(tensors.iter().map(entry).collect(), metadata)
     }
-    let info = (!metadata.is_empty()).then(|| metadata.iter().map(|(k, v)| (k.clone(), v.clone())).collect());
-    safetensors::serialize(views, info).map_err(|e| Error::format(e.to_string()))
+
+    /// The same of names, types, shapes and bytes.
+    pub fn of(
+        tensors: Vec<(String, DType, Shape, &'a [u8])>,
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<Encoded<'a>> {
+        let mut sorted = Vec::with_capacity(tensors.len());
+        for (name, dtype, shape, bytes) in tensors {
+            let dtype = to_safetensors(dtype).ok_or_else(|| {
+                let e = format!("tensor {name}: safetensors files cannot hold {dtype}; save view_as_real of it");
+                Error::dtype(e)
+            })?;
+            sorted.push((dtype, name, shape, bytes));
+        }
+        // Wider elements first, which keeps all of them aligned.
+        sorted.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        let (mut at, mut infos, mut tensors) = (0, Vec::new(), Vec::new());
+        for (dtype, name, shape, bytes) in sorted {
+            let info = TensorInfo { dtype, shape: shape.to_vec(), data_offsets: (at, at + bytes.len()) };
+            at += bytes.len();
+            infos.push((name, info));
+            tensors.push(bytes);
+        }
+        let notes = (!metadata.is_empty()).then(|| metadata.iter().map(|(k, v)| (k.clone(), v.clone())).collect());
+        let header = Metadata::new(notes, infos).map_err(|e| Error::bug(e.to_string()))?;
+        let mut header = serde_json::to_vec(&header).map_err(|e| Error::format(e.to_string()))?;
+        header.resize(header.len().next_multiple_of(8), b' ');
+        Ok(Encoded { header, tensors })
+    }
+
+    /// How long the file will be.
+    pub fn bytes(&self) -> usize {
+        8 + self.header.len() + self.tensors.iter().map(|b| b.len()).sum::<usize>()
+    }
+
+    /// Writes the file; the same each time.
+    pub fn write(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
+        to.write_all(&(self.header.len() as u64).to_le_bytes())?;
+        to.write_all(&self.header)?;
+        self.tensors.iter().try_for_each(|b| to.write_all(b))
+    }
 }
 
 /// Decodes safetensors: tensors by name, and the metadata.

@@ -83,13 +83,27 @@ fn arm() -> Result<(), String> {
     Ok(())
 }
 
-/// Features that need programs of the system to build; where these are missing, that is said.
+/// Features that need programs of the system: clusters for membership, buckets for checkpoints.
+/// Where these are missing, that is said.
 fn clusters() -> Result<(), String> {
-    if Command::new("protoc").arg("--version").output().is_err() {
+    let has_protoc = Command::new("protoc").arg("--version").output().is_ok();
+    if has_protoc {
+        step("etcd", &["test", "-p", "talweg-dist", "--features", "etcd", "--test", "etcd", "--quiet"])?;
+    } else {
         println!("== etcd: skipped, protoc is not installed (Debian: protobuf-compiler)");
-        return Ok(());
     }
-    step("etcd", &["test", "-p", "talweg-dist", "--features", "etcd", "--test", "etcd", "--quiet"])
+    let features = if has_protoc { "etcd,s3" } else { "s3" };
+    step("jobs", &["build", "-p", "talweg", "--features", features, "--bins", "--example", "digits", "--quiet"])?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string());
+    let folder = std::path::absolute(std::path::Path::new(&target).join("s3-venv")).map_err(|e| e.to_string())?;
+    if let Err(e) = python::environment(&folder, &["moto[server]>=5"]) {
+        println!("== s3: there is no server to test with ({e})");
+    }
+    let args = ["test", "-p", "talweg", "--features", features, "--test", "s3", "--test", "launch", "--quiet", "--"];
+    let mut tests = Command::new(env!("CARGO"));
+    tests.args(args).args(["etcd", "bucket"]);
+    let status = tests.env("TALWEG_MOTO", folder.join("bin/moto_server")).status();
+    if status.map_err(|e| e.to_string())?.success() { Ok(()) } else { Err("jobs with etcd and s3 failed".into()) }
 }
 
 /// Runs an example that the tests have built; `cargo run` would build everything again with other

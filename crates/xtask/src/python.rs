@@ -14,7 +14,7 @@ pub fn check() -> Result<(), String> {
     println!("== python");
     let start = Instant::now();
     let target = PathBuf::from(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string()));
-    let python = environment(&target.join("python-venv"))?;
+    let python = environment(&target.join("python-venv"), PACKAGES)?;
     let package = stage(&target)?;
     let command = |args: &[&str]| {
         let mut c = Command::new(&python);
@@ -59,11 +59,11 @@ fn list(dir: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(entries.flatten().map(|e| e.path()).collect())
 }
 
-/// The interpreter of a virtual environment with what the tests need; made once.
-fn environment(dir: &Path) -> Result<PathBuf, String> {
+/// The interpreter of a virtual environment with these packages; made once.
+pub fn environment(dir: &Path, packages: &[&str]) -> Result<PathBuf, String> {
     let python = dir.join("bin/python");
     let ready = dir.join("ready");
-    if fs::read_to_string(&ready).is_ok_and(|t| t == PACKAGES.join(" ")) {
+    if fs::read_to_string(&ready).is_ok_and(|t| t == packages.join(" ")) {
         return Ok(python);
     }
     let run = |program: &Path, args: &[&str]| -> Result<(), String> {
@@ -71,9 +71,9 @@ fn environment(dir: &Path) -> Result<PathBuf, String> {
         if status.success() { Ok(()) } else { Err(format!("{} {} failed", program.display(), args.join(" "))) }
     };
     run(Path::new("python3"), &["-m", "venv", &dir.display().to_string()])?;
-    let install = [&["-m", "pip", "install", "--quiet"], PACKAGES].concat();
+    let install = [&["-m", "pip", "install", "--quiet"], packages].concat();
     run(&python, &install)?;
-    fs::write(&ready, PACKAGES.join(" ")).map_err(|e| format!("{}: {e}", ready.display()))?;
+    fs::write(&ready, packages.join(" ")).map_err(|e| format!("{}: {e}", ready.display()))?;
     Ok(python)
 }
 

@@ -3,6 +3,7 @@
 mod board;
 mod place;
 mod process;
+mod running;
 
 pub use board::{
     BEGAN, Board, CLOCKS, Event, ProcessState, Sample, ServerState, Snapshot, WorkerState, load_key, progress_key,
@@ -16,9 +17,10 @@ use crate::roster::{self, Members, Roster};
 use crate::{Error, Map, Result, Rule};
 use net::{Address, Secret};
 use process::{Process, Start};
+use running::{Entry, Ledger, Running};
 use std::ffi::OsString;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -162,7 +164,15 @@ struct Job<'a> {
 
 impl<'a> Job<'a> {
     fn start(options: &'a Launch, board: &'a Arc<Board>) -> Result<Job<'a>> {
-        let secret = Secret::generate()?;
+        let logs = match &options.membership {
+            Some(Meeting::Etcd(c)) => Some(process::logs(&c.job)?),
+            _ => None,
+        };
+        let before = match (&options.membership, &logs) {
+            (Some(m), Some(folder)) => left_behind(m, folder)?,
+            _ => None,
+        };
+        let secret = before.as_ref().map_or_else(Secret::generate, |b| Ok(b.secret.clone()))?;
         let (w, s, c) = (options.workers as usize, options.servers as usize, options.copies);
         let roster = move || Roster::new(w, s, c);
         let (note, notes) = std::sync::mpsc::channel();
@@ -178,7 +188,6 @@ impl<'a> Job<'a> {
         let master = free.map_err(Error::io("finding a free port"))?.port();
         let (coordinator, meeting): (Arc<dyn Center>, Meeting) = match &options.membership {
             Some(m) => {
-                m.begin(Instant::now() + PATIENCE)?;
                 let kept = keep(m, roster, report, Instant::now() + PATIENCE)?;
                 (kept.ok_or_else(|| Error::value(format!("{m} keeps no membership store by itself")))?, m.clone())
             }
@@ -194,12 +203,9 @@ impl<'a> Job<'a> {
             }
         };
         board.begin(coordinator.clone());
-        let logs = match &meeting {
-            Meeting::Embedded(_) => None,
-            Meeting::Etcd(c) => Some(process::logs(&c.job)?),
-        };
         let (workers, servers) = (Vec::new(), Vec::new());
         let (server_next, is_ending) = (options.servers, false);
+        let master = before.as_ref().map_or(master, |b| b.master);
         let mut job = Job {
             options,
             board,
@@ -216,15 +222,64 @@ impl<'a> Job<'a> {
             is_ending,
             outside: None,
         };
-        for i in 0..options.servers {
-            let server = job.server(i as usize, i, 0)?;
-            job.servers.push(server);
+        match &before {
+            Some(before) => job.take_over(before)?,
+            None => job.start_all()?,
         }
-        for i in 0..options.workers {
-            let worker = job.worker(i, 0)?;
-            job.workers.push(worker);
-        }
+        job.record()?;
         Ok(job)
+    }
+
+    fn start_all(&mut self) -> Result<()> {
+        for i in 0..self.options.servers {
+            let server = self.server(i as usize, i, 0)?;
+            self.servers.push(server);
+        }
+        for i in 0..self.options.workers {
+            let worker = self.worker(i, 0)?;
+            self.workers.push(worker);
+        }
+        Ok(())
+    }
+
+    /// Goes on with the processes of a launcher that was lost; those that ended meanwhile are
+    /// found to have ended, and looked after like any other.
+    fn take_over(&mut self, before: &Ledger) -> Result<()> {
+        let count = |role: &str| before.processes.iter().filter(|e| e.role == role).count() as u32;
+        if (count("worker"), count("server")) != (self.options.workers, self.options.servers) {
+            let e = format!(
+                "the job that runs has {} workers and {} servers, not {} and {}",
+                count("worker"),
+                count("server"),
+                self.options.workers,
+                self.options.servers
+            );
+            return Err(Error::value(e));
+        }
+        self.server_next = before.server_next;
+        let logs = self.logs.clone().unwrap_or_default();
+        for e in &before.processes {
+            let name = format!("{} {}", e.role, e.number);
+            let running = Running::adopt(e.id, e.began);
+            board::say(&format!("[launch] {name} is process {}, started before", e.id));
+            let p = Process::adopt(name, e.number, e.restarts, running, &logs)?;
+            if e.role == "worker" { self.workers.push(p) } else { self.servers.push(p) }
+        }
+        Ok(())
+    }
+
+    /// Writes down what the next launcher needs, should this one be lost.
+    fn record(&self) -> Result<()> {
+        let Some(folder) = &self.logs else { return Ok(()) };
+        let entry = |role: &str, p: &Process| {
+            // One that has ended before it was written down is found to have ended.
+            let began = p.running().began().unwrap_or(0);
+            Entry { role: role.to_string(), number: p.number, restarts: p.restarts, id: p.running().id(), began }
+        };
+        let servers = self.servers.iter().map(|p| entry("server", p));
+        let processes = servers.chain(self.workers.iter().map(|p| entry("worker", p))).collect();
+        let (secret, master, server_next) = (self.secret.clone(), self.master, self.server_next);
+        Ledger { secret, master, server_next, processes }.write(folder)
     }
 
     fn worker(&self, rank: u32, restarts: u32) -> Result<Process> {
@@ -345,7 +400,8 @@ impl<'a> Job<'a> {
     fn look_after_workers(&mut self) -> Result<()> {
         for i in 0..self.workers.len() {
             let w = &mut self.workers[i];
-            let Some(status) = w.has_ended()? else { continue };
+            let (center, number) = (&self.coordinator, w.number);
+            let Some(status) = w.has_ended(|| center.get(&done_key(number)).is_some())? else { continue };
             let (rank, restarts) = (w.number, w.restarts);
             let map = self.coordinator.get(roster::MAP).and_then(|m| Map::decode(&m).ok());
             let is_hopeless = self.is_ending || map.is_some_and(|m| m.has_lost());
@@ -355,6 +411,7 @@ impl<'a> Job<'a> {
             } else if self.options.restart.wants(status) && restarts < self.options.restarts_max && !is_hopeless {
                 self.board.note(&format!("{} ended with {status}: it is started again", w.name));
                 self.workers[i] = self.worker(rank, restarts + 1)?;
+                self.record()?;
             } else {
                 self.board.note(&format!("{} ended with {status}", w.name));
                 self.coordinator.left(rank, false)?;
@@ -366,13 +423,14 @@ impl<'a> Job<'a> {
     fn look_after_servers(&mut self) -> Result<()> {
         for i in 0..self.servers.len() {
             let s = &mut self.servers[i];
-            let Some(status) = s.has_ended()? else { continue };
+            let Some(status) = s.has_ended(|| false)? else { continue };
             let restarts = s.restarts + 1;
             if self.options.restart.wants(status) && restarts <= self.options.restarts_max && !self.is_ending {
                 let number = self.server_next;
                 self.board.note(&format!("{} ended with {status}: server {number} takes its place", s.name));
                 self.server_next += 1;
                 self.servers[i] = self.server(i, number, restarts)?;
+                self.record()?;
             } else {
                 self.board.note(&format!("{} ended with {status}", s.name));
             }
@@ -384,5 +442,31 @@ impl<'a> Job<'a> {
         self.workers.iter_mut().chain(&mut self.servers).for_each(Process::kill);
         self.workers.iter_mut().chain(&mut self.servers).for_each(Process::hear_out);
         self.coordinator.end();
+        if let Some(folder) = &self.logs {
+            Ledger::remove(folder);
+        }
+    }
+}
+
+/// Key under which a worker says that it has done everything, for a launcher that is not told how
+/// it ended.
+pub fn done_key(rank: u32) -> String {
+    format!("done/{rank}")
+}
+
+/// What a launcher that was lost has left of a job that still runs; `None` if there is no such job,
+/// of which then nothing is left.
+fn left_behind(m: &Meeting, logs: &Path) -> Result<Option<Ledger>> {
+    let deadline = Instant::now() + PATIENCE;
+    if !m.is_running(deadline)? {
+        m.begin(deadline)?;
+        return Ok(None);
+    }
+    let found = Ledger::read(logs);
+    let lives = |l: &Ledger| l.processes.iter().any(|e| Running::find(e.id, e.began).is_some());
+    match found.filter(lives) {
+        Some(ledger) => Ok(Some(ledger)),
+        // Its processes are on other machines, or it was begun in another folder.
+        None => m.begin(deadline).map(|()| None),
     }
 }

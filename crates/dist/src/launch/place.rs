@@ -167,6 +167,7 @@ impl Service {
             secret: secret(&var)?,
             rule: Arc::new(rule(&var, workers)?),
             disk: var("TALWEG_STORE_DIR").map(|d| Disk::new(Path::new(&d).join(format!("server-{server}")))),
+            saver: None,
         };
         Ok(Service::Server { options: Box::new(options), at, servers: servers()?, copies: copies(&var)? })
     }

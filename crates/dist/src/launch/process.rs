@@ -1,14 +1,15 @@
 //! Processes of a job: on this machine, or on others through `ssh`.
 
 use super::board::{ProcessState, say};
+use super::running::Running;
 use crate::{Error, Result};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -69,7 +70,7 @@ pub(crate) struct Process {
     pub restarts: u32,
     /// When it was started.
     pub began: Instant,
-    child: Child,
+    running: Running,
     /// Since when it has been stopped, if it is.
     stopped: Option<Instant>,
     /// How it ended, if it has.
@@ -119,13 +120,11 @@ impl Process {
         let done = Arc::new(AtomicBool::new(false));
         let mut followers = Vec::new();
         if let Some(folder) = s.logs {
-            let path = folder.join(format!("{}.log", s.name.replace(' ', "-")));
+            let path = log(folder, &s.name);
             let failed = || Error::io(format!("writing {}", path.display()));
             let log = File::options().append(true).create(true).open(&path).map_err(failed())?;
-            let mut from = File::open(&path).map_err(failed())?;
-            from.seek(SeekFrom::End(0)).map_err(failed())?;
             command.stdout(log.try_clone().map_err(failed())?).stderr(log);
-            followers.extend(follow(s.name.clone(), Some(Tail { from, done: done.clone() })));
+            followers.extend(follow(s.name.clone(), Some(Tail::open(&path, &done)?)));
         }
         let child = command.spawn();
         let mut child = child.map_err(Error::io(format!("starting {:?}", s.command[0])))?;
@@ -138,7 +137,20 @@ impl Process {
         followers.extend(follow(s.name.clone(), child.stdout.take()));
         followers.extend(follow(s.name.clone(), child.stderr.take()));
         let Start { name, number, restarts, .. } = s;
-        Ok(Process { name, number, restarts, began, child, stopped: None, ended: None, done, followers })
+        let running = Running::Child(child);
+        Ok(Process { name, number, restarts, began, running, stopped: None, ended: None, done, followers })
+    }
+    /// One that a launcher before this one has started; what it says from now on is printed.
+    pub fn adopt(name: String, number: u32, restarts: u32, running: Running, logs: &Path) -> Result<Process> {
+        let done = Arc::new(AtomicBool::new(false));
+        let tail = Tail::open(&log(logs, &name), &done)?;
+        let followers = follow(name.clone(), Some(tail)).into_iter().collect();
+        let began = Instant::now();
+        Ok(Process { name, number, restarts, began, running, stopped: None, ended: None, done, followers })
+    }
+    /// Which process it is.
+    pub fn running(&self) -> &Running {
+        &self.running
     }
     /// Waits until everything that an ended process has said is printed; not for long, as some
     /// process of its own may live on and hold its output open.
@@ -149,48 +161,52 @@ impl Process {
             std::thread::sleep(TAIL / 10);
         }
     }
-    /// How it has ended, said once.
-    pub fn has_ended(&mut self) -> Result<Option<ExitStatus>> {
+    /// How it has ended, said once. Of one that was adopted nobody is told how: then `is_done` says
+    /// whether it had said that it was done.
+    pub fn has_ended(&mut self, is_done: impl FnOnce() -> bool) -> Result<Option<ExitStatus>> {
         if self.ended.is_some() {
             return Ok(None);
         }
-        self.ended = self.child.try_wait().map_err(Error::io(format!("waiting for {}", self.name)))?;
+        self.ended = self.running.has_ended(is_done).map_err(Error::io(format!("waiting for {}", self.name)))?;
         Ok(self.ended)
     }
     /// True if it has been stopped, as SIGSTOP does, for so long. Whoever has joined the job is
     /// missed when its heartbeats stop; this finds a process that was stopped before it joined.
     pub fn is_stopped(&mut self, long: Duration) -> bool {
-        let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let id = Pid::from_raw(self.child.id() as i32).filter(|_| self.ended.is_none());
-        let is_stopped = id.is_some_and(|id| matches!(waitid(WaitId::Pid(id), look), Ok(Some(s)) if s.stopped()));
+        let is_stopped = self.ended.is_none() && self.running.is_stopped();
         self.stopped = if is_stopped { self.stopped.or_else(|| Some(Instant::now())) } else { None };
         self.stopped.is_some_and(|since| since.elapsed() > long)
     }
     /// Ends it at once.
     pub fn kill(&mut self) {
         if self.ended.is_none() {
-            // It may end by itself at this very moment, which is as good.
-            let _ = self.child.kill();
-            self.ended = self.child.wait().ok();
+            self.ended = self.running.kill();
         }
     }
     /// Ends it at once, and finds out later, as if somebody else had done it.
     pub fn strike(&mut self) {
-        let _ = self.child.kill();
+        self.running.signal(Signal::KILL);
     }
     /// Asks it to end, as Ctrl-C does.
     pub fn interrupt(&self) {
         if self.ended.is_none() {
-            let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+            self.running.signal(Signal::INT);
         }
     }
     pub fn state(&self) -> ProcessState {
         ProcessState {
             name: self.name.clone(),
-            id: self.child.id(),
+            id: self.running.id(),
             is_alive: self.ended.is_none(),
             restarts: self.restarts,
         }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Whoever takes its place writes on in the same log, and has a reader of its own.
+        self.done.store(true, Ordering::Relaxed);
     }
 }
 
@@ -221,10 +237,24 @@ fn follow(name: String, from: Option<impl Read + Send + 'static>) -> Option<Join
     }))
 }
 
+/// Where a process's words go that must do without its launcher.
+fn log(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{}.log", name.replace(' ', "-")))
+}
+
 /// A file that grows until its writer is done.
 struct Tail {
     from: File,
     done: Arc<AtomicBool>,
+}
+impl Tail {
+    /// What follows the present end.
+    fn open(path: &Path, done: &Arc<AtomicBool>) -> Result<Tail> {
+        let failed = || Error::io(format!("reading {}", path.display()));
+        let mut from = File::open(path).map_err(failed())?;
+        from.seek(SeekFrom::End(0)).map_err(failed())?;
+        Ok(Tail { from, done: done.clone() })
+    }
 }
 impl Read for Tail {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {

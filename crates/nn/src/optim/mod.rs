@@ -12,6 +12,7 @@ pub use lbfgs::{Lbfgs, LbfgsOptions};
 pub use loss_scale::LossScale;
 pub use rules::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, RmsProp, Sgd};
 
+use crate::train::Stored;
 use crate::{Parameters, join, parallel};
 use tensor::{DType, Error, ErrorKind, Result, Shape, Site, Tensor, Update, Variable, grad, no_grad};
 
@@ -177,6 +178,23 @@ impl Optimizer {
             }
         }
         Ok(())
+    }
+    /// If parameters live in the parameter store: where each of them and of its state is there, as
+    /// a function of the variable.
+    pub(crate) fn stored(&self) -> impl Fn(&Variable) -> Option<Stored> + use<> {
+        let mut places: Vec<(Variable, u32, Option<usize>)> = Vec::new();
+        for g in &self.groups {
+            for ((p, slots), table) in g.params.iter().zip(&g.slots).zip(&g.tables) {
+                let Some(table) = *table else { continue };
+                let all = std::iter::once(p).chain(slots.iter().map(|(_, v)| v));
+                places.extend(all.enumerate().map(|(i, v)| (v.clone(), table, Some(i))));
+            }
+        }
+        places.extend(places.last().map(|(_, table, _)| (self.t.clone(), *table, None)));
+        move |v| {
+            let (_, table, array) = places.iter().find(|(p, ..)| p.is_same(v))?;
+            Some(Stored { table: *table, array: *array, shape: v.shape() })
+        }
     }
     /// If parameters live in the parameter store: takes what was restored here there, unless the
     /// run has begun already.

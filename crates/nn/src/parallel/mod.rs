@@ -13,8 +13,8 @@ pub use rule::{RuleText, SlotText, rule_key};
 
 use crate::optim::Rule;
 use crate::train::Progress;
-use dist::launch::{BEGAN, Place, listen_toward, progress_key};
-use dist::{Center, Consistency, Coordinator, Hello, Overlap, Reducer, Registrar, Roster, Store, Table};
+use dist::launch::{BEGAN, Place, done_key, listen_toward, progress_key};
+use dist::{Center, Consistency, Coordinator, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store, Table};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tensor::{Error, ErrorKind, Result, Tensor, Variable};
@@ -24,6 +24,8 @@ pub const ORIGIN: u32 = u32::MAX;
 /// How often a worker tells how far it is, and how long that may take.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 const TELL_LIMIT: Duration = Duration::from_secs(30);
+/// How long servers may take to write a checkpoint.
+const SAVE_LIMIT: Duration = Duration::from_secs(3600);
 
 /// What joins this process to the others.
 struct Job {
@@ -119,10 +121,15 @@ pub fn is_late() -> Result<bool> {
     let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(false) };
     Ok(lock(r).is_late())
 }
-/// After the last step: waits for the others, who might need this worker's last result.
+/// After the last step: waits for the others, who might need this worker's last result, and says
+/// that this one is done.
 pub fn finish() -> Result<()> {
-    let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(()) };
-    lock(r).finish().map_err(failed)
+    let Some(job) = job()? else { return Ok(()) };
+    if let How::Reduce(r, _) = &job.how {
+        lock(r).finish().map_err(failed)?;
+    }
+    let key = done_key(job.place.rank);
+    lock(&job.teller).0.set(&key, b"1", Instant::now() + TELL_LIMIT).map_err(failed)
 }
 
 /// Tells the launcher how far this worker is, a few times a second at most.
@@ -254,6 +261,23 @@ pub(crate) fn restore(table: u32, arrays: &[Vec<f32>], version: u64) -> Result<(
 /// A table's values.
 pub(crate) fn values(table: u32) -> Result<Vec<f32>> {
     with_table(table, |shared, t| Ok(shared.store.pull(&[*t]).map_err(failed)?.remove(0)))
+}
+/// Lets the servers write what the store holds, as this worker's step sees it, and goes on.
+pub(crate) fn save(to: impl Fn(u32) -> String) -> Result<Saving> {
+    let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
+        return Err(Error::bug("there is no parameter store"));
+    };
+    lock(shared).store.save(to).map_err(failed)
+}
+/// Waits until they have; answers where.
+pub(crate) fn wait_for(saving: Saving) -> Result<Vec<String>> {
+    saving.wait(Instant::now() + SAVE_LIMIT).map_err(failed)
+}
+/// Bytes that a parameter store holds for this job's parameters, without the optimizer's state;
+/// 0 if there is none.
+pub(crate) fn stored_bytes() -> Result<usize> {
+    let Some(How::Store(shared)) = job()?.map(|j| &j.how) else { return Ok(0) };
+    Ok(lock(shared).tables.iter().map(|t| 4 * t.rows * t.width).sum())
 }
 fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &Table) -> Result<T>) -> Result<T> {
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {

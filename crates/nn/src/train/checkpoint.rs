@@ -4,7 +4,8 @@
 //! the file's metadata, as text that parses back to the same bits. Names are paths: `model.` and
 //! what the module calls its parameter, `optimizer.` and what the optimizer calls its state.
 
-use data::{Position, atomic};
+use super::parts::{PARTS, STORED, Stored, read_parts};
+use data::{Place, Position};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tensor::{Error, ErrorKind, Literal, Result, Tensor, Variable, files, generator};
@@ -42,13 +43,27 @@ pub struct Checkpoint {
     pub notes: BTreeMap<String, String>,
     /// The tensors by path.
     pub tensors: BTreeMap<String, Literal>,
+    /// Tensors that lie in other files, which servers of the parameter store have written, by path;
+    /// and the names of these files. Whoever loads the checkpoint has them among its tensors.
+    pub stored: BTreeMap<String, Stored>,
+    /// See `stored`.
+    pub parts: Vec<String>,
 }
 
 impl Checkpoint {
     /// Without tensors, with the present state of this thread's random generator.
     pub fn new(step: u64) -> Checkpoint {
         let generator = generator::state();
-        Checkpoint { step, generator, position: None, score: None, notes: BTreeMap::new(), tensors: BTreeMap::new() }
+        Checkpoint {
+            step,
+            generator,
+            position: None,
+            score: None,
+            notes: BTreeMap::new(),
+            tensors: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            parts: Vec::new(),
+        }
     }
 
     /// Adds the present values of variables under a prefix. Later assignments do not change what
@@ -139,6 +154,11 @@ impl Checkpoint {
 
     /// The file's bytes.
     pub fn encode(&self) -> Result<Vec<u8>> {
+        files::encode(&self.tensors, &self.info()?)
+    }
+
+    /// What is not a tensor, for the file's metadata.
+    fn info(&self) -> Result<BTreeMap<String, String>> {
         let mut info = BTreeMap::from([
             ("format".to_string(), FORMAT.to_string()),
             ("step".to_string(), self.step.to_string()),
@@ -153,7 +173,11 @@ impl Checkpoint {
             info.insert("score".to_string(), score.to_string());
         }
         info.extend(self.notes.iter().map(|(k, v)| (format!("{NOTE}{k}"), v.clone())));
-        files::encode(&self.tensors, &info)
+        info.extend(self.stored.iter().map(|(k, s)| (format!("{STORED}{k}"), s.encode())));
+        if !self.parts.is_empty() {
+            info.insert(PARTS.to_string(), self.parts.join("\n"));
+        }
+        Ok(info)
     }
 
     /// From a file's bytes.
@@ -169,6 +193,10 @@ impl Checkpoint {
         let position = info.get("position").map(|p| serde_json::from_str(p).map_err(|_| bad("position")));
         let score = info.get("score").map(|s| s.parse().map_err(|_| bad("score")));
         let notes = info.iter().filter_map(|(k, v)| Some((k.strip_prefix(NOTE)?.to_string(), v.clone())));
+        let stored = info.iter().filter_map(|(k, v)| Some((k.strip_prefix(STORED)?.to_string(), v)));
+        let stored =
+            stored.map(|(k, v)| Ok((k.clone(), Stored::decode(v).ok_or_else(|| bad(&format!("{STORED}{k}")))?)));
+        let parts = info.get(PARTS).map(|list| list.lines().map(str::to_string).collect());
         Ok(Checkpoint {
             step: field("step")?.parse().map_err(|_| bad("step"))?,
             generator: generator.ok_or_else(|| bad("generator"))?,
@@ -176,27 +204,39 @@ impl Checkpoint {
             score: score.transpose()?,
             notes: notes.collect(),
             tensors,
+            stored: stored.collect::<Result<_>>()?,
+            parts: parts.unwrap_or_default(),
         })
     }
 
     /// Writes the file and its checksum (`NAME.xxh3`). Both are there whole, or the old ones are.
+    /// The path may be a URL, as for [`Place::open`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let bytes = self.encode()?;
-        if path.exists() && atomic::verify(path).is_err() {
-            // While it is replaced, the sidecar vouches for the old content too; a damaged one
-            // must not get that.
-            atomic::remove_checked(path)?;
-        }
-        Ok(atomic::write_checked(path, |w| w.write_all(&bytes))?)
+        let (place, name) = Place::of(path.as_ref())?;
+        self.save_to(&place, &name)
+    }
+
+    pub(crate) fn save_to(&self, place: &Place, name: &str) -> Result<()> {
+        let info = self.info()?;
+        let file = files::Encoded::new(&self.tensors, &info)?;
+        Ok(place.write(name, &mut |to| file.write(to))?)
     }
 
     /// Reads a file that [`Checkpoint::save`] wrote; one that was truncated or changed is refused
     /// with its name.
     pub fn load(path: impl AsRef<Path>) -> Result<Checkpoint> {
-        let path = path.as_ref();
-        let bytes = atomic::read_checked(path)?;
-        Checkpoint::decode(&bytes).map_err(|e| Error::new(e.kind, format!("{}: {}", path.display(), e.message)))
+        let (place, name) = Place::of(path.as_ref())?;
+        Checkpoint::load_from(&place, &name)
+    }
+
+    pub(crate) fn load_from(place: &Place, name: &str) -> Result<Checkpoint> {
+        let bytes = place.read(name)?;
+        let found = Checkpoint::decode(&bytes).and_then(|mut c| {
+            let (stored, parts) = (std::mem::take(&mut c.stored), std::mem::take(&mut c.parts));
+            c.tensors.extend(read_parts(place, &parts, &stored)?);
+            Ok(c)
+        });
+        found.map_err(|e| Error::new(e.kind, format!("{}: {}", place.path(name).display(), e.message)))
     }
 }
 

@@ -1,8 +1,9 @@
-//! `Checkpoints`: the checkpoints of a run in one folder, by step; written in the background, old
-//! ones removed, damaged ones passed over.
+//! `Checkpoints`: the checkpoints of a run in one folder or bucket, by step; written in the
+//! background, old ones removed, damaged ones passed over.
 
 use super::checkpoint::Checkpoint;
-use data::atomic;
+use super::parts::{PART, part_name};
+use data::Place;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use tensor::{Error, ErrorKind, Result};
@@ -57,26 +58,31 @@ pub struct Loaded {
 #[derive(Debug)]
 pub struct Checkpoints {
     policy: Policy,
-    writing: Option<JoinHandle<Result<()>>>,
+    writing: Option<JoinHandle<Result<Option<Error>>>>,
+    given_up: Vec<Error>,
 }
 
 /// Where, and which ones stay.
 #[derive(Clone, Debug)]
 struct Policy {
-    dir: PathBuf,
+    place: Place,
     last: usize,
     best: usize,
     goal: Goal,
 }
 
 impl Checkpoints {
-    /// A folder, made if it is missing; what a killed process left half-written is removed. Three
-    /// checkpoints are kept unless said otherwise.
+    /// A folder, made if it is missing, or what a URL names: `s3://BUCKET/PREFIX` with the feature
+    /// `s3`. What a killed process left half-written is removed. Three checkpoints are kept unless
+    /// said otherwise.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Checkpoints> {
-        let dir = dir.into();
-        std::fs::create_dir_all(&dir).map_err(|e| data::Error::io("create", &dir, e))?;
-        atomic::clean(&dir)?;
-        Ok(Checkpoints { policy: Policy { dir, last: 3, best: 0, goal: Goal::Min }, writing: None })
+        let place = Place::open(dir)?;
+        place.clean()?;
+        Ok(Checkpoints {
+            policy: Policy { place, last: 3, best: 0, goal: Goal::Min },
+            writing: None,
+            given_up: Vec::new(),
+        })
     }
     /// Keeps this many of the newest; at least one.
     #[must_use]
@@ -94,13 +100,13 @@ impl Checkpoints {
     pub fn keeps_best(&self) -> bool {
         self.policy.best > 0
     }
-    /// The folder.
+    /// The folder, or the URL.
     pub fn dir(&self) -> &Path {
-        &self.policy.dir
+        self.policy.place.at()
     }
     /// The file of a step.
     pub fn path(&self, step: u64) -> PathBuf {
-        self.policy.path(step)
+        self.policy.place.path(&name(step))
     }
 
     /// Writes a checkpoint and removes those that need not be kept.
@@ -113,19 +119,56 @@ impl Checkpoints {
     /// As [`Checkpoints::save`], but in the background. If the save before this one failed, its
     /// error comes now, and this one is not begun.
     pub fn save_later(&mut self, checkpoint: Checkpoint) -> Result<PathBuf> {
+        self.save_after(checkpoint, |_| Ok(()))
+    }
+
+    /// As [`Checkpoints::save_later`], after something else is there that belongs to it. If that
+    /// fails, the checkpoint is given up, and [`Checkpoints::given_up`] says why.
+    pub(crate) fn save_after(
+        &mut self,
+        mut checkpoint: Checkpoint,
+        before: impl FnOnce(&mut Checkpoint) -> Result<()> + Send + 'static,
+    ) -> Result<PathBuf> {
         self.wait()?;
         let path = self.path(checkpoint.step);
         let policy = self.policy.clone();
         let thread = std::thread::Builder::new().name("checkpoint".into());
-        let writing = thread.spawn(move || policy.save(&checkpoint));
+        let writing = thread.spawn(move || match before(&mut checkpoint) {
+            Ok(()) => policy.save(&checkpoint).map(|()| None),
+            Err(e) => Ok(Some(e)),
+        });
         self.writing = Some(writing.map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?);
         Ok(path)
+    }
+
+    /// Whether something is being written in the background.
+    pub fn is_writing(&self) -> bool {
+        self.writing.as_ref().is_some_and(|w| !w.is_finished())
+    }
+
+    /// Why checkpoints were given up since the last call.
+    pub fn given_up(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// The URL or absolute path of a part of a step's checkpoint that somebody else writes.
+    pub(crate) fn part(&self, step: u64) -> Result<impl Fn(u32) -> String + use<>> {
+        let place = &self.policy.place;
+        let at = if place.is_folder() {
+            std::path::absolute(place.at()).map_err(|e| data::Error::io("find", place.at(), e))?
+        } else {
+            place.at().to_path_buf()
+        };
+        let name = format!("{BEGIN}{step:010}");
+        Ok(move |partition| at.join(part_name(&name, partition)).display().to_string())
     }
 
     /// Waits until what was begun is on disk; answers its error if it failed.
     pub fn wait(&mut self) -> Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
-        writing.join().unwrap_or_else(|_| Err(Error::bug("the thread that writes checkpoints panicked")))
+        let panicked = || Error::bug("the thread that writes checkpoints panicked");
+        self.given_up.extend(writing.join().unwrap_or_else(|_| Err(panicked()))?);
+        Ok(())
     }
 
     /// The steps there is a file of, in order; whether the files are whole is seen when loading.
@@ -137,8 +180,9 @@ impl Checkpoints {
     /// by it at the next resume.
     pub fn later(&mut self, step: u64) -> Result<Option<PathBuf>> {
         self.wait()?;
-        let mut later = self.steps()?.into_iter().filter(|s| *s > step).map(|s| self.path(s));
-        Ok(later.find(|path| atomic::verify(path).is_ok()))
+        let place = &self.policy.place;
+        let mut later = self.steps()?.into_iter().filter(|s| *s > step).map(name);
+        Ok(later.find(|name| place.verify(name).is_ok()).map(|name| place.path(&name)))
     }
 
     /// The newest checkpoint that is whole, or `None` in an empty folder.
@@ -151,7 +195,7 @@ impl Checkpoints {
         let steps = self.steps()?;
         for &step in steps.iter().rev() {
             let path = self.path(step);
-            match Checkpoint::load(&path) {
+            match Checkpoint::load_from(&self.policy.place, &name(step)) {
                 Ok(checkpoint) => return Ok(Some(Loaded { checkpoint, path, refused })),
                 Err(e) => refused.push(e),
             }
@@ -178,40 +222,40 @@ impl Drop for Checkpoints {
     }
 }
 
-impl Policy {
-    fn path(&self, step: u64) -> PathBuf {
-        self.dir.join(format!("{BEGIN}{step:010}{END}"))
-    }
+fn name(step: u64) -> String {
+    format!("{BEGIN}{step:010}{END}")
+}
 
+impl Policy {
     fn save(&self, checkpoint: &Checkpoint) -> Result<()> {
-        checkpoint.save(self.path(checkpoint.step))?;
+        checkpoint.save_to(&self.place, &name(checkpoint.step))?;
         // Later steps belong to a run that was given up or damaged; they are not ours to remove.
         let steps: Vec<u64> = self.steps()?.into_iter().filter(|s| *s <= checkpoint.step).collect();
         let mut keep: Vec<u64> = steps.iter().rev().take(self.last).copied().collect();
         if self.best > 0 {
             keep.extend(self.ranked(&steps).into_iter().take(self.best));
         }
-        for step in steps.iter().filter(|s| !keep.contains(s)) {
-            atomic::remove_checked(self.path(*step))?;
-        }
-        Ok(())
+        // A checkpoint's own file goes before its parts: without them it is none. Parts of one that
+        // was never finished go as well.
+        let of = |n: &String| n.strip_prefix(BEGIN)?.split('.').next()?.parse::<u64>().ok();
+        let is_over = |n: &String| of(n).is_some_and(|s| s <= checkpoint.step && !keep.contains(&s));
+        let mut over: Vec<String> = self.place.names()?.into_iter().filter(is_over).collect();
+        over.retain(|n| n.ends_with(END));
+        over.sort_by_key(|n| (of(n), n.contains(PART)));
+        over.iter().try_for_each(|n| Ok(self.place.remove(n)?))
     }
 
     fn steps(&self) -> Result<Vec<u64>> {
-        let failed = |e| data::Error::io("list", &self.dir, e);
-        let mut steps = Vec::new();
-        for entry in std::fs::read_dir(&self.dir).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let number = name.to_str().and_then(|n| n.strip_prefix(BEGIN)?.strip_suffix(END));
-            steps.extend(number.and_then(|n| n.parse::<u64>().ok()));
-        }
+        let names = self.place.names()?;
+        let number = |n: &String| n.strip_prefix(BEGIN)?.strip_suffix(END)?.parse::<u64>().ok();
+        let mut steps: Vec<u64> = names.iter().filter_map(number).collect();
         steps.sort_unstable();
         Ok(steps)
     }
 
     /// Steps with a score, the best first; of equals the newest.
     fn ranked(&self, steps: &[u64]) -> Vec<u64> {
-        let scored = steps.iter().rev().filter_map(|s| Some((*s, score(&self.path(*s))?)));
+        let scored = steps.iter().rev().filter_map(|s| Some((*s, score(&self.place, &name(*s))?)));
         let mut scored: Vec<(u64, f64)> = scored.filter(|(_, x)| !x.is_nan()).collect();
         scored.sort_by(|a, b| match self.goal {
             Goal::Min => a.1.total_cmp(&b.1),
@@ -222,14 +266,11 @@ impl Policy {
 }
 
 /// The score in a file's header; the tensors are not read.
-fn score(path: &Path) -> Option<f64> {
-    use std::io::Read;
-    let mut file = std::fs::File::open(path).ok()?;
-    let mut size = [0; 8];
-    file.read_exact(&mut size).ok()?;
-    let mut header = Vec::new();
-    file.take(u64::from_le_bytes(size)).read_to_end(&mut header).ok()?;
-    let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
+fn score(place: &Place, name: &str) -> Option<f64> {
+    let size = place.start(name, 8).ok()?;
+    let size = u64::from_le_bytes(size.try_into().ok()?);
+    let start = place.start(name, size.checked_add(8)?).ok()?;
+    let header: serde_json::Value = serde_json::from_slice(start.get(8..)?).ok()?;
     header.get("__metadata__")?.get("score")?.as_str()?.parse().ok()
 }
 

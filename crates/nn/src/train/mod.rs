@@ -2,10 +2,12 @@
 
 mod checkpoint;
 mod folder;
+mod parts;
 mod report;
 mod trainer;
 
 pub use checkpoint::Checkpoint;
 pub use folder::{Checkpoints, Goal, Loaded};
+pub use parts::{Stored, write_part};
 pub use report::{Outcome, Progress, Report, Silent, Stop};
 pub use trainer::{Metrics, Trainer};

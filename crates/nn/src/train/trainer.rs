@@ -6,6 +6,8 @@
 //! step ends with all of it computed, so that a step's graph does not depend on when the last
 //! checkpoint was taken.
 
+mod saving;
+
 use super::checkpoint::Checkpoint;
 use super::folder::{Checkpoints, Goal};
 use super::report::{Outcome, Progress, Report, Silent, Stop};
@@ -457,40 +459,6 @@ impl<'a> Trainer<'a> {
             self.optimizer.set_lr(plateau.observe(*value))?;
         }
         Ok(Some(*value))
-    }
-
-    fn save_if_due(&mut self, score: Option<f64>) -> Result<()> {
-        let Some((folder, every)) = &self.checkpoints else { return Ok(()) };
-        let step = self.state.step;
-        let is_best = folder.keeps_best() && self.state.best.is_some_and(|(_, at)| at == step);
-        // The last step is saved here too: only here its score is known.
-        if !step.is_multiple_of(*every) && !is_best && step < self.steps {
-            return Ok(());
-        }
-        self.optimizer.fetch()?;
-        let mut checkpoint = self.checkpoint()?;
-        checkpoint.score = score;
-        self.save(checkpoint)
-    }
-
-    fn save(&mut self, checkpoint: Checkpoint) -> Result<()> {
-        let Some((folder, _)) = &mut self.checkpoints else { return Ok(()) };
-        let step = checkpoint.step;
-        let path = folder.save_later(checkpoint)?;
-        self.state.saved = Some(step);
-        self.report.saving(step, &path);
-        Ok(())
-    }
-
-    /// Saves what is not saved yet and waits until it is on disk.
-    fn save_last(&mut self) -> Result<Option<PathBuf>> {
-        if self.checkpoints.is_some() && self.state.saved != Some(self.state.step) {
-            self.optimizer.fetch()?;
-            self.save(self.checkpoint()?)?;
-        }
-        let Some((folder, _)) = &mut self.checkpoints else { return Ok(None) };
-        folder.wait()?;
-        Ok(self.state.saved.map(|step| folder.path(step)))
     }
 
     /// Opens the records, cut after the present step.

@@ -45,6 +45,22 @@ fn a_checkpoint_of_one_job_is_the_beginning_of_another() {
 }
 
 #[test]
+fn what_servers_have_written_is_the_beginning_of_a_job_of_any_size() {
+    let expected = alone(2, 60).unwrap();
+    for then in [&["--workers", "2", "--servers", "3"][..], &["--workers", "2"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let vars = [("CHECKPOINTS", folder.path().to_str().unwrap()), ("TALWEG_PARTS", "1")];
+        one(Job::start_with(&["--workers", "2", "--servers", "2"], 40, &vars).weights(), 2);
+        let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+        let is_part = |n: &&std::ffi::OsString| n.to_str().unwrap().contains("step-0000000020.part-");
+        assert!(names.iter().filter(is_part).count() > 2, "{names:?}");
+        // The last one is one file; without it the run goes back to what the servers wrote.
+        std::fs::remove_file(folder.path().join("step-0000000040.safetensors")).unwrap();
+        assert_eq!(one(Job::start_with(then, 60, &vars).weights(), 2), expected, "then {then:?}");
+    }
+}
+
+#[test]
 fn a_store_on_disk_counts_on_from_the_checkpoint_that_it_began_with() {
     let (saved, disk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let args = ["--workers", "2", "--servers", "2"];
