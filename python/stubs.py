@@ -286,11 +286,38 @@ TYPES = {
     "equal.a": "Any",
     "equal.b": "Any",
     "real.x": "Tensor",
+    "all_reduce.group": "Group | None",
+    "reduce.group": "Group | None",
+    "reduce_scatter.group": "Group | None",
+    "all_gather.group": "Group | None",
+    "broadcast.group": "Group | None",
+    "all_to_all.group": "Group | None",
+    "send.group": "Group | None",
+    "recv.group": "Group | None",
+    "barrier.group": "Group | None",
+    "new_group.group": "Group | None",
+    "split_group.group": "Group | None",
+    "op": "str",
+    "like": "Tensor",
+    "ranks": "Sequence[int]",
+    "color": "int",
+    "split_group.key": "int",
+    "broadcast.src": "int",
+    "recv.src": "int",
+    "dst": "int",
+    "split_axis": "int",
+    "concat_axis": "int",
 }
 
 # What functions return; a tensor where nothing is said, nothing for methods that begin a scope or hear of something.
 RETURNS = {
     "meet": "bytes | None",
+    "barrier": "None",
+    "new_group": "Group",
+    "split_group": "Group",
+    "Group.rank": "int",
+    "Group.size": "int",
+    "Group.ranks": "list[int]",
     "rank": "int",
     "shard": "Any",
     "world_size": "int",
@@ -576,10 +603,10 @@ def klass(name, cls, names):
         is_special = n in SPECIAL and n != "__call__"
         if (n.startswith("_") and not is_special) or inspect.isclass(value) or n in ("training", "defaults"):
             continue
-        if isinstance(value, property):
+        if isinstance(value, property) or inspect.isgetsetdescriptor(value):
             kind = RETURNS.get(f"{name}.{n}", "Any")
             out.append(f"    @property\n    def {n}(self) -> {kind}: ...")
-            if value.fset:
+            if getattr(value, "fset", None):
                 out.append(f"    @{n}.setter\n    def {n}(self, value: {kind}) -> None: ...")
         elif callable(value):
             if n == "extra_repr" and base is not None:

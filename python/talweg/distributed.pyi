@@ -16,15 +16,52 @@ from .train import Silent
 from .train import Trainer
 from .utils.data import Subset
 
+class Group:
+    """Ranks that exchange tensors: all workers, or some of them."""
+    @property
+    def rank(self) -> int: ...
+    @property
+    def ranks(self) -> list[int]: ...
+    @property
+    def size(self) -> int: ...
+
+def all_gather(x: Tensor, axis: int | None = 0, group: Group | None = None) -> Tensor:
+    """Everybody's tensors one after the other along ``axis``, for everybody."""
+def all_reduce(x: Tensor, op: str = 'sum', group: Group | None = None) -> Tensor:
+    """The sum, ``mean``, ``prod``, ``max`` or ``min`` of everybody's tensor, for everybody."""
+def all_to_all(x: Tensor, split_axis: int = 0, concat_axis: int = 0, group: Group | None = None) -> Tensor:
+    """Part ``i`` along ``split_axis`` goes to rank ``i``; what comes is joined along ``concat_axis``."""
+def barrier(group: Group | None = None) -> None:
+    """Nobody leaves before everybody has come."""
+def broadcast(x: Tensor, src: int, group: Group | None = None) -> Tensor:
+    """The tensor of rank ``src``, for everybody; the others' give the type."""
 def meet(give: Callable[[], bytes]) -> bytes | None:
     """Between two steps, under all-reduce: lets in workers that replace lost ones.
 
     ``give`` is called if somebody waits and answers, as bytes, everything that decides the next
     step. A worker that is such a replacement gets these bytes and must take them over before its
     first step; everybody else gets ``None``. A loop that never calls it does without replacements."""
+def new_group(ranks: Sequence[int], group: Group | None = None) -> Group:
+    """The group of some ranks of a group (all workers without one), of which this worker must be one.
+
+    Only members have to call it."""
 def rank() -> int:
     """Number of this worker; 0 if the process is alone."""
+def recv(like: Tensor, src: int, group: Group | None = None) -> Tensor:
+    """The tensor that rank ``src`` sends; ``like`` gives the type.
+
+    If ``like`` collects a gradient, that of the result is sent back, and the sender must ask for it."""
+def reduce(x: Tensor, dst: int, op: str = 'sum', group: Group | None = None) -> Tensor:
+    """The combination of everybody's tensor, for rank ``dst``; zeros for the others."""
+def reduce_scatter(x: Tensor, op: str = 'sum', axis: int | None = 0, group: Group | None = None) -> Tensor:
+    """Of the combination of everybody's tensor, part ``i`` along ``axis`` for rank ``i``."""
+def send(x: Tensor, dst: int, group: Group | None = None) -> Tensor:
+    """Sends a tensor to rank ``dst``, which must receive it.
+
+    The result is a zero that stands for it: added to a loss, it brings the gradient that comes back."""
 def shard(batch: Any) -> Any:
     """This worker's part of a batch: an equal share of its first axis."""
+def split_group(color: int, key: int = 0, group: Group | None = None) -> Group:
+    """The group of all ranks that say the same ``color``, ordered by ``key``, then by rank; all must call it."""
 def world_size() -> int:
     """How many workers were started; 1 if the process is alone."""

@@ -112,3 +112,75 @@ def test_an_unchanged_trainer_shares_its_batches_and_survives_a_killed_worker(tm
     if servers == "0":
         # The survivor made steps of its own meanwhile.
         assert hit[0] == pytest.approx(calm[0], abs=0.5)
+
+
+COLLECTIVES = """
+import sys
+import talweg as tw
+from talweg import distributed as dist
+
+rank = dist.rank()
+x = tw.tensor([1.0 + rank, 2.0]).requires_grad_()
+(dist.all_reduce(x, "max") * tw.tensor([1.0, 10.0])).sum().backward()
+said = [x.grad.tolist(), dist.all_gather(tw.tensor([rank])).tolist()]
+said.append(dist.all_to_all(tw.arange(4).reshape(2, 2) + 10 * rank).tolist())
+said.append(dist.reduce_scatter(tw.arange(4)).tolist())
+said.append(dist.broadcast(tw.tensor(rank), 1).item())
+said.append(dist.split_group(rank).ranks + dist.new_group([1, 0]).ranks)
+
+@tw.jit
+def swap(x):
+    if rank == 0:
+        dist.send(x, 1)
+        return dist.recv(x, 1)
+    got = dist.recv(x, 0)
+    dist.send(x * 2, 0)
+    return got
+
+said.append([swap(tw.tensor([7.0 + rank])).item() for _ in range(2)])
+dist.barrier()
+print(f"rank {rank} said {said}", flush=True)
+if sys.argv[1] == "differ":
+    dist.all_reduce(tw.ones(3 + rank))
+elif sys.argv[1] == "wait" and rank == 0:
+    dist.all_reduce(tw.ones(3))
+elif sys.argv[1] == "wait":
+    import time
+    time.sleep(8)
+elif sys.argv[1] == "leave" and rank == 0:
+    dist.all_reduce(tw.ones(3))
+"""
+
+
+def launched(folder, what, **env):
+    script = folder / "collectives.py"
+    script.write_text(COLLECTIVES)
+    words = [str(TALWEG), "launch", "--workers", "2", "--max-restarts", "0", sys.executable, str(script), what]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+def test_collectives_between_processes(tmp_path):
+    done = launched(tmp_path, "end")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = {int(r): eval(s) for r, s in re.findall(r"rank (\d) said (.*)", done.stdout)}
+    # Both ranks have the second element's maximum: they share its gradient.
+    assert said[0] == [[0, 10], [0, 1], [[0, 1], [10, 11]], [0, 2], 1, [0, 1, 0], [16, 16]]
+    assert said[1] == [[2, 10], [0, 1], [[2, 3], [12, 13]], [4, 6], 1, [1, 1, 0], [7, 7]]
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+@pytest.mark.parametrize(
+    "what, text",
+    [
+        ("differ", "of 3 elements of f32 by sum, this rank calls all_reduce of 4 elements"),
+        ("wait", "the deadline passed"),
+        ("leave", "over ranks [0, 1]"),
+    ],
+)
+def test_collectives_that_cannot_be_done_end_with_an_error(tmp_path, what, text):
+    done = launched(tmp_path, what, TALWEG_TIMEOUT="3")
+    assert done.returncode != 0
+    assert text in done.stdout + done.stderr, done.stdout + done.stderr
+    # The user's line is named.
+    assert "collectives.py" in done.stdout + done.stderr

@@ -63,14 +63,14 @@ impl Door {
         arrivals.over = arrivals.over.max(epoch);
         arrivals.waiting.retain(|(e, _), _| *e > epoch);
     }
-    fn take(&self, epoch: u64, rank: u32, deadline: Instant, watch: &Watch) -> Result<Connection> {
+    fn take(&self, epoch: u64, rank: u32, deadline: Instant, is_over: &dyn Fn() -> bool) -> Result<Connection> {
         let (lock, bell) = &*self.0;
         let mut arrivals = lock.lock();
         loop {
             if let Some(c) = arrivals.waiting.remove(&(epoch, rank)) {
                 return Ok(c);
             }
-            if watch.is_over(epoch) || Instant::now() >= deadline {
+            if is_over() || Instant::now() >= deadline {
                 return Err(Error::Deadline(format!("waiting for worker {rank}")));
             }
             bell.wait_until(&mut arrivals, deadline.min(Instant::now() + Duration::from_millis(20)));
@@ -167,7 +167,7 @@ pub(crate) fn mesh(
     secret: Option<&Secret>,
     deadline: Instant,
 ) -> Result<Group> {
-    let formed = links(members, rank, door, watch, secret, deadline);
+    let formed = links(members, rank, door, secret, deadline, &|| watch.is_over(members.epoch));
     // Calls for epochs that are over have nobody to answer them.
     door.end(members.epoch);
     let (me, links) = formed?;
@@ -176,13 +176,14 @@ pub(crate) fn mesh(
     Ok(group)
 }
 
-fn links(
+/// The links of a group, and this member's place in it; given up when `is_over` says so.
+pub(crate) fn links(
     members: &Members,
     rank: u32,
     door: &Door,
-    watch: &Watch,
     secret: Option<&Secret>,
     deadline: Instant,
+    is_over: &dyn Fn() -> bool,
 ) -> Result<(usize, Vec<Option<Connection>>)> {
     let role = format!("peer {}", members.epoch);
     let (mut me, mut links) = (members.workers.len(), Vec::with_capacity(members.workers.len()));
@@ -193,9 +194,9 @@ fn links(
         } else if *other < rank {
             let hello = Hello::new(&role, rank);
             let to: Address = address.parse()?;
-            Some(call(&to, &hello, secret, deadline, || watch.is_over(members.epoch))?)
+            Some(call(&to, &hello, secret, deadline, is_over)?)
         } else {
-            Some(door.take(members.epoch, *other, deadline, watch)?)
+            Some(door.take(members.epoch, *other, deadline, is_over)?)
         });
     }
     Ok((me, links))

@@ -36,6 +36,13 @@ pub struct FlatNode {
     pub site: Site,
 }
 
+impl FlatNode {
+    /// True if it must run in the order of the program among others of its kind.
+    pub fn is_ordered(&self) -> bool {
+        self.attrs.bool(crate::ORDERED).unwrap_or(false)
+    }
+}
+
 /// Nodes in topological order, which of them are inputs, and which outputs are asked for.
 #[derive(Clone, Default, Debug)]
 pub struct Graph {

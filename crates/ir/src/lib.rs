@@ -32,8 +32,8 @@ pub use literal::Literal;
 pub use node::{Hold, Node, Source, Value, Var, is_grad_on, mark, no_grad, set_grad};
 pub use num_complex::Complex;
 pub use op::{
-    Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, Op, Out, RunGraph, SOON, Scalar, Type,
-    Types,
+    Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED, Op, Out, RunGraph, SOON,
+    Scalar, Type, Types,
 };
 pub use shape::{Layout, Shape};
 pub use text::Find;

@@ -300,6 +300,10 @@ pub struct Op {
 /// computed: it runs as soon as what it needs is there.
 pub const SOON: &str = "soon";
 
+/// An attribute that says, if true, that an op talks to other processes: such ops run one after the
+/// other, in the order of the program, and two of them are two even if they look alike.
+pub const ORDERED: &str = "ordered";
+
 impl Op {
     /// Checks the attributes against the row and infers the result types.
     pub fn check(&self, call: &Call) -> Result<Types> {

@@ -27,12 +27,13 @@ impl Hash for Key {
 }
 
 /// Merges nodes with the same op, inputs and attributes. Random ops take their key as an input,
-/// so equal nodes have equal values.
+/// so equal nodes have equal values. What talks to other
+/// processes is left as it is: they count how often.
 pub fn deduplicate(graph: &Graph) -> Graph {
     let mut rw = Rewriter::new(graph);
     let mut seen: FxHashMap<Key, SmallVec<[Slot; 1]>> = FxHashMap::default();
     for n in &graph.nodes {
-        if n.op == &INPUT {
+        if n.op == &INPUT || n.is_ordered() {
             rw.keep(n);
             continue;
         }

@@ -23,7 +23,7 @@ pub fn hoist(graph: &Graph, same: &[bool]) -> Split {
         fixed[i] = match n.op.meaning {
             Meaning::Input => *given.next().unwrap_or(&false),
             Meaning::Const => true,
-            _ => n.inputs.iter().all(|s| fixed[s.node as usize]),
+            _ => !n.is_ordered() && n.inputs.iter().all(|s| fixed[s.node as usize]),
         };
     }
     let mut taken: Vec<Slot> = Vec::new();

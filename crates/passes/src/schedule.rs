@@ -20,7 +20,7 @@ const READY_MAX: usize = 32;
 /// thread; those that do not need each other become a wave. What `soon` says begins something that
 /// goes on beside the rest, and runs as soon as what it needs is there. What may write over an input stays
 /// behind what reads that input and behind what `fails` says can fail, as in the program: only
-/// there it may do so.
+/// there it may do so. What talks to other processes does so in the order of the program.
 pub fn schedule(fused: Fused, light: &[bool], fails: &[bool], soon: &[bool]) -> Fused {
     let flow = Flow::new(&fused, fails);
     let program: Vec<usize> = (0..fused.regions.len()).collect();
@@ -88,6 +88,7 @@ impl Flow {
             f.reads[r] = reads;
         }
         f.keep_updates_late(fused, fails);
+        f.keep_in_order(fused);
         for r in 0..n {
             for k in 0..f.needs[r].len() {
                 let from = f.needs[r][k];
@@ -121,6 +122,21 @@ impl Flow {
             mine.into_iter().for_each(|v| readers.entry(v).or_default().push(r));
             if fails[r] {
                 failing.push(r);
+            }
+        }
+    }
+
+    /// Lets what talks to other processes run one after the other, as in the program.
+    fn keep_in_order(&mut self, fused: &Fused) {
+        let mut last: Option<usize> = None;
+        for (r, region) in fused.regions.iter().enumerate() {
+            if !matches!(region, Region::Call { node, .. } if fused.graph.nodes[*node].is_ordered()) {
+                continue;
+            }
+            if let Some(before) = last.replace(r) {
+                self.needs[r].push(before);
+                self.needs[r].sort_unstable();
+                self.needs[r].dedup();
             }
         }
     }

@@ -1,10 +1,115 @@
-//! Among other processes: which worker this is, and letting in those that replace lost ones.
+//! Among other processes: which worker this is, letting in those that replace lost ones, and
+//! collectives on tensors.
 
 use crate::error::OrRaise;
+use crate::tensor::{Out, PyTensor, run};
+use ::tensor::{Combine, Error, Tensor};
+use nn::parallel::Group;
 use nn::train::Progress;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tensor::Error;
+
+/// Ranks that exchange tensors: all workers, or some of them.
+#[pyclass(name = "Group", module = "talweg.distributed", frozen)]
+struct PyGroup(Group);
+
+#[pymethods]
+impl PyGroup {
+    /// This worker's number in the group.
+    #[getter]
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+    /// How many ranks it has.
+    #[getter]
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+    /// Its members' numbers in the job.
+    #[getter]
+    fn ranks(&self) -> Vec<usize> {
+        self.0.ranks().to_vec()
+    }
+    fn __repr__(&self) -> String {
+        format!("Group(rank={}, ranks={:?})", self.0.rank(), self.0.ranks())
+    }
+}
+
+/// All workers.
+#[pyfunction]
+fn group_world(py: Python<'_>) -> PyResult<PyGroup> {
+    py.detach(Group::world).map(PyGroup).or_raise(py)
+}
+/// Some ranks of a group.
+#[pyfunction]
+fn group_part(py: Python<'_>, group: &PyGroup, ranks: Vec<usize>) -> PyResult<PyGroup> {
+    group.0.part(&ranks).map(PyGroup).or_raise(py)
+}
+/// The ranks that say the same color.
+#[pyfunction]
+fn group_split(py: Python<'_>, group: &PyGroup, color: i64, key: i64) -> PyResult<PyGroup> {
+    run(py, || group.0.split(color, key)).map(PyGroup)
+}
+
+/// Calls a collective without holding the interpreter: it may wait for others.
+fn exchange(py: Python<'_>, f: impl FnOnce() -> Tensor + Send) -> PyResult<Py<PyAny>> {
+    run(py, || Ok(f()))?.object(py)
+}
+fn combine(op: &str) -> PyResult<Combine> {
+    Ok(match op {
+        "sum" => Combine::Sum,
+        "mean" => Combine::Mean,
+        "prod" => Combine::Prod,
+        "max" => Combine::Max,
+        "min" => Combine::Min,
+        _ => return Err(PyValueError::new_err(format!("op must be sum, mean, prod, max or min, not {op:?}"))),
+    })
+}
+#[pyfunction]
+fn group_all_reduce(py: Python<'_>, group: &PyGroup, x: &PyTensor, op: &str) -> PyResult<Py<PyAny>> {
+    let (x, how) = (x.tensor(), combine(op)?);
+    exchange(py, || group.0.all_reduce(&x, how))
+}
+#[pyfunction]
+fn group_reduce(py: Python<'_>, group: &PyGroup, x: &PyTensor, dst: usize, op: &str) -> PyResult<Py<PyAny>> {
+    let (x, how) = (x.tensor(), combine(op)?);
+    exchange(py, || group.0.reduce(&x, dst, how))
+}
+#[pyfunction]
+fn group_reduce_scatter(py: Python<'_>, group: &PyGroup, x: &PyTensor, op: &str, axis: i64) -> PyResult<Py<PyAny>> {
+    let (x, how) = (x.tensor(), combine(op)?);
+    exchange(py, || group.0.reduce_scatter(&x, how, axis))
+}
+#[pyfunction]
+fn group_all_gather(py: Python<'_>, group: &PyGroup, x: &PyTensor, axis: i64) -> PyResult<Py<PyAny>> {
+    let x = x.tensor();
+    exchange(py, || group.0.all_gather(&x, axis))
+}
+#[pyfunction]
+fn group_broadcast(py: Python<'_>, group: &PyGroup, x: &PyTensor, src: usize) -> PyResult<Py<PyAny>> {
+    let x = x.tensor();
+    exchange(py, || group.0.broadcast(&x, src))
+}
+#[pyfunction]
+fn group_all_to_all(py: Python<'_>, group: &PyGroup, x: &PyTensor, split: i64, concat: i64) -> PyResult<Py<PyAny>> {
+    let x = x.tensor();
+    exchange(py, || group.0.all_to_all(&x, split, concat))
+}
+#[pyfunction]
+fn group_send(py: Python<'_>, group: &PyGroup, x: &PyTensor, dst: usize) -> PyResult<Py<PyAny>> {
+    let x = x.tensor();
+    exchange(py, || group.0.send(&x, dst))
+}
+#[pyfunction]
+fn group_recv(py: Python<'_>, group: &PyGroup, like: &PyTensor, src: usize) -> PyResult<Py<PyAny>> {
+    let x = like.tensor();
+    exchange(py, || group.0.recv(&x, src))
+}
+#[pyfunction]
+fn group_barrier(py: Python<'_>, group: &PyGroup) -> PyResult<()> {
+    run(py, || group.0.barrier())
+}
 
 /// Number of this worker; 0 if the process is alone.
 #[pyfunction]
@@ -73,5 +178,18 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(worker_next_step, m)?)?;
     m.add_function(wrap_pyfunction!(worker_finish, m)?)?;
     m.add_function(wrap_pyfunction!(worker_tell, m)?)?;
-    m.add_function(wrap_pyfunction!(worker_meet, m)?)
+    m.add_function(wrap_pyfunction!(worker_meet, m)?)?;
+    m.add_class::<PyGroup>()?;
+    m.add_function(wrap_pyfunction!(group_world, m)?)?;
+    m.add_function(wrap_pyfunction!(group_part, m)?)?;
+    m.add_function(wrap_pyfunction!(group_split, m)?)?;
+    m.add_function(wrap_pyfunction!(group_all_reduce, m)?)?;
+    m.add_function(wrap_pyfunction!(group_reduce, m)?)?;
+    m.add_function(wrap_pyfunction!(group_reduce_scatter, m)?)?;
+    m.add_function(wrap_pyfunction!(group_all_gather, m)?)?;
+    m.add_function(wrap_pyfunction!(group_broadcast, m)?)?;
+    m.add_function(wrap_pyfunction!(group_all_to_all, m)?)?;
+    m.add_function(wrap_pyfunction!(group_send, m)?)?;
+    m.add_function(wrap_pyfunction!(group_recv, m)?)?;
+    m.add_function(wrap_pyfunction!(group_barrier, m)?)
 }

@@ -20,6 +20,7 @@ use {cpu as _, cuda as _};
 pub use ::data;
 pub use ::ir;
 pub use ::nn;
+pub use ::nn::parallel as distributed;
 pub use interrupt::{INTERRUPTED, interrupt};
 pub use progress::Bar;
 pub use tensor::*;

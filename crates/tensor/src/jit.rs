@@ -1,8 +1,8 @@
 //! `jit(f)`: trace once, replay without tracing or hashing.
 
 use crate::bind::{Bound, Weights};
-use crate::trace::trace;
-use ir::{Buffer, Collect, Graph, Result, Site, Type, Value};
+use crate::trace::{Traced, trace};
+use ir::{Buffer, Collect, Graph, Result, Site, Source, Type, Value, collect};
 use ops::{Tensor, engine};
 use parking_lot::Mutex;
 use runtime::Profile;
@@ -135,7 +135,9 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
             (self.f)(&args)?.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()
         })?;
         let mode = Collect::Trace { since: traced.since };
-        let bound = Bound::new(&traced.result, &traced.assigned, &stand_ins, mode, self.weights)?;
+        let mut fetches = traced.result.clone();
+        fetches.extend(unasked(&traced, &stand_ins, mode)?);
+        let bound = Bound::new(&fetches, &traced.assigned, &stand_ins, mode, self.weights)?;
         for var in bound.variables() {
             if var.grad().is_some_and(|g| g.node().id() >= traced.since) {
                 var.set_grad(None);
@@ -143,4 +145,22 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
         }
         Ok((bound, traced.result.iter().map(|v| v.ty().clone()).collect()))
     }
+}
+
+/// Effects of a traced function that its results do not need. What happens in the body of a loop
+/// belongs to the loop: it cannot be computed from the arguments.
+fn unasked(traced: &Traced<Vec<Value>>, arguments: &[Value], mode: Collect) -> Result<Vec<Value>> {
+    if traced.effects.is_empty() {
+        return Ok(Vec::new());
+    }
+    let asked: Vec<Value> = traced.result.iter().chain(traced.assigned.iter().map(|(_, v)| v)).cloned().collect();
+    let needed = collect(&asked, mode)?.nodes;
+    let is_known = |leaf: &Value| {
+        !matches!(leaf.node().source(), Source::Placeholder(_)) || arguments.iter().any(|a| a.is_same(leaf))
+    };
+    let is_missed = |e: &&Value| {
+        !needed.iter().flatten().any(|n| Arc::ptr_eq(n, e.node()))
+            && collect(std::slice::from_ref(*e), mode).is_ok_and(|c| c.leaves.iter().all(is_known))
+    };
+    Ok(traced.effects.iter().filter(is_missed).cloned().collect())
 }

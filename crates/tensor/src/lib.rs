@@ -18,4 +18,5 @@ pub use jit::{Jit, jit};
 pub use ops::*;
 pub use runtime::{Profile, check_numerics, profile};
 pub use session::{Fetch, Session, placeholder};
+pub use trace::{is_tracing, note_effect};
 pub use variable::{Update, Variable};

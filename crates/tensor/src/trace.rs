@@ -9,6 +9,8 @@ struct Trace {
     since: u64,
     /// Variables assigned during the trace, with the value they had before.
     old: Vec<(Arc<Var>, Value)>,
+    /// What must be computed whether or not its value is asked for.
+    effects: Vec<Value>,
 }
 thread_local! {
     static TRACE: RefCell<Option<Trace>> = const { RefCell::new(None) };
@@ -27,6 +29,19 @@ pub(crate) fn assigned(var: &Arc<Var>, value: &Tensor) -> Result<Value> {
     })
 }
 
+/// True while a function is traced, as [`crate::jit`] does: nothing is computed now.
+pub fn is_tracing() -> bool {
+    TRACE.with_borrow(Option::is_some)
+}
+
+/// Says that a value must be computed at every run of the function that is traced, whether or not
+/// anybody asks for it: computing it is seen by other processes.
+pub fn note_effect(value: &Tensor) {
+    if let Ok(v) = value.value() {
+        TRACE.with_borrow_mut(|t| t.iter_mut().for_each(|t| t.effects.push(v.clone())));
+    }
+}
+
 /// What a traced function did.
 pub(crate) struct Traced<R> {
     /// What it returned.
@@ -35,12 +50,14 @@ pub(crate) struct Traced<R> {
     pub since: u64,
     /// The variables it assigned, with their new values.
     pub assigned: Vec<(Arc<Var>, Value)>,
+    /// What must be computed in any case.
+    pub effects: Vec<Value>,
 }
 
 /// Runs `f`, then puts every variable back to what it was.
 pub(crate) fn trace<R>(f: impl FnOnce() -> Result<R>) -> Result<Traced<R>> {
     let since = ir::mark();
-    let outer = TRACE.replace(Some(Trace { since, old: Vec::new() }));
+    let outer = TRACE.replace(Some(Trace { since, old: Vec::new(), effects: Vec::new() }));
     let drawn = generator::state();
     let result = f();
     // Tracing draws nothing: the first call draws what the program would have drawn.
@@ -51,5 +68,5 @@ pub(crate) fn trace<R>(f: impl FnOnce() -> Result<R>) -> Result<Traced<R>> {
         assigned.push((var.clone(), var.current()));
         var.assign(old)?;
     }
-    Ok(Traced { result: result?, since, assigned })
+    Ok(Traced { result: result?, since, assigned, effects: trace.effects })
 }

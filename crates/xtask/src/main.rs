@@ -35,6 +35,7 @@ fn ci() -> Result<(), String> {
     arm()?;
     step("features", &["test", "-p", "talweg-data", "--all-features", "--quiet"])?;
     clusters()?;
+    mpi()?;
     for example in tidy::examples()? {
         run_example(&example)?;
     }
@@ -104,6 +105,25 @@ fn clusters() -> Result<(), String> {
     tests.args(args).args(["etcd", "bucket"]);
     let status = tests.env("TALWEG_MOTO", folder.join("bin/moto_server")).status();
     if status.map_err(|e| e.to_string())?.success() { Ok(()) } else { Err("jobs with etcd and s3 failed".into()) }
+}
+
+/// Collectives by MPI, whose bindings are made from its headers by libclang; where these are missing,
+/// that is said.
+fn mpi() -> Result<(), String> {
+    if Command::new("mpicc").arg("--version").output().is_err() || !has_clang() {
+        println!("== mpi: skipped, mpicc or libclang is not installed (Debian: libopenmpi-dev, libclang-dev)");
+        return Ok(());
+    }
+    step("mpi", &["test", "-p", "talweg-dist", "--features", "mpi", "--test", "mpi", "--quiet"])
+}
+
+/// Whether there is a libclang, where the maker of bindings looks for it.
+fn has_clang() -> bool {
+    let said = Command::new("llvm-config").arg("--libdir").output();
+    let dir = said.ok().filter(|o| o.status.success()).map(|o| String::from_utf8_lossy(&o.stdout).trim().to_string());
+    let dirs = dir.into_iter().chain(std::env::var("LIBCLANG_PATH")).chain(["/usr/lib/x86_64-linux-gnu".to_string()]);
+    let is_clang = |e: std::fs::DirEntry| e.file_name().to_string_lossy().starts_with("libclang");
+    dirs.filter_map(|d| std::fs::read_dir(d).ok()).any(|mut entries| entries.any(|e| e.is_ok_and(is_clang)))
 }
 
 /// Runs an example that the tests have built; `cargo run` would build everything again with other

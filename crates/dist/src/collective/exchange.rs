@@ -1,15 +1,20 @@
 //! How ranks exchange bytes: in pieces, so that adding overlaps with receiving, and so that no two
 //! ranks ever wait for each other to receive first.
 
-use super::Group;
 use super::element::{Combine, Element};
+use super::{Group, Signature};
 use crate::{Error, Result};
 use net::{Connection, Header};
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Kind of every message of a collective.
 const DATA: u8 = 64;
+/// Kind of the message that says why a rank gives up.
+const ABORT: u8 = 65;
+/// How long telling that may take, and the longest text.
+const TELLING: Duration = Duration::from_millis(100);
+const TEXT_MAX: usize = 4096;
 /// Bytes of a piece over a socket.
 const PIECE_BYTES: usize = 1 << 20;
 /// Bytes of a piece through shared memory: six of them fit into a ring.
@@ -89,7 +94,21 @@ impl Group {
         })
     }
     fn header(&self) -> Header {
-        Header { epoch: self.epoch, request: self.operations, sender: self.rank as u32, ..Header::new(DATA) }
+        let mut h =
+            Header { epoch: self.epoch, request: self.operations, sender: self.rank as u32, ..Header::new(DATA) };
+        self.signature.write(&mut h);
+        h
+    }
+    /// Tells the others that ranks do not do the same, so that everybody knows why it ends.
+    pub(super) fn tell(&mut self, e: &Error) {
+        let (Error::Refused(text), false) = (e, self.is_broken) else { return };
+        let header = Header { kind: ABORT, ..self.header() };
+        let text = format!("rank {} found that {}", self.rank, &text[..text.floor_char_boundary(TEXT_MAX - 64)]);
+        let deadline = Instant::now() + TELLING;
+        for link in self.links.iter_mut().flatten() {
+            // Who is gone already knows.
+            let _ = link.send(&header, &[text.as_bytes()], deadline);
+        }
     }
     fn link(&mut self, peer: usize) -> Result<&mut Connection> {
         self.links[peer].as_mut().ok_or_else(|| Error::value(format!("there is no link to rank {peer}")))
@@ -108,16 +127,22 @@ impl Group {
         let mut scratch = std::mem::take(&mut self.scratch);
         let receiver = self.link(from)?.receiver();
         let h = receiver.header(deadline)?;
+        if h.kind == ABORT {
+            let text = receiver.payload(TEXT_MAX, deadline)?;
+            // Everybody is told already.
+            self.is_broken = true;
+            return Err(Error::refused(String::from_utf8_lossy(&text).into_owned()));
+        }
         let is_ours = (h.kind, h.epoch, h.request) == (DATA, expected.epoch, expected.request);
+        Signature::read(&expected).check(from, &Signature::read(&h))?;
         if !is_ours || h.sender as usize != from || h.length as usize != into.len() {
+            let group = if h.epoch == expected.epoch { "" } else { " of another group" };
             return Err(Error::refused(format!(
-                "rank {from} is in operation {} of epoch {} with {} bytes, this rank in {} of {} with {}: \
-                 all ranks must call the same collectives in the same order",
+                "rank {from} is in operation {}{group} with {} bytes, this rank in {} with {}: all ranks must call \
+                 the same collectives in the same order",
                 h.request,
-                h.epoch,
                 h.length,
                 expected.request,
-                expected.epoch,
                 into.len()
             )));
         }

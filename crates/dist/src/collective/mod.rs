@@ -4,11 +4,19 @@
 //! operation is refused. Any error breaks the group: it closes its links, so that the other
 //! members notice at once instead of waiting, and a new group is formed in the next epoch.
 
+mod carrier;
 mod element;
 mod exchange;
+mod join;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod schedule;
 
+pub use carrier::{Carrier, Deal, Embedded, Kind, Signature, Team};
 pub use element::{Combine, Element};
+pub use join::{Backend, Joining, join};
+#[cfg(feature = "mpi")]
+pub use mpi::Mpi;
 pub use schedule::{Way, part};
 
 use crate::filter::{self, Filter};
@@ -27,6 +35,8 @@ pub struct Group {
     links: Vec<Option<Connection>>,
     operations: u64,
     is_broken: bool,
+    /// What the operation is, as the others are told.
+    signature: Signature,
     /// Where received data waits to be added; in words, so that any element is aligned.
     scratch: Vec<u64>,
     /// Everybody's version of this rank's part, in words as well.
@@ -45,7 +55,36 @@ impl Group {
             )));
         }
         let (scratch, parts, outgoing) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Group { rank, epoch, links, operations: 0, is_broken: false, scratch, parts, outgoing })
+        let signature = Signature::default();
+        Ok(Group { rank, epoch, links, operations: 0, is_broken: false, signature, scratch, parts, outgoing })
+    }
+    /// The group of some members, which has their links until [`Group::rejoin`]. `mark` tells such
+    /// groups apart, `operations` is what it has done before.
+    fn part(&mut self, ranks: &[usize], me: usize, mark: u64, operations: u64) -> Result<Group> {
+        let links = ranks.iter().map(|r| self.links[*r].take()).collect();
+        let mut part = Group::new(me, self.epoch ^ mark, links)?;
+        (part.operations, part.is_broken) = (operations, self.is_broken);
+        std::mem::swap(&mut part.scratch, &mut self.scratch);
+        std::mem::swap(&mut part.parts, &mut self.parts);
+        std::mem::swap(&mut part.outgoing, &mut self.outgoing);
+        Ok(part)
+    }
+    /// Takes the links of some members back; what broke their group breaks this one.
+    fn rejoin(&mut self, part: Group, ranks: &[usize]) {
+        let Group { links, is_broken, scratch, parts, outgoing, .. } = part;
+        ranks.iter().zip(links).for_each(|(r, l)| self.links[*r] = l);
+        (self.scratch, self.parts, self.outgoing) = (scratch, parts, outgoing);
+        if is_broken && !self.is_broken {
+            self.close();
+        }
+    }
+    /// Says what the next operation is: others who do something else are told.
+    pub fn sign(&mut self, signature: Signature) {
+        self.signature = signature;
+    }
+    /// How many operations it has done.
+    fn operations(&self) -> u64 {
+        self.operations
     }
     /// Groups of threads of this process, for tests and for one machine.
     pub fn in_process(ranks: usize) -> Result<Vec<Group>> {
@@ -93,7 +132,8 @@ impl Group {
         }
         self.operations += 1;
         let done = f(self);
-        if done.is_err() {
+        if let Err(e) = &done {
+            self.tell(e);
             self.close();
         }
         done

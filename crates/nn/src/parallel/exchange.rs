@@ -6,7 +6,7 @@
 
 use super::{How, failed, job, lock};
 use dist::Overlap;
-use ir::{AttrKind, Batch, Call, Grad, Meaning, SOON, Type};
+use ir::{AttrKind, Batch, Call, Grad, Meaning, ORDERED, SOON, Type};
 use tensor::{Attrs, DType, Error, Literal, Op, Result, Shape, Tensor};
 
 /// Bytes of gradients that are worth a message of their own; `TALWEG_BUCKET` says another number.
@@ -16,7 +16,7 @@ const BUCKET_BYTES: usize = 1 << 20;
 static MEAN: Op = Op {
     name: "mean_over_workers",
     doc: "The mean of each gradient over all workers. The first input is the step count.",
-    attrs: &[],
+    attrs: &[(ORDERED, AttrKind::Bool)],
     infer: |c| {
         floats(c)?;
         Ok(c.types[1..].iter().cloned().collect())
@@ -48,7 +48,7 @@ static END: Op = Op {
     name: "end_mean_over_workers",
     doc: "The means of a bucket of gradients, of which `shapes` has each one's rank and sizes. The inputs stand for \
           all buckets that are under way: nobody waits before everything is computed.",
-    attrs: &[("bucket", AttrKind::Int), ("shapes", AttrKind::Ints)],
+    attrs: &[("bucket", AttrKind::Int), ("shapes", AttrKind::Ints), (ORDERED, AttrKind::Bool)],
     infer: |c| {
         floats(c)?;
         let shapes = shapes(c)?;
@@ -65,7 +65,7 @@ static STEP: Op = Op {
     name: "step_in_store",
     doc: "Pushes gradients to the parameter store, ends the step and reads the parameters. Inputs: the step count, \
           the gradients, a learning rate for each.",
-    attrs: &[("tables", AttrKind::Ints)],
+    attrs: &[("tables", AttrKind::Ints), (ORDERED, AttrKind::Bool)],
     infer: |c| {
         floats(c)?;
         let n = c.attrs.ints("tables")?.len();
@@ -139,7 +139,7 @@ pub fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
             sizes.push(shape.rank() as i64);
             sizes.extend(shape.iter().map(|n| *n as i64));
         }
-        let attrs = Attrs::new().with("bucket", bucket as i64).with("shapes", sizes.as_slice());
+        let attrs = Attrs::new().with("bucket", bucket as i64).with("shapes", sizes.as_slice()).with(ORDERED, true);
         let means = Tensor::apply(&END, &under_way.iter().collect::<Vec<_>>(), attrs);
         // Should something be wrong, the first carries the error.
         list.iter().zip(means.iter().cycle()).for_each(|(i, m)| out[*i] = Some(m.clone()));
@@ -149,7 +149,7 @@ pub fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
 fn mean_at_once(t: &Tensor, grads: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
     let mut inputs = vec![t];
     inputs.extend(grads.iter().flatten());
-    let outs = Tensor::apply(&MEAN, &inputs, Attrs::new());
+    let outs = Tensor::apply(&MEAN, &inputs, Attrs::new().with(ORDERED, true));
     let is_error = outs.len() != inputs.len() - 1;
     let mut outs = outs.into_iter();
     let first = outs.clone().next();
@@ -172,7 +172,7 @@ pub fn step_in_store(t: &Tensor, pushes: &[Push]) -> Vec<Tensor> {
     inputs.extend(pushes.iter().map(|p| &p.grad));
     inputs.extend(pushes.iter().map(|p| &p.lr));
     let ids: Vec<i64> = pushes.iter().map(|p| i64::from(p.table)).collect();
-    let outs = Tensor::apply(&STEP, &inputs, Attrs::new().with("tables", ids.as_slice()));
+    let outs = Tensor::apply(&STEP, &inputs, Attrs::new().with("tables", ids.as_slice()).with(ORDERED, true));
     if outs.len() == pushes.len() { outs.into_vec() } else { vec![outs[0].clone(); pushes.len()] }
 }
 

@@ -7,8 +7,12 @@
 //! other, so imperative code, `jit` and sessions need nothing special.
 
 mod exchange;
+mod group;
+mod line;
+mod rows;
 mod rule;
 
+pub use group::Group;
 pub use rule::{RuleText, SlotText, rule_key};
 
 use crate::optim::Rule;
@@ -158,8 +162,7 @@ fn failed(e: dist::Error) -> Error {
 
 fn join() -> dist::Result<Option<Job>> {
     let Some(place) = Place::from_env(|name| std::env::var(name).ok())? else { return Ok(None) };
-    let seconds = std::env::var("TALWEG_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(300);
-    let timeout = Duration::from_secs(seconds);
+    let timeout = line::timeout();
     let deadline = Instant::now() + timeout;
     let (workers, servers, copies) = (place.world as usize, place.servers as usize, place.copies);
     let roster = move || Roster::new(workers, servers, copies);

@@ -83,3 +83,25 @@ fn a_program_that_fails_fails_the_job() {
     let bad = launch(&["--workers", "2", "--consistency", "ssp:1", "true"]);
     assert!(String::from_utf8_lossy(&bad.stderr).contains("needs --servers"));
 }
+
+#[test]
+fn layers_cut_between_workers_learn_what_one_process_learns() {
+    let example = digits().with_file_name("tensor_parallel");
+    let example = example.to_str().unwrap();
+    let losses = |out: std::process::Output| -> Vec<f64> {
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.status.success(), "{said}{}", String::from_utf8_lossy(&out.stderr));
+        said.lines().filter_map(|l| l.split_once("loss ")?.1.trim().parse().ok()).collect()
+    };
+    let vars = [("TALWEG_QUICK", "1"), ("TALWEG_THREADS", "1")];
+    let alone = losses(std::process::Command::new(example).envs(vars).output().unwrap());
+    assert_eq!(alone.len(), 2);
+    for args in [&["--workers", "2"][..], &["--workers", "4"], &["--workers", "2", "--servers", "1"]] {
+        let mut job = std::process::Command::new(env!("CARGO_BIN_EXE_talweg"));
+        let both = losses(job.arg("launch").args(args).arg(example).envs(vars).output().unwrap());
+        let workers: usize = args[1].parse().unwrap();
+        assert_eq!(both.len(), 2 * workers);
+        // Sums of parts are rounded otherwise than whole sums.
+        assert!(both.iter().all(|l| alone.iter().any(|a| (a - l).abs() < 2e-3)), "{args:?}: {both:?}, alone {alone:?}");
+    }
+}

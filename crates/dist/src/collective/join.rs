@@ -1,0 +1,122 @@
+//! Joining the ranks of a job for collectives, by whichever back end is asked for.
+
+use super::{Carrier, Embedded, Group};
+use crate::membership::Registrar;
+use crate::mesh::{Door, links};
+use crate::roster::Members;
+use crate::{Error, Result};
+use net::{Address, Secret};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// How often it is asked whether the others are still those who were called.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// How long to wait before calling again who did not answer.
+const CALL_AGAIN: Duration = Duration::from_millis(50);
+
+/// What a back end needs to know to join this process to the others.
+pub struct Joining {
+    /// Number of this process.
+    pub rank: usize,
+    /// How many there are.
+    pub world: usize,
+    /// Where to listen.
+    pub listen: Address,
+    /// A line to the membership store.
+    pub registrar: Registrar,
+    /// What proves the processes to each other.
+    pub secret: Option<Secret>,
+    /// When it is given up.
+    pub deadline: Instant,
+}
+
+/// Who carries collectives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// The links of this crate.
+    #[default]
+    Embedded,
+    /// MPI, which must have started the processes.
+    Mpi,
+}
+
+impl std::str::FromStr for Backend {
+    type Err = Error;
+    fn from_str(name: &str) -> Result<Backend> {
+        match name {
+            "embedded" => Ok(Backend::Embedded),
+            "mpi" => Ok(Backend::Mpi),
+            _ => Err(Error::value(format!("collectives are carried by embedded or mpi, not by {name:?}"))),
+        }
+    }
+}
+
+/// Joins this process to the others.
+pub fn join(by: Backend, j: Joining) -> Result<Box<dyn Carrier>> {
+    match by {
+        Backend::Embedded => embedded(j),
+        #[cfg(feature = "mpi")]
+        Backend::Mpi => Ok(Box::new(super::Mpi::join(j.rank, j.world)?)),
+        #[cfg(not(feature = "mpi"))]
+        Backend::Mpi => Err(Error::value("this program was built without MPI: build it with the feature `mpi`")),
+    }
+}
+
+fn key(rank: usize) -> String {
+    format!("collectives/{rank}")
+}
+
+/// A number for processes at these addresses: who is started again has another.
+fn epoch(workers: &[(u32, String)]) -> u64 {
+    let bytes = workers.iter().flat_map(|(_, a)| a.bytes().chain([b'\n']));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)) | 1
+}
+
+/// Links every process to every other.
+fn embedded(j: Joining) -> Result<Box<dyn Carrier>> {
+    let (door, address) = Door::open(&j.listen, j.secret.clone())?;
+    j.registrar.lease(&key(j.rank), address.to_string().as_bytes(), j.deadline)?;
+    loop {
+        let mut workers = Vec::with_capacity(j.world);
+        for r in 0..j.world {
+            let (_, text) = j.registrar.wait(&key(r), 0, j.deadline).map_err(|e| missing(r, j.world, e))?;
+            workers.push((r as u32, String::from_utf8_lossy(&text).into_owned()));
+        }
+        let members = Members { epoch: epoch(&workers), workers };
+        match form(&j, &members, &door) {
+            Ok(group) => return Ok(Box::new(Embedded::new(group).with_line(j.registrar))),
+            Err(e) if Instant::now() >= j.deadline => return Err(e),
+            // Somebody was started again, or not yet: ask once more who is there.
+            Err(_) => std::thread::sleep(CALL_AGAIN),
+        }
+    }
+}
+
+fn missing(rank: usize, world: usize, e: Error) -> Error {
+    match e {
+        Error::Deadline(_) => Error::Deadline(format!(
+            "waiting for rank {rank} of {world} to call its first collective: every rank must call the same ones"
+        )),
+        Error::Net(net::Error::Deadline(_)) => missing(rank, world, Error::Deadline(String::new())),
+        e => e,
+    }
+}
+
+fn form(j: &Joining, members: &Members, door: &Door) -> Result<Group> {
+    let (asked, changed) = (Cell::new(Instant::now()), Cell::new(false));
+    let is_over = || {
+        if asked.get().elapsed() > LOOK_AGAIN {
+            asked.set(Instant::now());
+            let is_there = |(r, a): &(u32, String)| {
+                let now = j.registrar.get(&key(*r as usize), j.deadline);
+                now.is_ok_and(|(_, text)| text.as_deref() == Some(a.as_bytes()))
+            };
+            changed.set(!members.workers.iter().all(is_there));
+        }
+        changed.get()
+    };
+    let (me, links) = links(members, j.rank as u32, door, j.secret.as_ref(), j.deadline, &is_over)?;
+    let mut group = Group::new(me, members.epoch, links)?;
+    group.barrier(j.deadline)?;
+    Ok(group)
+}

@@ -1,0 +1,336 @@
+//! The rows of the collectives: their types, what they do, their gradients and how they are batched.
+
+use super::group::{Group, Inner, carried, group};
+use super::line::element;
+use dist::collective::{Carrier, Combine as How, Deal, Element, Kind, Signature};
+use ir::{AttrKind, Batch, BatchCall, Call, Grad, GradCall, Meaning, ORDERED, Shape, Type, Types, Value};
+use std::sync::Arc;
+use tensor::{Attrs, Combine, DType, Error, ErrorKind, Literal, Op, Result, Tensor};
+
+type Outs = Result<Vec<Literal>>;
+type Grads = Result<Vec<Option<Value>>>;
+
+const GROUP: (&str, AttrKind) = ("group", AttrKind::Int);
+const HOW: (&str, AttrKind) = ("how", AttrKind::Str);
+const ROOT: (&str, AttrKind) = ("root", AttrKind::Int);
+const PEER: (&str, AttrKind) = ("peer", AttrKind::Int);
+const ORDER: (&str, AttrKind) = (ORDERED, AttrKind::Bool);
+
+/// A row; what differs between collectives are these.
+const fn row(
+    name: &'static str,
+    doc: &'static str,
+    attrs: &'static [(&'static str, AttrKind)],
+    infer: fn(&Call) -> Result<Types>,
+    run: fn(&Call, &[Literal]) -> Outs,
+    grad: fn(&GradCall) -> Grads,
+    batch: fn(&BatchCall) -> Result<Vec<Value>>,
+) -> Op {
+    let (meaning, grad, batch) = (Meaning::Kernel(run), Grad::Rule(grad), Batch::Rule(batch));
+    Op { name, doc, attrs, infer, meaning, grad, batch, cases: Vec::new }
+}
+
+pub(super) static ALL_REDUCE: Op = row(
+    "all_reduce",
+    "The combination of everybody's tensor, for everybody.",
+    &[HOW, GROUP, ORDER],
+    |c| one(c, |c| combines(c).map(|()| c.types[0].clone())),
+    |c, args| {
+        let (group, how) = (group(c.attrs.int("group")?)?, how(c)?);
+        exchanged(c, &group, Kind::AllReduce, Some(how), args, |carrier, deal, data| {
+            carrier.all_reduce(deal, data, how).map(|()| 0..data.len())
+        })
+    },
+    |c| {
+        let (group, x, y) = (Group::of_node(c.attrs)?, Tensor::from(c.inputs[0].clone()), c.outputs[0].clone());
+        let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
+        let total = group.all_reduce(&Tensor::from(g), Combine::Sum);
+        gradient(match c.attrs.str("how")? {
+            "sum" => total,
+            "prod" => total * others(&group, &x),
+            // Whoever has the extreme; several share it.
+            _ => {
+                let has = x.eq(&Tensor::from(y)).cast(x.dtype()?);
+                total * &has / group.all_reduce(&has, Combine::Sum)
+            }
+        })
+    },
+    same,
+);
+
+pub(super) static REDUCE: Op = row(
+    "reduce",
+    "The combination of everybody's tensor, for one rank; zeros for the others.",
+    &[HOW, ROOT, GROUP, ORDER],
+    |c| one(c, |c| combines(c).and_then(|()| rank(c, "root")).map(|()| c.types[0].clone())),
+    |c, args| {
+        let (group, how, root) = (group(c.attrs.int("group")?)?, how(c)?, c.attrs.size("root")?);
+        exchanged(c, &group, Kind::Reduce, Some(how), args, |carrier, deal, data| {
+            carrier.all_reduce(deal, data, how)?;
+            if deal.team.me() != root {
+                data.fill(0);
+            }
+            Ok(0..data.len())
+        })
+    },
+    |c| {
+        let group = summed(c, "reduce")?;
+        let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
+        gradient(group.broadcast(&Tensor::from(g), c.attrs.size("root")?))
+    },
+    same,
+);
+
+pub(super) static BROADCAST: Op = row(
+    "broadcast_from",
+    "One rank's tensor, for everybody.",
+    &[ROOT, GROUP, ORDER],
+    |c| one(c, |c| rank(c, "root").map(|()| c.types[0].clone())),
+    |c, args| {
+        let (group, root) = (group(c.attrs.int("group")?)?, c.attrs.size("root")?);
+        exchanged(c, &group, Kind::Broadcast, None, args, |carrier, deal, data| {
+            carrier.broadcast(deal, data, root).map(|()| 0..data.len())
+        })
+    },
+    |c| {
+        let group = Group::of_node(c.attrs)?;
+        let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
+        gradient(group.reduce(&Tensor::from(g), c.attrs.size("root")?, Combine::Sum))
+    },
+    same,
+);
+
+pub(super) static REDUCE_SCATTER: Op = row(
+    "reduce_scatter",
+    "Each rank's part, along the first axis, of the combination of everybody's tensor.",
+    &[HOW, GROUP, ORDER],
+    |c| one(c, |c| combines(c).and_then(|()| divided(c)).map(|t| long(t, |n| n / size(c)))),
+    |c, args| {
+        let (group, how) = (group(c.attrs.int("group")?)?, how(c)?);
+        exchanged(c, &group, Kind::ReduceScatter, Some(how), args, |carrier, deal, data| {
+            carrier.reduce_scatter(deal, data, how)
+        })
+    },
+    |c| {
+        let group = summed(c, "reduce_scatter")?;
+        let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
+        gradient(group.all_gather(&Tensor::from(g), 0))
+    },
+    aside,
+);
+
+pub(super) static ALL_GATHER: Op = row(
+    "all_gather",
+    "Everybody's tensors one after the other along the first axis.",
+    &[GROUP, ORDER],
+    |c| one(c, |c| whole(c).map(|t| long(t, |n| n * size(c)))),
+    |c, args| {
+        let group = group(c.attrs.int("group")?)?;
+        let (part, own) = (args[0].bytes().len(), group.team.me());
+        let (element, shape) = (element(args[0].dtype())?, args[0].shape());
+        let mut out = Literal::zeros(args[0].dtype(), long(c.types[0].clone(), |n| n * group.team.size()).shape);
+        let data = out.buffer_mut().ok_or_else(|| Error::bug("new, but shared"))?;
+        data[own * part..][..part].copy_from_slice(args[0].bytes());
+        let signature = Signature::new(Kind::AllGather, element, shape);
+        if group.team.size() > 1 {
+            group.line.carry(&group.team, signature, element, |carrier, deal| carrier.all_gather(deal, data))?;
+        }
+        Ok(vec![out])
+    },
+    |c| {
+        let group = Group::of_node(c.attrs)?;
+        let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
+        gradient(group.reduce_scatter(&Tensor::from(g), Combine::Sum, 0))
+    },
+    aside,
+);
+
+pub(super) static ALL_TO_ALL: Op = row(
+    "all_to_all",
+    "Part i along the first axis goes to rank i; what comes stands in the order of ranks.",
+    &[GROUP, ORDER],
+    |c| one(c, divided),
+    |c, args| {
+        let group = group(c.attrs.int("group")?)?;
+        let element = element(args[0].dtype())?;
+        let mut out = args[0].clone();
+        if group.team.size() > 1 {
+            out = Literal::zeros(args[0].dtype(), args[0].shape().clone());
+            let into = out.buffer_mut().ok_or_else(|| Error::bug("new, but shared"))?;
+            let signature = Signature::new(Kind::AllToAll, element, args[0].shape());
+            let from = args[0].bytes();
+            group.line.carry(&group.team, signature, element, |carrier, deal| carrier.all_to_all(deal, from, into))?;
+        }
+        Ok(vec![out])
+    },
+    |c| {
+        let group = Group::of_node(c.attrs)?;
+        let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
+        gradient(group.applied(&ALL_TO_ALL, &Tensor::from(g), Attrs::new()))
+    },
+    aside,
+);
+
+pub(super) static SEND: Op = row(
+    "send",
+    "Sends a tensor to another rank. The result is a zero that stands for it.",
+    &[PEER, GROUP, ORDER],
+    |c| one(c, |c| peer(c).map(|()| Type::new(c.dtype(0), Shape::scalar()))),
+    |c, args| {
+        let (group, to) = (group(c.attrs.int("group")?)?, c.attrs.size("peer")?);
+        let element = element(args[0].dtype())?;
+        let signature = Signature::new(Kind::Send, element, args[0].shape());
+        let data = args[0].bytes();
+        group.line.carry(&group.team, signature, element, |carrier, deal| carrier.send(deal, data, to))?;
+        Ok(vec![Literal::zeros(args[0].dtype(), Shape::scalar())])
+    },
+    |c| {
+        let group = Group::of_node(c.attrs)?;
+        let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
+        let like = Tensor::from(g).broadcast_to(c.inputs[0].ty().shape.clone());
+        gradient(group.recv(&like, c.attrs.size("peer")?))
+    },
+    |c| {
+        let zero = carried(Tensor::apply1(c.op, &[&Tensor::from(c.inputs[0].clone())], c.attrs.clone()));
+        Ok(vec![zero.broadcast_to([c.size]).value()?.clone()])
+    },
+);
+
+pub(super) static RECV: Op = row(
+    "recv",
+    "The tensor that another rank sends; the input gives its type.",
+    &[PEER, GROUP, ORDER],
+    |c| one(c, |c| peer(c).map(|()| c.types[0].clone())),
+    |c, args| {
+        let (group, from) = (group(c.attrs.int("group")?)?, c.attrs.size("peer")?);
+        exchanged(c, &group, Kind::Send, None, args, |carrier, deal, data| {
+            carrier.receive(deal, data, from).map(|()| 0..data.len())
+        })
+    },
+    |c| {
+        let group = Group::of_node(c.attrs)?;
+        let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
+        // The value does not depend on what gives its type: zeros, once the gradient is sent.
+        let sent = group.send(&Tensor::from(g), c.attrs.size("peer")?);
+        gradient(sent.broadcast_to(c.inputs[0].ty().shape.clone()))
+    },
+    same,
+);
+
+fn one(c: &Call, out: impl FnOnce(&Call) -> Result<Type>) -> Result<Types> {
+    c.arity(1)?;
+    element(c.dtype(0))?;
+    Ok(Types::from_iter([out(c)?]))
+}
+/// The type with another size of the first axis.
+fn long(t: Type, size: impl FnOnce(usize) -> usize) -> Type {
+    let mut sizes = t.shape.to_vec();
+    sizes[0] = size(sizes[0]);
+    Type::new(t.dtype, sizes.as_slice())
+}
+/// How many ranks the group has; infallible, as the group was looked for before.
+fn size(c: &Call) -> usize {
+    c.attrs.int("group").and_then(group).map_or(1, |g| g.team.size())
+}
+fn how(c: &Call) -> Result<How> {
+    c.attrs.str("how")?.parse().map_err(|e: dist::Error| Error::value(e.to_string()))
+}
+fn combines(c: &Call) -> Result<()> {
+    group(c.attrs.int("group")?)?;
+    if c.dtype(0) == DType::Bool && !matches!(how(c)?, How::Max | How::Min) {
+        return Err(Error::dtype("truth values are combined by max (any) or min (all)"));
+    }
+    Ok(())
+}
+/// The attribute `name` must be a rank of the group.
+fn rank(c: &Call, name: &str) -> Result<()> {
+    let (rank, size) = (c.attrs.int(name)?, group(c.attrs.int("group")?)?.team.size());
+    if usize::try_from(rank).is_ok_and(|r| r < size) {
+        return Ok(());
+    }
+    Err(Error::index(format!("{name} {rank} is not one of {size} ranks")))
+}
+fn peer(c: &Call) -> Result<()> {
+    rank(c, "peer")?;
+    if c.attrs.size("peer")? == group(c.attrs.int("group")?)?.team.me() {
+        return Err(Error::value("a rank does not exchange with itself"));
+    }
+    Ok(())
+}
+fn whole(c: &Call) -> Result<Type> {
+    group(c.attrs.int("group")?)?;
+    if c.shape(0).rank() == 0 {
+        return Err(Error::shape("a scalar has no axis: reshape it to [1]"));
+    }
+    Ok(c.types[0].clone())
+}
+fn divided(c: &Call) -> Result<Type> {
+    let t = whole(c)?;
+    if !t.shape[0].is_multiple_of(size(c)) {
+        return Err(Error::shape(format!("an axis of {} cannot be cut into {} equal parts", t.shape[0], size(c))));
+    }
+    Ok(t)
+}
+
+/// Exchanges the elements of the first argument in place; the part of the bytes that is answered
+/// becomes the result.
+fn exchanged(
+    c: &Call,
+    group: &Arc<Inner>,
+    kind: Kind,
+    how: Option<How>,
+    args: &[Literal],
+    f: impl FnOnce(&mut dyn Carrier, &Deal, &mut [u8]) -> dist::Result<std::ops::Range<usize>>,
+) -> Outs {
+    let x = &args[0];
+    if group.team.size() == 1 {
+        return Ok(vec![x.clone()]);
+    }
+    let element: Element = element(x.dtype())?;
+    let mut signature = Signature::new(kind, element, x.shape());
+    signature = how.map_or(signature, |h| signature.by(h));
+    if let Ok(root) = c.attrs.size("root") {
+        signature = signature.rooted(root);
+    }
+    let mut out = Literal::from_bytes(x.dtype(), x.shape().clone(), x.bytes())?;
+    let data = out.buffer_mut().ok_or_else(|| Error::bug("new, but shared"))?;
+    let kept = group.line.carry(&group.team, signature, element, |carrier, deal| f(carrier, deal, data))?;
+    if kept.len() == data.len() {
+        return Ok(vec![out]);
+    }
+    let t = long(c.types[0].clone(), |n| n / group.team.size());
+    Ok(vec![Literal::from_bytes(t.dtype, t.shape, &out.bytes()[kept])?])
+}
+
+fn gradient(g: Tensor) -> Grads {
+    Ok(vec![Some(g.value()?.clone())])
+}
+/// The group of a node whose combination is a sum: only that has a gradient.
+fn summed(c: &GradCall, op: &str) -> Result<Group> {
+    match c.attrs.str("how")? {
+        "sum" => Group::of_node(c.attrs),
+        how => {
+            let e = format!("has no gradient: {op} by {how} is not differentiable, by sum it is");
+            Err(Error::new(ErrorKind::Gradient, e))
+        }
+    }
+}
+/// The product of the other ranks' tensors.
+fn others(group: &Group, x: &Tensor) -> Tensor {
+    let (me, n) = (group.rank(), group.size());
+    let all = group.all_gather(&x.unsqueeze(0), 0);
+    let (before, after) = (all.narrow(0, 0, me), all.narrow(0, me + 1, n - me - 1));
+    before.prod(0) * after.prod(0)
+}
+
+/// Batched: each element by itself.
+fn same(c: &BatchCall) -> Result<Vec<Value>> {
+    let x = Tensor::from(c.inputs[0].clone());
+    Ok(vec![carried(Tensor::apply1(c.op, &[&x], c.attrs.clone())).value()?.clone()])
+}
+/// Batched: the batch steps aside, as the first axis is the one that counts.
+fn aside(c: &BatchCall) -> Result<Vec<Value>> {
+    let x = Tensor::from(c.inputs[0].clone()).moveaxis(&[0], &[1]);
+    let out = carried(Tensor::apply1(c.op, &[&x], c.attrs.clone()));
+    Ok(vec![out.moveaxis(&[1], &[0]).value()?.clone()])
+}
