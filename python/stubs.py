@@ -45,7 +45,7 @@ INTS = """in_features out_features num_embeddings embedding_dim in_channels out_
 num_features input_size hidden_size num_layers embed_dim num_heads d_model nhead dim_feedforward heads start_dim
 end_dim upscale_factor downscale_factor step_size total_steps T_max steps_ patience cooldown batch_size n length lower
 upper max_trips keep_last keep_best evaluate_every save_every k max_iter history_size count seed start step tokens
-class_ max_value number growth_interval index diagonal classes num_classes"""
+class_ blank max_value number growth_interval index diagonal classes num_classes"""
 FLOATS = """p eps momentum alpha lr lr_lambda_ gamma eta_min max_lr pct_start div_factor final_div_factor start_lr factor
 threshold min_lr negative_slope beta lambd min_val max_val margin delta label_smoothing gain std mean a b val max_norm
 clip_value d value low high minval maxval stddev weight_decay learning_rate beta1 beta2 epsilon tolerance_grad
@@ -53,11 +53,11 @@ tolerance_change dropout bound figure init_scale"""
 BOOLS = """bias ceil_mode count_include_pad batch_first bidirectional norm_first concat affine strict training mode
 requires_grad set_to_none has_aux reverse upper_ keepdims keepdim descending stable include_initial shuffle drop_last
 maximize jit is_causal tgt_is_causal trainable persistent log_target log_input full swap return_inverse return_counts
-endpoint train nesterov centered yes enabled"""
+endpoint train nesterov centered yes enabled full_matrices zero_infinity"""
 SHAPES = "kernel_size stride padding dilation output_padding output_size normalized_shape shape widths"
 TENSORS = """x x1 x2 query key value_ src tgt memory tensor edges input weight loss condition variable tensors_ pred
-other logits target scores targets predicted operands_ init_ gradient_"""
-STRINGS = "activation reduction name prefix indexing side norm_ equation average path_ line_search_fn watch kind_"
+other logits target scores targets log_probs predicted operands_ init_ gradient_"""
+STRINGS = "activation reduction name prefix indexing side norm_ equation average path_ line_search_fn watch kind_ UPLO"
 TYPES = {
     **dict.fromkeys(INTS.split(), "int"),
     **dict.fromkeys(FLOATS.split(), "float"),
@@ -111,6 +111,7 @@ TYPES = {
     "journal": "str | PathLike[str] | None",
     "kind": "Any",
     "kwargs": "Any",
+    "input_lengths": "Any",
     "lengths": "Any",
     "linear": "Linear",
     "loader": "Iterable[Any]",
@@ -161,6 +162,7 @@ TYPES = {
     "stride": "int | Sequence[int] | None",
     "style": "Any",
     "tangents": "Sequence[Any]",
+    "target_lengths": "Any",
     "tensors": "Any",
     "test": "Callable[..., Any]",
     "text": "str",
@@ -228,9 +230,15 @@ TYPES = {
     "pad.mode": "str",
     "LBFGS.__init__.line_search_fn": "str | None",
     "LBFGS.step.closure": "Callable[[], Tensor]",
+    "diff.axis": "int",
+    "offset": "int",
+    "diff.prepend": "Tensor | None",
+    "diff.append": "Tensor | None",
     "linear.weight": "Tensor",
     "load_state_dict.state": "Mapping[str, Any]",
     "matrix_norm.ord": "int | float | str",
+    "cond.p": "int | float | str | None",
+    "qr.mode": "str",
     "Module.apply.f": "Callable[[Module], Any]",
     "ModuleDict.__getitem__.name": "str",
     "no_grad.f": "Callable[..., Any] | None",
@@ -390,6 +398,8 @@ RETURNS = {
     "default_collate": "Any",
     "digits": "tuple[Tensor, Tensor]",
     "fashion_mnist": "tuple[Tensor, Tensor]",
+    "eig": "EigResult",
+    "eigh": "EighResult",
     "enable_grad": "Any",
     "finfo": "Any",
     "fori_loop": "Any",
@@ -417,16 +427,19 @@ RETURNS = {
     "meshgrid": "list[Tensor]",
     "no_grad": "Any",
     "nonzero": "tuple[Tensor, ...]",
+    "qr": "QRResult",
     "random_split": "list[Subset]",
     "result_type": "dtype",
     "save": "None",
     "scan": "tuple[Any, Any]",
     "seed": "None",
     "set_state": "None",
+    "slogdet": "SlogdetResult",
+    "svd": "SVDResult",
     "unique": "Any",
-    "unique_all": "tuple[Tensor, Tensor, Tensor, Tensor]",
-    "unique_counts": "tuple[Tensor, Tensor]",
-    "unique_inverse": "tuple[Tensor, Tensor]",
+    "unique_all": "UniqueAllResult",
+    "unique_counts": "UniqueCountsResult",
+    "unique_inverse": "UniqueInverseResult",
     "unstack": "tuple[Tensor, ...]",
     "value_and_grad": "Callable[..., tuple[Any, Any]]",
     "vmap": "Callable[..., Any]",
@@ -473,7 +486,7 @@ HEAD = '''"""{doc}"""
 # Generated from the package: TALWEG_BLESS=1 pytest python/tests/test_stubs.py writes it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 '''
 
@@ -483,7 +496,7 @@ def public(module):
     names = getattr(module, "__all__", None)
     if names is None:
         names = [n for n in vars(module) if not n.startswith("_")]
-    return sorted({n for n in names if not inspect.ismodule(getattr(module, n, None))} - {"Any"})
+    return sorted({n for n in names if not inspect.ismodule(getattr(module, n, None))} - {"Any", "NamedTuple"})
 
 
 def typed(where, p):
@@ -582,6 +595,9 @@ def members(cls, base):
 
 def klass(name, cls, names):
     base = bases(cls, names)
+    if hasattr(cls, "_fields"):
+        fields = "".join(f"    {f}: {t.__name__}\n" for f, t in cls.__annotations__.items())
+        return f"class {name}(NamedTuple):\n{documented(cls.__doc__, '')}\n{fields}"
     if issubclass(cls, BaseException):
         listed = ", ".join(b.__name__ for b in cls.__bases__)
         return f"class {name}({listed}):\n{documented(cls.__doc__, '')}\n"

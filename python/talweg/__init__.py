@@ -97,6 +97,11 @@ for _name in _native.OPS:
 
 from ._standard import *  # noqa: E402, F403
 
+from ._standard import _BINARY, _either_side  # noqa: E402
+
+for _name in _BINARY:
+    globals()[_name] = _either_side(globals()[_name])
+
 from . import cuda, distributed, fft, linalg, metrics, random  # noqa: E402
 from ._devices import GradScaler, autocast, device, devices, get_default_device, set_default_device  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402

@@ -503,6 +503,9 @@ class Tensor:
     def cross_entropy(self, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, label_smoothing: builtins.float | None = None, reduction: str | None = None) -> Tensor:
         """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class
         probabilities `[N, C, *D]`."""
+    def ctc_loss(self, targets: TensorLike, times: TensorLike, lengths: TensorLike, blank: builtins.int | None = None, zero_infinity: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
+        """Connectionist temporal classification: how unlikely the targets `[N, S]` are under these
+        log-probabilities `[T, N, C]`, of which `times` and `lengths` (`[N]`) count."""
     def cummax(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The greatest element so far along an axis and its place: the last of equal ones, NaN from the
         first NaN on."""
@@ -549,13 +552,18 @@ class Tensor:
     def dropout_channels(self, p: builtins.float, key: TensorLike) -> Tensor:
         """Each channel (axis 1) of each example as a whole 0 with probability `p`, else divided by
         `1 - p`."""
+    def eig(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues of a square matrix, in no order, and eigenvectors as columns of length 1; both
+        complex. Of a symmetric or Hermitian matrix `eigh` gives real ones, ascending."""
     def eigh(self) -> tuple[Tensor, Tensor]:
-        """Eigenvalues of a symmetric matrix, ascending, and eigenvectors as columns; the lower
-        triangle is read."""
+        """Eigenvalues of a symmetric or Hermitian matrix, ascending, and eigenvectors as columns; the
+        lower triangle is read."""
     def eigh_of(self, triangle: str) -> tuple[Tensor, Tensor]:
         """`eigh`, reading the given triangle."""
+    def eigvals(self) -> Tensor:
+        """Eigenvalues of a square matrix, in no order."""
     def eigvalsh(self) -> Tensor:
-        """Eigenvalues of a symmetric matrix, ascending; the lower triangle is read."""
+        """Eigenvalues of a symmetric or Hermitian matrix, ascending; the lower triangle is read."""
     def eigvalsh_of(self, triangle: str) -> Tensor:
         """`eigvalsh`, reading the given triangle."""
     @staticmethod
@@ -862,6 +870,8 @@ class Tensor:
     def matmul(self, other: TensorLike) -> Tensor:
         """Matrix product with NumPy's rules: vectors are rows on the left and columns on the right,
         leading dimensions broadcast."""
+    def matrix_exp(self) -> Tensor:
+        """The exponential of a square matrix, or of each of a batch."""
     def matrix_norm(self, norm: str | builtins.float, axes: tuple[builtins.int, builtins.int], keepdims: builtins.bool = False) -> Tensor:
         """The size of the matrices along two axes (rows, columns), which disappear."""
     def matrix_power(self, n: builtins.int = 1) -> Tensor:
@@ -1018,6 +1028,9 @@ class Tensor:
         """Values added at places of the flattened tensor; negative places count from the end."""
     def qr(self) -> tuple[Tensor, Tensor]:
         """Q with orthonormal columns and upper triangular R with A = Q R."""
+    def qr_full(self) -> tuple[Tensor, Tensor]:
+        """`qr` with a square Q, whose additional columns span what is left, and as many rows
+        of R."""
     def quantize(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The numbers as `i8`, and an `f32` scale for each slice along an axis (which is kept, with size
         1): their product is near the numbers, off by half a scale at most."""
@@ -1229,7 +1242,9 @@ class Tensor:
     def sum(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Sum along axes (`..` for all), which disappear; integers and bool are summed in 64 bits."""
     def svd(self) -> tuple[Tensor, Tensor, Tensor]:
-        """U, s and Vᵀ with A = U diag(s) Vᵀ: the reduced singular value decomposition."""
+        """U, s and V* with A = U diag(s) V*: the reduced singular value decomposition."""
+    def svd_full(self) -> tuple[Tensor, Tensor, Tensor]:
+        """`svd` with square U and V*, whose additional vectors span what is left."""
     def svdvals(self) -> Tensor:
         """Singular values in descending order."""
     def swapaxes(self, a: builtins.int, b: builtins.int) -> Tensor:
@@ -1557,6 +1572,9 @@ def cross(x: Tensor, /, other: TensorLike, axis: builtins.int = -1) -> Tensor:
 def cross_entropy(x: Tensor, /, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, label_smoothing: builtins.float | None = None, reduction: str | None = None) -> Tensor:
     """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class
     probabilities `[N, C, *D]`."""
+def ctc_loss(x: Tensor, /, targets: TensorLike, times: TensorLike, lengths: TensorLike, blank: builtins.int | None = None, zero_infinity: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
+    """Connectionist temporal classification: how unlikely the targets `[N, S]` are under these
+    log-probabilities `[T, N, C]`, of which `times` and `lengths` (`[N]`) count."""
 def cummax(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The greatest element so far along an axis and its place: the last of equal ones, NaN from the
     first NaN on."""
@@ -1581,8 +1599,6 @@ def diag_embed(x: Tensor, /, offset: builtins.int = 0, axis1: builtins.int = -2,
 def diagonal(x: Tensor, /, offset: builtins.int = 0, axis1: builtins.int = 0, axis2: builtins.int = 1) -> Tensor:
     """The elements whose place along `axis2` is that along `axis1` plus `offset`, as a new last
     dimension."""
-def diff(x: Tensor, /, n: builtins.int = 1, axis: builtins.int = -1) -> Tensor:
-    """Differences of neighbors along an axis, taken `n` times."""
 def digamma(x: Tensor, /) -> Tensor:
     """Digamma function: the slope of `lgamma`, elementwise.
 
@@ -1603,13 +1619,18 @@ def dropout(x: Tensor, /, p: builtins.float, key: TensorLike) -> Tensor:
 def dropout_channels(x: Tensor, /, p: builtins.float, key: TensorLike) -> Tensor:
     """Each channel (axis 1) of each example as a whole 0 with probability `p`, else divided by
     `1 - p`."""
+def eig(x: Tensor, /) -> tuple[Tensor, Tensor]:
+    """Eigenvalues of a square matrix, in no order, and eigenvectors as columns of length 1; both
+    complex. Of a symmetric or Hermitian matrix `eigh` gives real ones, ascending."""
 def eigh(x: Tensor, /) -> tuple[Tensor, Tensor]:
-    """Eigenvalues of a symmetric matrix, ascending, and eigenvectors as columns; the lower
-    triangle is read."""
+    """Eigenvalues of a symmetric or Hermitian matrix, ascending, and eigenvectors as columns; the
+    lower triangle is read."""
 def eigh_of(x: Tensor, /, triangle: str) -> tuple[Tensor, Tensor]:
     """`eigh`, reading the given triangle."""
+def eigvals(x: Tensor, /) -> Tensor:
+    """Eigenvalues of a square matrix, in no order."""
 def eigvalsh(x: Tensor, /) -> Tensor:
-    """Eigenvalues of a symmetric matrix, ascending; the lower triangle is read."""
+    """Eigenvalues of a symmetric or Hermitian matrix, ascending; the lower triangle is read."""
 def eigvalsh_of(x: Tensor, /, triangle: str) -> Tensor:
     """`eigvalsh`, reading the given triangle."""
 def elu(x: Tensor, /, alpha: builtins.float = 1.0) -> Tensor:
@@ -1905,6 +1926,8 @@ def masked_select(x: Tensor, /, mask: TensorLike) -> Tensor:
 def matmul(x: Tensor, /, other: TensorLike) -> Tensor:
     """Matrix product with NumPy's rules: vectors are rows on the left and columns on the right,
     leading dimensions broadcast."""
+def matrix_exp(x: Tensor, /) -> Tensor:
+    """The exponential of a square matrix, or of each of a batch."""
 def matrix_norm(x: Tensor, /, norm: str | builtins.float, axes: tuple[builtins.int, builtins.int], keepdims: builtins.bool = False) -> Tensor:
     """The size of the matrices along two axes (rows, columns), which disappear."""
 def matrix_power(x: Tensor, /, n: builtins.int = 1) -> Tensor:
@@ -2049,6 +2072,9 @@ def put_add(x: Tensor, /, index: TensorLike, src: TensorLike) -> Tensor:
     """Values added at places of the flattened tensor; negative places count from the end."""
 def qr(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """Q with orthonormal columns and upper triangular R with A = Q R."""
+def qr_full(x: Tensor, /) -> tuple[Tensor, Tensor]:
+    """`qr` with a square Q, whose additional columns span what is left, and as many rows
+    of R."""
 def quantize(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The numbers as `i8`, and an `f32` scale for each slice along an axis (which is kept, with size
     1): their product is near the numbers, off by half a scale at most."""
@@ -2237,7 +2263,9 @@ def sub(x: Tensor, /, other: TensorLike) -> Tensor:
     >>> tensor([1.5, -2.0]).sub(tensor([2.0, 0.5])).tolist()  # by hand
     [-0.5, -2.5]"""
 def svd(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
-    """U, s and Vᵀ with A = U diag(s) Vᵀ: the reduced singular value decomposition."""
+    """U, s and V* with A = U diag(s) V*: the reduced singular value decomposition."""
+def svd_full(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
+    """`svd` with square U and V*, whose additional vectors span what is left."""
 def svdvals(x: Tensor, /) -> Tensor:
     """Singular values in descending order."""
 def swapaxes(x: Tensor, /, a: builtins.int, b: builtins.int) -> Tensor:

@@ -1,7 +1,9 @@
 """Functions of the array API standard, NumPy and PyTorch that are not rows of the table themselves."""
 
 import builtins
+import functools as _functools
 import math as _math
+from typing import NamedTuple
 
 from . import _native
 from ._names import ALIASES
@@ -116,6 +118,32 @@ def unique_values(x, /):
 
 
 @_public
+class UniqueAllResult(NamedTuple):
+    """What ``unique_all`` gives."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+@_public
+class UniqueCountsResult(NamedTuple):
+    """What ``unique_counts`` gives."""
+
+    values: Tensor
+    counts: Tensor
+
+
+@_public
+class UniqueInverseResult(NamedTuple):
+    """What ``unique_inverse`` gives."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+@_public
 def unique_counts(x, /):
     """The distinct elements in order, and how often each is there.
 
@@ -123,7 +151,7 @@ def unique_counts(x, /):
     >>> [t.tolist() for t in tw.unique_counts(tw.asarray([2, 1, 2]))]
     [[1, 2], [1, 2]]
     """
-    return x.unique(return_counts=True)
+    return UniqueCountsResult(*x.unique(return_counts=True))
 
 
 @_public
@@ -137,7 +165,7 @@ def unique_all(x, /):
     values, inverse, counts = x.unique(return_inverse=True, return_counts=True)
     flat = inverse.ravel()
     first = flat.argsort(0).take(counts.cumsum(0) - counts, 0)
-    return values, first, inverse, counts
+    return UniqueAllResult(values, first, inverse, counts)
 
 
 @_public
@@ -148,7 +176,7 @@ def unique_inverse(x, /):
     >>> [t.tolist() for t in tw.unique_inverse(tw.asarray([3, 1, 3]))]
     [[1, 3], [1, 0, 1]]
     """
-    return x.unique(return_inverse=True)
+    return UniqueInverseResult(*x.unique(return_inverse=True))
 
 
 _here.update({name: getattr(Tensor, name) for name in ["amax", "amin", "expand", "interpolate"]})
@@ -321,6 +349,18 @@ def repeat(x, repeats, /, axis=None):
     if isinstance(repeats, Tensor):
         return x.repeat_interleave_by(repeats, axis)
     return x.repeat_interleave(repeats, axis)
+
+
+@_public
+def diff(x, /, n=1, axis=-1, prepend=None, append=None):
+    """Differences of neighbors along an axis, taken ``n`` times, after other elements were put before and behind.
+
+    >>> import talweg as tw
+    >>> tw.diff(tw.asarray([1, 3, 6]), prepend=tw.asarray([0])).tolist()
+    [1, 2, 3]
+    """
+    parts = [t for t in (prepend, x, append) if t is not None]
+    return Tensor.diff(Tensor.concat(parts, axis) if len(parts) > 1 else x, n, axis)
 
 
 @_public
@@ -727,6 +767,26 @@ def _in_place(name):
 
 for _name in ["add", "sub", "mul", "div", "clamp", "exp", "neg", "sqrt", "abs", "masked_fill", "round", "relu"]:
     setattr(Tensor, _name + "_", _in_place(_name))
+
+# Functions of two arrays, of which the standard lets either be a number.
+_BINARY = """
+add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal floor_divide
+greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply
+nextafter not_equal pow remainder subtract
+""".split()
+
+
+def _either_side(f):
+    """The function, with a number or an array of another library as its first argument as well."""
+
+    @_functools.wraps(f)
+    def call(x1, x2, /, **settings):
+        if not isinstance(x1, Tensor) and isinstance(x2, Tensor):
+            x1 = _native.tensor(x1, result_type(x1, x2) if _is_number(x1) else None)
+        return f(x1, x2, **settings)
+
+    return call
+
 
 globals().update(_here)
 __all__ = sorted(_here)

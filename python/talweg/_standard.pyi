@@ -3,7 +3,7 @@
 # Generated from the package: TALWEG_BLESS=1 pytest python/tests/test_stubs.py writes it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 from . import Tensor
 from . import dtype
@@ -15,6 +15,23 @@ from .train import History
 from .train import Silent
 from .train import Trainer
 from .utils.data import Subset
+
+class UniqueAllResult(NamedTuple):
+    """What ``unique_all`` gives."""
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+class UniqueCountsResult(NamedTuple):
+    """What ``unique_counts`` gives."""
+    values: Tensor
+    counts: Tensor
+
+class UniqueInverseResult(NamedTuple):
+    """What ``unique_inverse`` gives."""
+    values: Tensor
+    inverse_indices: Tensor
 
 def __array_namespace_info__() -> Any:
     """What this namespace can do.
@@ -93,6 +110,12 @@ def cumulative_prod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike |
     """The prod so far along an axis."""
 def cumulative_sum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False) -> Tensor:
     """The sum so far along an axis."""
+def diff(x: Tensor, /, n: int = 1, axis: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+    """Differences of neighbors along an axis, taken ``n`` times, after other elements were put before and behind.
+
+    >>> import talweg as tw
+    >>> tw.diff(tw.asarray([1, 3, 6]), prepend=tw.asarray([0])).tolist()
+    [1, 2, 3]"""
 divide = Tensor.div
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Einstein's summation: ``einsum("ij,jk->ik", a, b)``.
@@ -268,19 +291,19 @@ def unique(x: Tensor, return_inverse: bool = False, return_counts: bool = False)
     >>> import talweg as tw
     >>> tw.unique(tw.asarray([2, 1, 2])).tolist()
     [1, 2]"""
-def unique_all(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def unique_all(x: Tensor, /) -> UniqueAllResult:
     """The distinct elements in order, the first place of each, the place of each element among them, and counts.
 
     >>> import talweg as tw
     >>> [t.tolist() for t in tw.unique_all(tw.asarray([3, 1, 3]))]
     [[1, 3], [1, 0], [1, 0, 1], [1, 2]]"""
-def unique_counts(x: Tensor, /) -> tuple[Tensor, Tensor]:
+def unique_counts(x: Tensor, /) -> UniqueCountsResult:
     """The distinct elements in order, and how often each is there.
 
     >>> import talweg as tw
     >>> [t.tolist() for t in tw.unique_counts(tw.asarray([2, 1, 2]))]
     [[1, 2], [1, 2]]"""
-def unique_inverse(x: Tensor, /) -> tuple[Tensor, Tensor]:
+def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
     """The distinct elements in order, and the place of each element among them.
 
     >>> import talweg as tw

@@ -118,6 +118,46 @@ def irfftn(x, /, *, s=None, axes=None, norm="backward"):
     return irfft(x, n=n, axis=axis, norm=norm)
 
 
+def fft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+    """``fft`` along two axes, the last by default.
+
+    >>> import talweg as tw
+    >>> tw.fft.fft2(tw.ones(2, 2)).real.tolist()
+    [[4.0, 0.0], [0.0, 0.0]]
+    """
+    return fftn(x, s=s, axes=axes, norm=norm)
+
+
+def ifft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+    """The inverse of ``fft2``.
+
+    >>> import talweg as tw
+    >>> tw.fft.ifft2(tw.fft.fft2(tw.ones(2, 2))).real.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return ifftn(x, s=s, axes=axes, norm=norm)
+
+
+def rfft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+    """``rfft`` along the second of two axes, ``fft`` along the first.
+
+    >>> import talweg as tw
+    >>> tw.fft.rfft2(tw.ones(2, 4)).shape
+    (2, 3)
+    """
+    return rfftn(x, s=s, axes=axes, norm=norm)
+
+
+def irfft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+    """The inverse of ``rfft2``.
+
+    >>> import talweg as tw
+    >>> tw.fft.irfft2(tw.fft.rfft2(tw.ones(2, 4))).shape
+    (2, 4)
+    """
+    return irfftn(x, s=s, axes=axes, norm=norm)
+
+
 def fftfreq(n, /, *, d=1.0, dtype=None, device=None):
     """The frequencies of a transform of length ``n`` over samples ``d`` apart.
 
@@ -168,6 +208,6 @@ def ifftshift(x, /, *, axes=None):
 
 
 __all__ = [
-    "fft", "ifft", "fftn", "ifftn", "rfft", "irfft", "rfftn", "irfftn", "hfft", "ihfft",
+    "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn", "hfft", "ihfft",
     "fftfreq", "rfftfreq", "fftshift", "ifftshift",
 ]  # fmt: skip

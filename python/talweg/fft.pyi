@@ -3,7 +3,7 @@
 # Generated from the package: TALWEG_BLESS=1 pytest python/tests/test_stubs.py writes it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 from . import Tensor
 from . import dtype
@@ -22,6 +22,12 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: int | None = -1, norm: Any 
     >>> import talweg as tw
     >>> tw.fft.fft(tw.tensor([1.0 + 1.0j, 1.0])).tolist()
     [(2+1j), 1j]"""
+def fft2(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = ..., norm: Any = 'backward') -> Tensor:
+    """``fft`` along two axes, the last by default.
+
+    >>> import talweg as tw
+    >>> tw.fft.fft2(tw.ones(2, 2)).real.tolist()
+    [[4.0, 0.0], [0.0, 0.0]]"""
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """The frequencies of a transform of length ``n`` over samples ``d`` apart.
 
@@ -48,6 +54,12 @@ def ifft(x: Tensor, /, *, n: int | None = None, axis: int | None = -1, norm: Any
     >>> import talweg as tw
     >>> tw.fft.ifft(tw.tensor([2.0, 0.0j])).tolist()
     [(1+0j), (1+0j)]"""
+def ifft2(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = ..., norm: Any = 'backward') -> Tensor:
+    """The inverse of ``fft2``.
+
+    >>> import talweg as tw
+    >>> tw.fft.ifft2(tw.fft.fft2(tw.ones(2, 2))).real.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]"""
 def ifftn(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Any = 'backward') -> Tensor:
     """The inverse of ``fftn``."""
 def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
@@ -68,6 +80,12 @@ def irfft(x: Tensor, /, *, n: int | None = None, axis: int | None = -1, norm: An
     >>> import talweg as tw
     >>> tw.fft.irfft(tw.tensor([1.0, -1.0j, -1.0])).tolist()
     [0.0, 1.0, 0.0, 0.0]"""
+def irfft2(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = ..., norm: Any = 'backward') -> Tensor:
+    """The inverse of ``rfft2``.
+
+    >>> import talweg as tw
+    >>> tw.fft.irfft2(tw.fft.rfft2(tw.ones(2, 4))).shape
+    (2, 4)"""
 def irfftn(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Any = 'backward') -> Tensor:
     """The inverse of ``rfftn``.
 
@@ -80,6 +98,12 @@ def rfft(x: Tensor, /, *, n: int | None = None, axis: int | None = -1, norm: Any
     >>> import talweg as tw
     >>> tw.fft.rfft(tw.tensor([1.0, 2.0, 1.0, 2.0])).tolist()
     [(6+0j), 0j, (-2+0j)]"""
+def rfft2(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = ..., norm: Any = 'backward') -> Tensor:
+    """``rfft`` along the second of two axes, ``fft`` along the first.
+
+    >>> import talweg as tw
+    >>> tw.fft.rfft2(tw.ones(2, 4)).shape
+    (2, 3)"""
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """The frequencies of a transform of real samples.
 

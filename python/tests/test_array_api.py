@@ -50,7 +50,7 @@ def page():
     lines += [
         "The functions follow the standard, the methods of a tensor PyTorch: `tw.sort(x)` gives values, `x.sort()` values",
         "and places; `tw.nonzero(x)` a tuple, `x.nonzero()` a matrix. `std` and `var` divide by n in both; PyTorch's n - 1 is",
-        "`correction=1`. Complex matrices have no `eigh` and no `svd` yet (their values are there: `eigvalsh`, `svdvals`).",
+        "`correction=1`. `tw.linalg.svd(x)` gives square matrices, `x.svd()` the reduced ones.",
         "",
         "Where the standard leaves open which type two have together, there is one nevertheless: an integer with a float",
         "is that float, and `uint64` with a signed integer is `float64`, as in NumPy.",
@@ -238,6 +238,9 @@ def test_extensions():
         np.testing.assert_allclose(np.asarray(tw.fft.rfftfreq(n)), np.fft.rfftfreq(n), rtol=1e-6)
         x = np.arange(2.0 * n, dtype="f4").reshape(2, n)
         assert tw.fft.fftshift(tw.asarray(x)).tolist() == np.fft.fftshift(x).tolist()
+        for name in ["fft2", "ifft2", "rfft2"]:
+            np.testing.assert_allclose(np.asarray(getattr(tw.fft, name)(tw.asarray(x))), getattr(np.fft, name)(x), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(tw.fft.irfft2(tw.fft.rfft2(tw.asarray(x)), s=x.shape)), x, rtol=1e-5, atol=1e-5)
         assert tw.fft.ifftshift(tw.asarray(x), axes=1).tolist() == np.fft.ifftshift(x, axes=1).tolist()
     assert tw.linalg.matrix_rank(tw.asarray([[1.0, 2.0], [2.0, 4.0]])).item() == 1
     values, first, inverse, counts = tw.unique_all(tw.asarray([3, 1, 3, 2]))
@@ -414,5 +417,132 @@ def test_complex_matrices():
     for order in ["fro", "nuc", 1, 2]:
         np.testing.assert_allclose(np.asarray(tw.linalg.matrix_norm(a, ord=order)), np.linalg.norm(x, ord=order, axis=(1, 2)), rtol=1e-10)
     assert tw.linalg.matrix_rank(a).tolist() == [3, 3]
+    np.testing.assert_allclose(np.asarray(tw.linalg.cond(a)), np.linalg.cond(x), rtol=1e-10)
     np.testing.assert_allclose(np.asarray(tw.linalg.matrix_power(a, -2)), np.linalg.matrix_power(x, -2), rtol=1e-10)
     assert tw.unique_values(tw.asarray([2j, 1, 2j])).tolist() == [2j, 1] and tw.nonzero(tw.asarray([0, 1j]))[0].tolist() == [1]
+
+
+def unitary(u):
+    np.testing.assert_allclose(np.asarray(u.mT.conj() @ u), np.broadcast_to(np.eye(u.shape[-1]), (*u.shape[:-2], u.shape[-1], u.shape[-1])), atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4, 2), (2, 4), (1, 1), (0, 3), (3, 0), (2, 0, 0), (0, 2, 2)])
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+def test_decompositions(kind, shape):
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal(shape)
+    x = x + 1j * rng.standard_normal(shape) if kind == "complex128" else x
+    t = tw.asarray(x)
+    k = min(shape[-2:])
+    for full in [True, False]:
+        u, s, vh = got = tw.linalg.svd(t, full_matrices=full)
+        want = np.linalg.svd(x, full_matrices=full)
+        assert got.S is s and [g.shape for g in got] == [w.shape for w in want] and s.dtype == tw.float64
+        np.testing.assert_allclose(np.asarray(s), want[1], rtol=1e-12)
+        np.testing.assert_allclose(np.asarray((u[..., :k] * s[..., None, :]) @ vh[..., :k, :]), x, atol=1e-12)
+        unitary(u)
+        unitary(vh.mT.conj())
+    for mode in ["reduced", "complete"]:
+        q, r = got = tw.linalg.qr(t, mode=mode)
+        # NumPy has neither for batches of nothing.
+        assert got.Q is q and q.shape[-1] == r.shape[-2] == (k if mode == "reduced" else shape[-2])
+        np.testing.assert_allclose(np.asarray(q @ r), x, atol=1e-12)
+        unitary(q)
+    h = x @ x.conj().swapaxes(-1, -2)
+    w, v = got = tw.linalg.eigh(tw.asarray(h))
+    assert got.eigenvalues is w and w.dtype == tw.float64 and v.dtype == tw.dtype(kind)
+    np.testing.assert_allclose(np.asarray(w), np.linalg.eigvalsh(h), atol=1e-12)
+    np.testing.assert_allclose(np.asarray((v * w[..., None, :]) @ v.mT.conj()), h, atol=1e-12)
+    unitary(v)
+
+
+def test_decompositions_of_special_matrices():
+    # Equal eigenvalues, zeros, one direction alone.
+    one = np.outer([1, 1j, 2], [1, -1j, 2])
+    for x in [np.eye(3) + 0j, np.zeros((3, 3)) + 0j, one, np.diag([2, 1, 2]) + 0j]:
+        w, v = tw.linalg.eigh(tw.asarray(x))
+        unitary(v)
+        np.testing.assert_allclose(np.asarray((v * w) @ v.H), x, atol=1e-13)
+        u, s, vh = tw.linalg.svd(tw.asarray(x))
+        unitary(u)
+        unitary(vh.H)
+        np.testing.assert_allclose(np.asarray((u * s) @ vh), x, atol=1e-13)
+        assert tw.linalg.matrix_rank(tw.asarray(x)).item() == np.linalg.matrix_rank(x)
+        np.testing.assert_allclose(np.asarray(tw.linalg.pinv(tw.asarray(x))), np.linalg.pinv(x), atol=1e-13)
+    # Only one triangle is read.
+    x = tw.asarray([[2.0, 9.0], [1j, 2.0]])
+    assert [round(w, 5) for w in tw.linalg.eigvalsh(x).tolist()] == [1.0, 3.0]
+    assert [round(w, 5) for w in tw.linalg.eigh(x, UPLO="U")[0].tolist()] == [-7.0, 11.0]
+    for bad in [lambda: tw.linalg.eigh(x, UPLO="X"), lambda: tw.linalg.qr(x, mode="r"), lambda: tw.linalg.svd(x[0]), lambda: tw.linalg.eigh(x[:1])]:
+        with pytest.raises(ValueError):
+            bad()
+
+
+def test_gradients_of_complex_decompositions():
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((3, 3)) + 1j * rng.standard_normal((3, 3))
+    # Without a decomposition: the sum of singular values squared, the trace of a Hermitian matrix cubed.
+    pairs = [
+        (lambda a: (tw.linalg.svd(a).S ** 2).sum(), lambda a: (a * a.conj()).real.sum()),
+        (lambda a: (tw.linalg.eigh(a + a.H).eigenvalues ** 3).sum(), lambda a: ((a + a.H) @ (a + a.H) @ (a + a.H)).trace().real),
+        (lambda a: (tw.linalg.svd(a).U @ tw.linalg.svd(a).Vh @ a.H).real.trace(), lambda a: tw.linalg.svdvals(a).sum()),
+    ]
+    for f, g in pairs:
+        np.testing.assert_allclose(np.asarray(tw.grad(f)(tw.asarray(x))), np.asarray(tw.grad(g)(tw.asarray(x))), atol=1e-10)
+    h = tw.asarray(np.stack([x + x.conj().T, x @ x.conj().T]))
+    values = tw.jit(tw.vmap(lambda a: tw.linalg.eigh(a).eigenvalues))(h)
+    np.testing.assert_allclose(np.asarray(values), np.linalg.eigvalsh(np.asarray(h)), atol=1e-12)
+
+
+def test_norms_are_numpys():
+    x = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, 6.0]])
+    t = tw.asarray(x)
+    for order in [None, "fro", "nuc", 1, -1, 2, -2, np.inf]:
+        np.testing.assert_allclose(tw.linalg.norm(t, order).item(), np.linalg.norm(x, order))
+        np.testing.assert_allclose(tw.linalg.norm(t, order, (1, 0), True).tolist(), np.linalg.norm(x, order, (1, 0), True))
+    for order in [None, 1, 3, np.inf, 0]:
+        np.testing.assert_allclose(tw.linalg.norm(t, order, 1).tolist(), np.linalg.norm(x, order, 1))
+    for p in [None, 1, 2, -2, "fro", np.inf]:
+        np.testing.assert_allclose(tw.linalg.cond(t[:, :2], p).item(), np.linalg.cond(x[:, :2], p))
+
+
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+def test_eigenvalues_of_any_matrix(kind):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((2, 5, 5)).astype(kind)
+    x = x + 1j * rng.standard_normal(x.shape) if kind == "complex128" else x
+    w, v = got = tw.linalg.eig(tw.asarray(x))
+    assert got.eigenvalues is w and w.dtype == tw.complex128
+    np.testing.assert_allclose(np.asarray(tw.asarray(x) @ v), np.asarray(v * w[:, None]), atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(np.asarray(v), axis=1), np.ones((2, 5)), rtol=1e-12)
+    near = np.abs(np.asarray(tw.linalg.eigvals(tw.asarray(x)))[:, :, None] - np.linalg.eigvals(x)[:, None])
+    assert near.min(1).max() < 1e-12 and near.min(2).max() < 1e-12
+    # The sum of eigenvalues cubed is the trace of the cube.
+    f, g = [tw.grad(f)(tw.asarray(x[0])) for f in (lambda a: (a.eigvals() ** 3).sum().real, lambda a: (a @ a @ a).trace().real)]
+    np.testing.assert_allclose(np.asarray(f), np.asarray(g), atol=1e-10)
+    # exp, by eigenvalues and by itself.
+    e = tw.linalg.matrix_exp(tw.asarray(x))
+    assert e.dtype == tw.dtype(kind)
+    np.testing.assert_allclose(np.asarray(e.astype("complex128") @ v), np.asarray(v * w.exp()[:, None]), atol=1e-10)
+    with pytest.raises(ValueError, match="square"):
+        tw.linalg.eig(tw.ones(2, 3))
+
+
+def test_signatures_of_the_standard():
+    x, y = tw.asarray(np.arange(12.0).reshape(2, 2, 3)), tw.asarray([1.0, 2.0, 3.0])
+    assert tw.linalg.diagonal(x, offset=1).tolist() == [[1, 5], [7, 11]]
+    assert tw.linalg.trace(x, offset=0, dtype=tw.float32).tolist() == [4, 16]
+    assert tw.linalg.tensordot(x, x, axes=3).item() == 506
+    assert tw.diff(y, prepend=y[:1], append=y[:1]).tolist() == [0, 1, 1, -2]
+    found = tw.unique_all(tw.asarray([3, 1, 3]))
+    assert found.indices.tolist() == [1, 0] and found.inverse_indices.tolist() == [1, 0, 1]
+    assert tw.unique_counts(y).counts.tolist() == [1, 1, 1] and tw.unique_inverse(y).values.tolist() == y.tolist()
+    # A number may stand on either side.
+    for name in ["add", "subtract", "divide", "pow", "maximum", "atan2", "hypot", "remainder", "less", "not_equal", "logaddexp"]:
+        got, want = getattr(tw, name)(2.0, y), getattr(np, NUMPY.get(name, name))(2.0, np.asarray(y))
+        assert got.dtype.name == want.dtype.name
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6)
+    assert tw.bitwise_left_shift(1, tw.asarray([1, 2])).tolist() == [2, 4]
+    assert tw.add(1.5, tw.asarray([1])).dtype == tw.float32 and tw.logical_and(True, tw.asarray([True])).item()
+    with pytest.raises(TypeError):
+        tw.add("1", y)

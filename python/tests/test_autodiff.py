@@ -1,5 +1,7 @@
 """Gradients, batching, compilation, control flow: values against hand arithmetic and each other."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -171,11 +173,39 @@ def test_custom_gradient_and_checkpoint():
     close(z.grad, 2 * np.asarray(z.detach()) * np.exp(np.asarray(z.detach()) ** 2), 1e-4)
 
 
+def test_leaves_inside_of_jit():
+    @tw.jit
+    def slope(x):
+        z = x.detach().requires_grad_()
+        (z**3).sum().backward()
+        return z.grad, x
+
+    for k in [2.0, 3.0]:
+        assert slope(tw.tensor([k]))[0].tolist() == [3 * k * k]
+    # Nothing of the trace is left behind.
+    assert (tw.ones(2) + 1).tolist() == [2, 2]
+    with pytest.raises(TypeError, match="float"):
+        tw.jit(lambda n: n.requires_grad_())(tw.tensor([1]))
+
+
 def test_files(tmp_path):
     path = tmp_path / "w.safetensors"
     tw.save({"a": tw.tensor([1.0, 2.0]), "deep": {"b": np.arange(3)}}, path)
     got = tw.load(path)
     assert got["a"].tolist() == [1, 2] and got["deep.b"].tolist() == [0, 1, 2]
+    z = tw.asarray(np.array([[1 + 2j, 3.5 - 1j]]))
+    tw.save({"z": z, "w": z.astype("complex64"), "x": z.real}, path)
+    back = tw.load(path)
+    assert {k: (v.dtype.name, v.tolist()) for k, v in back.items()} == {
+        "z": ("complex128", z.tolist()),
+        "w": ("complex64", z.tolist()),
+        "x": ("float64", z.real.tolist()),
+    }
+    # The layout for others: pairs of float64, and a note.
+    raw = path.read_bytes()
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    assert (header["z"]["dtype"], header["z"]["shape"]) == ("F64", [1, 2, 2]) and header["w"]["dtype"] == "C64"
+    assert list(header["__metadata__"]) == ["complex128:z"]
     with pytest.raises(OSError, match="missing.safetensors"):
         tw.load(tmp_path / "missing.safetensors")
     path.write_bytes(b"nonsense")

@@ -92,3 +92,93 @@ def test_scopes_are_decorators_and_nest():
     assert (outer.dtype, inner.dtype) == (tw.float16, tw.float32)
     with pytest.raises(tw.DTypeError, match="bf16, f16 or f32"):
         tw.autocast("int32").__enter__()
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_dlpack_says_where_a_tensor_is(name):
+    x = tw.arange(6, dtype="float32", device=name).reshape(2, 3) * 2
+    kind = (1, 0) if name == "cpu" else (2, int(name.split(":")[1]))
+    assert x.__dlpack_device__() == kind
+    # Asked for on the host, it comes as a copy where it is not there.
+    capsule = x.__dlpack__(max_version=(1, 0), dl_device=(1, 0))
+    assert "dltensor_versioned" in repr(capsule)
+    with pytest.raises(BufferError):
+        x.__dlpack__(dl_device=(10, 0))
+    same = tw.from_dlpack(x)
+    assert same.device == name and same.tolist() == [[0, 2, 4], [6, 8, 10]]
+    assert tw.from_dlpack(x, copy=True).device == name
+    assert tw.from_dlpack(x, device="cpu").device == "cpu"
+    if name != "cpu":
+        with pytest.raises(BufferError, match="copied"):
+            x.__dlpack__(dl_device=(1, 0), copy=False)
+        with pytest.raises(BufferError, match="copied"):
+            tw.from_dlpack(x, device="cpu", copy=False)
+        with pytest.raises(BufferError, match="stream 0"):
+            x.__dlpack__(stream=0)
+
+
+@pytest.mark.skipif(len(DEVICES) == 1, reason="there is no GPU")
+def test_pytorch_shares_a_gpus_memory():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no GPU")
+    x = (tw.arange(12, dtype="float32", device="cuda:0") / 3).reshape(3, 4)
+    y = torch.from_dlpack(x)
+    assert y.device == torch.device("cuda:0") and y.tolist() == x.tolist()
+    # One memory: two looks at it have one address, and it outlives the tensor.
+    assert torch.from_dlpack(x).data_ptr() == y.data_ptr()
+    del x
+    tw.zeros(12, device="cuda:0").eval()
+    assert (y * 3).sum().item() == 66
+    del y
+
+    a = torch.randn(64, 32, device="cuda")
+    t = tw.from_dlpack(a, copy=False)
+    assert t.device == "cuda:0" and t.dtype == tw.float32 and torch.from_dlpack(t).data_ptr() == a.data_ptr()
+    np.testing.assert_allclose(tw.exp(t).numpy(), a.exp().cpu().numpy(), rtol=1e-5)
+    # Whatever is asked of PyTorch before is done first.
+    b = torch.ones(4096, 4096, device="cuda")
+    for _ in range(20):
+        b = b @ b / 4096
+    assert tw.from_dlpack(b).mean().item() == 1
+    # Other orders of axes are views; what lies apart, or is no float, is copied there.
+    turned = tw.from_dlpack(a.T, copy=False)
+    assert turned.device == "cuda:0"
+    np.testing.assert_array_equal(turned.numpy(), a.T.cpu().numpy())
+    for view in [a[1:, ::3], a[:, 1], a[3:5, None], a[0, :1].expand(4, 5), torch.arange(7, device="cuda"), a[2, 2], a[:0]]:
+        got = tw.from_dlpack(view)
+        assert got.device == "cuda:0" and got.shape == tuple(view.shape)
+        np.testing.assert_array_equal(got.numpy(), view.cpu().numpy())
+    with pytest.raises(BufferError, match="copied"):
+        tw.from_dlpack(a[:, ::2], copy=False)
+    # A step never writes into lent memory, nor into what was lent.
+    before = a.clone()
+    step = tw.jit(lambda t: t * 2 + 1)
+    t = step(step(tw.from_dlpack(a)))
+    lent = torch.from_dlpack(t)
+    kept = lent.clone()
+    for _ in range(3):
+        t = step(t)
+    t.eval()
+    assert torch.equal(a, before) and torch.equal(lent, kept)
+    # PyTorch's tensor lives as long as ours.
+    t = tw.from_dlpack(torch.full((1000,), 7.0, device="cuda"))
+    torch.cuda.empty_cache()
+    torch.full((1000,), 8.0, device="cuda")
+    assert t.sum().item() == 7000
+    z = torch.randn(5, device="cuda", dtype=torch.complex64)
+    np.testing.assert_allclose((tw.from_dlpack(z) * 1j).numpy(), z.cpu().numpy() * 1j, rtol=1e-6)
+    assert tw.tensor(a).device == "cuda:0" and tw.asarray(a).device == "cuda:0"
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_complex_decompositions_run_everywhere(name):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 4, 3)) + 1j * rng.standard_normal((2, 4, 3))
+    a = tw.asarray(x, device=name)
+    u, s, vh = tw.linalg.svd(a, full_matrices=False)
+    np.testing.assert_allclose(((u * s[:, None]) @ vh).numpy(), x, atol=1e-12)
+    q, r = tw.linalg.qr(a)
+    np.testing.assert_allclose((q @ r).numpy(), x, atol=1e-12)
+    w, v = tw.linalg.eigh(a.mT.conj() @ a)
+    np.testing.assert_allclose(w.sqrt().numpy()[:, ::-1], s.numpy(), rtol=1e-10)

@@ -268,3 +268,21 @@ def test_bad_programs_leave_the_interpreter_alone():
         with pytest.raises(Exception) as raised:
             bad()
         assert isinstance(raised.value, Exception) and not isinstance(raised.value, tw.InternalError), raised.value
+
+
+def test_sizes_that_make_no_sense_are_refused():
+    nn = tw.nn
+    for bad in [
+        lambda: tw.zeros(-1),
+        lambda: tw.eye(-1),
+        lambda: tw.linspace(0, 1, -3),
+        lambda: tw.randperm(-1),
+        lambda: tw.ones(4).chunk(-1),
+        lambda: nn.Linear(-1, 2),
+        lambda: nn.Conv2d(1, -1, 3),
+        lambda: nn.Embedding(2**80, 2),
+        lambda: nn.LSTM(-1, 2),
+    ]:
+        with pytest.raises(tw.Error) as e:
+            bad()
+        assert isinstance(e.value, ValueError) and "test_robust.py" in str(e.value)

@@ -295,14 +295,41 @@ impl Context {
     }
     /// Copies bytes to the host, after everything on the stream is done.
     pub fn download(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
+        let _order = self.order.lock();
         self.enter()?;
         // SAFETY: the caller's block holds at least as many bytes; the copy is waited for.
         let copied = unsafe { cu::memcpy_dtoh_async(bytes, from, self.stream) };
         copied.map_err(|e| failed(&format!("{}: copying from it", self.name), e))?;
         self.synchronize()
     }
+    /// Copies bytes within the device, in the stream's order.
+    pub fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: both are blocks of at least as many bytes, alive in the stream's order.
+        unsafe { cu::memcpy_dtod_async(to, from, bytes, self.stream) }
+            .map_err(|e| failed(&format!("{}: copying within it", self.name), e))
+    }
+    /// Waits for everything on the stream; errors are left to whoever reads a result.
+    pub fn wait(&self) {
+        let _order = self.order.lock();
+        if self.enter().is_ok() {
+            // SAFETY: the stream lives as long as the context.
+            let _ = unsafe { cu::stream::synchronize(self.stream) };
+        }
+    }
+    /// Waits for everything that anybody in this process has asked of the device.
+    pub fn wait_for_all(&self) {
+        let _order = self.order.lock();
+        if self.enter().is_ok() {
+            let _ = cu::ctx::synchronize();
+        }
+    }
     /// Waits for everything on the stream, and reports what went wrong in it.
     pub fn synchronize(&self) -> Result<()> {
+        // Nobody else's work is being captured then, which waiting would break.
+        let _order = self.order.lock();
         self.enter()?;
         // SAFETY: the stream lives as long as the context.
         unsafe { cu::stream::synchronize(self.stream) }.map_err(|e| failed(&self.name, e))?;

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::program::Compiled;
 use crate::storage::{Block, Held};
-use ir::{Buffer, FlatNode, Graph, Result, Type};
+use ir::{Buffer, FlatNode, Graph, Loan, Result, Type};
 use runtime::{Device, Memory, Program};
 use std::sync::Arc;
 
@@ -47,6 +47,25 @@ impl Device for Cuda {
         self.context.enter()?;
         let block = Arc::new(Block::of(&self.context, l.bytes())?);
         Ok(Buffer::Device(Arc::new(Held { block, ty })))
+    }
+    fn adopt(&self, loan: Loan, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
+        let hold = |block| Buffer::Device(Arc::new(Held { block: Arc::new(block), ty: ty.clone() }));
+        let loan = match if is_copy { Err(loan) } else { Block::lent(&self.context, loan, ty.bytes()) } {
+            Ok(block) => return Ok((hold(block), false)),
+            Err(loan) => loan,
+        };
+        let block = {
+            let _order = self.context.order.lock();
+            self.context.enter()?;
+            Block::copied(&self.context, loan.address, ty.bytes())?
+        };
+        // The owner, who may have locks of its own, takes the memory back at once.
+        self.context.wait();
+        drop(loan);
+        Ok((hold(block), true))
+    }
+    fn stream(&self) -> Option<u64> {
+        Some(self.context.stream as u64)
     }
     fn synchronize(&self) -> Result<()> {
         self.context.synchronize()

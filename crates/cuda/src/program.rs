@@ -168,7 +168,7 @@ impl Compiled {
             // It was uploaded for this run.
             Buffer::Host(_) => Arc::strong_count(&blocks[k]) == 1,
         };
-        let taken = b.donor.filter(|&k| is_free(k) && blocks[k].bytes == b.bytes);
+        let taken = b.donor.filter(|&k| is_free(k) && blocks[k].is_own() && blocks[k].bytes == b.bytes);
         let block = match taken {
             Some(k) => blocks[k].clone(),
             None => Arc::new(Block::new(&self.context, b.bytes)?),

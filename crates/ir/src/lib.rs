@@ -22,7 +22,7 @@ mod text;
 mod verify;
 
 pub use attr::{Attr, AttrKind, Attrs};
-pub use buffer::{Buffer, Storage};
+pub use buffer::{Buffer, Loan, Storage};
 pub use bytes::{Bytes, Lent, OUT_OF_MEMORY};
 pub use dtype::{DType, Element};
 pub use error::{Error, ErrorKind, Result, Site};

@@ -126,10 +126,20 @@ impl Tensor {
         })
     }
     /// The name of the device its value is on; `cpu` for the host, and for what is not computed yet.
+    /// A view is where the value is that it looks at.
     pub fn device(&self) -> Result<String> {
-        Ok(match self.value()?.buffer() {
-            Some(Buffer::Device(s)) => s.device().to_string(),
-            _ => "cpu".to_string(),
-        })
+        let mut value = self.value()?.clone();
+        loop {
+            match value.buffer() {
+                Some(Buffer::Device(s)) => return Ok(s.device().to_string()),
+                Some(Buffer::Host(_)) => return Ok("cpu".to_string()),
+                None => {}
+            }
+            let node = value.node();
+            let Some(under) = node.op().filter(|op| op.is_view()).and_then(|_| node.inputs().first().cloned()) else {
+                return Ok("cpu".to_string());
+            };
+            value = under;
+        }
     }
 }

@@ -194,7 +194,7 @@ pub fn backward(y: &Tensor) -> Result<()> {
         let leaves: Vec<Value> = reach(std::slice::from_ref(&y), &[])
             .nodes
             .values()
-            .filter(|(n, _)| n.needs_grad() && matches!(n.source(), Source::Read(_) | Source::Data))
+            .filter(|(n, _)| n.needs_grad() && is_collector(n))
             .map(|(n, _)| Value::from_node(n.clone()))
             .collect();
         if leaves.is_empty() {
@@ -216,6 +216,11 @@ pub fn backward(y: &Tensor) -> Result<()> {
         Ok(())
     };
     no_grad(run).map_err(|e: Error| e.at(site))
+}
+
+/// True for a node at which gradients are collected.
+fn is_collector(n: &Node) -> bool {
+    matches!(n.source(), Source::Read(_) | Source::Data) || n.op() == Some(&crate::composite::leaf::OP)
 }
 
 impl Tensor {

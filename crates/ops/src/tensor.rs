@@ -221,17 +221,19 @@ impl Tensor {
             Err(_) => self.clone(),
         }
     }
-    /// A leaf with this value that collects a gradient in `backward`.
+    /// A leaf with this value that collects a gradient in `backward`, also while a graph is made.
     #[track_caller]
     pub fn requires_grad(&self) -> Tensor {
         let site = Site::here();
-        match self.literal() {
-            Ok(l) if l.dtype().is_inexact() => Value::data(l, true, site).into(),
-            Ok(l) => Error::dtype(format!("only floats have gradients, not {}", l.dtype()))
-                .in_op("requires_grad")
-                .at(site)
-                .into(),
-            Err(e) => e.into(),
-        }
+        self.then(|t| {
+            if !t.dtype.is_inexact() {
+                let e = format!("only floats have gradients, not {}", t.dtype);
+                return Err(Error::dtype(e).in_op("requires_grad"));
+            }
+            if self.value()?.node().is_symbolic() {
+                return Ok(Tensor::apply1(&crate::composite::leaf::OP, &[self], Attrs::new()));
+            }
+            Ok(Value::data(self.literal()?, true, site).into())
+        })
     }
 }

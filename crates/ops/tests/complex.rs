@@ -4,6 +4,7 @@
 use cpu as _;
 use ir::{Complex, DType, Literal};
 use std::slice::from_ref;
+use talweg_ops::linalg::{Triangle, TriangularOptions};
 use talweg_ops::{Result, Tensor, control, grad, vmap};
 
 type C = Complex<f64>;
@@ -134,6 +135,159 @@ fn matrices_multiply_invert_and_solve() {
         })
         .collect();
     close("cumprod", &values(&tensor(&zs).cumprod(0)), &running, 1e-12);
+}
+
+/// A batch of complex matrices of full rank.
+fn matrices(batch: usize, m: usize, n: usize) -> Tensor {
+    Tensor::from(talweg_ops::rules::floats([batch, m, n, 2], 11)).view_as_complex()
+}
+fn adjoint(t: &Tensor) -> Tensor {
+    t.t().conj()
+}
+fn assert_same(what: &str, a: &Tensor, b: &Tensor, tolerance: f64) {
+    assert_eq!(a.shape().unwrap(), b.shape().unwrap(), "{what}");
+    close(what, &values(&a.to_complex()), &values(&b.to_complex()), tolerance);
+}
+fn assert_unitary(what: &str, u: &Tensor) {
+    let n = *u.shape().unwrap().last().unwrap();
+    let product = adjoint(u).matmul(u);
+    assert_same(what, &product, &Tensor::eye_of(n, n, DType::C128).broadcast_to(product.shape().unwrap()), 1e-12);
+}
+
+#[test]
+fn decompositions_give_complex_matrices_back() {
+    for (m, n) in [(3, 3), (4, 2), (2, 4), (1, 3), (3, 0)] {
+        let a = matrices(2, m, n);
+        let [u, s, vh] = a.svd();
+        assert_same("svd", &(&u * s.unsqueeze(-2)).matmul(&vh), &a, 1e-12);
+        assert_same("svdvals", &a.svdvals(), &s, 1e-12);
+        let [full, t, right] = a.svd_full();
+        assert_eq!((full.shape().unwrap()[2], right.shape().unwrap()[1]), (m, n));
+        let k = m.min(n);
+        let part = full.narrow(-1, 0, k) * t.unsqueeze(-2);
+        assert_same("svd_full", &part.matmul(right.narrow(-2, 0, k)), &a, 1e-12);
+        let [q, r] = a.qr();
+        assert_same("qr", &q.matmul(&r), &a, 1e-12);
+        let [all, tall] = a.qr_full();
+        assert_same("qr_full", &all.matmul(&tall), &a, 1e-12);
+        for (what, x) in [("u", &u), ("v", &adjoint(&vh)), ("all u", &full), ("all v", &adjoint(&right)), ("q", &q)] {
+            assert_unitary(what, x);
+        }
+        assert_unitary("all q", &all);
+        let p = a.pinv();
+        assert_same("pinv", &a.matmul(&p).matmul(&a), &a, 1e-12);
+        let h = adjoint(&a).matmul(&a);
+        let [w, v] = h.eigh();
+        assert_unitary("v", &v);
+        assert_same("eigh", &(&v * w.unsqueeze(-2)).matmul(adjoint(&v)), &h, 1e-12);
+        assert_same("eigvalsh", &h.eigvalsh(), &w, 1e-12);
+    }
+    // A matrix of rank one: the bases are whole all the same.
+    let x = matrices(1, 3, 1);
+    let a = x.matmul(adjoint(&x));
+    assert_unitary("q of rank one", &a.qr()[0]);
+    assert_unitary("u of rank one", &a.svd()[0]);
+    let [_, v] = a.eigh();
+    assert_unitary("v of rank one", &v);
+}
+
+#[test]
+fn each_triangle_is_a_hermitian_matrix() {
+    let a = matrices(1, 3, 3);
+    let lower = a.tril(-1) + adjoint(&a.tril(-1)) + a.real().tril(0).triu(0).to_complex();
+    let upper = a.triu(1) + adjoint(&a.triu(1)) + a.real().tril(0).triu(0).to_complex();
+    for (triangle, whole) in [(Triangle::Lower, &lower), (Triangle::Upper, &upper)] {
+        assert_same("eigvalsh", &a.eigvalsh_of(triangle), &whole.eigvalsh(), 1e-12);
+        let [_, v] = a.eigh_of(triangle);
+        let [_, want] = whole.eigh();
+        assert_same("eigh", &v, &want, 1e-12);
+    }
+}
+
+#[test]
+fn triangular_systems_are_solved() {
+    let (a, b) = (matrices(2, 3, 3), matrices(2, 3, 2));
+    for upper in [false, true] {
+        for unit in [false, true] {
+            let x = a.triangular_solve(&b, TriangularOptions { upper, unit, ..Default::default() });
+            let mut t = if upper { a.triu(0) } else { a.tril(0) };
+            if unit {
+                t = t - a.tril(0).triu(0) + Tensor::eye_of(3, 3, DType::C128);
+            }
+            assert_same("triangular_solve", &t.matmul(x), &b, 1e-12);
+        }
+    }
+    let zero = Tensor::new([1, 1], &[C::ZERO]);
+    let e = zero.triangular_solve(&zero, TriangularOptions::default()).eval().unwrap_err().to_string();
+    assert!(e.contains("singular"), "{e}");
+}
+
+/// Functions that do not depend on the phase of vectors, with and without decompositions.
+#[test]
+fn gradients_do_not_depend_on_the_way() {
+    let weights = matrices(1, 4, 4).select(0, 0);
+    let pairs: [(&str, Function, Function); 4] = [
+        (
+            "eigh",
+            |a| {
+                let [w, v] = (a + adjoint(a)).eigh();
+                (&v * w.exp().unsqueeze(-2)).matmul(adjoint(&v))
+            },
+            |a| {
+                let h = a + adjoint(a);
+                (1..24)
+                    .rev()
+                    .fold(h.zeros_like(), |s, k| (s + Tensor::eye_of(4, 4, DType::C128)).matmul(&h) * (1.0 / k as f64))
+                    + Tensor::eye_of(4, 4, DType::C128)
+            },
+        ),
+        (
+            "svd",
+            |a| {
+                let [u, s, vh] = a.svd();
+                (&u * s.square().unsqueeze(-2)).matmul(vh).matmul(adjoint(a))
+            },
+            |a| {
+                let [w, v] = a.matmul(adjoint(a)).eigh();
+                (&v * w.pow(1.5).unsqueeze(-2)).matmul(adjoint(&v))
+            },
+        ),
+        (
+            "full svd",
+            |a| {
+                let [_, _, vh] = a.narrow(0, 0, 2).svd_full();
+                let rest = vh.narrow(-2, 2, 2);
+                adjoint(&rest).matmul(rest)
+            },
+            |a| {
+                let a = a.narrow(0, 0, 2);
+                Tensor::eye_of(4, 4, DType::C128) - a.pinv().matmul(a)
+            },
+        ),
+        (
+            "full qr",
+            |a| {
+                let [q, _] = a.narrow(-1, 0, 2).qr_full();
+                let rest = q.narrow(-1, 2, 2);
+                rest.matmul(adjoint(&rest))
+            },
+            |a| {
+                let a = a.narrow(-1, 0, 2);
+                Tensor::eye_of(4, 4, DType::C128) - a.matmul(a.pinv())
+            },
+        ),
+    ];
+    for (what, f, g) in pairs {
+        let a = (matrices(2, 4, 4).select(0, 1) * 0.4).eval().unwrap().requires_grad();
+        let slope = |f: Function| {
+            let loss = (f(&a) * &weights).abs().square().sum(..);
+            grad(&loss, from_ref(&a)).unwrap()[0].clone()
+        };
+        assert_same(what, &f(&a), &g(&a), 1e-10);
+        assert_same(what, &slope(f), &slope(g), 1e-8);
+        let curve = |f: Function| grad(&slope(f).abs().square().sum(..), from_ref(&a)).unwrap()[0].clone();
+        assert_same(what, &curve(f), &curve(g), 1e-6);
+    }
 }
 
 #[test]

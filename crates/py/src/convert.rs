@@ -1,13 +1,15 @@
 //! Python objects as what ops take: tensors and what can become one, axes, shapes, words.
 
+use crate::error::exception;
 use crate::exchange;
+use crate::site::here;
 use crate::tensor::PyTensor;
 use ::tensor::linalg::{FftNorm, MatrixNorm, Triangle};
 use ::tensor::loss::Reduction;
 use ::tensor::nn::{Interpolation, Padding, PerAxis};
-use ::tensor::{Axes, Combine, DType, Number, Operand, Shape, Tensor};
+use ::tensor::{Axes, Combine, DType, Error, Number, Operand, Shape, Tensor};
 use ir::Complex;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
 
@@ -126,9 +128,10 @@ fn integers(obj: Any<'_, '_>) -> PyResult<Vec<i64>> {
 }
 /// The same, none negative.
 fn sizes(obj: Any<'_, '_>) -> PyResult<Vec<usize>> {
+    let py = obj.py();
     let v = integers(obj)?;
     match v.iter().find(|&&d| d < 0) {
-        Some(d) => Err(PyValueError::new_err(format!("a size must not be negative: {d}"))),
+        Some(d) => Err(refused(py, format!("a size must not be negative: {d}"))),
         None => Ok(v.into_iter().map(|d| d as usize).collect()),
     }
 }
@@ -139,9 +142,14 @@ const COUNT_MAX: i64 = 1 << 32;
 fn count(obj: Any<'_, '_>) -> PyResult<usize> {
     match obj.extract::<i64>() {
         Ok(n) if (0..=COUNT_MAX).contains(&n) => Ok(n as usize),
-        Ok(n) => Err(PyValueError::new_err(format!("expected a number from 0 to {COUNT_MAX}, not {n}"))),
+        Ok(n) => Err(refused(obj.py(), format!("expected a number from 0 to {COUNT_MAX}, not {n}"))),
         Err(e) => Err(e),
     }
+}
+
+/// The exception for an argument of the right type that makes no sense.
+pub fn refused(py: Python<'_>, why: String) -> PyErr {
+    exception(py, &Error::value(why).at(here(py)))
 }
 
 macro_rules! arguments {
@@ -207,7 +215,7 @@ fn among<T: Clone>(obj: &Bound<'_, PyAny>, words: &[(&str, T)]) -> PyResult<T> {
         Some((_, t)) => Ok(t.clone()),
         None => {
             let known: Vec<&str> = words.iter().map(|(w, _)| *w).collect();
-            Err(PyValueError::new_err(format!("expected one of {known:?}, not {given:?}")))
+            Err(refused(obj.py(), format!("expected one of {known:?}, not {given:?}")))
         }
     }
 }

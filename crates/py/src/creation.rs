@@ -1,7 +1,7 @@
 //! Tensors from nothing: filled, counted and random ones; the state of the generator; gradients on
 //! and off.
 
-use crate::convert::{DTypeArg, Like, ShapeArg};
+use crate::convert::{Count, DTypeArg, Like, ShapeArg};
 use crate::device::placed;
 use crate::error::{OrRaise, exception};
 use crate::exchange::required;
@@ -116,8 +116,8 @@ fn randint(py: Python<'_>, low: i64, high: i64, shape: ShapeArg, dtype: Option<D
 }
 /// The numbers 0 to n - 1 in a random order.
 #[pyfunction]
-fn randperm(py: Python<'_>, n: usize) -> PyResult<Py<PyAny>> {
-    call(py, || placed(Tensor::randperm(n), None))
+fn randperm(py: Python<'_>, n: Count) -> PyResult<Py<PyAny>> {
+    call(py, || placed(Tensor::randperm(n.0), None))
 }
 /// A key of the random functions that take one: the same key gives the same numbers.
 #[pyfunction]
@@ -166,7 +166,7 @@ fn linspace(
     py: Python<'_>,
     start: &Bound<'_, PyAny>,
     stop: &Bound<'_, PyAny>,
-    num: usize,
+    num: Count,
     dtype: Option<DTypeArg>,
     device: Option<&str>,
     endpoint: bool,
@@ -174,11 +174,11 @@ fn linspace(
     let ((a, c), (b, d)) = (parts(start)?, parts(stop)?);
     if start.is_instance_of::<PyComplex>() || stop.is_instance_of::<PyComplex>() {
         let dtype = dtype.map_or(DType::C64, |d| d.0).to_complex();
-        let part = |from, to| spaced(from, to, num, dtype.part(), endpoint);
+        let part = |from, to| spaced(from, to, num.0, dtype.part(), endpoint);
         return call(py, || placed(Tensor::complex(&part(a, b), &part(c, d)), device));
     }
     let dtype = f32_or(dtype);
-    call(py, || placed(spaced(a, b, num, dtype.part(), endpoint).cast(dtype), device))
+    call(py, || placed(spaced(a, b, num.0, dtype.part(), endpoint).cast(dtype), device))
 }
 
 /// Real and imaginary part of a number.
@@ -199,18 +199,18 @@ fn spaced(start: f64, stop: f64, num: usize, dtype: DType, endpoint: bool) -> Te
 #[pyo3(signature = (n_rows, n_cols=None, /, *, k=0, dtype=None, device=None))]
 fn eye(
     py: Python<'_>,
-    n_rows: usize,
-    n_cols: Option<usize>,
+    n_rows: Count,
+    n_cols: Option<Count>,
     k: i64,
     dtype: Option<DTypeArg>,
     device: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
-    let (dtype, columns) = (f32_or(dtype), n_cols.unwrap_or(n_rows));
+    let (dtype, columns) = (f32_or(dtype), n_cols.map_or(n_rows.0, |n| n.0));
     call(py, || {
         if k == 0 {
-            return placed(Tensor::eye_of(n_rows, columns, dtype), device);
+            return placed(Tensor::eye_of(n_rows.0, columns, dtype), device);
         }
-        let rows = Tensor::iota(n_rows, DType::I64).unsqueeze(1) + k;
+        let rows = Tensor::iota(n_rows.0, DType::I64).unsqueeze(1) + k;
         placed(rows.eq(Tensor::iota(columns, DType::I64).unsqueeze(0)).cast(dtype), device)
     })
 }

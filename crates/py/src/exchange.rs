@@ -4,12 +4,12 @@
 //! the other library's memory itself. What goes out through the buffer protocol is the tensor's own
 //! memory, which cannot be written to.
 
-use crate::convert::{DTypeArg, PyDType, type_name};
-use crate::dlpack;
+use crate::convert::{DTypeArg, PyDType, refused, type_name};
+use crate::dlpack::{self, Imported};
 use crate::error::{OrRaise, exception};
 use crate::site::here;
 use crate::tensor::{PyTensor, run};
-use ::tensor::{DType, Error, Literal, Shape, Tensor, Variable};
+use ::tensor::{DType, Literal, Shape, Tensor, Variable};
 use ir::{Bytes, Complex, Lent};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
@@ -40,7 +40,11 @@ pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Optio
     } else if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() {
         return nested(obj, dtype).map(Some);
     } else {
-        foreign(obj)?
+        match foreign(obj)? {
+            Some(Imported::Gpu(t, _)) => return Ok(Some(dtype.map_or(t.clone(), |d| t.cast(d)))),
+            Some(Imported::Host(l)) => Some(l),
+            None => None,
+        }
     };
     let Some(literal) = literal else { return Ok(None) };
     let literal = converted(literal, dtype)?;
@@ -73,20 +77,20 @@ pub fn required(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor
 }
 
 /// From another library's array.
-fn foreign(obj: &Bound<'_, PyAny>) -> PyResult<Option<Literal>> {
+fn foreign(obj: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     // SAFETY: only asks whether the type has the protocol.
     if unsafe { ffi::PyObject_CheckBuffer(obj.as_ptr()) } == 1 {
         if obj.is_instance_of::<PyBytes>() {
             return Ok(None);
         }
-        return from_buffer(obj).map(Some);
+        return from_buffer(obj).map(|l| Some(Imported::Host(l)));
     }
     if obj.hasattr("__dlpack__")? {
         return dlpack::import(obj, dlpack::Share::Never).map(Some);
     }
     if obj.hasattr("__array__")? {
         let array = obj.call_method0("__array__")?;
-        return if array.is(obj) { Ok(None) } else { from_buffer(&array).map(Some) };
+        return if array.is(obj) { Ok(None) } else { from_buffer(&array).map(|l| Some(Imported::Host(l))) };
     }
     Ok(None)
 }
@@ -138,7 +142,7 @@ fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
 
 fn walk(obj: &Bound<'_, PyAny>, depth: usize, shape: &mut Vec<usize>, out: &mut Leaves) -> PyResult<()> {
     if depth > NESTING_MAX {
-        return Err(PyValueError::new_err(format!("lists are nested more than {NESTING_MAX} deep")));
+        return Err(refused(obj.py(), format!("lists are nested more than {NESTING_MAX} deep")));
     }
     if !obj.is_instance_of::<PyList>() && !obj.is_instance_of::<PyTuple>() {
         return leaf(obj, depth, shape, out);
@@ -146,11 +150,11 @@ fn walk(obj: &Bound<'_, PyAny>, depth: usize, shape: &mut Vec<usize>, out: &mut 
     let n = obj.len()?;
     match shape.get(depth) {
         Some(&d) if d != n => {
-            return Err(PyValueError::new_err(format!("rows differ in length: {d} and {n}")));
+            return Err(refused(obj.py(), format!("rows differ in length: {d} and {n}")));
         }
         Some(_) => {}
         None if out.numbers.is_empty() && out.tensors.is_empty() => shape.push(n),
-        None => return Err(PyValueError::new_err("a list stands beside numbers")),
+        None => return Err(refused(obj.py(), "a list stands beside numbers".into())),
     }
     for item in obj.try_iter()? {
         walk(&item?, depth + 1, shape, out)?;
@@ -160,7 +164,7 @@ fn walk(obj: &Bound<'_, PyAny>, depth: usize, shape: &mut Vec<usize>, out: &mut 
 
 fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves) -> PyResult<()> {
     if depth != shape.len() {
-        return Err(PyValueError::new_err("numbers stand at different depths of the lists"));
+        return Err(refused(obj.py(), "numbers stand at different depths of the lists".into()));
     }
     let is_bool = obj.is_instance_of::<PyBool>();
     if is_bool || obj.is_instance_of::<PyInt>() {
@@ -493,20 +497,32 @@ fn _rebuild<'py>(
     Ok(Bound::new(py, PyTensor::from(v.or_raise(py)?))?.into_any())
 }
 
-/// A tensor over the memory of an object with DLPack, copied where its layout asks for it. `copy`
-/// says that it must be, or must not.
+/// A tensor over the memory of an object with DLPack, on the device where that is, copied where its
+/// layout asks for it or another device is asked for. `copy` says that it must be, or must not.
 #[pyfunction]
 #[pyo3(signature = (x, /, *, device=None, copy=None))]
 fn from_dlpack(py: Python<'_>, x: &Bound<'_, PyAny>, device: Option<&str>, copy: Option<bool>) -> PyResult<PyTensor> {
-    if let Some(d) = device.filter(|d| *d != "cpu") {
-        return Err(exception(py, &Error::value(format!("there is no device {d:?}")).in_op("from_dlpack")));
-    }
     let share = if copy == Some(true) { dlpack::Share::Never } else { dlpack::Share::Possible };
-    let value = dlpack::import(x, share)?;
-    if copy == Some(false) && !value.buffer().is_lent() {
-        return Err(PyBufferError::new_err("the array has to be copied: only dense floats in host memory are shared"));
+    let (t, is_shared) = match dlpack::import(x, share)? {
+        Imported::Host(value) => {
+            let is_shared = value.buffer().is_lent();
+            (here(py).scope(|| Tensor::from(value)), is_shared)
+        }
+        Imported::Gpu(t, is_shared) => (t, is_shared),
+    };
+    let there = t.device().or_raise(py)?;
+    let elsewhere = device.filter(|d| *d != there && !(*d == "cuda" && there == "cuda:0"));
+    if copy == Some(false) && (!is_shared || elsewhere.is_some()) {
+        return Err(PyBufferError::new_err("the array has to be copied: only dense floats are shared, where they are"));
     }
-    Ok(PyTensor::from(here(py).scope(|| Tensor::from(value))))
+    let t = match elsewhere {
+        Some(d) => run(py, || Ok(t.to(d)))?,
+        None => t,
+    };
+    match t.error() {
+        Some(e) => Err(exception(py, e)),
+        None => Ok(PyTensor::from(t)),
+    }
 }
 
 /// Writes tensors by name to a safetensors file.

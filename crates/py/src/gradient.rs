@@ -24,6 +24,10 @@ impl PyTensor {
             v.set_trainable(yes);
         } else if yes {
             let t = self.tensor();
+            if t.value().is_ok_and(|v| v.node().is_symbolic()) {
+                // A variable would outlive the graph that is being made.
+                return self.change(py, here(py).scope(|| t.requires_grad()));
+            }
             let v = here(py).scope(|| Variable::new("", t.detach())).or_raise(py)?;
             *self.0.write() = Kind::Variable(v);
         }

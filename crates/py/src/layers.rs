@@ -1,14 +1,14 @@
 //! The layers of `nn` behind one class: made by name and settings, with their parameters and
 //! results. Their Python classes, with PyTorch's signatures, are in `talweg/nn`.
 
-use crate::convert::{Ints, Like, PaddingArg, PerAxisArg, Sizes};
+use crate::convert::{Ints, Like, PaddingArg, PerAxisArg, Sizes, refused};
 use crate::error::OrRaise;
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use ::tensor::nn::{AttentionOptions, AvgPoolOptions, ConvOptions, MaxPoolOptions, PerAxis};
 use ::tensor::{Error, Result, Tensor};
 use nn::{Entry, Layer, Module, RecurrentOptions, TransformerOptions};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -66,7 +66,11 @@ struct Settings<'a, 'py>(&'a Bound<'py, PyDict>);
 impl<'py> Settings<'_, 'py> {
     fn get<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str) -> PyResult<T> {
         match self.0.get_item(name)? {
-            Some(x) => x.extract::<T>().map_err(Into::into),
+            Some(x) => x.extract::<T>().map_err(|e| {
+                let e: PyErr = e.into();
+                let is_size = e.is_instance_of::<PyOverflowError>(x.py());
+                if is_size { refused(x.py(), format!("{name} must be a size, not {x}")) } else { e }
+            }),
             None => Err(PyTypeError::new_err(format!("the setting {name} is missing"))),
         }
     }
@@ -74,7 +78,7 @@ impl<'py> Settings<'_, 'py> {
         let sizes = self.get::<Sizes>(name)?.0;
         match sizes.len() {
             1 => Ok([sizes[0]; N]),
-            n => sizes.try_into().map_err(|_| PyValueError::new_err(format!("{name} has {n} sizes, not {N}"))),
+            n => sizes.try_into().map_err(|_| refused(self.0.py(), format!("{name} has {n} sizes, not {N}"))),
         }
     }
     fn conv(&self, has_output_padding: bool) -> PyResult<ConvOptions> {
@@ -124,7 +128,7 @@ impl<'py> Settings<'_, 'py> {
             "relu" => nn::Activation::new("relu", Tensor::relu),
             "gelu" => nn::Activation::new("gelu", Tensor::gelu),
             "silu" => nn::Activation::new("silu", Tensor::silu),
-            other => return Err(PyValueError::new_err(format!("expected relu, gelu or silu, not {other:?}"))),
+            other => return Err(refused(self.0.py(), format!("expected relu, gelu or silu, not {other:?}"))),
         };
         Ok(TransformerOptions {
             inner: self.get("dim_feedforward")?,

@@ -1,11 +1,11 @@
 //! Methods that take sizes one by one, words, or settings that no row of the table has.
 
-use crate::convert::{AxesArg, DTypeArg, Ints, PerAxisArg, Sizes, Word, either};
+use crate::convert::{AxesArg, DTypeArg, Ints, PerAxisArg, Sizes, Word, either, refused};
 use crate::site::here;
 use crate::tensor::{Out, PyTensor, call};
 use ::tensor::nn::{InterpolateOptions, Interpolation, Resize};
 use ::tensor::{Axes, Pad};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -56,7 +56,7 @@ impl PyTensor {
             "reflect" => Pad::Reflect,
             "replicate" => Pad::Replicate,
             "circular" => Pad::Circular,
-            other => return Err(PyValueError::new_err(format!("there is no padding {other:?}"))),
+            other => return Err(refused(py, format!("there is no padding {other:?}"))),
         };
         call(py, || self.tensor().pad(&widths.0, mode))
     }

@@ -7,7 +7,7 @@ use crate::exchange;
 use crate::interrupt;
 use crate::site::here;
 use ::tensor::{DType, Error, ErrorKind, Literal, Operand, Result, Tensor, Variable};
-use ir::Complex;
+use ir::{Buffer, Complex, Type};
 use parking_lot::RwLock;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
@@ -54,6 +54,16 @@ impl PyTensor {
     pub fn literal(&self, py: Python<'_>) -> PyResult<Literal> {
         let t = self.concrete(py)?;
         run(py, move || t.literal())
+    }
+    /// Its value wherever it was computed, and its type.
+    pub fn buffer(&self, py: Python<'_>) -> PyResult<(Type, Buffer)> {
+        let t = self.concrete(py)?;
+        run(py, move || {
+            t.eval()?;
+            let value = t.value()?;
+            let Some(buffer) = value.buffer() else { return Err(Error::bug("evaluated, but without a value")) };
+            Ok((value.ty().clone(), buffer))
+        })
     }
     /// Makes the handle name another value; a variable is assigned.
     pub fn change(&self, py: Python<'_>, new: Tensor) -> PyResult<()> {

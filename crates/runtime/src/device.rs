@@ -1,6 +1,6 @@
 //! What a device is to the rest of the system: it claims ops, compiles graphs and runs them.
 
-use ir::{Buffer, FlatNode, Graph, Result, Type};
+use ir::{Buffer, Error, ErrorKind, FlatNode, Graph, Loan, Result, Type};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +16,16 @@ pub trait Device: Send + Sync {
     /// times should not be copied each time.
     fn place(&self, value: &Buffer) -> Result<Buffer> {
         Ok(Buffer::Host(value.read()?))
+    }
+    /// A value in memory of this device that another library lends, or a copy of it where `is_copy`
+    /// says so or the device could not read the memory as it is. Answers whether it was copied.
+    fn adopt(&self, loan: Loan, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
+        let _ = (loan, ty, is_copy);
+        Err(Error::new(ErrorKind::Device, format!("{} has no memory that others could lend", self.name())))
+    }
+    /// The stream in whose order the device works, as other libraries know it.
+    fn stream(&self) -> Option<u64> {
+        None
     }
     /// Waits until everything that was asked of the device is done, and reports what failed.
     fn synchronize(&self) -> Result<()> {

@@ -1,4 +1,8 @@
 //! Tensors in files: safetensors (several by name) and NumPy's npy (one).
+//!
+//! safetensors has no type for complex numbers of two f64. Such a tensor is stored as F64 with a
+//! last dimension of size 2, the real and the imaginary part, and the metadata say so under
+//! `complex128:` and its name. Who does not know of that reads the pairs.
 
 use ir::{DType, Error, ErrorKind, Literal, Result, Shape};
 use ops::Tensor;
@@ -12,8 +16,9 @@ fn in_file(path: &Path, kind: ErrorKind, e: impl std::fmt::Display) -> Error {
     Error::new(kind, format!("{}: {e}", path.display()))
 }
 
-fn to_safetensors(d: DType) -> Option<Dtype> {
-    Some(match d {
+/// What a type is in safetensors; pairs of f64 for complex numbers of them.
+fn to_safetensors(d: DType) -> Dtype {
+    match d {
         DType::Bool => Dtype::BOOL,
         DType::U8 => Dtype::U8,
         DType::I8 => Dtype::I8,
@@ -26,14 +31,18 @@ fn to_safetensors(d: DType) -> Option<Dtype> {
         DType::F16 => Dtype::F16,
         DType::BF16 => Dtype::BF16,
         DType::F32 => Dtype::F32,
-        DType::F64 => Dtype::F64,
+        DType::F64 | DType::C128 => Dtype::F64,
         DType::C64 => Dtype::C64,
-        DType::C128 => return None,
-    })
+    }
 }
 fn from_safetensors(d: Dtype) -> Option<DType> {
-    DType::ALL.into_iter().find(|&o| to_safetensors(o) == Some(d))
+    DType::ALL.into_iter().find(|&o| o != DType::C128 && to_safetensors(o) == d)
 }
+
+/// Begins the keys of the metadata that name complex tensors stored as pairs.
+const PAIRS: &str = "complex128:";
+/// What the metadata say of such a tensor.
+const PAIRS_NOTE: &str = "the last dimension holds real and imaginary parts";
 
 /// Encodes named tensors and free-form metadata as safetensors.
 pub fn encode(tensors: &BTreeMap<String, Literal>, metadata: &BTreeMap<String, String>) -> Result<Vec<u8>> {
@@ -61,13 +70,17 @@ impl<'a> Encoded<'a> {
         tensors: Vec<(String, DType, Shape, &'a [u8])>,
         metadata: &BTreeMap<String, String>,
     ) -> Result<Encoded<'a>> {
+        if let Some(key) = metadata.keys().find(|k| k.starts_with(PAIRS)) {
+            return Err(Error::value(format!("metadata must not begin with {PAIRS}: {key}")));
+        }
+        let mut notes = metadata.clone();
         let mut sorted = Vec::with_capacity(tensors.len());
-        for (name, dtype, shape, bytes) in tensors {
-            let dtype = to_safetensors(dtype).ok_or_else(|| {
-                let e = format!("tensor {name}: safetensors files cannot hold {dtype}; save view_as_real of it");
-                Error::dtype(e)
-            })?;
-            sorted.push((dtype, name, shape, bytes));
+        for (name, dtype, mut shape, bytes) in tensors {
+            if dtype == DType::C128 {
+                shape.push(2);
+                notes.insert(format!("{PAIRS}{name}"), PAIRS_NOTE.into());
+            }
+            sorted.push((to_safetensors(dtype), name, shape, bytes));
         }
         // Wider elements first, which keeps all of them aligned.
         sorted.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -78,7 +91,7 @@ impl<'a> Encoded<'a> {
             infos.push((name, info));
             tensors.push(bytes);
         }
-        let notes = (!metadata.is_empty()).then(|| metadata.iter().map(|(k, v)| (k.clone(), v.clone())).collect());
+        let notes = (!notes.is_empty()).then(|| notes.into_iter().collect());
         let header = Metadata::new(notes, infos).map_err(|e| Error::bug(e.to_string()))?;
         let mut header = serde_json::to_vec(&header).map_err(|e| Error::format(e.to_string()))?;
         header.resize(header.len().next_multiple_of(8), b' ');
@@ -102,15 +115,23 @@ impl<'a> Encoded<'a> {
 pub fn decode(bytes: &[u8]) -> Result<(BTreeMap<String, Literal>, BTreeMap<String, String>)> {
     let fail = |e: safetensors::SafeTensorError| Error::format(format!("not a safetensors file: {e}"));
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(fail)?;
-    let metadata = header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let mut metadata: BTreeMap<String, String> =
+        header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
     let file = SafeTensors::deserialize(bytes).map_err(fail)?;
     let mut out = BTreeMap::new();
     for (name, view) in file.tensors() {
+        let bad = |e: String| Error::format(format!("tensor {name}: {e}"));
         let dtype = from_safetensors(view.dtype()).ok_or_else(|| {
             Error::dtype(format!("tensor {name} has the type {:?}, which is not supported", view.dtype()))
         })?;
-        let literal = Literal::from_bytes(dtype, Shape::new(view.shape()), view.data())
-            .map_err(|e| Error::format(format!("tensor {name}: {}", e.message)))?;
+        let mut literal =
+            Literal::from_bytes(dtype, Shape::new(view.shape()), view.data()).map_err(|e| bad(e.message))?;
+        if metadata.remove(&format!("{PAIRS}{name}")).is_some() {
+            let (DType::F64, [shape @ .., 2]) = (dtype, view.shape()) else {
+                return Err(bad(format!("pairs of f64 should be stored, not {dtype}{}", literal.shape())));
+            };
+            literal = literal.retyped(DType::C128, Shape::new(shape));
+        }
         out.insert(name, literal);
     }
     Ok((out, metadata))
@@ -287,6 +308,29 @@ mod tests {
         }
         let e = parse_npy(&npy("{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }", &[0; 8])).unwrap_err();
         assert!(e.to_string().contains("<U2"), "{e}");
+    }
+
+    #[test]
+    fn wide_complex_numbers_are_stored_as_pairs() {
+        let z = Literal::from_complex(DType::C128, [1, 2], &[ir::Complex::new(1.0, -2.0), ir::Complex::new(0.5, 3.0)]);
+        let tensors = BTreeMap::from([("z".to_string(), z), ("x".to_string(), Literal::scalar_f64(DType::F64, 7.0))]);
+        let metadata = BTreeMap::from([("step".to_string(), "3".to_string())]);
+        let bytes = encode(&tensors, &metadata).unwrap();
+        assert_eq!(decode(&bytes).unwrap(), (tensors, metadata.clone()));
+        // What others see.
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        let view = file.tensor("z").unwrap();
+        assert_eq!((view.dtype(), view.shape()), (Dtype::F64, &[1, 2, 2][..]));
+        let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+        let mut info = header.metadata().clone().unwrap();
+        assert!(info.contains_key("complex128:z") && !info.contains_key("complex128:x"));
+        // A note that does not fit its tensor.
+        info.insert("complex128:x".to_string(), String::new());
+        let tampered = safetensors::serialize(file.tensors(), Some(info)).unwrap();
+        let e = decode(&tampered).unwrap_err().to_string();
+        assert!(e.contains("tensor x: pairs of f64 should be stored, not f64[]"), "{e}");
+        let reserved = BTreeMap::from([("complex128:y".to_string(), String::new())]);
+        assert!(encode(&BTreeMap::new(), &reserved).is_err());
     }
 
     #[test]

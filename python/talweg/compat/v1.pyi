@@ -3,7 +3,7 @@
 # Generated from the package: TALWEG_BLESS=1 pytest python/tests/test_stubs.py writes it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 from .. import Tensor as Tensor
 from .. import dtype as dtype
@@ -31,6 +31,9 @@ from .. import NumericsError as NumericsError
 from .. import Op as Op
 from .. import OutOfRangeError as OutOfRangeError
 from .. import ShapeError as ShapeError
+from .. import UniqueAllResult as UniqueAllResult
+from .. import UniqueCountsResult as UniqueCountsResult
+from .. import UniqueInverseResult as UniqueInverseResult
 from .. import abs as abs
 from .. import absolute as absolute
 from .. import acos as acos
@@ -144,6 +147,7 @@ from .. import count_nonzero as count_nonzero
 from .. import cov as cov
 from .. import cross as cross
 from .. import cross_entropy as cross_entropy
+from .. import ctc_loss as ctc_loss
 from .. import cummax as cummax
 from .. import cummin as cummin
 from .. import cumprod as cumprod
@@ -169,8 +173,10 @@ from .. import double as double
 from .. import dropout as dropout
 from .. import dropout_channels as dropout_channels
 from .. import e as e
+from .. import eig as eig
 from .. import eigh as eigh
 from .. import eigh_of as eigh_of
+from .. import eigvals as eigvals
 from .. import eigvalsh as eigvalsh
 from .. import eigvalsh_of as eigvalsh_of
 from .. import einsum as einsum
@@ -319,6 +325,7 @@ from .. import margin_ranking_loss as margin_ranking_loss
 from .. import masked_fill as masked_fill
 from .. import masked_select as masked_select
 from .. import matmul as matmul
+from .. import matrix_exp as matrix_exp
 from .. import matrix_norm as matrix_norm
 from .. import matrix_power as matrix_power
 from .. import matrix_transpose as matrix_transpose
@@ -390,6 +397,7 @@ from .. import prod as prod
 from .. import put as put
 from .. import put_add as put_add
 from .. import qr as qr
+from .. import qr_full as qr_full
 from .. import quantize as quantize
 from .. import quantized_linear as quantized_linear
 from .. import rad2deg as rad2deg
@@ -471,6 +479,7 @@ from .. import sub as sub
 from .. import subtract as subtract
 from .. import sum as sum
 from .. import svd as svd
+from .. import svd_full as svd_full
 from .. import svdvals as svdvals
 from .. import swapaxes as swapaxes
 from .. import swapdims as swapdims

@@ -16,12 +16,36 @@ cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_e
 binary_cross_entropy_with_logits kl_div poisson_nll_loss gaussian_nll_loss hinge_embedding_loss
 margin_ranking_loss cosine_embedding_loss triplet_margin_loss
 """.split()
-__all__ = [*_NAMES, "embedding", "dropout", "logsigmoid", "scaled_dot_product_attention"]
+__all__ = [*_NAMES, "ctc_loss", "embedding", "dropout", "logsigmoid", "scaled_dot_product_attention"]
 
 for _name in _NAMES:
     globals()[_name] = getattr(Tensor, _name)
 
 logsigmoid = Tensor.log_sigmoid
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+    """Connectionist temporal classification: how unlikely ``targets`` ``[N, S]``, or all of them one after the other,
+    are under ``log_probs`` ``[T, N, C]``, whichever way they are stretched over time.
+
+    >>> import talweg as tw
+    >>> even = tw.zeros(2, 1, 2).log_softmax(-1)
+    >>> round(tw.nn.functional.ctc_loss(even, tw.tensor([[1]]), [2], [1]).exp().item(), 4)
+    1.3333
+    """
+    is_single = log_probs.ndim == 2
+    if is_single:
+        log_probs = log_probs.unsqueeze(1)
+    times, lengths = (_native.tensor(t).reshape(-1) for t in (input_lengths, target_lengths))
+    if targets.ndim == 1:
+        sizes = [len(targets)] if is_single else lengths.tolist()
+        if sum(sizes) != len(targets):
+            raise ValueError(f"ctc_loss: there are {len(targets)} targets, but the lengths add up to {sum(sizes)}")
+        starts = [sum(sizes[:i]) for i in range(len(sizes))]
+        rows = [targets[a : a + n].pad((0, max(sizes) - n)) for a, n in zip(starts, sizes)]
+        targets = Tensor.stack(rows)
+    each = log_probs.ctc_loss(targets, times, lengths, blank=blank, zero_infinity=zero_infinity, reduction=reduction)
+    return each.squeeze(0) if is_single and reduction == "none" else each
 
 
 def embedding(input, weight, padding_idx=None):

@@ -3,7 +3,7 @@
 # Generated from the package: TALWEG_BLESS=1 pytest python/tests/test_stubs.py writes it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 from .. import Tensor
 from .. import dtype
@@ -38,6 +38,14 @@ conv_transpose3d = Tensor.conv_transpose3d
 cosine_embedding_loss = Tensor.cosine_embedding_loss
 cosine_similarity = Tensor.cosine_similarity
 cross_entropy = Tensor.cross_entropy
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = 'mean', zero_infinity: bool = False) -> Tensor:
+    """Connectionist temporal classification: how unlikely ``targets`` ``[N, S]``, or all of them one after the other,
+    are under ``log_probs`` ``[T, N, C]``, whichever way they are stretched over time.
+
+    >>> import talweg as tw
+    >>> even = tw.zeros(2, 1, 2).log_softmax(-1)
+    >>> round(tw.nn.functional.ctc_loss(even, tw.tensor([[1]]), [2], [1]).exp().item(), 4)
+    1.3333"""
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Elements set to zero with probability ``p``, the others scaled up.
 

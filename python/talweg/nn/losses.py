@@ -1,6 +1,7 @@
 """Losses as modules, with PyTorch's names."""
 
 from .._native import Tensor
+from .functional import ctc_loss
 from .module import Module
 
 __all__ = []
@@ -43,3 +44,20 @@ MarginRankingLoss = _loss("MarginRankingLoss", "margin_ranking_loss", margin=0.0
 CosineEmbeddingLoss = _loss("CosineEmbeddingLoss", "cosine_embedding_loss", margin=0.0)
 TripletMarginLoss = _loss("TripletMarginLoss", "triplet_margin_loss", margin=1.0, swap=False)
 GaussianNLLLoss = _loss("GaussianNLLLoss", "gaussian_nll_loss", full=False, eps=1e-6)
+
+
+class CTCLoss(Module):
+    """Connectionist temporal classification as a module: see ``functional.ctc_loss``."""
+
+    def __init__(self, blank=0, reduction="mean", zero_infinity=False):
+        super().__init__()
+        self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
+
+    def forward(self, log_probs, targets, input_lengths, target_lengths):
+        return ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
+
+    def extra_repr(self):
+        return f"blank={self.blank}, reduction={self.reduction!r}, zero_infinity={self.zero_infinity}"
+
+
+__all__.append("CTCLoss")

@@ -92,16 +92,12 @@ impl Lbfgs {
             let e = format!("parameters must be of one type, but {} is {}, not {dtype}", p.name(), p.dtype());
             return Err(Error::dtype(e).in_op("lbfgs"));
         }
-        if dtype.is_complex() {
-            let e = format!("parameters must be real, not {dtype}: optimize view_as_real of them");
-            return Err(Error::dtype(e).in_op("lbfgs"));
-        }
         if params.is_empty() || options.history == 0 || options.iterations == 0 {
             let e = "at least one parameter, a history of 1 and 1 iteration are needed";
             return Err(Error::value(e).in_op("lbfgs"));
         }
-        let (n, h) = (params.iter().map(|p| p.shape().count()).sum::<usize>(), options.history);
-        let zeros = |name: &str, shape: &[usize]| Variable::buffer(name, Tensor::full_of(shape, 0.0, dtype));
+        let (n, h) = (params.iter().map(numbers).sum::<usize>(), options.history);
+        let zeros = |name: &str, shape: &[usize]| Variable::buffer(name, Tensor::full_of(shape, 0.0, dtype.part()));
         Ok(Lbfgs {
             changes: zeros("old_dirs", &[h, n])?,
             steps: zeros("old_stps", &[h, n])?,
@@ -130,13 +126,15 @@ impl Lbfgs {
         if largest(&g)? <= o.tolerance_grad {
             return Ok(first);
         }
-        let numbers = self.numbers.tensor().to_vec::<f64>()?;
+        let [length, scale, iterations] = self.numbers.tensor().to_vec::<f64>()?[..] else {
+            return Err(Error::value("numbers must hold three values").in_op("lbfgs"));
+        };
         let mut run = Run {
             direction: self.direction.tensor(),
             gradient: self.gradient.tensor(),
-            length: numbers[0],
-            scale: numbers[1],
-            iterations: numbers[2] as u64,
+            length,
+            scale,
+            iterations: iterations as u64,
         };
         for i in 1..=o.iterations {
             self.bend(&g, &mut run)?;
@@ -239,8 +237,12 @@ impl Lbfgs {
     fn move_to(&self, x: &Tensor, d: &Tensor, t: f64) -> Result<()> {
         let (there, mut at) = (x + d * t, 0);
         for p in &self.params {
-            let n = p.shape().count();
-            p.assign(&there.narrow(0, at, n).reshape(p.shape()))?;
+            let (n, part) = (numbers(p), there.narrow(0, at, numbers(p)));
+            p.assign(&if p.dtype().is_complex() {
+                part.reshape([n / 2, 2]).view_as_complex().reshape(p.shape())
+            } else {
+                part.reshape(p.shape())
+            })?;
             at += n;
         }
         Ok(())
@@ -252,8 +254,17 @@ impl Lbfgs {
     }
 }
 
-fn joined(parts: &[Tensor]) -> Tensor {
-    Tensor::concat(&parts.iter().map(|p| p.flatten(0, -1)).collect::<Vec<_>>(), 0)
+/// How many real numbers a parameter consists of.
+fn numbers(p: &Variable) -> usize {
+    p.shape().count() * if p.dtype().is_complex() { 2 } else { 1 }
+}
+/// The real numbers of all tensors, one after the other.
+fn joined(tensors: &[Tensor]) -> Tensor {
+    let flat = |t: &Tensor| match t.dtype() {
+        Ok(d) if d.is_complex() => t.view_as_real().flatten(0, -1),
+        _ => t.flatten(0, -1),
+    };
+    Tensor::concat(&tensors.iter().map(flat).collect::<Vec<_>>(), 0)
 }
 fn dot(a: &Tensor, b: &Tensor) -> Result<f64> {
     (a * b).sum(..).item()

@@ -83,6 +83,7 @@ crate::table! {
     hardsigmoid,
     hardswish,
     hardtanh,
+    leaf,
     leaky_relu,
     lerp,
     log_ndtr,

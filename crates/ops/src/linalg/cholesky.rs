@@ -1,6 +1,7 @@
 //! `cholesky`: the triangular square root of a positive definite matrix.
 
-use super::{dense, each, halved, like, square, symmetric};
+use super::unitary::Number;
+use super::{dense, each, halved, hermitian, like, square};
 use crate::rules::{GradTensors, f64s, grads};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op};
@@ -31,15 +32,17 @@ impl Triangle {
             .find(|t| t.word() == word)
             .ok_or_else(|| Error::value(format!("triangle must be lower, upper or both, not {word:?}")))
     }
-    /// The symmetric matrix that is meant.
-    pub(super) fn read(self, a: &[f64], n: usize) -> Vec<f64> {
+    /// The symmetric or Hermitian matrix that is meant.
+    pub(super) fn read<T: Number>(self, a: &[T], n: usize) -> Vec<T> {
         let at = |at: usize| {
             let (i, j) = (at / n, at % n);
-            let (low, high) = (i.max(j) * n + i.min(j), i.min(j) * n + i.max(j));
+            let (here, there) = (a[at], a[j * n + i].conj());
             match self {
-                Triangle::Lower => a[low],
-                Triangle::Upper => a[high],
-                Triangle::Both => (a[low] + a[high]) / 2.0,
+                _ if i == j => here.re().into(),
+                Triangle::Both => (here + there) * 0.5,
+                Triangle::Lower if i > j => here,
+                Triangle::Upper if i < j => here,
+                _ => there,
             }
         };
         (0..n * n).map(at).collect()
@@ -71,7 +74,7 @@ pub static OP: Op = Op {
         // S = L⁻ᵀ Φ(Lᵀ g) L⁻¹, symmetrized.
         let inner = halved(&l.t().matmul(&g))?;
         let left = l.t().solve_upper(&inner);
-        grads([symmetric(&l.t().solve_upper(&left.t()).t())])
+        grads([hermitian(&l.t().solve_upper(&left.t()).t())])
     }),
     batch: super::BATCH,
     cases: || {

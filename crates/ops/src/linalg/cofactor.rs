@@ -1,6 +1,6 @@
 //! `cofactor`: the determinants of what is left of a matrix without a row and a column.
 
-use super::{dense, each, like, per_matrix, square};
+use super::{dense, each, like, per_matrix, square, unitary};
 use crate::Tensor;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use ir::{Attrs, Case, Grad, Meaning, Op};
@@ -21,7 +21,7 @@ pub static OP: Op = Op {
         let n = square(c, 0)?;
         each(c, &args[0], [&[n, n]], |a, out| {
             // Through the singular values: the product of all but one needs no division.
-            let (u, s, vt) = dense::svd(a, n, n);
+            let (u, s, vt) = unitary::svd(a, n, n, false);
             let sign = (dense::det(&u, n) * dense::det(&vt, n)).signum();
             let others = |k: usize| (0..n).filter(|&j| j != k).map(|j| s[j]).product::<f64>() * sign;
             let scaled: Vec<f64> = (0..n * n).map(|i| u[i] * others(i % n)).collect();

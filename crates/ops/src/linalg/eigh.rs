@@ -1,6 +1,6 @@
-//! `eigh`: eigenvalues and eigenvectors of a symmetric matrix.
+//! `eigh`: eigenvalues and eigenvectors of a symmetric or Hermitian matrix.
 
-use super::{Triangle, dense, diagonal_matrix, each, like, square, symmetric};
+use super::{Triangle, adjoint, diagonal_matrix, each, hermitian, like, square, unitary};
 use crate::rules::{GradTensors, f64s, grads};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, GradCall, Meaning, Op, Value};
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 /// The row of `eigh`.
 pub static OP: Op = Op {
     name: "eigh",
-    doc: "Eigenvalues of a symmetric matrix, ascending, and its eigenvectors as columns, each with a positive largest \
+    doc: "Eigenvalues of a symmetric or Hermitian matrix, ascending, and its eigenvectors as columns, each with a positive largest \
           component. `triangle` says which part is read; the gradient is that of a symmetric matrix in any case.",
     attrs: &[("triangle", AttrKind::Str)],
     infer: |c| {
@@ -21,7 +21,7 @@ pub static OP: Op = Op {
     meaning: Meaning::Kernel(|c, args| {
         let (n, triangle) = (square(c, 0)?, Triangle::parse(c.attrs.str("triangle")?)?);
         each(c, &args[0], [&[n], &[n, n]], |a, out| {
-            let (values, vectors) = dense::eigh(&triangle.read(a, n), n);
+            let (values, vectors) = unitary::eigh(&triangle.read(a, n), n);
             out[0].extend(values);
             out[1].extend(vectors);
             Ok(())
@@ -43,15 +43,18 @@ pub static OP: Op = Op {
     },
 };
 
-/// V (diag(gλ) + (Vᵀ gV) / (λⱼ - λᵢ)) Vᵀ, symmetrized.
 fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
-    let (w, v) = (c.y(0), c.y(1));
-    let mut inner = diagonal_matrix(&c.g(0))?;
-    if c.grads[1].is_some() {
+    let gv = c.grads[1].is_some().then(|| c.g(1));
+    grads([pulled(&c.y(0), &c.y(1), &c.g(0), gv.as_ref())?])
+}
+/// The gradient of the matrix: the Hermitian part of V (diag(gλ) + (V* gV) / (λⱼ - λᵢ)) V*.
+pub(super) fn pulled(w: &Tensor, v: &Tensor, gw: &Tensor, gv: Option<&Tensor>) -> Result<Tensor> {
+    let mut inner = diagonal_matrix(gw)?;
+    if let Some(gv) = gv {
         let gap = w.unsqueeze(-2) - w.unsqueeze(-1);
-        inner = inner + divided(&v.t().matmul(c.g(1)), &gap);
+        inner = inner + divided(&adjoint(v).matmul(gv), &gap);
     }
-    grads([symmetric(&v.matmul(inner).matmul(v.t()))])
+    Ok(hermitian(&v.matmul(inner).matmul(adjoint(v))))
 }
 /// The quotient, zero where the divisor is: vectors of equal values are not determined.
 pub(super) fn divided(x: &Tensor, by: &Tensor) -> Tensor {
@@ -61,8 +64,8 @@ pub(super) fn divided(x: &Tensor, by: &Tensor) -> Tensor {
 }
 
 impl Tensor {
-    /// Eigenvalues of a symmetric matrix, ascending, and eigenvectors as columns; the lower
-    /// triangle is read.
+    /// Eigenvalues of a symmetric or Hermitian matrix, ascending, and eigenvectors as columns; the
+    /// lower triangle is read.
     #[track_caller]
     pub fn eigh(&self) -> [Tensor; 2] {
         self.eigh_of(Triangle::Lower)

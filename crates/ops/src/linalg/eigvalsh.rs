@@ -1,4 +1,4 @@
-//! `eigvalsh`: eigenvalues of a symmetric matrix.
+//! `eigvalsh`: eigenvalues of a symmetric or Hermitian matrix.
 
 use super::Triangle;
 use crate::Tensor;
@@ -7,7 +7,7 @@ use ir::{Attrs, Case};
 
 super::composite!(
     "eigvalsh",
-    "Eigenvalues of a symmetric matrix, ascending; `triangle` says which part is read.",
+    "Eigenvalues of a symmetric or Hermitian matrix, ascending; `triangle` says which part is read.",
     1,
     [("triangle", Str)],
     |c, t| {
@@ -26,7 +26,7 @@ super::composite!(
 );
 
 impl Tensor {
-    /// Eigenvalues of a symmetric matrix, ascending; the lower triangle is read.
+    /// Eigenvalues of a symmetric or Hermitian matrix, ascending; the lower triangle is read.
     #[track_caller]
     pub fn eigvalsh(&self) -> Tensor {
         self.eigvalsh_of(Triangle::Lower)

@@ -30,6 +30,9 @@ macro_rules! composite {
 use composite;
 
 mod dense;
+mod paired;
+mod schur;
+mod unitary;
 
 crate::table! {
     addbmm,
@@ -42,7 +45,9 @@ crate::table! {
     det,
     dist,
     dot,
+    eig_pairs,
     eigh,
+    eigh_pairs,
     eigvalsh,
     einsum,
     fft,
@@ -53,6 +58,7 @@ crate::table! {
     logdet,
     lstsq,
     lu,
+    matrix_exp,
     matrix_norm,
     matrix_power,
     mm,
@@ -60,10 +66,12 @@ crate::table! {
     outer,
     pinv,
     qr,
+    qr_pairs,
     rfft,
     slogdet,
     solve,
     svd,
+    svd_pairs,
     svdvals,
     tensordot,
     triangular_solve,
@@ -171,9 +179,24 @@ fn upper(x: &Tensor, k: i64) -> Result<Tensor> {
 fn halved(x: &Tensor) -> Result<Tensor> {
     Ok((lower(x, 0)? + lower(x, -1)?) * 0.5)
 }
-/// The symmetric part.
-fn symmetric(x: &Tensor) -> Tensor {
-    (x + x.t()) * 0.5
+/// The conjugate transpose.
+fn adjoint(x: &Tensor) -> Tensor {
+    x.t().conj()
+}
+/// The symmetric part, Hermitian of complex numbers.
+fn hermitian(x: &Tensor) -> Tensor {
+    (x + adjoint(x)) * 0.5
+}
+/// The gradient of the first `k` columns of an orthogonal or unitary matrix, through the others as
+/// well: those span what the first do not, and move with them.
+fn complemented(q: &Tensor, g: &Tensor, k: usize) -> Result<Tensor> {
+    let shape = q.shape()?;
+    let more = shape[shape.rank() - 1] - k;
+    if more == 0 {
+        return Ok(g.clone());
+    }
+    let (first, others) = (q.narrow(-1, 0, k), q.narrow(-1, k, more));
+    Ok(g.narrow(-1, 0, k) - others.matmul(adjoint(&g.narrow(-1, k, more))).matmul(first))
 }
 /// A vector as a diagonal matrix, over batches.
 fn diagonal_matrix(v: &Tensor) -> Result<Tensor> {

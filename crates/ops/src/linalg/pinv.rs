@@ -1,6 +1,6 @@
 //! `pinv`: the pseudo-inverse.
 
-use super::{dense, each, like, matrix};
+use super::{dense, each, like, matrix, unitary};
 use crate::rules::{GradTensors, f64s, floats, grads};
 use crate::{DType, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
@@ -20,12 +20,11 @@ pub static OP: Op = Op {
         let ((m, n), rtol) = (matrix(c, 0)?, c.attrs.float("rtol")?);
         let k = m.min(n);
         each(c, &args[0], [&[n, m]], |a, out| {
-            let (u, s, vt) = dense::svd(a, m, n);
+            let (u, s, vt) = unitary::svd(a, m, n, false);
             let least = s.first().map_or(0.0, |s| s * rtol);
             let inverse: Vec<f64> = s.iter().map(|&s| if s > least { 1.0 / s } else { 0.0 }).collect();
-            let v: Vec<f64> =
-                dense::transposed(&vt, k, n).iter().enumerate().map(|(i, x)| x * inverse[i % k]).collect();
-            out[0].extend(dense::matmul(&v, &dense::transposed(&u, m, k), n, k, m));
+            let v: Vec<f64> = unitary::adjoint(&vt, k, n).iter().enumerate().map(|(i, x)| x * inverse[i % k]).collect();
+            out[0].extend(dense::matmul(&v, &unitary::adjoint(&u, m, k), n, k, m));
             Ok(())
         })
     }),

@@ -6,6 +6,7 @@ crate::table! {
     class_cross_entropy,
     cosine_embedding_loss,
     cross_entropy,
+    ctc_loss,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
@@ -23,6 +24,7 @@ crate::table! {
 mod forms;
 
 pub use cross_entropy::CrossEntropyOptions;
+pub use ctc_loss::CtcOptions;
 pub(crate) use forms::FORMS;
 pub use nll_loss::NllOptions;
 pub use poisson_nll_loss::PoissonOptions;

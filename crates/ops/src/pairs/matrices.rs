@@ -2,20 +2,23 @@
 //!
 //! A + iB multiplies as the real matrix [[A, -B], [B, A]] does, and its adjoint is that one's
 //! transpose: what the real matrix determines uniquely is that of the complex one again. Triangular
-//! factors keep their form where the parts of each element lie side by side.
+//! factors keep their form where the parts of each element lie side by side. Vectors are not
+//! determined uniquely: their decompositions are rows of their own, on pairs.
 
 use super::{Pair, Rule, Use};
-use crate::linalg::Triangle;
+use crate::linalg;
 use crate::{DType, Error, Result, Tensor, control};
+use ir::Op;
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
-        "inv" | "pinv" => inverse,
+        "inv" | "pinv" | "matrix_exp" => by_block,
         "solve" => solve,
-        "svdvals" => |u| doubled(u, &u.pair(0)?),
-        "eigvalsh" => |u| doubled(u, &hermitian(u)?),
+        "triangular_solve" => triangular_solve,
         "cholesky" => cholesky,
-        "qr" => qr,
+        "eigh" => |u| on_pairs(u, &linalg::eigh_pairs::OP, [false, true]),
+        "svd" => |u| on_pairs(u, &linalg::svd_pairs::OP, [true, false, true]),
+        "qr" => |u| on_pairs(u, &linalg::qr_pairs::OP, [true, true]),
         "det" => |u| Ok(vec![eliminated(u)?.det]),
         "slogdet" => |u| eliminated(u).map(|e| vec![e.phase, e.log]),
         _ => return None,
@@ -36,7 +39,7 @@ fn block(z: &Pair) -> Tensor {
     Tensor::concat(&[top, Tensor::concat(&[z.im.clone(), z.re.clone()], -1)], -2)
 }
 
-fn inverse(u: &Use) -> Result<Vec<Tensor>> {
+fn by_block(u: &Use) -> Result<Vec<Tensor>> {
     let z = u.pair(0)?;
     let (m, n) = sizes(&z)?;
     let y = Tensor::apply1(u.op, &[&block(&z)], u.attrs.clone()).narrow(-1, 0, m);
@@ -50,27 +53,37 @@ fn solve(u: &Use) -> Result<Vec<Tensor>> {
     Ok(vec![Tensor::complex(&y.narrow(-2, 0, n), &y.narrow(-2, n, n))])
 }
 
-/// The real matrix has every singular value and eigenvalue twice.
-fn doubled(u: &Use, z: &Pair) -> Result<Vec<Tensor>> {
-    let all = Tensor::apply1(u.op, &[&block(z)], u.attrs.clone());
-    let mut shape = all.shape()?;
-    let n = shape.last().copied().unwrap_or(0);
-    shape.remove(shape.rank() - 1);
-    shape.push(n / 2);
-    shape.push(2);
-    Ok(vec![all.reshape(shape).select(-1, 0)])
+/// The results of a row on pairs, of which the `complex` ones are pairs again.
+fn on_pairs<const N: usize>(u: &Use, op: &'static Op, complex: [bool; N]) -> Result<Vec<Tensor>> {
+    let outs = Tensor::apply(op, &[&u.inputs[0].view_as_real()], u.attrs.clone());
+    Ok(outs.iter().zip(complex).map(|(y, is)| if is { y.view_as_complex() } else { y.clone() }).collect())
 }
 
-/// The Hermitian matrix of which the op reads one triangle.
-fn hermitian(u: &Use) -> Result<Pair> {
-    let z = u.pair(0)?;
-    sizes(&z)?;
-    let mirrored = |low: &Tensor, sign: f64| low + low.tril(-1).t() * sign;
-    Ok(match Triangle::parse(u.attrs.str("triangle")?)? {
-        Triangle::Lower => Pair::new(mirrored(&z.re.tril(0), 1.0), mirrored(&z.im.tril(-1), -1.0)),
-        Triangle::Upper => Pair::new(mirrored(&z.re.t().tril(0), 1.0), -mirrored(&z.im.t().tril(-1), -1.0)),
-        Triangle::Both => Pair::new((&z.re + z.re.t()) * 0.5, (&z.im - z.im.t()) * 0.5),
-    })
+/// With each row over its diagonal element: a diagonal of ones keeps the woven matrix triangular.
+fn triangular_solve(u: &Use) -> Result<Vec<Tensor>> {
+    let (is_upper, is_unit) = (u.attrs.bool("upper")?, u.attrs.bool("unit")?);
+    let (mut a, mut b) = (u.pair(0)?.join(), u.pair(1)?.join());
+    a = if is_upper { a.triu(0) } else { a.tril(0) };
+    let mut ones = a.diagonal(0, -2, -1).real().ones_like();
+    if !is_unit {
+        let diagonal = a.diagonal(0, -2, -1);
+        let is_zero = diagonal.eq(0.0);
+        let safe = Tensor::where_(&is_zero, &diagonal.ones_like(), &diagonal).unsqueeze(-1);
+        (a, b) = (a / &safe, b / safe);
+        // The real op finds the zeros.
+        ones = Tensor::where_(&is_zero, &ones.zeros_like(), &ones);
+    }
+    let n = ones.shape()?.last().copied().unwrap_or(0);
+    let eye = Tensor::eye_of(n, n, DType::Bool);
+    let a = Pair::of(&Tensor::where_(&eye, &ones.unsqueeze(-1).to_complex(), &a));
+    let b = Pair::of(&b);
+    let shape = b.re.shape()?;
+    let (lead, k) = (&shape[..shape.rank() - 2], shape[shape.rank() - 1]);
+    let long: ir::Shape = lead.iter().chain(&[2 * n, k]).copied().collect();
+    let split: ir::Shape = lead.iter().chain(&[n, 2, k]).copied().collect();
+    let sides = Tensor::stack(&[b.re, b.im], -2).reshape(long);
+    let x = Tensor::apply1(u.op, &[&woven(&a)?, &sides], u.attrs.clone()).reshape(split);
+    Ok(vec![Tensor::complex(&x.select(-2, 0), &x.select(-2, 1))])
 }
 
 /// The real matrix with the parts of each element side by side.
@@ -93,20 +106,14 @@ fn unwoven(x: &Tensor) -> Result<Pair> {
     Ok(Pair::new(columns.select(-2, 0), columns.select(-2, 1)))
 }
 
+/// The real op reads the same triangle, and its gradient is that of a Hermitian matrix.
 fn cholesky(u: &Use) -> Result<Vec<Tensor>> {
-    let l = Tensor::apply1(u.op, &[&woven(&hermitian(u)?)?], u.attrs.clone().set("triangle", "lower"));
-    let l = unwoven(&l)?.join();
+    let mut z = u.pair(0)?;
+    sizes(&z)?;
+    z.im = z.im.tril(-1) + z.im.triu(1);
+    let l = unwoven(&Tensor::apply1(u.op, &[&woven(&z)?], u.attrs.clone()))?.join();
     // The method transposes the factor of an upper triangle, which is then its adjoint.
     Ok(vec![if u.attrs.str("triangle")? == "upper" { l.conj() } else { l }])
-}
-
-/// With a positive diagonal, which makes the factors of the real matrix unique.
-fn qr(u: &Use) -> Result<Vec<Tensor>> {
-    let [q, r]: [Tensor; 2] = Tensor::apply_n(u.op, &[&woven(&u.pair(0)?)?], u.attrs.clone());
-    let diagonal = r.diagonal(0, -2, -1);
-    let sign = Tensor::where_(&diagonal.lt(0.0), &diagonal.full_like(-1.0), diagonal.ones_like());
-    let (q, r) = (q * sign.unsqueeze(-2), r * sign.unsqueeze(-1));
-    Ok(vec![unwoven(&q)?.join(), unwoven(&r)?.join()])
 }
 
 /// What elimination says of a determinant.

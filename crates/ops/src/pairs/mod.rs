@@ -113,7 +113,8 @@ pub(crate) fn is_complex(op: &'static Op, inputs: &[Value], attrs: &Attrs) -> bo
     // What hands numbers on without looking at them takes complex ones as they are.
     let is_carrier = matches!(op.meaning, Meaning::Recast | Meaning::Control(_))
         || op == &complex::OP
-        || op == &crate::composite::stop_gradient::OP;
+        || op == &crate::composite::stop_gradient::OP
+        || op == &crate::composite::leaf::OP;
     !is_carrier && (inputs.iter().any(|v| v.ty().dtype.is_complex()) || to_complex())
 }
 
