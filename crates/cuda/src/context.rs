@@ -67,8 +67,9 @@ pub struct Context {
     pub name: String,
     /// Such as `sm_90`.
     pub arch: String,
-    /// Launches may begin before the one before them has ended.
-    is_early: bool,
+    /// The first number of its compute capability; from 9 on, launches may begin before the one
+    /// before them has ended.
+    pub major: u32,
     context: sys::CUcontext,
     /// All work goes through it.
     pub stream: sys::CUstream,
@@ -152,7 +153,7 @@ impl Context {
         Ok(Arc::new(Context {
             name: format!("cuda:{ordinal}"),
             arch: format!("sm_{major}{minor}"),
-            is_early: major >= 9,
+            major: major.unsigned_abs(),
             context,
             stream,
             pool: Mutex::default(),
@@ -189,7 +190,7 @@ impl Context {
 
     /// Whether a composite runs here as one: the library has a way to compute it.
     pub fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
-        if attention::claims(n, types) || activate::claims(n, types) {
+        if attention::claims(n, types, self.major) || activate::claims(n, types) {
             return true;
         }
         if !dnn::claims(n.op.name, types) || self.enter().is_err() {
@@ -408,8 +409,20 @@ impl Context {
         (0..count).map(function).collect()
     }
 
-    /// Puts a launch on the stream; every argument is eight bytes, or all are one table of such.
-    pub fn launch(&self, f: Function, grid: u32, block: u32, args: &mut [u64], is_table: bool) -> Result<()> {
+    /// Lets launches of a kernel have so much shared memory beside what its text declares.
+    pub fn allow_shared(&self, f: Function, bytes: u32) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let what = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function is loaded for as long as the process lives.
+        let done = unsafe { sys::cuFuncSetAttribute(f.0, what, bytes as i32).result() };
+        done.map_err(|e| failed(&format!("{}: {bytes} bytes of shared memory", self.name), e))
+    }
+
+    /// Puts a launch of so many blocks, threads of each and bytes of shared memory on the stream; every
+    /// argument is eight bytes, or all are one table of such.
+    pub fn launch(&self, f: Function, [grid, block, shared]: [u32; 3], args: &mut [u64], is_table: bool) -> Result<()> {
         let count = if is_table { 1 } else { args.len() };
         let mut list: smallvec::SmallVec<[*mut c_void; 16]> =
             (0..count).map(|i| args.as_mut_ptr().wrapping_add(i).cast::<c_void>()).collect();
@@ -425,10 +438,10 @@ impl Context {
             blockDimX: block,
             blockDimY: 1,
             blockDimZ: 1,
-            sharedMemBytes: 0,
+            sharedMemBytes: shared,
             hStream: self.stream,
             attrs: &raw mut early,
-            numAttrs: u32::from(self.is_early),
+            numAttrs: u32::from(self.major >= 9),
         };
         // SAFETY: the arguments are those the kernel's text declares, and their memory is alive in
         // the stream's order, which kernels that begin early wait for themselves.

@@ -8,6 +8,7 @@
 mod absorb;
 mod activate;
 mod blas;
+mod chain;
 mod channels;
 mod context;
 mod device;

@@ -1,5 +1,6 @@
 //! The order in which regions run: the program's, with plain loops that do not need each other
-//! together, and updates of variables together at the end.
+//! together, parts of variables that are overwritten together, and updates of whole variables
+//! together at the end.
 
 use crate::emit::together;
 use ir::Slot;
@@ -31,6 +32,8 @@ struct Order {
     is_update: Vec<bool>,
     /// It writes results.
     is_result: Vec<bool>,
+    /// The index that says where it puts elements into a value, if it does.
+    puts: Vec<Option<Slot>>,
 }
 
 impl Order {
@@ -61,7 +64,12 @@ impl Order {
         let is_result: Vec<bool> =
             fused.regions.iter().map(|r| r.writes().iter().any(|s| results.contains(s))).collect();
         let is_update = (0..needs.len()).map(|r| plain[r].is_some() && is_result[r] && !is_read[r]).collect();
-        Order { needs, plain, is_update, is_result }
+        let puts = |r: &Region| match r {
+            Region::Call { node, args, .. } if graph.nodes[*node].op.name == "scatter" => Some(args[1].root),
+            _ => None,
+        };
+        let puts = fused.regions.iter().map(puts).collect();
+        Order { needs, plain, is_update, is_result, puts }
     }
 
     /// The order, and which stretches of it are one launch.
@@ -83,6 +91,11 @@ impl Order {
                         wave.push(h);
                     }
                 }
+            }
+            if self.puts[r].is_some() {
+                let is_ready =
+                    |h: &usize| !done[*h] && self.puts[*h] == self.puts[r] && self.needs[*h].iter().all(|&m| done[m]);
+                wave.extend((r + 1..n).take(LOOK_AHEAD).filter(is_ready));
             }
             wave.iter().for_each(|&h| done[h] = true);
             waves.push(out.len()..out.len() + wave.len());

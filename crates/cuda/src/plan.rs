@@ -4,14 +4,16 @@
 use crate::absorb::absorb;
 use crate::activate::activate;
 use crate::blas::{self, Along, Product};
+use crate::chain::{self, chain};
 use crate::channels::channels_last;
 use crate::dnn::{self, Network};
 use crate::emit::kernels::{self, Operand};
-use crate::emit::{self, Arg, Kernel, together};
+use crate::emit::{self, Arg, Kernel, together, vector};
 use crate::heads::{heads_last, side_by_side};
 use crate::order::order;
 use ir::{Error, FlatNode, Graph, Layout, Literal, Meaning, Result, Slot, Type};
 use passes::{Arrangement, Fused, Home, Loop, Place, Region, Step, Target, arrange, fuse, place_of, remake};
+use std::ops::Range;
 
 /// A byte of one of a run's blocks: inputs, results, constants and the arena, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +93,7 @@ fn overwrites(n: &FlatNode) -> Option<usize> {
 }
 
 /// The operands and results of a node.
-fn operands(graph: &Graph, node: usize, args: &[Place]) -> (Vec<Operand>, Vec<Operand>) {
+pub(crate) fn operands(graph: &Graph, node: usize, args: &[Place]) -> (Vec<Operand>, Vec<Operand>) {
     let arg = |p: &Place| Operand {
         slot: p.root,
         ty: Type::new(graph.ty(p.root).dtype, p.layout.shape.clone()),
@@ -108,6 +110,15 @@ fn operands(graph: &Graph, node: usize, args: &[Place]) -> (Vec<Operand>, Vec<Op
 /// Whether cuDNN is there and has a way to compute a network.
 pub type Has<'a> = &'a dyn Fn(&Network) -> bool;
 
+/// What a plan has to know of the GPU.
+#[derive(Clone, Copy)]
+pub struct Chip<'a> {
+    /// The first number of its compute capability.
+    pub major: u32,
+    /// What its libraries can compute.
+    pub has: Has<'a>,
+}
+
 /// How a call runs, before it is known where everything lies.
 enum Way {
     Product(Product),
@@ -116,11 +127,7 @@ enum Way {
     Host,
 }
 
-fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], has: Has) -> Way {
-    let is_plain = matches!(n.op.name, "matmul" | "matmul_bias");
-    if is_plain && let Some(kernels) = kernels::matvec(args, &outs[0]) {
-        return Way::Kernels(kernels);
-    }
+fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], chip: Chip) -> Way {
     if let Some(along) = Along::of(n.op.name)
         && let Some(p) = blas::product(&args[0], &args[1], &outs[0], along)
     {
@@ -128,26 +135,26 @@ fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], has: Has) -> Way {
     }
     // One query needs no library.
     if matches!(n.op.name, "attention" | "attention_turned")
-        && let Some(kernels) = kernels::kernels(n, args, outs)
+        && let Some(kernels) = kernels::kernels(n, args, outs, chip.major)
     {
         return Way::Kernels(kernels);
     }
     if let Some(network) = dnn::network(n.op.name, &n.attrs, args, outs)
-        && has(&network)
+        && (chip.has)(&network)
     {
         return Way::Network(network);
     }
-    kernels::kernels(n, args, outs).map_or(Way::Host, Way::Kernels)
+    kernels::kernels(n, args, outs, chip.major).map_or(Way::Host, Way::Kernels)
 }
 
 /// Bytes of scratch space of each region, and whether it runs on the host.
-fn needs(fused: &Fused, has: Has) -> Vec<(usize, bool)> {
+fn needs(fused: &Fused, chip: Chip) -> Vec<(usize, bool)> {
     let of = |r: &Region| match r {
-        Region::Loop(l) => (emit::lower(l, &fused.graph, true).scratch, false),
+        Region::Loop(l) => (emit::lower(l, &fused.graph, true, chip.major).scratch, false),
         Region::Call { node, args, .. } => {
             let n = &fused.graph.nodes[*node];
             let (args, outs) = operands(&fused.graph, *node, args);
-            match way(n, &args, &outs, has) {
+            match way(n, &args, &outs, chip) {
                 Way::Network(network) => (network.scratch, false),
                 Way::Kernels(_) => (kernels::scratch(n, &args), false),
                 Way::Product(_) => (0, false),
@@ -160,13 +167,14 @@ fn needs(fused: &Fused, has: Has) -> Vec<(usize, bool)> {
 
 impl Plan {
     /// Plans a graph of primitive ops and claimed composites.
-    pub fn new(graph: &Graph, has: Has) -> Result<Plan> {
+    pub fn new(graph: &Graph, chip: Chip) -> Result<Plan> {
+        let has = chip.has;
         let graph = activate(&absorb(graph)?)?;
         let graph = side_by_side(&heads_last(&graph)?, has)?;
         let graph = channels_last(&graph, has)?;
         let fused = fuse(&graph, &Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts })?;
-        let fused = order(remake(fused));
-        let needs = needs(&fused, has);
+        let fused = chain(order(remake(fused)));
+        let needs = needs(&fused, chip);
         let scratch: Vec<usize> = needs.iter().map(|&(bytes, _)| bytes).collect();
         // What runs on the host may fail; nothing is overwritten before the last of it is done.
         let commit = needs.iter().rposition(|&(_, is_host)| is_host).map_or(0, |r| r + 1);
@@ -177,7 +185,7 @@ impl Plan {
         let inputs = graph.inputs.iter().map(|&i| graph.nodes[i as usize].outs[0].clone()).collect();
         let mut plan = Plan { arrangement, work: Vec::new(), inputs, consts, answers: Vec::new(), fused };
         for r in 0..plan.fused.regions.len() {
-            let work = plan.work_of(r, has)?;
+            let work = plan.work_of(r, chip)?;
             plan.work.push(work);
         }
         plan.join();
@@ -185,27 +193,79 @@ impl Plan {
         Ok(plan)
     }
 
-    fn work_of(&self, r: usize, has: Has) -> Result<Work> {
+    fn work_of(&self, r: usize, chip: Chip) -> Result<Work> {
         let graph = &self.fused.graph;
         match &self.fused.regions[r] {
-            Region::Loop(l) => Ok(Work::Kernels(emit::lower(l, graph, self.is_in_place(l)).kernels)),
-            Region::Call { node, args, .. } => self.call(r, *node, args, has),
+            Region::Loop(l) => Ok(Work::Kernels(emit::lower(l, graph, self.is_in_place(l), chip.major).kernels)),
+            Region::Call { node, args, .. } => self.call(r, *node, args, chip),
         }
     }
 
-    /// Makes the loops of each wave one launch, as the first one's.
+    /// Makes each wave one launch, as its first region's.
     fn join(&mut self) {
-        for wave in self.fused.waves.clone().into_iter().filter(|w| w.len() > 1) {
-            let loops: Vec<(&Loop, bool)> = self.fused.regions[wave.clone()]
-                .iter()
-                .filter_map(|r| if let Region::Loop(l) = r { Some((l, self.is_in_place(l))) } else { None })
-                .collect();
-            let kernel = together::lower(&loops, &self.fused.graph);
-            for r in wave.clone() {
-                self.work[r] = Work::Kernels(Vec::new());
+        let mut is_later = false;
+        for wave in self.fused.waves.clone() {
+            let joined = match chain::product_of(&self.fused, &wave) {
+                Some(product) => Some(vec![self.chained(&wave, product, is_later)]),
+                None if wave.len() > 1 => Some(self.together(&wave)),
+                None => None,
+            };
+            if let Some(kernels) = joined {
+                self.work[wave.clone()].iter_mut().for_each(|w| *w = Work::Kernels(Vec::new()));
+                self.work[wave.start] = Work::Kernels(kernels);
             }
-            self.work[wave.start] = Work::Kernels(vec![kernel]);
+            is_later |= self.work[wave].iter().any(|w| match w {
+                Work::Kernels(list) => list.iter().any(|k| !k.is_move),
+                Work::Product(..) | Work::Network(..) => true,
+                Work::Host { .. } => false,
+            });
         }
+    }
+
+    /// The launch of a product of one row with the loops around it.
+    fn chained(&self, wave: &Range<usize>, product: usize, is_later: bool) -> Kernel {
+        let regions = &self.fused.regions;
+        let a_loop = |r: usize| if let Region::Loop(l) = &regions[r] { Some(l) } else { None };
+        let Region::Call { node, args, .. } = &regions[product] else { unreachable!("a product is a call") };
+        let (args, outs) = operands(&self.fused.graph, *node, args);
+        let before = (wave.start < product).then_some(wave.start).and_then(a_loop);
+        let behind = (product + 1 < wave.end).then_some(product + 1).and_then(a_loop);
+        let graph = &self.fused.graph;
+        vector::lower(&vector::Chain { graph, before, args: &args, y: &outs[0], behind, is_later })
+    }
+
+    /// The launches of regions that do not need each other: what has to be copied first, and the rest
+    /// as one.
+    fn together(&self, wave: &Range<usize>) -> Vec<Kernel> {
+        let mut parts = Vec::new();
+        let mut kernels = Vec::new();
+        let source = |r: usize| chain::source_of(&self.fused, wave, r);
+        let taken: Vec<usize> = wave.clone().filter_map(|r| Some(source(r)?.0)).collect();
+        for r in wave.clone().filter(|r| !taken.contains(r)) {
+            match (&self.fused.regions[r], &self.work[r]) {
+                (Region::Loop(l), _) => parts.push(together::Part::of_loop(l, &self.fused.graph, self.is_in_place(l))),
+                (_, Work::Kernels(list)) => {
+                    let (moves, rest): (Vec<&Kernel>, Vec<&Kernel>) = list.iter().partition(|k| k.is_move);
+                    kernels.extend(moves.into_iter().cloned());
+                    let put = source(r).and_then(|(_, l)| self.put(r, l));
+                    match put {
+                        Some(part) => parts.push(part),
+                        None => parts.extend(rest.into_iter().filter_map(together::Part::of_kernel)),
+                    }
+                }
+                _ => {}
+            }
+        }
+        kernels.push(together::lower(parts));
+        kernels
+    }
+
+    /// A loop whose result is put into another value as it is computed.
+    fn put(&self, region: usize, l: &Loop) -> Option<together::Part> {
+        let Region::Call { node, args, .. } = &self.fused.regions[region] else { return None };
+        let axis = self.fused.graph.nodes[*node].attrs.size("axis").ok()?;
+        let (args, outs) = operands(&self.fused.graph, *node, args);
+        Some(together::Part::of_put(l, &self.fused.graph, &args, &outs[0], axis))
     }
 
     /// True if a loop's result lies, or may lie, where one of its operands does.
@@ -224,10 +284,10 @@ impl Plan {
         }
     }
 
-    fn call(&self, r: usize, node: usize, args: &[Place], has: Has) -> Result<Work> {
+    fn call(&self, r: usize, node: usize, args: &[Place], chip: Chip) -> Result<Work> {
         let n = &self.fused.graph.nodes[node];
         let (args, outs) = operands(&self.fused.graph, node, args);
-        match way(n, &args, &outs, has) {
+        match way(n, &args, &outs, chip) {
             Way::Product(p) => {
                 let [a, b, c] = [&args[0], &args[1], &outs[0]].map(|o| self.first(o));
                 // What is there beside them: a bias, and what is activated.

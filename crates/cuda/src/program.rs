@@ -4,10 +4,11 @@
 
 use crate::blas::Gemm;
 use crate::context::{Blame, Context, Function, failed};
+use crate::dnn::Network;
 use crate::dnn::backend::Ready;
 use crate::emit::Arg;
 use crate::explain;
-use crate::plan::{Answer, Plan, Spot, Work};
+use crate::plan::{Answer, Chip, Plan, Spot, Work};
 use crate::storage::{Block, Held};
 use cudarc::driver::{result as cu, sys};
 use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
@@ -28,9 +29,24 @@ enum Value {
 
 /// One thing to do.
 enum Task {
-    Launch { f: Function, grid: u32, block: u32, args: SmallVec<[Value; 8]>, is_table: bool, is_move: bool },
-    Product { gemm: Gemm, at: [Spot; 5] },
-    Network { ready: Arc<Ready>, given: Vec<Spot>, scratch: Spot },
+    Launch {
+        f: Function,
+        grid: u32,
+        block: u32,
+        shared: u32,
+        args: SmallVec<[Value; 8]>,
+        is_table: bool,
+        is_move: bool,
+    },
+    Product {
+        gemm: Gemm,
+        at: [Spot; 5],
+    },
+    Network {
+        ready: Arc<Ready>,
+        given: Vec<Spot>,
+        scratch: Spot,
+    },
     Host(usize),
 }
 
@@ -79,7 +95,8 @@ impl Compiled {
     /// Compiles a graph of primitive ops.
     pub fn new(context: &Arc<Context>, graph: &Graph) -> Result<Compiled> {
         context.enter()?;
-        let plan = Plan::new(graph, &|n| context.has("a convolution", n))?;
+        let has = |n: &Network| context.has("a convolution", n);
+        let plan = Plan::new(graph, Chip { major: context.major, has: &has })?;
         let sources: Vec<&str> = plan.kernels().map(|(_, k)| k.source.as_str()).collect();
         let mut functions = context.functions(&sources)?.into_iter();
         let mut tasks = Vec::new();
@@ -99,7 +116,9 @@ impl Compiled {
                             (None, _, n) => Value::Number(n.map_or(0, |(_, report)| report)),
                         });
                         let (args, is_table, is_move) = (args.collect(), k.is_table, k.is_move);
-                        tasks.push(Task::Launch { f, grid: k.grid, block: k.block, args, is_table, is_move });
+                        let (grid, block, shared) = (k.grid, k.block, k.shared);
+                        context.allow_shared(f, shared)?;
+                        tasks.push(Task::Launch { f, grid, block, shared, args, is_table, is_move });
                     }
                 }
                 Work::Product(p, at) => tasks.push(Task::Product { gemm: Gemm::new(context, p)?, at: *at }),
@@ -193,11 +212,11 @@ impl Compiled {
         let at = |s: &Spot| bases[s.base] + s.offset as u64;
         for t in &self.tasks[which] {
             match t {
-                Task::Launch { f, grid, block, args, is_table, is_move } => {
+                Task::Launch { f, grid, block, shared, args, is_table, is_move } => {
                     let mut args: SmallVec<[u64; 16]> =
                         args.iter().map(|a| if let Value::At(s) = a { at(s) } else { a.number() }).collect();
                     if !is_move || args[0] != args[1] {
-                        self.context.launch(*f, *grid, *block, &mut args, *is_table)?;
+                        self.context.launch(*f, [*grid, *block, *shared], &mut args, *is_table)?;
                     }
                 }
                 Task::Product { gemm, at: given } => {

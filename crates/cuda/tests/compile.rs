@@ -7,7 +7,10 @@ use ir::{Case, DType, Graph, Literal, Meaning, Op, Site, Slot, Type};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use talweg_cuda::{module, plan::Plan};
+use talweg_cuda::{
+    module,
+    plan::{Chip, Plan},
+};
 
 /// The version the wheel is asked for in.
 const WHEEL: &str = "nvidia-cuda-nvrtc==13.0.88";
@@ -74,7 +77,8 @@ fn sources() -> Vec<String> {
                 // An op may refuse a type.
                 let Ok(g) = graph_of(op, &case, &inputs) else { continue };
                 let g = passes::optimize(&g, &|_, _| false, &runtime::reference::run_node).unwrap();
-                let plan = Plan::new(&g, &|_| false).unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
+                let plan = Plan::new(&g, Chip { major: 9, has: &|_| false })
+                    .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
                 all.extend(plan.kernels().map(|(_, k)| k.source.clone()));
             }
         }

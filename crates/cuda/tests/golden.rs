@@ -4,13 +4,13 @@
 //! rewrites the second half; read the difference.
 
 use std::fmt::Write;
-use talweg_cuda::plan::{Plan, Work};
+use talweg_cuda::plan::{Chip, Plan, Work};
 
 const LINE: &str = "----\n";
 
 fn kernels(text: &str) -> String {
     let graph = ir::Graph::parse(text, &ops::find).unwrap();
-    let plan = Plan::new(&graph, &|_| true).unwrap();
+    let plan = Plan::new(&graph, Chip { major: 9, has: &|_| true }).unwrap();
     let mut out = String::new();
     for (r, w) in plan.work.iter().enumerate() {
         match w {

@@ -95,8 +95,13 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
     let last = last_uses(fused);
     let mut wave = vec![0; fused.regions.len()];
     fused.waves.iter().enumerate().for_each(|(w, rs)| wave[rs.clone()].fill(w));
-    // True if no other region reads a value while this one runs.
+    // True if no other region reads a value while this one runs. Where one region of a wave takes what
+    // another makes, loops may be computed more than once.
+    let is_chain: Vec<bool> = fused.waves.iter().map(|w| is_chain(fused, w)).collect();
     let is_alone = |v: Slot, r: usize| {
+        if is_chain[wave[r]] && matches!(fused.regions[r], Region::Loop(_)) {
+            return false;
+        }
         let mut others = fused.waves[wave[r]].clone().filter(|&o| o != r);
         !others.any(|o| fused.regions[o].reads().contains(&v))
     };
@@ -169,6 +174,13 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
     a.arena_bytes = arena_bytes;
     a.live_bytes = live_bytes(&blocks, fused.waves.len());
     a
+}
+
+/// True if a region of a wave reads what another one of it writes.
+fn is_chain(fused: &Fused, wave: &Range<usize>) -> bool {
+    let regions = &fused.regions[wave.clone()];
+    let is_written = |s: &Slot| regions.iter().any(|r| r.writes().contains(s));
+    regions.len() > 1 && regions.iter().any(|r| r.reads().iter().any(is_written))
 }
 
 /// The value that a kernel feeds a loop with.
@@ -423,7 +435,9 @@ fn check_wave(fused: &Fused, a: &Arrangement, scratch: &[usize], wave: Range<usi
     for r in wave.clone() {
         for o in wave.clone().filter(|&o| o != r) {
             let mut others = writes(o);
-            others.extend(fused.regions[o].reads().iter().map(|&s| place(s)));
+            // What a region takes from another one of its wave is there when it does.
+            let made = fused.regions[r].writes();
+            others.extend(fused.regions[o].reads().iter().filter(|s| !made.contains(s)).map(|&s| place(s)));
             let meets = |x: &(usize, usize, usize)| others.iter().any(|y| x.0 == y.0 && x.1 < y.2 && y.1 < x.2);
             if writes(r).iter().any(meets) {
                 return Err(format!("regions {r} and {o} run side by side, but one writes where the other works"));

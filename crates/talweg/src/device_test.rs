@@ -1,12 +1,21 @@
-//! `talweg device-test`: every sample of the op table in every element type on a device, against
-//! the reference.
+//! `talweg device-test`: every sample of the op table in every element type on a device, and a few graphs
+//! of the sizes that devices treat in ways of their own, against the reference; and values that go to the
+//! device and back.
 
 use ir::{Buffer, Case, DType, Graph, Literal, Op, Site, Slot, Type};
 use runtime::{Engine, reference};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use talweg::{Error, ErrorKind, Result};
+use talweg::{Error, ErrorKind, Result, Tensor};
+
+/// Graphs whose sizes and chains of ops have ways of their own on a device.
+const GRAPHS: [(&str, &str); 4] = [
+    ("a step of writing", include_str!("device_test/decode.txt")),
+    ("attention of one query", include_str!("device_test/query.txt")),
+    ("attention of many queries", include_str!("device_test/attention.txt")),
+    ("long rows", include_str!("device_test/rows.txt")),
+];
 
 /// What to check.
 #[derive(clap::Args)]
@@ -119,7 +128,7 @@ fn check(engine: &Engine, samples: &[(usize, &Sample)]) -> Vec<(usize, String)> 
 
 /// One sample in one type.
 struct Sample {
-    op: &'static Op,
+    name: &'static str,
     number: usize,
     dtype: DType,
     inputs: Vec<Literal>,
@@ -137,7 +146,7 @@ fn samples(only: Option<&str>) -> Vec<Sample> {
                 let is_repeated = !case.inputs.iter().any(|l| l.dtype() == dtype) && dtype != DType::F64;
                 // An op may refuse a type.
                 if let (false, Ok(graph)) = (is_repeated, graph_of(op, &case)) {
-                    all.push(Sample { op, number, dtype, inputs: case.inputs, graph });
+                    all.push(Sample { name: op.name, number, dtype, inputs: case.inputs, graph });
                 }
             }
         }
@@ -145,15 +154,58 @@ fn samples(only: Option<&str>) -> Vec<Sample> {
     all
 }
 
+/// The graphs, each with numbers for its inputs: whole ones are places, the others lie around 0.
+fn graphs() -> Result<Vec<Sample>> {
+    let sample = |(name, text): (&'static str, &str)| {
+        let graph = Graph::parse(text, &talweg::find)?;
+        let value = |ty: &Type| {
+            let number = |i: usize| match ty.dtype {
+                DType::I64 => 77.0,
+                DType::Bool => f64::from(u8::from(!i.is_multiple_of(3))),
+                _ => (i.wrapping_mul(2_654_435_761) >> 8 & 0xffff) as f64 / 32768.0 - 1.0,
+            };
+            let all: Vec<f64> = (0..ty.shape.count()).map(number).collect();
+            Literal::from_f64(ty.dtype, ty.shape.clone(), &all)
+        };
+        let inputs: Vec<Literal> = graph.inputs.iter().map(|&i| value(&graph.nodes[i as usize].outs[0])).collect();
+        let dtype = inputs.first().map_or(DType::F32, Literal::dtype);
+        Ok(Sample { name, number: 0, dtype, inputs, graph })
+    };
+    GRAPHS.into_iter().map(sample).collect()
+}
+
+/// Values of every type that go to the device, are added to themselves there, and come back.
+fn transfers(device: &str) -> Result<()> {
+    for dtype in DType::ALL {
+        let there = Literal::generate([5, 7], |i| i as i64 - 9).cast(dtype);
+        let here = Tensor::from(there.clone());
+        let moved = here.to(device);
+        let wrong = |what: &str| Error::new(ErrorKind::Device, format!("{what} of {dtype} from {device} differ"));
+        if moved.to("cpu").literal()? != there {
+            return Err(wrong("values"));
+        }
+        let doubled = (&moved + &moved).to("cpu");
+        if doubled.literal()? != (&here + &here).literal()? {
+            return Err(wrong("sums"));
+        }
+    }
+    println!("{device}: values of {} types come back as they went", DType::ALL.len());
+    Ok(())
+}
+
 /// Checks and reports.
 pub fn run(o: &Options) -> Result<()> {
     let engine = talweg::engine_named(&o.device)?;
-    let all = samples(o.op.as_deref());
+    let mut all = samples(o.op.as_deref());
+    if o.op.is_none() {
+        transfers(&o.device)?;
+        all.extend(graphs()?);
+    }
     if all.is_empty() {
         return Err(Error::value(format!("no op is named {:?}", o.op)));
     }
     let numbered: Vec<(usize, &Sample)> = all.iter().enumerate().collect();
-    let by_op: Vec<&[(usize, &Sample)]> = numbered.chunk_by(|a, b| a.1.op == b.1.op).collect();
+    let by_op: Vec<&[(usize, &Sample)]> = numbered.chunk_by(|a, b| a.1.name == b.1.name).collect();
     let failures: Mutex<Vec<(usize, String)>> = Mutex::default();
     let next = AtomicUsize::new(0);
     let work = || {
@@ -170,7 +222,7 @@ pub fn run(o: &Options) -> Result<()> {
     let mut failures = failures.into_inner().unwrap_or_else(|e| e.into_inner());
     failures.sort_by_key(|f| f.0);
     let mut by_op: BTreeMap<&str, Vec<&(usize, String)>> = BTreeMap::new();
-    failures.iter().for_each(|f| by_op.entry(all[f.0].op.name).or_default().push(f));
+    failures.iter().for_each(|f| by_op.entry(all[f.0].name).or_default().push(f));
     for (op, list) in &by_op {
         let types: Vec<&str> = list.iter().map(|f| all[f.0].dtype.name()).collect();
         let message: String = list[0].1.chars().take(if o.sources { 8000 } else { 400 }).collect();
@@ -189,7 +241,7 @@ pub fn run(o: &Options) -> Result<()> {
 
 /// Prints the kernels of a graph.
 fn sources(engine: &Engine, g: &Graph) -> Result<()> {
-    let plan = cuda::plan::Plan::new(&engine.optimize(g)?, &|_| true)?;
+    let plan = cuda::plan::Plan::new(&engine.optimize(g)?, cuda::plan::Chip { major: 9, has: &|_| true })?;
     for (region, k) in plan.kernels() {
         println!("// region {region}, {} blocks of {} threads, {:?}\n{}", k.grid, k.block, k.args, k.source);
     }

@@ -218,6 +218,14 @@ impl<'a> Body<'a> {
         let [x, by] = [0, 1].map(|i| args.get(i).map_or(0, |&a| a as usize));
         n.op.name == "div" && self.level[x] == Level::Full && is_reduced(by) && has_rows()
     }
+    /// True if the elements of a value are computed from 16-bit floats.
+    fn is_of_halves(&self, step: usize) -> bool {
+        match &self.l.steps[step] {
+            Step::Load { .. } => self.level[step] < Level::Full || matches!(self.dtype(step), DType::BF16 | DType::F16),
+            Step::Const(_) | Step::Reduce { .. } => true,
+            Step::Scalar { args, .. } => args.iter().all(|&a| self.is_of_halves(a as usize)),
+        }
+    }
     /// The statement that computes an elementwise step under a name of its own.
     pub fn compute(&self, step: usize, names: &mut [Option<String>], prefix: &str) -> String {
         let Step::Scalar { node, args, .. } = &self.l.steps[step] else { unreachable!("an elementwise step") };
@@ -225,6 +233,7 @@ impl<'a> Body<'a> {
         let n = &self.graph.nodes[*node as usize];
         let v = match vals.as_slice() {
             [x, by] if self.is_by_row(n, args) => scalar::quotient(n, x, by),
+            [x] if n.op.name == "exp" && self.is_of_halves(args[0] as usize) => scalar::exp_of_halves(n, x),
             _ => scalar::apply(n, &vals.iter().collect::<Vec<_>>()),
         };
         let name = format!("{prefix}{step}");
@@ -317,6 +326,34 @@ impl<'b, 'a> Writer<'b, 'a> {
         };
         self.put(text);
     }
+    /// The statements that compute every step at one point; their names.
+    pub fn steps_at(&mut self, at: &[String]) -> Vec<Option<String>> {
+        self.steps_given(at, &[])
+    }
+    /// The same, where some of what is loaded has a name already.
+    pub fn steps_given(&mut self, at: &[String], given: &[(usize, String)]) -> Vec<Option<String>> {
+        let b = self.body;
+        let mut names: Vec<Option<String>> = vec![None; b.l.steps.len()];
+        self.put("const int v = 0;\n");
+        for i in b.steps() {
+            match &b.l.steps[i] {
+                Step::Load { strides, offset, .. } => {
+                    let known = given.iter().find(|(step, _)| *step == i).map(|(_, name)| name.clone());
+                    let x = known
+                        .or_else(|| b.counted(i, at))
+                        .unwrap_or_else(|| format!("get({}[{}])", self.source(i), access::index(strides, *offset, at)));
+                    self.put(format!("const {} t{i} = {x};\n", Class::of(b.dtype(i)).c()));
+                    names[i] = Some(format!("t{i}"));
+                }
+                Step::Scalar { .. } => {
+                    let text = b.compute(i, &mut names, "t");
+                    self.put(text);
+                }
+                Step::Const(_) | Step::Reduce { .. } => {}
+            }
+        }
+        names
+    }
     /// The statement that puts a value into a vector that is stored later, or stores it at once.
     pub fn keep(&mut self, s: &Store, value: &Val, at: &[String], width: usize) {
         let dtype = self.body.graph.ty(s.slot).dtype;
@@ -382,6 +419,6 @@ impl<'b, 'a> Writer<'b, 'a> {
             self.params.join(", "),
             self.text
         );
-        Kernel { source, grid: grid as u32, block: block as u32, args: self.args, is_table: false, is_move: false }
+        Kernel::new(source, grid, block, self.args)
     }
 }

@@ -75,8 +75,7 @@ fn combine_same(list: &[Final], [outer, _, inner]: [usize; 3]) -> Kernel {
     }
     s += "}\n";
     let args = list.iter().flat_map(|f| [Arg::Scratch(f.at), Arg::Value(f.slot)]).collect();
-    let grid = (grid * list.len()) as u32;
-    Kernel { source: s, grid, block: block as u32, args, is_table: false, is_move: false }
+    Kernel::new(s, grid * list.len(), block, args)
 }
 
 impl Final {

@@ -14,6 +14,7 @@ mod rows;
 pub mod scalar;
 mod tiles;
 pub mod together;
+pub mod vector;
 
 use body::Body;
 use ir::{Graph, Slot};
@@ -56,12 +57,30 @@ pub struct Kernel {
     pub grid: u32,
     /// Threads of a block.
     pub block: u32,
+    /// Bytes of shared memory beside what the text declares.
+    pub shared: u32,
     /// Arguments.
     pub args: Vec<Arg>,
     /// They are one parameter, a table of pointers.
     pub is_table: bool,
     /// It copies its first argument to its second, and is left out where they are the same.
     pub is_move: bool,
+}
+
+impl Kernel {
+    /// A kernel of so many blocks of so many threads.
+    pub fn new(source: String, grid: usize, block: usize, args: Vec<Arg>) -> Kernel {
+        Kernel { source, grid: grid as u32, block: block as u32, shared: 0, args, is_table: false, is_move: false }
+    }
+    /// Lets so many neighboring blocks run together and see each other's shared memory.
+    pub fn spread_over_clusters(&mut self, blocks: usize) {
+        self.source = self.source.replacen(" run(", &format!(" __cluster_dims__({blocks}, 1, 1) run("), 1);
+    }
+    /// Says how many blocks a multiprocessor should hold: fewer have more registers each.
+    pub fn hold(&mut self, blocks: usize) {
+        let bounds = format!("__launch_bounds__({}", self.block);
+        self.source = self.source.replacen(&format!("{bounds})"), &format!("{bounds}, {blocks})"), 1);
+    }
 }
 
 /// The statement with which a kernel waits for the launch before it: its first, unless it says
@@ -95,8 +114,8 @@ pub struct Lowered {
     pub scratch: usize,
 }
 
-/// The kernels of a loop. `in_place`: a result may lie where an operand does.
-pub fn lower(l: &Loop, graph: &Graph, in_place: bool) -> Lowered {
+/// The kernels of a loop for GPUs of a generation. `in_place`: a result may lie where an operand does.
+pub fn lower(l: &Loop, graph: &Graph, in_place: bool, major: u32) -> Lowered {
     let has = |f: &dyn Fn(Along, bool, bool) -> bool| {
         l.steps.iter().any(|s| matches!(s, Step::Reduce { along, row, after, .. } if f(*along, *row, *after)))
     };
@@ -105,7 +124,7 @@ pub fn lower(l: &Loop, graph: &Graph, in_place: bool) -> Lowered {
     let columns = has(&|along, row, after| along == Along::Column && !row && after);
     let mut out = Lowered { kernels: Vec::new(), finals: Vec::new(), scratch: 0 };
     if in_row {
-        rows::lower(&Body::new(l, graph, in_place, |_| true, true), &mut out);
+        rows::lower(&Body::new(l, graph, in_place, |_| true, true), major, &mut out);
     } else if row_after && columns {
         // What is reduced along rows first: the second kernel may write over what both read.
         long::lower(&Body::new(l, graph, in_place, |a| a == Along::Row, false), &mut out);

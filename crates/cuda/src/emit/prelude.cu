@@ -18,6 +18,27 @@ FN void after_others() {
 // Asks for memory that will be read soon.
 FN void ask_for(const void* at) { asm volatile("prefetch.global.L2 [%0];" :: "l"(at)); }
 
+// 16 bytes that are read once: they need no place in the first cache. Not moved before or behind
+// other such reads, nor over the wait for the launch before.
+FN uint4 once(const void* at) {
+    uint4 x;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(at));
+    return x;
+}
+// 16 bytes that are read each time it is said, from memory and from shared memory.
+FN uint4 anew(const void* at) {
+    uint4 x;
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(at));
+    return x;
+}
+FN uint4 anew_shared(const void* at) {
+    uint4 x;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"((unsigned)__cvta_generic_to_shared(at)));
+    return x;
+}
+
 FN float get(f16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 FN float get(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 FN float get(float x) { return x; }
@@ -45,6 +66,13 @@ FN int put_i32(long long x) { return (int)x; }
 FN unsigned put_u32(long long x) { return (unsigned)x; }
 FN long long put_i64(long long x) { return x; }
 FN unsigned long long put_u64(unsigned long long x) { return x; }
+
+// The numbers in a word.
+FN float whole_f32(unsigned x) { return __uint_as_float(x); }
+FN float low_bf16(unsigned x) { return __uint_as_float(x << 16); }
+FN float high_bf16(unsigned x) { return __uint_as_float(x & 0xffff0000u); }
+FN float low_f16(unsigned x) { f16 y; y.bits = (unsigned short)x; return get(y); }
+FN float high_f16(unsigned x) { f16 y; y.bits = (unsigned short)(x >> 16); return get(y); }
 
 // A float truncated and saturated, NaN as 0.
 FN long long to_int(float x) { return x != x ? 0 : (long long)x; }
@@ -153,6 +181,52 @@ template <typename M, int N, typename T> FN T gather(const T* s) {
     for (int i = 1; i < N; i++) x = M::of(x, s[i]);
     return x;
 }
+
+// Two floats as the halves of a word, and the product of a 16×16 and a 16×8 matrix of halves added to
+// what a lane has of the sum, on tensor cores.
+FN unsigned pair_bf16(float a, float b) { return put_bf16(a).bits | (unsigned)put_bf16(b).bits << 16; }
+FN unsigned pair_f16(float a, float b) { return put_f16(a).bits | (unsigned)put_f16(b).bits << 16; }
+#if __CUDA_ARCH__ >= 800
+#define MULTIPLY(name, type) \
+FN void name(float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { \
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
+        "{%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) \
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); \
+}
+MULTIPLY(multiply_bf16, "bf16")
+MULTIPLY(multiply_f16, "f16")
+#endif
+#if __CUDA_ARCH__ >= 900
+// Waits for the other blocks of the cluster; what they have in shared memory is there from then on.
+FN void sync_cluster() {
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+// A barrier that opens when as many bytes have arrived in shared memory as were expected, the copies
+// that bring them there (sizes and places are multiples of 16 bytes), and the wait for its opening, once
+// for each time it opens.
+FN unsigned shared_at(const void* at) { return (unsigned)__cvta_generic_to_shared(at); }
+FN void barrier_begin(unsigned long long* b) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(shared_at(b)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+FN void barrier_expect(unsigned long long* b, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_at(b)), "r"(bytes) : "memory");
+}
+FN void bring(void* to, const void* from, unsigned bytes, unsigned long long* b) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+        :: "r"(shared_at(to)), "l"(from), "r"(bytes), "r"(shared_at(b)) : "memory");
+}
+FN void barrier_wait(unsigned long long* b, unsigned parity) {
+    asm volatile("{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra done;\nbra wait;\ndone:\n}"
+        :: "r"(shared_at(b)), "r"(parity) : "memory");
+}
+// What block `n` of the cluster has where this one has `at`.
+template <typename T> FN T of_block(const T* at, int n) {
+    const T* there;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(n));
+    return *(const volatile T*)there;
+}
+#endif
 
 // A bad index, for the host to find at the next synchronization.
 struct Report { volatile long long launch, index; };

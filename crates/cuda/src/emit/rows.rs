@@ -3,16 +3,20 @@
 //!
 //! The steps fall into *phases*: what a reduction gives is used only in a later phase. Inside a
 //! phase every thread walks its part of the row once. Of rows too long for that, each phase reads
-//! again what it needs, which is still in the cache, and computes it again.
+//! again what it needs, which is still in the cache, and computes it again; where two such rows fit
+//! into shared memory, a block works on one there while the next is on its way.
 
 use super::access::split;
 use super::body::{Body, Level, Reduction, Writer};
 use super::scalar::{self, Class};
 use super::{Lowered, PARTIALS_MAX, finish};
+use ir::{Shape, Slot};
 use passes::{Along, Step, Store};
 
 /// Threads of a block that handles several rows.
 const BLOCK: usize = 256;
+/// Threads of a row at most.
+const LANES_MAX: usize = 1024;
 /// Vectors of a row that a thread should have.
 const EACH: usize = 4;
 /// Registers of a thread that its part of the row may take.
@@ -22,6 +26,12 @@ const KEPT_MAX: usize = 16;
 
 /// Bytes that are asked for at once.
 const LINE: usize = 128;
+
+/// Shared memory for the rows that a block reads, the one it is busy with and the next; the first
+/// generation of GPUs that has so much and brings it there by itself; blocks that run at once then.
+const STAGED_MAX: usize = 224 << 10;
+const STAGED_FROM: u32 = 9;
+const STAGED_BLOCKS: usize = 132;
 
 /// How a row is spread over threads.
 struct Spread {
@@ -48,7 +58,7 @@ impl Spread {
         let lanes = if vectors <= 32 * EACH {
             vectors.next_power_of_two().min(32)
         } else {
-            vectors.div_ceil(EACH).next_multiple_of(32).min(1024)
+            vectors.div_ceil(EACH).next_multiple_of(32).min(LANES_MAX)
         };
         let each = vectors.div_ceil(lanes);
         // What is small is reduced by one block: another launch takes longer.
@@ -61,6 +71,15 @@ impl Spread {
         let blocks = b.l.rows().div_ceil(rows);
         let grid = if is_small { 1 } else { blocks.min(if is_partial { PARTIALS_MAX } else { usize::MAX }) };
         Spread { width, lanes, each, rows, grid }
+    }
+    /// One row that every block of so many threads has.
+    fn inside(b: &Body, block: usize) -> Spread {
+        let columns = b.l.columns();
+        let mut width = 8;
+        while width > 1 && (!columns.is_multiple_of(width) || columns / width < block / 2) {
+            width /= 2;
+        }
+        Spread { width, lanes: block, each: (columns / width).div_ceil(block), rows: 1, grid: 1 }
     }
     fn block(&self) -> usize {
         self.lanes * self.rows
@@ -112,28 +131,30 @@ fn must_hold(b: &Body, usable: &[usize]) -> bool {
 }
 
 /// Writes the kernel.
-pub fn lower(b: &Body, out: &mut Lowered) {
-    let usable = phases(b);
-    let mut crossing = crossing(b, &usable);
+pub fn lower(b: &Body, major: u32, out: &mut Lowered) {
     let reductions: Vec<Reduction> = b.reductions().map(|(r, _)| r).collect();
-    let spread = Spread::new(b, !reductions.is_empty());
-    let is_long = spread.each * spread.width > KEPT_MAX;
-    if is_long {
-        crossing.fill(false);
-    }
-    // Sums of columns are kept in registers, which only loops written out can choose among.
-    let has_columns = reductions.iter().any(|r| r.along == Along::Column && !r.row);
-    let is_held = !is_long || has_columns || must_hold(b, &usable) || held(b, &spread) <= HELD_MAX;
-    let names = vec![None; b.l.steps.len()];
-    let mut r = Rows { w: Writer::new(b), b, usable, crossing, spread, is_long, is_held, names };
-    r.begin(&reductions);
-    let phases = b.steps().map(|i| r.usable[i]).max().unwrap_or(0) + 1;
-    for phase in 0..phases {
-        r.phase(phase, &reductions);
-    }
+    let mut r = Rows::new(b, &reductions, Spread::new(b, !reductions.is_empty()), None);
+    r.stage(&reductions, major);
+    r.phases(&reductions);
     r.end(&reductions, out);
-    let Rows { w, spread, .. } = r;
-    out.kernels.push(w.finish(spread.grid, spread.block()));
+    let Rows { w, spread, staged, .. } = r;
+    let mut kernel = w.finish(spread.grid, spread.block());
+    if let Some(last) = staged.last() {
+        kernel.shared = 2 * last.end as u32;
+        // One block has the multiprocessor, and all of its registers.
+        kernel.hold(1);
+    }
+    out.kernels.push(kernel);
+}
+
+/// The text of a loop of one row that every block of a larger kernel computes for itself: it stores
+/// `own`, and where `is_first` holds the loop's other results.
+pub fn inside<'b, 'a>(b: &'b Body<'a>, own: Slot, block: usize) -> Writer<'b, 'a> {
+    let mut r = Rows::new(b, &[], Spread::inside(b, block), Some(own));
+    r.w.put(format!("typedef {} idx;\n", b.idx()));
+    r.phases(&[]);
+    r.w.put("}\n");
+    r.w
 }
 
 struct Rows<'b, 'a> {
@@ -147,9 +168,105 @@ struct Rows<'b, 'a> {
     /// What is read is kept.
     is_held: bool,
     names: Vec<Option<String>>,
+    /// What every block stores, where all have the same row.
+    own: Option<Slot>,
+    /// Loads whose rows lie in shared memory.
+    staged: Vec<Staged>,
 }
 
-impl Rows<'_, '_> {
+/// A load whose rows lie in shared memory, in these bytes of each of two parts.
+struct Staged {
+    step: usize,
+    start: usize,
+    end: usize,
+}
+
+impl<'b, 'a> Rows<'b, 'a> {
+    fn new(b: &'b Body<'a>, reductions: &[Reduction], spread: Spread, own: Option<Slot>) -> Rows<'b, 'a> {
+        let usable = phases(b);
+        let mut crossing = crossing(b, &usable);
+        let is_long = spread.each * spread.width > KEPT_MAX;
+        if is_long {
+            crossing.fill(false);
+        }
+        // Sums of columns are kept in registers, which only loops written out can choose among.
+        let has_columns = reductions.iter().any(|r| r.along == Along::Column && !r.row);
+        let is_held = !is_long || has_columns || must_hold(b, &usable) || held(b, &spread) <= HELD_MAX;
+        let names = vec![None; b.l.steps.len()];
+        Rows { w: Writer::new(b), b, usable, crossing, spread, is_long, is_held, names, own, staged: Vec::new() }
+    }
+
+    /// Decides whether rows are brought to shared memory ahead of time.
+    fn stage(&mut self, reductions: &[Reduction], major: u32) {
+        let (b, spread) = (self.b, &self.spread);
+        let has_columns = reductions.iter().any(|r| r.along == Along::Column && !r.row);
+        let is_fit = self.is_long && spread.lanes == LANES_MAX && b.l.rows() >= 4 * STAGED_BLOCKS && !has_columns;
+        if major < STAGED_FROM || !is_fit {
+            return;
+        }
+        let (outer, inner) = b.dims();
+        let whole = Shape::new(inner).strides();
+        let mut end = 0;
+        let mut staged = Vec::new();
+        for (step, strides, offset) in b.loads().filter(|(i, ..)| b.level[*i] == Level::Full && !b.is_counted(*i)) {
+            let size = b.dtype(step).size();
+            let is_whole = |n: usize| (n * size).is_multiple_of(16);
+            let is_line = strides[outer.len()..].iter().zip(&whole).all(|(a, b)| a == b);
+            let is_apart = strides[..outer.len()].iter().all(|&s| s > 0 && is_whole(s.unsigned_abs()));
+            if !is_line || !is_apart || !is_whole(offset) || !is_whole(b.l.columns()) {
+                return;
+            }
+            let start = end;
+            end += b.l.columns() * size;
+            staged.push(Staged { step, start, end });
+        }
+        if 2 * end <= STAGED_MAX && end > 0 {
+            self.staged = staged;
+            self.is_held = false;
+            self.spread.grid = STAGED_BLOCKS;
+        }
+    }
+
+    /// Brings the block's first rows to shared memory.
+    fn begin_staged(&mut self) {
+        let Some(bytes) = self.staged.last().map(|s| s.end) else { return };
+        let (b, outer) = (self.b, self.b.dims().0);
+        let (text, at) = split(outer, "row", "r");
+        let mut copies = String::new();
+        for s in &self.staged {
+            let Step::Load { strides, offset, .. } = &b.l.steps[s.step] else { continue };
+            let (p, index) = (self.w.source(s.step), super::access::index(&strides[..outer.len()], *offset, &at));
+            let (start, size) = (s.start, s.end - s.start);
+            copies += &format!("bring(staged + part * {bytes} + {start}, {p} + ({index}), {size}, &ready[part]);\n");
+        }
+        self.w.put(format!(
+            "extern __shared__ __align__(128) char staged[];\n__shared__ unsigned long long ready[2];\n\
+             const auto stage = [&](idx row, int part) {{\n{text}\nbarrier_expect(&ready[part], {bytes});\n{copies}}};\n\
+             if (threadIdx.x == 0) {{\nbarrier_begin(&ready[0]);\nbarrier_begin(&ready[1]);\nstage(blockIdx.x, 0);\n}}\n\
+             __syncthreads();\nint turn = 0;\n"
+        ));
+    }
+
+    /// Waits for the row, having asked for the next one.
+    fn next_staged(&mut self) {
+        let (Some(bytes), step) = (self.staged.last().map(|s| s.end), self.spread.grid) else { return };
+        let total = self.b.l.rows();
+        self.w.put(format!(
+            "if (threadIdx.x == 0 && first + {step}u < {total}u) stage(first + {step}u, 1 - turn % 2);\n\
+             barrier_wait(&ready[turn % 2], turn / 2 % 2);\n\
+             const char* now = staged + turn % 2 * {bytes};\nturn++;\n"
+        ));
+    }
+
+    /// Everything but the end of the loop over rows.
+    fn phases(&mut self, reductions: &[Reduction]) {
+        self.begin(reductions);
+        let phases = self.b.steps().map(|i| self.usable[i]).max().unwrap_or(0) + 1;
+        for phase in 0..phases {
+            self.phase(phase, reductions);
+        }
+    }
+
     /// True if some threads have no vector at the end of a row.
     fn is_ragged(&self) -> bool {
         let s = &self.spread;
@@ -178,8 +295,11 @@ impl Rows<'_, '_> {
             }
         }
         w.put(format!("const int lane = threadIdx.x % {lanes}, group = threadIdx.x / {lanes};\n"));
+        self.begin_staged();
+        let w = &mut self.w;
         let total = b.l.rows();
-        w.put(format!("for (idx first = blockIdx.x * {rows}u; first < {total}u; first += {}u) {{\n", grid * rows));
+        let start = if self.own.is_some() { "0".to_string() } else { format!("blockIdx.x * {rows}u") };
+        w.put(format!("for (idx first = {start}; first < {total}u; first += {}u) {{\n", grid * rows));
         let idle = !total.is_multiple_of(rows);
         if idle {
             w.put(format!("const bool live = first + group < {total}u;\n"));
@@ -187,6 +307,8 @@ impl Rows<'_, '_> {
         } else {
             w.put("const idx row = first + group;\n");
         }
+        self.next_staged();
+        let w = &mut self.w;
         let (text, at) = split(b.dims().0, "row", "r");
         w.put(text + "\n");
         let at = full_at(&at, b.dims().1.len(), "0");
@@ -224,7 +346,7 @@ impl Rows<'_, '_> {
             _ => false,
         };
         let loads: Vec<usize> = b.steps().filter(|i| b.level[*i] == Level::Full).filter(is_line).collect();
-        if step >= total || loads.is_empty() {
+        if step >= total || loads.is_empty() || !self.staged.is_empty() {
             return;
         }
         self.w.put(format!("const idx ahead = first + group + {step}u;\nif (ahead < {total}u) {{\n"));
@@ -299,6 +421,7 @@ impl Rows<'_, '_> {
         let b = self.b;
         let outer = b.dims().0.len();
         let live = if self.has_idle() { "live && " } else { "" };
+        let one = if self.own.is_some() { "is_first && " } else { "" };
         let is_now = |s: &&&Store| self.is_row_store(s) && self.usable[s.step as usize] == phase;
         let stores: Vec<&Store> = b.stores.iter().filter(is_now).copied().collect();
         for s in stores {
@@ -307,7 +430,7 @@ impl Rows<'_, '_> {
             let p = self.w.target(s.slot);
             let value = b.val(s.step as usize, &self.names).text;
             let dtype = b.graph.ty(s.slot).dtype;
-            self.w.put(format!("if ({live}lane == 0) {p}[{index}] = put_{dtype}({value});\n"));
+            self.w.put(format!("if ({live}{one}lane == 0) {p}[{index}] = put_{dtype}({value});\n"));
         }
         for r in reductions.iter().filter(|r| r.row && self.usable[r.step] == phase) {
             let x = b.val(r.arg, &self.names).text;
@@ -361,8 +484,15 @@ impl Rows<'_, '_> {
         let at = self.open();
         if !self.is_held {
             for &i in again.iter().filter(|&&i| matches!(b.l.steps[i], Step::Load { .. }) && !b.is_counted(i)) {
-                self.w.put(format!("pack<{}, {width}> q{i};\n", scalar::stored(b.dtype(i))));
-                self.w.load(i, &at, width, "");
+                let ty = scalar::stored(b.dtype(i));
+                self.w.put(format!("pack<{ty}, {width}> q{i};\n"));
+                match self.staged.iter().find(|s| s.step == i) {
+                    Some(s) => {
+                        let at = format!("now + {} + c * {}", s.start, b.dtype(i).size());
+                        self.w.put(format!("q{i} = *(const pack<{ty}, {width}>*)({at});\n"));
+                    }
+                    None => self.w.load(i, &at, width, ""),
+                }
             }
         }
         self.w.declare_kept(&stores, width);
@@ -401,17 +531,23 @@ impl Rows<'_, '_> {
             let to = if r.along == Along::Column { format!("a{}[k][v]", r.step) } else { format!("a{}", r.step) };
             self.w.put(format!("{live}{to} = {}::of({to}, {x});\n", r.op()));
         }
-        self.w.put(live);
-        self.w.put("{\n");
-        for s in &stores {
-            let value = b.val(s.step as usize, &names);
-            self.w.keep(s, &value, &at, width);
+        let (own, others): (Vec<&Store>, Vec<&Store>) =
+            stores.into_iter().partition(|s| self.own.is_none_or(|own| own == s.slot));
+        let parts = [(live, own), (if self.own.is_some() { "if (is_first) " } else { live }, others)];
+        for (when, stores) in parts.iter().filter(|(_, stores)| !stores.is_empty()) {
+            self.w.put(format!("{when}{{\n"));
+            for s in stores {
+                let value = b.val(s.step as usize, &names);
+                self.w.keep(s, &value, &at, width);
+            }
+            self.w.put("}\n");
         }
-        self.w.put("}\n}\n");
-        self.w.put(live);
-        self.w.put("{\n");
-        self.w.store_kept(&stores, &at, width);
         self.w.put("}\n");
+        for (when, stores) in parts.iter().filter(|(_, stores)| !stores.is_empty()) {
+            self.w.put(format!("{when}{{\n"));
+            self.w.store_kept(stores, &at, width);
+            self.w.put("}\n");
+        }
         self.close();
     }
 
@@ -451,7 +587,7 @@ impl Rows<'_, '_> {
         }
         self.w.put("}\n");
         let wide = each * lanes * width;
-        let mut down: Vec<(Reduction, ir::Slot)> =
+        let mut down: Vec<(Reduction, Slot)> =
             b.reductions().filter(|(r, _)| r.along == Along::Column && !r.row).collect();
         down.sort_by_key(|(r, _)| r.step);
         if rows > 1 && !down.is_empty() {

@@ -1,8 +1,9 @@
-//! Several loops that do not need each other as one launch: each has its own blocks. An optimizer's
+//! Several loops and kernels that do not need each other as one launch: each has its own blocks. An optimizer's
 //! steps for many parameters become a few launches.
 
 use super::body::{Body, Writer};
-use super::{Arg, Kernel, points, tiles};
+use super::kernels::{self, Operand};
+use super::{Arg, Kernel, access, points, scalar, tiles};
 use ir::Graph;
 use passes::{Loop, Step};
 use std::fmt::Write;
@@ -13,8 +14,8 @@ pub fn is_plain(l: &Loop) -> bool {
     !tiles::fits(l) && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }))
 }
 
-/// Loops with the same text, one after the other.
-struct Part {
+/// A kernel or several with the same text, one after the other.
+pub struct Part {
     text: String,
     params: Vec<String>,
     /// Blocks of each.
@@ -22,16 +23,61 @@ struct Part {
     args: Vec<Vec<Arg>>,
 }
 
-/// The kernel of plain loops, each with whether a result may lie where an operand does.
-pub fn lower(loops: &[(&Loop, bool)], graph: &Graph) -> Kernel {
-    let mut parts: Vec<Part> = Vec::new();
-    for &(l, in_place) in loops {
+impl Part {
+    /// A plain loop, with whether a result may lie where an operand does.
+    pub fn of_loop(l: &Loop, graph: &Graph, in_place: bool) -> Part {
         let b = Body::new(l, graph, in_place, |_| true, true);
         let (w, grid) = points::plain(&b);
         let (text, params, args) = Writer::parts(w);
-        match parts.iter_mut().find(|p| p.text == text && p.params == params && p.grid == grid) {
-            Some(p) => p.args.push(args),
-            None => parts.push(Part { text, params, grid, args: vec![args] }),
+        Part { text, params, grid, args: vec![args] }
+    }
+    /// A plain loop of one result whose elements go into another value `y` (beside an index of their
+    /// shape), each where the index says along an axis.
+    pub fn of_put(l: &Loop, graph: &Graph, args: &[Operand], y: &Operand, axis: usize) -> Part {
+        let b = Body::new(l, graph, false, |_| true, true);
+        let count: usize = l.dims.iter().product();
+        let mut w = Writer::new(&b);
+        let (text, at) = access::split(&l.dims, "n", "n");
+        w.put(format!(
+            "typedef long long idx;\nconst idx n = (idx)blockIdx.x * {0} + threadIdx.x;\nif (n >= {count}) return;\n{text}\n",
+            points::BLOCK
+        ));
+        let names = w.steps_at(&at);
+        for s in &b.stores {
+            let (value, dtype) = (b.val(s.step as usize, &names).text, y.ty.dtype);
+            w.put(format!(
+                "const idx i = {};\n{}",
+                access::index(&s.strides, 0, &at),
+                kernels::place(y, &args[1], axis)
+            ));
+            w.put(format!("y[at] = put_{dtype}({value});\n"));
+        }
+        let (text, mut params, mut list) = w.parts();
+        let (index, ty) = (&args[1], scalar::stored(y.ty.dtype));
+        params.push(format!("const {}* __restrict__ index", scalar::stored(index.ty.dtype)));
+        params.extend([format!("{ty}* __restrict__ y"), "Report* report".to_string(), "long long launch".to_string()]);
+        list.extend([Arg::Value(index.slot), Arg::Value(y.slot), Arg::Report, Arg::Launch]);
+        Part { text, params, grid: count.div_ceil(points::BLOCK), args: vec![list] }
+    }
+    /// A kernel that has a thread for each element; `None` for others.
+    pub fn of_kernel(k: &Kernel) -> Option<Part> {
+        let head = format!("extern \"C\" __global__ void __launch_bounds__({}) run(", points::BLOCK);
+        let (idx, rest) = k.source.split_once(&head)?;
+        let (params, body) = rest.split_once(") {\n")?;
+        let text = format!("{idx}{}", body.strip_suffix("}\n")?);
+        let params: Vec<String> = params.split(", ").map(str::to_string).collect();
+        let fits = k.block as usize == points::BLOCK && !k.is_table && params.len() == k.args.len();
+        fits.then(|| Part { text, params, grid: k.grid as usize, args: vec![k.args.clone()] })
+    }
+}
+
+/// The kernel of parts that do not need each other.
+pub fn lower(list: Vec<Part>) -> Kernel {
+    let mut parts: Vec<Part> = Vec::new();
+    for new in list {
+        match parts.iter_mut().find(|p| p.text == new.text && p.params == new.params && p.grid == new.grid) {
+            Some(p) => p.args.extend(new.args),
+            None => parts.push(new),
         }
     }
     let mut source = String::new();
@@ -67,5 +113,5 @@ pub fn lower(loops: &[(&Loop, bool)], graph: &Graph) -> Kernel {
         first += n * count;
     }
     source += "}\n";
-    Kernel { source, grid: blocks as u32, block: points::BLOCK as u32, args, is_table: true, is_move: false }
+    Kernel { is_table: true, ..Kernel::new(source, blocks, points::BLOCK, args) }
 }

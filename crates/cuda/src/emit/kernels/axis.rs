@@ -60,8 +60,13 @@ pub fn running(c: &Call, op: &str) -> Option<Vec<Kernel>> {
 /// Elements that a thread reads before it looks at them.
 const AT_ONCE: usize = 8;
 
+/// Lanes of so many elements at least, and so few of them, get a cluster of blocks each.
+const CLUSTER_SIZE: usize = 1 << 15;
+const CLUSTER_LANES: usize = 16;
+const CLUSTER: usize = 8;
+
 /// The place of the greatest or least element: the first of equals, a NaN before all. A warp for
-/// each lane, or a block where lanes are few and long.
+/// each lane; where lanes are few and long, a block, or several.
 pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
@@ -69,8 +74,12 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let lanes = l.outer * l.inner;
     let threads = if l.size >= 4096 && lanes <= 1024 { 1024 } else { 32 };
     let each = 1024usize.min(256.max(threads)) / threads;
+    let is_shared = c.major >= 9 && l.size >= CLUSTER_SIZE && lanes <= CLUSTER_LANES;
+    let parts = if is_shared { CLUSTER } else { 1 };
+    let stretch = l.size.div_ceil(parts);
     let body = format!(
-        "const idx lane = (idx)blockIdx.x * {each} + threadIdx.x / {threads};\n\
+        "const idx lane = (idx)(blockIdx.x / {parts}) * {each} + threadIdx.x / {threads};\n\
+         const idx first = blockIdx.x % {parts} * {stretch}, end = min(first + {stretch}, (idx){size});\n\
          if (lane >= {lanes}) return;\n\
          const idx base = lane / {inner} * {size} * {inner} + lane % {inner};\n\
          long long best = -1;\n{class} top = 0;\n\
@@ -80,23 +89,42 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
          const bool a = v != v, b = top != top;\n\
          if (a || b) return a && (!b || j < best);\n\
          return v {op} top || (v == top && j < best);\n}};\n\
-         for (idx k = threadIdx.x % {threads}; k < {size}; k += {threads} * {AT_ONCE}) {{\n\
+         for (idx k = first + threadIdx.x % {threads}; k < end; k += {threads} * {AT_ONCE}) {{\n\
          {class} v[{AT_ONCE}];\n\
-         #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++) if (k + j * {threads} < {size}) v[j] = get(x[base + (k + j * {threads}) * {inner}]);\n\
+         #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++) if (k + j * {threads} < end) v[j] = get(x[base + (k + j * {threads}) * {inner}]);\n\
          #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++)\n\
-         if (k + j * {threads} < {size} && wins(k + j * {threads}, v[j], best, top)) {{ best = k + j * {threads}; top = v[j]; }}\n}}\n\
+         if (k + j * {threads} < end && wins(k + j * {threads}, v[j], best, top)) {{ best = k + j * {threads}; top = v[j]; }}\n}}\n\
          auto combine = [&] {{\n\
          for (int d = 16; d > 0; d /= 2) {{\n\
          const long long j = __shfl_xor_sync(0xffffffffu, best, d);\n\
          const {class} v = __shfl_xor_sync(0xffffffffu, top, d);\n\
          if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n}};\n\
-         combine();\n{}\
-         if (threadIdx.x % {threads} == 0) y[lane] = best;\n",
+         combine();\n{}{}",
         if threads > 32 { across(class) } else { String::new() },
+        if is_shared { among_blocks(class) } else { format!("if (threadIdx.x % {threads} == 0) y[lane] = best;\n") },
         size = l.size,
         inner = l.inner
     );
-    Text::new().reads("x", x).writes("y", y).blocks(lanes.div_ceil(each), each * threads, &body)
+    let mut kernels =
+        Text::new().reads("x", x).writes("y", y).blocks(lanes.div_ceil(each) * parts, each * threads, &body)?;
+    if is_shared {
+        kernels.iter_mut().for_each(|k| k.spread_over_clusters(parts));
+    }
+    Some(kernels)
+}
+
+/// Combines what the blocks of a cluster have found.
+fn among_blocks(class: &str) -> String {
+    format!(
+        "__shared__ long long place;\n__shared__ {class} there;\n\
+         if (threadIdx.x == 0) {{ place = best; there = top; }}\n\
+         sync_cluster();\n\
+         for (int n = 0; n < {CLUSTER}; n++) {{\n\
+         const long long j = of_block(&place, n);\nconst {class} v = of_block(&there, n);\n\
+         if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n\
+         if (threadIdx.x == 0 && blockIdx.x % {CLUSTER} == 0) y[lane] = best;\n\
+         sync_cluster();\n"
+    )
 }
 
 /// Combines what the 32 warps of a block have found.

@@ -5,9 +5,8 @@ mod axis;
 mod conv;
 mod moves;
 mod pictures;
-mod vector;
 
-pub use vector::matvec;
+pub use moves::place;
 
 use super::{Arg, Kernel};
 use crate::emit::scalar::stored;
@@ -32,6 +31,8 @@ pub struct Call<'a> {
     pub args: &'a [Operand],
     /// Its results; contiguous.
     pub outs: &'a [Operand],
+    /// The GPU's generation: the first number of its compute capability.
+    pub major: u32,
 }
 
 /// A tensor cut along an axis: what is before it, its size, what is behind it.
@@ -49,8 +50,8 @@ impl Lanes {
 }
 
 /// The kernels of a node, or `None` where there are none for it.
-pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Vec<Kernel>> {
-    let c = Call { attrs: &n.attrs, args, outs };
+pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand], major: u32) -> Option<Vec<Kernel>> {
+    let c = Call { attrs: &n.attrs, args, outs, major };
     match n.op.name {
         "matmul" | "int_matmul" => conv::matmul(&c),
         "conv" => conv::forward(&c),
@@ -90,7 +91,6 @@ pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Vec<K
 pub fn scratch(n: &FlatNode, args: &[Operand]) -> usize {
     match n.op.name {
         "index_add" => moves::index_add_scratch(&n.attrs, args),
-        "attention" | "attention_turned" => attention::scratch(args),
         _ => 0,
     }
 }
@@ -149,8 +149,8 @@ impl Text {
             self.params.join(", "),
             self.start
         );
-        let grid = u32::try_from(grid).ok()?;
-        Some(vec![Kernel { source, grid, block: block as u32, args: self.args, is_table: false, is_move: false }])
+        u32::try_from(grid).ok()?;
+        Some(vec![Kernel::new(source, grid, block, self.args)])
     }
 }
 

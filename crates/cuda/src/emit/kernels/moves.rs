@@ -129,7 +129,7 @@ pub fn take(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// The place in `x` that element `i` of an index of the same rank points to, as `at`.
-fn place(x: &Operand, index: &Operand, axis: usize) -> String {
+pub fn place(x: &Operand, index: &Operand, axis: usize) -> String {
     let strides = x.ty.shape.strides();
     let mut body = split(&index.ty.shape, "i", "i");
     let _ = writeln!(body, "idx at = checked(index[i], {}, report, launch) * {};", x.ty.shape[axis], strides[axis]);

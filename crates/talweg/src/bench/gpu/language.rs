@@ -175,31 +175,28 @@ impl Layer1b {
 }
 
 /// One token a row at position 512, with what came before in a cache of 1024.
-pub fn decode(at: &str) -> Result<()> {
-    for batch in [1, 64] {
-        let table = weight(&[VOCABULARY, WIDTH])?;
-        let layers = (0..LAYERS).map(|_| Layer1b::new(batch)).collect::<Result<Vec<_>>>()?;
-        let norm = Variable::buffer("norm", Tensor::ones([WIDTH]).cast(DType::BF16))?;
-        let next = jit(|a: &[Tensor]| {
-            let place = &a[1];
-            let turns = Tensor::rope_table(place, HEAD, 500_000.0);
-            let mask = Tensor::iota(CONTEXT, DType::I64).le(place).reshape([1, CONTEXT]);
-            let mut x = table.tensor().embedding(&a[0]);
-            for l in &layers {
-                x = l.forward(&x, place, &turns, &mask)?;
-            }
-            let logits = x.rms_norm(1, Some(&norm.tensor()), 1e-5).linear(&table.tensor(), None);
-            Ok(vec![logits.argmax(-1)])
-        });
-        let token = Tensor::full([batch, 1], 0i64).to(at);
-        let place = Tensor::from([512i64]).to(at);
-        let ms = timed_wall(at, 100, || next.call(&[&token, &place]).map(drop))?;
-        look(&next, &[&token, &place])?;
-        let weights =
-            LAYERS * ((HEADS + 2 * KEPT) * HEAD * WIDTH + WIDTH * WIDTH + 3 * INNER * WIDTH) + VOCABULARY * WIDTH;
-        let bytes = (weights * 2 + 2 * LAYERS * batch * KEPT * HEAD * 512 * 2) as f64;
-        let note = format!("of 4.3 TB/s {:.3}", bytes / ms / 1e9 / 4.3);
-        emit(&format!("llama1b-decode-bf16-b{batch}-pos512"), ms, Some(batch as f64 / ms * 1e3), "tokens/s", &note);
-    }
+pub fn decode(at: &str, batch: usize) -> Result<()> {
+    let table = weight(&[VOCABULARY, WIDTH])?;
+    let layers = (0..LAYERS).map(|_| Layer1b::new(batch)).collect::<Result<Vec<_>>>()?;
+    let norm = Variable::buffer("norm", Tensor::ones([WIDTH]).cast(DType::BF16))?;
+    let next = jit(|a: &[Tensor]| {
+        let place = &a[1];
+        let turns = Tensor::rope_table(place, HEAD, 500_000.0);
+        let mask = Tensor::iota(CONTEXT, DType::I64).le(place).reshape([1, CONTEXT]);
+        let mut x = table.tensor().embedding(&a[0]);
+        for l in &layers {
+            x = l.forward(&x, place, &turns, &mask)?;
+        }
+        let logits = x.rms_norm(1, Some(&norm.tensor()), 1e-5).linear(&table.tensor(), None);
+        Ok(vec![logits.argmax(-1)])
+    });
+    let token = Tensor::full([batch, 1], 0i64).to(at);
+    let place = Tensor::from([512i64]).to(at);
+    let ms = timed_wall(at, 100, || next.call(&[&token, &place]).map(drop))?;
+    look(&next, &[&token, &place])?;
+    let weights = LAYERS * ((HEADS + 2 * KEPT) * HEAD * WIDTH + WIDTH * WIDTH + 3 * INNER * WIDTH) + VOCABULARY * WIDTH;
+    let bytes = (weights * 2 + 2 * LAYERS * batch * KEPT * HEAD * 512 * 2) as f64;
+    let note = format!("of 4.3 TB/s {:.3}", bytes / ms / 1e9 / 4.3);
+    emit(&format!("llama1b-decode-bf16-b{batch}-pos512"), ms, Some(batch as f64 / ms * 1e3), "tokens/s", &note);
     Ok(())
 }
