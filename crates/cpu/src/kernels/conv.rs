@@ -5,7 +5,7 @@
 //! `y[batch, out_channels, …]`, all contiguous. Windows are laid out as a matrix for a span of
 //! output positions at a time ([`super::unfold`]) and multiplied ([`super::gemm`]); windows of one
 //! element skip the first step, groups of one channel both ([`super::depthwise`]). Windows of 3×3
-//! of many channels are transformed instead ([`super::winograd`]), those of few channels summed
+//! of many channels are transformed instead ([`super::winograd`]), windows of few channels summed
 //! directly ([`super::direct`]). Weights that many inputs meet are brought into their kernel's form
 //! once ([`Conv::prepacked`]).
 
@@ -183,7 +183,7 @@ impl Conv {
             // SAFETY: lengths were checked.
             return unsafe { depthwise::grad_input(self, dy.as_ptr(), weight.as_ptr(), dx.as_mut_ptr()) };
         }
-        if self.is_winograd::<E>() || self.is_direct::<E>() {
+        if self.is_winograd::<E>() || is_f32::<E>() && direct::admits_input(self) {
             let run = if self.is_winograd::<E>() { winograd::grad_input } else { direct::grad_input };
             let (dy, w, dx) = (dy.as_ptr().cast(), weight.as_ptr().cast(), dx.as_mut_ptr().cast());
             // SAFETY: lengths were checked, and the elements are f32.

@@ -103,10 +103,16 @@ fn larger_planes_are_cut_into_spans() {
 #[test]
 fn groups_of_few_channels() {
     let mut noise = Noise::new(15);
-    for (batch, groups, cg, og, size, k) in
-        [(3, 4, 3, 2, [9, 40], 3), (11, 5, 4, 4, [7, 7], 3), (2, 3, 2, 13, [20, 6], 5), (1, 2, 5, 9, [8, 20], 7)]
-    {
-        let window = Window::new(&size, &[k, k], &[1, 1], &[(k / 2, k / 2); 2], &[1, 1]);
+    for (batch, groups, cg, og, size, k, stride) in [
+        (3, 4, 3, 2, [9, 40], 3, 1),
+        (11, 5, 4, 4, [7, 7], 3, 1),
+        (2, 3, 2, 13, [20, 6], 5, 1),
+        (1, 2, 5, 9, [8, 20], 7, 1),
+        (3, 2, 4, 7, [9, 70], 3, 2),
+        (9, 3, 3, 8, [14, 11], 5, 2),
+        (2, 2, 20, 5, [16, 34], 7, 2),
+    ] {
+        let window = Window::new(&size, &[k, k], &[stride; 2], &[(k / 2, k / 2); 2], &[1, 1]);
         let q = Conv { batch, channels: groups * cg, out_channels: groups * og, groups, window };
         assert!(q.is_direct::<f32>());
         check(&q, &mut noise, "grouped");

@@ -1,5 +1,5 @@
-//! Convolutions of few channels (a group) with stride 1, as they are written: laying windows out as
-//! a matrix would move more than it multiplies.
+//! Convolutions of few channels (a group) with stride 1, of groups also with stride 2, as they are
+//! written: laying windows out as a matrix would move more than it multiplies.
 //!
 //! Groups lie one after the other in an image, as images do: they are so many images more, of which
 //! each has the weight of its group.
@@ -24,19 +24,26 @@ const GROUP_MAX: usize = 32;
 const OUTPUTS_MAX: usize = 64;
 /// The most lanes of a vector.
 const LANES: usize = 16;
+/// Elements that may be read behind a plane.
+const EDGE: usize = 4 * LANES;
 /// Parts of a batch whose gradients of the weight are summed apart.
 const PARTS: usize = 8;
 /// Multiplications of a task, at least.
 const TASK_MIN: usize = 1 << 16;
 
-/// Whether a convolution is of the kind that is computed here.
+/// Whether the gradient of a convolution's input is computed here.
+pub(crate) fn admits_input(c: &Conv) -> bool {
+    admits(c) && c.window.stride == [1; 3]
+}
+
+/// Whether a convolution is of the kind that is computed here, with the gradient of its weight.
 pub(crate) fn admits(c: &Conv) -> bool {
     let w = &c.window;
     w.input[0] == 1
         && w.kernel[0] == 1
         && w.kernel[1] <= 7
         && matches!(w.kernel[2], 3 | 5 | 7)
-        && w.stride == [1; 3]
+        && (w.stride == [1; 3] || c.groups > 1 && w.stride[1..] == [2; 2])
         && w.dilation == [1; 3]
         && c.channels / c.groups <= if c.groups == 1 { INPUTS_MAX } else { GROUP_MAX }
         && c.out_channels / c.groups <= OUTPUTS_MAX
@@ -53,6 +60,7 @@ struct Shape {
     to: [usize; 2],
     pad: [usize; 2],
     kernel: [usize; 2],
+    stride: usize,
 }
 
 impl Shape {
@@ -61,7 +69,7 @@ impl Shape {
         let two = |a: [usize; 3]| [a[1], a[2]];
         let (from, to, pad, kernel) = (two(w.input), two(w.output), two(w.pad), two(w.kernel));
         let (groups, inputs, outputs) = (c.groups, c.channels / c.groups, c.out_channels / c.groups);
-        Shape { groups, inputs, outputs, from, to, pad, kernel }
+        Shape { groups, inputs, outputs, from, to, pad, kernel, stride: w.stride[2] }
     }
     /// The convolution that takes the output's gradient to the input's, with its taps reversed.
     fn reversed(&self) -> Shape {
@@ -77,7 +85,8 @@ impl Shape {
     }
     /// Lines of a plane between zeros, and elements of a line, of which whole tiles can be read.
     fn padded(&self) -> [usize; 2] {
-        [self.to[0] + self.kernel[0] - 1, self.to[1].next_multiple_of(2 * LANES) + self.kernel[1]]
+        let [high, wide] = [self.to[0] - 1, self.to[1].next_multiple_of(2 * LANES)];
+        [high * self.stride + self.kernel[0], wide * self.stride + self.kernel[1]]
     }
     /// Copies one image between zeros.
     unsafe fn pad_image(&self, x: *const f32, to: *mut f32) {
@@ -160,7 +169,7 @@ unsafe fn run(s: &Shape, batch: usize, x: *const f32, w: *const f32, y: *mut f32
     let images = batch * s.groups;
     let each = (TASK_MIN / (s.weights() * s.to[0] * s.to[1]).max(1)).clamp(1, images.max(1));
     pool::parallel_for(images.div_ceil(each), &|task| {
-        let padded = Scratch::<f32>::new(s.inputs * lines * len + 2 * LANES);
+        let padded = Scratch::<f32>::new(s.inputs * lines * len + EDGE);
         for n in task * each..images.min((task + 1) * each) {
             // SAFETY: each task has its own images.
             unsafe {
@@ -179,26 +188,31 @@ unsafe fn image_body<V: Vector<E = f32>>(s: &Shape, x: *const f32, w: *const f32
     unsafe {
         for (first, width) in bands(s.outputs) {
             let to = y.add(first * s.to[0] * s.to[1]);
-            match (width, s.to[1] > V::N) {
-                (8, true) => band::<V, 8, 2>(s, x, w, to),
-                (6, true) => band::<V, 6, 2>(s, x, w, to),
-                (4, true) => band::<V, 4, 2>(s, x, w, to),
-                (2, true) => band::<V, 2, 2>(s, x, w, to),
-                (_, true) => band::<V, 1, 2>(s, x, w, to),
-                (8, false) => band::<V, 8, 1>(s, x, w, to),
-                (6, false) => band::<V, 6, 1>(s, x, w, to),
-                (4, false) => band::<V, 4, 1>(s, x, w, to),
-                (2, false) => band::<V, 2, 1>(s, x, w, to),
-                (_, false) => band::<V, 1, 1>(s, x, w, to),
+            match (width, s.stride, s.to[1] > V::N) {
+                (8, 1, true) => band::<V, 8, 2, 1>(s, x, w, to),
+                (6, 1, true) => band::<V, 6, 2, 1>(s, x, w, to),
+                (4, 1, true) => band::<V, 4, 2, 1>(s, x, w, to),
+                (2, 1, true) => band::<V, 2, 2, 1>(s, x, w, to),
+                (_, 1, true) => band::<V, 1, 2, 1>(s, x, w, to),
+                (8, 1, false) => band::<V, 8, 1, 1>(s, x, w, to),
+                (6, 1, false) => band::<V, 6, 1, 1>(s, x, w, to),
+                (4, 1, false) => band::<V, 4, 1, 1>(s, x, w, to),
+                (2, 1, false) => band::<V, 2, 1, 1>(s, x, w, to),
+                (_, 1, false) => band::<V, 1, 1, 1>(s, x, w, to),
+                (8, _, _) => band::<V, 8, 1, 2>(s, x, w, to),
+                (6, _, _) => band::<V, 6, 1, 2>(s, x, w, to),
+                (4, _, _) => band::<V, 4, 1, 2>(s, x, w, to),
+                (2, _, _) => band::<V, 2, 1, 2>(s, x, w, to),
+                (_, _, _) => band::<V, 1, 1, 2>(s, x, w, to),
             }
             w = w.add(width * s.inputs * s.taps());
         }
     }
 }
 
-/// `R` output channels of an image, `NV` vectors of a line at a time.
+/// `R` output channels of an image, `NV` vectors of a line at a time, with stride `S`.
 #[inline(always)]
-unsafe fn band<V: Vector<E = f32>, const R: usize, const NV: usize>(
+unsafe fn band<V: Vector<E = f32>, const R: usize, const NV: usize, const S: usize>(
     s: &Shape,
     x: *const f32,
     w: *const f32,
@@ -213,11 +227,11 @@ unsafe fn band<V: Vector<E = f32>, const R: usize, const NV: usize>(
                 let mut weight = w;
                 for c in 0..s.inputs {
                     for ky in 0..s.kernel[0] {
-                        let from = x.add((c * lines + line + ky) * len + col);
+                        let from = x.add((c * lines + line * S + ky) * len + col * S);
                         for kx in 0..s.kernel[1] {
                             let mut row = [V::zero(); NV];
                             for v in 0..NV {
-                                row[v] = V::load(from.add(kx + v * V::N));
+                                row[v] = V::load_apart::<S>(from.add(kx + v * V::N * S));
                             }
                             for r in 0..R {
                                 let f = V::splat(*weight.add(r));
@@ -264,7 +278,7 @@ pub(crate) unsafe fn grad_weight(c: &Conv, x: *const f32, dy: *const f32, dw: *m
         let (part, g) = (task / s.groups, task % s.groups);
         let images = c.batch * part / parts..c.batch * (part + 1) / parts;
         let each = s.inputs * lines * len;
-        let padded = Scratch::<f32>::new(images.len() * each + 2 * LANES);
+        let padded = Scratch::<f32>::new(images.len() * each + EDGE);
         // SAFETY: each task has its own images and its own sums.
         unsafe {
             for (i, n) in images.clone().enumerate() {
@@ -293,13 +307,19 @@ unsafe fn sums_body<V: Vector<E = f32>>(s: &Shape, images: usize, x: *const f32,
                 // SAFETY: the caller's promise.
                 unsafe {
                     let wide = s.outputs - o >= 4;
-                    match (s.kernel[1], wide) {
-                        (3, true) => row_of_taps::<V, 4, 3>(s, images, x, dy, c, ky, o, dw),
-                        (3, false) => row_of_taps::<V, 1, 3>(s, images, x, dy, c, ky, o, dw),
-                        (5, true) => row_of_taps::<V, 4, 5>(s, images, x, dy, c, ky, o, dw),
-                        (5, false) => row_of_taps::<V, 1, 5>(s, images, x, dy, c, ky, o, dw),
-                        (_, true) => row_of_taps::<V, 4, 7>(s, images, x, dy, c, ky, o, dw),
-                        (_, false) => row_of_taps::<V, 1, 7>(s, images, x, dy, c, ky, o, dw),
+                    match (s.kernel[1], wide, s.stride) {
+                        (3, true, 1) => row_of_taps::<V, 4, 3, 1>(s, images, x, dy, c, ky, o, dw),
+                        (3, false, 1) => row_of_taps::<V, 1, 3, 1>(s, images, x, dy, c, ky, o, dw),
+                        (5, true, 1) => row_of_taps::<V, 4, 5, 1>(s, images, x, dy, c, ky, o, dw),
+                        (5, false, 1) => row_of_taps::<V, 1, 5, 1>(s, images, x, dy, c, ky, o, dw),
+                        (7, true, 1) => row_of_taps::<V, 4, 7, 1>(s, images, x, dy, c, ky, o, dw),
+                        (7, false, 1) => row_of_taps::<V, 1, 7, 1>(s, images, x, dy, c, ky, o, dw),
+                        (3, true, _) => row_of_taps::<V, 4, 3, 2>(s, images, x, dy, c, ky, o, dw),
+                        (3, false, _) => row_of_taps::<V, 1, 3, 2>(s, images, x, dy, c, ky, o, dw),
+                        (5, true, _) => row_of_taps::<V, 4, 5, 2>(s, images, x, dy, c, ky, o, dw),
+                        (5, false, _) => row_of_taps::<V, 1, 5, 2>(s, images, x, dy, c, ky, o, dw),
+                        (_, true, _) => row_of_taps::<V, 4, 7, 2>(s, images, x, dy, c, ky, o, dw),
+                        (_, false, _) => row_of_taps::<V, 1, 7, 2>(s, images, x, dy, c, ky, o, dw),
                     }
                     o += if wide { 4 } else { 1 };
                 }
@@ -308,9 +328,10 @@ unsafe fn sums_body<V: Vector<E = f32>>(s: &Shape, images: usize, x: *const f32,
     }
 }
 
-/// The gradient of a row of `K` taps of one input and `R` output channels, over some images.
+/// The gradient of a row of `K` taps of one input and `R` output channels, over some images, with
+/// stride `S`.
 #[inline(always)]
-unsafe fn row_of_taps<V: Vector<E = f32>, const R: usize, const K: usize>(
+unsafe fn row_of_taps<V: Vector<E = f32>, const R: usize, const K: usize, const S: usize>(
     s: &Shape,
     images: usize,
     x: *const f32,
@@ -322,8 +343,10 @@ unsafe fn row_of_taps<V: Vector<E = f32>, const R: usize, const K: usize>(
 ) {
     let ([lines, len], plane) = (s.padded(), s.to[0] * s.to[1]);
     let mut acc = [[V::zero(); K]; R];
+    let places: [f32; LANES] = std::array::from_fn(|i| i as f32);
     // SAFETY: the caller's promise; vectors are cut off at the end of a line.
     unsafe {
+        let places = V::load(places.as_ptr());
         for n in 0..images {
             let from = x.add((n * s.inputs + c) * lines * len);
             let grad = dy.add((n * s.groups * s.outputs + o) * plane);
@@ -335,7 +358,14 @@ unsafe fn row_of_taps<V: Vector<E = f32>, const R: usize, const K: usize>(
                         g[r] = V::load_n(grad.add(r * plane + line * s.to[1] + col), m);
                     }
                     for k in 0..K {
-                        let row = V::load_n(from.add((line + ky) * len + col + k), m);
+                        let at = from.add((line * S + ky) * len + col * S + k);
+                        let row = if m == V::N {
+                            V::load_apart::<S>(at)
+                        } else if S == 1 {
+                            V::load_n(at, m)
+                        } else {
+                            V::select(places.lt(V::c(m as f64)), V::load_apart::<S>(at), V::zero())
+                        };
                         for r in 0..R {
                             acc[r][k] = g[r].fma(row, acc[r][k]);
                         }

@@ -160,13 +160,13 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
             return Err(Error::dtype(format!("class numbers must be integers, not {}", v[1].dtype()?)));
         }
         let classes = Classes::new(OP.name, c, v)?;
-        let hard = one_hot_weights(&classes)?;
-        // Log-probabilities of other classes may be −∞.
-        let terms = Tensor::where_(&classes.hits(), &(&hard * &v[0]), 0.0);
-        let terms = Tensor::where_(&hard.eq(0.0), &hard.zeros_like(), &terms);
-        let each = -terms.sum(axis);
+        let (numbers, counts) = classes.counted()?;
+        let scale = classes.scale(&numbers, &counts)?;
+        // Log-probabilities of other classes, and of one that does not count, may be −∞.
+        let picked = Tensor::where_(&classes.hits(), &v[0], 0.0).sum(axis);
+        let each = Tensor::where_(&scale.ne(0.0), &(-picked * &scale), 0.0);
         Ok(vec![match reduction {
-            Reduction::Mean => weighted_mean(&each, &hard),
+            Reduction::Mean => weighted_mean(&each, &scale),
             other => other.apply(&each),
         }])
     })
