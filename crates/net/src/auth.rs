@@ -68,12 +68,14 @@ impl Hello {
     pub fn new(role: &str, id: u32) -> Hello {
         Hello { id, role: role.to_string() }
     }
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// As it is said.
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = self.id.to_le_bytes().to_vec();
         out.extend_from_slice(self.role.as_bytes());
         out
     }
-    pub(crate) fn decode(b: &[u8]) -> Result<Hello> {
+    /// From what was said; what is no greeting is refused.
+    pub fn decode(b: &[u8]) -> Result<Hello> {
         let bad = || Error::Refused("a greeting is malformed".to_string());
         if b.len() < 4 || b.len() > TEXT_MAX {
             return Err(bad());

@@ -8,17 +8,22 @@
 //! that a thread that sends and one that receives do not stop each other.
 
 use crate::{Error, Result};
+use rustls::client::UnbufferedClientConnection;
 use rustls::client::verify_server_name;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::UnbufferedServerConnection;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus, WriteTraffic};
 use rustls::{
-    AlertDescription, CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct,
-    DistinguishedName, RootCertStore, ServerConfig, ServerConnection, SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore,
+    ServerConfig, SignatureScheme,
 };
 use std::fmt;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -28,8 +33,11 @@ pub const NAME: &str = "talweg";
 const AUTHORITY: &str = "ca.crt";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
-/// Bytes encrypted at once, and read from the socket at once.
-const CHUNK: usize = 64 << 10;
+/// Bytes encrypted at once, and read from the socket at once: several records of 16 KiB.
+const CHUNK: usize = 128 << 10;
+/// Bytes of a record at most, and how many more it has when it is encrypted.
+const RECORD: usize = 16 << 10;
+const RECORD_EXTRA: usize = 64;
 
 /// The authority, and this process's certificate and key.
 #[derive(Clone)]
@@ -59,7 +67,7 @@ impl Tls {
         }
         let (roots, chain) = (Arc::new(roots), certificates(CERTIFICATE)?);
         let key = PrivateKeyDer::from_pem_file(folder.join(KEY)).map_err(|e| bad(KEY, &e))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(provider());
         let versions = [&rustls::version::TLS13];
         let inner = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
         let inner = inner.build().map_err(|e| bad(AUTHORITY, &e))?;
@@ -78,13 +86,20 @@ impl Tls {
         Ok(Tls { client: Arc::new(client), server: Arc::new(server) })
     }
     pub fn caller(&self) -> Result<Session> {
-        let c = ClientConnection::new(self.client.clone(), name()).map_err(|e| Error::Refused(words(&e)))?;
-        Ok(Session::new(c.into()))
+        let c = UnbufferedClientConnection::new(self.client.clone(), name()).map_err(|e| Error::Refused(words(&e)))?;
+        Ok(Session::new(State::Client(Box::new(c))))
     }
     pub fn listener(&self) -> Result<Session> {
-        let c = ServerConnection::new(self.server.clone()).map_err(|e| Error::Refused(words(&e)))?;
-        Ok(Session::new(c.into()))
+        let c = UnbufferedServerConnection::new(self.server.clone()).map_err(|e| Error::Refused(words(&e)))?;
+        Ok(Session::new(State::Server(Box::new(c))))
     }
+}
+
+/// The ciphers, the quickest first.
+fn provider() -> CryptoProvider {
+    let mut provider = rustls::crypto::ring::default_provider();
+    provider.cipher_suites.sort_by_key(|s| *s != TLS13_AES_128_GCM_SHA256);
+    provider
 }
 
 fn name() -> ServerName<'static> {
@@ -163,19 +178,205 @@ fn words(e: &rustls::Error) -> String {
     }
 }
 
-/// Bytes from the socket that are not decrypted yet.
-struct Incoming {
-    bytes: Box<[u8]>,
-    at: usize,
-    end: usize,
+/// The state of one end.
+enum State {
+    Client(Box<UnbufferedClientConnection>),
+    Server(Box<UnbufferedServerConnection>),
 }
 
-/// One connection's state.
+/// What came of one turn of the state.
+enum Turn {
+    /// So many bytes were decrypted to where they belong.
+    Read(usize),
+    /// Something was written down to be sent, or something had to be done first.
+    More,
+    /// What was to be encrypted is.
+    Encrypted,
+    /// Nothing can be done before more bytes come.
+    Waiting,
+    /// The other end has said that it is done.
+    Closed,
+}
+type Turned = std::result::Result<Turn, rustls::Error>;
+
+/// Where the results of a turn go: decrypted bytes first to `into`, then to `rest`; encrypted ones,
+/// of `plain` if there is something to encrypt, to `out`.
+struct Places<'a> {
+    into: &'a mut [u8],
+    rest: &'a mut Vec<u8>,
+    out: &'a mut Vec<u8>,
+    plain: Option<&'a [u8]>,
+}
+
+/// One turn; answers how many of the bytes that came are used up.
+fn turn<D>(status: UnbufferedStatus<'_, '_, D>, to: Places<'_>) -> (usize, Turned) {
+    let mut used = status.discard;
+    let state = match status.state {
+        Ok(state) => state,
+        Err(e) => return (used, Err(e)),
+    };
+    let turned = match state {
+        ConnectionState::ReadTraffic(mut traffic) => {
+            let mut at = 0;
+            while let Some(record) = traffic.next_record() {
+                let record = match record {
+                    Ok(record) => record,
+                    Err(e) => return (used, Err(e)),
+                };
+                used += record.discard;
+                let (now, later) = record.payload.split_at(record.payload.len().min(to.into.len() - at));
+                to.into[at..at + now.len()].copy_from_slice(now);
+                at += now.len();
+                to.rest.extend_from_slice(later);
+            }
+            Ok(if at > 0 { Turn::Read(at) } else { Turn::More })
+        }
+        ConnectionState::EncodeTlsData(mut data) => encode(to.out, |b| data.encode(b)).map(|()| Turn::More),
+        ConnectionState::TransmitTlsData(data) => {
+            data.done();
+            Ok(Turn::More)
+        }
+        ConnectionState::WriteTraffic(traffic) => match to.plain {
+            Some(plain) => write_records(traffic, plain, to.out).map(|()| Turn::Encrypted),
+            None => Ok(Turn::Waiting),
+        },
+        ConnectionState::PeerClosed | ConnectionState::Closed => Ok(Turn::Closed),
+        _ => Ok(Turn::Waiting),
+    };
+    (used, turned)
+}
+
+/// Appends a message of the handshake, which says how long it is when there is no room.
+fn encode(
+    out: &mut Vec<u8>,
+    mut to: impl FnMut(&mut [u8]) -> std::result::Result<usize, EncodeError>,
+) -> std::result::Result<(), rustls::Error> {
+    let at = out.len();
+    loop {
+        match to(&mut out[at..]) {
+            Ok(n) => {
+                out.truncate(at + n);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(e)) => out.resize(at + e.required_size, 0),
+            Err(e) => return Err(rustls::Error::General(e.to_string())),
+        }
+    }
+}
+
+fn write_records<D>(
+    mut traffic: WriteTraffic<'_, D>,
+    plain: &[u8],
+    out: &mut Vec<u8>,
+) -> std::result::Result<(), rustls::Error> {
+    let at = out.len();
+    out.resize(at + plain.len() + (1 + plain.len() / RECORD) * RECORD_EXTRA, 0);
+    loop {
+        match traffic.encrypt(plain, &mut out[at..]) {
+            Ok(n) => {
+                out.truncate(at + n);
+                return Ok(());
+            }
+            Err(EncryptError::InsufficientSize(e)) => out.resize(at + e.required_size, 0),
+            Err(e) => return Err(rustls::Error::General(e.to_string())),
+        }
+    }
+}
+
+/// What both directions share: the state, bytes that are not decrypted yet, decrypted ones that
+/// nobody has taken, and what has to be sent because of them.
+struct Inner {
+    state: State,
+    bytes: Vec<u8>,
+    at: usize,
+    plain: Vec<u8>,
+    taken: usize,
+    answers: Vec<u8>,
+    /// What went wrong: the library must not be asked again after that.
+    failed: Option<rustls::Error>,
+}
+
+impl Inner {
+    /// One turn; what is encrypted goes to `out`, or without it to the answers.
+    fn turn(&mut self, into: &mut [u8], encrypt: Option<(&[u8], &mut Vec<u8>)>) -> Turned {
+        if let Some(e) = &self.failed {
+            return Err(e.clone());
+        }
+        let turned = self.turn_once(into, encrypt);
+        self.failed = turned.as_ref().err().cloned();
+        turned
+    }
+    fn turn_once(&mut self, into: &mut [u8], encrypt: Option<(&[u8], &mut Vec<u8>)>) -> Turned {
+        let (plain, out) = match encrypt {
+            Some((plain, out)) => (Some(plain), out),
+            None => (None, &mut self.answers),
+        };
+        let to = Places { into, rest: &mut self.plain, out, plain };
+        let bytes = &mut self.bytes[self.at..];
+        let (used, turned) = match &mut self.state {
+            State::Client(c) => turn(c.process_tls_records(bytes), to),
+            State::Server(c) => turn(c.process_tls_records(bytes), to),
+        };
+        self.at += used;
+        turned
+    }
+    fn is_handshaking(&self) -> bool {
+        match &self.state {
+            State::Client(c) => c.is_handshaking(),
+            State::Server(c) => c.is_handshaking(),
+        }
+    }
+    /// Decrypts what has come; `None` if that is nothing yet, 0 if nothing will come.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        let left = &self.plain[self.taken..];
+        let mut done = into.len().min(left.len());
+        into[..done].copy_from_slice(&left[..done]);
+        self.taken += done;
+        if self.taken == self.plain.len() {
+            self.plain.clear();
+            self.taken = 0;
+        }
+        while done < into.len() && self.at < self.bytes.len() {
+            match self.turn(&mut into[done..], None).map_err(|e| refused(&e))? {
+                Turn::Read(n) => done += n,
+                Turn::More => {}
+                Turn::Closed => return Ok(Some(done)),
+                Turn::Waiting | Turn::Encrypted => break,
+            }
+        }
+        Ok(if done > 0 { Some(done) } else { None })
+    }
+    /// Takes bytes from the socket.
+    fn append(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+    /// Encrypts to the end of `out`.
+    fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        loop {
+            match self.turn(&mut [], Some((plain, out))).map_err(|e| refused(&e))? {
+                Turn::Encrypted => return Ok(()),
+                Turn::More | Turn::Read(_) => {}
+                Turn::Waiting | Turn::Closed => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+    }
+}
+
+/// Bytes on their way into the socket.
+#[derive(Default)]
+struct Outgoing {
+    plain: Vec<u8>,
+    encrypted: Vec<u8>,
+}
+
+/// One connection.
 pub(crate) struct Session {
-    state: Mutex<Connection>,
-    incoming: Mutex<Incoming>,
-    /// Encrypted bytes on their way into the socket.
-    outgoing: Mutex<Vec<u8>>,
+    inner: Mutex<Inner>,
+    /// What one read of the socket brings.
+    scratch: Mutex<Box<[u8]>>,
+    outgoing: Mutex<Outgoing>,
 }
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -191,51 +392,52 @@ fn refused(e: &rustls::Error) -> io::Error {
 }
 
 impl Session {
-    fn new(mut c: Connection) -> Session {
-        c.set_buffer_limit(Some(2 * CHUNK));
-        let incoming = Incoming { bytes: vec![0; CHUNK].into(), at: 0, end: 0 };
-        Session { state: Mutex::new(c), incoming: Mutex::new(incoming), outgoing: Mutex::new(Vec::new()) }
+    fn new(state: State) -> Session {
+        let (bytes, plain, answers) = (Vec::with_capacity(2 * CHUNK), Vec::new(), Vec::new());
+        let inner = Inner { state, bytes, at: 0, plain, taken: 0, answers, failed: None };
+        let scratch = Mutex::new(vec![0; CHUNK].into());
+        Session { inner: Mutex::new(inner), scratch, outgoing: Mutex::default() }
     }
     /// Reads something decrypted; `pull` reads from the socket.
     pub fn read(&self, into: &mut [u8], mut pull: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
-        let mut from = lock(&self.incoming);
+        let mut scratch = lock(&self.scratch);
         loop {
-            {
-                let mut c = lock(&self.state);
-                match c.reader().read(into) {
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                    done => return done,
-                }
-                if from.at < from.end {
-                    self.take(&mut c, &mut from)?;
-                    continue;
-                }
+            if let Some(n) = lock(&self.inner).read(into)? {
+                return Ok(n);
             }
-            let n = pull(&mut from.bytes)?;
+            let n = pull(&mut scratch)?;
             if n == 0 {
                 return Ok(0);
             }
-            (from.at, from.end) = (0, n);
+            lock(&self.inner).append(&scratch[..n]);
         }
-    }
-    /// Decrypts some of what has come.
-    fn take(&self, c: &mut Connection, from: &mut Incoming) -> io::Result<()> {
-        let mut rest = &from.bytes[from.at..from.end];
-        let n = c.read_tls(&mut rest)?;
-        from.at += n;
-        c.process_new_packets().map(|_| ()).map_err(|e| refused(&e))
     }
     /// Encrypts and writes something; `push` writes to the socket.
     pub fn write(&self, slices: &[IoSlice<'_>], mut push: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<usize> {
         let mut out = lock(&self.outgoing);
-        let n = {
-            let mut c = lock(&self.state);
-            let n = c.writer().write_vectored(slices)?;
-            drain(&mut c, &mut out)?;
-            n
-        };
-        flush(&mut out, &mut push)?;
-        Ok(n)
+        let Outgoing { plain, encrypted } = &mut *out;
+        // Short slices share a record; a long one is encrypted from where it is.
+        plain.clear();
+        let mut long: &[u8] = &[];
+        for s in slices {
+            if plain.len() + s.len() > RECORD {
+                long = s;
+                break;
+            }
+            plain.extend_from_slice(s);
+        }
+        let first = if plain.is_empty() || long.is_empty() { 0 } else { RECORD - plain.len() };
+        plain.extend_from_slice(&long[..first]);
+        let long = &long[first..long.len().min(CHUNK)];
+        {
+            let mut inner = lock(&self.inner);
+            encrypted.append(&mut inner.answers);
+            for part in [&plain[..], long].into_iter().filter(|p| !p.is_empty()) {
+                inner.encrypt(part, encrypted)?;
+            }
+        }
+        flush(encrypted, &mut push)?;
+        Ok(plain.len() + long.len())
     }
     /// The TLS handshake. A refusal is said to the other end as well.
     pub fn handshake(
@@ -243,38 +445,33 @@ impl Session {
         mut pull: impl FnMut(&mut [u8]) -> io::Result<usize>,
         mut push: impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<()> {
-        let (mut from, mut out) = (lock(&self.incoming), lock(&self.outgoing));
-        let mut c = lock(&self.state);
+        let (mut scratch, mut inner) = (lock(&self.scratch), lock(&self.inner));
         loop {
-            drain(&mut c, &mut out)?;
-            flush(&mut out, &mut push)?;
-            if !c.is_handshaking() {
+            match inner.turn(&mut [], None) {
+                Ok(Turn::Waiting) => {}
+                Ok(_) => continue,
+                Err(e) => {
+                    // What was wrong with its certificate should be known at the other end too: that
+                    // is the first thing the library has to say now.
+                    let _ = inner.turn_once(&mut [], None);
+                    let _ = flush(&mut inner.answers, &mut push);
+                    return Err(refused(&e));
+                }
+            }
+            flush(&mut inner.answers, &mut push)?;
+            if !inner.is_handshaking() {
                 return Ok(());
             }
-            if from.at == from.end {
-                let n = pull(&mut from.bytes)?;
-                if n == 0 {
-                    let e = "it ended the TLS handshake: perhaps it has no certificates";
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, e));
-                }
-                (from.at, from.end) = (0, n);
+            let n = pull(&mut scratch)?;
+            if n == 0 {
+                let e = "it ended the TLS handshake: perhaps it has no certificates";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, e));
             }
-            if let Err(e) = self.take(&mut c, &mut from) {
-                // What was wrong with its certificate should be known at the other end too.
-                drain(&mut c, &mut out)?;
-                let _ = flush(&mut out, &mut push);
-                return Err(e);
-            }
+            inner.append(&scratch[..n]);
         }
     }
 }
 
-fn drain(c: &mut Connection, out: &mut Vec<u8>) -> io::Result<()> {
-    while c.wants_write() {
-        c.write_tls(out)?;
-    }
-    Ok(())
-}
 /// Writes everything; after an error the connection is useless.
 fn flush(out: &mut Vec<u8>, push: &mut impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
     let mut at = 0;

@@ -5,7 +5,8 @@
 //!
 //! `cargo run --release -p talweg --example checkpoint` trains half a gigabyte of parameters, then
 //! reads and updates rows of a gigabyte in a store of two servers. It prints the median step, how
-//! long taking a checkpoint took, and how much longer the steps were while it was written.
+//! long taking a checkpoint took, and how much longer the steps were while it was written. `alone`
+//! or `store` as an argument does one of them.
 
 use dist::{Add, Coordinator, Hello, Host, HostOptions, Registrar, Roster, Rule, Saver, Snapshot};
 use dist::{Store, Table};
@@ -49,9 +50,15 @@ fn report(what: &str, gigabytes: f64, all: &[Cost]) {
 
 fn main() -> Result<()> {
     let is_quick = std::env::var("TALWEG_QUICK").is_ok();
+    // In the folder for temporary files, or where TMPDIR says.
     let folder = std::env::temp_dir().join(format!("talweg-checkpoint-{}", std::process::id()));
-    alone(&folder, is_quick)?;
-    in_store(&folder, is_quick)?;
+    let only = std::env::args().nth(1);
+    if only.as_deref() != Some("store") {
+        alone(&folder, is_quick)?;
+    }
+    if only.as_deref() != Some("alone") {
+        in_store(&folder, is_quick)?;
+    }
     std::fs::remove_dir_all(&folder).map_err(|e| Error::value(format!("{}: {e}", folder.display())))
 }
 
@@ -135,6 +142,7 @@ fn store() -> Result<(Coordinator, Store)> {
 fn in_store(folder: &Path, is_quick: bool) -> Result<()> {
     let (rows, rounds) = if is_quick { (10_000, 2) } else { (1_000_000, 4) };
     let (width, touched) = (256, 32);
+    std::fs::create_dir_all(folder).map_err(|e| Error::value(format!("{}: {e}", folder.display())))?;
     let (_center, mut store) = store()?;
     let table = Table::new(0, rows, width, 1 << 20).map_err(failed)?;
     store.create(&table, &vec![0.5; rows * width]).map_err(failed)?;
