@@ -3,7 +3,8 @@
 
 #![allow(unsafe_code)]
 
-use ir::{Case, DType, Graph, Literal, Meaning, Op, Site, Slot, Type};
+use ir::{Case, DType, Literal, Meaning};
+use runtime::reference;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,16 +52,6 @@ fn load() -> Result<(), String> {
     if module::is_present() { Ok(()) } else { Err("NVRTC was installed, but does not load".to_string()) }
 }
 
-fn graph_of(op: &'static Op, case: &Case, inputs: &[Literal]) -> ir::Result<Graph> {
-    let mut g = Graph::new();
-    let types = inputs.iter().map(|l| Type::new(l.dtype(), l.shape().clone()));
-    let slots: Vec<Slot> = types.map(|t| g.input("", &t, Site::UNKNOWN)).collect();
-    let at = g.push(op, &slots, case.attrs.clone(), Site::UNKNOWN)?;
-    let outs = g.nodes[at.node as usize].outs.len();
-    g.outputs = (0..outs).map(|o| Slot::new(at.node as usize, o)).collect();
-    Ok(g)
-}
-
 /// The kernels of every sample: in every type for primitive ops (in one of each class if
 /// `TALWEG_QUICK` is set), in f32 for composites, which consist of them.
 fn sources() -> Vec<String> {
@@ -73,17 +64,30 @@ fn sources() -> Vec<String> {
             let types = DType::ALL.into_iter().filter(|&d| if is_composite { d == DType::F32 } else { is_tried(d) });
             for dtype in types {
                 let convert = |l: &Literal| if l.dtype() == DType::F64 { l.cast(dtype) } else { l.clone() };
-                let inputs: Vec<Literal> = case.inputs.iter().map(convert).collect();
+                let case = Case { inputs: case.inputs.iter().map(convert).collect(), ..case.clone() };
                 // An op may refuse a type.
-                let Ok(g) = graph_of(op, &case, &inputs) else { continue };
-                let g = passes::optimize(&g, &|_, _| false, &runtime::reference::run_node).unwrap();
+                let Ok(g) = reference::graph_of(op, &case) else { continue };
+                let g = passes::optimize(&g, &|_, _| false, &reference::run_node).unwrap();
                 let plan = Plan::new(&g, Chip { major: 9, has: &|_| false })
                     .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
                 all.extend(plan.kernels().map(|(_, k)| k.source.clone()));
             }
         }
     }
+    all.extend(golden());
     all.into_iter().collect()
+}
+
+/// The kernels of the graphs beside this file, which have ways of their own.
+fn golden() -> Vec<String> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let files = std::fs::read_dir(dir).unwrap().map(|e| std::fs::read_to_string(e.unwrap().path()).unwrap());
+    let of = |text: String| {
+        let graph = ir::Graph::parse(text.split("----\n").next().unwrap_or(""), &ops::find).unwrap();
+        let plan = Plan::new(&graph, Chip { major: 9, has: &|_| true }).unwrap();
+        plan.kernels().map(|(_, k)| k.source.clone()).collect::<Vec<_>>()
+    };
+    files.flat_map(of).collect()
 }
 
 #[test]

@@ -2,9 +2,38 @@
 //!
 //! Everything that is fast is tested against this.
 
-use ir::{Call, DType, FlatNode, Graph, Layout, Literal, Meaning, Monoid, Out, Result, Scalar, Type};
+use ir::{
+    Call, Case, DType, FlatNode, Graph, Layout, Literal, Meaning, Monoid, Op, Out, Result, Scalar, Site, Slot, Type,
+};
 use passes::decompose;
 use std::sync::Arc;
+
+/// A graph of one node, with an input for each of a case's; an error where the op refuses them.
+pub fn graph_of(op: &'static Op, case: &Case) -> Result<Graph> {
+    let mut g = Graph::new();
+    let types = case.inputs.iter().map(|l| Type::new(l.dtype(), l.shape().clone()));
+    let slots: Vec<Slot> = types.map(|t| g.input("", &t, Site::UNKNOWN)).collect();
+    let at = g.push(op, &slots, case.attrs.clone(), Site::UNKNOWN)?;
+    let outs = g.nodes[at.node as usize].outs.len();
+    g.outputs = (0..outs).map(|o| Slot::new(at.node as usize, o)).collect();
+    Ok(g)
+}
+
+/// How far a result is from what it should be: the largest difference, relative to the larger of 1 and
+/// the expected value; NaN equals NaN.
+pub fn distance(got: &Literal, want: &Literal) -> f64 {
+    let one = |(x, y): (f64, f64)| {
+        let off = (x - y).abs() / y.abs().max(1.0);
+        if x == y || (x.is_nan() && y.is_nan()) {
+            0.0
+        } else if off.is_nan() {
+            f64::INFINITY
+        } else {
+            off
+        }
+    };
+    got.to_f64().into_iter().zip(want.to_f64()).map(one).fold(0.0, f64::max)
+}
 
 /// Runs a graph on host values.
 pub fn run(graph: &Graph, inputs: &[Literal]) -> Result<Vec<Literal>> {

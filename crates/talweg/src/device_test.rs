@@ -2,7 +2,7 @@
 //! of the sizes that devices treat in ways of their own, against the reference; and values that go to the
 //! device and back.
 
-use ir::{Buffer, Case, DType, Graph, Literal, Op, Site, Slot, Type};
+use ir::{Buffer, Case, DType, Graph, Literal, Slot, Type};
 use runtime::{Engine, reference};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -41,32 +41,6 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// A graph of one node, with an input for each of the case's.
-fn graph_of(op: &'static Op, case: &Case) -> Result<Graph> {
-    let mut g = Graph::new();
-    let types = case.inputs.iter().map(|l| Type::new(l.dtype(), l.shape().clone()));
-    let slots: Vec<Slot> = types.map(|t| g.input("", &t, Site::UNKNOWN)).collect();
-    let at = g.push(op, &slots, case.attrs.clone(), Site::UNKNOWN)?;
-    let outs = g.nodes[at.node as usize].outs.len();
-    g.outputs = (0..outs).map(|o| Slot::new(at.node as usize, o)).collect();
-    Ok(g)
-}
-
-/// Largest difference, relative to the larger of 1 and the expected value; NaN equals NaN.
-fn distance(got: &Literal, want: &Literal) -> f64 {
-    let one = |(x, y): (f64, f64)| {
-        let off = (x - y).abs() / y.abs().max(1.0);
-        if x == y || (x.is_nan() && y.is_nan()) {
-            0.0
-        } else if off.is_nan() {
-            f64::INFINITY
-        } else {
-            off
-        }
-    };
-    got.to_f64().into_iter().zip(want.to_f64()).map(one).fold(0.0, f64::max)
-}
-
 /// Several graphs side by side as one.
 fn together(samples: &[&Sample]) -> Graph {
     let mut all = Graph::new();
@@ -95,7 +69,7 @@ fn agree(s: &Sample, got: &[Literal], want: &[Literal]) -> std::result::Result<(
         if g.dtype() != w.dtype() || g.shape() != w.shape() {
             return Err(format!("output {k} is {g:?} instead of {w:?}"));
         }
-        let off = distance(g, w);
+        let off = reference::distance(g, w);
         if off > tolerance(s.dtype).max(tolerance(w.dtype())) {
             return Err(format!("output {k} is off by {off:e}: {g:?} instead of {w:?}"));
         }
@@ -145,7 +119,7 @@ fn samples(only: Option<&str>) -> Vec<Sample> {
                 let case = Case { inputs: case.inputs.iter().map(convert).collect(), ..case.clone() };
                 let is_repeated = !case.inputs.iter().any(|l| l.dtype() == dtype) && dtype != DType::F64;
                 // An op may refuse a type.
-                if let (false, Ok(graph)) = (is_repeated, graph_of(op, &case)) {
+                if let (false, Ok(graph)) = (is_repeated, reference::graph_of(op, &case)) {
                     all.push(Sample { name: op.name, number, dtype, inputs: case.inputs, graph });
                 }
             }

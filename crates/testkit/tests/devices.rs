@@ -2,7 +2,7 @@
 //!
 //! `TALWEG_OP=name` checks one op.
 
-use ir::{Buffer, Case, DType, Graph, Literal, Op, Site, Slot, Type};
+use ir::{Buffer, Case, DType, Graph, Literal};
 use runtime::{Engine, reference};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,36 +10,10 @@ use std::sync::Arc;
 /// f64 in another order; f32 with vector functions; half types rounded once instead of at every node.
 const TOLERANCES: [(DType, f64); 4] = [(DType::F64, 1e-10), (DType::F32, 1e-4), (DType::BF16, 0.1), (DType::F16, 0.02)];
 
-/// A graph of one node, with an input for each of the case's.
-fn graph_of(op: &'static Op, case: &Case) -> ir::Result<Graph> {
-    let mut g = Graph::new();
-    let inputs = case.inputs.iter().map(|l| Type::new(l.dtype(), l.shape().clone()));
-    let slots: Vec<Slot> = inputs.map(|t| g.input("", &t, Site::UNKNOWN)).collect();
-    let at = g.push(op, &slots, case.attrs.clone(), Site::UNKNOWN)?;
-    let outs = g.nodes[at.node as usize].outs.len();
-    g.outputs = (0..outs).map(|o| Slot::new(at.node as usize, o)).collect();
-    Ok(g)
-}
-
 /// The case with its floats in another type.
 fn converted(case: &Case, dtype: DType) -> Case {
     let convert = |l: &Literal| if l.dtype().is_float() { l.cast(dtype) } else { l.clone() };
     Case { inputs: case.inputs.iter().map(convert).collect(), ..case.clone() }
-}
-
-/// Largest difference, relative to the larger of 1 and the expected value.
-fn distance(got: &Literal, want: &Literal) -> f64 {
-    let one = |(x, y): (f64, f64)| {
-        let off = (x - y).abs() / y.abs().max(1.0);
-        if x == y || (x.is_nan() && y.is_nan()) {
-            0.0
-        } else if off.is_nan() {
-            f64::INFINITY
-        } else {
-            off
-        }
-    };
-    got.to_f64().into_iter().zip(want.to_f64()).map(one).fold(0.0, f64::max)
 }
 
 fn compare(engine: &Engine, g: &Graph, inputs: &[Literal], tolerance: f64) -> Result<(), String> {
@@ -52,7 +26,7 @@ fn compare(engine: &Engine, g: &Graph, inputs: &[Literal], tolerance: f64) -> Re
         if g.dtype() != w.dtype() || g.shape() != w.shape() {
             return Err(format!("output {k} is {g:?} instead of {w:?}"));
         }
-        let off = distance(&g, w);
+        let off = reference::distance(&g, w);
         let own = TOLERANCES.iter().find(|(d, _)| *d == w.dtype()).map_or(0.0, |t| t.1);
         if off > tolerance.max(own) {
             return Err(format!("output {k} is off by {off:e}: {g:?} instead of {w:?}"));
@@ -69,7 +43,7 @@ fn every_case_agrees(engine: &Engine) {
             for (dtype, tolerance) in TOLERANCES {
                 let case = converted(case, dtype);
                 // An op may refuse a type.
-                let Ok(g) = graph_of(op, &case) else { continue };
+                let Ok(g) = reference::graph_of(op, &case) else { continue };
                 if let Err(e) = compare(engine, &g, &case.inputs, tolerance) {
                     failures.push(format!("{} case {i} in {dtype}: {e}", op.name));
                 }
