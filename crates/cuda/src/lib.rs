@@ -2,7 +2,7 @@
 //! graphs.
 //!
 //! Nothing of CUDA is needed to build: the driver, NVRTC, cuBLASLt and cuDNN are loaded when a device is
-//! opened, and what is missing is named. Everything that decides is pure and tested without a GPU:
+//! opened, NCCL when it is asked for, and what is missing is named. Everything that decides is pure and tested without a GPU:
 //! [`plan::Plan`] turns a graph into kernels as text ([`emit`]), products and places in memory.
 
 mod absorb;
@@ -17,6 +17,7 @@ pub mod emit;
 mod explain;
 mod heads;
 pub mod module;
+mod nccl;
 mod order;
 pub mod plan;
 mod pool;

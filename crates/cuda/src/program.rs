@@ -8,6 +8,7 @@ use crate::dnn::Network;
 use crate::dnn::backend::Ready;
 use crate::emit::Arg;
 use crate::explain;
+use crate::nccl;
 use crate::plan::{Answer, Chip, Plan, Spot, Work};
 use crate::storage::{Block, Held};
 use cudarc::driver::{result as cu, sys};
@@ -233,11 +234,17 @@ impl Compiled {
         Ok(())
     }
 
-    /// Runs a node's own rule on copies of its operands.
+    /// Runs a node's own rule on copies of its operands; collectives between GPUs stay on them where
+    /// that is asked for.
     fn run_on_host(&self, r: usize, bases: &[u64]) -> Result<()> {
         let Work::Host { node, args, outs } = &self.plan.work[r] else { return Err(Error::bug("not the host's")) };
         let n = &self.plan.fused.graph.nodes[*node];
         let at = |s: &Spot| bases[s.base] + s.offset as u64;
+        if let (true, [(from, a)], [(to, b)]) = (n.is_ordered(), &args[..], &outs[..])
+            && nccl::run(&self.context, n, (a, at(from)), (b, at(to))).map_err(|e| e.in_op(n.op.name).at(n.site))?
+        {
+            return Ok(());
+        }
         let mut values = Vec::with_capacity(args.len());
         for (spot, ty) in args {
             let mut bytes = ir::Bytes::any(ty.bytes());

@@ -158,6 +158,8 @@ fn every_element_type_goes() {
             assert_eq!(list(g.all_reduce(&x, Combine::Max)), [2.0, 3.0], "{dtype}");
             assert_eq!(list(g.all_gather(&x, 0)), [1.0, 3.0, 2.0, 3.0], "{dtype}");
         }
+        assert_eq!(g.all_reduce(&Tensor::zeros([0, 3]), Combine::Sum).shape().unwrap().to_vec(), [0, 3]);
+        assert_eq!(g.all_gather(&Tensor::zeros([0, 3]), 1).shape().unwrap().to_vec(), [0, 6]);
         let x = Tensor::from([g.rank() == 0, true]);
         assert_eq!(g.all_reduce(&x, Combine::Max).to_vec::<bool>().unwrap(), [true, true]);
         assert_eq!(g.all_reduce(&x, Combine::Min).to_vec::<bool>().unwrap(), [false, true]);

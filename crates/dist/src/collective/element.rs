@@ -103,6 +103,10 @@ impl Element {
     /// `to = to ∘ from`, element by element. Both must be aligned and have one length.
     pub fn combine(self, how: Combine, to: &mut [u8], from: &[u8]) {
         assert_eq!(to.len(), from.len(), "lengths");
+        if to.is_empty() {
+            // Nothing need not be aligned.
+            return;
+        }
         match self {
             Element::F32 => combine::<f32>(how, to, from),
             Element::F64 => combine::<f64>(how, to, from),

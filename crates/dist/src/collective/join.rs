@@ -38,6 +38,8 @@ pub enum Backend {
     Embedded,
     /// MPI, which must have started the processes.
     Mpi,
+    /// NCCL between GPUs, of which each rank has its own; values on the host go over the links.
+    Nccl,
 }
 
 impl std::str::FromStr for Backend {
@@ -46,7 +48,8 @@ impl std::str::FromStr for Backend {
         match name {
             "embedded" => Ok(Backend::Embedded),
             "mpi" => Ok(Backend::Mpi),
-            _ => Err(Error::value(format!("collectives are carried by embedded or mpi, not by {name:?}"))),
+            "nccl" => Ok(Backend::Nccl),
+            _ => Err(Error::value(format!("collectives are carried by embedded, mpi or nccl, not by {name:?}"))),
         }
     }
 }
@@ -54,7 +57,7 @@ impl std::str::FromStr for Backend {
 /// Joins this process to the others.
 pub fn join(by: Backend, j: Joining) -> Result<Box<dyn Carrier>> {
     match by {
-        Backend::Embedded => embedded(j),
+        Backend::Embedded | Backend::Nccl => embedded(j),
         #[cfg(feature = "mpi")]
         Backend::Mpi => Ok(Box::new(super::Mpi::join(j.rank, j.world)?)),
         #[cfg(not(feature = "mpi"))]

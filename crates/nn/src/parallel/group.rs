@@ -7,12 +7,13 @@
 //!
 //! Gradients are those of the sum of all ranks' losses.
 
-use super::line::Line;
+use super::line::{self, Line};
 use super::{lock, rows};
-use dist::collective::Team;
-use ir::Type;
+use dist::collective::{Backend, Element, Kind, Signature, Team};
+use ir::{Call, Type};
 use std::sync::{Arc, Mutex};
-use tensor::{Attrs, Combine, Error, Op, Result, Tensor};
+use std::time::Duration;
+use tensor::{Attrs, Combine, Error, Op, Peers, Result, Tensor};
 
 /// Ranks that exchange tensors; clones are the same group.
 ///
@@ -50,6 +51,44 @@ pub(super) fn group(id: i64) -> Result<Arc<Inner>> {
     found.ok_or_else(|| Error::value(format!("there is no group {id} in this process")))
 }
 
+/// The ranks of a group, for devices that are asked to exchange among themselves.
+fn of_devices(id: i64) -> Result<Option<Arc<dyn Peers>>> {
+    Ok(if line::asked()? == Backend::Nccl { Some(group(id)?) } else { None })
+}
+
+impl Peers for Inner {
+    fn rank(&self) -> usize {
+        self.team.me()
+    }
+    fn size(&self) -> usize {
+        self.team.size()
+    }
+    fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let mut all = vec![0; mine.len() * self.team.size()];
+        all[self.team.me() * mine.len()..][..mine.len()].copy_from_slice(mine);
+        if self.team.size() > 1 {
+            let signature = Signature::new(Kind::AllGather, Element::U8, &[mine.len()]);
+            self.line.carry(&self.team, signature, Element::U8, |c, deal| c.all_gather(deal, &mut all))?;
+        }
+        Ok(all.chunks(mine.len().max(1)).map(<[u8]>::to_vec).collect())
+    }
+    fn agree(&self, op: &str, call: &Call) -> Result<()> {
+        if self.team.size() == 1 {
+            return Ok(());
+        }
+        // No data, but every message says what its sender does.
+        let (signature, peer) = (rows::signature(op, call)?, call.attrs.size("peer").unwrap_or(0));
+        self.line.carry(&self.team, signature, Element::U8, |c, deal| match op {
+            "send" => c.send(deal, &[], peer),
+            "recv" => c.receive(deal, &mut [], peer),
+            _ => c.all_reduce(deal, &mut [], dist::collective::Combine::Sum),
+        })
+    }
+    fn patience(&self) -> Duration {
+        line::timeout()
+    }
+}
+
 impl Group {
     fn of(line: &Arc<Line>, ranks: &[usize]) -> Result<Group> {
         let team = Team::new(ranks, line.rank, line.world).map_err(|e| Error::value(e.to_string()).in_op("group"))?;
@@ -57,6 +96,7 @@ impl Group {
         if let Some(known) = all.iter().find(|g| Arc::ptr_eq(&g.line, line) && g.team == team) {
             return Ok(Group(known.clone()));
         }
+        tensor::offer_peers(of_devices);
         let inner = Arc::new(Inner { id: all.len() as i64, team, line: line.clone() });
         all.push(inner.clone());
         Ok(Group(inner))

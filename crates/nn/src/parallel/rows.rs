@@ -37,7 +37,7 @@ pub(super) static ALL_REDUCE: Op = row(
     |c| one(c, |c| combines(c).map(|()| c.types[0].clone())),
     |c, args| {
         let (group, how) = (group(c.attrs.int("group")?)?, how(c)?);
-        exchanged(c, &group, Kind::AllReduce, Some(how), args, |carrier, deal, data| {
+        exchanged(c, &group, "all_reduce", args, |carrier, deal, data| {
             carrier.all_reduce(deal, data, how).map(|()| 0..data.len())
         })
     },
@@ -65,7 +65,7 @@ pub(super) static REDUCE: Op = row(
     |c| one(c, |c| combines(c).and_then(|()| rank(c, "root")).map(|()| c.types[0].clone())),
     |c, args| {
         let (group, how, root) = (group(c.attrs.int("group")?)?, how(c)?, c.attrs.size("root")?);
-        exchanged(c, &group, Kind::Reduce, Some(how), args, |carrier, deal, data| {
+        exchanged(c, &group, "reduce", args, |carrier, deal, data| {
             carrier.all_reduce(deal, data, how)?;
             if deal.team.me() != root {
                 data.fill(0);
@@ -88,7 +88,7 @@ pub(super) static BROADCAST: Op = row(
     |c| one(c, |c| rank(c, "root").map(|()| c.types[0].clone())),
     |c, args| {
         let (group, root) = (group(c.attrs.int("group")?)?, c.attrs.size("root")?);
-        exchanged(c, &group, Kind::Broadcast, None, args, |carrier, deal, data| {
+        exchanged(c, &group, "broadcast_from", args, |carrier, deal, data| {
             carrier.broadcast(deal, data, root).map(|()| 0..data.len())
         })
     },
@@ -107,9 +107,7 @@ pub(super) static REDUCE_SCATTER: Op = row(
     |c| one(c, |c| combines(c).and_then(|()| divided(c)).map(|t| long(t, |n| n / size(c)))),
     |c, args| {
         let (group, how) = (group(c.attrs.int("group")?)?, how(c)?);
-        exchanged(c, &group, Kind::ReduceScatter, Some(how), args, |carrier, deal, data| {
-            carrier.reduce_scatter(deal, data, how)
-        })
+        exchanged(c, &group, "reduce_scatter", args, |carrier, deal, data| carrier.reduce_scatter(deal, data, how))
     },
     |c| {
         let group = summed(c, "reduce_scatter")?;
@@ -127,11 +125,11 @@ pub(super) static ALL_GATHER: Op = row(
     |c, args| {
         let group = group(c.attrs.int("group")?)?;
         let (part, own) = (args[0].bytes().len(), group.team.me());
-        let (element, shape) = (element(args[0].dtype())?, args[0].shape());
+        let element = element(args[0].dtype())?;
         let mut out = Literal::zeros(args[0].dtype(), long(c.types[0].clone(), |n| n * group.team.size()).shape);
         let data = out.buffer_mut().ok_or_else(|| Error::bug("new, but shared"))?;
         data[own * part..][..part].copy_from_slice(args[0].bytes());
-        let signature = Signature::new(Kind::AllGather, element, shape);
+        let signature = signature("all_gather", c)?;
         if group.team.size() > 1 {
             group.line.carry(&group.team, signature, element, |carrier, deal| carrier.all_gather(deal, data))?;
         }
@@ -157,7 +155,7 @@ pub(super) static ALL_TO_ALL: Op = row(
         if group.team.size() > 1 {
             out = Literal::zeros(args[0].dtype(), args[0].shape().clone());
             let into = out.buffer_mut().ok_or_else(|| Error::bug("new, but shared"))?;
-            let signature = Signature::new(Kind::AllToAll, element, args[0].shape());
+            let signature = signature("all_to_all", c)?;
             let from = args[0].bytes();
             group.line.carry(&group.team, signature, element, |carrier, deal| carrier.all_to_all(deal, from, into))?;
         }
@@ -179,7 +177,7 @@ pub(super) static SEND: Op = row(
     |c, args| {
         let (group, to) = (group(c.attrs.int("group")?)?, c.attrs.size("peer")?);
         let element = element(args[0].dtype())?;
-        let signature = Signature::new(Kind::Send, element, args[0].shape());
+        let signature = signature("send", c)?;
         let data = args[0].bytes();
         group.line.carry(&group.team, signature, element, |carrier, deal| carrier.send(deal, data, to))?;
         Ok(vec![Literal::zeros(args[0].dtype(), Shape::scalar())])
@@ -203,7 +201,7 @@ pub(super) static RECV: Op = row(
     |c| one(c, |c| peer(c).map(|()| c.types[0].clone())),
     |c, args| {
         let (group, from) = (group(c.attrs.int("group")?)?, c.attrs.size("peer")?);
-        exchanged(c, &group, Kind::Send, None, args, |carrier, deal, data| {
+        exchanged(c, &group, "recv", args, |carrier, deal, data| {
             carrier.receive(deal, data, from).map(|()| 0..data.len())
         })
     },
@@ -272,13 +270,31 @@ fn divided(c: &Call) -> Result<Type> {
     Ok(t)
 }
 
+/// What the others are told of a collective.
+pub(super) fn signature(op: &str, c: &Call) -> Result<Signature> {
+    let kind = match op {
+        "all_reduce" => Kind::AllReduce,
+        "reduce" => Kind::Reduce,
+        "broadcast_from" => Kind::Broadcast,
+        "reduce_scatter" => Kind::ReduceScatter,
+        "all_gather" => Kind::AllGather,
+        "all_to_all" => Kind::AllToAll,
+        "send" | "recv" => Kind::Send,
+        _ => return Err(Error::bug(format!("{op} is no collective"))),
+    };
+    let mut signature = Signature::new(kind, element(c.dtype(0))?, c.shape(0));
+    if c.attrs.str("how").is_ok() {
+        signature = signature.by(how(c)?);
+    }
+    Ok(c.attrs.size("root").map_or(signature, |root| signature.rooted(root)))
+}
+
 /// Exchanges the elements of the first argument in place; the part of the bytes that is answered
 /// becomes the result.
 fn exchanged(
     c: &Call,
     group: &Arc<Inner>,
-    kind: Kind,
-    how: Option<How>,
+    op: &str,
     args: &[Literal],
     f: impl FnOnce(&mut dyn Carrier, &Deal, &mut [u8]) -> dist::Result<std::ops::Range<usize>>,
 ) -> Outs {
@@ -287,11 +303,7 @@ fn exchanged(
         return Ok(vec![x.clone()]);
     }
     let element: Element = element(x.dtype())?;
-    let mut signature = Signature::new(kind, element, x.shape());
-    signature = how.map_or(signature, |h| signature.by(h));
-    if let Ok(root) = c.attrs.size("root") {
-        signature = signature.rooted(root);
-    }
+    let signature = signature(op, c)?;
     let mut out = Literal::from_bytes(x.dtype(), x.shape().clone(), x.bytes())?;
     let data = out.buffer_mut().ok_or_else(|| Error::bug("new, but shared"))?;
     let kept = group.line.carry(&group.team, signature, element, |carrier, deal| f(carrier, deal, data))?;
