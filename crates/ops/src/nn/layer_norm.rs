@@ -1,9 +1,9 @@
 //! `layer_norm`: the last dimensions moved to mean 0 and scaled to variance 1.
 
-use super::norm::{affine, inputs};
-use crate::rules::{GradTensors, expand1, f64s, float, floats, maybe_grads, one_dtype, same};
-use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape};
+use super::norm::{BATCH_LAST, affine, inputs, last_dimensions};
+use crate::Tensor;
+use crate::rules::{GradTensors, expand1, f64s, floats, maybe_grads, same};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
 
 /// The row of `layer_norm`.
 pub static OP: Op = Op {
@@ -11,11 +11,11 @@ pub static OP: Op = Op {
     doc: "x moved to mean 0 and scaled to variance 1 over the last `axes` dimensions, with eps under the root; then times a weight and plus a bias, if given.",
     attrs: &[("axes", AttrKind::Int), ("eps", AttrKind::Float)],
     infer: |c| {
-        inner(c)?;
+        last_dimensions(c, 3)?;
         same(c, 0)
     },
     meaning: Meaning::Composite(|c, args| {
-        let (eps, shape) = (c.attrs.float("eps")?, inner(c)?);
+        let (eps, shape) = (c.attrs.float("eps")?, last_dimensions(c, 3)?);
         expand1(args, |t| {
             let x = t[0].widened();
             let (y, _) = normalized(&x, shape.rank(), eps);
@@ -29,40 +29,7 @@ pub static OP: Op = Op {
         let outs = Tensor::apply(&super::layer_norm_grad::OP, &inputs.iter().collect::<Vec<_>>(), c.attrs.clone());
         maybe_grads(outs.into_iter().take(c.inputs.len()).map(Some).collect())
     }),
-    batch: Batch::Rule(|c| {
-        // Leading dimensions are many already: only a batched scale needs its place found.
-        let t: Vec<Tensor> = c.inputs.iter().cloned().map(Tensor::from).collect();
-        let n = c.attrs.size("axes")?;
-        let x = if c.batched[0] {
-            t[0].clone()
-        } else {
-            let mut shape = t[0].shape()?;
-            shape.insert(0, c.size);
-            t[0].broadcast_to(shape)
-        };
-        if c.batched[1..].iter().all(|&b| !b) {
-            let all: Vec<&Tensor> = std::iter::once(&x).chain(&t[1..]).collect();
-            return Ok(vec![Tensor::apply1(&OP, &all, c.attrs.clone()).value()?.clone()]);
-        }
-        let rank = x.rank()?;
-        let placed = |i: usize| -> Result<Option<Tensor>> {
-            let Some(p) = t.get(i) else { return Ok(None) };
-            let mut shape = p.shape()?;
-            while c.batched[i] && shape.rank() < rank {
-                shape.insert(1, 1);
-            }
-            Ok(Some(p.widened().reshape(shape)))
-        };
-        let mut y = Tensor::apply1(&OP, &[&x.widened()], c.attrs.clone());
-        debug_assert!(n < rank);
-        if let Some(w) = placed(1)? {
-            y = y * w;
-        }
-        if let Some(b) = placed(2)? {
-            y = y + b;
-        }
-        Ok(vec![y.cast_like(&x).value()?.clone()])
-    }),
+    batch: BATCH_LAST,
     cases: || {
         let over = |n: i64, eps: f64| Attrs::new().with("axes", n).with("eps", eps);
         vec![
@@ -75,26 +42,6 @@ pub static OP: Op = Op {
         ]
     },
 };
-
-/// The normalized dimensions, after checking all inputs against them.
-fn inner(c: &Call) -> Result<Shape> {
-    if c.types.is_empty() || c.types.len() > 3 {
-        return Err(Error::value(format!("takes 1 to 3 inputs, but {} were given", c.types.len())));
-    }
-    float(c, 0)?;
-    one_dtype(c)?;
-    let (n, rank) = (c.attrs.size("axes")?, c.shape(0).rank());
-    if n == 0 || n > rank {
-        return Err(Error::value(format!("the last {n} dimensions of {} cannot be normalized", c.shape(0))));
-    }
-    let shape = Shape::new(&c.shape(0).dims()[rank - n..]);
-    match c.types[1..].iter().find(|t| t.shape != shape) {
-        Some(t) => {
-            Err(Error::shape(format!("a parameter has shape {}, but the normalized dimensions are {shape}", t.shape)))
-        }
-        None => Ok(shape),
-    }
-}
 
 /// The last `n` dimensions at mean 0 and variance 1, and the factor that brought them there.
 pub(super) fn normalized(x: &Tensor, n: usize, eps: f64) -> (Tensor, Tensor) {

@@ -1,9 +1,10 @@
 //! `layer_norm_grad`: the gradient of `layer_norm`.
 
 use super::layer_norm::normalized;
-use crate::rules::{expand, f64s, float, floats, one_dtype};
-use crate::{Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Shape};
+use super::norm::gradients;
+use crate::Tensor;
+use crate::rules::{expand, f64s, floats};
+use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
 
 /// The row of `layer_norm_grad`.
 pub static OP: Op = Op {
@@ -11,28 +12,7 @@ pub static OP: Op = Op {
     doc: "The gradient of `layer_norm` with respect to its input x, from x and the gradient g of the result; if the weight \
           is given as well, also with respect to the weight and the bias.",
     attrs: &[("axes", AttrKind::Int), ("eps", AttrKind::Float)],
-    infer: |c| {
-        if c.types.len() < 2 || c.types.len() > 3 {
-            return Err(Error::value(format!("takes 2 or 3 inputs, but {} were given", c.types.len())));
-        }
-        float(c, 0)?;
-        one_dtype(c)?;
-        let (n, rank) = (c.attrs.size("axes")?, c.shape(0).rank());
-        if n == 0 || n > rank || c.shape(0) != c.shape(1) {
-            let e = format!("no gradient {} of the last {n} dimensions of {}", c.shape(1), c.shape(0));
-            return Err(Error::shape(e));
-        }
-        let inner = Shape::new(&c.shape(0).dims()[rank - n..]);
-        match c.types.get(2) {
-            None => Ok([c.types[0].clone()].into_iter().collect()),
-            Some(w) if w.shape == inner => {
-                Ok(std::iter::once(c.types[0].clone()).chain(std::iter::repeat_n(w.clone(), 2)).collect())
-            }
-            Some(w) => {
-                Err(Error::shape(format!("the weight is {}, but the normalized dimensions are {inner}", w.shape)))
-            }
-        }
-    },
+    infer: |c| gradients(c, 2),
     meaning: Meaning::Composite(|c, args| {
         let (n, eps, rank) = (c.attrs.size("axes")?, c.attrs.float("eps")?, c.shape(0).rank());
         let (last, first): (Vec<usize>, Vec<usize>) = (0..rank).partition(|&i| i >= rank - n);

@@ -1,8 +1,8 @@
 //! `max`: the greatest element along axes.
 
-use crate::rules::{GradTensors, f64s, floats, grads};
+use crate::rules::{f64s, floats};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Monoid, Op, Site};
+use ir::{AttrKind, Attrs, Case, Meaning, Monoid, Op, Site};
 
 /// The row of `max`.
 pub static OP: Op = Op {
@@ -12,11 +12,7 @@ pub static OP: Op = Op {
     attrs: &[("axes", AttrKind::Ints)],
     infer: super::infer_nonempty,
     meaning: Meaning::Reduce(Monoid::Max),
-    grad: Grad::Rule(|c| {
-        let (x, g, axes) = (c.x(0), c.g(0), c.attrs.ints("axes")?);
-        let hit = x.eq(c.y(0)).cast_like(&g);
-        grads([(g / hit.sum_keep(axes)) * hit])
-    }),
+    grad: super::SHARED_BY_EQUALS,
     batch: super::BATCH,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
@@ -53,12 +49,7 @@ impl Tensor {
     /// which alone gets the gradient.
     #[track_caller]
     pub fn max_index(&self, along: i64) -> [Tensor; 2] {
-        self.then2(|t| {
-            let (x, at) = self.at_axis("max", along)?;
-            let place = x.argmax_keep(at);
-            let out = t.shape.reduce(if t.shape.rank() == 0 { &[] } else { std::slice::from_ref(&at) }, false);
-            Ok([x.gather(at as i64, &place).reshape(&out), place.reshape(&out)])
-        })
+        self.with_place(&OP, along, |x, at| x.argmax_keep(at))
     }
     /// The least and the greatest element along axes (`..` for all), which disappear.
     #[track_caller]

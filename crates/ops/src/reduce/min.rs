@@ -1,8 +1,8 @@
 //! `min`: the least element along axes.
 
-use crate::rules::{GradTensors, f64s, floats, grads};
+use crate::rules::{f64s, floats};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Monoid, Op, Site};
+use ir::{AttrKind, Attrs, Case, Meaning, Monoid, Op, Site};
 
 /// The row of `min`.
 pub static OP: Op = Op {
@@ -12,11 +12,7 @@ pub static OP: Op = Op {
     attrs: &[("axes", AttrKind::Ints)],
     infer: super::infer_nonempty,
     meaning: Meaning::Reduce(Monoid::Min),
-    grad: Grad::Rule(|c| {
-        let (x, g, axes) = (c.x(0), c.g(0), c.attrs.ints("axes")?);
-        let hit = x.eq(c.y(0)).cast_like(&g);
-        grads([(g / hit.sum_keep(axes)) * hit])
-    }),
+    grad: super::SHARED_BY_EQUALS,
     batch: super::BATCH,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
@@ -53,11 +49,6 @@ impl Tensor {
     /// which alone gets the gradient.
     #[track_caller]
     pub fn min_index(&self, along: i64) -> [Tensor; 2] {
-        self.then2(|t| {
-            let (x, at) = self.at_axis("min", along)?;
-            let place = x.argmin_keep(at);
-            let out = t.shape.reduce(if t.shape.rank() == 0 { &[] } else { std::slice::from_ref(&at) }, false);
-            Ok([x.gather(at as i64, &place).reshape(&out), place.reshape(&out)])
-        })
+        self.with_place(&OP, along, |x, at| x.argmin_keep(at))
     }
 }

@@ -15,8 +15,9 @@ crate::table! {
     var,
 }
 
+use crate::rules::{GradTensors, grads};
 use crate::{Axes, Error, Result, Tensor};
-use ir::{Attrs, Batch, Call, Op, Type, Types};
+use ir::{Attrs, Batch, Call, Grad, Op, Type, Types};
 use smallvec::SmallVec;
 
 /// The type rule of every reduction.
@@ -48,6 +49,13 @@ pub(crate) const BATCH: Batch = Batch::Rule(|c| {
     Ok(vec![Tensor::apply1(c.op, &[&x], c.attrs.clone().set("axes", &axes)).value()?.clone()])
 });
 
+/// The gradient of the greatest or least element: equal ones share it evenly.
+pub(crate) const SHARED_BY_EQUALS: Grad = Grad::Rule(|c| {
+    let (x, g, axes) = (c.x(0), c.g(0), c.attrs.ints("axes")?);
+    let hit = x.eq(c.y(0)).cast_like(&g);
+    grads([(g / hit.sum_keep(axes)) * hit])
+});
+
 impl Tensor {
     /// A reduction with its axes resolved; they stay as size 1.
     #[track_caller]
@@ -69,6 +77,17 @@ impl Tensor {
         self.then(|_| {
             let shape = x.shape()?;
             Ok(self.reshape(shape.reduce(&axes.resolve(shape.rank())?, false)))
+        })
+    }
+    /// The element along one axis whose place `find` gives, and that place, both without the axis.
+    #[track_caller]
+    pub(crate) fn with_place(&self, op: &'static Op, along: i64, find: fn(&Tensor, usize) -> Tensor) -> [Tensor; 2] {
+        self.then2(|t| {
+            let (x, at) = self.at_axis(op.name, along)?;
+            let place = find(&x, at);
+            let gone: &[usize] = if t.shape.rank() == 0 { &[] } else { &[at] };
+            let out = t.shape.reduce(gone, false);
+            Ok([x.gather(at as i64, &place).reshape(&out), place.reshape(&out)])
         })
     }
 }
