@@ -10,7 +10,7 @@ class ShapeError(Error, ValueError):
 
 
 class DTypeError(Error, TypeError):
-    """Element types that do not fit."""
+    """Element types that do not fit, or objects of a wrong type."""
 
 
 class ArgumentError(Error, ValueError):

@@ -23,7 +23,7 @@ class ArgumentError(Error, ValueError):
     """An argument out of its range or not among the allowed words."""
 
 class DTypeError(Error, TypeError):
-    """Element types that do not fit."""
+    """Element types that do not fit, or objects of a wrong type."""
 
 class DeviceError(Error, RuntimeError):
     """A device that is missing or failed."""

@@ -1,6 +1,7 @@
 //! Python objects as what ops take: tensors and what can become one, axes, shapes, words.
 
 use crate::error::exception;
+use crate::error::type_error;
 use crate::exchange;
 use crate::site::here;
 use crate::tensor::PyTensor;
@@ -9,7 +10,6 @@ use ::tensor::loss::Reduction;
 use ::tensor::nn::{Interpolation, Padding, PerAxis};
 use ::tensor::{Axes, Combine, DType, Error, Number, Operand, Shape, Tensor};
 use ir::Complex;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
 
@@ -29,7 +29,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Like {
             Some(t) => Ok(Like(t)),
             None => {
                 let e = format!("expected a tensor, a number or an array, not {}", type_name(&obj));
-                Err(PyTypeError::new_err(e))
+                Err(type_error(e))
             }
         }
     }
@@ -85,9 +85,8 @@ impl Other {
 impl<'a, 'py> FromPyObject<'a, 'py> for Other {
     type Error = PyErr;
     fn extract(obj: Any<'a, 'py>) -> PyResult<Other> {
-        Other::of(&obj)?.ok_or_else(|| {
-            PyTypeError::new_err(format!("expected a tensor, a number or an array, not {}", type_name(&obj)))
-        })
+        Other::of(&obj)?
+            .ok_or_else(|| type_error(format!("expected a tensor, a number or an array, not {}", type_name(&obj))))
     }
 }
 impl Operand for Other {
@@ -124,7 +123,7 @@ fn integers(obj: Any<'_, '_>) -> PyResult<Vec<i64>> {
             return Ok(l.to_i64());
         }
     }
-    Err(PyTypeError::new_err(format!("expected an int or a sequence of ints, not {}", type_name(&obj))))
+    Err(type_error(format!("expected an int or a sequence of ints, not {}", type_name(&obj))))
 }
 /// The same, none negative.
 fn sizes(obj: Any<'_, '_>) -> PyResult<Vec<usize>> {
@@ -190,7 +189,7 @@ arguments! {
 /// NumPy's spelling of an axis, or PyTorch's.
 pub fn either<T>(axis: Option<T>, dim: Option<T>) -> PyResult<Option<T>> {
     match (axis, dim) {
-        (Some(_), Some(_)) => Err(PyTypeError::new_err("axis and dim are the same argument: give one of them")),
+        (Some(_), Some(_)) => Err(type_error("axis and dim are the same argument: give one of them")),
         (a, d) => Ok(a.or(d)),
     }
 }
@@ -366,6 +365,6 @@ fn dtype_of(obj: Any<'_, '_>) -> PyResult<DType> {
     let short = name.rsplit('.').next().unwrap_or(&name).trim_end_matches('_');
     DType::parse(short).ok_or_else(|| {
         let known: Vec<&str> = DType::ALL.iter().map(|d| PyDType(*d).long_name()).collect();
-        PyTypeError::new_err(format!("{name:?} is not an element type; there are {}", known.join(", ")))
+        type_error(format!("{name:?} is not an element type; there are {}", known.join(", ")))
     })
 }

@@ -4,11 +4,11 @@
 use crate::convert::{Count, DTypeArg, Like, ShapeArg};
 use crate::device::placed;
 use crate::error::{OrRaise, exception};
+use crate::error::{type_error, value_error};
 use crate::exchange::required;
 use crate::site::here;
 use crate::tensor::{PyTensor, call};
 use ::tensor::{DType, Literal, Shape, Tensor, generator};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyInt, PyTuple};
 
@@ -46,13 +46,11 @@ fn uncopied(data: &Bound<'_, PyAny>, dtype: Option<DTypeArg>) -> PyResult<Tensor
         Ok(t) => t.get().tensor(),
         Err(_) => match crate::exchange::shared(data)? {
             Some(l) => here(data.py()).scope(|| Tensor::from(l)),
-            None => return Err(PyValueError::new_err("the data has to be copied: only dense floats are shared")),
+            None => return Err(value_error("the data has to be copied: only dense floats are shared")),
         },
     };
     match (dtype, t.dtype()) {
-        (Some(d), Ok(now)) if d.0 != now => {
-            Err(PyValueError::new_err(format!("{now} has to be copied to become {}", d.0)))
-        }
+        (Some(d), Ok(now)) if d.0 != now => Err(value_error(format!("{now} has to be copied to become {}", d.0))),
         _ => Ok(t),
     }
 }
@@ -289,7 +287,7 @@ fn promote(a: DTypeArg, b: DTypeArg) -> crate::convert::PyDType {
 fn eval_all(py: Python<'_>, tensors: &Bound<'_, PyTuple>) -> PyResult<()> {
     let mut all = Vec::new();
     for t in tensors {
-        let t = t.cast::<PyTensor>().map_err(|_| PyTypeError::new_err("only tensors can be computed"))?;
+        let t = t.cast::<PyTensor>().map_err(|_| type_error("only tensors can be computed"))?;
         all.push(t.get().tensor());
     }
     crate::tensor::run(py, move || Tensor::eval_all(&all.iter().collect::<Vec<_>>()))

@@ -2,11 +2,11 @@
 
 use crate::convert::{DTypeArg, PyDType};
 use crate::error::OrRaise;
+use crate::error::value_error;
 use crate::tensor::{PyTensor, run, wrap};
 use crate::transform::is_tracing;
 use ::tensor::{Tensor, Variable, chosen_device, engine, set_autocast, set_device};
 use nn::optim::LossScale;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// A new tensor on the device that was asked for, or on that of the scope. A graph that is traced is
@@ -52,7 +52,7 @@ impl PyTensor {
     #[pyo3(signature = (device, /, *, stream=None))]
     fn to_device(&self, py: Python<'_>, device: &str, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyTensor>> {
         if stream.is_some() {
-            return Err(PyValueError::new_err("to_device: a device has one stream, which cannot be chosen"));
+            return Err(value_error("to_device: a device has one stream, which cannot be chosen"));
         }
         let t = self.tensor();
         let moved = run(py, move || Ok(t.to(device)))?;

@@ -2,6 +2,7 @@
 //! memory and in that of GPUs.
 
 use crate::error::OrRaise;
+use crate::error::type_error;
 use crate::exchange::can_share;
 use crate::site::here;
 use crate::tensor::{PyTensor, run};
@@ -432,7 +433,7 @@ fn taken(obj: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<Taken> {
             return Ok(Taken::Plain(m));
         }
     }
-    Err(PyTypeError::new_err("__dlpack__ must return a capsule that nobody has used"))
+    Err(type_error("__dlpack__ must return a capsule that nobody has used"))
 }
 
 /// Where an array's elements begin.
@@ -451,7 +452,7 @@ fn described(a: &Array) -> PyResult<(DType, Strided)> {
     let Some(dtype) = dtype(&a.dtype) else {
         let t = &a.dtype;
         let e = format!("arrays of DLPack type code {}, {} bits, {} lanes are not supported", t.code, t.bits, t.lanes);
-        return Err(PyTypeError::new_err(e));
+        return Err(type_error(e));
     };
     let n = a.ndim.max(0) as usize;
     // SAFETY: `ndim` sizes, and as many strides unless the memory is row-major.

@@ -42,6 +42,22 @@ pub fn exception(py: Python<'_>, e: &Error) -> PyErr {
     build().unwrap_or_else(|e| e)
 }
 
+/// The exception for an object of a wrong type, with the line of the program.
+pub fn type_error(what: impl Into<String>) -> PyErr {
+    wrong(ErrorKind::DType, what)
+}
+/// The exception for an argument that is not allowed, with the line of the program.
+pub fn value_error(what: impl Into<String>) -> PyErr {
+    wrong(ErrorKind::Value, what)
+}
+/// The exception for an index that is none, with the line of the program.
+pub fn index_error(what: impl Into<String>) -> PyErr {
+    wrong(ErrorKind::Index, what)
+}
+fn wrong(kind: ErrorKind, what: impl Into<String>) -> PyErr {
+    Python::attach(|py| exception(py, &Error::new(kind, what).at(crate::site::here(py))))
+}
+
 /// Carries what a Python function raised through Rust code, which sees an ordinary error.
 pub fn carried(e: PyErr) -> Error {
     RAISED.set(Some(e));

@@ -7,11 +7,12 @@
 use crate::convert::{DTypeArg, PyDType, refused, type_name};
 use crate::dlpack::{self, Imported};
 use crate::error::{OrRaise, exception};
+use crate::error::{type_error, value_error};
 use crate::site::here;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{DType, Literal, Shape, Tensor, Variable};
 use ir::{Bytes, Complex, Lent};
-use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyTuple};
@@ -55,7 +56,7 @@ pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Optio
 fn converted(l: Literal, dtype: Option<DType>) -> PyResult<Literal> {
     match dtype {
         Some(d) if l.dtype().is_complex() && !d.is_complex() => {
-            Err(PyTypeError::new_err(format!("complex numbers do not become {d}: take their real parts")))
+            Err(type_error(format!("complex numbers do not become {d}: take their real parts")))
         }
         Some(d) => Ok(l.cast(d)),
         None => Ok(l),
@@ -73,7 +74,7 @@ fn whole_type(x: i128) -> DType {
 
 /// A tensor from an object that must be one.
 pub fn required(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
-    tensor_of(obj, dtype)?.ok_or_else(|| PyTypeError::new_err(format!("a tensor cannot be made of {}", type_name(obj))))
+    tensor_of(obj, dtype)?.ok_or_else(|| type_error(format!("a tensor cannot be made of {}", type_name(obj))))
 }
 
 /// From another library's array.
@@ -329,7 +330,7 @@ fn from_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Literal> {
     let view = View::of(obj)?;
     let (format, shape, size) = (view.format().to_string(), view.shape(), view.0.itemsize as usize);
     let Some(dtype) = exact_dtype(&format, size) else {
-        return Err(PyTypeError::new_err(format!("arrays of type {format:?} are not supported")));
+        return Err(type_error(format!("arrays of type {format:?} are not supported")));
     };
     let mut bytes = view.bytes(obj.py())?;
     if plain_format(&format).1 {
@@ -379,7 +380,7 @@ pub fn to_numpy(slf: &Bound<'_, PyTensor>, dtype: Option<Py<PyAny>>, copy: Optio
     let t = slf.get().tensor();
     let source = if t.dtype().or_raise(py)? == DType::BF16 {
         if copy == Some(false) {
-            return Err(PyValueError::new_err("bfloat16 must be copied to become a NumPy array"));
+            return Err(value_error("bfloat16 must be copied to become a NumPy array"));
         }
         Bound::new(py, PyTensor::from(t.cast(DType::F32)))?
     } else {

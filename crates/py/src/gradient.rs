@@ -2,10 +2,10 @@
 
 use crate::convert::Like;
 use crate::error::OrRaise;
+use crate::error::{type_error, value_error};
 use crate::site::here;
 use crate::tensor::{Kind, PyTensor, call, wrap};
 use ::tensor::Variable;
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 #[pymethods]
@@ -84,7 +84,7 @@ impl PyTensor {
     #[setter(grad)]
     fn set_grad(&self, py: Python<'_>, grad: Option<Like>) -> PyResult<()> {
         let Some(v) = self.variable() else {
-            return Err(PyTypeError::new_err("only a tensor made with requires_grad=True has a gradient"));
+            return Err(type_error("only a tensor made with requires_grad=True has a gradient"));
         };
         match grad {
             None => v.zero_grad(),
@@ -92,7 +92,7 @@ impl PyTensor {
                 let value = g.0.value().or_raise(py)?;
                 if value.ty() != v.var().ty() {
                     let e = format!("the gradient is {}, but the tensor is {}", value.ty(), v.var().ty());
-                    return Err(PyValueError::new_err(e));
+                    return Err(value_error(e));
                 }
                 v.var().set_grad(Some(value.clone()));
             }

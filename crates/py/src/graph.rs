@@ -2,13 +2,13 @@
 
 use crate::convert::{DTypeArg, Like, type_name};
 use crate::error::{OrRaise, exception};
+use crate::error::{type_error, value_error};
 use crate::exchange::required;
 use crate::interrupt;
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use ::tensor::{Error, ErrorKind, Fetch, Session, Shape, Tensor, Update, Variable};
 use ir::Source;
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::{BTreeMap, HashSet};
@@ -38,7 +38,7 @@ impl PyUpdate {
         let mut update = Update::new();
         for (to, value) in assignments {
             let Some(v) = to.get().variable() else {
-                return Err(PyTypeError::new_err("only a variable can be assigned"));
+                return Err(type_error("only a variable can be assigned"));
             };
             let value = here(py).scope(|| value.0.cast(v.dtype()));
             update.set(&v, value);
@@ -71,7 +71,7 @@ fn fetched(obj: &Bound<'_, PyAny>) -> PyResult<Fetched> {
     if obj.is_none() {
         return Ok(Fetched::Nothing);
     }
-    Err(PyTypeError::new_err(format!("a tensor or an update can be fetched, not {}", type_name(obj))))
+    Err(type_error(format!("a tensor or an update can be fetched, not {}", type_name(obj))))
 }
 
 #[pymethods]
@@ -90,8 +90,7 @@ impl PySession {
         let wanted = fetches.iter().map(fetched).collect::<PyResult<Vec<_>>>()?;
         let mut given = Vec::with_capacity(feeds.len());
         for (to, what) in feeds {
-            let to =
-                to.cast::<PyTensor>().map_err(|_| PyTypeError::new_err("only a tensor can be fed"))?.get().tensor();
+            let to = to.cast::<PyTensor>().map_err(|_| type_error("only a tensor can be fed"))?.get().tensor();
             let dtype = to.dtype().or_raise(py)?;
             let what = required(&what, Some(dtype))?;
             check_feed(py, &to, &what)?;
@@ -114,7 +113,7 @@ impl PySession {
         let one = |f: &Fetched| match f {
             Fetched::Tensor(_) => match results.next() {
                 Some(t) => wrap(py, t).map(Some),
-                None => Err(PyValueError::new_err("a fetched tensor has no result")),
+                None => Err(value_error("a fetched tensor has no result")),
             },
             _ => Ok(None),
         };

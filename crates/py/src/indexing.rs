@@ -1,11 +1,11 @@
 //! NumPy's indexing: `x[1, ..., None, ::2, mask]` and assignment to it.
 
 use crate::convert::{Other, type_name};
+use crate::error::{index_error, type_error};
 use crate::exchange;
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use ::tensor::{DType, Index};
-use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
 
@@ -37,10 +37,10 @@ fn part(p: &Bound<'_, PyAny>) -> PyResult<Index> {
         if t.count().unwrap_or(1) == 0 {
             return Ok(Index::Tensor(t.cast(DType::I64)));
         }
-        return Err(PyIndexError::new_err(format!("an index must be whole numbers or bool, not {dtype}")));
+        return Err(index_error(format!("an index must be whole numbers or bool, not {dtype}")));
     }
     let e = format!("an index is made of ints, slices, ..., None and arrays, not {}", type_name(p));
-    Err(PyTypeError::new_err(e))
+    Err(type_error(e))
 }
 
 fn parts(index: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {

@@ -3,6 +3,7 @@
 
 use crate::display::PyGraph;
 use crate::error::OrRaise;
+use crate::error::value_error;
 use crate::interrupt;
 use crate::site::here;
 use crate::transform::{is_tracing, traced};
@@ -10,7 +11,6 @@ use crate::tree::{Tree, flatten};
 use ::tensor::{Result, Tensor};
 use ir::Type;
 use parking_lot::Mutex;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl PyJit {
         let done = interrupt::run(py, || site.scope(|| form.program.call(&leaves.iter().collect::<Vec<_>>())))?;
         let ys = done.or_raise(py)?;
         let tree = form.outputs.lock().clone();
-        let tree = tree.ok_or_else(|| PyValueError::new_err("the function was not traced"))?;
+        let tree = tree.ok_or_else(|| value_error("the function was not traced"))?;
         tree.build(py, &mut ys.into_iter())
     }
     /// What was compiled for these arguments, for people.

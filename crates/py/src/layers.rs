@@ -3,12 +3,13 @@
 
 use crate::convert::{Ints, Like, PaddingArg, PerAxisArg, Sizes, refused};
 use crate::error::OrRaise;
+use crate::error::{type_error, value_error};
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use ::tensor::nn::{AttentionOptions, AvgPoolOptions, ConvOptions, MaxPoolOptions, PerAxis};
 use ::tensor::{Error, Result, Tensor};
 use nn::{Entry, Layer, Module, RecurrentOptions, TransformerOptions};
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -71,7 +72,7 @@ impl<'py> Settings<'_, 'py> {
                 let is_size = e.is_instance_of::<PyOverflowError>(x.py());
                 if is_size { refused(x.py(), format!("{name} must be a size, not {x}")) } else { e }
             }),
-            None => Err(PyTypeError::new_err(format!("the setting {name} is missing"))),
+            None => Err(type_error(format!("the setting {name} is missing"))),
         }
     }
     fn window<const N: usize>(&self, name: &str) -> PyResult<[usize; N]> {
@@ -288,7 +289,7 @@ impl PyLayer {
         };
         match here(py).scope(make)? {
             Some(l) => Ok(PyLayer(l)),
-            None => Err(PyValueError::new_err(format!("there is no layer {kind:?}"))),
+            None => Err(value_error(format!("there is no layer {kind:?}"))),
         }
     }
     /// Paths and variables, and whether each is trained.
@@ -344,7 +345,7 @@ fn initial(py: Python<'_>, kind: &str, shape: Ints, gain: f64) -> PyResult<Py<Py
             _ => return None,
         })
     });
-    wrap(py, t.ok_or_else(|| PyValueError::new_err(format!("there are no initial values {kind:?}")))?)
+    wrap(py, t.ok_or_else(|| value_error(format!("there are no initial values {kind:?}")))?)
 }
 
 /// Adds the class.

@@ -1,10 +1,10 @@
 //! Figures over many batches: accuracy, confusion, area under the curve, perplexity.
 
 use crate::convert::Like;
+use crate::error::value_error;
 use crate::tensor::{PyTensor, run};
 use nn::metrics::{Accuracy, Auc, Average, Confusion, Perplexity, TopK};
 use parking_lot::Mutex;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 macro_rules! metric {
@@ -58,7 +58,7 @@ impl PyConfusion {
     fn new(classes: usize) -> PyResult<PyConfusion> {
         if classes > CLASSES_MAX {
             let e = format!("a table of {classes} times {classes} classes is too large: at most {CLASSES_MAX}");
-            return Err(PyValueError::new_err(e));
+            return Err(value_error(e));
         }
         Ok(PyConfusion(Mutex::new(Confusion::new(classes))))
     }
@@ -90,7 +90,7 @@ impl PyConfusion {
             "macro" => Average::Macro,
             "micro" => Average::Micro,
             "weighted" => Average::Weighted,
-            other => return Err(PyValueError::new_err(format!("expected macro, micro or weighted, not {other:?}"))),
+            other => return Err(value_error(format!("expected macro, micro or weighted, not {other:?}"))),
         };
         Ok(self.0.lock().f1(average))
     }

@@ -2,6 +2,7 @@
 
 use crate::convert::Like;
 use crate::error::{OrRaise, carried};
+use crate::error::{type_error, value_error};
 use crate::graph::PyUpdate;
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
@@ -9,7 +10,6 @@ use ::tensor::{Tensor, Variable};
 use nn::optim::{self, Lbfgs, LbfgsOptions, Optimizer, Rule};
 use nn::schedule::{self, Schedule};
 use parking_lot::{Mutex, MutexGuard};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -17,7 +17,7 @@ use pyo3::types::PyDict;
 pub fn variables(params: &[Py<PyTensor>]) -> PyResult<Vec<Variable>> {
     let one = |p: &Py<PyTensor>| {
         let e = "an optimizer trains tensors made with requires_grad=True, Parameters and Variables";
-        p.get().variable().ok_or_else(|| PyTypeError::new_err(e))
+        p.get().variable().ok_or_else(|| type_error(e))
     };
     params.iter().map(one).collect()
 }
@@ -27,7 +27,7 @@ fn done(kind: &str, settings: &Bound<'_, PyDict>, known: &[&str]) -> PyResult<()
     for key in settings.keys() {
         let key: String = key.extract()?;
         if !known.contains(&key.as_str()) {
-            return Err(PyTypeError::new_err(format!("{kind} has no setting {key:?}; it has {known:?}")));
+            return Err(type_error(format!("{kind} has no setting {key:?}; it has {known:?}")));
         }
     }
     Ok(())
@@ -44,7 +44,7 @@ macro_rules! rules {
                     done(kind, settings, &[$(stringify!($field)),*])?;
                     Ok(Box::new(r))
                 })*
-                _ => Err(PyValueError::new_err(format!("there is no optimizer {kind:?}"))),
+                _ => Err(value_error(format!("there is no optimizer {kind:?}"))),
             }
         }
         /// Names of all rules.
@@ -132,7 +132,7 @@ impl PyOptimizer {
         let state = self.0.lock().state();
         match state.iter().find(|(n, _)| *n == name) {
             Some((_, rate)) => here(py).scope(|| rate.assign(&Tensor::from(lr as f32))).or_raise(py),
-            None => Err(PyValueError::new_err(format!("there is no group {group}"))),
+            None => Err(value_error(format!("there is no group {group}"))),
         }
     }
     /// Everything a checkpoint needs, by name; parameters are numbered, as in PyTorch.

@@ -2,11 +2,11 @@
 //! collectives on tensors.
 
 use crate::error::OrRaise;
+use crate::error::value_error;
 use crate::tensor::{Out, PyTensor, run};
 use ::tensor::{Combine, Error, Tensor};
 use nn::parallel::Group;
 use nn::train::Progress;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -63,7 +63,7 @@ fn combine(op: &str) -> PyResult<Combine> {
         "prod" => Combine::Prod,
         "max" => Combine::Max,
         "min" => Combine::Min,
-        _ => return Err(PyValueError::new_err(format!("op must be sum, mean, prod, max or min, not {op:?}"))),
+        _ => return Err(value_error(format!("op must be sum, mean, prod, max or min, not {op:?}"))),
     })
 }
 #[pyfunction]

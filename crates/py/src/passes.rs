@@ -2,11 +2,11 @@
 
 use crate::convert::{Like, PyDType, type_name};
 use crate::error::OrRaise;
+use crate::error::type_error;
 use crate::tensor::{PyTensor, wrap};
 use crate::transform::traced;
 use ::tensor::{Result, Tensor, engine};
 use ir::{Attr, Graph, Value};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -70,7 +70,7 @@ fn object(py: Python<'_>, attr: &Attr) -> PyResult<Py<PyAny>> {
 fn add_pass(py: Python<'_>, name: &str, rule: Py<PyAny>) -> PyResult<()> {
     if !rule.bind(py).is_callable() {
         let e = format!("add_pass: expected a function of a tensor, not {}", type_name(rule.bind(py)));
-        return Err(PyTypeError::new_err(e));
+        return Err(type_error(e));
     }
     let name: &'static str = Box::leak(name.to_string().into_boxed_str());
     let pass = move |graph: &Graph| graph.rewrite(|v| in_place_of(v, &rule));

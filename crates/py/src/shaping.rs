@@ -1,11 +1,11 @@
 //! Methods that take sizes one by one, words, or settings that no row of the table has.
 
 use crate::convert::{AxesArg, DTypeArg, Ints, PerAxisArg, Sizes, Word, either, refused};
+use crate::error::type_error;
 use crate::site::here;
 use crate::tensor::{Out, PyTensor, call};
 use ::tensor::nn::{InterpolateOptions, Interpolation, Resize};
 use ::tensor::{Axes, Pad};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -74,7 +74,7 @@ impl PyTensor {
         let size = match (size, scale_factor) {
             (Some(s), None) => Resize::To(s.0),
             (None, Some(f)) => Resize::By(f.extract::<f64>().map(|x| vec![x]).or_else(|_| f.extract::<Vec<f64>>())?),
-            _ => return Err(PyTypeError::new_err("give either size or scale_factor")),
+            _ => return Err(type_error("give either size or scale_factor")),
         };
         let options = InterpolateOptions { mode: mode.0, align_corners, ..Default::default() };
         call(py, || self.tensor().interpolate(size, options))

@@ -3,6 +3,7 @@
 use crate::convert::{DTypeArg, Other, PyDType};
 use crate::display;
 use crate::error::{OrRaise, exception};
+use crate::error::{type_error, value_error};
 use crate::exchange;
 use crate::interrupt;
 use crate::site::here;
@@ -10,7 +11,7 @@ use ::tensor::{DType, Error, ErrorKind, Literal, Operand, Result, Tensor, Variab
 use ir::{Buffer, Complex, Type};
 use parking_lot::RwLock;
 use pyo3::basic::CompareOp;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyDict, PyTuple};
 
@@ -89,9 +90,7 @@ impl PyTensor {
     /// Fails for complex numbers, of which Python's real types would lose a part.
     fn is_real(&self, what: &str) -> PyResult<()> {
         match self.dtype_now() {
-            d if d.is_complex() => {
-                Err(PyTypeError::new_err(format!("{} does not become {what}", PyDType(d).__repr__())))
-            }
+            d if d.is_complex() => Err(type_error(format!("{} does not become {what}", PyDType(d).__repr__()))),
             _ => Ok(()),
         }
     }
@@ -324,7 +323,7 @@ impl PyTensor {
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         match self.tensor().shape().or_raise(py)?.first() {
             Some(&n) => Ok(n),
-            None => Err(PyTypeError::new_err("a tensor without dimensions has no length")),
+            None => Err(type_error("a tensor without dimensions has no length")),
         }
     }
     fn __iter__<'py>(slf: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyAny>> {
@@ -361,7 +360,7 @@ impl PyTensor {
     }
     fn __index__(&self, py: Python<'_>) -> PyResult<i128> {
         if !self.dtype_now().is_int() {
-            return Err(PyTypeError::new_err(format!("only a whole number is an index, not {}", self.dtype_now())));
+            return Err(type_error(format!("only a whole number is an index, not {}", self.dtype_now())));
         }
         self.__int__(py)
     }
@@ -395,7 +394,7 @@ impl PyTensor {
     fn __array_namespace__<'py>(&self, py: Python<'py>, api_version: Option<&str>) -> PyResult<Bound<'py, PyModule>> {
         match api_version {
             None | Some("2021.12" | "2022.12" | "2023.12" | "2024.12") => py.import("talweg"),
-            Some(v) => Err(PyValueError::new_err(format!("there is no version {v} of the array API here"))),
+            Some(v) => Err(value_error(format!("there is no version {v} of the array API here"))),
         }
     }
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

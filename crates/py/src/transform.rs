@@ -5,12 +5,12 @@
 
 use crate::convert::Like;
 use crate::error::{OrRaise, carried};
+use crate::error::{type_error, value_error};
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use crate::tree::{Tree, flatten};
 use ::tensor::control::{self, ScanOptions};
 use ::tensor::{Result, Tensor, derivatives};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::cell::{Cell, RefCell};
@@ -65,7 +65,7 @@ impl<'a> Function<'a> {
     pub fn result(&self, py: Python<'_>, leaves: Vec<Tensor>) -> PyResult<Py<PyAny>> {
         match &*self.outputs.borrow() {
             Some(tree) => tree.build(py, &mut leaves.into_iter()),
-            None => Err(PyValueError::new_err("the function was not called")),
+            None => Err(value_error("the function was not called")),
         }
     }
 }
@@ -87,12 +87,12 @@ fn value_and_grad(
         let i = if n < 0 { n + args.len() as isize } else { n };
         if i < 0 || i as usize >= args.len() {
             let e = format!("there is no argument {n}: {} were given", args.len());
-            return Err(PyValueError::new_err(e));
+            return Err(value_error(e));
         }
         chosen.push((i as usize, flatten(&args.get_item(i as usize)?, &mut leaves)?));
     }
     if leaves.is_empty() {
-        return Err(PyTypeError::new_err("there is no tensor in the arguments to differentiate for"));
+        return Err(type_error("there is no tensor in the arguments to differentiate for"));
     }
     let aux_tree: RefCell<Option<Tree>> = RefCell::new(None);
     let run = |xs: &[Tensor]| {
@@ -109,10 +109,7 @@ fn value_and_grad(
                 (out, py.None().into_bound(py))
             };
             let y = y.cast::<PyTensor>().map_err(|_| {
-                PyTypeError::new_err(format!(
-                    "the function must return a tensor, not {}",
-                    crate::convert::type_name(&y)
-                ))
+                type_error(format!("the function must return a tensor, not {}", crate::convert::type_name(&y)))
             })?;
             let mut more = Vec::new();
             *aux_tree.borrow_mut() = Some(flatten(&aux, &mut more)?);
@@ -192,7 +189,7 @@ fn vmap(
         }
     }
     if leaves.is_empty() {
-        return Err(PyValueError::new_err("vmap: no argument has a tensor with a batch axis"));
+        return Err(value_error("vmap: no argument has a tensor with a batch axis"));
     }
     let tree = Tree::Tuple(parts, None);
     let g = Function::new(f, &tree);
@@ -268,7 +265,7 @@ fn scan(
             let x = row.build(py, &mut x.iter().cloned())?;
             let out = f.call1((c, x))?;
             let pair = out.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>();
-            let (c, y) = pair.map_err(|_| PyTypeError::new_err("the function must return the carry and a result"))?;
+            let (c, y) = pair.map_err(|_| type_error("the function must return the carry and a result"))?;
             let (mut cs, mut ys) = (Vec::new(), Vec::new());
             let trees = (flatten(&c, &mut cs)?, flatten(&y, &mut ys)?);
             *outs.borrow_mut() = Some(trees);
@@ -277,7 +274,7 @@ fn scan(
     };
     let options = ScanOptions { length, reverse };
     let (last, ys) = here(py).scope(|| control::scan_with(options, step, &start, &rows)).or_raise(py)?;
-    let (c, y) = outs.into_inner().ok_or_else(|| PyValueError::new_err("the function was not called"))?;
+    let (c, y) = outs.into_inner().ok_or_else(|| value_error("the function was not called"))?;
     Ok((c.build(py, &mut last.into_iter())?, y.build(py, &mut ys.into_iter())?))
 }
 

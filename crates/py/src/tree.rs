@@ -1,9 +1,9 @@
 //! Tensors inside of tuples, lists and dictionaries, as arguments and results of functions.
 
+use crate::error::value_error;
 use crate::exchange;
 use crate::tensor::{PyTensor, wrap};
 use ::tensor::Tensor;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -35,7 +35,7 @@ fn at(obj: &Bound<'_, PyAny>, leaves: &mut Vec<Tensor>, depth: usize) -> PyResul
         return Ok(Tree::Leaf);
     }
     if depth > DEPTH_MAX {
-        return Err(PyValueError::new_err(format!("containers are nested more than {DEPTH_MAX} deep")));
+        return Err(value_error(format!("containers are nested more than {DEPTH_MAX} deep")));
     }
     if let Ok(t) = obj.cast::<PyTuple>() {
         let parts = t.iter().map(|x| at(&x, leaves, depth + 1)).collect::<PyResult<_>>()?;
@@ -66,7 +66,7 @@ impl Tree {
         let mut all = |parts: &[Tree]| parts.iter().map(|p| p.build(py, leaves)).collect::<PyResult<Vec<_>>>();
         Ok(match self {
             Tree::Leaf => {
-                let t = leaves.next().ok_or_else(|| PyValueError::new_err("fewer tensors than places for them"))?;
+                let t = leaves.next().ok_or_else(|| value_error("fewer tensors than places for them"))?;
                 wrap(py, t)?.into_any()
             }
             Tree::List(parts) => PyList::new(py, all(parts)?)?.into_any().unbind(),
