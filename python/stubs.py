@@ -237,6 +237,7 @@ TYPES = {
     "linear.weight": "Tensor",
     "load_state_dict.state": "Mapping[str, Any]",
     "matrix_norm.ord": "int | float | str",
+    "cholesky.upper": "bool",
     "cond.p": "int | float | str | None",
     "qr.mode": "str",
     "Module.apply.f": "Callable[[Module], Any]",
@@ -496,7 +497,9 @@ def public(module):
     names = getattr(module, "__all__", None)
     if names is None:
         names = [n for n in vars(module) if not n.startswith("_")]
-    return sorted({n for n in names if not inspect.ismodule(getattr(module, n, None))} - {"Any", "NamedTuple"})
+    values = {n: getattr(module, n, None) for n in names}
+    inner = {n for n, v in values.items() if inspect.ismodule(v) or getattr(v, "__module__", "") == "talweg._checked"}
+    return sorted(set(values) - inner - {"Any", "NamedTuple"})
 
 
 def typed(where, p):

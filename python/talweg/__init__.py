@@ -56,6 +56,7 @@ from .errors import (
     FormatError,
     GradientError,
     InternalError,
+    NameMissingError,
     NumericsError,
     OutOfRangeError,
     ShapeError,
@@ -89,15 +90,16 @@ asarray = tensor
 array = tensor
 as_tensor = tensor
 
+from ._checked import function as _function  # noqa: E402
+from ._standard import _BINARY, _either_side  # noqa: E402
+
 # Every op of the table is a function of the package and a method of its tensors. Those of the
 # standard that the table spells otherwise follow in `_standard`.
 for _name in _native.OPS:
     if _name != "fft":  # the standard's namespace of that name
-        globals().setdefault(_name, getattr(Tensor, _name))
+        globals().setdefault(_name, _function(_name))
 
 from ._standard import *  # noqa: E402, F403
-
-from ._standard import _BINARY, _either_side  # noqa: E402
 
 for _name in _BINARY:
     globals()[_name] = _either_side(globals()[_name])

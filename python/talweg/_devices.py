@@ -3,6 +3,7 @@
 import functools
 
 from . import _native
+from ._checked import value_error
 
 
 class _Scope:
@@ -129,6 +130,6 @@ class GradScaler:
         """Takes over what ``state_dict`` gave."""
         own = self.state_dict()
         if set(own) != set(state):
-            raise ValueError(f"load_state_dict: expected {sorted(own)}, not {sorted(state)}")
+            raise value_error(f"load_state_dict: expected {sorted(own)}, not {sorted(state)}")
         for name, tensor in own.items():
             tensor.assign(state[name])

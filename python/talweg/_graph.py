@@ -1,6 +1,7 @@
 """Define, then run: variables, sessions, control flow."""
 
 from . import _native
+from ._checked import check
 from ._native import Tensor, Update
 
 
@@ -127,3 +128,5 @@ def fori_loop(lower, upper, body, init):
 
 
 __all__ = ["Variable", "Session", "Update", "cond", "while_loop", "scan", "fori_loop"]
+
+check(globals(), ["cond", "fori_loop", "scan", "while_loop"])

@@ -3,13 +3,14 @@
 from . import _native
 from ._native import Tensor, dtype
 from ._state import no_grad
+from ._checked import checked
 
 _here = {"long": dtype("int64"), "double": dtype("float64"), "half": dtype("float16"), "inference_mode": no_grad}
 
 
 def _public(f):
     """Makes a function part of the package."""
-    _here[f.__name__] = f
+    _here[f.__name__] = checked(f)
     return f
 
 
@@ -123,8 +124,17 @@ def _triangle(name):
 triu, tril = _triangle("triu"), _triangle("tril")
 
 Tensor.split = split
-Tensor.view_as = lambda x, other: x.reshape(other.shape)
-Tensor.expand_as = lambda x, other: x.broadcast_to(other.shape)
+
+
+def view_as(x, other):
+    return x.reshape(other.shape)
+
+
+def expand_as(x, other):
+    return x.broadcast_to(other.shape)
+
+
+Tensor.view_as, Tensor.expand_as = checked(view_as), checked(expand_as)
 Tensor.isclose, Tensor.allclose = isclose, allclose
 
 globals().update(_here)

@@ -8,23 +8,22 @@ from typing import NamedTuple
 from . import _native
 from ._names import ALIASES
 from ._native import Tensor, dtype as _dtype
+from ._checked import checked, function, type_error, value_error, wrapped
 
 _here = {}
 
 
 def _public(f):
     """Makes a function part of the package."""
-    _here[f.__name__] = f
+    _here[f.__name__] = wrapped(f)
     return f
 
 
 for _alias, _name in ALIASES.items():
-    _f = getattr(Tensor, _name)
-    _here[_alias] = _f
+    _here[_alias] = function(_name)
     if not hasattr(Tensor, _alias):
         # A staticmethod of the class must stay one.
-        _raw = Tensor.__dict__.get(_name, _f)
-        setattr(Tensor, _alias, _raw)
+        setattr(Tensor, _alias, Tensor.__dict__[_name])
 
 
 @_public
@@ -179,7 +178,7 @@ def unique_inverse(x, /):
     return UniqueInverseResult(*x.unique(return_inverse=True))
 
 
-_here.update({name: getattr(Tensor, name) for name in ["amax", "amin", "expand", "interpolate"]})
+_here.update({name: function(name) for name in ["amax", "amin", "expand", "interpolate"]})
 
 
 def _is_number(x):
@@ -217,7 +216,7 @@ def clip(x, /, min=None, max=None):
     return x.clamp_min(min) if max is None else _clamp(x, min, max)
 
 
-clamp = _here["clamp"] = clip
+clamp = _here["clamp"] = _here["clip"]
 Tensor.clip = Tensor.clamp = clip
 
 
@@ -265,7 +264,7 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     [3]
     """
     if side not in ("left", "right"):
-        raise ValueError(f"searchsorted: side is left or right, not {side!r}")
+        raise value_error(f"searchsorted: side is left or right, not {side!r}")
     x1 = x1 if sorter is None else x1.take(sorter, 0)
     return x1.searchsorted(x2) if side == "left" else x1.searchsorted_right(x2)
 
@@ -279,7 +278,7 @@ def meshgrid(*arrays, indexing="xy"):
     [[[1, 2], [1, 2]], [[3, 3], [4, 4]]]
     """
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing is xy or ij, not {indexing!r}")
+        raise value_error(f"meshgrid: indexing is xy or ij, not {indexing!r}")
     grid = Tensor.meshgrid(list(arrays))
     return [g.swapaxes(0, 1) for g in grid] if indexing == "xy" and len(arrays) > 1 else grid
 
@@ -290,7 +289,7 @@ def _cumulative(name, first):
     def cumulative(x, /, axis=None, *, dtype=None, include_initial=False):
         if axis is None:
             if x.ndim != 1:
-                raise ValueError(f"{cumulative.__name__}: axis must be given for {x.ndim} dimensions")
+                raise value_error(f"{cumulative.__name__}: axis must be given for {x.ndim} dimensions")
             axis = 0
         y = op(x if dtype is None else x.astype(dtype), axis)
         if not include_initial:
@@ -439,7 +438,7 @@ def signbit(x, /):
 
 def _numeric(x, name):
     if x.dtype == _dtype("bool"):
-        raise TypeError(f"{name}: expected numbers, not bool")
+        raise type_error(f"{name}: expected numbers, not bool")
     return x
 
 
@@ -491,7 +490,7 @@ def nextafter(x1, x2, /):
     x1, x2 = _native.tensor(x1), _native.tensor(x2)
     dtype = _native.promote(x1.dtype, x2.dtype)
     if dtype.name not in _PRECISION:
-        raise TypeError(f"nextafter: expected floats, not {dtype.name}")
+        raise type_error(f"nextafter: expected floats, not {dtype.name}")
     bits, least = _PRECISION[dtype.name]
     x, to = x1.astype(dtype), x2.astype(dtype)
     # Rump, Zimmermann, Boldo and Melquiond 2009: a bit more than half a unit is added and rounded away.
@@ -536,7 +535,7 @@ def broadcast_shapes(*shapes):
     for s in shapes:
         for i, d in enumerate(s, rank - len(s)):
             if d != 1 and out[i] not in (1, d):
-                raise ValueError(f"shapes {shapes} do not broadcast")
+                raise value_error(f"shapes {shapes} do not broadcast")
             if d != 1:
                 out[i] = d
     return tuple(out)
@@ -566,7 +565,7 @@ def result_type(*arrays_and_dtypes):
     numbers = [t for t in types if _is_number(t)]
     kinds = [_dtype(t) for t in types if not _is_number(t)]
     if not kinds:
-        raise ValueError("result_type: at least one tensor or dtype is needed")
+        raise value_error("result_type: at least one tensor or dtype is needed")
     out = kinds[0]
     for k in kinds[1:]:
         out = _native.promote(out, k)
@@ -598,14 +597,14 @@ def isdtype(dtype, kind):
         "numeric": name != "bool",
     }
     if kind not in kinds:
-        raise ValueError(f"there is no kind {kind!r}; there are {list(kinds)}")
+        raise value_error(f"there is no kind {kind!r}; there are {list(kinds)}")
     return kinds[kind]
 
 
 def _known(device):
     """All devices have the same types: only a name that is none is refused."""
     if device is not None and device not in _native.devices():
-        raise ValueError(f"there is no device {device!r}; there are {_native.devices()}")
+        raise value_error(f"there is no device {device!r}; there are {_native.devices()}")
 
 
 class _Namespace:
@@ -673,7 +672,7 @@ def finfo(type, /):
     d = type.dtype if isinstance(type, Tensor) else _dtype(type)
     d = _PARTS.get(d.name, d)
     if d.name not in _FLOATS:
-        raise TypeError(f"{d} is not a float type")
+        raise type_error(f"{d} is not a float type")
     bits, eps, largest, smallest = _FLOATS[d.name]
     return _Info(bits=bits, eps=eps, max=largest, min=-largest, smallest_normal=smallest, dtype=d)
 
@@ -688,7 +687,7 @@ def iinfo(type, /):
     """
     d = type.dtype if isinstance(type, Tensor) else _dtype(type)
     if "int" not in d.name:
-        raise TypeError(f"{d} is not a whole-number type")
+        raise type_error(f"{d} is not a whole-number type")
     bits = 8 * d.itemsize
     low, high = (0, 2**bits - 1) if d.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return _Info(bits=bits, max=high, min=low, dtype=d)
@@ -724,7 +723,7 @@ def _to(x, *args, dtype=None, device=None, non_blocking=False, copy=False):
             dtype = a
     # Copies never block longer than they must, and values are never changed in place: both words have nothing to do.
     if not isinstance(non_blocking, bool) or not isinstance(copy, bool):
-        raise TypeError("to: non_blocking and copy are True or False")
+        raise type_error("to: non_blocking and copy are True or False")
     x = x if dtype is None else x.astype(dtype)
     return x if device is None or device == x.device else x.to_device(device)
 
@@ -785,7 +784,7 @@ def _either_side(f):
             x1 = _native.tensor(x1, result_type(x1, x2) if _is_number(x1) else None)
         return f(x1, x2, **settings)
 
-    return call
+    return checked(call)
 
 
 globals().update(_here)

@@ -5,6 +5,7 @@ import os
 
 from . import _native
 from ._native import Tensor, is_grad_enabled
+from ._checked import type_error
 
 
 class _Grad:
@@ -84,7 +85,7 @@ def _named(value, path, out):
     elif hasattr(value, "__array__"):
         out.append((path, _native.tensor(value)))
     else:
-        raise TypeError(f"save: {path or 'the value'} is {type(value).__name__}, not a tensor or a dict of tensors")
+        raise type_error(f"save: {path or 'the value'} is {type(value).__name__}, not a tensor or a dict of tensors")
 
 
 def save(tensors, path):

@@ -7,6 +7,7 @@ look at values; use ``cond``, ``while_loop`` and ``scan``, or ``backward()``, wh
 import functools
 
 from . import _native
+from ._checked import check, type_error, value_error
 
 
 def value_and_grad(f, argnums=0, has_aux=False):
@@ -93,7 +94,7 @@ def vmap(f, in_axes=0, out_axes=0):
     def mapped(*args):
         axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
         if len(axes) != len(args):
-            raise ValueError(f"vmap: {len(args)} arguments, but in_axes has {len(axes)}")
+            raise value_error(f"vmap: {len(args)} arguments, but in_axes has {len(axes)}")
         return _native.vmap(f, args, axes, out_axes)
 
     return mapped
@@ -112,7 +113,7 @@ def jit(f=None, **settings):
     ([2.0, 2.0], 1)
     """
     if settings:
-        raise TypeError(f"jit has no setting {next(iter(settings))!r}")
+        raise type_error(f"jit has no setting {next(iter(settings))!r}")
     if f is None:
         return jit
     return functools.update_wrapper(_native.Jit(f), f)
@@ -140,3 +141,6 @@ def custom_gradient(f, rule=None):
     if rule is None:
         return lambda rule: custom_gradient(f, rule)
     return functools.wraps(f)(lambda *args: _native.custom_gradient(f, rule, args))
+
+
+check(globals(), ["checkpoint", "grad", "hessian", "jacobian", "jvp", "value_and_grad", "vmap"])

@@ -22,6 +22,7 @@ or keeps the others waiting for longer than ``TALWEG_TIMEOUT`` seconds is an err
 
 from . import _native
 from ._native import Group
+from ._checked import check, value_error
 
 
 def rank():
@@ -38,7 +39,7 @@ def shard(batch):
     """This worker's part of a batch: an equal share of its first axis."""
     count, parts = len(batch), world_size()
     if count % parts:
-        raise ValueError(f"a batch of {count} cannot be shared equally by {parts} workers")
+        raise value_error(f"a batch of {count} cannot be shared equally by {parts} workers")
     size = count // parts
     return batch[rank() * size : (rank() + 1) * size]
 
@@ -139,3 +140,5 @@ __all__ = [
     "split_group",
     "world_size",
 ]
+
+check(globals(), __all__)

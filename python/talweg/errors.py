@@ -21,6 +21,12 @@ class OutOfRangeError(Error, IndexError):
     """An index or axis beyond the end."""
 
 
+class NameMissingError(Error, KeyError):
+    """A name that is missing or unknown."""
+
+    __str__ = Exception.__str__  # a KeyError shows its message in quotes
+
+
 class FeedError(Error, ValueError):
     """A placeholder without a value, or a feed that does not fit."""
 

@@ -49,6 +49,9 @@ class NumericsError(Error, ArithmeticError):
 class ShapeError(Error, ValueError):
     """Sizes or ranks that do not fit."""
 
+class NameMissingError(Error, KeyError):
+    """A name that is missing or unknown."""
+
 class OutOfRangeError(Error, IndexError):
     """An index or axis beyond the end."""
 

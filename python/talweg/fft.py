@@ -1,6 +1,7 @@
 """Fourier transforms, as the array API standard's extension of this name."""
 
 from . import _native
+from ._checked import check, value_error
 from ._native import Tensor
 
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -73,7 +74,7 @@ def _sizes(shape, s, axes):
     axes = list(axes)
     sizes = [None] * len(axes) if s is None else [None if n == -1 else n for n in s]
     if len(sizes) != len(axes):
-        raise ValueError(f"there are {len(sizes)} sizes for {len(axes)} axes")
+        raise value_error(f"there are {len(sizes)} sizes for {len(axes)} axes")
     return list(zip(sizes, axes))
 
 
@@ -211,3 +212,5 @@ __all__ = [
     "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn", "hfft", "ihfft",
     "fftfreq", "rfftfreq", "fftshift", "ifftshift",
 ]  # fmt: skip
+
+check(globals(), __all__)

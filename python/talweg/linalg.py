@@ -2,23 +2,24 @@
 
 from typing import NamedTuple
 
+from ._checked import check, function, value_error
 from ._native import Tensor
 from ._standard import tensordot
 
-cross = Tensor.cross
-det = Tensor.det
-eigvals = Tensor.eigvals
-inv = Tensor.inv
-lstsq = Tensor.lstsq
-lu = Tensor.lu
-matmul = Tensor.matmul
-matrix_exp = Tensor.matrix_exp
-matrix_power = Tensor.matrix_power
-outer = Tensor.outer
-solve = Tensor.solve
-svdvals = Tensor.svdvals
-vecdot = Tensor.vecdot
-vector_norm = Tensor.vector_norm
+cross = function("cross")
+det = function("det")
+eigvals = function("eigvals")
+inv = function("inv")
+lstsq = function("lstsq")
+lu = function("lu")
+matmul = function("matmul")
+matrix_exp = function("matrix_exp")
+matrix_power = function("matrix_power")
+outer = function("outer")
+solve = function("solve")
+svdvals = function("svdvals")
+vecdot = function("vecdot")
+vector_norm = function("vector_norm")
 
 
 class EigResult(NamedTuple):
@@ -106,7 +107,7 @@ def qr(x, /, *, mode="reduced"):
     [(3, 3), (3, 2)]
     """
     if mode not in ("reduced", "complete"):
-        raise ValueError(f'mode must be "reduced" or "complete", not {mode!r}')
+        raise value_error(f'mode must be "reduced" or "complete", not {mode!r}')
     return QRResult(*(x.qr_full() if mode == "complete" else x.qr()))
 
 
@@ -222,3 +223,13 @@ def trace(x, /, *, offset=0, dtype=None):
     """
     chosen = diagonal(x, offset=offset)
     return (chosen if dtype is None else chosen.astype(dtype)).sum(-1)
+
+
+__all__ = [
+    "EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult",
+    "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "lu",
+    "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "norm", "outer",
+    "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
+]  # fmt: skip
+
+check(globals(), __all__)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import IO, Any, NamedTuple, Self
 
-from . import Tensor as Tensor
+from . import Tensor
 from . import dtype
 from . import DTypeLike
 from . import Update
@@ -42,7 +42,7 @@ class SlogdetResult(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
 
-def cholesky(x: Tensor, /, *, upper: int = False) -> Tensor:
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """The triangular factor of a positive definite matrix.
 
     >>> import talweg as tw

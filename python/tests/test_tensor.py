@@ -166,7 +166,7 @@ def test_dlpack_both_ways():
     del capsule
     with pytest.raises(TypeError):
         tw.from_dlpack(object.__new__(type("X", (), {"__dlpack__": lambda self, **k: 5})))
-    with pytest.raises(AttributeError):
+    with pytest.raises(TypeError, match="__dlpack__"):
         tw.from_dlpack(3)
 
 

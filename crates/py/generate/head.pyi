@@ -19,6 +19,7 @@ from .errors import (
     FormatError as FormatError,
     GradientError as GradientError,
     InternalError as InternalError,
+    NameMissingError as NameMissingError,
     NumericsError as NumericsError,
     OutOfRangeError as OutOfRangeError,
     ShapeError as ShapeError,

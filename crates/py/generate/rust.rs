@@ -51,23 +51,23 @@ fn signature(m: &Python, axis: Option<&Param>) -> Signature {
                 s.shown.push(p.name.clone());
             }
         }
-        s.rust.push(format!("{}: {}", p.name, extracted(p)));
+        s.rust.push(declared(&p.name, &extracted(p)));
     }
     if m.keeps {
         s.pyo3.push("keepdims=false".into());
         s.shown.push("keepdims=False".into());
-        s.rust.push("keepdims: bool".into());
+        s.rust.push(declared("keepdims", "bool"));
     }
     if axis.is_some() || m.keeps {
         s.pyo3.push("*".into());
     }
     if let Some(p) = axis {
         s.pyo3.push("dim=None".into());
-        s.rust.push(format!("dim: {}", extracted(p)));
+        s.rust.push(declared("dim", &extracted(p)));
     }
     if m.keeps {
         s.pyo3.push("keepdim=None".into());
-        s.rust.push("keepdim: Option<bool>".into());
+        s.rust.push(declared("keepdim", "Option<bool>"));
     }
     s
 }
@@ -98,6 +98,14 @@ fn extracted(p: &Param) -> String {
         return format!("Option<{}>", p.rust);
     }
     p.rust.clone()
+}
+
+/// A parameter in Rust; what PyO3 converts by itself raises our exceptions.
+fn declared(name: &str, ty: &str) -> String {
+    let plain = ["i64", "u32", "f64", "bool", "&str", "String", "[i64; 2]"];
+    let is_plain = plain.contains(&ty.trim_start_matches("Option<").trim_end_matches('>'));
+    let convert = if is_plain { "#[pyo3(from_py_with = arg)] " } else { "" };
+    format!("{convert}{name}: {ty}")
 }
 
 fn body(m: &Python, dim: Option<&Param>, out: &mut String) {

@@ -1,7 +1,6 @@
 //! Python objects as what ops take: tensors and what can become one, axes, shapes, words.
 
-use crate::error::exception;
-use crate::error::type_error;
+use crate::error::{exception, ours, type_error};
 use crate::exchange;
 use crate::site::here;
 use crate::tensor::PyTensor;
@@ -18,6 +17,12 @@ type Any<'a, 'py> = Borrowed<'a, 'py, PyAny>;
 /// The name of an object's type, for messages.
 pub fn type_name(obj: &Bound<'_, PyAny>) -> String {
     obj.get_type().name().map_or_else(|_| "object".into(), |n| n.to_string())
+}
+
+/// An argument of a type that PyO3 converts. What is not of that type raises our exceptions, with the
+/// line of the program, instead of Python's plain ones.
+pub fn arg<'a, 'py, T: FromPyObject<'a, 'py>>(obj: &'a Bound<'py, PyAny>) -> PyResult<T> {
+    obj.extract::<T>().map_err(|e| ours(obj.py(), e.into()))
 }
 
 /// Something that is a tensor or can become one.
@@ -40,7 +45,7 @@ pub struct Likes(pub Vec<Tensor>);
 impl<'a, 'py> FromPyObject<'a, 'py> for Likes {
     type Error = PyErr;
     fn extract(obj: Any<'a, 'py>) -> PyResult<Likes> {
-        let items = obj.try_iter()?.map(|x| Ok(x?.extract::<Like>()?.0));
+        let items = obj.try_iter().map_err(|e| ours(obj.py(), e))?.map(|x| Ok(x?.extract::<Like>()?.0));
         Ok(Likes(items.collect::<PyResult<_>>()?))
     }
 }
@@ -142,7 +147,7 @@ fn count(obj: Any<'_, '_>) -> PyResult<usize> {
     match obj.extract::<i64>() {
         Ok(n) if (0..=COUNT_MAX).contains(&n) => Ok(n as usize),
         Ok(n) => Err(refused(obj.py(), format!("expected a number from 0 to {COUNT_MAX}, not {n}"))),
-        Err(e) => Err(e),
+        Err(e) => Err(ours(obj.py(), e)),
     }
 }
 
@@ -209,7 +214,8 @@ impl<'a, 'py, T: Worded> FromPyObject<'a, 'py> for Word<T> {
 }
 /// One of the words, or an error that lists them.
 fn among<T: Clone>(obj: &Bound<'_, PyAny>, words: &[(&str, T)]) -> PyResult<T> {
-    let given = obj.cast::<PyString>().map_err(PyErr::from).and_then(|s| s.extract::<String>())?;
+    let given = obj.cast::<PyString>().map_err(PyErr::from).and_then(|s| s.extract::<String>());
+    let given = given.map_err(|e| ours(obj.py(), e))?;
     match words.iter().find(|(w, _)| *w == given) {
         Some((_, t)) => Ok(t.clone()),
         None => {

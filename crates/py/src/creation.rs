@@ -1,7 +1,7 @@
 //! Tensors from nothing: filled, counted and random ones; the state of the generator; gradients on
 //! and off.
 
-use crate::convert::{Count, DTypeArg, Like, ShapeArg};
+use crate::convert::{Count, DTypeArg, Like, ShapeArg, arg};
 use crate::device::placed;
 use crate::error::{OrRaise, exception};
 use crate::error::{type_error, value_error};
@@ -23,9 +23,9 @@ fn from_data(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     dtype: Option<DTypeArg>,
-    device: Option<&str>,
-    copy: Option<bool>,
-    requires_grad: bool,
+    #[pyo3(from_py_with = arg)] device: Option<&str>,
+    #[pyo3(from_py_with = arg)] copy: Option<bool>,
+    #[pyo3(from_py_with = arg)] requires_grad: bool,
 ) -> PyResult<PyTensor> {
     let t = if copy == Some(false) { uncopied(data, dtype)? } else { required(data, dtype.map(|d| d.0))? };
     let t = here(py).scope(|| placed(t, device));
@@ -93,7 +93,7 @@ fn full(
     shape: ShapeArg,
     fill_value: &Bound<'_, PyAny>,
     dtype: Option<DTypeArg>,
-    device: Option<&str>,
+    #[pyo3(from_py_with = arg)] device: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
     // Made in the wanted type: a number must not lose bits on the way there.
     let x = required(fill_value, dtype.map(|d| d.0))?;
@@ -103,13 +103,25 @@ fn full(
 /// Uniform random numbers from `low` to `high`.
 #[pyfunction]
 #[pyo3(signature = (shape, low=0.0, high=1.0, *, dtype=None))]
-fn uniform(py: Python<'_>, shape: ShapeArg, low: f64, high: f64, dtype: Option<DTypeArg>) -> PyResult<Py<PyAny>> {
+fn uniform(
+    py: Python<'_>,
+    shape: ShapeArg,
+    #[pyo3(from_py_with = arg)] low: f64,
+    #[pyo3(from_py_with = arg)] high: f64,
+    dtype: Option<DTypeArg>,
+) -> PyResult<Py<PyAny>> {
     call(py, || placed(Tensor::uniform(shape.0, low, high).cast(f32_or(dtype)), None))
 }
 /// Whole random numbers from `low` up to but not including `high`.
 #[pyfunction]
 #[pyo3(signature = (low, high, shape, *, dtype=None))]
-fn randint(py: Python<'_>, low: i64, high: i64, shape: ShapeArg, dtype: Option<DTypeArg>) -> PyResult<Py<PyAny>> {
+fn randint(
+    py: Python<'_>,
+    #[pyo3(from_py_with = arg)] low: i64,
+    #[pyo3(from_py_with = arg)] high: i64,
+    shape: ShapeArg,
+    dtype: Option<DTypeArg>,
+) -> PyResult<Py<PyAny>> {
     call(py, || placed(Tensor::randint(shape.0, low..high).cast(dtype.map_or(DType::I64, |d| d.0)), None))
 }
 /// The numbers 0 to n - 1 in a random order.
@@ -120,7 +132,7 @@ fn randperm(py: Python<'_>, n: Count) -> PyResult<Py<PyAny>> {
 /// A key of the random functions that take one: the same key gives the same numbers.
 #[pyfunction]
 #[pyo3(signature = (seed=None))]
-fn random_key(py: Python<'_>, seed: Option<u64>) -> PyResult<Py<PyAny>> {
+fn random_key(py: Python<'_>, #[pyo3(from_py_with = arg)] seed: Option<u64>) -> PyResult<Py<PyAny>> {
     call(py, || match seed {
         None => generator::next_key(),
         Some(s) => Tensor::from(Literal::from_i64(DType::I64, [2], &[s as i64, 0])),
@@ -136,24 +148,24 @@ fn arange(
     stop: Option<&Bound<'_, PyAny>>,
     step: Option<&Bound<'_, PyAny>>,
     dtype: Option<DTypeArg>,
-    device: Option<&str>,
+    #[pyo3(from_py_with = arg)] device: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
     let given: Vec<&Bound<'_, PyAny>> = [Some(start), stop, step].into_iter().flatten().collect();
     let is_whole = given.iter().all(|x| x.is_instance_of::<PyInt>());
     let dtype = dtype.map_or(if is_whole { DType::I64 } else { DType::F32 }, |d| d.0);
     if is_whole {
-        let (mut a, mut b) = (start.extract::<i64>()?, stop.map_or(Ok(0), |s| s.extract())?);
+        let (mut a, mut b) = (arg::<i64>(start)?, stop.map_or(Ok(0), arg)?);
         if stop.is_none() {
             (a, b) = (0, a);
         }
-        let step = step.map_or(Ok(1), |s| s.extract::<i64>())?;
+        let step = step.map_or(Ok(1), arg::<i64>)?;
         return call(py, || placed(Tensor::arange_step(a..b, step).cast(dtype), device));
     }
-    let (mut a, mut b) = (start.extract::<f64>()?, stop.map_or(Ok(0.0), |s| s.extract())?);
+    let (mut a, mut b) = (arg::<f64>(start)?, stop.map_or(Ok(0.0), arg)?);
     if stop.is_none() {
         (a, b) = (0.0, a);
     }
-    let step = step.map_or(Ok(1.0), |s| s.extract::<f64>())?;
+    let step = step.map_or(Ok(1.0), arg::<f64>)?;
     call(py, || placed(Tensor::arange_step(a..b, step).cast(dtype), device))
 }
 
@@ -166,8 +178,8 @@ fn linspace(
     stop: &Bound<'_, PyAny>,
     num: Count,
     dtype: Option<DTypeArg>,
-    device: Option<&str>,
-    endpoint: bool,
+    #[pyo3(from_py_with = arg)] device: Option<&str>,
+    #[pyo3(from_py_with = arg)] endpoint: bool,
 ) -> PyResult<Py<PyAny>> {
     let ((a, c), (b, d)) = (parts(start)?, parts(stop)?);
     if start.is_instance_of::<PyComplex>() || stop.is_instance_of::<PyComplex>() {
@@ -183,7 +195,7 @@ fn linspace(
 fn parts(x: &Bound<'_, PyAny>) -> PyResult<(f64, f64)> {
     match x.cast::<PyComplex>() {
         Ok(z) => Ok((z.real(), z.imag())),
-        Err(_) => Ok((x.extract()?, 0.0)),
+        Err(_) => Ok((arg(x)?, 0.0)),
     }
 }
 
@@ -199,9 +211,9 @@ fn eye(
     py: Python<'_>,
     n_rows: Count,
     n_cols: Option<Count>,
-    k: i64,
+    #[pyo3(from_py_with = arg)] k: i64,
     dtype: Option<DTypeArg>,
-    device: Option<&str>,
+    #[pyo3(from_py_with = arg)] device: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
     let (dtype, columns) = (f32_or(dtype), n_cols.map_or(n_rows.0, |n| n.0));
     call(py, || {
@@ -244,7 +256,7 @@ fn full_like(
     x: Like,
     fill_value: &Bound<'_, PyAny>,
     dtype: Option<DTypeArg>,
-    device: Option<&str>,
+    #[pyo3(from_py_with = arg)] device: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
     let t = x.0.value().or_raise(py)?.ty().clone();
     let number = required(fill_value, Some(dtype.map_or(t.dtype, |d| d.0)))?;
@@ -253,7 +265,7 @@ fn full_like(
 
 /// Begins the random numbers of this thread anew.
 #[pyfunction]
-fn manual_seed(seed: u64) {
+fn manual_seed(#[pyo3(from_py_with = arg)] seed: u64) {
     generator::manual_seed(seed);
 }
 /// The state of this thread's generator: seed and number of draws.
@@ -263,12 +275,12 @@ fn random_state() -> (u64, u64) {
 }
 /// Puts this thread's generator into a state.
 #[pyfunction]
-fn set_random_state(state: (u64, u64)) {
+fn set_random_state(#[pyo3(from_py_with = arg)] state: (u64, u64)) {
     generator::set_state(state);
 }
 /// Records, or does not record, that results depend on trainable values; what it was before.
 #[pyfunction]
-fn set_grad_enabled(on: bool) -> bool {
+fn set_grad_enabled(#[pyo3(from_py_with = arg)] on: bool) -> bool {
     ir::set_grad(on)
 }
 /// True unless inside `no_grad`.

@@ -1,6 +1,6 @@
 //! Which device computes, and where tensors are made; products in 16 bits.
 
-use crate::convert::{DTypeArg, PyDType};
+use crate::convert::{DTypeArg, PyDType, arg};
 use crate::error::OrRaise;
 use crate::error::value_error;
 use crate::tensor::{PyTensor, run, wrap};
@@ -21,7 +21,7 @@ pub fn placed(t: Tensor, device: Option<&str>) -> Tensor {
 /// Makes a device the current one of this thread; what was before.
 #[pyfunction]
 #[pyo3(name = "set_device")]
-fn choose(py: Python<'_>, name: Option<&str>) -> PyResult<Option<&'static str>> {
+fn choose(py: Python<'_>, #[pyo3(from_py_with = arg)] name: Option<&str>) -> PyResult<Option<&'static str>> {
     py.detach(|| set_device(name)).or_raise(py)
 }
 /// The device that computes what is on the host alone.
@@ -50,7 +50,12 @@ impl PyTensor {
     }
     /// The same value in the memory of a device; what uses it is computed there.
     #[pyo3(signature = (device, /, *, stream=None))]
-    fn to_device(&self, py: Python<'_>, device: &str, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyTensor>> {
+    fn to_device(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg)] device: &str,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyTensor>> {
         if stream.is_some() {
             return Err(value_error("to_device: a device has one stream, which cannot be chosen"));
         }
@@ -62,7 +67,7 @@ impl PyTensor {
 
 /// Moves a variable's own value, or makes the handle name the moved value.
 #[pyfunction]
-fn move_to(py: Python<'_>, tensor: &PyTensor, device: &str) -> PyResult<()> {
+fn move_to(py: Python<'_>, tensor: &PyTensor, #[pyo3(from_py_with = arg)] device: &str) -> PyResult<()> {
     match tensor.variable() {
         Some(v) => run(py, move || v.to(device)),
         None => {
@@ -80,7 +85,11 @@ struct PyLossScale(LossScale);
 #[pymethods]
 impl PyLossScale {
     #[new]
-    fn new(py: Python<'_>, factor: f32, interval: u32) -> PyResult<PyLossScale> {
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg)] factor: f32,
+        #[pyo3(from_py_with = arg)] interval: u32,
+    ) -> PyResult<PyLossScale> {
         LossScale::with(factor, interval).map(PyLossScale).or_raise(py)
     }
     /// The factor now.

@@ -1,8 +1,8 @@
 //! DLPack: the structures that libraries hand arrays to each other with, in both directions, in host
 //! memory and in that of GPUs.
 
-use crate::error::OrRaise;
-use crate::error::type_error;
+use crate::convert::type_name;
+use crate::error::{OrRaise, type_error};
 use crate::exchange::can_share;
 use crate::site::here;
 use crate::tensor::{PyTensor, run};
@@ -332,6 +332,9 @@ pub enum Imported {
 /// Another library's array.
 pub fn import(obj: &Bound<'_, PyAny>, share: Share) -> PyResult<Imported> {
     let py = obj.py();
+    if !obj.hasattr("__dlpack__")? {
+        return Err(type_error(format!("expected an array with __dlpack__, not {}", type_name(obj))));
+    }
     let device = match obj.getattr_opt("__dlpack_device__")? {
         Some(f) => f.call0()?.extract::<(i32, i32)>()?,
         None => (CPU, 0),

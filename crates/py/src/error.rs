@@ -2,6 +2,7 @@
 //! and the one of Python's that people catch.
 
 use ::tensor::{Error, ErrorKind, Result};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::cell::RefCell;
@@ -56,6 +57,28 @@ pub fn index_error(what: impl Into<String>) -> PyErr {
 }
 fn wrong(kind: ErrorKind, what: impl Into<String>) -> PyErr {
     Python::attach(|py| exception(py, &Error::new(kind, what).at(crate::site::here(py))))
+}
+
+/// What Python itself says of an argument (a plain `TypeError`, `ValueError` or `OverflowError`), as
+/// ours with the line of the program. Other exceptions stay as they are.
+pub fn ours(py: Python<'_>, e: PyErr) -> PyErr {
+    let what = e.value(py).to_string();
+    translated(py, e, what)
+}
+/// The same of a setting with a name.
+pub fn named(py: Python<'_>, name: &str, e: PyErr) -> PyErr {
+    let what = format!("{name}: {}", e.value(py));
+    translated(py, e, what)
+}
+fn translated(py: Python<'_>, e: PyErr, what: String) -> PyErr {
+    let class = e.get_type(py);
+    if class.is(&py.get_type::<PyTypeError>()) {
+        type_error(what)
+    } else if class.is(&py.get_type::<PyValueError>()) || class.is(&py.get_type::<PyOverflowError>()) {
+        value_error(what)
+    } else {
+        e
+    }
 }
 
 /// Carries what a Python function raised through Rust code, which sees an ordinary error.

@@ -4,7 +4,7 @@
 //! the other library's memory itself. What goes out through the buffer protocol is the tensor's own
 //! memory, which cannot be written to.
 
-use crate::convert::{DTypeArg, PyDType, refused, type_name};
+use crate::convert::{DTypeArg, PyDType, arg, refused, type_name};
 use crate::dlpack::{self, Imported};
 use crate::error::{OrRaise, exception};
 use crate::error::{type_error, value_error};
@@ -484,9 +484,9 @@ fn _rebuild<'py>(
     class: &Bound<'py, PyAny>,
     bytes: &[u8],
     dtype: DTypeArg,
-    shape: Vec<usize>,
-    is_variable: bool,
-    trains: bool,
+    #[pyo3(from_py_with = arg)] shape: Vec<usize>,
+    #[pyo3(from_py_with = arg)] is_variable: bool,
+    #[pyo3(from_py_with = arg)] trains: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
     let l = Literal::from_bytes(dtype.0, Shape::new(&shape), bytes).or_raise(py)?;
@@ -502,7 +502,12 @@ fn _rebuild<'py>(
 /// layout asks for it or another device is asked for. `copy` says that it must be, or must not.
 #[pyfunction]
 #[pyo3(signature = (x, /, *, device=None, copy=None))]
-fn from_dlpack(py: Python<'_>, x: &Bound<'_, PyAny>, device: Option<&str>, copy: Option<bool>) -> PyResult<PyTensor> {
+fn from_dlpack(
+    py: Python<'_>,
+    x: &Bound<'_, PyAny>,
+    #[pyo3(from_py_with = arg)] device: Option<&str>,
+    #[pyo3(from_py_with = arg)] copy: Option<bool>,
+) -> PyResult<PyTensor> {
     let share = if copy == Some(true) { dlpack::Share::Never } else { dlpack::Share::Possible };
     let (t, is_shared) = match dlpack::import(x, share)? {
         Imported::Host(value) => {
@@ -528,14 +533,21 @@ fn from_dlpack(py: Python<'_>, x: &Bound<'_, PyAny>, device: Option<&str>, copy:
 
 /// Writes tensors by name to a safetensors file.
 #[pyfunction]
-fn save_tensors(py: Python<'_>, path: std::path::PathBuf, tensors: Vec<(String, Py<PyTensor>)>) -> PyResult<()> {
+fn save_tensors(
+    py: Python<'_>,
+    #[pyo3(from_py_with = arg)] path: std::path::PathBuf,
+    #[pyo3(from_py_with = arg)] tensors: Vec<(String, Py<PyTensor>)>,
+) -> PyResult<()> {
     let list: Vec<(String, Tensor)> = tensors.into_iter().map(|(n, t)| (n, t.get().tensor())).collect();
     run(py, move || ::tensor::save(path, &list.iter().map(|(n, t)| (n.as_str(), t)).collect::<Vec<_>>()))
 }
 
 /// Reads every tensor of a safetensors file.
 #[pyfunction]
-fn load_tensors(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Vec<(String, PyTensor)>> {
+fn load_tensors(
+    py: Python<'_>,
+    #[pyo3(from_py_with = arg)] path: std::path::PathBuf,
+) -> PyResult<Vec<(String, PyTensor)>> {
     let all = run(py, move || ::tensor::load(path))?;
     Ok(all.into_iter().map(|(n, t)| (n, PyTensor::from(t))).collect())
 }

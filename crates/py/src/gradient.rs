@@ -1,6 +1,6 @@
 //! Gradients and variables: what is collected, and values that change.
 
-use crate::convert::Like;
+use crate::convert::{Like, arg};
 use crate::error::OrRaise;
 use crate::error::{type_error, value_error};
 use crate::site::here;
@@ -19,7 +19,7 @@ impl PyTensor {
         }
     }
     #[setter(requires_grad)]
-    fn set_requires_grad(&self, py: Python<'_>, yes: bool) -> PyResult<()> {
+    fn set_requires_grad(&self, py: Python<'_>, #[pyo3(from_py_with = arg)] yes: bool) -> PyResult<()> {
         if let Some(v) = self.variable() {
             v.set_trainable(yes);
         } else if yes {
@@ -35,7 +35,11 @@ impl PyTensor {
     }
     /// Begins or stops to collect gradients for it.
     #[pyo3(signature = (yes=true))]
-    fn requires_grad_(slf: Py<PyTensor>, py: Python<'_>, yes: bool) -> PyResult<Py<PyTensor>> {
+    fn requires_grad_(
+        slf: Py<PyTensor>,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg)] yes: bool,
+    ) -> PyResult<Py<PyTensor>> {
         slf.get().set_requires_grad(py, yes)?;
         Ok(slf)
     }
@@ -146,7 +150,7 @@ impl PyTensor {
         Ok(slf)
     }
     /// Makes every element the same number.
-    fn fill_(slf: Py<PyTensor>, py: Python<'_>, x: f64) -> PyResult<Py<PyTensor>> {
+    fn fill_(slf: Py<PyTensor>, py: Python<'_>, #[pyo3(from_py_with = arg)] x: f64) -> PyResult<Py<PyTensor>> {
         slf.get().change(py, here(py).scope(|| slf.get().tensor().full_like(x)))?;
         Ok(slf)
     }

@@ -1,6 +1,6 @@
 //! Define, then run: placeholders, assignments that wait, sessions.
 
-use crate::convert::{DTypeArg, Like, type_name};
+use crate::convert::{DTypeArg, Like, arg, type_name};
 use crate::error::{OrRaise, exception};
 use crate::error::{type_error, value_error};
 use crate::exchange::required;
@@ -16,7 +16,12 @@ use std::collections::{BTreeMap, HashSet};
 /// A value to be fed when the graph is run.
 #[pyfunction]
 #[pyo3(signature = (dtype, shape=None, name="placeholder"))]
-fn placeholder(py: Python<'_>, dtype: DTypeArg, shape: Option<Vec<Option<i64>>>, name: &str) -> PyResult<Py<PyTensor>> {
+fn placeholder(
+    py: Python<'_>,
+    dtype: DTypeArg,
+    #[pyo3(from_py_with = arg)] shape: Option<Vec<Option<i64>>>,
+    #[pyo3(from_py_with = arg)] name: &str,
+) -> PyResult<Py<PyTensor>> {
     let sizes: Option<Vec<usize>> =
         shape.unwrap_or_default().into_iter().map(|d| d.filter(|&d| d >= 0).map(|d| d as usize)).collect();
     let Some(sizes) = sizes else {
@@ -34,7 +39,7 @@ pub struct PyUpdate(pub Update);
 impl PyUpdate {
     /// Of variables with their new values.
     #[new]
-    fn new(py: Python<'_>, assignments: Vec<(Py<PyTensor>, Like)>) -> PyResult<PyUpdate> {
+    fn new(py: Python<'_>, #[pyo3(from_py_with = arg)] assignments: Vec<(Py<PyTensor>, Like)>) -> PyResult<PyUpdate> {
         let mut update = Update::new();
         for (to, value) in assignments {
             let Some(v) = to.get().variable() else {

@@ -3,7 +3,7 @@
 
 use crate::convert::{Ints, Like, PaddingArg, PerAxisArg, Sizes, refused};
 use crate::error::OrRaise;
-use crate::error::{type_error, value_error};
+use crate::error::{named, type_error, value_error};
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use ::tensor::nn::{AttentionOptions, AvgPoolOptions, ConvOptions, MaxPoolOptions, PerAxis};
@@ -70,7 +70,11 @@ impl<'py> Settings<'_, 'py> {
             Some(x) => x.extract::<T>().map_err(|e| {
                 let e: PyErr = e.into();
                 let is_size = e.is_instance_of::<PyOverflowError>(x.py());
-                if is_size { refused(x.py(), format!("{name} must be a size, not {x}")) } else { e }
+                if is_size {
+                    refused(x.py(), format!("{name} must be a size, not {x}"))
+                } else {
+                    named(x.py(), name, e)
+                }
             }),
             None => Err(type_error(format!("the setting {name} is missing"))),
         }

@@ -1,6 +1,6 @@
 //! Figures over many batches: accuracy, confusion, area under the curve, perplexity.
 
-use crate::convert::Like;
+use crate::convert::{Like, arg};
 use crate::error::value_error;
 use crate::tensor::{PyTensor, run};
 use nn::metrics::{Accuracy, Auc, Average, Confusion, Perplexity, TopK};
@@ -16,7 +16,7 @@ macro_rules! metric {
         impl $class {
             #[new]
             #[pyo3(signature = ($($arg = $default),*))]
-            fn new($($arg: $ty),*) -> $class {
+            fn new($(#[pyo3(from_py_with = arg)] $arg: $ty),*) -> $class {
                 $class(Mutex::new($make))
             }
             /// Adds a batch.
@@ -55,7 +55,7 @@ struct PyConfusion(Mutex<Confusion>);
 #[pymethods]
 impl PyConfusion {
     #[new]
-    fn new(classes: usize) -> PyResult<PyConfusion> {
+    fn new(#[pyo3(from_py_with = arg)] classes: usize) -> PyResult<PyConfusion> {
         if classes > CLASSES_MAX {
             let e = format!("a table of {classes} times {classes} classes is too large: at most {CLASSES_MAX}");
             return Err(value_error(e));
@@ -76,16 +76,16 @@ impl PyConfusion {
         self.0.lock().accuracy()
     }
     /// Of the examples predicted as a class, the share that is.
-    fn precision(&self, class_: usize) -> f64 {
+    fn precision(&self, #[pyo3(from_py_with = arg)] class_: usize) -> f64 {
         self.0.lock().precision_of(class_)
     }
     /// Of the examples of a class, the share predicted as it.
-    fn recall(&self, class_: usize) -> f64 {
+    fn recall(&self, #[pyo3(from_py_with = arg)] class_: usize) -> f64 {
         self.0.lock().recall_of(class_)
     }
     /// The harmonic mean of precision and recall: `macro`, `micro` or `weighted`.
     #[pyo3(signature = (average="macro"))]
-    fn f1(&self, average: &str) -> PyResult<f64> {
+    fn f1(&self, #[pyo3(from_py_with = arg)] average: &str) -> PyResult<f64> {
         let average = match average {
             "macro" => Average::Macro,
             "micro" => Average::Micro,
@@ -107,7 +107,7 @@ impl PyPerplexity {
         PyPerplexity(Mutex::default())
     }
     /// Adds a mean loss over `tokens`.
-    fn update(&self, loss: f64, tokens: u64) {
+    fn update(&self, #[pyo3(from_py_with = arg)] loss: f64, #[pyo3(from_py_with = arg)] tokens: u64) {
         self.0.lock().update(loss, tokens);
     }
     /// The figure so far.

@@ -1,7 +1,7 @@
 //! Optimizers, clipping and schedules of learning rates.
 
-use crate::convert::Like;
-use crate::error::{OrRaise, carried};
+use crate::convert::{Like, arg};
+use crate::error::{OrRaise, carried, named};
 use crate::error::{type_error, value_error};
 use crate::graph::PyUpdate;
 use crate::site::here;
@@ -40,7 +40,7 @@ macro_rules! rules {
             match kind {
                 $(stringify!($name) => {
                     let mut r = optim::$name::default();
-                    $( if let Some(x) = settings.get_item(stringify!($field))? { r.$field = x.extract()?; } )*
+                    $( if let Some(x) = settings.get_item(stringify!($field))? { r.$field = x.extract().map_err(|e| named(x.py(), stringify!($field), e))?; } )*
                     done(kind, settings, &[$(stringify!($field)),*])?;
                     Ok(Box::new(r))
                 })*
@@ -79,8 +79,8 @@ impl PyOptimizer {
     #[new]
     fn new(
         py: Python<'_>,
-        kind: &str,
-        params: Vec<Py<PyTensor>>,
+        #[pyo3(from_py_with = arg)] kind: &str,
+        #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>,
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<PyOptimizer> {
         let rule = rule(kind, settings)?;
@@ -89,7 +89,13 @@ impl PyOptimizer {
         Ok(PyOptimizer(Mutex::new(o)))
     }
     /// Adds parameters with a learning rate and weight decay of their own.
-    fn add_group(&self, py: Python<'_>, params: Vec<Py<PyTensor>>, lr: f64, weight_decay: f64) -> PyResult<()> {
+    fn add_group(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>,
+        #[pyo3(from_py_with = arg)] lr: f64,
+        #[pyo3(from_py_with = arg)] weight_decay: f64,
+    ) -> PyResult<()> {
         let params = variables(&params)?;
         self.0.lock().add_group(params.as_slice(), lr, weight_decay).or_raise(py)
     }
@@ -123,11 +129,16 @@ impl PyOptimizer {
         self.0.lock().lr().or_raise(py)
     }
     #[setter]
-    fn set_lr(&self, py: Python<'_>, lr: f64) -> PyResult<()> {
+    fn set_lr(&self, py: Python<'_>, #[pyo3(from_py_with = arg)] lr: f64) -> PyResult<()> {
         self.0.lock().set_lr(lr).or_raise(py)
     }
     /// Sets the learning rate of one group.
-    fn set_group_lr(&self, py: Python<'_>, group: usize, lr: f64) -> PyResult<()> {
+    fn set_group_lr(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg)] group: usize,
+        #[pyo3(from_py_with = arg)] lr: f64,
+    ) -> PyResult<()> {
         let name = format!("group.{group}.lr");
         let state = self.0.lock().state();
         match state.iter().find(|(n, _)| *n == name) {
@@ -149,11 +160,15 @@ struct PyLbfgs(Lbfgs);
 #[pymethods]
 impl PyLbfgs {
     #[new]
-    fn new(py: Python<'_>, params: Vec<Py<PyTensor>>, settings: &Bound<'_, PyDict>) -> PyResult<PyLbfgs> {
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>,
+        settings: &Bound<'_, PyDict>,
+    ) -> PyResult<PyLbfgs> {
         let mut o = LbfgsOptions::default();
         macro_rules! take {
             ($($field:ident)*) => {
-                $( if let Some(x) = settings.get_item(stringify!($field))? { o.$field = x.extract()?; } )*
+                $( if let Some(x) = settings.get_item(stringify!($field))? { o.$field = x.extract().map_err(|e| named(x.py(), stringify!($field), e))?; } )*
                 done("Lbfgs", settings, &[$(stringify!($field)),*])?;
             };
         }
@@ -177,13 +192,21 @@ impl PyLbfgs {
 
 /// Scales gradients so that their common norm is at most `max_norm`; the norm before.
 #[pyfunction]
-fn clip_grad_norm(py: Python<'_>, params: Vec<Py<PyTensor>>, max_norm: f64) -> PyResult<Py<PyTensor>> {
+fn clip_grad_norm(
+    py: Python<'_>,
+    #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>,
+    #[pyo3(from_py_with = arg)] max_norm: f64,
+) -> PyResult<Py<PyTensor>> {
     let params = variables(&params)?;
     wrap(py, here(py).scope(|| optim::clip_grad_norm(&params, max_norm)).or_raise(py)?)
 }
 /// Cuts gradients off at ±`max`.
 #[pyfunction]
-fn clip_grad_value(py: Python<'_>, params: Vec<Py<PyTensor>>, max: f64) -> PyResult<()> {
+fn clip_grad_value(
+    py: Python<'_>,
+    #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>,
+    #[pyo3(from_py_with = arg)] max: f64,
+) -> PyResult<()> {
     let params = variables(&params)?;
     here(py).scope(|| optim::clip_grad_value(&params, max)).or_raise(py)
 }
@@ -203,31 +226,49 @@ impl Schedule for Inner {
 #[pymethods]
 impl PySchedule {
     #[staticmethod]
-    fn constant(lr: f64) -> PySchedule {
+    fn constant(#[pyo3(from_py_with = arg)] lr: f64) -> PySchedule {
         PySchedule(std::sync::Arc::new(schedule::Constant { lr }))
     }
     #[staticmethod]
-    fn step_decay(lr: f64, every: usize, gamma: f64) -> PySchedule {
+    fn step_decay(
+        #[pyo3(from_py_with = arg)] lr: f64,
+        #[pyo3(from_py_with = arg)] every: usize,
+        #[pyo3(from_py_with = arg)] gamma: f64,
+    ) -> PySchedule {
         PySchedule(std::sync::Arc::new(schedule::StepDecay { lr, every, gamma }))
     }
     #[staticmethod]
-    fn exponential(lr: f64, gamma: f64) -> PySchedule {
+    fn exponential(#[pyo3(from_py_with = arg)] lr: f64, #[pyo3(from_py_with = arg)] gamma: f64) -> PySchedule {
         PySchedule(std::sync::Arc::new(schedule::Exponential { lr, gamma }))
     }
     #[staticmethod]
-    fn cosine(lr: f64, lr_min: f64, steps: usize) -> PySchedule {
+    fn cosine(
+        #[pyo3(from_py_with = arg)] lr: f64,
+        #[pyo3(from_py_with = arg)] lr_min: f64,
+        #[pyo3(from_py_with = arg)] steps: usize,
+    ) -> PySchedule {
         PySchedule(std::sync::Arc::new(schedule::Cosine { lr, lr_min, steps }))
     }
     #[staticmethod]
-    fn one_cycle(lr_max: f64, steps: usize, rise: f64, div: f64, final_div: f64) -> PySchedule {
+    fn one_cycle(
+        #[pyo3(from_py_with = arg)] lr_max: f64,
+        #[pyo3(from_py_with = arg)] steps: usize,
+        #[pyo3(from_py_with = arg)] rise: f64,
+        #[pyo3(from_py_with = arg)] div: f64,
+        #[pyo3(from_py_with = arg)] final_div: f64,
+    ) -> PySchedule {
         PySchedule(std::sync::Arc::new(schedule::OneCycle { lr_max, steps, rise, div, final_div }))
     }
     #[staticmethod]
-    fn warmup(steps: usize, start: f64, then: &PySchedule) -> PySchedule {
+    fn warmup(
+        #[pyo3(from_py_with = arg)] steps: usize,
+        #[pyo3(from_py_with = arg)] start: f64,
+        then: &PySchedule,
+    ) -> PySchedule {
         PySchedule(std::sync::Arc::new(schedule::Warmup { steps, start, then: Inner(then.0.clone()) }))
     }
     /// The learning rate of a step.
-    fn lr(&self, step: usize) -> f64 {
+    fn lr(&self, #[pyo3(from_py_with = arg)] step: usize) -> f64 {
         self.0.lr(step)
     }
 }
@@ -241,13 +282,13 @@ impl PyPlateau {
     #[new]
     #[pyo3(signature = (lr, *, maximize=false, factor=0.1, patience=10, threshold=1e-4, cooldown=0, lr_min=0.0))]
     fn new(
-        lr: f64,
-        maximize: bool,
-        factor: f64,
-        patience: usize,
-        threshold: f64,
-        cooldown: usize,
-        lr_min: f64,
+        #[pyo3(from_py_with = arg)] lr: f64,
+        #[pyo3(from_py_with = arg)] maximize: bool,
+        #[pyo3(from_py_with = arg)] factor: f64,
+        #[pyo3(from_py_with = arg)] patience: usize,
+        #[pyo3(from_py_with = arg)] threshold: f64,
+        #[pyo3(from_py_with = arg)] cooldown: usize,
+        #[pyo3(from_py_with = arg)] lr_min: f64,
     ) -> PyPlateau {
         let mut p = schedule::Plateau::new(lr);
         (p.maximize, p.factor, p.patience) = (maximize, factor, patience);
@@ -255,7 +296,7 @@ impl PyPlateau {
         PyPlateau(Mutex::new(p))
     }
     /// Takes the next figure; the learning rate from now on.
-    fn observe(&self, figure: f64) -> f64 {
+    fn observe(&self, #[pyo3(from_py_with = arg)] figure: f64) -> f64 {
         self.0.lock().observe(figure)
     }
     /// Learning rate, best figure, and how many came since it and since the last fall.
@@ -265,7 +306,7 @@ impl PyPlateau {
         (p.lr, p.best, p.bad, p.cooling)
     }
     #[setter]
-    fn set_state(&self, state: (f64, Option<f64>, usize, usize)) {
+    fn set_state(&self, #[pyo3(from_py_with = arg)] state: (f64, Option<f64>, usize, usize)) {
         let mut p = self.0.lock();
         (p.lr, p.best, p.bad, p.cooling) = state;
     }

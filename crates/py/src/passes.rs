@@ -1,6 +1,6 @@
 //! Passes written in Python: what computes a tensor, and rules that put another in its place.
 
-use crate::convert::{Like, PyDType, type_name};
+use crate::convert::{Like, PyDType, arg, type_name};
 use crate::error::OrRaise;
 use crate::error::type_error;
 use crate::tensor::{PyTensor, wrap};
@@ -67,7 +67,7 @@ fn object(py: Python<'_>, attr: &Attr) -> PyResult<Py<PyAny>> {
 /// or run by a session: `rule(tensor)` sees each value, and gives the tensor that is to stand in its
 /// place, or `None`.
 #[pyfunction]
-fn add_pass(py: Python<'_>, name: &str, rule: Py<PyAny>) -> PyResult<()> {
+fn add_pass(py: Python<'_>, #[pyo3(from_py_with = arg)] name: &str, rule: Py<PyAny>) -> PyResult<()> {
     if !rule.bind(py).is_callable() {
         let e = format!("add_pass: expected a function of a tensor, not {}", type_name(rule.bind(py)));
         return Err(type_error(e));

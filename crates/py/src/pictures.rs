@@ -1,5 +1,6 @@
 //! Pictures to learn from: the built-in digits, and Fashion-MNIST where it is on the machine.
 
+use crate::convert::arg;
 use crate::error::OrRaise;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{DType, Error, Literal, Tensor};
@@ -11,7 +12,11 @@ use std::path::PathBuf;
 /// `count` digits of a seed: pictures `uint8[count, 28, 28]` and labels `int64[count]`.
 #[pyfunction]
 #[pyo3(signature = (count, seed=0))]
-fn digits(py: Python<'_>, count: usize, seed: u64) -> PyResult<(PyTensor, PyTensor)> {
+fn digits(
+    py: Python<'_>,
+    #[pyo3(from_py_with = arg)] count: usize,
+    #[pyo3(from_py_with = arg)] seed: u64,
+) -> PyResult<(PyTensor, PyTensor)> {
     let (pictures, labels) = run(py, move || {
         let set = Digits::new(seed, count);
         let (mut pixels, mut labels) = (Vec::new(), Vec::new());
@@ -33,7 +38,11 @@ fn digits(py: Python<'_>, count: usize, seed: u64) -> PyResult<(PyTensor, PyTens
 /// Pictures and labels of Fashion-MNIST, from a folder or from where `docs/examples.md` says.
 #[pyfunction]
 #[pyo3(signature = (train=true, folder=None))]
-fn fashion_mnist(py: Python<'_>, train: bool, folder: Option<PathBuf>) -> PyResult<(PyTensor, PyTensor)> {
+fn fashion_mnist(
+    py: Python<'_>,
+    #[pyo3(from_py_with = arg)] train: bool,
+    #[pyo3(from_py_with = arg)] folder: Option<PathBuf>,
+) -> PyResult<(PyTensor, PyTensor)> {
     let part = if train { Part::Train } else { Part::Test };
     let load = || -> ::tensor::Result<(Tensor, Tensor)> {
         let memory = match folder {

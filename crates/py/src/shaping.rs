@@ -1,6 +1,6 @@
 //! Methods that take sizes one by one, words, or settings that no row of the table has.
 
-use crate::convert::{AxesArg, DTypeArg, Ints, PerAxisArg, Sizes, Word, either, refused};
+use crate::convert::{AxesArg, DTypeArg, Ints, PerAxisArg, Sizes, Word, arg, either, refused};
 use crate::error::type_error;
 use crate::site::here;
 use crate::tensor::{Out, PyTensor, call};
@@ -13,7 +13,7 @@ use pyo3::types::PyTuple;
 impl PyTensor {
     /// Converted to another element type.
     #[pyo3(signature = (dtype, *, copy=true))]
-    fn astype(&self, py: Python<'_>, dtype: DTypeArg, copy: bool) -> PyResult<Py<PyAny>> {
+    fn astype(&self, py: Python<'_>, dtype: DTypeArg, #[pyo3(from_py_with = arg)] copy: bool) -> PyResult<Py<PyAny>> {
         // Values never change, so that a copy is never needed.
         let _ = copy;
         call(py, || self.tensor().cast(dtype.0))
@@ -50,7 +50,13 @@ impl PyTensor {
     /// Padded at the edges of the last dimensions: `widths` are before and after, last dimension
     /// first.
     #[pyo3(signature = (widths, mode="constant", value=0.0))]
-    fn pad(&self, py: Python<'_>, widths: Ints, mode: &str, value: f64) -> PyResult<Py<PyAny>> {
+    fn pad(
+        &self,
+        py: Python<'_>,
+        widths: Ints,
+        #[pyo3(from_py_with = arg)] mode: &str,
+        #[pyo3(from_py_with = arg)] value: f64,
+    ) -> PyResult<Py<PyAny>> {
         let mode = match mode {
             "constant" => Pad::Constant(value),
             "reflect" => Pad::Reflect,
@@ -69,7 +75,7 @@ impl PyTensor {
         size: Option<PerAxisArg>,
         scale_factor: Option<&Bound<'_, PyAny>>,
         mode: Word<Interpolation>,
-        align_corners: bool,
+        #[pyo3(from_py_with = arg)] align_corners: bool,
     ) -> PyResult<Py<PyAny>> {
         let size = match (size, scale_factor) {
             (Some(s), None) => Resize::To(s.0),
@@ -82,7 +88,12 @@ impl PyTensor {
     /// The distinct elements in order, with the place of each element among them and how often each
     /// stands there, where asked for.
     #[pyo3(signature = (return_inverse=false, return_counts=false))]
-    fn unique(&self, py: Python<'_>, return_inverse: bool, return_counts: bool) -> PyResult<Py<PyAny>> {
+    fn unique(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg)] return_inverse: bool,
+        #[pyo3(from_py_with = arg)] return_counts: bool,
+    ) -> PyResult<Py<PyAny>> {
         let t = self.tensor();
         let site = here(py);
         let [values, inverse, counts] = py.detach(|| site.scope(|| t.unique()));
@@ -99,7 +110,7 @@ impl PyTensor {
         &self,
         py: Python<'_>,
         axis: Option<AxesArg>,
-        keepdims: bool,
+        #[pyo3(from_py_with = arg)] keepdims: bool,
         dim: Option<AxesArg>,
     ) -> PyResult<Py<PyAny>> {
         let axes = either(axis, dim)?.map_or(Axes::All, |a| a.0);
@@ -111,7 +122,7 @@ impl PyTensor {
         &self,
         py: Python<'_>,
         axis: Option<AxesArg>,
-        keepdims: bool,
+        #[pyo3(from_py_with = arg)] keepdims: bool,
         dim: Option<AxesArg>,
     ) -> PyResult<Py<PyAny>> {
         let axes = either(axis, dim)?.map_or(Axes::All, |a| a.0);

@@ -82,7 +82,14 @@ pub fn here(py: Python<'_>) -> Site {
     Site::UNKNOWN
 }
 
+/// A message with the line of the program, as all errors end.
+#[pyfunction]
+fn located(py: Python<'_>, what: &str) -> String {
+    ir::Error::value(what).at(here(py)).to_string()
+}
+
 /// Adds the functions.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(located, m)?)?;
     m.add_function(wrap_pyfunction!(set_package, m)?)
 }

@@ -1,6 +1,6 @@
 //! The class `Tensor`: a handle to a value, or to a variable that collects gradients.
 
-use crate::convert::{DTypeArg, Other, PyDType};
+use crate::convert::{DTypeArg, Other, PyDType, arg, type_name};
 use crate::display;
 use crate::error::{OrRaise, exception};
 use crate::error::{type_error, value_error};
@@ -153,6 +153,22 @@ pub fn run<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> PyR
 }
 
 /// Operators: forward, reflected and in place, each from the method of the same meaning.
+/// The exception for an operator with an object that is no number.
+fn no_operand(other: &Bound<'_, PyAny>, op: &str) -> PyErr {
+    type_error(format!("{op}: expected a tensor, a number or an array, not {}", type_name(other)))
+}
+/// An operator is left to the other object if its class defines the reflected one; those of Python's own
+/// classes know no tensors.
+fn left_to(other: &Bound<'_, PyAny>, op: &str, reflected: &str) -> PyResult<Py<PyAny>> {
+    let py = other.py();
+    let class = other.get_type();
+    let own = class.getattr(reflected).ok();
+    let plain = py.get_type::<PyAny>().getattr(reflected).ok();
+    let is_defined = own.is_some_and(|own| plain.is_none_or(|plain| !own.is(&plain)));
+    let is_builtin = class.module().is_ok_and(|m| m == "builtins");
+    if is_defined && !is_builtin { Ok(py.NotImplemented()) } else { Err(no_operand(other, op)) }
+}
+
 macro_rules! operators {
     ($($forward:ident $reflected:ident $in_place:ident $method:ident,)*) => {$(
         #[pymethods]
@@ -160,13 +176,13 @@ macro_rules! operators {
             fn $forward(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
                 match Other::of(other)? {
                     Some(o) => call(py, || self.tensor().$method(o)),
-                    None => Ok(py.NotImplemented()),
+                    None => left_to(other, stringify!($method), stringify!($reflected)),
                 }
             }
             fn $reflected(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
                 match Other::of(other)? {
                     Some(o) => call(py, || o.operand(self.dtype_now()).$method(self.tensor())),
-                    None => Ok(py.NotImplemented()),
+                    None => Err(no_operand(other, stringify!($method))),
                 }
             }
             fn $in_place(&self, py: Python<'_>, other: Other) -> PyResult<()> {
@@ -198,10 +214,10 @@ impl PyTensor {
         py: Python<'_>,
         data: &Bound<'_, PyAny>,
         dtype: Option<DTypeArg>,
-        requires_grad: bool,
-        variable: bool,
-        trainable: bool,
-        name: &str,
+        #[pyo3(from_py_with = arg)] requires_grad: bool,
+        #[pyo3(from_py_with = arg)] variable: bool,
+        #[pyo3(from_py_with = arg)] trainable: bool,
+        #[pyo3(from_py_with = arg)] name: &str,
     ) -> PyResult<PyTensor> {
         let t = exchange::required(data, dtype.map(|d| d.0))?;
         here(py).scope(|| match (requires_grad, variable) {
@@ -230,19 +246,29 @@ impl PyTensor {
     fn __pow__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, modulo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         match Other::of(other)? {
             Some(o) if modulo.is_none() => call(py, || self.tensor().pow(o)),
-            _ => Ok(py.NotImplemented()),
+            Some(_) => Err(type_error("pow: tensors have no power with a modulus")),
+            None => left_to(other, "pow", "__rpow__"),
         }
     }
     fn __rpow__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, _modulo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         match Other::of(other)? {
             Some(o) => call(py, || o.operand(self.dtype_now()).pow(self.tensor())),
-            None => Ok(py.NotImplemented()),
+            None => Err(no_operand(other, "pow")),
         }
     }
     fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
-        let o = match Other::of(other) {
-            Ok(Some(o)) => o,
-            _ => return Ok(py.NotImplemented()),
+        let (name, reflected) = match op {
+            CompareOp::Lt => ("lt", "__gt__"),
+            CompareOp::Le => ("le", "__ge__"),
+            CompareOp::Gt => ("gt", "__lt__"),
+            CompareOp::Ge => ("ge", "__le__"),
+            CompareOp::Eq | CompareOp::Ne => ("", ""),
+        };
+        let o = match (Other::of(other), name) {
+            (Ok(Some(o)), _) => o,
+            // What is no number is not equal, as everywhere in Python.
+            (_, "") => return Ok(py.NotImplemented()),
+            _ => return left_to(other, name, reflected),
         };
         let t = self.tensor();
         call(py, || match op {

@@ -3,7 +3,7 @@
 //! The functions are traced: they are called with stand-ins for their tensors. What they raise goes
 //! through Rust's code and comes out as it was.
 
-use crate::convert::Like;
+use crate::convert::{Like, arg};
 use crate::error::{OrRaise, carried};
 use crate::error::{type_error, value_error};
 use crate::site::here;
@@ -78,8 +78,8 @@ fn value_and_grad(
     f: &Bound<'_, PyAny>,
     args: &Bound<'_, PyTuple>,
     kwargs: &Bound<'_, PyDict>,
-    argnums: Vec<isize>,
-    has_aux: bool,
+    #[pyo3(from_py_with = arg)] argnums: Vec<isize>,
+    #[pyo3(from_py_with = arg)] has_aux: bool,
 ) -> PyResult<(Py<PyAny>, Vec<Py<PyAny>>)> {
     let mut leaves = Vec::new();
     let mut chosen = Vec::new();
@@ -146,7 +146,12 @@ fn jvp(
 
 /// The Jacobian of a function of one tensor, or its Hessian.
 #[pyfunction]
-fn jacobian(py: Python<'_>, f: &Bound<'_, PyAny>, x: Like, hessian: bool) -> PyResult<Py<PyTensor>> {
+fn jacobian(
+    py: Python<'_>,
+    f: &Bound<'_, PyAny>,
+    x: Like,
+    #[pyo3(from_py_with = arg)] hessian: bool,
+) -> PyResult<Py<PyTensor>> {
     let tree = Tree::Tuple(vec![Tree::Leaf], None);
     let one = |x: &Tensor| {
         let g = Function::new(f, &tree);
@@ -169,8 +174,8 @@ fn vmap(
     py: Python<'_>,
     f: &Bound<'_, PyAny>,
     args: &Bound<'_, PyTuple>,
-    in_axes: Vec<Option<i64>>,
-    out_axes: i64,
+    #[pyo3(from_py_with = arg)] in_axes: Vec<Option<i64>>,
+    #[pyo3(from_py_with = arg)] out_axes: i64,
 ) -> PyResult<Py<PyAny>> {
     let mut leaves = Vec::new();
     let mut parts = Vec::new();
@@ -225,7 +230,7 @@ fn while_loop(
     test: &Bound<'_, PyAny>,
     body: &Bound<'_, PyAny>,
     init: &Bound<'_, PyAny>,
-    max_trips: usize,
+    #[pyo3(from_py_with = arg)] max_trips: usize,
 ) -> PyResult<Py<PyAny>> {
     let mut leaves = Vec::new();
     // The carried value is one argument, whatever it is made of.
@@ -252,8 +257,8 @@ fn scan(
     f: &Bound<'_, PyAny>,
     init: &Bound<'_, PyAny>,
     xs: Option<&Bound<'_, PyAny>>,
-    length: Option<usize>,
-    reverse: bool,
+    #[pyo3(from_py_with = arg)] length: Option<usize>,
+    #[pyo3(from_py_with = arg)] reverse: bool,
 ) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
     let (mut start, mut rows) = (Vec::new(), Vec::new());
     let carry = flatten(init, &mut start)?;

@@ -2,6 +2,7 @@
 
 from .. import _native
 from .._native import Tensor
+from .._checked import check, function, value_error
 
 _NAMES = """
 relu relu6 gelu silu mish elu celu selu leaky_relu tanh sigmoid softplus softsign softshrink hardshrink
@@ -19,9 +20,9 @@ margin_ranking_loss cosine_embedding_loss triplet_margin_loss
 __all__ = [*_NAMES, "ctc_loss", "embedding", "dropout", "logsigmoid", "scaled_dot_product_attention"]
 
 for _name in _NAMES:
-    globals()[_name] = getattr(Tensor, _name)
+    globals()[_name] = function(_name)
 
-logsigmoid = Tensor.log_sigmoid
+logsigmoid = function("log_sigmoid")
 
 
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
@@ -40,7 +41,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if targets.ndim == 1:
         sizes = [len(targets)] if is_single else lengths.tolist()
         if sum(sizes) != len(targets):
-            raise ValueError(f"ctc_loss: there are {len(targets)} targets, but the lengths add up to {sum(sizes)}")
+            raise value_error(f"ctc_loss: there are {len(targets)} targets, but the lengths add up to {sum(sizes)}")
         starts = [sum(sizes[:i]) for i in range(len(sizes))]
         rows = [targets[a : a + n].pad((0, max(sizes) - n)) for a, n in zip(starts, sizes)]
         targets = Tensor.stack(rows)
@@ -66,7 +67,7 @@ def dropout(x, p=0.5, training=True):
     [1.0, 1.0, 1.0]
     """
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout: p must lie between 0 and 1, not {p}")
+        raise value_error(f"dropout: p must lie between 0 and 1, not {p}")
     return x.dropout(p, _native.random_key()) if training and p > 0.0 else x
 
 
@@ -79,3 +80,6 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, is_causal=Fa
     (1, 2, 5, 4)
     """
     return query.attention(key, value, mask=attn_mask, causal=is_causal, scale=scale)
+
+
+check(globals(), __all__)

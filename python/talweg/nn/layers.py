@@ -2,6 +2,7 @@
 
 from .. import _native
 from .._native import Tensor
+from .._checked import check, type_error, value_error
 from .module import Module
 
 __all__ = []
@@ -141,7 +142,7 @@ class Dropout(_Layer):
 
     def __init__(self, p=0.5):
         if not 0.0 <= p < 1.0:
-            raise ValueError(f"Dropout: p must be at least 0 and less than 1, not {p}")
+            raise value_error(f"Dropout: p must be at least 0 and less than 1, not {p}")
         self._make(p=p)
 
 
@@ -397,7 +398,7 @@ class GRU(_Recurrent):
 
 def _check_batch_first(layer, batch_first):
     if batch_first is not True:
-        raise ValueError(f"{type(layer).__name__}: the batch is always the first axis here, [N, L, E]; batch_first must be True")
+        raise value_error(f"{type(layer).__name__}: the batch is always the first axis here, [N, L, E]; batch_first must be True")
 
 
 @_public
@@ -437,9 +438,9 @@ class _Transformer(_Layer):
 class _Stack(_Layer):
     def _stack(self, layer, kind, num_layers, norm):
         if not isinstance(layer, kind):
-            raise TypeError(f"{type(self).__name__}: expected a {kind.__name__}, not {type(layer).__name__}")
+            raise type_error(f"{type(self).__name__}: expected a {kind.__name__}, not {type(layer).__name__}")
         if norm is not None and not isinstance(norm, LayerNorm):
-            raise TypeError(f"{type(self).__name__}: norm is a LayerNorm or None, not {type(norm).__name__}")
+            raise type_error(f"{type(self).__name__}: norm is a LayerNorm or None, not {type(norm).__name__}")
         self._make(**layer._settings, num_layers=num_layers, norm=norm is not None)
         # As in PyTorch, all layers begin as copies of the one that was given.
         for path, variable in self._variables.items():
@@ -565,7 +566,7 @@ def _function(name, op, **defaults):
 
     def __init__(self, *args, **kwargs):
         if len(args) > len(defaults) or set(kwargs) - set(defaults):
-            raise TypeError(f"{name} takes {sorted(defaults)}")
+            raise type_error(f"{name} takes {sorted(defaults)}")
         settings = {**defaults, **dict(zip(defaults, args)), **kwargs}
         object.__setattr__(self, "_settings", settings)
 
@@ -605,3 +606,5 @@ LogSoftmax = _function("LogSoftmax", "log_softmax", dim=-1)
 Softmin = _function("Softmin", "softmin", dim=-1)
 PixelShuffle = _function("PixelShuffle", "pixel_shuffle", upscale_factor=2)
 PixelUnshuffle = _function("PixelUnshuffle", "pixel_unshuffle", downscale_factor=2)
+
+check(globals(), __all__)

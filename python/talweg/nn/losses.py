@@ -1,6 +1,7 @@
 """Losses as modules, with PyTorch's names."""
 
 from .._native import Tensor
+from .._checked import check, type_error
 from .functional import ctc_loss
 from .module import Module
 
@@ -14,7 +15,7 @@ def _loss(name, op, **defaults):
     def __init__(self, **settings):
         unknown = set(settings) - set(defaults)
         if unknown:
-            raise TypeError(f"{name} has no setting {sorted(unknown)[0]!r}; it has {sorted(defaults)}")
+            raise type_error(f"{name} has no setting {sorted(unknown)[0]!r}; it has {sorted(defaults)}")
         object.__setattr__(self, "_settings", {**defaults, **settings})
 
     def forward(self, *tensors):
@@ -61,3 +62,5 @@ class CTCLoss(Module):
 
 
 __all__.append("CTCLoss")
+
+check(globals(), __all__)

@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 from .. import _native
 from .._native import Tensor
+from .._checked import check, key_error, type_error, value_error
 from .._graph import Variable, _VariableType
 
 
@@ -140,14 +141,14 @@ class Module:
         # PyTorch counts batches beside the running averages; nothing here needs the count.
         unexpected = [n for n in state if n not in mine and not n.endswith("num_batches_tracked")]
         if strict and (missing or unexpected):
-            raise KeyError(f"load_state_dict: missing {missing}, unexpected {unexpected}")
+            raise key_error(f"load_state_dict: missing {missing}, unexpected {unexpected}")
         values = {}
         for name, variable in mine.items():
             if name not in state:
                 continue
             value = state[name] if isinstance(state[name], Tensor) else Tensor(_host(state[name]))
             if value.shape != variable.shape:
-                raise ValueError(f"load_state_dict: {name} is {variable.shape}, but the value is {value.shape}")
+                raise value_error(f"load_state_dict: {name} is {variable.shape}, but the value is {value.shape}")
             values[name] = value.astype(variable.dtype)
         for name, value in values.items():
             mine[name].assign(value)
@@ -191,7 +192,7 @@ class Module:
         Types stay: ``tw.autocast`` computes in 16 bits with parameters in ``float32``.
         """
         if not isinstance(device, str):
-            raise TypeError(f"Module.to: expected a device such as 'cuda:0', not {device!r}; for types see tw.autocast")
+            raise type_error(f"Module.to: expected a device such as 'cuda:0', not {device!r}; for types see tw.autocast")
         for _, tensor in self._all_state():
             _native.move_to(tensor, device)
         return self
@@ -239,7 +240,7 @@ class Sequential(Module):
             items = ((str(i), m) for i, m in enumerate(modules))
         for name, m in items:
             if not isinstance(m, Module):
-                raise TypeError(f"Sequential: part {name} is {type(m).__name__}, not a module")
+                raise type_error(f"Sequential: part {name} is {type(m).__name__}, not a module")
             setattr(self, name, m)
 
     def forward(self, x):
@@ -342,3 +343,6 @@ class ParameterList(Module):
 
     def __iter__(self):
         return iter([v for _, v in self._own_state()])
+
+
+check(globals(), ["ModuleDict", "ModuleList", "ParameterList", "Sequential"])

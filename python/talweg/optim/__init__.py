@@ -2,6 +2,7 @@
 
 from .. import _native
 from .._native import Tensor
+from .._checked import check, key_error, type_error, value_error
 from . import lr_scheduler
 
 __all__ = ["Optimizer", "lr_scheduler"]
@@ -21,13 +22,13 @@ class Optimizer:
         unknown = set(settings) - set(self.defaults)
         if unknown:
             name = type(self).__name__
-            raise TypeError(f"{name} has no setting {sorted(unknown)[0]!r}; it has {sorted(self.defaults)}")
+            raise type_error(f"{name} has no setting {sorted(unknown)[0]!r}; it has {sorted(self.defaults)}")
         self._settings = {**self.defaults, **settings}
         if isinstance(params, Tensor):
-            raise TypeError(f"{type(self).__name__}: params is a tensor; give a list of them")
+            raise type_error(f"{type(self).__name__}: params is a tensor; give a list of them")
         params = list(params)
         if not params:
-            raise ValueError(f"{type(self).__name__}: there are no parameters to train")
+            raise value_error(f"{type(self).__name__}: there are no parameters to train")
         groups = params if isinstance(params[0], dict) else [{"params": params}]
         self.param_groups = []
         for g in groups:
@@ -37,7 +38,7 @@ class Optimizer:
         """Adds parameters with a learning rate or weight decay of their own."""
         own = set(group) - {"params", "lr", "weight_decay"}
         if own:
-            raise TypeError(f"a group may have params, lr and weight_decay, not {sorted(own)[0]!r}")
+            raise type_error(f"a group may have params, lr and weight_decay, not {sorted(own)[0]!r}")
         params = list(group["params"])
         lr = float(group.get("lr", self._settings["lr"]))
         decay = float(group.get("weight_decay", self._settings.get("weight_decay", 0.0)))
@@ -59,7 +60,7 @@ class Optimizer:
     def zero_grad(self, set_to_none=True):
         """Forgets the collected gradients."""
         if not set_to_none:
-            raise ValueError("zero_grad: gradients are always forgotten, never filled with zeros")
+            raise value_error("zero_grad: gradients are always forgotten, never filled with zeros")
         self._native.zero_grad()
 
     def minimize(self, loss):
@@ -93,7 +94,7 @@ class Optimizer:
 def _load(mine, state):
     missing = [n for n, _ in mine if n not in state]
     if missing:
-        raise KeyError(f"load_state_dict: missing {missing}")
+        raise key_error(f"load_state_dict: missing {missing}")
     for name, variable in mine:
         variable.assign(state[name])
 
@@ -107,7 +108,7 @@ class _Group(dict):
 
     def __setitem__(self, key, value):
         if key not in ("lr", "initial_lr"):
-            raise KeyError(f"only lr can be changed after the optimizer was made, not {key!r}")
+            raise key_error(f"only lr can be changed after the optimizer was made, not {key!r}")
         if key == "lr":
             self._optimizer._native.set_group_lr(self._number, float(value))
         super().__setitem__(key, value)
@@ -116,7 +117,7 @@ class _Group(dict):
 def _optimizer(name, kind, doc, **defaults):
     def __init__(self, params, *args, **settings):
         if len(args) > 1:
-            raise TypeError(f"{name} takes the parameters and lr by place, the rest by name")
+            raise type_error(f"{name} takes the parameters and lr by place, the rest by name")
         if args:
             settings["lr"] = args[0]
         Optimizer.__init__(self, params, **settings)
@@ -170,7 +171,7 @@ class LBFGS:
         line_search_fn=None,
     ):
         if line_search_fn not in (None, "strong_wolfe"):
-            raise ValueError(f"LBFGS: line_search_fn is None or 'strong_wolfe', not {line_search_fn!r}")
+            raise value_error(f"LBFGS: line_search_fn is None or 'strong_wolfe', not {line_search_fn!r}")
         settings = dict(
             lr=lr,
             iterations=max_iter,
@@ -202,3 +203,5 @@ class LBFGS:
 
 
 __all__.append("LBFGS")
+
+check(globals(), [n for n in __all__ if n != "lr_scheduler"])

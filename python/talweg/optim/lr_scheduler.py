@@ -1,8 +1,20 @@
 """Learning rates that change with the step: pure functions of it."""
 
 from .. import _native
+from .._checked import check, value_error
 
 _make = _native.Schedule
+
+__all__ = [
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "ExponentialLR",
+    "LambdaLR",
+    "OneCycleLR",
+    "ReduceLROnPlateau",
+    "StepLR",
+    "Warmup",
+]
 
 
 class _Scheduler:
@@ -129,7 +141,7 @@ class ReduceLROnPlateau:
         self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, cooldown=0, min_lr=0.0
     ):
         if mode not in ("min", "max"):
-            raise ValueError(f"ReduceLROnPlateau: mode is min or max, not {mode!r}")
+            raise value_error(f"ReduceLROnPlateau: mode is min or max, not {mode!r}")
         self.optimizer = optimizer
         self._native = _native.Plateau(
             optimizer.lr,
@@ -153,3 +165,6 @@ class ReduceLROnPlateau:
         """Takes a state."""
         self._native.state = tuple(state["state"])
         self.optimizer.lr = self._native.state[0]
+
+
+check(globals(), __all__)

@@ -3,6 +3,8 @@
 import html
 import math
 
+from .._checked import checked
+
 WIDTH, HEIGHT = 560, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 110, 12, 30
 POINTS_MAX = 400
@@ -35,6 +37,7 @@ def _bounds(values):
     return low, high
 
 
+@checked
 def curves(series):
     """Lines over steps as SVG text: ``series`` maps names to lists of ``(step, value)``.
 

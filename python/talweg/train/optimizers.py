@@ -2,6 +2,7 @@
 
 from .. import _native
 from .._native import Tensor, Update
+from .._checked import check, type_error, value_error
 
 
 def _variables(loss):
@@ -21,10 +22,10 @@ class Optimizer:
     def minimize(self, loss, var_list=None):
         """The update of one step, for ``Session.run``. A loss of several elements is summed."""
         if not isinstance(loss, Tensor):
-            raise TypeError(f"minimize: the loss is {type(loss).__name__}, not a tensor")
+            raise type_error(f"minimize: the loss is {type(loss).__name__}, not a tensor")
         variables = list(var_list) if var_list is not None else _variables(loss)
         if not variables:
-            raise ValueError("minimize: the loss depends on no trainable variable")
+            raise value_error("minimize: the loss depends on no trainable variable")
         self._native = _native.Optimizer(self._kind, variables, self._settings)
         return self._native.minimize(loss if loss.size == 1 else loss.sum())
 
@@ -36,7 +37,7 @@ def _optimizer(name, kind, translate):
         def __init__(self, learning_rate=0.001, **settings):
             unknown = set(settings) - set(translate)
             if unknown:
-                raise TypeError(f"{name} has no setting {sorted(unknown)[0]!r}; it has {sorted(translate)}")
+                raise type_error(f"{name} has no setting {sorted(unknown)[0]!r}; it has {sorted(translate)}")
             super().__init__(learning_rate, **{translate[k]: v for k, v in settings.items()})
 
     Made.__name__ = Made.__qualname__ = name
@@ -70,3 +71,5 @@ __all__ = [
     "AdamOptimizer",
     "Update",
 ]
+
+check(globals(), __all__)

@@ -13,6 +13,7 @@ import threading
 import time
 
 from .. import _native, distributed, errors
+from .._checked import checked, type_error, value_error
 from .._native import Tensor
 from .._state import no_grad
 from .._transforms import jit as _jit
@@ -105,6 +106,7 @@ class Trainer:
     the others are, and only the first writes files.
     """
 
+    @checked
     def __init__(
         self,
         model,
@@ -132,13 +134,13 @@ class Trainer:
         progress=True,
     ):
         if epochs is not None and steps is not None:
-            raise ValueError("Trainer: epochs and steps say the same thing: give one of them")
+            raise value_error("Trainer: epochs and steps say the same thing: give one of them")
         if not hasattr(loader, "__iter__"):
-            raise TypeError(f"Trainer: the loader is {type(loader).__name__}, not an iterable of batches")
+            raise type_error(f"Trainer: the loader is {type(loader).__name__}, not an iterable of batches")
         if watch is None and (patience is not None or keep_best or isinstance(schedule, ReduceLROnPlateau)):
-            raise ValueError("Trainer: patience, keep_best and a plateau need to know what to watch")
+            raise value_error("Trainer: patience, keep_best and a plateau need to know what to watch")
         if watch is not None and evaluate is None:
-            raise ValueError(f"Trainer: nothing is evaluated, so that {watch!r} cannot be watched")
+            raise value_error(f"Trainer: nothing is evaluated, so that {watch!r} cannot be watched")
         self.model, self.optimizer, self.loader = model, optimizer, loader
         self._epochs, self._steps = (1 if epochs is None and steps is None else epochs), steps
         self._evaluate, self._evaluate_every = evaluate, evaluate_every
@@ -201,7 +203,7 @@ class Trainer:
     def resume(self):
         """Continues from the newest whole checkpoint; its step, or ``None`` if there is none yet."""
         if self._folder is None:
-            raise ValueError("resume: there is no folder of checkpoints")
+            raise value_error("resume: there is no folder of checkpoints")
         found = self._folder.latest()
         if found is None:
             return None
@@ -209,7 +211,7 @@ class Trainer:
         for reason in refused:
             self.report.warn(f"a checkpoint was passed over: {reason}")
         if "python.epoch" not in held[2]:
-            raise ValueError(f"resume: {path} was written by another trainer")
+            raise value_error(f"resume: {path} was written by another trainer")
         self._restore(*held)
         self._saved, self.history.checkpoint = self.step, path
         return self.step
@@ -268,7 +270,7 @@ class Trainer:
         """Goes to the place in the data that follows so many steps."""
         length = self._length()
         if length is None:
-            raise ValueError("fit: a worker can take another's place only if the loader has a length")
+            raise value_error("fit: a worker can take another's place only if the loader has a length")
         self.step = step
         self.epoch, self._batch = divmod(step, length)
 
@@ -308,7 +310,7 @@ class Trainer:
         def step(*args, **kwargs):
             value = loss(*args, **kwargs)
             if not isinstance(value, Tensor):
-                raise TypeError(f"fit: the loss is {type(value).__name__}, not a tensor")
+                raise type_error(f"fit: the loss is {type(value).__name__}, not a tensor")
             value.backward()
             clip_value, clip_norm = self._clip
             if clip_value is not None:
@@ -332,7 +334,7 @@ class Trainer:
         if self._batch == 0 or self._order is None:
             self._order = _native.random_state()
             if hasattr(self.loader, "__next__") and self.epoch > 0:
-                raise ValueError("fit: the loader is an iterator that can be used once only; give a list or a DataLoader")
+                raise value_error("fit: the loader is an iterator that can be used once only; give a list or a DataLoader")
             yield from self.loader
             return
         # The order of a shuffled epoch follows from the generator as it was when the epoch began.
@@ -395,7 +397,7 @@ class Trainer:
         if self._watch is None:
             return None
         if self._watch not in figures:
-            raise ValueError(f"fit: the evaluation has no figure {self._watch!r}, only {sorted(figures)}")
+            raise value_error(f"fit: the evaluation has no figure {self._watch!r}, only {sorted(figures)}")
         value = figures[self._watch]
         best = self.history.best
         is_better = best is None or (value > best[0] if self._maximize else value < best[0])
@@ -428,7 +430,7 @@ class Trainer:
             length, batches = self._length(), self._batches()
             batch = next(batches, None)
             if batch is None and self._batch == 0:
-                raise ValueError("fit: the loader has no batches")
+                raise value_error("fit: the loader has no batches")
             while batch is not None:
                 value = self._one(step, batch)
                 if self._has_moved:
@@ -484,7 +486,7 @@ class Trainer:
         if self._folder is not None:
             later = self._folder.later(self.step)
             if later is not None:
-                raise ValueError(f"fit: the run is at step {self.step}, but there is {later} already: resume, or choose another folder")
+                raise value_error(f"fit: the run is at step {self.step}, but there is {later} already: resume, or choose another folder")
         self._stop = False
         self.model.train()
         # Initial values are computed now, not within the first step, as after a resume.

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .. import _native
 from .._native import Tensor, digits, fashion_mnist
+from .._checked import check, type_error, value_error
 
 
 class Dataset:
@@ -30,7 +31,7 @@ class TensorDataset(Dataset):
         self.tensors = tuple(t if isinstance(t, Tensor) else _native.tensor(t) for t in tensors)
         lengths = {len(t) for t in self.tensors}
         if len(lengths) != 1:
-            raise ValueError(f"TensorDataset: the tensors differ in length: {sorted(lengths)}")
+            raise value_error(f"TensorDataset: the tensors differ in length: {sorted(lengths)}")
 
     def __getitem__(self, index):
         return tuple(t[index] for t in self.tensors)
@@ -75,13 +76,13 @@ class DataLoader:
 
     def __init__(self, dataset, batch_size=1, shuffle=False, drop_last=False, collate_fn=None, num_workers=0):
         if batch_size < 1:
-            raise ValueError(f"DataLoader: batch_size must be at least 1, not {batch_size}")
+            raise value_error(f"DataLoader: batch_size must be at least 1, not {batch_size}")
         if num_workers < 0:
-            raise ValueError(f"DataLoader: num_workers must be at least 0, not {num_workers}")
+            raise value_error(f"DataLoader: num_workers must be at least 0, not {num_workers}")
         if isinstance(dataset, tuple):
             dataset = TensorDataset(*dataset)
         if shuffle and not hasattr(dataset, "__getitem__"):
-            raise TypeError("DataLoader: only a dataset with __getitem__ and __len__ can be shuffled")
+            raise type_error("DataLoader: only a dataset with __getitem__ and __len__ can be shuffled")
         self.dataset = dataset
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -154,7 +155,7 @@ def random_split(dataset, lengths):
     [3, 2]
     """
     if sum(lengths) != len(dataset):
-        raise ValueError(f"random_split: the lengths {lengths} do not add up to {len(dataset)}")
+        raise value_error(f"random_split: the lengths {lengths} do not add up to {len(dataset)}")
     order = _native.randperm(len(dataset)).tolist()
     parts, start = [], 0
     for n in lengths:
@@ -192,3 +193,5 @@ __all__ = [
     "fashion_mnist",
     "random_split",
 ]
+
+check(globals(), __all__)
