@@ -1,5 +1,6 @@
 //! The row of the op table: everything the system knows about an op is said here once.
 
+use crate::verify::RANK_MAX;
 use crate::{Attr, AttrKind, Attrs, DType, Error, Graph, Layout, Literal, Result, Shape, Value};
 use smallvec::SmallVec;
 use std::fmt;
@@ -35,6 +36,10 @@ impl Type {
     /// overflows would pass unnoticed later. Empty dimensions do not excuse the others, as strides
     /// step over them too.
     fn check_size(&self, what: &str) -> Result<()> {
+        let rank = self.shape.rank();
+        if rank > RANK_MAX {
+            return Err(Error::shape(format!("{what} would have {rank} dimensions, but {RANK_MAX} is the most")));
+        }
         let span = self.shape.iter().fold(self.dtype.size(), |a, &d| a.saturating_mul(d.max(1)));
         if span <= isize::MAX as usize / 2 {
             return Ok(());

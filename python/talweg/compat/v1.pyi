@@ -27,6 +27,7 @@ from .. import GradScaler as GradScaler
 from .. import GradientError as GradientError
 from .. import Graph as Graph
 from .. import InternalError as InternalError
+from .. import NameMissingError as NameMissingError
 from .. import NumericsError as NumericsError
 from .. import Op as Op
 from .. import OutOfRangeError as OutOfRangeError
