@@ -58,6 +58,7 @@ from .errors import (
     InternalError,
     NameMissingError,
     NumericsError,
+    OutOfMemoryError,
     OutOfRangeError,
     ShapeError,
 )

@@ -51,5 +51,9 @@ class NumericsError(Error, ArithmeticError):
     """NaN or infinity where that was forbidden."""
 
 
+class OutOfMemoryError(Error, MemoryError):
+    """More memory than there is."""
+
+
 class InternalError(Error, RuntimeError):
     """A mistake of ours, not of the program."""

@@ -46,6 +46,9 @@ class InternalError(Error, RuntimeError):
 class NumericsError(Error, ArithmeticError):
     """NaN or infinity where that was forbidden."""
 
+class OutOfMemoryError(Error, MemoryError):
+    """More memory than there is."""
+
 class ShapeError(Error, ValueError):
     """Sizes or ranks that do not fit."""
 

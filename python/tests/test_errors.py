@@ -80,6 +80,7 @@ def test_every_function_raises_ours():
         (lambda: tw.optim.lr_scheduler.StepLR("a", 2), TypeError, "StepLR"),
         (lambda: tw.utils.data.DataLoader(range(3), batch_size="a"), TypeError, "DataLoader"),
         (lambda: nn.Linear(2, 2).load_state_dict({}), KeyError, "missing"),
+        (lambda: tw.ones(2**40).exp().numpy(), MemoryError, "out of memory"),
         (lambda: tw.zeros(*[1] * 81), ValueError, "81 dimensions, but 64 is the most"),
     ],
 )

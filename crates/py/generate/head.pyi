@@ -21,6 +21,7 @@ from .errors import (
     InternalError as InternalError,
     NameMissingError as NameMissingError,
     NumericsError as NumericsError,
+    OutOfMemoryError as OutOfMemoryError,
     OutOfRangeError as OutOfRangeError,
     ShapeError as ShapeError,
 )

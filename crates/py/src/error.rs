@@ -35,9 +35,16 @@ pub fn exception(py: Python<'_>, e: &Error) -> PyErr {
     if let Some(raised) = RAISED.take() {
         return raised;
     }
+    of_class(py, class(e.kind), e)
+}
+/// The exception for too little memory, with the line of the program.
+pub fn memory_error(py: Python<'_>, what: &str) -> PyErr {
+    of_class(py, "OutOfMemoryError", &Error::value(what).at(crate::site::here(py)))
+}
+fn of_class(py: Python<'_>, class: &str, e: &Error) -> PyErr {
     let build = || -> PyResult<PyErr> {
         let module = CLASSES.get_or_try_init(py, || py.import("talweg.errors").map(Bound::unbind))?;
-        let class = module.bind(py).getattr(class(e.kind))?;
+        let class = module.bind(py).getattr(class)?;
         Ok(PyErr::from_value(class.call1((e.to_string(),))?))
     };
     build().unwrap_or_else(|e| e)

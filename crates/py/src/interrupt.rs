@@ -1,9 +1,9 @@
 //! Ctrl-C during a long run. The interpreter's own handler only takes a note, to be read when Python
 //! code runs again; ours also asks the running program to end.
 
-use crate::error::exception;
+use crate::error::{exception, memory_error};
 use ::tensor::{Error, Result};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -88,16 +88,34 @@ pub fn caught<R>(py: Python<'_>, f: impl FnOnce() -> R) -> PyResult<R> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|panic| panicked(py, panic))
 }
 
+fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default()
+}
+fn is_memory(words: &str) -> bool {
+    words.starts_with(ir::OUT_OF_MEMORY) || words == "capacity overflow"
+}
+
 /// What a panic is to Python: too little memory, or a mistake of ours.
 fn panicked(py: Python<'_>, panic: Box<dyn std::any::Any + Send>) -> PyErr {
-    let words = panic.downcast_ref::<String>().cloned();
-    let words = words.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default();
-    let is_memory = words.starts_with(ir::OUT_OF_MEMORY) || words == "capacity overflow";
-    if is_memory { PyMemoryError::new_err(words) } else { exception(py, &Error::bug(words)) }
+    let words = words(&*panic);
+    if is_memory(&words) { memory_error(py, &words) } else { exception(py, &Error::bug(words)) }
+}
+
+/// Too little memory becomes an exception: nothing is to be written to the terminal before that.
+fn be_quiet_about_memory() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let text = info.payload_as_str().unwrap_or_default();
+        if !is_memory(text) {
+            before(info);
+        }
+    }));
 }
 
 /// Adds the function.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     install();
+    be_quiet_about_memory();
     m.add_function(wrap_pyfunction!(install, m)?)
 }

@@ -30,6 +30,7 @@ from .. import InternalError as InternalError
 from .. import NameMissingError as NameMissingError
 from .. import NumericsError as NumericsError
 from .. import Op as Op
+from .. import OutOfMemoryError as OutOfMemoryError
 from .. import OutOfRangeError as OutOfRangeError
 from .. import ShapeError as ShapeError
 from .. import UniqueAllResult as UniqueAllResult
