@@ -68,6 +68,8 @@ uint32: dtype
 int32: dtype
 uint64: dtype
 int64: dtype
+float8_e4m3fn: dtype
+float8_e5m2: dtype
 float16: dtype
 bfloat16: dtype
 float32: dtype
@@ -628,6 +630,10 @@ class Tensor:
         """The dimensions from `start` to `end`, both included, made one; a scalar becomes a vector."""
     def flip(self, axis: Axis = None) -> Tensor:
         """The order reversed along axes."""
+    def float8_linear(self, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
+        """An affine map of the last dimension, x wᵀ + b for a weight `[O, I]` and a bias `[O]`, whose
+        products are those of 8-bit floats: x and w as f8e4m3, gradients as f8e5m2, each divided by a
+        scale that makes use of the whole type. What `autocast` in f8e4m3 makes of `linear`."""
     def float_power(self, exponent: TensorLike) -> Tensor:
         """`self` to the power `exponent`, elementwise, computed in f64."""
     def floor(self) -> Tensor:
@@ -1130,6 +1136,10 @@ class Tensor:
 
         >>> tensor([1.0, 4.0, 0.25]).rsqrt().tolist()  # by hand
         [1.0, 0.5, 2.0]"""
+    def scaled_matmul(self, other: TensorLike, scale: TensorLike, other_scale: TensorLike, bias: TensorLike | None = None, dtype: DTypeLike = "bfloat16") -> Tensor:
+        """Matrix product of 8-bit floats, times a scale for each side: what the numbers were divided by
+        before they were rounded to 8 bits. Summed in f32; the result is bf16, f16 or f32, and a bias is
+        added to each row in that type."""
     def scatter(self, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
         """Values put at places along an axis: along axis 0 of a matrix,
         `x[index[i, j], j] = src[i, j]`. Of `src`, the part of the index's shape is used; of
@@ -1687,6 +1697,10 @@ def flatten(x: Tensor, /, start: builtins.int = 0, end: builtins.int = -1) -> Te
     """The dimensions from `start` to `end`, both included, made one; a scalar becomes a vector."""
 def flip(x: Tensor, /, axis: Axis = None) -> Tensor:
     """The order reversed along axes."""
+def float8_linear(x: Tensor, /, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
+    """An affine map of the last dimension, x wᵀ + b for a weight `[O, I]` and a bias `[O]`, whose
+    products are those of 8-bit floats: x and w as f8e4m3, gradients as f8e5m2, each divided by a
+    scale that makes use of the whole type. What `autocast` in f8e4m3 makes of `linear`."""
 def float_power(x: Tensor, /, exponent: TensorLike) -> Tensor:
     """`self` to the power `exponent`, elementwise, computed in f64."""
 def floor(x: Tensor, /) -> Tensor:
@@ -2160,6 +2174,10 @@ def rsqrt(x: Tensor, /) -> Tensor:
 
     >>> tensor([1.0, 4.0, 0.25]).rsqrt().tolist()  # by hand
     [1.0, 0.5, 2.0]"""
+def scaled_matmul(x: Tensor, /, other: TensorLike, scale: TensorLike, other_scale: TensorLike, bias: TensorLike | None = None, dtype: DTypeLike = "bfloat16") -> Tensor:
+    """Matrix product of 8-bit floats, times a scale for each side: what the numbers were divided by
+    before they were rounded to 8 bits. Summed in f32; the result is bf16, f16 or f32, and a bias is
+    added to each row in that type."""
 def scatter(x: Tensor, /, axis: builtins.int, index: TensorLike, src: TensorLike) -> Tensor:
     """Values put at places along an axis: along axis 0 of a matrix,
     `x[index[i, j], j] = src[i, j]`. Of `src`, the part of the index's shape is used; of

@@ -77,6 +77,9 @@ def devices():
 def autocast(dtype="bfloat16", enabled=True):
     """A scope or decorator in which products, convolutions and attention run in ``bfloat16`` or ``float16``.
 
+    With ``"float8"`` (``float8_e4m3fn``) linear layers whose sizes are multiples of 16 multiply in 8-bit floats, their
+    gradients in ``float8_e5m2``, each tensor scaled by its greatest magnitude; the rest runs in ``bfloat16``.
+
     Losses, softmax and sums of exponentials stay in ``float32``, and so do parameters. ``float16`` needs a
     ``GradScaler``, or small gradients vanish.
 
@@ -86,6 +89,8 @@ def autocast(dtype="bfloat16", enabled=True):
     >>> y.dtype
     talweg.bfloat16
     """
+    if dtype == "float8":
+        dtype = "float8_e4m3fn"
     return _Scope(_native.set_autocast, dtype if enabled else "float32")
 
 

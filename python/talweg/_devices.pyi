@@ -62,6 +62,9 @@ class device:
 def autocast(dtype: DTypeLike | None = 'bfloat16', enabled: bool = True) -> Any:
     """A scope or decorator in which products, convolutions and attention run in ``bfloat16`` or ``float16``.
 
+    With ``"float8"`` (``float8_e4m3fn``) linear layers whose sizes are multiples of 16 multiply in 8-bit floats, their
+    gradients in ``float8_e5m2``, each tensor scaled by its greatest magnitude; the rest runs in ``bfloat16``.
+
     Losses, softmax and sums of exponentials stay in ``float32``, and so do parameters. ``float16`` needs a
     ``GradScaler``, or small gradients vanish.
 

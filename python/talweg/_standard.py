@@ -550,7 +550,9 @@ def can_cast(from_, to, /):
     (True, False)
     """
     a = from_.dtype if isinstance(from_, Tensor) else _dtype(from_)
-    return _native.promote(a, _dtype(to)) == _dtype(to)
+    to = _dtype(to)
+    # Floats of 8 bits promote with nothing.
+    return a == to or ("float8" not in a.name + to.name and _native.promote(a, to) == to)
 
 
 @_public
@@ -651,6 +653,8 @@ class _Info:
 
 
 _FLOATS = {
+    "float8_e4m3fn": (8, 2.0**-3, 448.0, 2.0**-6),
+    "float8_e5m2": (8, 2.0**-2, 57344.0, 2.0**-14),
     "float16": (16, 2.0**-10, 65504.0, 2.0**-14),
     "bfloat16": (16, 2.0**-7, 3.3895313892515355e38, 2.0**-126),
     "float32": (32, 2.0**-23, 3.4028234663852886e38, 2.0**-126),

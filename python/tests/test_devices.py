@@ -81,6 +81,29 @@ def test_products_in_16_bits(name, dtype):
     assert other.get_scale() == scaler.get_scale()
 
 
+@pytest.mark.parametrize("name", DEVICES)
+def test_linear_layers_in_8_bits(name):
+    tw.manual_seed(1)
+    x = tw.randn(64, 32).eval()
+    y = (x[:, :8].sum(1) > 0).long().eval()
+    model = tw.nn.Sequential(tw.nn.Linear(32, 64), tw.nn.ReLU(), tw.nn.Linear(64, 2)).to(name)
+    optimizer = tw.optim.Adam(model.parameters(), lr=0.01)
+
+    @tw.jit
+    def step(x, y):
+        with tw.autocast("float8"):
+            loss = tw.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    losses = [step(x, y).item() for _ in range(80)]
+    assert losses[-1] < 0.1 < losses[0]
+    assert {p.dtype for p in model.parameters()} == {tw.float32}
+    with tw.autocast(tw.float8_e4m3fn):
+        assert model(x).dtype == tw.bfloat16
+
+
 def test_scopes_are_decorators_and_nest():
     @tw.autocast("float16")
     def product(a):

@@ -144,7 +144,7 @@ def test_round_trips():
     assert n.dtype == np.float32 and not n.flags.writeable
     assert n.__array_interface__["data"][0] == np.asarray(t).__array_interface__["data"][0]
     assert t.tolist() == [[1.5, -2.0], [0.0, 3.25]] and tw.tensor(t.tolist()).tolist() == t.tolist()
-    for d in ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]:
+    for d in ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]:
         x = (t > 0).astype(d)
         assert x.tolist() == pickle.loads(pickle.dumps(x)).tolist()
         assert pickle.loads(pickle.dumps(x)).dtype == x.dtype
@@ -154,6 +154,22 @@ def test_round_trips():
     assert tw.zeros(0, 3).tolist() == [] and tw.zeros(2, 0).tolist() == [[], []]
     assert np.asarray(tw.tensor([1.0], dtype="bfloat16")).dtype == np.float32
     assert bytes(memoryview(tw.tensor([1, 2], dtype="uint8"))) == b"\x01\x02"
+
+
+def test_floats_of_8_bits():
+    x = tw.tensor([[1.0, -300.0], [0.5, 1000.0]], dtype=tw.float8_e4m3fn)
+    assert x.dtype.itemsize == 1 and x.dtype.name == "float8_e4m3fn" and x.dtype.is_floating_point
+    assert x.tolist() == [[1.0, -288.0], [0.5, 448.0]]
+    assert x.to(tw.float8_e5m2).float().tolist() == [[1.0, -256.0], [0.5, 448.0]]
+    assert tw.tensor([1e6]).to("float8_e5m2").tolist() == [float("inf")]
+    assert np.asarray(x).dtype == np.float32 and np.asarray(x).tolist() == x.tolist()
+    assert tw.from_dlpack(x).dtype == x.dtype and tw.from_dlpack(x).tolist() == x.tolist()
+    assert tw.finfo(tw.float8_e4m3fn).max == 448.0
+    with pytest.raises(tw.Error, match="cast it to f32"):
+        x + x
+    one = tw.tensor(1.0)
+    y = x.scaled_matmul(x.T, tw.tensor(0.5), one, dtype="float32", bias=tw.tensor([1.0, 2.0]))
+    same(y, 0.5 * (np.asarray(x) @ np.asarray(x).T) + [1.0, 2.0])
 
 
 def test_dlpack_both_ways():

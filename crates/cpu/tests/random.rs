@@ -330,7 +330,7 @@ fn check(dtype: DType, exact: bool, tolerance: f64, seeds: std::ops::Range<u64>)
 #[test]
 fn small_numbers_are_exact_in_every_type() {
     // Devices never meet complex numbers: they are pairs by then.
-    for dtype in DType::ALL.into_iter().filter(|d| !d.is_complex()) {
+    for dtype in DType::ALL.into_iter().filter(|d| !d.is_complex() && !d.is_f8()) {
         let tolerance = if matches!(dtype, DType::BF16) { 0.004 } else { 0.0 };
         check(dtype, true, tolerance, 1..120);
     }

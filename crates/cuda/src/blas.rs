@@ -83,6 +83,28 @@ fn matrix(l: &Layout) -> Option<Matrix> {
     fits(rows, columns, by_row, by_column).map(|ld| Matrix { rows, columns, is_by_column: true, ld })
 }
 
+/// A layout with its last two dimensions swapped.
+fn transposed(l: &Layout) -> Layout {
+    let mut l = l.clone();
+    let r = l.shape.rank();
+    l.shape.dims_mut().swap(r - 2, r - 1);
+    l.strides.swap(r - 2, r - 1);
+    l
+}
+
+/// How the library names an element type.
+fn data_type(dtype: DType) -> sys::cudaDataType {
+    use sys::cudaDataType as T;
+    match dtype {
+        DType::F64 => T::CUDA_R_64F,
+        DType::BF16 => T::CUDA_R_16BF,
+        DType::F16 => T::CUDA_R_16F,
+        DType::F8E4M3 => T::CUDA_R_8F_E4M3,
+        DType::F8E5M2 => T::CUDA_R_8F_E5M2,
+        _ => T::CUDA_R_32F,
+    }
+}
+
 /// The leading dimensions as one: how many matrices, and the step between them.
 fn batch(l: &Layout, lead: &Shape) -> Option<isize> {
     let r = l.shape.rank() - 2;
@@ -93,7 +115,12 @@ fn batch(l: &Layout, lead: &Shape) -> Option<isize> {
 
 /// True if cuBLASLt multiplies matrices of this type.
 pub fn has(dtype: DType) -> bool {
-    dtype.is_float()
+    dtype.is_float() && !dtype.is_f8()
+}
+
+/// True if cuBLASLt multiplies matrices of these two types of 8 bits.
+pub fn multiplies(of: [DType; 2]) -> bool {
+    of.iter().all(|d| d.is_f8()) && of != [DType::F8E5M2; 2]
 }
 
 /// True if a row may be added to each row of a product on the way.
@@ -116,6 +143,8 @@ pub enum Along {
     Bias,
     /// That, and gelu of the sum, which is kept.
     Gelu,
+    /// It is multiplied by a scale for each operand, of which the second is given transposed.
+    Scales,
 }
 
 impl Along {
@@ -125,13 +154,14 @@ impl Along {
             "matmul" => Along::Nothing,
             "matmul_bias" => Along::Bias,
             "matmul_gelu" => Along::Gelu,
+            "scaled_product" => Along::Scales,
             _ => return None,
         })
     }
     fn epilogue(self) -> sys::cublasLtEpilogue_t {
         use sys::cublasLtEpilogue_t as E;
         match self {
-            Along::Nothing => E::CUBLASLT_EPILOGUE_DEFAULT,
+            Along::Nothing | Along::Scales => E::CUBLASLT_EPILOGUE_DEFAULT,
             Along::Bias => E::CUBLASLT_EPILOGUE_BIAS,
             Along::Gelu => E::CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
         }
@@ -148,6 +178,8 @@ impl Along {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Product {
     dtype: DType,
+    /// Types of the operands.
+    of: [DType; 2],
     m: usize,
     n: usize,
     k: usize,
@@ -163,19 +195,22 @@ pub struct Product {
 pub fn product(a: &Operand, b: &Operand, c: &Operand, along: Along) -> Option<Product> {
     let shape = &c.ty.shape;
     let lead = Shape::new(&shape[..shape.rank() - 2]);
-    let (ma, mb) = (matrix(&a.layout)?, matrix(&b.layout)?);
+    let turned = (along == Along::Scales).then(|| transposed(&b.layout));
+    let b_layout = turned.as_ref().unwrap_or(&b.layout);
+    let (ma, mb) = (matrix(&a.layout)?, matrix(b_layout)?);
     if ma.columns == 0 || !has(c.ty.dtype) {
         return None;
     }
     let aligned = |o: &Operand| 1u32 << ((o.layout.offset * o.ty.dtype.size()) | 64).trailing_zeros();
     Some(Product {
         dtype: c.ty.dtype,
+        of: [a.ty.dtype, b.ty.dtype],
         m: ma.rows,
         n: mb.columns,
         k: ma.columns,
         count: lead.count(),
         a: (ma, batch(&a.layout, &lead)?),
-        b: (mb, batch(&b.layout, &lead)?),
+        b: (mb, batch(b_layout, &lead)?),
         along,
         aligned: [aligned(b), aligned(a), aligned(c)],
     })
@@ -266,11 +301,13 @@ impl Gemm {
         ways: &[sys::cublasLtMatmulAlgo_t],
     ) -> Result<sys::cublasLtMatmulAlgo_t> {
         let _order = c.order.lock();
-        let [a, b, y] = p.spans().map(|n| (n * p.dtype.size()).next_multiple_of(256));
+        let spans = p.spans();
+        let of = [p.of[0], p.of[1], p.dtype];
+        let [a, b, y] = [0, 1, 2].map(|i| (spans[i] * of[i].size()).next_multiple_of(256));
         let is_low = p.m <= ROWS_FEW && p.count == 1;
         let copies = if is_low { CACHE.div_ceil(b.max(1)).clamp(1, IN_A_ROW) } else { 1 };
         let inner = if p.along.has_inner() { y } else { 1 };
-        let sizes = [a, b * copies, y, p.n * p.dtype.size(), inner];
+        let sizes = [a, b * copies, y, (p.n * p.dtype.size()).max(256), inner.max(256)];
         let blocks = sizes.iter().map(|&n| c.take(n)).collect::<Result<Vec<u64>>>()?;
         let workspace = c.workspace()?;
         let mut best = (f32::INFINITY, ways[0]);
@@ -295,12 +332,10 @@ impl Gemm {
     fn build(blas: &Blas, p: &Product) -> Result<(Gemm, Vec<sys::cublasLtMatmulAlgo_t>), lt::CublasError> {
         use sys::{cublasComputeType_t as C, cudaDataType as T};
         use sys::{cublasLtMatmulDescAttributes_t as D, cublasLtMatmulPreferenceAttributes_t as P};
-        let (ty, compute, scale) = match p.dtype {
-            DType::F64 => (T::CUDA_R_64F, C::CUBLAS_COMPUTE_64F, T::CUDA_R_64F),
-            DType::BF16 => (T::CUDA_R_16BF, C::CUBLAS_COMPUTE_32F, T::CUDA_R_32F),
-            DType::F16 => (T::CUDA_R_16F, C::CUBLAS_COMPUTE_32F, T::CUDA_R_32F),
-            _ if TF32.load(Ordering::Relaxed) => (T::CUDA_R_32F, C::CUBLAS_COMPUTE_32F_FAST_TF32, T::CUDA_R_32F),
-            _ => (T::CUDA_R_32F, C::CUBLAS_COMPUTE_32F, T::CUDA_R_32F),
+        let (compute, scale) = match p.of[0] {
+            DType::F64 => (C::CUBLAS_COMPUTE_64F, T::CUDA_R_64F),
+            DType::F32 if TF32.load(Ordering::Relaxed) => (C::CUBLAS_COMPUTE_32F_FAST_TF32, T::CUDA_R_32F),
+            _ => (C::CUBLAS_COMPUTE_32F, T::CUDA_R_32F),
         };
         // The library's matrices are stored by column, so the result's transpose is computed: its
         // first operand is b, its second a.
@@ -311,7 +346,10 @@ impl Gemm {
             let d = |a| move |v, n| lt::set_matmul_desc_attribute(desc, a, v, n);
             set(d(D::CUBLASLT_MATMUL_DESC_TRANSA), transposed(&p.b.0))?;
             set(d(D::CUBLASLT_MATMUL_DESC_TRANSB), transposed(&p.a.0))?;
-            if p.along != Along::Nothing {
+            if p.along == Along::Scales {
+                set(d(D::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER), SOMEWHERE)?;
+                set(d(D::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER), SOMEWHERE)?;
+            } else if p.along != Along::Nothing {
                 set(d(D::CUBLASLT_MATMUL_DESC_EPILOGUE), p.along.epilogue())?;
             }
             if p.along.has_inner() {
@@ -321,14 +359,14 @@ impl Gemm {
                 set(d(D::CUBLASLT_MATMUL_DESC_BIAS_POINTER), SOMEWHERE)?;
             }
         }
-        let layout = |m: &Matrix, step: isize| {
+        let layout = |m: &Matrix, step: isize, of: DType| {
             let (rows, columns) = if m.is_by_column { (m.rows, m.columns) } else { (m.columns, m.rows) };
-            Gemm::layout(ty, rows, columns, m.ld, p.count, step)
+            Gemm::layout(data_type(of), rows, columns, m.ld, p.count, step)
         };
         let layouts = [
-            layout(&p.b.0, p.b.1)?,
-            layout(&p.a.0, p.a.1)?,
-            Gemm::layout(ty, p.n, p.m, p.n, p.count, (p.m * p.n) as isize)?,
+            layout(&p.b.0, p.b.1, p.of[1])?,
+            layout(&p.a.0, p.a.1, p.of[0])?,
+            Gemm::layout(data_type(p.dtype), p.n, p.m, p.n, p.count, (p.m * p.n) as isize)?,
         ];
         let preference = lt::create_matmul_pref()?;
         // SAFETY: as above; the preference is destroyed once.
@@ -401,13 +439,16 @@ impl Gemm {
     }
 
     /// Puts the product on the stream: addresses of a, b, the result, a bias, and what
-    /// an activation is taken of; and of the working memory.
+    /// an activation is taken of (or the scales of a and b); and of the working memory.
     pub fn run(&self, context: &Context, [a, b, c, bias, inner]: [u64; 5], workspace: u64) -> Result<()> {
         use sys::cublasLtMatmulDescAttributes_t as D;
         let blas = context.blas()?;
         let beside = [
             (self.along.has_bias(), D::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias),
             (self.along.has_inner(), D::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, inner),
+            // The library's first operand is b.
+            (self.along == Along::Scales, D::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, bias),
+            (self.along == Along::Scales, D::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, inner),
         ];
         for (_, name, at) in beside.into_iter().filter(|(is_there, ..)| *is_there) {
             // SAFETY: the descriptor is alive, and the attribute is an address.

@@ -7,6 +7,7 @@ use crate::activate;
 use crate::blas::{Blas, Choices, WORKSPACE};
 use crate::dnn::backend::{Dnn, Ready};
 use crate::dnn::{self, Network};
+use crate::eighths;
 use crate::emit::kernels::attention;
 use crate::module;
 use crate::pool::Pool;
@@ -70,6 +71,8 @@ pub struct Context {
     /// The first number of its compute capability; from 9 on, launches may begin before the one
     /// before them has ended.
     pub major: u32,
+    /// And the second.
+    pub minor: u32,
     context: sys::CUcontext,
     /// All work goes through it.
     pub stream: sys::CUstream,
@@ -154,6 +157,7 @@ impl Context {
             name: format!("cuda:{ordinal}"),
             arch: format!("sm_{major}{minor}"),
             major: major.unsigned_abs(),
+            minor: minor.unsigned_abs(),
             context,
             stream,
             pool: Mutex::default(),
@@ -190,7 +194,10 @@ impl Context {
 
     /// Whether a composite runs here as one: the library has a way to compute it.
     pub fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
-        if attention::claims(n, types, self.major) || activate::claims(n, types) {
+        let is_claimed = attention::claims(n, types, self.major)
+            || activate::claims(n, types)
+            || eighths::claims(n, types, (self.major, self.minor));
+        if is_claimed {
             return true;
         }
         if !dnn::claims(n.op.name, types) || self.enter().is_err() {

@@ -13,6 +13,7 @@ mod channels;
 mod context;
 mod device;
 pub mod dnn;
+mod eighths;
 pub mod emit;
 mod explain;
 mod heads;

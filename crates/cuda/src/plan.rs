@@ -7,6 +7,7 @@ use crate::blas::{self, Along, Product};
 use crate::chain::{self, chain};
 use crate::channels::channels_last;
 use crate::dnn::{self, Network};
+use crate::eighths::turn;
 use crate::emit::kernels::{self, Operand};
 use crate::emit::{self, Arg, Kernel, together, vector};
 use crate::heads::{heads_last, side_by_side};
@@ -29,7 +30,7 @@ pub enum Work {
     /// Kernels one after the other.
     Kernels(Vec<Kernel>),
     /// A matrix product; places of a, b, the result, what is added, and what an activation is
-    /// taken of.
+    /// taken of; or the scales of a and b in place of these two.
     Product(Product, [Spot; 5]),
     /// A graph for cuDNN; places of operands and results, and of its scratch space.
     Network(Network, Vec<Spot>, Spot),
@@ -169,7 +170,7 @@ impl Plan {
     /// Plans a graph of primitive ops and claimed composites.
     pub fn new(graph: &Graph, chip: Chip) -> Result<Plan> {
         let has = chip.has;
-        let graph = activate(&absorb(graph)?)?;
+        let graph = activate(&absorb(&turn(graph)?)?)?;
         let graph = side_by_side(&heads_last(&graph)?, has)?;
         let graph = channels_last(&graph, has)?;
         let fused = fuse(&graph, &Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts })?;
@@ -290,8 +291,9 @@ impl Plan {
         match way(n, &args, &outs, chip) {
             Way::Product(p) => {
                 let [a, b, c] = [&args[0], &args[1], &outs[0]].map(|o| self.first(o));
-                // What is there beside them: a bias, and what is activated.
-                let [bias, inner] = [args.get(2), outs.get(1)].map(|o| o.map_or(c, |o| self.first(o)));
+                // What is there beside them: a bias, and what is activated; or two scales.
+                let beside = [args.get(2), args.get(3).or(outs.get(1))];
+                let [bias, inner] = beside.map(|o| o.map_or(c, |o| self.first(o)));
                 return Ok(Work::Product(p, [a, b, c, bias, inner]));
             }
             Way::Network(network) => {

@@ -195,6 +195,8 @@ fn code(d: DType) -> u8 {
         DType::U64 => 12,
         DType::C64 => 13,
         DType::C128 => 14,
+        DType::F8E4M3 => 15,
+        DType::F8E5M2 => 16,
     }
 }
 

@@ -4,9 +4,14 @@
 //! (bool < integer < float < complex); within floats the wider wins and `bf16` with `f16` gives `f32`;
 //! within integers the smallest type that holds both (`u8` with `i8` gives `i16`, `u32` with a
 //! signed type gives `i64`; no integer type holds `u64` and a signed one, which give `f64` as in
-//! NumPy); a complex type is as wide as the float it meets (`f64` with `c64` gives `c128`). A host scalar only changes the category, never the width: `i32 + 0.5` is `f32`,
-//! `bf16 + 0.5` is `bf16`.
+//! NumPy); a complex type is as wide as the float it meets (`f64` with `c64` gives `c128`). A host
+//! scalar only changes the category, never the width: `i32 + 0.5` is `f32`, `bf16 + 0.5` is `bf16`.
+//!
+//! The floats of 8 bits take no part in this: they are stored and multiplied, not computed with, so
+//! that what meets one becomes one, and is refused by every op that computes.
 
+use crate::float8::{f8e4m3, f8e5m2};
+use crate::{Error, Result};
 use half::{bf16, f16};
 use num_complex::Complex;
 use std::fmt;
@@ -32,6 +37,10 @@ pub enum DType {
     U64,
     /// Signed 64-bit integer.
     I64,
+    /// 8 bits: 4 of exponent, 3 of mantissa, one NaN and no infinity (`float8_e4m3fn`).
+    F8E4M3,
+    /// 8 bits: 5 of exponent, 2 of mantissa, the upper half of an IEEE half (`float8_e5m2`).
+    F8E5M2,
     /// IEEE half precision.
     F16,
     /// Brain float: f32's exponent, 8 bits of precision.
@@ -48,7 +57,7 @@ pub enum DType {
 
 impl DType {
     /// Every type, in the order of the enum.
-    pub const ALL: [DType; 15] = [
+    pub const ALL: [DType; 17] = [
         DType::Bool,
         DType::U8,
         DType::I8,
@@ -58,6 +67,8 @@ impl DType {
         DType::I32,
         DType::U64,
         DType::I64,
+        DType::F8E4M3,
+        DType::F8E5M2,
         DType::F16,
         DType::BF16,
         DType::F32,
@@ -69,7 +80,7 @@ impl DType {
     /// Bytes an element takes.
     pub const fn size(self) -> usize {
         match self {
-            DType::Bool | DType::U8 | DType::I8 => 1,
+            DType::Bool | DType::U8 | DType::I8 | DType::F8E4M3 | DType::F8E5M2 => 1,
             DType::U16 | DType::I16 | DType::F16 | DType::BF16 => 2,
             DType::U32 | DType::I32 | DType::F32 => 4,
             DType::U64 | DType::I64 | DType::F64 | DType::C64 => 8,
@@ -77,9 +88,24 @@ impl DType {
         }
     }
 
-    /// True for the four floating-point types.
+    /// True for the floating-point types.
     pub const fn is_float(self) -> bool {
-        matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+        self.is_f8() || matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+    }
+
+    /// True for the two floats of 8 bits, which are converted, moved and multiplied, but not computed
+    /// with.
+    pub const fn is_f8(self) -> bool {
+        matches!(self, DType::F8E4M3 | DType::F8E5M2)
+    }
+
+    /// Fails for the types that nothing is computed in, with what to do.
+    pub fn check_computes(self) -> Result<()> {
+        if !self.is_f8() {
+            return Ok(());
+        }
+        let e = format!("{self} is for storing and scaled_matmul, nothing is computed in it: cast it to f32 or bf16");
+        Err(Error::dtype(e))
     }
 
     /// True for the two complex types.
@@ -87,9 +113,9 @@ impl DType {
         matches!(self, DType::C64 | DType::C128)
     }
 
-    /// True for floats and complex numbers: what has gradients.
+    /// True for floats that are computed with, and complex numbers: what has gradients.
     pub const fn is_inexact(self) -> bool {
-        self.is_float() || self.is_complex()
+        self.is_float() && !self.is_f8() || self.is_complex()
     }
 
     /// The type of a complex number's parts; any other type itself.
@@ -131,6 +157,8 @@ impl DType {
             DType::I32 => "i32",
             DType::U64 => "u64",
             DType::I64 => "i64",
+            DType::F8E4M3 => "f8e4m3",
+            DType::F8E5M2 => "f8e5m2",
             DType::F16 => "f16",
             DType::BF16 => "bf16",
             DType::F32 => "f32",
@@ -149,6 +177,8 @@ impl DType {
             "float32" | "float" => "f32",
             "bfloat16" => "bf16",
             "float16" | "half" => "f16",
+            "float8_e4m3fn" => "f8e4m3",
+            "float8_e5m2" => "f8e5m2",
             "int64" | "long" => "i64",
             "int32" | "int" => "i32",
             "int16" | "short" => "i16",
@@ -165,6 +195,7 @@ impl DType {
     const fn category(self) -> u8 {
         match self {
             DType::Bool => 0,
+            d if d.is_f8() => 4,
             d if d.is_complex() => 3,
             d if d.is_float() => 2,
             _ => 1,
@@ -185,6 +216,9 @@ impl DType {
         let wide = if self.size() >= other.size() { self } else { other };
         if self.is_complex() {
             return C128;
+        }
+        if self.is_f8() {
+            return F8E5M2;
         }
         if self.is_float() {
             return if self.size() == other.size() { F32 } else { wide };
@@ -213,14 +247,14 @@ impl DType {
 
     /// The type that functions such as `exp` compute in: itself, or `f32` for integers.
     pub const fn to_float(self) -> DType {
-        if self.is_inexact() { self } else { DType::F32 }
+        if self.is_float() || self.is_complex() { self } else { DType::F32 }
     }
 
     /// The type sums of this type accumulate and are returned in: `i64` for integers and bool,
     /// `u64` for those without a sign.
     pub const fn sum_type(self) -> DType {
         match self {
-            d if d.is_inexact() => d,
+            d if d.is_float() || d.is_complex() => d,
             d if d.is_unsigned() => DType::U64,
             _ => DType::I64,
         }
@@ -293,6 +327,13 @@ element!(f64, F64, |x| x, |f| f, |y| y as i128, |i| i as f64);
 element!(f32, F32, |x| x as f64, |f| f as f32, |y| y as i128, |i| i as f32);
 element!(bf16, BF16, |x| x.to_f64(), |f| bf16::from_f64(f), |y| y.to_f64() as i128, |i| bf16::from_f64(i as f64));
 element!(f16, F16, |x| x.to_f64(), |f| f16::from_f64(f), |y| y.to_f64() as i128, |i| f16::from_f64(i as f64));
+
+element!(f8e4m3, F8E4M3, |x| x.to_f32() as f64, |f| f8e4m3::from_f32(f as f32), |y| y.to_f32() as i128, |i| {
+    f8e4m3::from_f32(i as f32)
+});
+element!(f8e5m2, F8E5M2, |x| x.to_f32() as f64, |f| f8e5m2::from_f32(f as f32), |y| y.to_f32() as i128, |i| {
+    f8e5m2::from_f32(i as f32)
+});
 
 macro_rules! integers {
     ($($t:ident $d:ident),*) => {$(
@@ -381,6 +422,14 @@ macro_rules! with_dtype {
                 type $T = $crate::f16;
                 $body
             }
+            $crate::DType::F8E4M3 => {
+                type $T = $crate::f8e4m3;
+                $body
+            }
+            $crate::DType::F8E5M2 => {
+                type $T = $crate::f8e5m2;
+                $body
+            }
             $crate::DType::I64 => {
                 type $T = i64;
                 $body
@@ -461,6 +510,8 @@ mod tests {
             (Bool, U8, U8),
             (U8, U32, U32),
             (F32, F64, F64),
+            (F8E4M3, F32, F8E4M3),
+            (F8E4M3, F8E5M2, F8E5M2),
         ];
         for (a, b, c) in table {
             assert_eq!(a.promote(b), c, "{a} {b}");

@@ -146,6 +146,9 @@ impl Scalar {
         if let Some(t) = c.types[first..].iter().find(|t| t.dtype != dtype) {
             return Err(Error::dtype(format!("element types differ: {dtype} and {}", t.dtype)));
         }
+        if !matches!(out, Out::Cast | Out::Select) {
+            dtype.check_computes()?;
+        }
         if !dtype.is_float() && !has_int && out != Out::Float {
             return Err(Error::dtype(format!("not defined for {dtype}")));
         }
@@ -333,11 +336,24 @@ impl Op {
             return Err(Error::dtype(format!("not defined for {}", t.dtype)).in_op(self.name));
         }
         let outs = (self.infer)(call).map_err(|e| e.in_op(self.name))?;
+        self.check_parts(call).map_err(|e| e.in_op(self.name))?;
         if let Some(t) = outs.iter().find(|t| is_real && t.dtype.is_complex()) {
             return Err(Error::dtype(format!("does not give {}", t.dtype)).in_op(self.name));
         }
         outs.iter().try_for_each(|t| t.check_size("a result")).map_err(|e| e.in_op(self.name))?;
         Ok(outs)
+    }
+
+    /// Fails if a composite consists of ops that do not compute in floats of 8 bits, which its own
+    /// type rule may not know.
+    fn check_parts(&self, call: &Call) -> Result<()> {
+        let Meaning::Composite(expand) = self.meaning else { return Ok(()) };
+        if !call.types.iter().any(|t| t.dtype.is_f8()) {
+            return Ok(());
+        }
+        let site = crate::Site::here();
+        let args: Vec<Value> = call.types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
+        expand(call, &args).map(drop)
     }
 
     /// True if a value of this op is no more than another view of its input.

@@ -1,4 +1,4 @@
-//! Training in 16-bit floats: f32 weights under `autocast`, 16-bit weights with f32 masters, and
+//! Training in floats of 16 and 8 bits: f32 weights under `autocast`, 16-bit weights with f32 masters, and
 //! scaled losses.
 
 use cpu as _;
@@ -51,6 +51,40 @@ fn sixteen_bits_follow_f32() {
         }
     }
     assert_eq!(scale.factor().unwrap(), 1024.0);
+}
+
+/// Losses of training a perceptron of even sizes, and the ops of its first layer.
+fn wide_losses(dtype: DType) -> Result<(Vec<f32>, String)> {
+    tensor::manual_seed(5);
+    let (a, b, c) = (Linear::new(16, 64)?, Linear::new(64, 32)?, Linear::new(32, 2)?);
+    let params = [a.parameters(), b.parameters(), c.parameters()].concat();
+    let optimizer = Optimizer::new(Adam { lr: 0.01, ..Adam::default() }, params.as_slice())?;
+    let (x, y) = problem();
+    // The two coordinates and what they make with each other, to the width of the layer.
+    let x = x.matmul(&Tensor::randn([2, 16])).sin();
+    let step = jit(|t: &[Tensor]| {
+        let loss = autocast(dtype, || {
+            let h = b.forward(&a.forward(&t[0]).relu()).relu();
+            c.forward(&h).cross_entropy(&t[1], Default::default())
+        })?;
+        loss.backward()?;
+        optimizer.step()?;
+        Ok(vec![loss])
+    });
+    let losses = (0..120).map(|_| step.call(&[&x, &y])?[0].item()).collect::<Result<Vec<f32>>>()?;
+    let first = autocast(dtype, || a.forward(&x))?;
+    Ok((losses, first.value()?.node().op().map_or("", |op| op.name).to_string()))
+}
+
+#[test]
+fn eight_bits_train_as_far_as_bf16() {
+    let (wide, op) = wide_losses(DType::BF16).unwrap();
+    assert_eq!(op, "linear");
+    let (narrow, op) = wide_losses(DType::F8E4M3).unwrap();
+    assert_eq!(op, "float8_linear");
+    let end = |l: &[f32]| l[110..].iter().sum::<f32>() / 10.0;
+    assert!(end(&wide) < 0.3 * wide[0], "{} to {}", wide[0], end(&wide));
+    assert!((end(&wide) - end(&narrow)).abs() < 0.03 * wide[0], "{} instead of {}", end(&narrow), end(&wide));
 }
 
 #[test]

@@ -5,6 +5,15 @@ use crate::{Operand, Tensor, scalar};
 use ir::{Attrs, DType, Op, Result, Site};
 use std::ops;
 
+/// The common type of several; floats of 8 bits have none with others.
+pub(crate) fn common(dtypes: &[DType]) -> Result<DType> {
+    let all = dtypes.iter().fold(dtypes[0], |a, &b| a.promote(b));
+    if dtypes.iter().any(|&d| d != all) {
+        all.check_computes()?;
+    }
+    Ok(all)
+}
+
 impl Tensor {
     /// Converts to `dtype`; the same tensor if it has it already.
     #[track_caller]
@@ -20,7 +29,7 @@ impl Tensor {
     pub(crate) fn promoted(&self, other: impl Operand) -> Result<(Tensor, Tensor)> {
         let a = self.value()?.ty().dtype;
         let other = other.operand(a);
-        let dtype = a.promote(other.value()?.ty().dtype);
+        let dtype = common(&[a, other.value()?.ty().dtype])?;
         Ok((self.cast(dtype), other.cast(dtype)))
     }
     /// An elementwise op of two operands, promoted.

@@ -1,7 +1,8 @@
-//! Mixed precision: inside a scope, products run in a 16-bit float and what would lose too much
-//! there in f32. Weights stay f32; they are converted where they are used.
+//! Mixed precision: inside a scope, products run in a float of 16 or 8 bits and what would lose too
+//! much there in f32. Weights stay f32; they are converted where they are used.
 
 use crate::Tensor;
+use crate::nn::{float8_linear, linear};
 use crate::scalar::cast;
 use ir::{Attrs, DType, Error, Op, Result};
 use smallvec::SmallVec;
@@ -14,7 +15,7 @@ thread_local! {
 /// How an op treats the types of its inputs inside [`autocast`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// f32 inputs are converted to the scope's type: the op is a product.
+    /// f32 inputs are converted to the scope's 16-bit type: the op is a product.
     Narrow,
     /// 16-bit inputs are converted to f32: the op adds up or exponentiates.
     Wide,
@@ -91,6 +92,10 @@ pub fn policy(op: &Op) -> Policy {
 ///
 /// With `f16`, small gradients vanish unless the loss is scaled.
 ///
+/// With `f8e4m3`, linear layers multiply in 8-bit floats, their gradients in `f8e5m2`
+/// ([`Tensor::float8_linear`]), where rows, inputs and outputs are multiples of 16, as GPUs want them;
+/// everything else is as with `bf16`.
+///
 /// ```
 /// # use talweg_ops::{DType, Tensor, autocast};
 /// let (a, b) = (Tensor::ones([2, 3]), Tensor::ones([3, 2]));
@@ -110,9 +115,9 @@ pub fn set_autocast(dtype: DType) -> Result<DType> {
 
 fn target(dtype: DType) -> Result<Option<DType>> {
     match dtype {
-        DType::BF16 | DType::F16 => Ok(Some(dtype)),
+        DType::BF16 | DType::F16 | DType::F8E4M3 => Ok(Some(dtype)),
         DType::F32 => Ok(None),
-        other => Err(Error::dtype(format!("products run in bf16, f16 or f32, not {other}")).in_op("autocast")),
+        other => Err(Error::dtype(format!("products run in f8e4m3, bf16, f16 or f32, not {other}")).in_op("autocast")),
     }
 }
 
@@ -138,18 +143,41 @@ fn with<R>(to: Option<DType>, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// What an op's inputs become; `None` where nothing changes.
-pub(crate) fn converted(op: &Op, inputs: &[&Tensor]) -> Option<SmallVec<[Tensor; 4]>> {
-    let low = CURRENT.get()?;
+/// What products of this many rows, inputs and outputs are multiples of to run in 8 bits.
+const EVEN: usize = 16;
+
+/// True for an affine map that can be multiplied in 8 bits.
+fn is_even(op: &Op, inputs: &[&Tensor]) -> bool {
+    let is_fit = |t: &Tensor| t.dtype().is_ok_and(|d| d.is_float() && d.is_inexact() && d != DType::F64);
+    let (Some(Ok(x)), Some(Ok(w))) = (inputs.first().map(|t| t.shape()), inputs.get(1).map(|t| t.shape())) else {
+        return false;
+    };
+    let Some((inner, lead)) = x.dims().split_last() else { return false };
+    let sizes = [lead.iter().product(), *inner, w[0]];
+    op == &linear::OP
+        && w.rank() == 2
+        && inputs.iter().all(|t| is_fit(t))
+        && sizes.iter().all(|&n: &usize| n > 0 && n.is_multiple_of(EVEN))
+}
+
+/// What an op and its inputs become; `None` where nothing changes.
+pub(crate) fn converted(op: &'static Op, inputs: &[&Tensor]) -> Option<(&'static Op, SmallVec<[Tensor; 4]>)> {
+    let scope = CURRENT.get()?;
+    let low = if scope == DType::F8E4M3 { DType::BF16 } else { scope };
+    if scope == DType::F8E4M3 && is_even(op, inputs) {
+        // The weight is rounded from what it is.
+        let each = |(i, t): (usize, &&Tensor)| if i == 1 { (*t).clone() } else { off(|| convert(t, low)) };
+        return Some((&float8_linear::OP, inputs.iter().enumerate().map(each).collect()));
+    }
     let to = |wanted: DType, from: fn(DType) -> bool| {
         let convert = |t: &&Tensor| match t.dtype() {
             Ok(d) if from(d) && d != wanted => off(|| convert(t, wanted)),
             _ => (*t).clone(),
         };
-        Some(inputs.iter().map(convert).collect())
+        Some((op, inputs.iter().map(convert).collect()))
     };
     match policy(op) {
-        Policy::Narrow => to(low, |d| d.is_float() && d != DType::F64),
+        Policy::Narrow => to(low, |d| d.is_inexact() && d.is_float() && d != DType::F64),
         Policy::Wide => to(DType::F32, is_half),
         Policy::Promote => None,
     }
@@ -172,6 +200,7 @@ fn narrower(v: &ir::Value) -> Option<ir::Value> {
 fn convert(t: &Tensor, to: DType) -> Tensor {
     match t.value().ok().and_then(narrower) {
         Some(x) if x.ty().dtype == to => x.into(),
+        _ if t.dtype().is_ok_and(|d| d == to) => t.clone(),
         _ => Tensor::apply1(&cast::OP, &[t], Attrs::new().with("dtype", to)),
     }
 }
@@ -209,6 +238,21 @@ mod tests {
         let g = w.grad().unwrap();
         assert_eq!(g.dtype().unwrap(), DType::F32);
         assert_eq!(g.to_vec::<f32>().unwrap(), [1.0; 4]);
+    }
+
+    #[test]
+    fn linear_maps_of_even_sizes_run_in_8_bits() {
+        let names = |rows: usize| {
+            let (x, w) = (Tensor::ones([2, rows, 16]), Tensor::ones([32, 16]));
+            let y = autocast(DType::F8E4M3, || x.linear(&w, Some(&Tensor::ones([32])))).unwrap();
+            assert_eq!((y.dtype().unwrap(), y.shape().unwrap().dims()), (DType::BF16, &[2, rows, 32][..]));
+            assert_eq!(y.to_vec::<ir::bf16>().unwrap()[5].to_f32(), 17.0);
+            y.value().unwrap().node().op().unwrap().name
+        };
+        assert_eq!((names(8), names(9)), ("float8_linear", "linear"));
+        let y = autocast(DType::F8E4M3, || Tensor::ones([16, 16]).matmul(Tensor::ones([16, 16]))).unwrap();
+        assert_eq!(y.dtype().unwrap(), DType::BF16);
+        assert!(autocast(DType::F8E5M2, || ()).is_err());
     }
 
     #[test]

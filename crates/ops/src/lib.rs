@@ -37,7 +37,9 @@ pub use differentiate::{backward, grad, vjp};
 pub use generator::manual_seed;
 pub use index::scatter_reduce::Combine;
 pub use indexing::{Index, Indices, NewAxis};
-pub use ir::{Attr, Attrs, DType, Element, Error, ErrorKind, Literal, Op, Result, Shape, Site, no_grad};
+pub use ir::{
+    Attr, Attrs, DType, Element, Error, ErrorKind, Literal, Op, Result, Shape, Site, f8e4m3, f8e5m2, no_grad,
+};
 pub use operand::{Axes, Nested, Number, Operand, axis};
 pub use shape::pad_edges::Pad;
 pub use tensor::Tensor;

@@ -1,7 +1,7 @@
 //! What ops accept beside tensors: host numbers, axes, nested arrays.
 
 use crate::Tensor;
-use ir::{Complex, DType, Element, Error, Literal, Result, Shape, Site, Value, bf16, f16};
+use ir::{Complex, DType, Element, Error, Literal, Result, Shape, Site, Value, bf16, f8e4m3, f8e5m2, f16};
 use std::ops::RangeFull;
 
 /// A host number. It takes the type of the tensor it meets and only changes its category:
@@ -13,7 +13,7 @@ pub trait Number: Element {
 macro_rules! numbers {
     ($($t:ty => $d:ident),*) => {$( impl Number for $t { const WEAK: DType = DType::$d; } )*};
 }
-numbers!(Complex<f64> => C64, Complex<f32> => C64, f64 => F32, f32 => F32, bf16 => F32, f16 => F32, i64 => I64, u64 => I64, i32 => I64, u32 => I64, i16 => I64, u16 => I64, i8 => I64, u8 => I64, bool => Bool);
+numbers!(Complex<f64> => C64, Complex<f32> => C64, f64 => F32, f32 => F32, bf16 => F32, f16 => F32, f8e4m3 => F32, f8e5m2 => F32, i64 => I64, u64 => I64, i32 => I64, u32 => I64, i16 => I64, u16 => I64, i8 => I64, u8 => I64, bool => Bool);
 
 /// A constant tensor of one element and a chosen type.
 #[track_caller]
@@ -149,7 +149,25 @@ macro_rules! nested_scalar {
         }
     )*};
 }
-nested_scalar!(Complex<f64>, Complex<f32>, f64, f32, bf16, f16, i64, u64, i32, u32, i16, u16, i8, u8, bool);
+nested_scalar!(
+    Complex<f64>,
+    Complex<f32>,
+    f64,
+    f32,
+    bf16,
+    f16,
+    f8e4m3,
+    f8e5m2,
+    i64,
+    u64,
+    i32,
+    u32,
+    i16,
+    u16,
+    i8,
+    u8,
+    bool
+);
 impl<T: Nested> Nested for [T] {
     type Item = T::Item;
     fn shape(&self, out: &mut Shape) -> Result<()> {

@@ -151,7 +151,7 @@ struct Printer<'a> {
 }
 
 fn text(l: &Literal) -> String {
-    let (float, is_complex) = (l.dtype().is_inexact(), l.dtype().is_complex());
+    let (float, is_complex) = (l.dtype().is_float() || l.dtype().is_complex(), l.dtype().is_complex());
     let (shape, default) = (l.shape(), matches!(l.dtype(), DType::F32 | DType::I64 | DType::Bool | DType::C64));
     let mut suffixes = Vec::new();
     let body = if l.count() == 0 {

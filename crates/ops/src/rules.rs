@@ -39,10 +39,21 @@ pub fn same(c: &Call, i: usize) -> Result<Types> {
 /// composites consist of ops that say what they mean.
 pub fn float(c: &Call, i: usize) -> Result<()> {
     let dtype = input(c, i)?.dtype;
+    dtype.check_computes()?;
     if dtype.is_inexact() {
         return Ok(());
     }
     Err(Error::dtype(format!("input {i} must be a float, not {dtype}")))
+}
+/// Fails unless input `i` is a float that is no complex number.
+pub fn real(c: &Call, i: usize) -> Result<()> {
+    float(c, i)?;
+    let dtype = input(c, i)?.dtype;
+    if dtype.is_float() { Ok(()) } else { Err(Error::dtype(format!("input {i} must be a real number, not {dtype}"))) }
+}
+/// Fails unless input `i` is of a type that is computed with.
+pub fn number(c: &Call, i: usize) -> Result<()> {
+    input(c, i)?.dtype.check_computes()
 }
 /// Fails unless input `i` is an integer.
 pub fn integer(c: &Call, i: usize) -> Result<()> {

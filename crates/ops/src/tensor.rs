@@ -67,7 +67,7 @@ impl Tensor {
     pub fn apply(op: &'static Op, inputs: &[&Tensor], attrs: Attrs) -> SmallVec<[Tensor; 1]> {
         if autocast::is_on() {
             let site = Site::here();
-            if let Some(converted) = site.scope(|| autocast::converted(op, inputs)) {
+            if let Some((op, converted)) = site.scope(|| autocast::converted(op, inputs)) {
                 let converted: SmallVec<[&Tensor; 4]> = converted.iter().collect();
                 return site.scope(|| autocast::off(|| Tensor::apply(op, &converted, attrs)));
             }
@@ -226,6 +226,7 @@ impl Tensor {
     pub fn requires_grad(&self) -> Tensor {
         let site = Site::here();
         self.then(|t| {
+            t.dtype.check_computes().map_err(|e| e.in_op("requires_grad"))?;
             if !t.dtype.is_inexact() {
                 let e = format!("only floats have gradients, not {}", t.dtype);
                 return Err(Error::dtype(e).in_op("requires_grad"));

@@ -68,6 +68,8 @@ uint32: dtype
 int32: dtype
 uint64: dtype
 int64: dtype
+float8_e4m3fn: dtype
+float8_e5m2: dtype
 float16: dtype
 bfloat16: dtype
 float32: dtype

@@ -287,7 +287,7 @@ pub struct PyDType(pub DType);
 
 impl PyDType {
     /// NumPy's name.
-    fn long_name(self) -> &'static str {
+    pub fn long_name(self) -> &'static str {
         match self.0 {
             DType::Bool => "bool",
             DType::U8 => "uint8",
@@ -298,6 +298,8 @@ impl PyDType {
             DType::U32 => "uint32",
             DType::U64 => "uint64",
             DType::I64 => "int64",
+            DType::F8E4M3 => "float8_e4m3fn",
+            DType::F8E5M2 => "float8_e5m2",
             DType::F16 => "float16",
             DType::BF16 => "bfloat16",
             DType::F32 => "float32",

@@ -290,8 +290,12 @@ fn is_grad_enabled() -> bool {
 }
 /// The element type that tensors of two types have together.
 #[pyfunction]
-fn promote(a: DTypeArg, b: DTypeArg) -> crate::convert::PyDType {
-    crate::convert::PyDType(a.0.promote(b.0))
+fn promote(py: Python<'_>, a: DTypeArg, b: DTypeArg) -> PyResult<crate::convert::PyDType> {
+    let both = a.0.promote(b.0);
+    if a.0 != b.0 {
+        both.check_computes().or_raise(py)?;
+    }
+    Ok(crate::convert::PyDType(both))
 }
 /// Computes several tensors together, sharing what they have in common.
 #[pyfunction]

@@ -81,6 +81,8 @@ fn data_type(d: DType) -> DataType {
     let code = match d {
         DType::Bool => 6,
         DType::BF16 => 4,
+        DType::F8E4M3 => 10,
+        DType::F8E5M2 => 12,
         d if d.is_float() => 2,
         d if d.is_complex() => 5,
         d if d.is_unsigned() => 1,

@@ -373,14 +373,16 @@ pub fn to_list(py: Python<'_>, l: &Literal) -> PyResult<Py<PyAny>> {
     Ok(level.into_iter().next().unwrap_or_else(|| PyList::empty(py).into_any().unbind()))
 }
 
-/// A NumPy array over the tensor's memory; bfloat16, which NumPy lacks, comes as float32.
+/// A NumPy array over the tensor's memory; bfloat16 and floats of 8 bits, which NumPy lacks, come as float32.
 pub fn to_numpy(slf: &Bound<'_, PyTensor>, dtype: Option<Py<PyAny>>, copy: Option<bool>) -> PyResult<Py<PyAny>> {
     let py = slf.py();
     let numpy = py.import("numpy")?;
     let t = slf.get().tensor();
-    let source = if t.dtype().or_raise(py)? == DType::BF16 {
+    let dtype_here = t.dtype().or_raise(py)?;
+    let source = if format_of(dtype_here).is_none() {
         if copy == Some(false) {
-            return Err(value_error("bfloat16 must be copied to become a NumPy array"));
+            let name = crate::convert::PyDType(dtype_here).long_name();
+            return Err(value_error(format!("{name} must be copied to become a NumPy array")));
         }
         Bound::new(py, PyTensor::from(t.cast(DType::F32)))?
     } else {
@@ -419,7 +421,7 @@ fn format_of(d: DType) -> Option<&'static CStr> {
         DType::F64 => c"d",
         DType::C64 => c"Zf",
         DType::C128 => c"Zd",
-        DType::BF16 => return None,
+        DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => return None,
     })
 }
 
@@ -438,7 +440,8 @@ impl PyTensor {
         }
         let value = slf.get().literal(slf.py())?;
         let Some(format) = format_of(value.dtype()) else {
-            return Err(PyBufferError::new_err("there is no buffer of bfloat16: convert it first"));
+            let name = crate::convert::PyDType(value.dtype()).long_name();
+            return Err(PyBufferError::new_err(format!("there is no buffer of {name}: convert it first")));
         };
         let size = value.dtype().size() as ffi::Py_ssize_t;
         let shape: Vec<_> = value.shape().iter().map(|&d| d as ffi::Py_ssize_t).collect();

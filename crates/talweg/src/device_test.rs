@@ -37,6 +37,7 @@ fn tolerance(dtype: DType) -> f64 {
         DType::F64 => 1e-9,
         DType::F16 => 2e-2,
         DType::BF16 => 1e-1,
+        // Conversions are exact, sums of products are not rounded to 8 bits.
         _ => 5e-5,
     }
 }
@@ -148,7 +149,8 @@ fn graphs() -> Result<Vec<Sample>> {
     GRAPHS.into_iter().map(sample).collect()
 }
 
-/// Values of every type that go to the device, are added to themselves there, and come back.
+/// Values of every type that go to the device, are added to themselves there (floats of 8 bits turned
+/// instead), and come back.
 fn transfers(device: &str) -> Result<()> {
     for dtype in DType::ALL {
         let there = Literal::generate([5, 7], |i| i as i64 - 9).cast(dtype);
@@ -158,12 +160,33 @@ fn transfers(device: &str) -> Result<()> {
         if moved.to("cpu").literal()? != there {
             return Err(wrong("values"));
         }
-        let doubled = (&moved + &moved).to("cpu");
-        if doubled.literal()? != (&here + &here).literal()? {
+        let changed = |x: &Tensor| if dtype.is_f8() { x.t() } else { x + x };
+        if changed(&moved).to("cpu").literal()? != changed(&here).literal()? {
             return Err(wrong("sums"));
         }
     }
+    conversions(device)?;
     println!("{device}: values of {} types come back as they went", DType::ALL.len());
+    Ok(())
+}
+
+/// Conversions to floats of 8 bits and back, of numbers of every magnitude, bit by bit.
+fn conversions(device: &str) -> Result<()> {
+    let numbers: Vec<f32> =
+        (0..=u16::MAX).flat_map(|b| [0, 0x8000].map(|low| f32::from_bits((b as u32) << 16 | low))).collect();
+    let here = Tensor::from(numbers);
+    for dtype in [DType::F8E4M3, DType::F8E5M2] {
+        let narrow = here.cast(dtype).literal()?;
+        let wide = Tensor::from(narrow.clone()).cast(DType::F32).literal()?;
+        let there = here.to(device).cast(dtype);
+        // What is no number has no bits to speak of.
+        let same = |a: &Literal, b: &Literal| {
+            a.to_f64().iter().zip(b.to_f64()).all(|(x, y)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan())
+        };
+        if !same(&there.literal()?, &narrow) || !same(&there.cast(DType::F32).literal()?, &wide) {
+            return Err(Error::new(ErrorKind::Device, format!("conversions to {dtype} on {device} differ")));
+        }
+    }
     Ok(())
 }
 

@@ -28,6 +28,8 @@ fn to_safetensors(d: DType) -> Dtype {
         DType::U32 => Dtype::U32,
         DType::U64 => Dtype::U64,
         DType::I64 => Dtype::I64,
+        DType::F8E4M3 => Dtype::F8_E4M3,
+        DType::F8E5M2 => Dtype::F8_E5M2,
         DType::F16 => Dtype::F16,
         DType::BF16 => Dtype::BF16,
         DType::F32 => Dtype::F32,
@@ -209,11 +211,11 @@ fn npy_descr(d: DType) -> Option<&'static str> {
         DType::F64 => "<f8",
         DType::C64 => "<c8",
         DType::C128 => "<c16",
-        DType::BF16 => return None,
+        DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => return None,
     })
 }
 
-/// Writes one tensor as a NumPy file. NumPy has no bf16: cast it first.
+/// Writes one tensor as a NumPy file. NumPy has neither bf16 nor floats of 8 bits: cast them first.
 pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let path = path.as_ref();
     let l = tensor.literal()?;
@@ -308,6 +310,17 @@ mod tests {
         }
         let e = parse_npy(&npy("{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }", &[0; 8])).unwrap_err();
         assert!(e.to_string().contains("<U2"), "{e}");
+    }
+
+    #[test]
+    fn every_type_comes_back_from_safetensors() {
+        let of = |d: DType| (d.name().to_string(), Literal::generate([2, 3], |i| i as i64).cast(d));
+        let tensors: BTreeMap<String, Literal> = DType::ALL.into_iter().map(of).collect();
+        let bytes = encode(&tensors, &BTreeMap::new()).unwrap();
+        assert_eq!(decode(&bytes).unwrap().0, tensors);
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        assert_eq!(file.tensor("f8e4m3").unwrap().dtype(), Dtype::F8_E4M3);
+        assert_eq!(file.tensor("f8e5m2").unwrap().dtype(), Dtype::F8_E5M2);
     }
 
     #[test]

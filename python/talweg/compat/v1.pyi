@@ -207,6 +207,9 @@ from .. import flip as flip
 from .. import float16 as float16
 from .. import float32 as float32
 from .. import float64 as float64
+from .. import float8_e4m3fn as float8_e4m3fn
+from .. import float8_e5m2 as float8_e5m2
+from .. import float8_linear as float8_linear
 from .. import float_power as float_power
 from .. import floor as floor
 from .. import floor_divide as floor_divide
@@ -441,6 +444,7 @@ from .. import round as round
 from .. import rsqrt as rsqrt
 from .. import save as save
 from .. import scaled_dot_product_attention as scaled_dot_product_attention
+from .. import scaled_matmul as scaled_matmul
 from .. import scan as scan
 from .. import scatter as scatter
 from .. import scatter_add as scatter_add

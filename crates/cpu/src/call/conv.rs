@@ -8,7 +8,7 @@ use crate::kernels::gemm::{Float, Multiply};
 use crate::kernels::pooling::{self as kernels, Pooled};
 use crate::kernels::window::{DIMS, Window};
 use crate::tile::access::Bases;
-use crate::vmath::convert::{Half, narrow, widen};
+use crate::vmath::convert::{Narrow, narrow, widen};
 use ir::{Attrs, DType, Shape, Type, bf16, f16};
 
 /// Which of the three sums a convolution is read for.
@@ -99,7 +99,7 @@ fn run<E: Multiply + Float>(
     Ok(())
 }
 
-fn run_half<H: Half>(
+fn run_half<H: Narrow>(
     conv: &Conv,
     which: Which,
     a: &Operand,

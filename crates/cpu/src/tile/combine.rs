@@ -105,7 +105,7 @@ pub fn row(monoid: Monoid, lane: Lane) -> Row {
         Lane::U8 => row_u8(monoid),
         Lane::I8 => row_i8(monoid),
         // A sum of truth values is true if any is, a product if all are.
-        Lane::Bool | Lane::Half => row_u8(match monoid {
+        Lane::Bool | Lane::Half | Lane::Quarter => row_u8(match monoid {
             Monoid::Sum | Monoid::Max => Monoid::Max,
             Monoid::Prod | Monoid::Min => Monoid::Min,
         }),
@@ -227,7 +227,7 @@ impl Wide {
             (Lane::I64, _) => columns_i64(monoid),
             (Lane::I32, _) => columns_i32(monoid),
             (Lane::U32, _) => columns_u32(monoid),
-            (Lane::U8 | Lane::Bool | Lane::Half, _) => columns_u8(monoid),
+            (Lane::U8 | Lane::Bool | Lane::Half | Lane::Quarter, _) => columns_u8(monoid),
             (Lane::U64, Monoid::Max | Monoid::Min) => ordered_u64(monoid),
             (Lane::U64, _) => columns_u64(monoid),
             (Lane::I16, _) => columns_i16(monoid),

@@ -2,7 +2,7 @@
 
 use super::access::{Access, Spot, join};
 use super::combine::{self, Wide};
-use super::lane::{self, Binary, F1, Lane, is_half};
+use super::lane::{self, Binary, F1, Lane, is_narrow};
 use super::plan::Plan;
 use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles, Val};
 use ir::{DType, FlatNode, Graph, Literal, Meaning, Out, Slot};
@@ -196,7 +196,7 @@ impl Emitter<'_> {
         } else {
             self.instrs.push(Instr::Read { access: a, y: raw });
         }
-        if !is_half(dtype) {
+        if !is_narrow(dtype) {
             return Computed { val: raw, half: None };
         }
         let val = self.unary(lane::widen(dtype), raw, Lane::F32);
@@ -220,10 +220,10 @@ impl Emitter<'_> {
 
     /// Rounds a result to what its type can hold.
     fn round(&mut self, val: Val, dtype: DType) -> Computed {
-        if !is_half(dtype) || self.lane(val) != Lane::F32 {
+        if !is_narrow(dtype) || self.lane(val) != Lane::F32 {
             return Computed { val, half: None };
         }
-        let half = self.unary(lane::narrow(dtype), val, Lane::Half);
+        let half = self.unary(lane::narrow(dtype), val, Lane::stored(dtype));
         let val = self.unary(lane::widen(dtype), half, Lane::F32);
         Computed { val, half: Some(half) }
     }
@@ -391,7 +391,7 @@ impl Emitter<'_> {
         let c = self.at[s.step as usize];
         let mut x = match c.half {
             Some(h) => h,
-            None if is_half(dtype) => self.unary(lane::narrow(dtype), c.val, Lane::Half),
+            None if is_narrow(dtype) => self.unary(lane::narrow(dtype), c.val, Lane::stored(dtype)),
             None => c.val,
         };
         let is_loaded = matches!(self.values[x as usize].home, Place::Memory(_));

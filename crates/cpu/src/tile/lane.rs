@@ -1,13 +1,13 @@
 //! Lanes: the element types tiles are computed in, and the vector loops for known ops.
 //!
-//! `bf16` and `f16` are computed as `f32`; everything else as itself. An op without a loop here
+//! Narrow floats (`bf16`, `f16` and those of 8 bits) are computed as `f32`; everything else as itself. An op without a loop here
 //! is computed number by number with the function in its row.
 
 #![allow(unsafe_code)]
 
-use crate::vmath::convert::Half;
+use crate::vmath::convert::Narrow;
 use crate::vmath::{dispatch, f32s, f64s, ints};
-use ir::{DType, Element, bf16, f16};
+use ir::{DType, Element, bf16, f8e4m3, f8e5m2, f16};
 
 /// The type of a tile's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,13 +25,15 @@ pub enum Lane {
     Bool,
     /// A stored `bf16` or `f16`, not computed with.
     Half,
+    /// A stored float of 8 bits, not computed with.
+    Quarter,
 }
 
 impl Lane {
     /// What values of a type are computed in.
     pub fn of(dtype: DType) -> Lane {
         match dtype {
-            DType::F32 | DType::BF16 | DType::F16 => Lane::F32,
+            DType::F32 | DType::BF16 | DType::F16 | DType::F8E4M3 | DType::F8E5M2 => Lane::F32,
             DType::F64 => Lane::F64,
             DType::I64 => Lane::I64,
             DType::I32 => Lane::I32,
@@ -47,12 +49,16 @@ impl Lane {
     }
     /// How values of a type are stored.
     pub fn stored(dtype: DType) -> Lane {
-        if is_half(dtype) { Lane::Half } else { Lane::of(dtype) }
+        match dtype {
+            DType::BF16 | DType::F16 => Lane::Half,
+            DType::F8E4M3 | DType::F8E5M2 => Lane::Quarter,
+            _ => Lane::of(dtype),
+        }
     }
     /// Bytes an element takes.
     pub fn size(self) -> usize {
         match self {
-            Lane::U8 | Lane::I8 | Lane::Bool => 1,
+            Lane::U8 | Lane::I8 | Lane::Bool | Lane::Quarter => 1,
             Lane::I16 | Lane::U16 | Lane::Half => 2,
             Lane::F32 | Lane::I32 | Lane::U32 => 4,
             Lane::F64 | Lane::I64 | Lane::U64 => 8,
@@ -72,14 +78,14 @@ impl Lane {
             Lane::U8 => DType::U8,
             Lane::I8 => DType::I8,
             Lane::Bool => DType::Bool,
-            Lane::Half => unreachable!("stored halves are not computed with"),
+            Lane::Half | Lane::Quarter => unreachable!("narrow floats are not computed with as they are stored"),
         }
     }
 }
 
-/// True for the types that are stored in 16 bits and computed in 32.
-pub fn is_half(dtype: DType) -> bool {
-    matches!(dtype, DType::BF16 | DType::F16)
+/// True for the types that are stored in fewer bits than they are computed in.
+pub fn is_narrow(dtype: DType) -> bool {
+    matches!(Lane::stored(dtype), Lane::Half | Lane::Quarter)
 }
 
 /// `y[i] = f(x[i])` for `n` elements; `x` and `y` equal or apart where sizes are the same.
@@ -318,7 +324,7 @@ pub fn binary(name: &str, lane: Lane) -> Option<Binary> {
             "xor" => plain(binary_u8("xor")),
             _ => None,
         },
-        Lane::Half => None,
+        Lane::Half | Lane::Quarter => None,
     }
 }
 
@@ -335,7 +341,7 @@ pub fn compare(name: &str, lane: Lane) -> Option<F2> {
         Lane::U16 => compare_u16(name),
         Lane::U8 | Lane::Bool => compare_u8(name),
         Lane::I8 => compare_i8(name),
-        Lane::Half => None,
+        Lane::Half | Lane::Quarter => None,
     }
 }
 
@@ -376,22 +382,32 @@ pub fn select(lane: Lane) -> F3 {
     }
 }
 
-/// The conversion between a stored half and `f32`.
+/// The conversion between a stored narrow float and `f32`.
 pub fn widen(dtype: DType) -> F1 {
-    unsafe fn from<H: Half>(x: *const u8, y: *mut u8, n: usize) {
+    unsafe fn from<H: Narrow>(x: *const u8, y: *mut u8, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { H::widen(x.cast(), y.cast(), n) }
     }
-    if dtype == DType::BF16 { from::<bf16> } else { from::<f16> }
+    match dtype {
+        DType::BF16 => from::<bf16>,
+        DType::F8E4M3 => from::<f8e4m3>,
+        DType::F8E5M2 => from::<f8e5m2>,
+        _ => from::<f16>,
+    }
 }
 
-/// The rounding of `f32` to a stored half.
+/// The rounding of `f32` to a stored narrow float.
 pub fn narrow(dtype: DType) -> F1 {
-    unsafe fn to<H: Half>(x: *const u8, y: *mut u8, n: usize) {
+    unsafe fn to<H: Narrow>(x: *const u8, y: *mut u8, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { H::narrow(x.cast(), y.cast(), n) }
     }
-    if dtype == DType::BF16 { to::<bf16> } else { to::<f16> }
+    match dtype {
+        DType::BF16 => to::<bf16>,
+        DType::F8E4M3 => to::<f8e4m3>,
+        DType::F8E5M2 => to::<f8e5m2>,
+        _ => to::<f16>,
+    }
 }
 
 macro_rules! plain1 {
@@ -472,7 +488,7 @@ pub fn cast(from: Lane, to: Lane) -> Option<F1> {
             U16 => any::<A, u16>,
             U8 => any::<A, u8>,
             I8 => any::<A, i8>,
-            Bool | Half => any::<A, bool>,
+            Bool | Half | Quarter => any::<A, bool>,
         }
     }
     Some(match (from, to) {
@@ -500,6 +516,6 @@ pub fn cast(from: Lane, to: Lane) -> Option<F1> {
         (U16, _) => to_any::<u16>(to),
         (U8, _) => to_any::<u8>(to),
         (I8, _) => to_any::<i8>(to),
-        (Bool | Half, _) => to_any::<bool>(to),
+        (Bool | Half | Quarter, _) => to_any::<bool>(to),
     })
 }

@@ -1,4 +1,4 @@
-//! Conversions between float types over slices: `bf16` and `f16` from and to `f32`.
+//! Conversions between float types over slices: `bf16`, `f16` and the two of 8 bits from and to `f32`.
 //!
 //! Rounding is to nearest, ties to even; NaN stays NaN.
 
@@ -6,12 +6,13 @@
 
 use super::dispatch;
 use half::{bf16, f16};
+use ir::{f8e4m3, f8e5m2};
 
 /// Elements converted at a time.
 const CHUNK: usize = 16;
 
-/// A type of 16 bits that stands for floats.
-pub trait Half: Copy + Send + Sync + 'static {
+/// A type of fewer bits that stands for floats.
+pub trait Narrow: Copy + Send + Sync + 'static {
     /// To `f32`, exactly.
     ///
     /// # Safety
@@ -202,7 +203,7 @@ mod neon {
 
 macro_rules! halves {
     ($t:ident, $widen:ident, $narrow:ident) => {
-        impl Half for $t {
+        impl Narrow for $t {
             unsafe fn widen(x: *const $t, y: *mut f32, n: usize) {
                 // SAFETY: the type is 16 bits, transparently; bounds are the caller's promise.
                 unsafe { $widen(x.cast(), y, n) }
@@ -225,15 +226,42 @@ macro_rules! halves {
 halves!(bf16, widen_bf16s, narrow_bf16s);
 halves!(f16, widen_f16s, narrow_f16s);
 
+macro_rules! quarters {
+    ($t:ident, $widen:ident, $narrow:ident) => {
+        dispatch! { unsafe fn $widen(x: *const $t, y: *mut f32, n: usize) { _I => chunks(x, y, n, $t::to_f32) } }
+        dispatch! { unsafe fn $narrow(x: *const f32, y: *mut $t, n: usize) { _I => chunks(x, y, n, $t::from_f32) } }
+        impl Narrow for $t {
+            unsafe fn widen(x: *const $t, y: *mut f32, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { $widen(x, y, n) }
+            }
+            unsafe fn narrow(x: *const f32, y: *mut $t, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { $narrow(x, y, n) }
+            }
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                $t::to_f32(self)
+            }
+            #[inline(always)]
+            fn from_f32(x: f32) -> $t {
+                $t::from_f32(x)
+            }
+        }
+    };
+}
+quarters!(f8e4m3, widen_e4m3s, narrow_e4m3s);
+quarters!(f8e5m2, widen_e5m2s, narrow_e5m2s);
+
 /// `bf16` or `f16` to `f32`.
-pub fn widen<H: Half>(x: &[H], y: &mut [f32]) {
+pub fn widen<H: Narrow>(x: &[H], y: &mut [f32]) {
     assert!(x.len() == y.len(), "slices of equal length expected, got {} and {}", x.len(), y.len());
     // SAFETY: both slices have the length given.
     unsafe { H::widen(x.as_ptr(), y.as_mut_ptr(), x.len()) }
 }
 
 /// `f32` to `bf16` or `f16`, to nearest.
-pub fn narrow<H: Half>(x: &[f32], y: &mut [H]) {
+pub fn narrow<H: Narrow>(x: &[f32], y: &mut [H]) {
     assert!(x.len() == y.len(), "slices of equal length expected, got {} and {}", x.len(), y.len());
     // SAFETY: both slices have the length given.
     unsafe { H::narrow(x.as_ptr(), y.as_mut_ptr(), x.len()) }

@@ -1,8 +1,10 @@
 // What every generated kernel may use. Values are computed with as float, double, long long or,
-// for u64, unsigned long long; halves are stored as their bits. No header is needed.
+// for u64, unsigned long long; narrower floats are stored as their bits. No header is needed.
 
 struct f16 { unsigned short bits; };
 struct bf16 { unsigned short bits; };
+struct f8e4m3 { unsigned char bits; };
+struct f8e5m2 { unsigned char bits; };
 template <typename T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) pack { T at[N]; };
 
 #define FN static __device__ __forceinline__
@@ -41,6 +43,12 @@ FN uint4 anew_shared(const void* at) {
 
 FN float get(f16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 FN float get(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
+// As halves: this one's exponent counts from 7 where a half's counts from 15, the other is a half cut short.
+FN float get(f8e4m3 x) {
+    f16 y; y.bits = (unsigned short)((x.bits & 0x80) << 8 | (x.bits & 0x7f) << 7);
+    return (x.bits & 0x7f) == 0x7f ? __int_as_float(0x7fc00000) : get(y) * 256.0f;
+}
+FN float get(f8e5m2 x) { f16 y; y.bits = (unsigned short)(x.bits << 8); return get(y); }
 FN float get(float x) { return x; }
 FN double get(double x) { return x; }
 FN long long get(unsigned char x) { return x; }
@@ -55,6 +63,35 @@ FN unsigned long long get(unsigned long long x) { return x; }
 FN f16 put_f16(float x) { f16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 FN bf16 put_bf16(float x) { bf16 y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 FN bf16 cut_bf16(float x) { bf16 y; y.bits = (unsigned short)(__float_as_uint(x) >> 16); return y; }
+// Rounded to even; what is too large is the greatest number there, and infinite here.
+FN f8e4m3 put_f8e4m3(float x) {
+    f8e4m3 y;
+#if __CUDA_ARCH__ >= 890
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+    y.bits = (unsigned char)pair;
+#else
+    unsigned sign = __float_as_uint(x) >> 24 & 0x80, u = __float_as_uint(x) & 0x7fffffff;
+    unsigned code = u < 0x3c800000 ? __float_as_uint(__uint_as_float(u) + 16384.0f) - __float_as_uint(16384.0f)
+                                   : (u - (120u << 23) + 0x7ffff + (u >> 20 & 1)) >> 20;
+    y.bits = (unsigned char)(sign | (u > 0x7f800000 ? 0x7f : u >= 0x43e80000 ? 0x7e : code));
+#endif
+    return y;
+}
+FN f8e5m2 put_f8e5m2(float x) {
+    f8e5m2 y;
+    unsigned sign = __float_as_uint(x) >> 24 & 0x80, u = __float_as_uint(x) & 0x7fffffff;
+#if __CUDA_ARCH__ >= 890
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+    unsigned code = pair & 0x7f;
+#else
+    unsigned code = u < 0x38800000 ? __float_as_uint(__uint_as_float(u) + 128.0f) - __float_as_uint(128.0f)
+                                   : (u - (112u << 23) + 0xfffff + (u >> 21 & 1)) >> 21;
+#endif
+    y.bits = (unsigned char)(sign | (u > 0x7f800000 ? 0x7f : u >= 0x47700000 ? 0x7c : code));
+    return y;
+}
 FN float put_f32(float x) { return x; }
 FN double put_f64(double x) { return x; }
 FN unsigned char put_bool(long long x) { return x != 0; }

@@ -6,7 +6,7 @@ use ir::{DType, FlatNode, Literal, Meaning, Out};
 /// The C type numbers are computed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// `float`: f32 and the halves.
+    /// `float`: f32 and the narrower floats.
     F32,
     /// `double`.
     F64,
@@ -56,6 +56,8 @@ pub fn stored(dtype: DType) -> &'static str {
         DType::U32 => "unsigned",
         DType::U64 => "unsigned long long",
         DType::I64 => "long long",
+        DType::F8E4M3 => "f8e4m3",
+        DType::F8E5M2 => "f8e5m2",
         DType::F16 => "f16",
         DType::BF16 => "bf16",
         DType::F32 => "float",
@@ -118,6 +120,8 @@ fn round(text: String, to: DType) -> String {
     match to {
         DType::F16 => format!("get(put_f16({text}))"),
         DType::BF16 => format!("get(put_bf16({text}))"),
+        DType::F8E4M3 => format!("get(put_f8e4m3({text}))"),
+        DType::F8E5M2 => format!("get(put_f8e5m2({text}))"),
         _ => text,
     }
 }

@@ -46,10 +46,64 @@ pub fn fits(l: &Loop) -> bool {
     turn(l).is_some()
 }
 
+/// Bytes of the side of a tile of single bytes, which are moved four at a time.
+const SIDE_BYTES: usize = 128;
+
+/// The kernel of a loop that does nothing but turn a value of single bytes: threads turn squares of
+/// four by four in registers, so that memory is read and written in whole words.
+fn bytes(b: &Body, t: &Turn) -> Option<Kernel> {
+    let is_moved = |s: &Step| match s {
+        Step::Load { .. } => true,
+        Step::Scalar { node, .. } => b.graph.nodes[*node as usize].op.name == "copy",
+        _ => false,
+    };
+    let [store] = b.stores.as_slice() else { return None };
+    let &Turn { planes, read, written, strides: [so, _, sn], offset, load } = t;
+    let sizes = [read, written, so.unsigned_abs(), sn.unsigned_abs(), offset];
+    let is_even = sizes.iter().all(|n| n.is_multiple_of(4)) && read >= SIDE && written >= SIDE;
+    let is_copy = b.l.steps.iter().all(is_moved) && b.dtype(load) == b.graph.ty(store.slot).dtype;
+    if !is_copy || !is_even || b.dtype(load).size() != 1 {
+        return None;
+    }
+    let (tm, tn) = (read.div_ceil(SIDE_BYTES), written.div_ceil(SIDE_BYTES));
+    let mut w = Writer::new(b);
+    let (p, q) = (w.source(load), w.target(store.slot));
+    // A column of words is put where no two threads of a warp meet the same bank.
+    w.put(format!(
+        "__shared__ unsigned s[{SIDE_BYTES}][33];\n\
+         const int x = threadIdx.x % 32, y = threadIdx.x / 32;\n\
+         const idx n0 = blockIdx.x % {tn}u * {SIDE_BYTES}, m0 = blockIdx.x / {tn}u % {tm}u * {SIDE_BYTES};\n\
+         const idx o = blockIdx.x / {}u, m = m0 + x * 4;\n\
+         #pragma unroll\nfor (int a = y; a < 32; a += {DOWN}) {{\n\
+         const idx n = n0 + a * 4;\n\
+         if (m < {read}u && n < {written}u) {{\n\
+         unsigned r[4];\n\
+         #pragma unroll\n\
+         for (int j = 0; j < 4; j++) r[j] = *(const unsigned*)({p} + (o * {so} + (n + j) * {sn} + m + {offset}));\n\
+         const unsigned e = __byte_perm(r[0], r[1], 0x5140), f = __byte_perm(r[2], r[3], 0x5140);\n\
+         const unsigned g = __byte_perm(r[0], r[1], 0x7362), h = __byte_perm(r[2], r[3], 0x7362);\n\
+         const int at = (a + (x >> 3)) & 31;\n\
+         s[x * 4][at] = __byte_perm(e, f, 0x5410);\n\
+         s[x * 4 + 1][at] = __byte_perm(e, f, 0x7632);\n\
+         s[x * 4 + 2][at] = __byte_perm(g, h, 0x5410);\n\
+         s[x * 4 + 3][at] = __byte_perm(g, h, 0x7632);\n}}\n}}\n\
+         __syncthreads();\n\
+         #pragma unroll\nfor (int r = y; r < {SIDE_BYTES}; r += {DOWN})\n\
+         if (m0 + r < {read}u && n0 + x * 4 < {written}u)\n\
+         *(unsigned*)({q} + ((o * {read}u + m0 + r) * {written}u + n0 + x * 4)) = s[r][(x + (r >> 5)) & 31];\n",
+        tm * tn
+    ));
+    Some(w.finish(planes * tm * tn, 32 * DOWN))
+}
+
 /// The kernel of a loop that turns a value; `None` for other loops, and where a result may lie
 /// where the operand does.
 pub fn lower(b: &Body) -> Option<Kernel> {
-    let Turn { planes, read, written, strides: [so, _, sn], offset, load } = turn(b.l).filter(|_| !b.in_place)?;
+    let t = turn(b.l).filter(|_| !b.in_place)?;
+    if let Some(kernel) = bytes(b, &t) {
+        return Some(kernel);
+    }
+    let Turn { planes, read, written, strides: [so, _, sn], offset, load } = t;
     let (tm, tn) = (read.div_ceil(SIDE), written.div_ceil(SIDE));
     let mut w = Writer::new(b);
     let (p, ty) = (w.source(load), scalar::stored(b.dtype(load)));

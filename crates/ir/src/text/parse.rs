@@ -8,6 +8,7 @@ use crate::{
     Attr, AttrKind, Attrs, CONST, DType, Element, FlatNode, Graph, INPUT, Literal, Op, Result, Shape, Site, Slot, Type,
     Types, with_dtype,
 };
+use crate::{f8e4m3, f8e5m2};
 use half::{bf16, f16};
 use smallvec::SmallVec;
 use std::fmt::Display;
@@ -422,6 +423,8 @@ fn element_bits(d: DType, w: &Word) -> Option<u64> {
             DType::F32 => u32::try_from(b).is_ok_and(|b| f32::from_bits(b).is_nan()),
             DType::F16 => u16::try_from(b).is_ok_and(|b| f16::from_bits(b).is_nan()),
             DType::BF16 => u16::try_from(b).is_ok_and(|b| bf16::from_bits(b).is_nan()),
+            DType::F8E4M3 => u8::try_from(b).is_ok_and(|b| f8e4m3::from_bits(b).to_f32().is_nan()),
+            DType::F8E5M2 => u8::try_from(b).is_ok_and(|b| f8e5m2::from_bits(b).to_f32().is_nan()),
             _ => false,
         };
         return is_nan.then_some(b);
@@ -433,6 +436,8 @@ fn element_bits(d: DType, w: &Word) -> Option<u64> {
         DType::F32 => single().map(|x| x.to_bits() as u64),
         DType::F16 if t == "nan" => Some(f16::NAN.to_bits() as u64),
         DType::BF16 if t == "nan" => Some(bf16::NAN.to_bits() as u64),
+        DType::F8E4M3 => single().map(|x| f8e4m3::from_f32(x).to_bits() as u64),
+        DType::F8E5M2 => single().map(|x| f8e5m2::from_f32(x).to_bits() as u64),
         DType::F16 => single().map(|x| f16::from_f32(x).to_bits() as u64),
         DType::BF16 => single().map(|x| bf16::from_f32(x).to_bits() as u64),
         _ => {

@@ -115,6 +115,8 @@ fn element<T: Element>(f: &mut dyn Write, x: T) -> fmt::Result {
         DType::Bool => write!(f, "{}", x.to_int() != 0),
         DType::F64 => float(f, x.to_f64(), bytes, f64::NAN.to_bits()),
         DType::F32 => float(f, x.to_f64() as f32, bytes, f32::NAN.to_bits() as u64),
+        DType::F8E4M3 => float(f, x.to_f64() as f32, bytes, crate::f8e4m3::from_f32(f32::NAN).to_bits() as u64),
+        DType::F8E5M2 => float(f, x.to_f64() as f32, bytes, crate::f8e5m2::from_f32(f32::NAN).to_bits() as u64),
         // Every half is a float, and the float's digits distinguish it.
         DType::F16 => float(f, x.to_f64() as f32, bytes, half::f16::NAN.to_bits() as u64),
         DType::BF16 => float(f, x.to_f64() as f32, bytes, half::bf16::NAN.to_bits() as u64),

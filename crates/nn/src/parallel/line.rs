@@ -113,6 +113,7 @@ pub(super) fn element(dtype: DType) -> Result<Element> {
         DType::U16 => Element::U16,
         DType::U32 => Element::U32,
         DType::U64 => Element::U64,
+        d if d.is_f8() => return Err(Error::dtype(format!("ranks do not exchange {dtype}: cast it to bf16"))),
         _ => return Err(Error::dtype(format!("ranks do not exchange {dtype}: send its parts with view_as_real"))),
     })
 }

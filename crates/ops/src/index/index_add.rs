@@ -2,7 +2,7 @@
 
 use super::{inside, is_index};
 use crate::kernel::{Lanes, batched_input};
-use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, same};
+use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, number, same};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Grad, Literal, Meaning, Op, Shape};
 
@@ -11,7 +11,7 @@ pub static OP: Op = Op {
     name: "index_add",
     doc: "Slices added at places along `axis`: along axis 0, x[index[i], ...] += src[i, ...].",
     attrs: &[("axis", AttrKind::Int)],
-    infer: |c| check_slices(c).and_then(|_| same(c, 0)),
+    infer: |c| number(c, 0).and_then(|()| check_slices(c)).and_then(|_| same(c, 0)),
     meaning: Meaning::Kernel(reference),
     grad: Grad::Rule(|c| {
         let g = c.g(0);

@@ -113,6 +113,7 @@ impl Tensor {
 /// The type rule of argmax and argmin.
 fn infer_place(c: &Call) -> Result<ir::Types> {
     c.arity(1)?;
+    crate::rules::number(c, 0)?;
     let at = c.axis("axis")?;
     let out = c.shape(0).reduce(&[at], true);
     if c.shape(0)[at] == 0 && out.count() > 0 {

@@ -2,7 +2,7 @@
 
 use super::{check_scatter, places};
 use crate::kernel::BATCH_AXIS;
-use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, same};
+use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, number, same};
 use crate::{Tensor, axis};
 use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op};
 
@@ -12,7 +12,7 @@ pub static OP: Op = Op {
     doc: "Values added at places along `axis` given by an index of the values' shape: along axis 0 of a matrix, \
           x[index[i, j], j] += src[i, j].",
     attrs: &[("axis", AttrKind::Int)],
-    infer: |c| check_scatter(c).and_then(|_| same(c, 0)),
+    infer: |c| number(c, 0).and_then(|()| check_scatter(c)).and_then(|_| same(c, 0)),
     meaning: Meaning::Kernel(|c, args| {
         let places = places(c.shape(0), &args[1], c.axis("axis")?)?;
         let shape = c.shape(0).clone();

@@ -2,7 +2,7 @@
 
 use super::{check_scatter, places};
 use crate::kernel::BATCH_AXIS;
-use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, same};
+use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, number, same};
 use crate::{DType, Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, GradCall, Literal, Meaning, Op, Value};
 
@@ -13,6 +13,7 @@ pub static OP: Op = Op {
           min; without `include_self` the elements that are there count for nothing where a value comes.",
     attrs: &[("axis", AttrKind::Int), ("reduce", AttrKind::Str), ("include_self", AttrKind::Bool)],
     infer: |c| {
+        number(c, 0)?;
         check_scatter(c)?;
         match c.attrs.str("reduce")? {
             "prod" | "max" | "min" => same(c, 0),

@@ -13,7 +13,7 @@ pub static OP: Op = Op {
     attrs: &[("right", AttrKind::Bool)],
     infer: |c| {
         c.arity(2)?;
-        one_dtype(c)?;
+        one_dtype(c)?.check_computes()?;
         let (s, v) = (c.shape(0), c.shape(1));
         let fits = s.rank() == 1 || s.rank() > 1 && s.rank() == v.rank() && s[..s.rank() - 1] == v[..v.rank() - 1];
         if !fits {

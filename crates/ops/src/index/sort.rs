@@ -1,7 +1,7 @@
 //! `sort`: the elements along an axis in order, and where each came from.
 
 use crate::kernel::{BATCH_AXIS, Lanes};
-use crate::rules::{GradTensors, f64s, floats, grads, i64s};
+use crate::rules::{GradTensors, f64s, floats, grads, i64s, number};
 use crate::{DType, Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op, Type};
 use std::cmp::Ordering;
@@ -14,6 +14,7 @@ pub static OP: Op = Op {
     attrs: &[("axis", AttrKind::Int), ("descending", AttrKind::Bool)],
     infer: |c| {
         c.arity(1)?;
+        number(c, 0)?;
         c.axis("axis")?;
         let places = Type::new(DType::I64, c.shape(0));
         Ok([c.types[0].clone(), places].into_iter().collect())

@@ -1,7 +1,8 @@
 //! `concat`: tensors one after the other along an axis.
 
+use crate::arith::common;
 use crate::rules::{GradTensors, f64s, floats, maybe_grads, one, one_dtype};
-use crate::{Error, Result, Tensor, axis};
+use crate::{DType, Error, Result, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape, Site};
 
 /// The row of `concat`.
@@ -90,10 +91,8 @@ impl Tensor {
                 let first =
                     parts.first().ok_or_else(|| Error::value("at least one tensor is needed").in_op("concat"))?;
                 let at = axis(along, first.rank()?).map_err(|e| e.in_op("concat"))?;
-                let mut dtype = first.dtype()?;
-                for p in parts {
-                    dtype = dtype.promote(p.dtype()?);
-                }
+                let dtypes: Vec<DType> = parts.iter().map(Tensor::dtype).collect::<Result<_>>()?;
+                let dtype = common(&dtypes).map_err(|e| e.in_op("concat"))?;
                 let parts: Vec<Tensor> = parts.iter().map(|p| p.cast(dtype)).collect();
                 let refs: Vec<&Tensor> = parts.iter().collect();
                 Ok(Tensor::apply1(&OP, &refs, Attrs::new().with("axis", at)))

@@ -1,7 +1,7 @@
 //! `cumprod`: running products along an axis.
 
 use super::{BATCH_AXIS, Lanes, advance, delay, recur_back};
-use crate::rules::{GradTensors, f64s, floats, grads, same};
+use crate::rules::{GradTensors, f64s, floats, grads, number, same};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 
@@ -10,7 +10,7 @@ pub static OP: Op = Op {
     name: "cumprod",
     doc: "Running products along `axis`. Integers and bool are multiplied in 64 bits.",
     attrs: &[("axis", AttrKind::Int)],
-    infer: |c| c.arity(1).and_then(|()| c.axis("axis")).and_then(|_| same(c, 0)),
+    infer: |c| c.arity(1).and_then(|()| number(c, 0)).and_then(|()| c.axis("axis")).and_then(|_| same(c, 0)),
     meaning: Meaning::Kernel(reference),
     grad: Grad::Rule(|c| {
         // An element stands in every later product: its gradient is the product of those before it

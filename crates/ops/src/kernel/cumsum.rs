@@ -1,7 +1,7 @@
 //! `cumsum`: running sums along an axis.
 
 use super::{BATCH_AXIS, Lanes};
-use crate::rules::{GradTensors, f64s, floats, grads, same};
+use crate::rules::{GradTensors, f64s, floats, grads, number, same};
 use crate::{Result, Tensor, axis};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 
@@ -10,7 +10,7 @@ pub static OP: Op = Op {
     name: "cumsum",
     doc: "Running sums along `axis`, from the end if `reverse`. Integers and bool are summed in 64 bits.",
     attrs: &[("axis", AttrKind::Int), ("reverse", AttrKind::Bool)],
-    infer: |c| c.arity(1).and_then(|()| c.axis("axis")).and_then(|_| same(c, 0)),
+    infer: |c| c.arity(1).and_then(|()| number(c, 0)).and_then(|()| c.axis("axis")).and_then(|_| same(c, 0)),
     meaning: Meaning::Kernel(reference),
     grad: Grad::Rule(|c| {
         let attrs = c.attrs.clone().set("reverse", !c.attrs.bool("reverse")?);

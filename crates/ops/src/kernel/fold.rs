@@ -1,6 +1,6 @@
 //! `fold`: overlapping windows added up, the transpose of `unfold`.
 
-use crate::rules::{GradTensors, f64s, floats, grads, reshaped};
+use crate::rules::{GradTensors, f64s, floats, grads, number, reshaped};
 use crate::{Error, Result, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape};
 
@@ -10,7 +10,7 @@ pub static OP: Op = Op {
     doc: "Windows along `axis`, `step` apart and `size` long (the last dimension), added up where they overlap in an \
           axis of `length` elements: the transpose of unfold.",
     attrs: &[("axis", AttrKind::Int), ("size", AttrKind::Int), ("step", AttrKind::Int), ("length", AttrKind::Int)],
-    infer: |c| reshaped(c, out_shape(c)?),
+    infer: |c| number(c, 0).and_then(|()| reshaped(c, out_shape(c)?)),
     meaning: Meaning::Kernel(reference),
     grad: Grad::Rule(|c| grads([c.g(0).unfold(c.attrs.int("axis")?, c.attrs.size("size")?, c.attrs.size("step")?)])),
     batch: Batch::Rule(|c| {

@@ -12,7 +12,9 @@ pub static OP: Op = Op {
     attrs: &[("size", AttrKind::Int), ("dtype", AttrKind::DType)],
     infer: |c| {
         c.arity(0)?;
-        one(c.attrs.dtype("dtype")?, c.attrs.size("size")?)
+        let dtype = c.attrs.dtype("dtype")?;
+        dtype.check_computes()?;
+        one(dtype, c.attrs.size("size")?)
     },
     meaning: Meaning::Kernel(|c, _| {
         let (size, dtype) = (c.attrs.size("size")?, c.attrs.dtype("dtype")?);

@@ -1,6 +1,6 @@
 //! `matmul`: the matrix product.
 
-use crate::rules::{GradTensors, f64s, floats, grads, one, one_dtype, unbroadcast};
+use crate::rules::{GradTensors, f64s, floats, grads, number, one, one_dtype, unbroadcast};
 use crate::{DType, Error, Operand, Result, Tensor};
 use ir::{Attrs, Batch, BatchCall, Call, Case, Grad, Layout, Literal, Meaning, Op, Shape, Site, Value};
 
@@ -11,6 +11,7 @@ pub static OP: Op = Op {
     attrs: &[],
     infer: |c| {
         c.arity(2)?;
+        number(c, 0)?;
         one(one_dtype(c)?, checked_shape(c)?)
     },
     meaning: Meaning::Kernel(|c, args| reference(c, args, c.dtype(0))),
@@ -63,7 +64,7 @@ fn is_transpose(v: &Value) -> bool {
 }
 
 /// The shape of a product, or why there is none.
-pub(super) fn checked_shape(c: &Call) -> Result<Shape> {
+pub(crate) fn checked_shape(c: &Call) -> Result<Shape> {
     let (a, b) = (c.shape(0), c.shape(1));
     if a.rank() < 2 || b.rank() < 2 {
         return Err(Error::shape(format!("both sides must have at least two dimensions: {a} × {b}")));

@@ -14,6 +14,7 @@ crate::table! {
     pad,
 }
 
+use crate::rules::number;
 use crate::{DType, Result, Tensor};
 use ir::{Attrs, Batch, BatchCall, Call, Literal, Op, Shape, Type, Types};
 
@@ -94,6 +95,7 @@ pub(crate) fn advance(x: &Tensor, axis: usize, last: f64) -> Result<Tensor> {
 /// The type rule of ops along `axis` that give values and where they came from.
 pub(crate) fn infer_values_and_places(c: &Call) -> Result<Types> {
     c.arity(1)?;
+    number(c, 0)?;
     c.axis("axis")?;
     Ok([c.types[0].clone(), Type::new(DType::I64, c.shape(0))].into_iter().collect())
 }

@@ -1,7 +1,7 @@
 //! `max_pool_index`: where the greatest element of each window is.
 
 use super::window::reach;
-use crate::rules::{f64s, i64s, one};
+use crate::rules::{f64s, i64s, number, one};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Literal, Meaning, Op, Shape};
 use smallvec::SmallVec;
@@ -21,7 +21,7 @@ pub static OP: Op = Op {
     doc: "For each of `out` windows over the spatial dimensions of x[N, C, *S], the place of its greatest element in \
           the flattened plane: the first of equals, a NaN before all. Places outside the plane never win.",
     attrs: &ATTRS,
-    infer: |c| one(DType::I64, Pool::new(c)?.out_shape(c)),
+    infer: |c| number(c, 0).and_then(|()| one(DType::I64, Pool::new(c)?.out_shape(c))),
     meaning: Meaning::Kernel(reference),
     grad: Grad::Zero,
     batch: Batch::Rule(|c| {

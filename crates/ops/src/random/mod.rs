@@ -39,6 +39,7 @@ fn shape_of(c: &Call) -> Result<Shape> {
 /// Fails unless attribute `dtype` is a float.
 fn float_of(c: &Call) -> Result<DType> {
     let dtype = c.attrs.dtype("dtype")?;
+    dtype.check_computes()?;
     if dtype.is_float() { Ok(dtype) } else { Err(Error::dtype(format!("random floats cannot be {dtype}"))) }
 }
 

@@ -15,7 +15,7 @@ crate::table! {
     var,
 }
 
-use crate::rules::{GradTensors, grads};
+use crate::rules::{GradTensors, grads, number};
 use crate::{Axes, Error, Result, Tensor};
 use ir::{Attrs, Batch, Call, Grad, Op, Type, Types};
 use smallvec::SmallVec;
@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 /// The type rule of every reduction.
 pub(crate) fn infer(c: &Call) -> Result<Types> {
     c.arity(1)?;
+    number(c, 0)?;
     let axes = c.attrs.sizes("axes")?;
     let rank = c.shape(0).rank();
     if let Some(a) = axes.iter().find(|&&a| a >= rank) {

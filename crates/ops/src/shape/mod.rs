@@ -27,6 +27,7 @@ crate::table! {
     vstack,
 }
 
+use crate::arith::common;
 use crate::{Error, Result, Tensor};
 use ir::{Call, Shape};
 
@@ -47,10 +48,8 @@ fn planes(c: &Call) -> Result<(Shape, [usize; 3])> {
 
 /// Tensors in their common type.
 fn promoted(parts: &[Tensor]) -> Result<Vec<Tensor>> {
-    let mut dtype = parts.first().ok_or_else(|| Error::value("at least one tensor is needed"))?.dtype()?;
-    for p in parts {
-        dtype = dtype.promote(p.dtype()?);
-    }
+    parts.first().ok_or_else(|| Error::value("at least one tensor is needed"))?;
+    let dtype = common(&parts.iter().map(Tensor::dtype).collect::<Result<Vec<_>>>()?)?;
     Ok(parts.iter().map(|p| p.cast(dtype)).collect())
 }
 

@@ -9,7 +9,7 @@ use super::pack::{Operand, panel, strips};
 use super::pairs;
 use super::turn::Turned;
 use super::{Gemm, Patch};
-use crate::vmath::convert::Half;
+use crate::vmath::convert::Narrow;
 use crate::vmath::simd::Isa;
 use crate::vmath::{Level, dispatch, f32s, f64s, level};
 use half::{bf16, f16};
@@ -181,5 +181,5 @@ macro_rules! output {
 }
 output!(f32, f32, true, std::ptr::copy_nonoverlapping, std::ptr::copy_nonoverlapping);
 output!(f64, f64, true, std::ptr::copy_nonoverlapping, std::ptr::copy_nonoverlapping);
-output!(bf16, f32, false, <bf16 as Half>::widen, <bf16 as Half>::narrow);
-output!(f16, f32, false, <f16 as Half>::widen, <f16 as Half>::narrow);
+output!(bf16, f32, false, <bf16 as Narrow>::widen, <bf16 as Narrow>::narrow);
+output!(f16, f32, false, <f16 as Narrow>::widen, <f16 as Narrow>::narrow);

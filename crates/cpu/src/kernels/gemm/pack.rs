@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::micro::prefetch;
-use crate::vmath::convert::Half;
+use crate::vmath::convert::Narrow;
 use half::{bf16, f16};
 
 /// An element type of an operand, computed with as [`Operand::Acc`].
@@ -53,12 +53,12 @@ macro_rules! widened {
             const SAME: bool = false;
             #[inline(always)]
             fn acc(self) -> f32 {
-                Half::to_f32(self)
+                Narrow::to_f32(self)
             }
             #[inline(always)]
             unsafe fn copy(x: *const $t, y: *mut f32, n: usize) {
                 // SAFETY: the caller's promise.
-                unsafe { <$t as Half>::widen(x, y, n) }
+                unsafe { <$t as Narrow>::widen(x, y, n) }
             }
         }
     };

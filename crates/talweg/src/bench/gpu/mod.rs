@@ -6,6 +6,7 @@
 mod attention;
 mod follow;
 mod language;
+mod linear;
 mod vision;
 
 use super::harness::{fill, labels};
@@ -16,6 +17,7 @@ use talweg::{DType, Error, Jit, Result, Tensor, Variable, device, engine_named, 
 /// A workload by its name's beginning, and what runs it.
 const WORKLOADS: &[(&str, fn(&str) -> Result<()>)] = &[
     ("matmul", matmuls),
+    ("linear", linear::train),
     ("gelu-ln-softmax", fused),
     ("mlp", perceptrons),
     ("attn-causal", attention::causal),
@@ -108,6 +110,7 @@ fn matmuls(at: &str) -> Result<()> {
             let rate = 2.0 * (n as f64).powi(3) / ms / 1e9;
             emit(&format!("matmul-{name}-{n}"), ms, Some(rate), "TFLOP/s", "");
         }
+        linear::product(at, n)?;
     }
     Ok(())
 }

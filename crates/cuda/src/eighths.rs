@@ -1,0 +1,55 @@
+//! Products of 8-bit floats as the library wants them: both factors with the dimension that is summed
+//! over last in memory.
+
+use crate::blas;
+use crate::channels::TURN;
+use ir::{Attrs, Batch, Error, FlatNode, Grad, Graph, Meaning, Op, Result, Type};
+use passes::Rewriter;
+use smallvec::SmallVec;
+
+/// a × bᵀ times two scales.
+pub static SCALED_PRODUCT: Op = Op {
+    name: "scaled_product",
+    doc: "The matrix product of the first input and the transposed second, times the third and the fourth.",
+    attrs: &[],
+    infer: |_| Err(Error::bug("its types are given")),
+    meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
+    grad: Grad::Missing("it is put in after differentiation"),
+    batch: Batch::Auto,
+    cases: Vec::new,
+};
+
+/// What the library asks of the sizes that rows in memory have.
+const EVEN: usize = 16;
+/// The first compute capability that multiplies 8-bit floats.
+const CAPABLE: (u32, u32) = (8, 9);
+
+/// True for a product that the library computes on a GPU of this compute capability.
+pub fn claims(n: &FlatNode, types: &[Type], capability: (u32, u32)) -> bool {
+    let [a, b, ..] = types else { return false };
+    let ([m, k], [_, columns]) = (a.shape.dims(), b.shape.dims()) else { return false };
+    n.op.name == "scaled_matmul"
+        && capability >= CAPABLE
+        && blas::multiplies([a.dtype, b.dtype])
+        && *m > 0
+        && [*k, *columns].iter().all(|d| *d > 0 && d.is_multiple_of(EVEN))
+}
+
+/// Has the second factor of every product that was claimed lie the way the library takes it.
+pub fn turn(graph: &Graph) -> Result<Graph> {
+    if !graph.nodes.iter().any(|n| n.op.name == "scaled_matmul") {
+        return Ok(graph.clone());
+    }
+    let mut rw = Rewriter::new(graph);
+    for n in &graph.nodes {
+        if n.op.name != "scaled_matmul" {
+            rw.keep(n);
+            continue;
+        }
+        let mut inputs: SmallVec<_> = n.inputs.iter().map(|&s| rw.at(s)).collect();
+        inputs[1] = rw.new.push(&TURN, &[inputs[1]], Attrs::new().with("axes", [1i64, 0].as_slice()), n.site)?;
+        let at = rw.new.push_typed(&SCALED_PRODUCT, inputs, Attrs::new(), n.outs.clone(), n.site);
+        rw.replace([at]);
+    }
+    Ok(rw.finish())
+}
