@@ -1,25 +1,39 @@
-//! Which regions become one launch with the product of a vector and a matrix: the loop before it that
+//! Which regions become one launch with the product of a vector, or few, and a matrix: the loop before it that
 //! makes the vector, and the loop behind it that takes the result. And loops with the kernels that put
 //! what they compute into another value.
 
-use crate::emit::{together, vector};
+use crate::emit::{few, together, vector};
 use crate::plan::operands;
 use ir::Slot;
 use passes::{Fused, Loop, Region, place_of};
 use std::ops::Range;
 
-/// The number of the region that is a product of one row, among those of a wave.
-pub fn product_of(fused: &Fused, wave: &Range<usize>) -> Option<usize> {
-    wave.clone().find(|&r| {
-        let Region::Call { node, args, .. } = &fused.regions[r] else { return false };
+/// Products that have kernels of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// Of one row.
+    Vector,
+    /// Of few rows.
+    Few,
+}
+
+/// The number of the region that is a product with a kernel of its own on GPUs of a generation, among those of
+/// a wave.
+pub fn product_of(fused: &Fused, wave: &Range<usize>, major: u32) -> Option<(usize, Own)> {
+    wave.clone().find_map(|r| {
+        let Region::Call { node, args, .. } = &fused.regions[r] else { return None };
         let is_product = matches!(fused.graph.nodes[*node].op.name, "matmul" | "matmul_bias");
         let (args, outs) = operands(&fused.graph, *node, args);
-        is_product && vector::fits(&args, &outs[0])
+        match is_product {
+            true if vector::fits(&args, &outs[0]) => Some((r, Own::Vector)),
+            true if few::fits(&args, &outs[0], major) => Some((r, Own::Few)),
+            _ => None,
+        }
     })
 }
 
 /// Puts loops into the waves of the products they belong to.
-pub fn chain(mut fused: Fused) -> Fused {
+pub fn chain(mut fused: Fused, major: u32) -> Fused {
     let mut waves: Vec<Range<usize>> = Vec::with_capacity(fused.waves.len());
     let mut next = 0;
     while let Some(wave) = fused.waves.get(next).cloned() {
@@ -29,15 +43,16 @@ pub fn chain(mut fused: Fused) -> Fused {
             waves.push(start..wave.end);
             continue;
         }
-        if wave.len() != 1 || product_of(&fused, &wave).is_none() {
+        let Some((product, own)) = product_of(&fused, &wave, major).filter(|_| wave.len() == 1) else {
             waves.push(wave);
             continue;
-        }
+        };
         let mut range = wave.clone();
-        if waves.last().is_some_and(|before| before.len() == 1 && makes(&fused, before.start, wave.start)) {
+        let may_make = |before: &Range<usize>| own == Own::Vector && makes(&fused, before.start, product);
+        if waves.last().is_some_and(|before| before.len() == 1 && may_make(before)) {
             range.start = waves.pop().map_or(range.start, |before| before.start);
         }
-        if fused.waves.get(next).is_some_and(|behind| behind.len() == 1 && takes(&fused, behind.start, wave.start)) {
+        if fused.waves.get(next).is_some_and(|behind| behind.len() == 1 && takes(&fused, behind.start, product, own)) {
             range.end = fused.waves[next].end;
             next += 1;
         }
@@ -69,11 +84,17 @@ fn makes(fused: &Fused, before: usize, product: usize) -> bool {
 }
 
 /// True if a loop takes the result of a product, and nobody else does.
-fn takes(fused: &Fused, behind: usize, product: usize) -> bool {
-    let (Some(l), Region::Call { node, .. }) = (a_loop(fused, behind), &fused.regions[product]) else { return false };
-    let y = Slot::new(*node, 0);
-    let columns = fused.graph.ty(y).shape.count();
-    vector::may_take(l, y, columns) && is_only_for(fused, y, behind)
+fn takes(fused: &Fused, behind: usize, product: usize, own: Own) -> bool {
+    let (Some(l), Region::Call { node, args, .. }) = (a_loop(fused, behind), &fused.regions[product]) else {
+        return false;
+    };
+    let (_, outs) = operands(&fused.graph, *node, args);
+    let y = &outs[0];
+    let may_take = match own {
+        Own::Vector => vector::may_take(l, y.slot, y.ty.shape.count()),
+        Own::Few => few::may_take(l, y),
+    };
+    may_take && is_only_for(fused, y.slot, behind)
 }
 
 /// The loop of a wave that computes, for it alone, what a kernel puts into another value.

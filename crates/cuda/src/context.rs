@@ -155,7 +155,8 @@ impl Context {
         let event = || cu::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(bad);
         Ok(Arc::new(Context {
             name: format!("cuda:{ordinal}"),
-            arch: format!("sm_{major}{minor}"),
+            // Some instructions are of this one generation alone.
+            arch: format!("sm_{major}{minor}{}", if (major, minor) == (9, 0) { "a" } else { "" }),
             major: major.unsigned_abs(),
             minor: minor.unsigned_abs(),
             context,
@@ -418,13 +419,19 @@ impl Context {
 
     /// Lets launches of a kernel have so much shared memory beside what its text declares.
     pub fn allow_shared(&self, f: Function, bytes: u32) -> Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
         let what = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        if bytes == 0 { Ok(()) } else { self.set(f, what, bytes as i32) }
+    }
+    /// Lets a kernel run where memory is divided for kernels that want much shared memory. A multiprocessor
+    /// divides its memory anew only when nothing runs on it, so that no launch could begin before the end
+    /// of one that wants another division.
+    pub fn prefer_shared(&self, f: Function) -> Result<()> {
+        self.set(f, sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100)
+    }
+    fn set(&self, f: Function, what: sys::CUfunction_attribute, value: i32) -> Result<()> {
         // SAFETY: the function is loaded for as long as the process lives.
-        let done = unsafe { sys::cuFuncSetAttribute(f.0, what, bytes as i32).result() };
-        done.map_err(|e| failed(&format!("{}: {bytes} bytes of shared memory", self.name), e))
+        let done = unsafe { sys::cuFuncSetAttribute(f.0, what, value).result() };
+        done.map_err(|e| failed(&format!("{}: {value} for {what:?}", self.name), e))
     }
 
     /// Puts a launch of so many blocks, threads of each and bytes of shared memory on the stream; every

@@ -4,12 +4,12 @@
 use crate::absorb::absorb;
 use crate::activate::activate;
 use crate::blas::{self, Along, Product};
-use crate::chain::{self, chain};
+use crate::chain::{self, Own, chain};
 use crate::channels::channels_last;
 use crate::dnn::{self, Network};
 use crate::eighths::turn;
 use crate::emit::kernels::{self, Operand};
-use crate::emit::{self, Arg, Kernel, together, vector};
+use crate::emit::{self, Arg, Kernel, few, together, vector};
 use crate::heads::{heads_last, side_by_side};
 use crate::order::order;
 use ir::{Error, FlatNode, Graph, Layout, Literal, Meaning, Result, Slot, Type};
@@ -174,7 +174,7 @@ impl Plan {
         let graph = side_by_side(&heads_last(&graph)?, has)?;
         let graph = channels_last(&graph, has)?;
         let fused = fuse(&graph, &Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts })?;
-        let fused = chain(order(remake(fused)));
+        let fused = chain(order(remake(fused)), chip.major);
         let needs = needs(&fused, chip);
         let scratch: Vec<usize> = needs.iter().map(|&(bytes, _)| bytes).collect();
         // What runs on the host may fail; nothing is overwritten before the last of it is done.
@@ -189,7 +189,7 @@ impl Plan {
             let work = plan.work_of(r, chip)?;
             plan.work.push(work);
         }
-        plan.join();
+        plan.join(chip.major);
         plan.answers = plan.fused.graph.outputs.iter().map(|&s| plan.answer(s)).collect();
         Ok(plan)
     }
@@ -203,11 +203,11 @@ impl Plan {
     }
 
     /// Makes each wave one launch, as its first region's.
-    fn join(&mut self) {
+    fn join(&mut self, major: u32) {
         let mut is_later = false;
         for wave in self.fused.waves.clone() {
-            let joined = match chain::product_of(&self.fused, &wave) {
-                Some(product) => Some(vec![self.chained(&wave, product, is_later)]),
+            let joined = match chain::product_of(&self.fused, &wave, major) {
+                Some((product, own)) => Some(vec![self.chained(&wave, product, own, is_later)]),
                 None if wave.len() > 1 => Some(self.together(&wave)),
                 None => None,
             };
@@ -223,8 +223,8 @@ impl Plan {
         }
     }
 
-    /// The launch of a product of one row with the loops around it.
-    fn chained(&self, wave: &Range<usize>, product: usize, is_later: bool) -> Kernel {
+    /// The launch of a product with the loops around it.
+    fn chained(&self, wave: &Range<usize>, product: usize, own: Own, is_later: bool) -> Kernel {
         let regions = &self.fused.regions;
         let a_loop = |r: usize| if let Region::Loop(l) = &regions[r] { Some(l) } else { None };
         let Region::Call { node, args, .. } = &regions[product] else { unreachable!("a product is a call") };
@@ -232,7 +232,11 @@ impl Plan {
         let before = (wave.start < product).then_some(wave.start).and_then(a_loop);
         let behind = (product + 1 < wave.end).then_some(product + 1).and_then(a_loop);
         let graph = &self.fused.graph;
-        vector::lower(&vector::Chain { graph, before, args: &args, y: &outs[0], behind, is_later })
+        let chain = vector::Chain { graph, before, args: &args, y: &outs[0], behind, is_later };
+        match own {
+            Own::Vector => vector::lower(&chain),
+            Own::Few => few::lower(&chain),
+        }
     }
 
     /// The launches of regions that do not need each other: what has to be copied first, and the rest

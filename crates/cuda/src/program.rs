@@ -6,7 +6,7 @@ use crate::blas::Gemm;
 use crate::context::{Blame, Context, Function, failed};
 use crate::dnn::Network;
 use crate::dnn::backend::Ready;
-use crate::emit::Arg;
+use crate::emit::{Arg, Kernel};
 use crate::explain;
 use crate::nccl;
 use crate::plan::{Answer, Chip, Plan, Spot, Work};
@@ -100,6 +100,10 @@ impl Compiled {
         let plan = Plan::new(graph, Chip { major: context.major, has: &has })?;
         let sources: Vec<&str> = plan.kernels().map(|(_, k)| k.source.as_str()).collect();
         let mut functions = context.functions(&sources)?.into_iter();
+        // Most launches want shared memory beside what their text declares.
+        let is_launched = |k: &&Kernel| !k.is_move;
+        let launched = || plan.kernels().map(|(_, k)| k).filter(is_launched);
+        let is_shared = 2 * launched().filter(|k| k.shared > 0).count() > launched().count();
         let mut tasks = Vec::new();
         let mut bodies: Vec<(Arc<Graph>, Compiled)> = Vec::new();
         let mut of_region = Vec::with_capacity(plan.work.len());
@@ -119,6 +123,9 @@ impl Compiled {
                         let (args, is_table, is_move) = (args.collect(), k.is_table, k.is_move);
                         let (grid, block, shared) = (k.grid, k.block, k.shared);
                         context.allow_shared(f, shared)?;
+                        if is_shared {
+                            context.prefer_shared(f)?;
+                        }
                         tasks.push(Task::Launch { f, grid, block, shared, args, is_table, is_move });
                     }
                 }

@@ -102,7 +102,7 @@ fn every_kernel_compiles() {
         let half = all.len().div_ceil(2);
         let run = |part: &[String]| -> Vec<String> {
             let compile =
-                |c: &[String]| module::compile_new(&c.iter().map(String::as_str).collect::<Vec<_>>(), "sm_90");
+                |c: &[String]| module::compile_new(&c.iter().map(String::as_str).collect::<Vec<_>>(), "sm_90a");
             part.chunks(TOGETHER).filter_map(|c| compile(c).err()).map(|e| e.to_string()).collect()
         };
         let tasks: Vec<_> = all.chunks(half).map(|part| s.spawn(move || run(part))).collect();

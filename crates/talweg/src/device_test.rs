@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use talweg::{Error, ErrorKind, Result, Tensor};
 
 /// Graphs whose sizes and chains of ops have ways of their own on a device.
-const GRAPHS: [(&str, &str); 4] = [
+const GRAPHS: [(&str, &str); 6] = [
     ("a step of writing", include_str!("device_test/decode.txt")),
+    ("products of few rows", include_str!("device_test/few.txt")),
+    ("products of fewer rows", include_str!("device_test/fewer.txt")),
     ("attention of one query", include_str!("device_test/query.txt")),
     ("attention of many queries", include_str!("device_test/attention.txt")),
     ("long rows", include_str!("device_test/rows.txt")),
@@ -23,7 +25,7 @@ pub struct Options {
     /// The device: cpu, cuda:0…
     #[arg(long, default_value = "cuda:0")]
     device: String,
-    /// Only this op.
+    /// Only this op, or this graph.
     #[arg(long)]
     op: Option<String>,
     /// Print the generated kernels of the first failures.
@@ -196,8 +198,8 @@ pub fn run(o: &Options) -> Result<()> {
     let mut all = samples(o.op.as_deref());
     if o.op.is_none() {
         transfers(&o.device)?;
-        all.extend(graphs()?);
     }
+    all.extend(graphs()?.into_iter().filter(|g| o.op.as_deref().is_none_or(|name| name == g.name)));
     if all.is_empty() {
         return Err(Error::value(format!("no op is named {:?}", o.op)));
     }

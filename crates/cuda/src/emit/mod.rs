@@ -6,6 +6,7 @@
 mod access;
 mod body;
 mod columns;
+pub mod few;
 mod finish;
 pub mod kernels;
 mod long;
@@ -92,6 +93,9 @@ pub fn unit(sources: &[&str]) -> String {
     let mut text = include_str!("prelude.cu").to_string();
     if sources.iter().any(|s| s.contains("digamma") || s.contains("polygamma")) {
         text += include_str!("special.cu");
+    }
+    if sources.iter().any(|s| s.contains("multiply_matrices")) {
+        text += include_str!("few.cu");
     }
     for (i, s) in sources.iter().enumerate() {
         let mut source = s.replacen(" run(", &format!(" run{i}("), 1);

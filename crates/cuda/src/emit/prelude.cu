@@ -232,6 +232,24 @@ FN void name(float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsig
 }
 MULTIPLY(multiply_bf16, "bf16")
 MULTIPLY(multiply_f16, "f16")
+FN unsigned shared_at(const void* at) { return (unsigned)__cvta_generic_to_shared(at); }
+// Four matrices of 8×8 halves from shared memory, as tensor cores take them: lane n has the address of row
+// n % 8 of matrix n / 8. And the same, turned.
+FN void take_matrices(unsigned* to, unsigned at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
+}
+FN void take_turned(unsigned* to, unsigned at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
+}
+// Copies 16 bytes to shared memory, or zeros where there is nothing, in groups that are waited for in
+// their order: until only the latest `N` are on their way.
+FN void bring_16(unsigned to, const void* from, bool is_there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
+}
+FN void bring_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> FN void bring_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory"); }
 #endif
 #if __CUDA_ARCH__ >= 900
 // Waits for the other blocks of the cluster; what they have in shared memory is there from then on.
@@ -241,7 +259,6 @@ FN void sync_cluster() {
 // A barrier that opens when as many bytes have arrived in shared memory as were expected, the copies
 // that bring them there (sizes and places are multiples of 16 bytes), and the wait for its opening, once
 // for each time it opens.
-FN unsigned shared_at(const void* at) { return (unsigned)__cvta_generic_to_shared(at); }
 FN void barrier_begin(unsigned long long* b) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(shared_at(b)) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -17,8 +17,9 @@ use passes::{Along, Step, Store};
 const BLOCK: usize = 256;
 /// Threads of a row at most.
 const LANES_MAX: usize = 1024;
-/// Vectors of a row that a thread should have.
+/// Vectors of a row that a thread should have, and rows that do not keep the device busy.
 const EACH: usize = 4;
+const ROWS_FEW: usize = 256;
 /// Registers of a thread that its part of the row may take.
 const HELD_MAX: usize = 32;
 /// Elements of a thread beyond which values are computed again rather than kept.
@@ -55,10 +56,12 @@ impl Spread {
             width /= 2;
         }
         let vectors = b.l.columns() / width;
-        let lanes = if vectors <= 32 * EACH {
+        // Few rows leave threads idle: they get more of them.
+        let each = if b.l.rows() <= ROWS_FEW { 1 } else { EACH };
+        let lanes = if vectors <= 32 * each {
             vectors.next_power_of_two().min(32)
         } else {
-            vectors.div_ceil(EACH).next_multiple_of(32).min(LANES_MAX)
+            vectors.div_ceil(each).next_multiple_of(32).min(LANES_MAX)
         };
         let each = vectors.div_ceil(lanes);
         // What is small is reduced by one block: another launch takes longer.

@@ -38,8 +38,10 @@ impl Part {
         let count: usize = l.dims.iter().product();
         let mut w = Writer::new(&b);
         let (text, at) = access::split(&l.dims, "n", "n");
+        // Places of 32 bits are cheaper to take apart.
+        let idx = if y.ty.shape.count() < i32::MAX as usize { b.idx() } else { "long long" };
         w.put(format!(
-            "typedef long long idx;\nconst idx n = (idx)blockIdx.x * {0} + threadIdx.x;\nif (n >= {count}) return;\n{text}\n",
+            "typedef {idx} idx;\nconst idx n = (idx)blockIdx.x * {0} + threadIdx.x;\nif (n >= {count}) return;\n{text}\n",
             points::BLOCK
         ));
         let names = w.steps_at(&at);

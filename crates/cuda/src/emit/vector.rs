@@ -24,7 +24,7 @@ const MADE_MAX: usize = 1 << 13;
 /// Elements of the product that a point of a loop may take.
 const TAKEN_MAX: usize = 4;
 
-/// A product of one row with a matrix, and the loops that go along with it.
+/// A product of one row, or few, with a matrix, and the loops that go along with it.
 pub struct Chain<'a> {
     /// The graph they are of.
     pub graph: &'a Graph,
@@ -80,7 +80,7 @@ pub fn may_take(l: &Loop, y: Slot, columns: usize) -> bool {
 }
 
 /// The steps that load the product.
-fn taken(l: &Loop, y: Slot) -> Vec<usize> {
+pub(super) fn taken(l: &Loop, y: Slot) -> Vec<usize> {
     let is_load = |s: &Step| matches!(s, Step::Load { root, .. } if *root == y);
     (0..l.steps.len()).filter(|&i| is_load(&l.steps[i])).collect()
 }
@@ -131,20 +131,21 @@ impl Spread {
 
 /// The launch being written: parameters, their arguments, functions before the kernel.
 #[derive(Default)]
-struct Launch {
-    params: Vec<String>,
-    args: Vec<Arg>,
-    functions: String,
+pub(super) struct Launch {
+    pub params: Vec<String>,
+    pub args: Vec<Arg>,
+    pub functions: String,
 }
 
 impl Launch {
-    fn param(&mut self, ty: &str, name: &str, arg: Arg) {
+    /// A pointer under a name.
+    pub fn param(&mut self, ty: &str, name: &str, arg: Arg) {
         self.params.push(format!("{ty} __restrict__ {name}"));
         self.args.push(arg);
     }
     /// A function of a loop's text; the call of it, where `inside` is passed for a value that is no
     /// parameter of the kernel.
-    fn function(&mut self, name: &str, head: &str, w: Writer, inside: Option<(Slot, &str)>) -> String {
+    pub fn function(&mut self, name: &str, head: &str, w: Writer, inside: Option<(Slot, &str)>) -> String {
         let (text, params, args) = w.parts();
         let _ = write!(self.functions, "FN void {name}({head}, {}) {{\n{text}}}\n", params.join(", "));
         let mut call = Vec::new();
@@ -306,7 +307,7 @@ fn result(c: &Chain, added: &str, out: &mut Launch) -> (String, Vec<String>, Str
 }
 
 /// The text of a loop at its point `n`, where some of what it loads has a name already.
-fn point<'b, 'a>(b: &'b Body<'a>, given: &[(usize, String)]) -> Writer<'b, 'a> {
+pub(super) fn point<'b, 'a>(b: &'b Body<'a>, given: &[(usize, String)]) -> Writer<'b, 'a> {
     let mut w = Writer::new(b);
     let (text, at) = split(&b.l.dims, "n", "i");
     w.put(text + "\n");

@@ -60,10 +60,10 @@ pub fn running(c: &Call, op: &str) -> Option<Vec<Kernel>> {
 /// Elements that a thread reads before it looks at them.
 const AT_ONCE: usize = 8;
 
-/// Lanes of so many elements at least, and so few of them, get a cluster of blocks each.
+/// Lanes of so many elements at least get a cluster of blocks each, as many as keep the device busy.
 const CLUSTER_SIZE: usize = 1 << 15;
-const CLUSTER_LANES: usize = 16;
-const CLUSTER: usize = 8;
+const CLUSTER_MAX: usize = 8;
+const BLOCKS: usize = 128;
 
 /// The place of the greatest or least element: the first of equals, a NaN before all. A warp for
 /// each lane; where lanes are few and long, a block, or several.
@@ -74,8 +74,10 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let lanes = l.outer * l.inner;
     let threads = if l.size >= 4096 && lanes <= 1024 { 1024 } else { 32 };
     let each = 1024usize.min(256.max(threads)) / threads;
-    let is_shared = c.major >= 9 && l.size >= CLUSTER_SIZE && lanes <= CLUSTER_LANES;
-    let parts = if is_shared { CLUSTER } else { 1 };
+    let parts = if c.major >= 9 && l.size >= CLUSTER_SIZE { (BLOCKS / lanes.max(1)).clamp(1, CLUSTER_MAX) } else { 1 };
+    let is_shared = parts > 1;
+    // Places of a thread come in order, so that a later element must be better, or the first NaN.
+    let no_better = if op == ">" { "<=" } else { ">=" };
     let stretch = l.size.div_ceil(parts);
     let body = format!(
         "const idx lane = (idx)(blockIdx.x / {parts}) * {each} + threadIdx.x / {threads};\n\
@@ -93,7 +95,7 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
          {class} v[{AT_ONCE}];\n\
          #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++) if (k + j * {threads} < end) v[j] = get(x[base + (k + j * {threads}) * {inner}]);\n\
          #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++)\n\
-         if (k + j * {threads} < end && wins(k + j * {threads}, v[j], best, top)) {{ best = k + j * {threads}; top = v[j]; }}\n}}\n\
+         if (k + j * {threads} < end && (best < 0 || (top == top && !(v[j] {no_better} top)))) {{ best = k + j * {threads}; top = v[j]; }}\n}}\n\
          auto combine = [&] {{\n\
          for (int d = 16; d > 0; d /= 2) {{\n\
          const long long j = __shfl_xor_sync(0xffffffffu, best, d);\n\
@@ -101,7 +103,11 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
          if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n}};\n\
          combine();\n{}{}",
         if threads > 32 { across(class) } else { String::new() },
-        if is_shared { among_blocks(class) } else { format!("if (threadIdx.x % {threads} == 0) y[lane] = best;\n") },
+        if is_shared {
+            among_blocks(class, parts)
+        } else {
+            format!("if (threadIdx.x % {threads} == 0) y[lane] = best;\n")
+        },
         size = l.size,
         inner = l.inner
     );
@@ -114,15 +120,15 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
 }
 
 /// Combines what the blocks of a cluster have found.
-fn among_blocks(class: &str) -> String {
+fn among_blocks(class: &str, parts: usize) -> String {
     format!(
         "__shared__ long long place;\n__shared__ {class} there;\n\
          if (threadIdx.x == 0) {{ place = best; there = top; }}\n\
          sync_cluster();\n\
-         for (int n = 0; n < {CLUSTER}; n++) {{\n\
+         for (int n = 0; n < {parts}; n++) {{\n\
          const long long j = of_block(&place, n);\nconst {class} v = of_block(&there, n);\n\
          if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n\
-         if (threadIdx.x == 0 && blockIdx.x % {CLUSTER} == 0) y[lane] = best;\n\
+         if (threadIdx.x == 0 && blockIdx.x % {parts} == 0) y[lane] = best;\n\
          sync_cluster();\n"
     )
 }

@@ -1,0 +1,223 @@
+//! Products of few rows with a large matrix, as in writing several texts word by word: as fast as the
+//! matrix can be read, which begins before the rows are known.
+//!
+//! A block has 64 columns of the matrix, whose elements lie in memory one after the other, and a part of
+//! their length. Four of its warps bring pieces of both operands to a ring in shared memory, the other four
+//! multiply them there on tensor cores; what the blocks of a cluster have of the same columns is put together
+//! at the end. A loop that takes the product (an activation) is computed as its elements appear.
+
+use super::body::Body;
+use super::kernels::Operand;
+use super::scalar::stored;
+use super::vector::{Chain, Launch, point, taken};
+use super::{Arg, Kernel, finish};
+use ir::{DType, Meaning};
+use passes::{Loop, Step};
+use std::fmt::Write;
+
+/// Columns of a block, and elements along them that are multiplied at a time.
+const LINES: usize = 64;
+const CHUNK: usize = 64;
+/// Threads of a block: those that multiply and those that bring.
+const BLOCK: usize = 256;
+/// Places in the ring: so few that three blocks share a multiprocessor, those of this launch and of the next,
+/// whose weights are on their way already.
+const STAGES: usize = 4;
+/// Rows at most, and what their number is rounded up to.
+const ROWS_MAX: usize = 64;
+const ROWS_STEP: usize = 16;
+/// Elements of a matrix that is worth it.
+const LEAST: usize = 1 << 20;
+/// Blocks that run at once, blocks of a cluster at most, and pieces of a column that a block should have.
+const BLOCKS: usize = 256;
+const CLUSTER_MAX: usize = 8;
+const CHUNKS_LEAST: usize = 4;
+/// The generation of GPUs that multiplies like this.
+const HOPPER: u32 = 9;
+
+/// True for a product of few rows with a large matrix whose columns lie in memory one after the other.
+pub fn fits(args: &[Operand], y: &Operand, major: u32) -> bool {
+    let (x, w) = (&args[0], &args[1]);
+    let [rows, columns] = *y.ty.shape.dims() else { return false };
+    let is_half = matches!(y.ty.dtype, DType::BF16 | DType::F16);
+    if major != HOPPER
+        || !is_half
+        || !(2..=ROWS_MAX).contains(&rows)
+        || x.ty.shape.rank() != 2
+        || w.ty.shape.rank() != 2
+    {
+        return false;
+    }
+    let inner = w.ty.shape[0];
+    let (unit, step, row) = (w.layout.strides[0], w.layout.strides[1], x.layout.strides[0]);
+    let is_aligned = |n: usize| n.is_multiple_of(8);
+    unit == 1
+        && x.layout.strides[1] == 1
+        && step >= inner as isize
+        && row >= inner as isize
+        && [step.unsigned_abs(), row.unsigned_abs(), w.layout.offset, x.layout.offset].into_iter().all(is_aligned)
+        && inner.is_multiple_of(CHUNK)
+        && columns.is_multiple_of(LINES)
+        && inner * columns >= LEAST
+}
+
+/// True if a loop can take the elements of a product as they appear: its points are the product's rows,
+/// cut into as many equal stretches as it takes elements.
+pub fn may_take(l: &Loop, y: &Operand) -> bool {
+    let is_plain = l.feed.is_none() && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }));
+    is_plain && stretches(l, y).is_some()
+}
+
+/// For each load of the product: which stretch of its rows it takes.
+fn stretches(l: &Loop, y: &Operand) -> Option<Vec<usize>> {
+    let [rows, columns] = *y.ty.shape.dims() else { return None };
+    let loads = taken(l, y.slot);
+    let count = loads.len();
+    if !matches!(count, 1 | 2 | 4) || rows * columns != count * l.dims.iter().product::<usize>() {
+        return None;
+    }
+    let each = columns / count;
+    let mut found = Vec::new();
+    for i in loads {
+        let Step::Load { strides, offset, .. } = &l.steps[i] else { return None };
+        let mut next = 1;
+        for (d, s) in l.dims.iter().zip(strides).rev() {
+            // From one row to the next all stretches are passed.
+            let step = if next < each { next } else { next * count };
+            let is_across = count > 1 && next < each && !each.is_multiple_of(next * d);
+            if *s != step as isize || is_across {
+                return None;
+            }
+            next *= d;
+        }
+        if offset % each != 0 || found.contains(&(offset / each)) {
+            return None;
+        }
+        found.push(offset / each);
+    }
+    Some(found)
+}
+
+/// Blocks that share the length of a column.
+fn parts(columns: usize, inner: usize) -> usize {
+    let chunks = inner / CHUNK;
+    let fits = |parts: &usize| chunks.is_multiple_of(*parts) && chunks / parts >= CHUNKS_LEAST;
+    let is_busy = |parts: &usize| columns / LINES * parts <= BLOCKS;
+    [CLUSTER_MAX, 4, 2].into_iter().filter(fits).find(is_busy).unwrap_or(1)
+}
+
+/// The kernel.
+pub fn lower(c: &Chain) -> Kernel {
+    let (x, w, dtype) = (&c.args[0], &c.args[1], c.y.ty.dtype);
+    let ([rows, columns], ty) = ([c.y.ty.shape[0], c.y.ty.shape[1]], stored(dtype));
+    let inner = w.ty.shape[0];
+    let (padded, parts) = (rows.next_multiple_of(ROWS_STEP), parts(columns, inner));
+    let stretches = c.behind.and_then(|l| stretches(l, c.y)).unwrap_or(vec![0]);
+    let count = stretches.len();
+    // A matrix that nothing of this run has written can be read before the launch before has ended.
+    let is_early = c.is_later && matches!(c.graph.node(w.slot).op.meaning, Meaning::Input | Meaning::Const);
+    let mut out = Launch::default();
+    out.param(&format!("const {ty}*"), "weights", Arg::Value(w.slot));
+    out.param(&format!("const {ty}*"), "given", Arg::Value(x.slot));
+    let added = c.args.get(2).map(|b| {
+        out.param(&format!("const {ty}*"), "bias", Arg::Value(b.slot));
+        format!(" + get(bias[{} + COLUMN])", b.layout.offset)
+    });
+    let result = result(c, &stretches, &added.unwrap_or_default(), &mut out);
+    let mut source = format!("typedef long long idx;\n{}{}", multiply(padded, dtype), out.functions);
+    let _ = write!(
+        source,
+        "extern \"C\" __global__ void __launch_bounds__({BLOCK}, 3) run({params}) {{\n\
+         constexpr int ROWS = {rows}, PADDED = {padded}, LINES = {LINES}, INNER = {inner}, PARTS = {parts}, STAGES = {STAGES};\n\
+         constexpr int POINTS = {points}, STRETCH = {stretch};\n\
+         constexpr idx STEP = {step}, ROW = {row};\n\
+         constexpr bool IS_EARLY = {is_early};\n\
+         const {ty}* const w = weights + {w_offset};\nconst {ty}* const x = given + {x_offset};\n\
+         const auto column = [](int tile, int line) -> idx {{ return tile * POINTS + line % POINTS + line / POINTS * STRETCH; }};\n\
+         {body}{result}{wait}}}\n",
+        params = out.params.join(", "),
+        points = LINES / count,
+        stretch = columns / count,
+        step = w.layout.strides[1],
+        row = x.layout.strides[0],
+        w_offset = w.layout.offset,
+        x_offset = x.layout.offset,
+        body = include_str!("few_body.cu"),
+        // A block's memory is read until the others are done.
+        wait = if parts > 1 { "sync_cluster();\n" } else { "" },
+    );
+    let mut kernel = Kernel::new(source, columns / LINES * parts, BLOCK, out.args);
+    let ring = STAGES * (LINES + padded) * CHUNK * 2;
+    kernel.shared = (ring.max(padded * (LINES + 4) * 4) + 1024) as u32;
+    if parts > 1 {
+        kernel.spread_over_clusters(parts);
+    }
+    kernel
+}
+
+/// The function that multiplies 64 lines by all rows, 16 elements deep.
+fn multiply(padded: usize, dtype: DType) -> String {
+    let count = padded / 2;
+    let names: Vec<String> = (0..count).map(|i| format!("%{i}")).collect();
+    let sums: Vec<String> = (0..count).map(|i| format!("\"+f\"(sums[{i}])")).collect();
+    format!(
+        "FN void multiply_matrices(float* sums, unsigned long long a, unsigned long long b) {{\n\
+         asm volatile(\"wgmma.mma_async.sync.aligned.m64n{padded}k16.f32.{dtype}.{dtype} {{{names}}}, %{count}, %{last}, 1, 1, 1, 0, 0;\"\n\
+         : {sums} : \"l\"(a), \"l\"(b));\n}}\n",
+        names = names.join(", "),
+        last = count + 1,
+        sums = sums.join(", "),
+    )
+}
+
+/// What is done with the sums, when all of the cluster's blocks have theirs.
+fn result(c: &Chain, stretches: &[usize], added: &str, out: &mut Launch) -> String {
+    let (dtype, columns) = (c.y.ty.dtype, c.y.ty.shape[1]);
+    let Some(l) = c.behind else {
+        out.param(&format!("{}*", stored(dtype)), "y", Arg::Value(c.y.slot));
+        let names = ["x", "y", "z", "w"];
+        let sums: Vec<String> = names.iter().map(|e| format!("s.{e} += more.{e};\n")).collect();
+        let put = |(i, e): (usize, &&str)| {
+            format!("to.at[{i}] = put_{dtype}(s.{e}{});\n", added.replace("COLUMN", &format!("at + {i}")))
+        };
+        let puts: Vec<String> = names.iter().enumerate().map(put).collect();
+        return format!(
+            "constexpr int SHARE = PADDED * LINES / 4 / PARTS;\n\
+             for (int i = threadIdx.x; i < SHARE; i += {BLOCK}) {{\n\
+             const int n = part * SHARE + i, row = n / (LINES / 4), line = n % (LINES / 4) * 4;\n\
+             if (row >= ROWS) break;\n\
+             const float4* const from = (const float4*)(all + row * WIDE + line);\n\
+             float4 s = make_float4(0, 0, 0, 0);\n\
+             #pragma unroll\nfor (int k = 0; k < PARTS; k++) {{\n\
+             const float4 more = PARTS > 1 ? of_block(from, k) : *from;\n{sums}}}\n\
+             const idx at = tile * LINES + line;\n\
+             pack<{ty}, 4> to;\n{puts}\
+             *(pack<{ty}, 4>*)(y + {offset} + row * (idx){columns} + at) = to;\n}}\n",
+            sums = sums.concat(),
+            puts = puts.concat(),
+            ty = stored(dtype),
+            offset = c.y.layout.offset,
+        );
+    };
+    let loads = taken(l, c.y.slot);
+    let given: Vec<(usize, String)> = loads.iter().enumerate().map(|(k, &step)| (step, format!("s{k}"))).collect();
+    let body = Body::new(l, c.graph, false, |_| true, true);
+    let head: Vec<String> = given.iter().map(|(_, s)| format!("const float {s}")).collect();
+    let call = out.function("behind", &format!("idx n, {}", head.join(", ")), point(&body, &given), None);
+    let sum = |which: &usize| {
+        let added = added.replace("COLUMN", &format!("({which} * STRETCH + tile * POINTS + line)"));
+        finish::rounded(&format!("(sum(row, {which} * POINTS + line){added})"), dtype)
+    };
+    let sums: Vec<String> = stretches.iter().map(sum).collect();
+    format!(
+        "const auto sum = [&](int row, int line) -> float {{\n\
+         const float* const from = all + row * WIDE + line;\nfloat s = 0;\n\
+         #pragma unroll\nfor (int k = 0; k < PARTS; k++) s += PARTS > 1 ? of_block(from, k) : *from;\n\
+         return s;\n}};\n\
+         constexpr int SHARE = PADDED * POINTS / PARTS;\n\
+         #pragma unroll 4\nfor (int i = threadIdx.x; i < SHARE; i += {BLOCK}) {{\n\
+         const int n = part * SHARE + i, row = n / POINTS, line = n % POINTS;\n\
+         if (row < ROWS) behind(row * (idx)STRETCH + tile * POINTS + line, {}, {call});\n}}\n",
+        sums.join(", ")
+    )
+}
