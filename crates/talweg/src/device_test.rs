@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use talweg::{Error, ErrorKind, Result, Tensor};
 
 /// Graphs whose sizes and chains of ops have ways of their own on a device.
-const GRAPHS: [(&str, &str); 6] = [
+const GRAPHS: [(&str, &str); 7] = [
     ("a step of writing", include_str!("device_test/decode.txt")),
     ("products of few rows", include_str!("device_test/few.txt")),
     ("products of fewer rows", include_str!("device_test/fewer.txt")),
     ("attention of one query", include_str!("device_test/query.txt")),
     ("attention of many queries", include_str!("device_test/attention.txt")),
+    ("products of 8 bits", include_str!("device_test/eighths.txt")),
     ("long rows", include_str!("device_test/rows.txt")),
 ];
 

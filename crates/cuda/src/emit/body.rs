@@ -357,8 +357,8 @@ impl<'b, 'a> Writer<'b, 'a> {
     /// The statement that puts a value into a vector that is stored later, or stores it at once.
     pub fn keep(&mut self, s: &Store, value: &Val, at: &[String], width: usize) {
         let dtype = self.body.graph.ty(s.slot).dtype;
-        // A value of this type is one that it holds: its upper half is all there is.
-        let put = if dtype == DType::BF16 { "cut" } else { "put" };
+        // A value of this type is one that it holds: its upper part is all there is.
+        let put = if matches!(dtype, DType::BF16 | DType::F8E5M2) { "cut" } else { "put" };
         let x = format!("{put}_{dtype}({})", value.text);
         if access::how(&s.strides, 0, width) == How::Vector {
             self.put(format!("o{}.at[v] = {x};\n", s.step));

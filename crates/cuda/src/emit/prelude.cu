@@ -80,18 +80,21 @@ FN f8e4m3 put_f8e4m3(float x) {
 }
 FN f8e5m2 put_f8e5m2(float x) {
     f8e5m2 y;
-    unsigned sign = __float_as_uint(x) >> 24 & 0x80, u = __float_as_uint(x) & 0x7fffffff;
+    unsigned sign = __float_as_uint(x) >> 24 & 0x80;
 #if __CUDA_ARCH__ >= 890
     unsigned short pair;
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
-    unsigned code = pair & 0x7f;
+    y.bits = (unsigned char)(fabsf(x) >= 61440.0f ? sign | 0x7c : pair);
 #else
+    unsigned u = __float_as_uint(x) & 0x7fffffff;
     unsigned code = u < 0x38800000 ? __float_as_uint(__uint_as_float(u) + 128.0f) - __float_as_uint(128.0f)
                                    : (u - (112u << 23) + 0xfffff + (u >> 21 & 1)) >> 21;
-#endif
     y.bits = (unsigned char)(sign | (u > 0x7f800000 ? 0x7f : u >= 0x47700000 ? 0x7c : code));
+#endif
     return y;
 }
+// A number that the type holds already, as a half cut short.
+FN f8e5m2 cut_f8e5m2(float x) { f8e5m2 y; y.bits = (unsigned char)(put_f16(x).bits >> 8); return y; }
 FN float put_f32(float x) { return x; }
 FN double put_f64(double x) { return x; }
 FN unsigned char put_bool(long long x) { return x != 0; }

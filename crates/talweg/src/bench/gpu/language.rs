@@ -84,8 +84,8 @@ impl Gpt {
     }
 }
 
-/// One training step on 32 × 1024 tokens in bf16 with AdamW.
-pub fn train(at: &str) -> Result<()> {
+/// One training step on 32 × 1024 tokens with AdamW, products in bf16, or linear layers in 8 bits.
+pub fn train(at: &str, dtype: DType) -> Result<()> {
     let s = Sizes { vocabulary: 50304, context: 1024, layers: 12, heads: 12, width: 768 };
     let batch = 32;
     let m = Gpt::new(s)?;
@@ -93,7 +93,7 @@ pub fn train(at: &str) -> Result<()> {
     let count: usize = m.parameters().iter().map(|p| p.shape().count()).sum();
     let each = 6 * (count - s.context * s.width) + 12 * s.layers * s.width * s.context;
     let step = jit(|a: &[Tensor]| {
-        let loss = autocast(DType::BF16, || m.loss(&a[0], &a[1]))??;
+        let loss = autocast(dtype, || m.loss(&a[0], &a[1]))??;
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])
@@ -110,7 +110,8 @@ pub fn train(at: &str) -> Result<()> {
     let used = (each as f64) * rate / 790e12;
     let peak = device.memory().map_or(0.0, |m| m.peak_bytes as f64 / f64::from(1 << 30));
     let note = format!("MFU vs 790 TF {used:.3}, peak {peak:.1} GiB, loss {first:.3} to {last:.3} in 21 steps");
-    emit("gpt2-124m-train-bf16-b32x1024", ms, Some(rate), "tokens/s", &note);
+    let name = if dtype.is_f8() { "fp8" } else { "bf16" };
+    emit(&format!("gpt2-124m-train-{name}-b32x1024"), ms, Some(rate), "tokens/s", &note);
     Ok(())
 }
 
