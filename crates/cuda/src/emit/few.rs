@@ -144,7 +144,7 @@ pub fn lower(c: &Chain) -> Kernel {
         x_offset = x.layout.offset,
         body = include_str!("few_body.cu"),
         // A block's memory is read until the others are done.
-        wait = if parts > 1 { "sync_cluster();\n" } else { "" },
+        wait = if parts > 1 { "leave_cluster();\n" } else { "" },
     );
     let mut kernel = Kernel::new(source, columns / LINES * parts, BLOCK, out.args);
     let ring = STAGES * (LINES + padded) * CHUNK * 2;
@@ -220,4 +220,56 @@ fn result(c: &Chain, stretches: &[usize], added: &str, out: &mut Launch) -> Stri
          if (row < ROWS) behind(row * (idx)STRETCH + tile * POINTS + line, {}, {call});\n}}\n",
         sums.join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::{Layout, Shape, Slot, Type};
+
+    fn operand(node: usize, shape: &[usize], strides: &[isize]) -> Operand {
+        let layout = Layout { shape: Shape::new(shape), strides: strides.iter().copied().collect(), offset: 0 };
+        Operand { slot: Slot::new(node, 0), ty: Type::new(DType::BF16, shape), layout }
+    }
+    fn takes(dims: &[usize], loads: &[(&[isize], usize)]) -> Option<Vec<usize>> {
+        let y = operand(2, &[8, 4096], &[4096, 1]);
+        let load = |(strides, offset): &(&[isize], usize)| Step::Load {
+            root: y.slot,
+            strides: strides.iter().copied().collect(),
+            offset: *offset,
+        };
+        let steps = loads.iter().map(load).collect();
+        let l = Loop { dims: dims.to_vec(), inner: 1, steps, stores: Vec::new(), nodes: Vec::new(), feed: None };
+        stretches(&l, &y)
+    }
+
+    #[test]
+    fn large_matrices_of_few_rows_fit() {
+        let fits = |rows: usize, strides: &[isize], major: u32| {
+            let (x, w) = (operand(0, &[rows, 512], &[512, 1]), operand(1, &[512, 4096], strides));
+            fits(&[x, w], &operand(2, &[rows, 4096], &[4096, 1]), major)
+        };
+        assert!(fits(2, &[1, 512], 9) && fits(64, &[1, 520], 9));
+        assert!(!fits(1, &[1, 512], 9) && !fits(65, &[1, 512], 9), "rows");
+        assert!(!fits(8, &[4096, 1], 9) && !fits(8, &[1, 516], 9), "how the matrix lies");
+        assert!(!fits(8, &[1, 512], 8) && !fits(8, &[1, 512], 10), "other generations");
+    }
+
+    #[test]
+    fn blocks_share_columns_where_there_are_few() {
+        assert_eq!(parts(3072, 2048), 4);
+        assert_eq!(parts(2048, 8192), 8);
+        assert_eq!(parts(16384, 2048), 1);
+        assert_eq!(parts(64, 192), 1, "three pieces");
+    }
+
+    #[test]
+    fn loops_take_whole_rows_or_equal_stretches() {
+        assert_eq!(takes(&[8 * 4096], &[(&[1], 0)]), Some(vec![0]));
+        assert_eq!(takes(&[8, 2048], &[(&[4096, 1], 2048), (&[4096, 1], 0)]), Some(vec![1, 0]));
+        assert_eq!(takes(&[8, 32, 64], &[(&[4096, 64, 1], 0), (&[4096, 64, 1], 2048)]), Some(vec![0, 1]));
+        assert_eq!(takes(&[8, 2048], &[(&[4096, 2], 0), (&[4096, 2], 1)]), None, "every second column");
+        assert_eq!(takes(&[8, 2048], &[(&[4096, 1], 0), (&[4096, 1], 0)]), None, "one stretch twice");
+        assert_eq!(takes(&[2048, 8], &[(&[1, 4096], 0), (&[1, 4096], 2048)]), None, "column by column");
+    }
 }

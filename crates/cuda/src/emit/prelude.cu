@@ -259,6 +259,10 @@ template <int N> FN void bring_wait() { asm volatile("cp.async.wait_group %0;" :
 FN void sync_cluster() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
+// Waits until the others have read what they need of this block's shared memory; not for what was written.
+FN void leave_cluster() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
 // A barrier that opens when as many bytes have arrived in shared memory as were expected, the copies
 // that bring them there (sizes and places are multiples of 16 bytes), and the wait for its opening, once
 // for each time it opens.

@@ -124,12 +124,12 @@ pub fn attention(c: &Call) -> Option<Vec<Kernel>> {
     }
     let t = t.writes("y", &c.outs[0]).writes("lse", &c.outs[1]);
     let (view, given) = (View::new(&s, mask.first()), [q, k, v]);
-    let (queries, tiles, sums, bytes) = if s.is_many() {
-        (ring::queries(&s, q), ring::tiles(&s, given, &view), ring::sums(&s), ring::bytes(&s))
+    let (tiles, sums, bytes) = if s.is_many() {
+        (ring::tiles(&s, given, &view), ring::sums(&s), ring::bytes(&s))
     } else {
-        (held::queries(&s, q), held::tiles(&s, given, &view), held::sums(&s), 0)
+        (held::tiles(&s, given, &view), held::sums(&s), 0)
     };
-    let body = begin(&s, given, scale) + &queries + &tiles + &end(&s, &sums, q.ty.dtype);
+    let body = begin(&s, given, scale) + &tiles + &end(&s, &sums, q.ty.dtype);
     let mut kernels = t.blocks(s.batch * s.kept * s.parts, s.warps * 32, &body)?;
     for k in &mut kernels {
         k.hold(THREADS / (s.warps * 32));
@@ -219,7 +219,7 @@ fn end(s: &Sizes, sums: &str, dtype: DType) -> String {
         heads = s.heads,
         ln2 = std::f64::consts::LN_2,
         // A block's memory is read until the others are done.
-        wait = if parts > 1 { "sync_cluster();\n" } else { "" },
+        wait = if parts > 1 { "leave_cluster();\n" } else { "" },
     )
 }
 

@@ -129,7 +129,7 @@ fn among_blocks(class: &str, parts: usize) -> String {
          const long long j = of_block(&place, n);\nconst {class} v = of_block(&there, n);\n\
          if (wins(j, v, best, top)) {{ best = j; top = v; }}\n}}\n\
          if (threadIdx.x == 0 && blockIdx.x % {parts} == 0) y[lane] = best;\n\
-         sync_cluster();\n"
+         leave_cluster();\n"
     )
 }
 

@@ -8,7 +8,7 @@ use crate::emit::kernels::Operand;
 pub const TILE: usize = 32;
 
 /// The queries as tensor cores take them: lane 4g + c has row g, and of each 32 elements the 8 from 8c on.
-pub fn queries(s: &Sizes, q: &Operand) -> String {
+fn queries(s: &Sizes, q: &Operand) -> String {
     format!(
         "uint4 u[{chunks}];\n\
          #pragma unroll\nfor (int i = 0; i < {chunks}; i++) {{\n\
@@ -29,8 +29,9 @@ pub fn tiles(s: &Sizes, [q, k, v]: [&Operand; 3], view: &View) -> String {
     let at = |o: &Operand, d: usize| o.layout.strides[d];
     let View { any, one, added } = view;
     let (tiles, step) = (s.keys.div_ceil(TILE), s.parts * s.warps);
+    let queries = queries(s, q);
     format!(
-        "// Which of a tile's keys are seen; known one tile ahead.\n\
+        "{queries}// Which of a tile's keys are seen; known one tile ahead.\n\
          const auto look = [&](int tile) -> unsigned {{\n\
          const idx key = tile * {TILE} + lane;\n\
          return __ballot_sync(0xffffffffu, key < {keys} && ({any}));\n}};\n\

@@ -22,7 +22,7 @@ pub fn bytes(s: &Sizes) -> usize {
 
 /// The queries as tensor cores take them: lane 4g + c has of row g, of each 16 elements, two from 2c and two
 /// from 8 + 2c on.
-pub fn queries(s: &Sizes, q: &Operand) -> String {
+fn queries(s: &Sizes, q: &Operand) -> String {
     format!(
         "unsigned u[{steps}][2];\n\
          #pragma unroll\nfor (int i = 0; i < {steps} * 2; i++) {{\n\
@@ -63,6 +63,7 @@ pub fn tiles(s: &Sizes, [q, k, v]: [&Operand; 3], view: &View) -> String {
          #pragma unroll\nfor (int i = 0; i <= {stages}; i++) seen[i] = look(tile + i * {step});\n\
          #pragma unroll\nfor (int i = 0; i < {stages} - 1; i++) {{\n\
          if (seen[i]) ask(tile + i * {step}, i, seen[i]);\nbring_group();\n}}\n\
+         {queries}\
          for (; tile < {tiles}; tile += {step}) {{\n\
          bring_wait<{stages} - 2>();\n__syncwarp();\n\
          if (seen[{stages} - 1]) ask(tile + ({stages} - 1) * {step}, slot == 0 ? {stages} - 1 : slot - 1, seen[{stages} - 1]);\n\
@@ -96,6 +97,7 @@ pub fn tiles(s: &Sizes, [q, k, v]: [&Operand; 3], view: &View) -> String {
          #pragma unroll\nfor (int i = 0; i < {stages}; i++) seen[i] = seen[i + 1];\n\
          seen[{stages}] = look(tile + ({stages} + 1) * {step});\n\
          slot = slot + 1 == {stages} ? 0 : slot + 1;\n}}\n",
+        queries = queries(s, q),
         pitch = pitch(s),
         stages = STAGES,
         pieces = width / EACH,
