@@ -88,6 +88,11 @@ def autocast(dtype="bfloat16", enabled=True):
     ...     y = tw.ones(2, 3) @ tw.ones(3, 2)
     >>> y.dtype
     talweg.bfloat16
+    >>> layer = tw.nn.Linear(32, 48)
+    >>> with tw.autocast("float8"):
+    ...     y = layer(tw.ones(16, 32))
+    >>> y.dtype, layer.weight.dtype
+    (talweg.bfloat16, talweg.float32)
     """
     if dtype == "float8":
         dtype = "float8_e4m3fn"

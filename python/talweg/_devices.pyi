@@ -72,7 +72,12 @@ def autocast(dtype: DTypeLike | None = 'bfloat16', enabled: bool = True) -> Any:
     >>> with tw.autocast():
     ...     y = tw.ones(2, 3) @ tw.ones(3, 2)
     >>> y.dtype
-    talweg.bfloat16"""
+    talweg.bfloat16
+    >>> layer = tw.nn.Linear(32, 48)
+    >>> with tw.autocast("float8"):
+    ...     y = layer(tw.ones(16, 32))
+    >>> y.dtype, layer.weight.dtype
+    (talweg.bfloat16, talweg.float32)"""
 def devices() -> list[str]:
     """The devices of this machine.
 

@@ -101,6 +101,8 @@ pub fn policy(op: &Op) -> Policy {
 /// let (a, b) = (Tensor::ones([2, 3]), Tensor::ones([3, 2]));
 /// let y = autocast(DType::BF16, || a.matmul(&b)).unwrap();
 /// assert_eq!(y.dtype().unwrap(), DType::BF16);
+/// let y = autocast(DType::F8E4M3, || Tensor::ones([16, 32]).linear(&Tensor::ones([48, 32]), None)).unwrap();
+/// assert_eq!((y.dtype().unwrap(), y.mean(..).cast(DType::F32).item::<f32>().unwrap()), (DType::BF16, 32.0));
 /// assert!(autocast(DType::I32, || ()).is_err());
 /// ```
 pub fn autocast<R>(dtype: DType, f: impl FnOnce() -> R) -> Result<R> {
