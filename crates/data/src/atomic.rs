@@ -27,6 +27,9 @@ const PARTIAL: &str = ".partial";
 /// Ends a sealed file, after the length and the checksum.
 const SEAL: &[u8; 8] = b"TLWGSEAL";
 
+/// Bytes written at once: some kernels let nobody else onto the processor before a write is done.
+const PIECE_BYTES: usize = 1 << 20;
+
 /// Length of the trailer: length, checksum, mark.
 const TRAILER_BYTES: usize = 8 + 16 + 8;
 
@@ -304,7 +307,7 @@ struct Summing<'a> {
 
 impl Write for Summing<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let count = self.writer.write(bytes)?;
+        let count = self.writer.write(&bytes[..bytes.len().min(PIECE_BYTES)])?;
         self.sum.update(&bytes[..count]);
         Ok(count)
     }

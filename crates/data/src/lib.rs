@@ -32,6 +32,7 @@
 mod array;
 pub mod atomic;
 pub mod augment;
+mod background;
 #[cfg(feature = "tokenizers")]
 mod bpe;
 mod collate;
@@ -63,6 +64,7 @@ mod token;
 
 pub use array::{Array, Element, Kind, Values};
 pub use augment::Augment;
+pub use background::background;
 #[cfg(feature = "tokenizers")]
 pub use bpe::Bpe;
 pub use collate::{Batch, Collate, Column, ColumnValues};

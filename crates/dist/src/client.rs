@@ -5,7 +5,7 @@
 //! it knows already.
 
 use crate::map::{Map, Server, Worker};
-use crate::message::{Envelope, Message, Peer, Update};
+use crate::message::{Envelope, LIFE_MAX, Message, Peer, Update, first_request};
 use crate::partition::Outbox;
 use crate::{Error, Reads, Result, Rule, spare};
 use smallvec::SmallVec;
@@ -75,19 +75,49 @@ struct Read {
     answer: Option<Arc<Vec<f32>>>,
 }
 
+/// Questions that nobody has taken the answers of, by their numbers, which follow each other.
+#[derive(Default)]
+struct Questions {
+    /// Number of the first in the list.
+    first: u64,
+    list: VecDeque<Option<Read>>,
+}
+
+impl Questions {
+    /// Number of the next question.
+    fn next(&self) -> u64 {
+        self.first + self.list.len() as u64
+    }
+    fn get_mut(&mut self, request: u64) -> Option<&mut Read> {
+        self.list.get_mut(request.checked_sub(self.first)? as usize)?.as_mut()
+    }
+    fn take(&mut self, request: u64) -> Option<Read> {
+        let read = self.list.get_mut(request.checked_sub(self.first)? as usize)?.take();
+        while let Some(None) = self.list.front() {
+            self.list.pop_front();
+            self.first += 1;
+        }
+        read
+    }
+    /// Those without an answer.
+    fn open(&self) -> impl Iterator<Item = &Read> {
+        self.list.iter().flatten().filter(|r| r.answer.is_none())
+    }
+}
+
 /// The state machine.
 pub struct Client {
     me: Worker,
+    life: u32,
     map: Arc<Map>,
     step: u64,
     /// Steps that it has settled; behind `step` where steps were left out.
     settled: u64,
     parts: Vec<Part>,
-    reads: BTreeMap<u64, Read>,
+    reads: Questions,
     creates: BTreeMap<(u32, u32), (u32, Message)>,
     joining: BTreeSet<u32>,
     joined: Option<u64>,
-    requests: u64,
     closed: u64,
     /// Whether the store drops steps that come late, so that a late worker leaves some out.
     drops: bool,
@@ -102,19 +132,24 @@ pub struct Client {
 }
 
 impl Client {
-    /// A worker that knows nothing until it gets a map.
-    pub fn new(me: Worker, drops: bool) -> Client {
+    /// A worker that knows nothing until it gets a map. Each life of a worker has a higher number
+    /// than those before, from 1, so that nobody takes what one says, or is told, for another's.
+    ///
+    /// # Panics
+    /// If it has more lives than messages can say: some sixteen million.
+    pub fn new(me: Worker, life: u32, drops: bool) -> Client {
+        assert!(life <= LIFE_MAX, "a worker has at most {LIFE_MAX} lives");
         Client {
             me,
+            life,
             map: Arc::default(),
             step: 0,
             settled: 0,
             parts: Vec::new(),
-            reads: BTreeMap::new(),
+            reads: Questions { first: first_request(life), list: VecDeque::new() },
             creates: BTreeMap::new(),
             joining: BTreeSet::new(),
             joined: None,
-            requests: 0,
             closed: 0,
             drops,
             stale: true,
@@ -123,11 +158,6 @@ impl Client {
             cache: BTreeMap::new(),
             staleness: [0; 17],
         }
-    }
-    /// Numbers its questions from here on, so that an answer to a former life is not taken for one
-    /// to this.
-    pub fn ask_from(&mut self, first: u64) {
-        self.requests = first;
     }
     /// Reads what it has while that is within the rule's bound, if the rule says so.
     pub fn reuse(&mut self, rule: &Rule) {
@@ -170,11 +200,11 @@ impl Client {
     }
     /// True if a read has not been answered.
     pub fn is_waiting(&self) -> bool {
-        self.reads.values().any(|r| r.answer.is_none())
+        self.reads.open().next().is_some()
     }
     /// Servers that owe an answer to a read.
     pub fn questioned(&self) -> Servers {
-        self.primaries(self.reads.values().filter(|r| r.answer.is_none()).map(|r| r.partition))
+        self.primaries(self.reads.open().map(|r| r.partition))
     }
     /// Who answers for these partitions, each once.
     fn primaries(&self, partitions: impl Iterator<Item = u32>) -> Servers {
@@ -188,7 +218,7 @@ impl Client {
     }
     /// Servers that owe an answer to a read, a creation or a join.
     pub fn debtors(&self) -> Servers {
-        let reads = self.reads.values().filter(|r| r.answer.is_none()).map(|r| r.partition);
+        let reads = self.reads.open().map(|r| r.partition);
         let rest = self.creates.values().map(|(p, _)| *p).chain(self.joining.iter().copied());
         self.primaries(reads.chain(rest))
     }
@@ -213,7 +243,7 @@ impl Client {
         self.joined = None;
         let mut out = Outbox::new();
         for p in self.joining.clone() {
-            self.say(&mut out, p, Message::Join);
+            self.say(&mut out, p, Message::Join { life: self.life });
         }
         out
     }
@@ -253,17 +283,16 @@ impl Client {
     }
     fn send_push(&mut self, partition: u32, update: Option<Update>, last: bool, out: &mut Outbox) {
         let part = &mut self.parts[partition as usize];
-        let message = Message::Push { clock: self.step, index: part.index, last, update };
+        let message = Message::Push { life: self.life, clock: self.step, index: part.index, last, update };
         part.index = if last { 0 } else { part.index + 1 };
         part.kept.push_back(message.clone());
         self.say(out, partition, message);
     }
-    /// Ends the step.
-    pub fn settle(&mut self) -> Outbox {
-        let mut out = Outbox::new();
+    /// Ends the step; what to send is added to `out`, a message for each partition.
+    pub fn settle(&mut self, out: &mut Outbox) {
         for p in 0..self.parts.len() as u32 {
             let held = self.parts[p as usize].held.take();
-            self.send_push(p, held, true, &mut out);
+            self.send_push(p, held, true, out);
         }
         self.step += 1;
         self.settled = self.step;
@@ -272,27 +301,26 @@ impl Client {
             let closed = self.parts.iter().map(|p| p.closed).min().unwrap_or(0);
             self.step = self.step.max(closed);
         }
-        out
     }
     /// Asks for a block, or rows of it; answers the number of the question.
     pub fn pull(&mut self, table: u32, block: u32, rows: Vec<u32>) -> (u64, Outbox) {
         let has = self.cache.get(&(table, block)).filter(|_| rows.is_empty());
         let is_fresh = |closed: u64| self.reuse.is_some_and(|bound| self.step <= closed + bound);
         let answer = has.filter(|(closed, _)| is_fresh(*closed)).cloned();
-        let (clock, request) = (self.step, self.requests);
+        let (clock, request) = (self.step, self.reads.next());
         let partition = self.map.partition(table, block);
         self.ask(Message::Pull { clock, request, table, block, rows }, partition, answer)
     }
     /// Asks for a block with everything that belongs to it; answers the number of the question.
     pub fn dump(&mut self, table: u32, block: u32) -> (u64, Outbox) {
-        let (clock, request) = (self.step, self.requests);
+        let (clock, request) = (self.step, self.reads.next());
         let partition = self.map.partition(table, block);
         self.ask(Message::Dump { clock, request, table, block }, partition, None)
     }
     /// Asks for a partition to be written to a file; answers the number of the question. The answer
     /// is the number of blocks, or nothing if it is too late.
     pub fn save(&mut self, partition: u32, to: String) -> (u64, Outbox) {
-        let (clock, request) = (self.step, self.requests);
+        let (clock, request) = (self.step, self.reads.next());
         self.ask(Message::Save { clock, request, to }, partition, None)
     }
     /// Each partition's primary.
@@ -301,27 +329,26 @@ impl Client {
     }
     /// Asks, unless there is an answer already.
     fn ask(&mut self, ask: Message, partition: u32, answer: Option<(u64, Arc<Vec<f32>>)>) -> (u64, Outbox) {
-        let request = self.requests;
-        self.requests += 1;
+        let request = self.reads.next();
         let mut out = Outbox::new();
         if let Some((closed, data)) = answer {
             self.saw(closed);
-            self.reads.insert(request, Read { partition, ask, answer: Some(data) });
+            self.reads.list.push_back(Some(Read { partition, ask, answer: Some(data) }));
             return (request, out);
         }
         self.say(&mut out, partition, ask.clone());
-        self.reads.insert(request, Read { partition, ask, answer: None });
+        self.reads.list.push_back(Some(Read { partition, ask, answer: None }));
         (request, out)
     }
     /// The answer to a question, once it is there; it is handed out once.
     pub fn take(&mut self, request: u64) -> Option<Arc<Vec<f32>>> {
-        self.reads.get(&request)?.answer.as_ref()?;
-        self.reads.remove(&request)?.answer
+        self.reads.get_mut(request)?.answer.as_ref()?;
+        self.reads.take(request)?.answer
     }
 
     /// A question was answered, and the answer already put where it belongs.
     pub(crate) fn answered(&mut self, request: u64, closed: u64) {
-        if self.reads.remove(&request).is_some() {
+        if self.reads.take(request).is_some() {
             self.saw(closed);
         }
     }
@@ -337,7 +364,7 @@ impl Client {
         match e.message {
             Message::Map(map) => return self.new_map(map),
             Message::Value { request, closed, data } => {
-                if let Some(r) = self.reads.get_mut(&request).filter(|r| r.answer.is_none()) {
+                if let Some(r) = self.reads.get_mut(request).filter(|r| r.answer.is_none()) {
                     r.answer = Some(data.clone());
                     if let (Message::Pull { table, block, rows, .. }, true) = (&r.ask, self.reuse.is_some())
                         && rows.is_empty()
@@ -349,7 +376,7 @@ impl Client {
                 }
             }
             Message::Snapped { request, blocks } => {
-                if let Some(r) = self.reads.get_mut(&request).filter(|r| r.answer.is_none()) {
+                if let Some(r) = self.reads.get_mut(request).filter(|r| r.answer.is_none()) {
                     r.answer = Some(Arc::new(blocks.map(f32::from_bits).into_iter().collect()));
                 }
             }
@@ -369,7 +396,7 @@ impl Client {
             Message::Created { table, block } => {
                 self.creates.remove(&(table, block));
             }
-            Message::Joined { clock } if is_known => {
+            Message::Joined { life, clock } if is_known && life == self.life => {
                 if self.joining.remove(&e.partition) {
                     let step = self.joined.map_or(clock, |j| j.min(clock));
                     (self.joined, self.step, self.closed) = (Some(step), step, step);
@@ -427,11 +454,11 @@ impl Client {
         for (partition, m) in self.creates.values() {
             self.say(&mut out, *partition, m.clone());
         }
-        self.joining.iter().for_each(|p| self.say(&mut out, *p, Message::Join));
+        self.joining.iter().for_each(|p| self.say(&mut out, *p, Message::Join { life: self.life }));
         for (p, part) in self.parts.iter().enumerate() {
             part.kept.iter().for_each(|m| self.say(&mut out, p as u32, m.clone()));
         }
-        for r in self.reads.values().filter(|r| r.answer.is_none()) {
+        for r in self.reads.open() {
             self.say(&mut out, r.partition, r.ask.clone());
         }
         out.retain(|(peer, _)| to.is_none_or(|s| *peer == Peer::Server(s)));

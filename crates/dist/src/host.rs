@@ -195,7 +195,8 @@ impl Host {
         self.servers.lock().retain(|s, _| map.names(*s));
         for p in self.partitions.get().into_iter().flatten() {
             let message = Message::Map(map.clone());
-            self.handle(p, Peer::Coordinator, Envelope { partition: 0, epoch: map.epoch, message }, None);
+            let e = Envelope { partition: 0, epoch: map.epoch, message };
+            self.handle(p, Peer::Coordinator, e, &mut Outbox::new(), &mut Vec::new());
         }
     }
 
@@ -221,7 +222,7 @@ impl Host {
         let line = matches!(peer, Peer::Worker(_)).then(|| self.open_line(hello.id, sender.clone()));
         // Others may know the first map before this server does: what they say must not be lost.
         let partitions = self.partitions.wait();
-        let mut heard = Heard::default();
+        let (mut heard, mut out, mut replies) = (Heard::default(), Outbox::new(), Vec::new());
         loop {
             let message = receiver.header(Instant::now() + IDLE).map_err(Error::from).and_then(|mut h| {
                 let payload = message::receive(&mut receiver, &h, Instant::now() + PATIENCE)?;
@@ -243,7 +244,7 @@ impl Host {
             if matches!(peer, Peer::Server(_)) {
                 await_epoch(slot, e.epoch);
             }
-            if !self.handle(slot, peer, e, line.as_ref()) {
+            if !self.handle(slot, peer, e, &mut out, &mut replies) || !self.reply(&mut replies, line.as_ref()) {
                 break;
             }
         }
@@ -257,7 +258,7 @@ impl Host {
         let (writer, me) = (line.now.clone(), self.me);
         std::thread::spawn(move || {
             for e in queue {
-                if !write(&writer, me, &e) {
+                if !write(&writer, me, e) {
                     break;
                 }
             }
@@ -268,40 +269,42 @@ impl Host {
         line
     }
 
-    /// Lets a partition handle a message and sends what it says; false if the sender is to be cut
-    /// off.
-    fn handle(self: &Arc<Self>, slot: &Mutex<Slot>, from: Peer, e: Envelope, line: Option<&Line>) -> bool {
-        let mut replies = Vec::new();
-        {
-            let mut slot = slot.lock();
-            match slot.partition.handle(from, e) {
-                Ok(out) => {
-                    let out = self.store(&mut slot, out);
-                    // The thread that takes them lives as long as the process.
-                    slot.partition.snapshots().into_iter().for_each(|s| drop(self.snapshots.send(s)));
-                    self.route(out, from, &mut replies);
-                }
-                Err(e) => {
-                    (self.report)(&format!("{from:?} was cut off: {e}"));
-                    return false;
-                }
-            }
+    /// Lets a partition handle a message and sends what it says to others, what it says to the
+    /// sender is added to `replies`; false if the sender is to be cut off. `out` is memory to use.
+    fn handle(
+        self: &Arc<Self>,
+        slot: &Mutex<Slot>,
+        from: Peer,
+        e: Envelope,
+        out: &mut Outbox,
+        replies: &mut Vec<Envelope>,
+    ) -> bool {
+        let mut slot = slot.lock();
+        if let Err(e) = slot.partition.handle(from, e, out) {
+            (self.report)(&format!("{from:?} was cut off: {e}"));
+            return false;
         }
+        self.store(&mut slot, out);
+        // The thread that takes them lives as long as the process.
+        slot.partition.snapshots().into_iter().for_each(|s| drop(self.snapshots.send(s)));
+        self.route(out, from, replies);
+        true
+    }
+    /// Answers a worker; false if it is gone.
+    fn reply(&self, replies: &mut Vec<Envelope>, line: Option<&Line>) -> bool {
         let Some(line) = line else { return true };
-        if self.pushes {
-            // What waits for a worker that sends must not keep this thread from receiving.
-            return replies.into_iter().all(|e| line.later.try_send(e).is_ok());
-        }
-        replies.iter().all(|e| write(&line.now, self.me, e))
+        // What waits for a worker that sends must not keep this thread from receiving.
+        let mut answer = |e| if self.pushes { line.later.try_send(e).is_ok() } else { write(&line.now, self.me, e) };
+        replies.drain(..).all(&mut answer)
     }
 
-    /// Writes what goes to the disk; answers the other messages, and those that the disk's answer
-    /// leads to.
-    fn store(&self, slot: &mut Slot, mut out: Outbox) -> Outbox {
-        let Some(journal) = &mut slot.journal else { return out };
+    /// Writes what goes to the disk; leaves the other messages, and adds those that the disk's
+    /// answer leads to.
+    fn store(&self, slot: &mut Slot, out: &mut Outbox) {
+        let Some(journal) = &mut slot.journal else { return };
         loop {
-            let (records, rest): (Outbox, Outbox) = out.into_iter().partition(|(to, _)| *to == Peer::Disk);
-            out = rest;
+            let (records, rest): (Outbox, Outbox) = out.drain(..).partition(|(to, _)| *to == Peer::Disk);
+            out.extend(rest);
             let mut answer = None;
             for (_, e) in &records {
                 let Message::Record { stream, .. } = &e.message else { continue };
@@ -320,37 +323,33 @@ impl Host {
             }
             let Some(message) = answer else { break };
             let (partition, epoch) = records.first().map_or((0, 0), |(_, e)| (e.partition, e.epoch));
-            match slot.partition.handle(Peer::Disk, Envelope { partition, epoch, message }) {
-                Ok(more) => out.extend(more),
-                Err(e) => (self.report)(&e),
+            if let Err(e) = slot.partition.handle(Peer::Disk, Envelope { partition, epoch, message }, out) {
+                (self.report)(&e);
             }
         }
         if journal.is_long() {
             let again = slot.partition.rewrite();
-            return if again.is_empty() {
-                out
-            } else {
+            if !again.is_empty() {
                 out.extend(again);
-                self.store(slot, out)
-            };
+                self.store(slot, out);
+            }
         }
-        out
     }
     /// Disks that were full may have room again.
     fn try_disks_again(self: &Arc<Self>) {
         for slot in self.partitions.get().into_iter().flatten() {
             let mut slot = slot.lock();
             if slot.partition.is_disk_full() {
-                let out = slot.partition.resend(Some(Peer::Disk));
-                let out = self.store(&mut slot, out);
-                self.route(out, Peer::Disk, &mut Vec::new());
+                let mut out = slot.partition.resend(Some(Peer::Disk));
+                self.store(&mut slot, &mut out);
+                self.route(&mut out, Peer::Disk, &mut Vec::new());
             }
         }
     }
 
     /// Queues messages for others; those for `from` are the caller's to write.
-    fn route(self: &Arc<Self>, out: Outbox, from: Peer, replies: &mut Vec<Envelope>) {
-        for (to, e) in out {
+    fn route(self: &Arc<Self>, out: &mut Outbox, from: Peer, replies: &mut Vec<Envelope>) {
+        for (to, e) in out.drain(..) {
             match to {
                 _ if to == from && matches!(to, Peer::Worker(_)) => replies.push(e),
                 Peer::Worker(w) => {
@@ -413,6 +412,7 @@ impl Host {
         }
         for e in queue {
             send(&e)?;
+            e.spare();
         }
         Ok(())
     }
@@ -421,7 +421,7 @@ impl Host {
 /// Writes checkpoints, one after the other, and tells the membership store of each.
 fn write_snapshots(taken: &Queue<Snapshot>, saver: Option<&dyn Saver>, told: &Registrar) {
     for s in taken {
-        let (key, request) = (saved_key(s.partition), s.request);
+        let (key, request) = (saved_key(s.worker, s.partition), s.request);
         let done = match saver {
             Some(saver) => saver.save(s),
             None => Err("it was not given the means to write checkpoints".to_string()),
@@ -443,12 +443,14 @@ fn await_epoch(slot: &Mutex<Slot>, epoch: u64) {
     }
 }
 
-fn write(sender: &Mutex<Sender>, me: u32, e: &Envelope) -> bool {
+fn write(sender: &Mutex<Sender>, me: u32, e: Envelope) -> bool {
     let (h, parts) = e.encode(me);
     let mut sender = sender.lock();
     let sent = sender.send(&h, &parts.slices(), Instant::now() + PATIENCE);
     if sent.is_err() {
         sender.close();
     }
+    drop((sender, parts));
+    e.spare();
     sent.is_ok()
 }

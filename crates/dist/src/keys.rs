@@ -6,10 +6,11 @@
 //! a new link begins with none.
 
 use crate::message::{PULL, PUSH, Parts};
-use crate::{Error, Result};
+use crate::{Error, Result, spare};
 use net::Header;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 /// Of a message's flags: the list is to be remembered under the hash that follows it,
 const NEW: u16 = 0x4000;
@@ -87,7 +88,7 @@ pub(crate) struct Heard(Lists<Vec<f32>>);
 
 impl Heard {
     /// Puts the list back into a message that names it.
-    pub fn lengthen(&mut self, h: &mut Header, mut payload: Vec<f32>) -> Result<Vec<f32>> {
+    pub fn lengthen(&mut self, h: &mut Header, mut payload: Arc<Vec<f32>>) -> Result<Arc<Vec<f32>>> {
         let flags = h.flags & (NEW | KNOWN);
         let Some(behind) = behind(h.kind).filter(|_| flags != 0) else { return Ok(payload) };
         h.flags &= !(NEW | KNOWN);
@@ -101,12 +102,12 @@ impl Heard {
                 return Err(Error::refused(format!("a list of {n} rows is too long to be remembered")));
             }
             self.0.remember(hash, n, payload[start..at].to_vec());
-            payload.drain(at..at + 2);
+            spare::make_mut(&mut payload).drain(at..at + 2);
             return Ok(payload);
         }
         let known = self.0.lists.get(&hash).filter(|l| l.len() == n);
         let list = known.ok_or_else(|| Error::refused(format!("a list of {n} rows that nobody has told")))?;
-        payload.splice(at..at + 2, list.iter().copied());
+        spare::make_mut(&mut payload).splice(at..at + 2, list.iter().copied());
         Ok(payload)
     }
 }
@@ -115,13 +116,12 @@ impl Heard {
 mod tests {
     use super::*;
     use crate::message::{Envelope, Message, Update};
-    use std::sync::Arc;
 
     fn message(rows: Vec<u32>, push: bool) -> Envelope {
         let data = Arc::new(vec![0.5; rows.len()]);
         let message = if push {
             let update = Update { table: 1, block: 2, rows, data, rate: 0.1, count: 7, filter: None };
-            Message::Push { clock: 8, index: 2, last: true, update: Some(update) }
+            Message::Push { life: 1, clock: 8, index: 2, last: true, update: Some(update) }
         } else {
             Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows }
         };
@@ -132,8 +132,8 @@ mod tests {
         let (mut h, mut parts) = e.encode(1);
         told.shorten(&mut h, &mut parts);
         let bytes = parts.slices().concat();
-        let words = bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
-        let words = heard.lengthen(&mut h, words).unwrap();
+        let words: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
+        let words = heard.lengthen(&mut h, words.into()).unwrap();
         assert_eq!(&Envelope::decode(&h, words).unwrap(), e);
         bytes.len()
     }
@@ -166,11 +166,11 @@ mod tests {
         let words: Vec<f32> =
             parts.slices().concat().as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
         let mut heard = Heard::default();
-        assert!(heard.lengthen(&mut h.clone(), words.clone()).is_err(), "another link has heard it");
+        assert!(heard.lengthen(&mut h.clone(), words.clone().into()).is_err(), "another link has heard it");
         for n in 0..words.len() {
             for flags in [NEW, KNOWN, NEW | KNOWN] {
                 let mut h = Header { flags, ..h };
-                let _ = heard.lengthen(&mut h, words[..n].to_vec());
+                let _ = heard.lengthen(&mut h, words[..n].to_vec().into());
             }
         }
     }

@@ -5,7 +5,6 @@
 
 use crate::message::Update;
 use crate::spare;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// `a[i] += b[i]`.
@@ -16,39 +15,46 @@ pub fn add(a: &mut [f32], b: &[f32]) {
     }
 }
 
-/// The sum of all parts in tree order; they must have one length.
-pub fn tree_sum(mut parts: Vec<Arc<Vec<f32>>>) -> Arc<Vec<f32>> {
+/// Adds all parts up in tree order; the first becomes the sum.
+fn tree<T>(parts: &mut [T], mut add: impl FnMut(&mut T, &mut T)) {
     let mut stride = 1;
     while stride < parts.len() {
         for i in (0..parts.len() - stride).step_by(2 * stride) {
             let (left, right) = parts.split_at_mut(i + stride);
-            add(spare::make_mut(&mut left[i]), &right[0]);
-            spare::give(std::mem::take(&mut right[0]));
+            add(&mut left[i], &mut right[0]);
         }
         stride *= 2;
     }
+}
+
+/// The sum of all parts in tree order; they must have one length.
+pub fn tree_sum(mut parts: Vec<Arc<Vec<f32>>>) -> Arc<Vec<f32>> {
+    tree(&mut parts, |a, b| {
+        add(spare::make_mut(a), b);
+        spare::give(std::mem::take(b));
+    });
     parts.swap_remove(0)
 }
 
-/// The updates of one step, one list for each worker in order, as one list: blocks that are
-/// updated whole are summed, rows stay as they are, in the workers' order.
-pub fn merge(lists: Vec<Vec<Update>>) -> Vec<Update> {
-    let mut whole: BTreeMap<(u32, u32), Vec<Update>> = BTreeMap::new();
-    let mut rows = Vec::new();
-    for list in lists {
-        for u in list {
-            if u.rows.is_empty() { whole.entry((u.table, u.block)).or_default().push(u) } else { rows.push(u) }
-        }
+/// The updates of one step, in the order of the workers, as fewer: blocks that are updated whole
+/// are summed and come first, rows stay as they are. Each has its place in the list with it.
+pub(crate) fn merge(all: &mut Vec<(usize, Update)>) {
+    let key = |u: &Update| if u.rows.is_empty() { (false, u.table, u.block) } else { (true, 0, 0) };
+    all.sort_unstable_by_key(|(at, u)| (key(u), *at));
+    for alike in all.chunk_by_mut(|(_, a), (_, b)| a.rows.is_empty() && key(a) == key(b)) {
+        let count = alike.iter().map(|(_, u)| u.count).fold(0, u32::wrapping_add);
+        tree(alike, |(_, a), (at, b)| {
+            add(spare::make_mut(&mut a.data), &b.data);
+            spare::give(std::mem::replace(&mut b.data, spare::take(0)));
+            *at = GONE;
+        });
+        alike[0].1.count = count;
     }
-    let mut out: Vec<Update> = Vec::with_capacity(whole.len() + rows.len());
-    for ((table, block), list) in whole {
-        let (rate, count) = (list[0].rate, list.iter().map(|u| u.count).sum());
-        let data = tree_sum(list.into_iter().map(|u| u.data).collect());
-        out.push(Update { table, block, rows: Vec::new(), data, rate, count, filter: None });
-    }
-    out.extend(rows);
-    out
+    all.retain(|(at, _)| *at != GONE);
 }
+
+/// The place of an update that is contained in another.
+const GONE: usize = usize::MAX;
 
 /// Fails unless the rows lie within a block of `len` elements and `data`, if any, fits them.
 pub fn check_rows(len: usize, width: usize, rows: &[u32], data: Option<usize>) -> Result<(), String> {
@@ -94,6 +100,20 @@ mod tests {
         let parts = [1e8f32, 1.0, -1e8, 1.0, 3.0].map(|x| Arc::new(vec![x]));
         let expected = ((1e8f32 + 1.0) + (-1e8 + 1.0)) + 3.0;
         assert_eq!(tree_sum(parts.to_vec())[0], expected);
+    }
+
+    #[test]
+    fn whole_blocks_are_summed_and_rows_stay() {
+        let update = |block, rows: &[u32], x: f32| {
+            let (rows, data) = (rows.to_vec(), Arc::new(vec![x]));
+            Update { table: 0, block, rows, data, rate: 0.5, count: 1, filter: None }
+        };
+        let list =
+            [update(1, &[], 1.0), update(0, &[2], 2.0), update(0, &[], 3.0), update(1, &[], 4.0), update(0, &[1], 5.0)];
+        let mut all: Vec<_> = list.into_iter().enumerate().collect();
+        merge(&mut all);
+        let seen: Vec<_> = all.iter().map(|(_, u)| (u.block, u.rows.clone(), u.data[0], u.count)).collect();
+        assert_eq!(seen, [(0, vec![], 3.0, 1), (1, vec![], 5.0, 2), (0, vec![2], 2.0, 1), (0, vec![1], 5.0, 1)]);
     }
 
     #[test]

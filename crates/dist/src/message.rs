@@ -8,6 +8,9 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// A number for each worker, without heap where they are few.
+pub type Clocks = SmallVec<[u64; 8]>;
+
 /// Elements of one block, whole or some of its rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
@@ -50,7 +53,7 @@ pub enum Record {
     /// The updates since the last commit are final; how many steps each worker has settled.
     Commit {
         /// Settled steps, without those that are not final.
-        settled: Vec<u64>,
+        settled: Clocks,
         /// Closed steps that are applied.
         applied: u64,
     },
@@ -81,6 +84,8 @@ pub enum Message {
     },
     /// Part of a worker's updates of a step.
     Push {
+        /// Which life of the worker speaks: its number among those who were this worker.
+        life: u32,
         /// The step.
         clock: u64,
         /// Its number among the worker's updates of the step to this partition.
@@ -168,9 +173,14 @@ pub enum Message {
         data: Arc<Vec<f32>>,
     },
     /// A worker begins, or begins again: how far was it?
-    Join,
+    Join {
+        /// Which life of the worker begins.
+        life: u32,
+    },
     /// So far.
     Joined {
+        /// Which life was asked for.
+        life: u32,
         /// Steps the worker has settled.
         clock: u64,
     },
@@ -196,6 +206,31 @@ pub enum Message {
     Lost,
     /// The server's disk takes no more: steps settle when it does.
     DiskFull,
+}
+
+/// Numbers of questions begin with the life of the worker that asks, so that no two questions of a
+/// worker have the same, however often it begins anew.
+const LIFE_SHIFT: u32 = 40;
+
+/// Lives of a worker at most.
+pub(crate) const LIFE_MAX: u32 = (1 << (64 - LIFE_SHIFT)) - 1;
+
+/// The number of the first question of a life.
+pub(crate) fn first_request(life: u32) -> u64 {
+    u64::from(life) << LIFE_SHIFT
+}
+
+impl Message {
+    /// Which life of a worker says it, if it matters.
+    pub(crate) fn life(&self) -> Option<u32> {
+        match self {
+            Message::Push { life, .. } | Message::Join { life } => Some(*life),
+            Message::Pull { request, .. } | Message::Dump { request, .. } | Message::Save { request, .. } => {
+                Some((*request >> LIFE_SHIFT) as u32)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A message on its way: with the partition and the epoch it belongs to.
@@ -275,12 +310,14 @@ impl Parts {
 }
 
 /// Reads the payload of a message, in words: all payloads consist of them.
-pub(crate) fn receive(receiver: &mut Receiver, h: &Header, deadline: Instant) -> Result<Vec<f32>> {
+pub(crate) fn receive(receiver: &mut Receiver, h: &Header, deadline: Instant) -> Result<Arc<Vec<f32>>> {
     if !h.length.is_multiple_of(4) {
         return Err(Error::refused(format!("a payload of {} bytes is not whole words", h.length)));
     }
     let mut words = spare::take(h.length as usize / 4);
-    receiver.payload_into(bytemuck::cast_slice_mut(&mut words), deadline)?;
+    if h.length > 0 {
+        receiver.payload_into(bytemuck::cast_slice_mut(spare::make_mut(&mut words)), deadline)?;
+    }
     Ok(words)
 }
 
@@ -296,6 +333,16 @@ fn of_update(h: &mut Header, parts: &mut Parts, u: &Update) {
 }
 
 impl Envelope {
+    /// Keeps the memory of a message that was sent for the next.
+    pub(crate) fn spare(self) {
+        match self.message {
+            Message::Value { data, .. } | Message::Fresh { data, .. } => spare::give(data),
+            Message::Push { update: Some(u), .. } | Message::Record { record: Record::Update(u), .. } => {
+                spare::give(u.data);
+            }
+            _ => {}
+        }
+    }
     /// The header and payload; the data is not copied.
     pub fn encode(&self, sender: u32) -> (Header, Parts) {
         let mut h = Header { epoch: self.epoch, sender, key: u64::from(self.partition) << 32, ..Header::default() };
@@ -311,8 +358,8 @@ impl Envelope {
                 (h.kind, h.table) = (CREATED, *table);
                 h.key |= u64::from(*block);
             }
-            Message::Push { clock, index, last, update } => {
-                (h.kind, h.clock, h.request) = (PUSH, *clock, u64::from(*index));
+            Message::Push { life, clock, index, last, update } => {
+                (h.kind, h.clock, h.request) = (PUSH, *clock, u64::from(*life) << 32 | u64::from(*index));
                 h.flags |= if *last { LAST } else { 0 };
                 match update {
                     Some(u) => of_update(&mut h, &mut parts, u),
@@ -353,8 +400,8 @@ impl Envelope {
                 h.key |= u64::from(*block);
                 parts.arrays.push(data.clone());
             }
-            Message::Join => h.kind = JOIN,
-            Message::Joined { clock } => (h.kind, h.clock) = (JOINED, *clock),
+            Message::Join { life } => (h.kind, h.request) = (JOIN, u64::from(*life)),
+            Message::Joined { life, clock } => (h.kind, h.request, h.clock) = (JOINED, u64::from(*life), *clock),
             Message::Record { stream, seq, record } => {
                 (h.clock, h.request) = (*stream, *seq);
                 of_record(&mut h, &mut parts, record);
@@ -368,16 +415,18 @@ impl Envelope {
     }
 
     /// Reads a message from its header and the words of its payload, which become its elements.
-    pub fn decode(h: &Header, payload: Vec<f32>) -> Result<Envelope> {
+    pub fn decode(h: &Header, payload: impl Into<Arc<Vec<f32>>>) -> Result<Envelope> {
+        let payload = payload.into();
         let (partition, block) = ((h.key >> 32) as u32, h.key as u32);
         let table = h.table;
         let message = match h.kind {
             MAP => Message::Map(Arc::new(Map::decode(bytemuck::cast_slice(&payload))?)),
-            CREATE => Message::Create { table, block, width: h.count, data: Arc::new(payload) },
+            CREATE => Message::Create { table, block, width: h.count, data: payload },
             CREATED => Message::Created { table, block },
             PUSH => {
                 let update = if h.flags & EMPTY != 0 { None } else { Some(to_update(h, payload)?) };
-                Message::Push { clock: h.clock, index: h.request as u32, last: h.flags & LAST != 0, update }
+                let (life, index) = ((h.request >> 32) as u32, h.request as u32);
+                Message::Push { life, clock: h.clock, index, last: h.flags & LAST != 0, update }
             }
             SETTLED => Message::Settled { clock: h.clock, closed: h.request },
             PULL => {
@@ -387,11 +436,11 @@ impl Envelope {
             DUMP => Message::Dump { clock: h.clock, request: h.request, table, block },
             SAVE => Message::Save { clock: h.clock, request: h.request, to: text(h, &payload)? },
             SNAPPED => Message::Snapped { request: h.request, blocks: (h.flags & EMPTY == 0).then_some(h.count) },
-            RESTORE => Message::Restore { table, block, data: Arc::new(payload) },
-            VALUE => Message::Value { request: h.request, closed: h.clock, data: Arc::new(payload) },
-            FRESH => Message::Fresh { table, block, closed: h.clock, data: Arc::new(payload) },
-            JOIN => Message::Join,
-            JOINED => Message::Joined { clock: h.clock },
+            RESTORE => Message::Restore { table, block, data: payload },
+            VALUE => Message::Value { request: h.request, closed: h.clock, data: payload },
+            FRESH => Message::Fresh { table, block, closed: h.clock, data: payload },
+            JOIN => Message::Join { life: h.request as u32 },
+            JOINED => Message::Joined { life: h.request as u32, clock: h.clock },
             RECORD_RESET..=RECORD_COMMIT => {
                 Message::Record { stream: h.clock, seq: h.request, record: to_record(h, payload)? }
             }
@@ -427,7 +476,7 @@ fn of_record(h: &mut Header, parts: &mut Parts, record: &Record) {
     }
 }
 
-fn to_record(h: &Header, mut payload: Vec<f32>) -> Result<Record> {
+fn to_record(h: &Header, mut payload: Arc<Vec<f32>>) -> Result<Record> {
     let short = || Error::refused("a record is cut short");
     Ok(match h.kind {
         RECORD_RESET => Record::Reset,
@@ -435,7 +484,7 @@ fn to_record(h: &Header, mut payload: Vec<f32>) -> Result<Record> {
         RECORD_BLOCK => {
             let at = payload.len().checked_sub(3).ok_or_else(short)?;
             let (version, width) = (long(&payload[at..at + 2]), payload[at + 2].to_bits());
-            payload.truncate(at);
+            spare::make_mut(&mut payload).truncate(at);
             let n = h.count as usize;
             if n == 0 || n > ARRAYS_MAX || !payload.len().is_multiple_of(n) || width == 0 {
                 return Err(Error::refused(format!("{at} elements are not {n} arrays of equal length")));
@@ -453,23 +502,25 @@ fn to_record(h: &Header, mut payload: Vec<f32>) -> Result<Record> {
             }
             let mut numbers = payload.chunks_exact(2).map(long);
             let applied = numbers.next().ok_or_else(short)?;
-            Record::Commit { settled: numbers.collect(), applied }
+            let settled = numbers.collect();
+            spare::give(payload);
+            Record::Commit { settled, applied }
         }
     })
 }
 
-fn to_update(h: &Header, mut payload: Vec<f32>) -> Result<Update> {
+fn to_update(h: &Header, mut payload: Arc<Vec<f32>>) -> Result<Update> {
     let rows = h.count as usize;
     let at = payload.len().checked_sub(2).and_then(|n| n.checked_sub(rows));
     let at = at.ok_or_else(|| Error::refused("an update is cut short"))?;
     let (rate, count) = (payload[at + rows], payload[at + rows + 1].to_bits());
     let rows = u32s(&payload[at..at + rows], rows)?;
-    payload.truncate(at);
+    spare::make_mut(&mut payload).truncate(at);
     let data = match h.flags >> PACKED {
         0 => payload,
-        code => filter::unpack(code, &payload)?,
+        code => Arc::new(filter::unpack(code, &payload)?),
     };
-    Ok(Update { table: h.table, block: h.key as u32, rows, data: Arc::new(data), rate, count, filter: None })
+    Ok(Update { table: h.table, block: h.key as u32, rows, data, rate, count, filter: None })
 }
 
 fn text(h: &Header, payload: &[f32]) -> Result<String> {
@@ -508,8 +559,8 @@ mod tests {
             Message::Map(Arc::new(Map::new(2, &[0, 1], 2, 3).unwrap())),
             Message::Create { table: 1, block: 2, width: 3, data: data.clone() },
             Message::Created { table: 1, block: 2 },
-            Message::Push { clock: 8, index: 2, last: true, update: Some(update.clone()) },
-            Message::Push { clock: 8, index: 2, last: false, update: None },
+            Message::Push { life: 3, clock: 8, index: 2, last: true, update: Some(update.clone()) },
+            Message::Push { life: 3, clock: 8, index: 2, last: false, update: None },
             Message::Settled { clock: 8, closed: 9 },
             Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows: vec![4, 9] },
             Message::Dump { clock: 8, request: 1, table: 1, block: 2 },
@@ -520,12 +571,12 @@ mod tests {
             Message::Restore { table: 1, block: 2, data: data.clone() },
             Message::Value { request: 1, closed: 2, data: data.clone() },
             Message::Fresh { table: 1, block: 2, closed: 5, data: data.clone() },
-            Message::Join,
-            Message::Joined { clock: 3 },
+            Message::Join { life: 2 },
+            Message::Joined { life: 2, clock: 3 },
             record(Record::Reset),
             record(Record::Block { table: 1, block: 2, version: 1 << 40, width: 3, arrays: vec![data.clone(), data] }),
             record(Record::Update(update)),
-            record(Record::Commit { settled: vec![1, 1 << 50], applied: 3 }),
+            record(Record::Commit { settled: Clocks::from_slice(&[1, 1 << 50]), applied: 3 }),
             Message::RecordAck { stream: 1, seq: 2 },
             Message::Moved,
             Message::Lost,

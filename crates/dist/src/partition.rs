@@ -101,8 +101,17 @@ impl Block {
 /// What a worker has sent of a step that it has not settled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Staged {
+    clock: u64,
     /// Updates come with a number each, also where there is nothing but settling to say.
     count: u32,
+    updates: Vec<Update>,
+}
+
+/// What a worker has sent of a step that it has settled, before the step closes.
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    clock: u64,
+    pub worker: Worker,
     updates: Vec<Update>,
 }
 
@@ -158,11 +167,16 @@ pub struct Partition {
     pub(crate) counted: Vec<bool>,
     pub(crate) blocks: BTreeMap<(u32, u32), Block>,
     pub(crate) settled: Vec<u64>,
+    /// For each worker its present life; what former ones have said and comes late is not heard.
+    pub(crate) lives: Vec<u32>,
     /// For each worker the steps that it has not settled; more than one only where steps may be
     /// left out.
-    pub(crate) staged: Vec<BTreeMap<u64, Staged>>,
-    /// Settled steps that have not closed: by step, what each worker sent.
-    pub(crate) open: BTreeMap<u64, BTreeMap<Worker, Vec<Update>>>,
+    pub(crate) staged: Vec<Vec<Staged>>,
+    /// Settled steps that have not closed.
+    pub(crate) open: Vec<Open>,
+    /// Lists that are used again: of updates, and of those of a step that closes.
+    lists: Vec<Vec<Update>>,
+    closing: Vec<(usize, Update)>,
     pub(crate) applied: u64,
     /// Of these, the steps that would survive a crash.
     pub(crate) applied_safe: u64,
@@ -200,8 +214,11 @@ impl Partition {
             counted: vec![true; workers],
             blocks: BTreeMap::new(),
             settled: vec![0; workers],
-            staged: vec![BTreeMap::new(); workers],
-            open: BTreeMap::new(),
+            lives: vec![0; workers],
+            staged: vec![Vec::new(); workers],
+            open: Vec::new(),
+            lists: Vec::new(),
+            closing: Vec::new(),
             applied: 0,
             applied_safe: 0,
             parked: Vec::new(),
@@ -250,36 +267,47 @@ impl Partition {
         self.applied
     }
 
-    /// Takes a message and says what to send. A message that no correct peer would send is an
-    /// error and changes nothing.
-    pub fn handle(&mut self, from: Peer, e: Envelope) -> Result<Outbox, String> {
-        let mut out = Outbox::new();
+    /// Takes a message and adds what to send to `out`. A message that no correct peer would send is
+    /// an error and changes nothing.
+    pub fn handle(&mut self, from: Peer, e: Envelope, out: &mut Outbox) -> Result<(), String> {
         match (from, e.message) {
-            (Peer::Coordinator, Message::Map(map)) => self.map(&map, &mut out)?,
+            (Peer::Coordinator, Message::Map(map)) => self.map(&map, out)?,
             (Peer::Server(s), Message::Record { stream, seq, record }) => {
                 if e.epoch >= self.epoch && self.role != Role::Primary {
-                    self.record(s, stream, seq, record, &mut out)?;
+                    self.record(s, stream, seq, record, out)?;
                 }
             }
             (Peer::Server(_) | Peer::Disk, Message::RecordAck { stream, seq }) => {
-                self.acknowledged(from, stream, seq, &mut out);
+                self.acknowledged(from, stream, seq, out);
             }
-            (Peer::Disk, Message::DiskFull) => self.disk_full(&mut out),
+            (Peer::Disk, Message::DiskFull) => self.disk_full(out),
             (Peer::Worker(w), message) => {
                 if w as usize >= self.settled.len() {
                     return Err(format!("there is no worker {w}"));
                 }
                 if self.role != Role::Primary || e.epoch != self.epoch {
-                    self.say(&mut out, from, Message::Moved);
+                    self.say(out, from, Message::Moved);
                 } else if !self.synced {
-                    self.say(&mut out, from, Message::Lost);
-                } else {
-                    self.worker(w, message, &mut out)?;
+                    self.say(out, from, Message::Lost);
+                } else if self.is_present_life(w, &message) {
+                    self.worker(w, message, out)?;
                 }
             }
             (from, message) => return Err(format!("{from:?} must not send {message:?}")),
         }
-        Ok(out)
+        Ok(())
+    }
+
+    /// False if a former life of the worker speaks: what was on its way when it died must not mix
+    /// with what its successor says of the same step. The first word of a new life ends the old one.
+    fn is_present_life(&mut self, w: Worker, message: &Message) -> bool {
+        let (Some(life), present) = (message.life(), self.lives[w as usize]) else { return true };
+        if life > present {
+            self.lives[w as usize] = life;
+            self.forget_unfinished(w);
+        }
+        self.counters.repeated += u64::from(life < present);
+        life >= present
     }
 
     pub(crate) fn say(&self, out: &mut Outbox, to: Peer, message: Message) {
@@ -304,7 +332,7 @@ impl Partition {
                 self.commit(Some((w, Message::Created { table, block })));
                 self.flush(out);
             }
-            Message::Push { clock, index, last, update } => self.push(w, clock, index, last, update, out)?,
+            Message::Push { clock, index, last, update, .. } => self.push(w, clock, index, last, update, out)?,
             Message::Pull { clock, request, table, block, rows } => {
                 self.read(Parked { worker: w, clock, request, table, block, rows, whole: false }, out)?;
             }
@@ -321,11 +349,10 @@ impl Partition {
                 self.commit(Some((w, Message::Created { table, block })));
                 self.flush(out);
             }
-            Message::Join => {
-                self.forget_unfinished(w);
+            Message::Join { life } => {
                 // Said when the backups have it: a worker that begins anew cannot repeat a step
                 // that a crash takes back.
-                self.commit(Some((w, Message::Joined { clock: self.settled[w as usize] })));
+                self.commit(Some((w, Message::Joined { life, clock: self.settled[w as usize] })));
                 self.flush(out);
             }
             other => return Err(format!("worker {w} must not send {other:?}")),
@@ -342,9 +369,7 @@ impl Partition {
         self.parked.retain(|p| p.worker != w);
         self.saves.retain(|s| s.worker != w);
         if self.rule.gathers() {
-            self.open.values_mut().for_each(|step| {
-                step.remove(&w);
-            });
+            self.open.retain(|o| o.worker != w);
             self.settled[w as usize] = self.settled[w as usize].min(self.applied);
         }
     }
@@ -455,10 +480,14 @@ impl Partition {
             return Ok(());
         }
         let steps = &mut self.staged[at];
-        if steps.len() >= STEPS_MAX && !steps.contains_key(&clock) {
+        let i = steps.iter().position(|s| s.clock == clock).unwrap_or(steps.len());
+        if i == STEPS_MAX {
             return Err(format!("worker {w} has {STEPS_MAX} steps under way"));
         }
-        let staged = steps.entry(clock).or_default();
+        if i == steps.len() {
+            steps.push(Staged { clock, count: 0, updates: self.lists.pop().unwrap_or_default() });
+        }
+        let staged = &mut steps[i];
         if index != staged.count {
             // Known already, or one before it was lost: it comes again, in order.
             self.counters.repeated += 1;
@@ -467,26 +496,27 @@ impl Partition {
         staged.count += 1;
         staged.updates.extend(update);
         if last {
-            let updates = steps.remove(&clock).unwrap_or_default().updates;
-            steps.retain(|c, _| *c > clock);
+            let updates = steps.swap_remove(i).updates;
+            steps.retain(|s| s.clock > clock);
             self.settle(w, clock, updates, out)?;
         }
         Ok(())
     }
 
-    fn settle(&mut self, w: Worker, clock: u64, updates: Vec<Update>, out: &mut Outbox) -> Result<(), String> {
+    fn settle(&mut self, w: Worker, clock: u64, mut updates: Vec<Update>, out: &mut Outbox) -> Result<(), String> {
         self.settled[w as usize] = clock + 1;
         if !self.rule.gathers() {
-            for u in updates {
+            for u in updates.drain(..) {
                 self.change(&u)?;
                 self.log_update(u);
             }
+            self.lists.push(updates);
             self.commit(None);
         } else if clock < self.applied {
             self.counters.dropped += 1;
             self.commit(None);
         } else {
-            self.open.entry(clock).or_default().insert(w, updates);
+            self.open.push(Open { clock, worker: w, updates });
             self.close()?;
         }
         self.flush(out);
@@ -497,15 +527,23 @@ impl Partition {
     /// Applies every step that is complete.
     pub(crate) fn close(&mut self) -> Result<(), String> {
         while self.rule.closed(&self.clocks()) > self.applied {
-            let arrived = self.open.remove(&self.applied).unwrap_or_default();
-            let merged = merge::merge(arrived.into_values().collect());
+            self.open.sort_unstable_by_key(|o| (o.clock, o.worker));
+            let count = self.open.partition_point(|o| o.clock <= self.applied);
+            for mut o in self.open.drain(..count) {
+                let at = self.closing.len();
+                self.closing.extend(o.updates.drain(..).enumerate().map(|(i, u)| (at + i, u)));
+                self.lists.push(o.updates);
+            }
+            let mut closing = std::mem::take(&mut self.closing);
+            merge::merge(&mut closing);
             if !self.rule.drops() {
                 self.blocks.values_mut().for_each(Block::remember);
             }
-            for u in merged {
+            for (_, u) in closing.drain(..) {
                 self.change(&u)?;
                 self.log_update(u);
             }
+            self.closing = closing;
             self.applied += 1;
             self.commit(None);
         }
@@ -542,13 +580,14 @@ impl Partition {
     pub(crate) fn release(&mut self, out: &mut Outbox) {
         self.refresh(out);
         self.take_snapshots(out);
-        let parked = std::mem::take(&mut self.parked);
-        for r in parked {
-            if self.admits(r.clock) {
-                self.answer(&r, out);
-            } else {
-                self.parked.push(r);
+        let mut parked = std::mem::take(&mut self.parked);
+        parked.retain(|r| {
+            let is_admitted = self.admits(r.clock);
+            if is_admitted {
+                self.answer(r, out);
             }
-        }
+            !is_admitted
+        });
+        self.parked = parked;
     }
 }

@@ -7,13 +7,13 @@ use crate::client::{Client, Servers, Table};
 use crate::keys::Told;
 use crate::lookout::Lookout;
 use crate::membership::Registrar;
-use crate::message::{Envelope, Message, Peer, Update};
+use crate::message::{Envelope, LIFE_MAX, Message, Peer, Update};
 use crate::partition::Outbox;
 use crate::snapshot::{Part, Saving};
 use crate::{Error, Filter, Map, Result, Rule, message, roster, spare};
 use net::{Address, Connection, Hello, Secret};
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,33 @@ const UNSAFE_MAX: u64 = 4;
 /// Questions under way at most: a server that answers must not meet a worker that only asks.
 const QUESTIONS_MAX: usize = 1024;
 
-/// Where the answers to questions belong.
-type Places<'a> = BTreeMap<u64, &'a mut [f32]>;
+/// Where the answer to a question belongs: in which of the caller's slices, and where there.
+type Spot = Option<(usize, Range<usize>)>;
+
+/// Where the answers to questions belong that follow each other.
+#[derive(Default)]
+struct Places<'a, 'b> {
+    /// Number of the first question.
+    first: u64,
+    spots: Vec<Spot>,
+    into: &'a mut [&'b mut [f32]],
+}
+
+impl Places<'_, '_> {
+    fn spot(&mut self, request: u64) -> Option<&mut Spot> {
+        self.spots.get_mut(request.checked_sub(self.first)? as usize)
+    }
+    /// The place that the answer to a question belongs to, if it has not been filled.
+    fn get(&mut self, request: u64) -> Option<&mut [f32]> {
+        let (slice, range) = self.spot(request)?.clone()?;
+        self.into.get_mut(slice)?.get_mut(range)
+    }
+    fn is_filled(&mut self, request: u64) {
+        if let Some(spot) = self.spot(request) {
+            *spot = None;
+        }
+    }
+}
 
 /// What a residual belongs to: a block of a table that is pushed as a whole, or a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +80,9 @@ pub struct Store {
     /// How updates of tables are packed, and what packing has left out so far.
     filters: BTreeMap<u32, Filter>,
     residuals: BTreeMap<Owed, Vec<f32>>,
+    /// Memory that is used again by each step.
+    outbox: Outbox,
+    spots: Vec<Spot>,
     /// No call waits longer.
     pub timeout: Duration,
 }
@@ -68,8 +96,10 @@ impl Store {
         secret: Option<Secret>,
         timeout: Duration,
     ) -> Result<Store> {
-        let mut client = Client::new(worker, drops);
-        client.ask_from(RandomState::new().build_hasher().finish() >> 1);
+        let life = registrar.add(&roster::life_key(worker), 1, Instant::now() + timeout)?;
+        let life = u32::try_from(life).ok().filter(|l| *l <= LIFE_MAX);
+        let life = life.ok_or_else(|| Error::value(format!("worker {worker} was started too often")))?;
+        let client = Client::new(worker, life, drops);
         let lookout = Lookout::start(registrar.another(Instant::now() + timeout)?);
         let mut s = Store {
             client,
@@ -82,6 +112,8 @@ impl Store {
             resent: Instant::now(),
             filters: BTreeMap::new(),
             residuals: BTreeMap::new(),
+            outbox: Outbox::new(),
+            spots: Vec::new(),
             timeout,
         };
         let deadline = s.deadline();
@@ -166,9 +198,9 @@ impl Store {
     }
     /// Takes what servers have sent of their own accord.
     fn listen(&mut self, deadline: Instant) -> Result<()> {
-        let servers: Vec<u32> = self.links.keys().copied().collect();
+        let servers: Servers = self.links.keys().copied().collect();
         for server in servers {
-            while self.hear_by(server, &mut Places::new(), Instant::now(), deadline)? {}
+            while self.hear_by(server, &mut Places::default(), Instant::now(), deadline)? {}
         }
         Ok(())
     }
@@ -217,10 +249,10 @@ impl Store {
                         .residuals
                         .entry(Owed::Block(table.id, block.into()))
                         .or_insert_with(|| vec![0.0; part.len()]);
-                    f.pack(part, residual)?
+                    Arc::new(f.pack(part, residual)?)
                 }
             };
-            let (rows, data) = (Vec::new(), Arc::new(data));
+            let rows = Vec::new();
             let out = self.client.push(Update { table: table.id, block, rows, data, rate, count: 1, filter });
             self.send(out, deadline)?;
         }
@@ -256,8 +288,11 @@ impl Store {
     /// Ends the step: its updates count from now on.
     pub fn clock(&mut self) -> Result<()> {
         let deadline = self.deadline();
-        let out = self.client.settle();
-        self.send(out, deadline)?;
+        let mut out = std::mem::take(&mut self.outbox);
+        self.client.settle(&mut out);
+        let sent = self.send_all(&mut out, deadline);
+        self.outbox = out;
+        sent?;
         // Not further ahead of what is safe than memory should hold.
         self.pump_unsafe(UNSAFE_MAX, deadline)
     }
@@ -278,42 +313,65 @@ impl Store {
         if tables.len() != into.len() {
             return Err(Error::value(format!("{} tables, but {} places to put them", tables.len(), into.len())));
         }
-        let mut blocks = Vec::new();
-        for (t, place) in tables.iter().zip(into) {
+        for (t, place) in tables.iter().zip(&*into) {
             if place.len() != t.rows * t.width {
                 let e = format!("table {} has {} elements, the place for it {}", t.id, t.rows * t.width, place.len());
                 return Err(Error::value(e));
             }
-            blocks.extend(place.chunks_mut(t.block_rows * t.width).enumerate().map(|(b, place)| (t.id, b, place)));
         }
         let deadline = self.deadline();
         if self.client.keeps() {
             self.listen(deadline)?;
         }
-        let mut blocks = blocks.into_iter().peekable();
+        let mut places = Places { first: 0, spots: std::mem::take(&mut self.spots), into };
+        let read = self.read_blocks(tables, &mut places, deadline);
+        self.spots = places.spots;
+        read
+    }
+    fn read_blocks(&mut self, tables: &[Table], places: &mut Places<'_, '_>, deadline: Instant) -> Result<()> {
+        let of = |(i, t): (usize, &Table)| {
+            let t = *t;
+            (0..t.blocks()).map(move |b| (i, t, b))
+        };
+        let mut blocks = tables.iter().enumerate().flat_map(of).peekable();
         while blocks.peek().is_some() {
-            let mut places = Places::new();
-            for (table, block, place) in blocks.by_ref().take(QUESTIONS_MAX) {
-                let (request, out) = self.client.pull(table, block as u32, Vec::new());
-                if let Some(data) = self.client.take(request).filter(|d| d.len() == place.len()) {
-                    place.copy_from_slice(&data);
-                    continue;
+            places.spots.clear();
+            for (slice, table, block) in blocks.by_ref().take(QUESTIONS_MAX) {
+                let (request, out) = self.client.pull(table.id, block, Vec::new());
+                if places.spots.is_empty() {
+                    places.first = request;
                 }
-                places.insert(request, place);
-                self.send(out, deadline)?;
+                places.spots.push(Some((slice, table.elements(block))));
+                if !self.fill(places, request) {
+                    self.send(out, deadline)?;
+                }
             }
-            self.pump_from(|c| !c.is_waiting(), Client::debtors, &mut places, deadline, "reading from the store")?;
-            while let Some((request, place)) = places.pop_first() {
-                let data = self.client.take(request);
-                if let Some(data) = data.as_ref().filter(|d| d.len() == place.len()) {
-                    place.copy_from_slice(data);
-                    continue;
+            self.pump_from(|c| !c.is_waiting(), Client::debtors, places, deadline, "reading from the store")?;
+            for request in places.first..places.first + places.spots.len() as u64 {
+                if places.get(request).is_some() && !self.fill(places, request) {
+                    return Err(Error::refused("a block came with another length than it has"));
                 }
-                let got = data.map_or(0, |d| d.len());
-                return Err(Error::refused(format!("a block of {} elements came with {got}", place.len())));
             }
         }
         Ok(())
+    }
+    /// Puts an answer that is there where it belongs; false if there is none, or of another length.
+    fn fill(&mut self, places: &mut Places<'_, '_>, request: u64) -> bool {
+        let Some(data) = self.client.take(request) else { return false };
+        let Some(place) = places.get(request).filter(|p| p.len() == data.len()) else { return false };
+        place.copy_from_slice(&data);
+        places.is_filled(request);
+        spare::give(data);
+        true
+    }
+    /// Pushes whole tables, ends the step and reads them as the next step sees them.
+    pub fn push_pull(&mut self, tables: &[Table], values: &[&[f32]], rate: f32, into: &mut [&mut [f32]]) -> Result<()> {
+        if tables.len() != values.len() {
+            return Err(Error::value(format!("{} tables, but the updates of {}", tables.len(), values.len())));
+        }
+        tables.iter().zip(values).try_for_each(|(t, v)| self.push(t, v, rate))?;
+        self.clock()?;
+        self.pull_into(tables, into)
     }
     /// Reads some rows of a table.
     pub fn pull_rows(&mut self, table: &Table, rows: &[usize]) -> Result<Vec<f32>> {
@@ -396,7 +454,7 @@ impl Store {
                 }
             }
         }
-        Ok(Saving { registrar: self.registrar.another(deadline)?, parts })
+        Ok(Saving { registrar: self.registrar.another(deadline)?, worker: self.client.worker(), parts })
     }
     /// Brings a table as a checkpoint had it, if nobody has changed it yet; every worker may.
     pub fn restore(&mut self, table: &Table, arrays: &[Vec<f32>], version: u64) -> Result<()> {
@@ -414,8 +472,11 @@ impl Store {
     }
 
     /// Sends; a server that cannot be reached is left out, and found missing when it should answer.
-    fn send(&mut self, out: Outbox, deadline: Instant) -> Result<()> {
-        for (to, e) in out {
+    fn send(&mut self, mut out: Outbox, deadline: Instant) -> Result<()> {
+        self.send_all(&mut out, deadline)
+    }
+    fn send_all(&mut self, out: &mut Outbox, deadline: Instant) -> Result<()> {
+        for (to, e) in out.drain(..) {
             let Peer::Server(server) = to else { continue };
             if !self.links.contains_key(&server) && !self.connect(server, deadline)? {
                 continue;
@@ -477,17 +538,17 @@ impl Store {
 
     fn pump_unsafe(&mut self, most: u64, deadline: Instant) -> Result<()> {
         let done = move |c: &Client| c.unsafe_steps() <= most;
-        self.pump_from(done, Client::unsafe_servers, &mut Places::new(), deadline, "waiting for copies")
+        self.pump_from(done, Client::unsafe_servers, &mut Places::default(), deadline, "waiting for copies")
     }
     fn pump(&mut self, done: impl Fn(&Client) -> bool, deadline: Instant, doing: &str) -> Result<()> {
-        self.pump_from(done, Client::debtors, &mut Places::new(), deadline, doing)
+        self.pump_from(done, Client::debtors, &mut Places::default(), deadline, doing)
     }
     /// Reads answers until `done`; `owing` says who has to answer.
     fn pump_from(
         &mut self,
         done: impl Fn(&Client) -> bool,
         owing: impl Fn(&Client) -> Servers,
-        places: &mut Places<'_>,
+        places: &mut Places<'_, '_>,
         deadline: Instant,
         doing: &str,
     ) -> Result<()> {
@@ -513,7 +574,7 @@ impl Store {
         &mut self,
         done: &impl Fn(&Client) -> bool,
         owing: &impl Fn(&Client) -> Servers,
-        places: &mut Places<'_>,
+        places: &mut Places<'_, '_>,
         deadline: Instant,
     ) -> Result<()> {
         if self.client.needs_map() && !self.look_for_map(deadline)? && self.resent.elapsed() > AGAIN {
@@ -533,10 +594,10 @@ impl Store {
         Ok(())
     }
     /// Reads one message from a server; false if it is lost or says nothing.
-    fn hear(&mut self, server: u32, places: &mut Places<'_>, deadline: Instant) -> Result<bool> {
+    fn hear(&mut self, server: u32, places: &mut Places<'_, '_>, deadline: Instant) -> Result<bool> {
         self.hear_by(server, places, deadline.min(Instant::now() + GLANCE), deadline)
     }
-    fn hear_by(&mut self, server: u32, places: &mut Places<'_>, until: Instant, deadline: Instant) -> Result<bool> {
+    fn hear_by(&mut self, server: u32, places: &mut Places<'_, '_>, until: Instant, deadline: Instant) -> Result<bool> {
         let Some(link) = self.links.get_mut(&server) else { return Ok(false) };
         let receiver = link.receiver();
         let soon = deadline.min(Instant::now() + PATIENCE);
@@ -550,19 +611,16 @@ impl Store {
         };
         if h.kind == message::VALUE
             && !self.client.keeps()
-            && let Some(place) = places.remove(&h.request)
+            && let Some(place) = places.get(h.request).filter(|p| 4 * p.len() == h.length as usize)
         {
-            if h.length as usize == 4 * place.len() {
-                let read = receiver.payload_into(bytemuck::cast_slice_mut(place), soon);
-                if read.is_err() {
-                    places.insert(h.request, place);
-                    self.links.remove(&server);
-                } else {
-                    self.client.answered(h.request, h.clock);
-                }
-                return Ok(read.is_ok());
+            let read = receiver.payload_into(bytemuck::cast_slice_mut(place), soon);
+            if read.is_err() {
+                self.links.remove(&server);
+            } else {
+                places.is_filled(h.request);
+                self.client.answered(h.request, h.clock);
             }
-            places.insert(h.request, place);
+            return Ok(read.is_ok());
         }
         let Ok(payload) = message::receive(receiver, &h, soon) else {
             self.links.remove(&server);

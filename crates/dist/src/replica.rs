@@ -5,9 +5,10 @@
 //! begins with the whole content, whoever it is sent to.
 
 use crate::map::{Map, Server, Worker};
-use crate::message::{Envelope, Message, Peer, Record, Update};
+use crate::message::{Clocks, Envelope, Message, Peer, Record, Update};
 use crate::partition::{Block, Outbox, Partition, Role};
 use crate::spare;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Records that a backup keeps until those before them come.
@@ -28,8 +29,8 @@ struct Stream {
 
 /// A point of all streams, and what becomes safe when the backups have reached it.
 struct Commit {
-    needs: BTreeMap<Peer, u64>,
-    settled: Vec<u64>,
+    needs: SmallVec<[(Peer, u64); 4]>,
+    settled: Clocks,
     applied: u64,
     then: Option<(Worker, Message)>,
 }
@@ -97,7 +98,7 @@ impl Partition {
         }
         if role != Role::Primary && self.role == Role::Primary {
             // What it did not hand on goes with the next copy it gets, if there is one.
-            self.settled = self.durable();
+            self.settled = self.durable().to_vec();
             self.outgoing.streams.clear();
             self.outgoing.commits.clear();
             self.parked.clear();
@@ -118,13 +119,13 @@ impl Partition {
 
     /// Becomes the primary with what is committed.
     fn take_over(&mut self) {
-        self.settled = self.durable();
+        self.settled = self.durable().to_vec();
         self.outgoing.commits.clear();
         // The disk may hold updates that were never committed: what is written next replaces it.
         self.outgoing.streams.clear();
         (self.incoming.copy, self.incoming.updates) = (None, Vec::new());
         self.open.clear();
-        self.staged.iter_mut().for_each(|s| *s = Default::default());
+        self.staged.iter_mut().for_each(Vec::clear);
         // Nothing is safe before the backups of this epoch have it, also what the former primary
         // had handed on to this one alone.
         self.safe.fill(0);
@@ -161,7 +162,7 @@ impl Partition {
         // Commits that wait for a former copy wait for this one, which contains them; on disk they
         // are already when it is written anew.
         for c in &mut self.outgoing.commits {
-            match (to, c.needs.get_mut(&to)) {
+            match (to, c.needs.iter_mut().find(|(peer, _)| *peer == to).map(|(_, n)| n)) {
                 (Peer::Disk, Some(n)) => *n = 0,
                 (_, Some(n)) => *n = queue.len() as u64,
                 _ => {}
@@ -223,7 +224,7 @@ impl Partition {
     }
     /// Steps that survive a crash of this server once the backups have all records: steps that
     /// are gathered and still open do not.
-    fn durable(&self) -> Vec<u64> {
+    fn durable(&self) -> Clocks {
         let limit = if self.rule.gathers() { self.applied } else { u64::MAX };
         self.settled.iter().map(|s| (*s).min(limit)).collect()
     }
@@ -243,7 +244,7 @@ impl Partition {
     /// Tells workers what has become safe, and sends new records.
     pub(crate) fn flush(&mut self, out: &mut Outbox) {
         while let Some(c) = self.outgoing.commits.front() {
-            let has = |(s, n): (&Peer, &u64)| self.outgoing.streams.get(s).is_none_or(|t| t.first >= *n);
+            let has = |(s, n): &(Peer, u64)| self.outgoing.streams.get(s).is_none_or(|t| t.first >= *n);
             if !c.needs.iter().all(has) {
                 break;
             }
@@ -324,10 +325,13 @@ impl Partition {
         }
         let is_next = seq == self.incoming.next;
         let mut is_commit = matches!(record, Record::Commit { .. });
-        if is_next || (self.incoming.next..self.incoming.next + EARLY_MAX).contains(&seq) {
+        let mut next = None;
+        if is_next {
+            next = Some(record);
+        } else if (self.incoming.next..self.incoming.next + EARLY_MAX).contains(&seq) {
             self.incoming.early.insert(seq, record);
         }
-        while let Some(record) = self.incoming.early.remove(&self.incoming.next) {
+        while let Some(record) = next.take().or_else(|| self.incoming.early.remove(&self.incoming.next)) {
             self.incoming.next += 1;
             is_commit |= matches!(record, Record::Commit { .. });
             if self.outgoing.has_disk {
@@ -379,11 +383,14 @@ impl Partition {
                 } else if applied > self.applied {
                     self.blocks.values_mut().for_each(Block::remember);
                 }
-                for u in std::mem::take(&mut self.incoming.updates) {
+                let mut updates = std::mem::take(&mut self.incoming.updates);
+                for u in updates.drain(..) {
                     self.change(&u)?;
                     spare::give(u.data);
                 }
-                (self.settled, self.applied, self.synced) = (settled, applied, true);
+                self.incoming.updates = updates;
+                self.settled.copy_from_slice(&settled);
+                (self.applied, self.synced) = (applied, true);
             }
         }
         Ok(())

@@ -15,6 +15,10 @@ pub fn worker_key(rank: u32) -> String {
 pub fn server_key(server: Server) -> String {
     format!("server/{server}")
 }
+/// Key that counts how often a worker has begun.
+pub(crate) fn life_key(rank: u32) -> String {
+    format!("life/{rank}")
+}
 /// Key under which a server says what its disk holds: a line for each partition, with its epoch,
 /// its applied steps and its settled ones.
 pub fn disk_key(server: Server) -> String {

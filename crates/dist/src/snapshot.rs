@@ -32,7 +32,9 @@ pub(crate) struct Save {
 pub struct Snapshot {
     /// Which partition.
     pub partition: u32,
-    /// Number of the worker's question, which tells this snapshot from others.
+    /// The worker that has asked for it.
+    pub worker: Worker,
+    /// Number of the worker's question, which tells this snapshot from all others of the worker.
     pub request: u64,
     /// Where to write it, as the worker has said.
     pub to: String,
@@ -59,14 +61,15 @@ pub trait Saver: Send + Sync {
     fn save(&self, snapshot: Snapshot) -> std::result::Result<(), String>;
 }
 
-/// Key under which a server says that it has written a partition.
-pub(crate) fn saved_key(partition: u32) -> String {
-    format!("saved/{partition}")
+/// Key under which a server says that it has written a partition for a worker.
+pub(crate) fn saved_key(worker: Worker, partition: u32) -> String {
+    format!("saved/{worker}/{partition}")
 }
 
 /// A checkpoint that servers are writing.
 pub struct Saving {
     pub(crate) registrar: Registrar,
+    pub(crate) worker: Worker,
     pub(crate) parts: Vec<Part>,
 }
 
@@ -86,7 +89,7 @@ impl Saving {
         Ok(self.parts.into_iter().map(|p| p.to).collect())
     }
     fn wait_for(&self, part: &Part, deadline: Instant) -> Result<()> {
-        let (key, mut version) = (saved_key(part.partition), 0);
+        let (key, mut version) = (saved_key(self.worker, part.partition), 0);
         loop {
             let said = match self.registrar.wait(&key, version, deadline.min(Instant::now() + GLANCE)) {
                 Ok((newer, said)) => {
@@ -135,8 +138,8 @@ impl Partition {
             let count = blocks.as_ref().map(|b| b.len() as u32);
             self.say(out, Peer::Worker(s.worker), Message::Snapped { request: s.request, blocks: count });
             if let Some(blocks) = blocks.filter(|b| !b.is_empty()) {
-                let (partition, request) = (self.id, s.request);
-                self.snapshots.push(Snapshot { partition, request, to: s.to, blocks });
+                let (partition, worker, request) = (self.id, s.worker, s.request);
+                self.snapshots.push(Snapshot { partition, worker, request, to: s.to, blocks });
             }
         }
     }

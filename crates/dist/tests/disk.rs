@@ -54,7 +54,7 @@ fn start(folder: &Path, rule: Rule) -> Server {
 impl World<'_> {
     fn new(folder: &Path, rule: Rule, crash: Option<(usize, Crash)>) -> World<'_> {
         let map = Map::new(1, &[0], 1, 1).unwrap();
-        let (server, client) = (start(folder, rule), Client::new(0, false));
+        let (server, client) = (start(folder, rule), Client::new(0, 1, false));
         let (to_server, to_client) = (VecDeque::new(), VecDeque::new());
         World { folder, rule, map, server, client, to_server, to_client, sent: 0, crash }
     }
@@ -67,7 +67,8 @@ impl World<'_> {
         self.serve(Peer::Coordinator, e);
     }
     fn serve(&mut self, from: Peer, e: Envelope) {
-        let out = self.server.partition.handle(from, e).unwrap();
+        let mut out = Outbox::new();
+        self.server.partition.handle(from, e, &mut out).unwrap();
         for (to, e) in out {
             self.sent += 1;
             let crash = self.crash.filter(|(at, _)| *at == self.sent).map(|(_, how)| how);
@@ -123,7 +124,10 @@ impl World<'_> {
         self.server = start(self.folder, self.rule);
         // Where nothing had reached the disk the store is as on the first day.
         if self.server.partition.position().epoch == 0 {
-            self.server.partition.restore(1, talweg_dist::Record::Commit { settled: vec![0], applied: 0 }).unwrap();
+            self.server
+                .partition
+                .restore(1, talweg_dist::Record::Commit { settled: vec![0].into(), applied: 0 })
+                .unwrap();
         }
         self.announce();
     }
@@ -167,7 +171,8 @@ impl World<'_> {
                 let out = self.client.push(update);
                 self.ask(out);
             }
-            let out = self.client.settle();
+            let mut out = Outbox::new();
+            self.client.settle(&mut out);
             self.ask(out);
         }
         self.until(|c| c.unsafe_steps() == 0);

@@ -73,20 +73,20 @@ fn messages() -> Vec<Message> {
         Message::Map(Arc::new(Map::new(1, &[0, 1], 2, 2).unwrap())),
         Message::Create { table: 0, block: 0, width: 2, data: data.clone() },
         Message::Created { table: 0, block: 0 },
-        Message::Push { clock: 0, index: 0, last: true, update: None },
+        Message::Push { life: 1, clock: 0, index: 0, last: true, update: None },
         Message::Settled { clock: 1, closed: 1 },
-        Message::Pull { clock: 0, request: 1, table: 0, block: 0, rows: vec![] },
-        Message::Pull { clock: 0, request: 2, table: 0, block: 0, rows: vec![0, 3] },
-        Message::Dump { clock: 0, request: 3, table: 0, block: 0 },
+        Message::Pull { clock: 0, request: (1 << 40) + 1, table: 0, block: 0, rows: vec![] },
+        Message::Pull { clock: 0, request: (1 << 40) + 2, table: 0, block: 0, rows: vec![0, 3] },
+        Message::Dump { clock: 0, request: (1 << 40) + 3, table: 0, block: 0 },
         Message::Restore { table: 0, block: 0, data: Arc::new(vec![0.0; 10]) },
-        Message::Value { request: 1, closed: 0, data: data.clone() },
+        Message::Value { request: (1 << 40) + 1, closed: 0, data: data.clone() },
         Message::Fresh { table: 0, block: 0, closed: 1, data: data.clone() },
-        Message::Join,
-        Message::Joined { clock: 1 },
+        Message::Join { life: 1 },
+        Message::Joined { life: 1, clock: 1 },
         record(Record::Reset),
         record(Record::Block { table: 0, block: 0, version: 1, width: 2, arrays: vec![data.clone(), data] }),
         record(Record::Update(update(None, 4))),
-        record(Record::Commit { settled: vec![1, 1], applied: 1 }),
+        record(Record::Commit { settled: smallvec::smallvec![1, 1], applied: 1 }),
         Message::RecordAck { stream: 1, seq: 1 },
         Message::Moved,
         Message::Lost,
@@ -95,7 +95,7 @@ fn messages() -> Vec<Message> {
     for filter in [None, Some("bf16"), Some("int8"), Some("1bit"), Some("top:0.5")] {
         for rows in [0, 4] {
             let update = Some(update(filter, rows));
-            all.push(Message::Push { clock: 0, index: 0, last: true, update });
+            all.push(Message::Push { life: 1, clock: 0, index: 0, last: true, update });
         }
     }
     all
@@ -136,12 +136,11 @@ fn messages_are_read_or_refused() {
 fn settle(p: &mut Partition, client: &mut Client, out: Outbox) {
     let mut queue = out;
     while let Some((to, e)) = queue.pop() {
-        let answers = match to {
-            Peer::Server(0) => p.handle(Peer::Worker(0), e).unwrap(),
-            Peer::Worker(0) => client.handle(Peer::Server(0), e).unwrap(),
-            _ => continue,
-        };
-        queue.extend(answers);
+        match to {
+            Peer::Server(0) => p.handle(Peer::Worker(0), e, &mut queue).unwrap(),
+            Peer::Worker(0) => queue.extend(client.handle(Peer::Server(0), e).unwrap()),
+            _ => {}
+        }
     }
 }
 
@@ -155,8 +154,8 @@ fn a_server_survives_what_a_worker_may_say() {
         let map = Arc::new(Map::new(1, &[0], 1, 2).unwrap());
         let announce = Envelope { partition: 0, epoch: map.epoch, message: Message::Map(map) };
         let mut p = Partition::new(0, 0, 2, Arc::new(rule), Box::new(Add));
-        p.handle(Peer::Coordinator, announce.clone()).unwrap();
-        let mut honest = Client::new(0, false);
+        p.handle(Peer::Coordinator, announce.clone(), &mut Outbox::new()).unwrap();
+        let mut honest = Client::new(0, 1, false);
         let out = honest.handle(Peer::Coordinator, announce).unwrap();
         settle(&mut p, &mut honest, out);
         let out = honest.join();
@@ -170,7 +169,7 @@ fn a_server_survives_what_a_worker_may_say() {
         for _ in 0..50 {
             let Some(e) = damaged(&mut r, &messages) else { continue };
             let peer = [Peer::Worker(1), Peer::Worker(9), Peer::Server(1)][r.below(3)];
-            match p.handle(peer, e) {
+            match p.handle(peer, e, &mut Outbox::new()) {
                 Ok(_) => taken += 1,
                 Err(_) => refused += 1,
             }

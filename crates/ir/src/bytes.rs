@@ -17,11 +17,13 @@ struct Line([u8; 64]);
 pub const OUT_OF_MEMORY: &str = "out of memory";
 /// Smaller blocks are left to the allocator, which is as fast.
 const KEEP_MIN: usize = 1 << 16;
-/// Bytes kept at most.
+/// Bytes kept at most, besides what is held ready by a [`Reserve`].
 const KEEP_MAX: usize = 1 << 30;
 /// Pages of this size, where the system has them, hold a large block: a processor remembers where
 /// few of them lie, which is quicker than many small ones.
 const HUGE: usize = 1 << 21;
+/// The smallest pages of any system.
+const PAGE: usize = 4096;
 
 /// Memory of somebody else's, such as another library's array: read, never written to.
 pub trait Lent: Send + Sync {
@@ -96,6 +98,20 @@ fn pages(len: usize) -> Option<MmapMut> {
 struct Kept {
     blocks: FxHashMap<usize, Vec<Block>>,
     bytes: usize,
+    /// Bytes that reserves hold ready.
+    reserved: usize,
+}
+
+impl Kept {
+    /// Keeps a block if there is room for it; otherwise hands it back.
+    fn put(&mut self, size: usize, block: Block) -> Option<Block> {
+        if self.bytes + size > KEEP_MAX + self.reserved {
+            return Some(block);
+        }
+        self.bytes += size;
+        self.blocks.entry(size).or_default().push(block);
+        None
+    }
 }
 static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
 
@@ -109,6 +125,53 @@ fn take(len: usize) -> Option<Block> {
     let block = kept.blocks.get_mut(&size)?.pop()?;
     kept.bytes -= size;
     Some(block)
+}
+
+/// Memory held ready for a second copy of some values: while a checkpoint is written, the steps
+/// that follow cannot change in place what is in it, and memory fresh from the system would keep
+/// them waiting. As long as it lives, that much more is kept of what is freed.
+#[derive(Debug)]
+pub struct Reserve {
+    sizes: Vec<usize>,
+}
+
+impl Reserve {
+    /// For values of these lengths.
+    pub fn new(lengths: impl IntoIterator<Item = usize>) -> Reserve {
+        let sizes: Vec<usize> =
+            lengths.into_iter().map(|n| n.next_multiple_of(64)).filter(|n| *n >= KEEP_MIN).collect();
+        KEPT.lock().reserved += sizes.iter().sum::<usize>();
+        Reserve { sizes }
+    }
+    /// Takes the memory from the system, which takes as long as writing to all of it: for a thread
+    /// of its own.
+    pub fn fill(&self) {
+        for &size in &self.sizes {
+            let mut block = Block::zeroed(size);
+            // A page is there once something was written to it.
+            block.as_mut()[..size].iter_mut().step_by(PAGE).for_each(|b| *b = 0);
+            KEPT.lock().put(size, block);
+        }
+    }
+}
+
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        let mut over = Vec::new();
+        let mut kept = KEPT.lock();
+        kept.reserved -= self.sizes.iter().sum::<usize>();
+        for size in &self.sizes {
+            if kept.bytes <= KEEP_MAX + kept.reserved {
+                break;
+            }
+            if let Some(block) = kept.blocks.get_mut(size).and_then(Vec::pop) {
+                kept.bytes -= size;
+                over.push(block);
+            }
+        }
+        // The system takes back what is over without the lock.
+        drop(kept);
+    }
 }
 
 /// A fixed-size run of bytes: aligned memory of its own, or lent memory.
@@ -185,12 +248,9 @@ impl Drop for Bytes {
         if size < KEEP_MIN || self.is_lent() {
             return;
         }
-        let mut kept = KEPT.lock();
-        if kept.bytes + size <= KEEP_MAX {
-            kept.bytes += size;
-            let block = std::mem::replace(&mut self.block, Block::Lines(Vec::new()));
-            kept.blocks.entry(size).or_default().push(block);
-        }
+        let block = std::mem::replace(&mut self.block, Block::Lines(Vec::new()));
+        // What is not kept goes back to the system without the lock.
+        let _over = KEPT.lock().put(size, block);
     }
 }
 
@@ -232,6 +292,24 @@ mod tests {
         let before = kept();
         again.release();
         assert_eq!(kept(), before, "what is given back is not kept");
+    }
+
+    #[test]
+    fn a_reserve_holds_memory_ready_and_gives_it_back() {
+        let len = 3 * KEEP_MIN + 320; // a size no other test uses
+        let kept = || KEPT.lock().blocks.get(&len).map_or(0, Vec::len);
+        let reserve = Reserve::new([len, 8, len]);
+        assert!(KEPT.lock().reserved >= 2 * len);
+        reserve.fill();
+        assert_eq!(kept(), 2);
+        let b = Bytes::any(len);
+        assert_eq!(kept(), 1, "it is what is taken next");
+        drop((reserve, b));
+        assert_eq!(kept(), 2, "within what is kept anyway");
+        let mut over = Kept { bytes: KEEP_MAX, ..Kept::default() };
+        assert!(over.put(len, Block::zeroed(len)).is_some());
+        over.reserved = len;
+        assert!(over.put(len, Block::zeroed(len)).is_none());
     }
 
     #[test]

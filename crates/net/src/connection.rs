@@ -2,6 +2,7 @@
 
 use crate::auth::{self, Hello, NONCE_BYTES, PROOF_BYTES, Secret, Side};
 use crate::frame::CHECKED;
+use crate::pump::Pump;
 use crate::shared::{Offer, Rings};
 use crate::stream::Stream;
 use crate::tls::{Session, Tls};
@@ -222,6 +223,14 @@ impl Sender {
     /// Sends a frame whose payload is the parts one after the other, without copying them.
     /// After an error the connection is useless: part of a frame may be under way.
     pub fn send(&mut self, header: &Header, parts: &[&[u8]], deadline: Instant) -> Result<()> {
+        let head = self.head(header, parts)?;
+        let mut slices: SmallVec<[IoSlice; 8]> = SmallVec::new();
+        slices.push(IoSlice::new(&head));
+        slices.extend(parts.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)));
+        self.write_all(&mut slices, deadline)
+    }
+    /// The bytes of a frame's header.
+    pub(crate) fn head(&self, header: &Header, parts: &[&[u8]]) -> Result<[u8; HEADER_BYTES]> {
         let length: usize = parts.iter().map(|p| p.len()).sum();
         if length > PAYLOAD_MAX {
             return Err(Error::Refused(format!("a payload has at most {PAYLOAD_MAX} bytes, not {length}")));
@@ -231,11 +240,14 @@ impl Sender {
             h.flags |= CHECKED;
             h.payload_crc = parts.iter().fold(0, |crc, p| crc32c::crc32c_append(crc, p));
         }
-        let head = h.encode();
-        let mut slices: SmallVec<[IoSlice; 8]> = SmallVec::new();
-        slices.push(IoSlice::new(&head));
-        slices.extend(parts.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)));
-        self.write_all(&mut slices, deadline)
+        Ok(h.encode())
+    }
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+    /// True if the bytes go over a socket as they are.
+    pub fn is_plain(&self) -> bool {
+        !self.stream.is_shared() && !self.stream.is_encrypted()
     }
     fn write_all(&mut self, mut slices: &mut [IoSlice], deadline: Instant) -> Result<()> {
         const DOING: &str = "sending";
@@ -275,6 +287,10 @@ impl Receiver {
     /// The next header. A payload that nobody took is skipped. If the deadline passes before the
     /// first byte, the connection is still good.
     pub fn header(&mut self, deadline: Instant) -> Result<Header> {
+        self.header_while(None, deadline)
+    }
+    /// As [`Receiver::header`], while something is sent.
+    pub fn header_while(&mut self, mut pump: Option<&mut Pump<'_>>, deadline: Instant) -> Result<Header> {
         const DOING: &str = "waiting for a message";
         if let Some(h) = self.pending.take() {
             self.skip(h.length as usize, deadline)?;
@@ -283,7 +299,7 @@ impl Receiver {
         while self.end - self.at < HEADER_BYTES {
             self.ahead.copy_within(self.at..self.end, 0);
             (self.at, self.end) = (0, self.end - self.at);
-            let n = read(&mut self.stream, &mut self.ahead[self.end..], deadline, DOING)?;
+            let n = read(&mut self.stream, &mut self.ahead[self.end..], pump.as_deref_mut(), deadline, DOING)?;
             self.end += n;
         }
         b.copy_from_slice(&self.ahead[self.at..self.at + HEADER_BYTES]);
@@ -294,13 +310,22 @@ impl Receiver {
     }
     /// Reads the payload of the last header straight into `into`, which must have its length.
     pub fn payload_into(&mut self, into: &mut [u8], deadline: Instant) -> Result<()> {
+        self.payload_into_while(into, None, deadline)
+    }
+    /// As [`Receiver::payload_into`], while something is sent.
+    pub fn payload_into_while(
+        &mut self,
+        into: &mut [u8],
+        pump: Option<&mut Pump<'_>>,
+        deadline: Instant,
+    ) -> Result<()> {
         let h = self.pending.take().unwrap_or_default();
         if h.length as usize != into.len() {
             let e = format!("a payload of {} bytes was expected, not of {}", into.len(), h.length);
             self.pending = (h.length > 0).then_some(h);
             return Err(Error::Refused(e));
         }
-        self.fill(into, deadline)?;
+        self.fill(into, pump, deadline)?;
         if h.flags & CHECKED != 0 && crc32c::crc32c(into) != h.payload_crc {
             return Err(Error::Refused("the checksum of a payload is wrong".to_string()));
         }
@@ -316,13 +341,14 @@ impl Receiver {
         self.payload_into(&mut out, deadline)?;
         Ok(out)
     }
-    fn fill(&mut self, into: &mut [u8], deadline: Instant) -> Result<()> {
+    fn fill(&mut self, into: &mut [u8], mut pump: Option<&mut Pump<'_>>, deadline: Instant) -> Result<()> {
         let ready = (self.end - self.at).min(into.len());
         into[..ready].copy_from_slice(&self.ahead[self.at..self.at + ready]);
         self.at += ready;
         let mut done = ready;
         while done < into.len() {
-            done += read(&mut self.stream, &mut into[done..], deadline, "receiving a payload")?;
+            let doing = "receiving a payload";
+            done += read(&mut self.stream, &mut into[done..], pump.as_deref_mut(), deadline, doing)?;
         }
         Ok(())
     }
@@ -330,16 +356,26 @@ impl Receiver {
         let mut waste = [0; 4096];
         while n > 0 {
             let step = n.min(waste.len());
-            self.fill(&mut waste[..step], deadline)?;
+            self.fill(&mut waste[..step], None, deadline)?;
             n -= step;
         }
         Ok(())
     }
 }
 
-fn read(stream: &mut Stream, into: &mut [u8], deadline: Instant, doing: &'static str) -> Result<usize> {
+fn read(
+    stream: &mut Stream,
+    into: &mut [u8],
+    mut pump: Option<&mut Pump<'_>>,
+    deadline: Instant,
+    doing: &'static str,
+) -> Result<usize> {
     loop {
-        match stream.read(into, deadline) {
+        let read = match &mut pump {
+            Some(pump) => pump.read(stream, into, deadline),
+            None => stream.read(into, deadline),
+        };
+        match read {
             Ok(0) => return Err(Error::Gone("it closed the connection".to_string())),
             Ok(n) => return Ok(n),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -2,8 +2,8 @@
 //!
 //! A [`Header`] of 64 bytes goes before each payload; both are bounded before a byte is trusted.
 //! A [`Connection`] is a TCP or Unix socket whose ends have proved that they know the same
-//! [`Secret`], or that hold certificates of one authority and speak TLS; between processes of one machine the bytes go through shared memory beside the
-//! socket. [`Connection::pair`] connects two threads of one process the same way. The
+//! [`Secret`], or that hold certificates of one authority and speak TLS; between processes of one
+//! machine the bytes go through shared memory beside the socket. [`Connection::pair`] connects two threads of one process the same way. The
 //! [`sim`] module carries the same messages through a seeded simulation of a bad network.
 //!
 //! This crate knows no tensors, no servers and no workers.
@@ -13,6 +13,7 @@ mod auth;
 mod connection;
 mod error;
 mod frame;
+mod pump;
 mod shared;
 pub mod sim;
 mod stream;
@@ -23,4 +24,5 @@ pub use auth::{Hello, Secret};
 pub use connection::{Connection, Listener, Pending, Receiver, Sender};
 pub use error::{Error, Result};
 pub use frame::{HEADER_BYTES, Header, PAYLOAD_MAX, VERSION};
+pub use pump::Pump;
 pub use tls::NAME;

@@ -3,7 +3,8 @@
 use crate::address::is_loopback;
 use crate::shared::Rings;
 use crate::tls::Session;
-use rustix::net::RecvFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sendmsg};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -46,6 +47,11 @@ impl Socket {
             s.set_read_timeout(Some(left))?;
             (&*s).read(into)
         })
+    }
+    /// Writes what there is room for; `WouldBlock` if there is none.
+    fn write_now(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let (mut nothing, flags) = (SendAncillaryBuffer::default(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        either!(self, s => sendmsg(s, slices, &mut nothing, flags)).map_err(io::Error::from)
     }
     fn write(&self, slices: &[IoSlice<'_>], until: Instant) -> io::Result<usize> {
         let left = left(until)?;
@@ -137,7 +143,7 @@ impl Stream {
         }
     }
     /// Reads what is there; `WouldBlock` if nothing is.
-    fn read_now(&self, into: &mut [u8]) -> io::Result<usize> {
+    pub fn read_now(&self, into: &mut [u8]) -> io::Result<usize> {
         match (&self.rings, &self.tls) {
             (Some(rings), _) => rings.read_now(into),
             (None, Some(tls)) => tls.read(into, |b| self.socket.read_now(b)),
@@ -184,8 +190,22 @@ impl Stream {
         WATCHERS.fetch_sub(1, Ordering::Relaxed);
         result
     }
+    /// Of a plain socket: writes what there is room for; `WouldBlock` if there is none.
+    pub fn write_now(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket.write_now(slices)
+    }
+    /// Of plain sockets: waits until there is something to read, or room to write to the other.
+    pub fn wait_or(&self, other: &Stream, until: Instant) -> io::Result<()> {
+        let left = Timespec::try_from(left(until)?).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let reader = either!(&self.socket, s => PollFd::new(s, PollFlags::IN));
+        let writer = either!(&other.socket, s => PollFd::new(s, PollFlags::OUT));
+        match poll(&mut [reader, writer], Some(&left)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
     /// Writes something; `WouldBlock` if there is no room by then.
-    pub fn write(&mut self, slices: &[IoSlice<'_>], until: Instant) -> io::Result<usize> {
+    pub fn write(&self, slices: &[IoSlice<'_>], until: Instant) -> io::Result<usize> {
         if let Some(rings) = &self.rings {
             return rings.write(slices, until, || self.is_gone());
         }
@@ -196,6 +216,6 @@ impl Stream {
     }
 }
 
-fn is_empty(r: &io::Result<usize>) -> bool {
+pub(crate) fn is_empty(r: &io::Result<usize>) -> bool {
     r.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
 }

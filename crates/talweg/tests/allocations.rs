@@ -1,29 +1,9 @@
 //! A jitted step allocates nothing but its results once it has warmed up. A test file of its own,
 //! as it counts what the whole process allocates.
 
-#![allow(unsafe_code)]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use talweg::prelude::*;
+use testkit::allocations::{Counting, cost};
 
-struct Counting;
-static CALLS: AtomicUsize = AtomicUsize::new(0);
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: hands everything to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.fetch_add(1, Relaxed);
-        BYTES.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(p, layout) }
-    }
-}
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
@@ -46,12 +26,8 @@ fn step_costs(sizes: &[usize]) -> (usize, usize) {
         step.call(&[&x, &y]).unwrap();
     }
     const STEPS: usize = 20;
-    let before = (CALLS.load(Relaxed), BYTES.load(Relaxed));
-    for _ in 0..STEPS {
-        step.call(&[&x, &y]).unwrap();
-    }
-    let after = (CALLS.load(Relaxed), BYTES.load(Relaxed));
-    ((after.0 - before.0).div_ceil(STEPS), (after.1 - before.1).div_ceil(STEPS))
+    let all = cost(|| (0..STEPS).for_each(|_| drop(step.call(&[&x, &y]).unwrap())));
+    (all.calls.div_ceil(STEPS), all.bytes.div_ceil(STEPS))
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the tests of several crates share: recorded values and gradients of other systems with
-//! the adapters that call our ops with their arguments, and random graphs.
+//! the adapters that call our ops with their arguments, random graphs, and what counts allocations.
 
+pub mod allocations;
 pub mod golden;
 pub mod random;
 

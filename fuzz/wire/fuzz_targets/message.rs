@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use dist::{Add, Envelope, Map, Message, Partition, Peer, Rule};
+use dist::{Add, Envelope, Map, Message, Outbox, Partition, Peer, Rule};
 use libfuzzer_sys::fuzz_target;
 use net::{HEADER_BYTES, Header};
 use std::sync::Arc;
@@ -12,9 +12,11 @@ fn partition(rule: Rule) -> Partition {
     let mut p = Partition::new(0, 0, 2, Arc::new(rule), Box::new(Add));
     let map = Arc::new(Map::new(2, &[0, 1], 1, 2).expect("a map"));
     let e = Envelope { partition: 0, epoch: map.epoch, message: Message::Map(map) };
-    p.handle(Peer::Coordinator, e).expect("a map is taken");
+    let mut out = Outbox::new();
+    p.handle(Peer::Coordinator, e, &mut out).expect("a map is taken");
     let message = Message::Create { table: 0, block: 0, width: 2, data: Arc::new(vec![0.5; 8]) };
-    p.handle(Peer::Worker(0), Envelope { partition: 0, epoch: p.epoch(), message }).expect("a table is made");
+    let e = Envelope { partition: 0, epoch: p.epoch(), message };
+    p.handle(Peer::Worker(0), e, &mut out).expect("a table is made");
     p
 }
 
@@ -40,6 +42,6 @@ fuzz_target!(|bytes: &[u8]| {
         (e.partition, e.epoch) = (0, p.epoch());
         let peer = if who & 1 == 0 { Peer::Worker(u32::from(who >> 1 & 1)) } else { Peer::Server(1) };
         // Refused or not, it must go on.
-        let _ = p.handle(peer, e);
+        let _ = p.handle(peer, e, &mut Outbox::new());
     }
 });

@@ -4,7 +4,7 @@
 use super::element::{Combine, Element};
 use super::{Group, Signature};
 use crate::{Error, Result};
-use net::{Connection, Header};
+use net::{Connection, Header, Pump};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -71,19 +71,25 @@ impl Group {
     ) -> Result<()> {
         if send.len() <= BUFFERED_BYTES {
             self.send_pieces(to, send, deadline)?;
-            return self.receive_pieces(from, receive, take, deadline);
+            return self.receive_pieces(from, receive, take, None, deadline);
         }
         if self.is_shared(to)? && self.is_shared(from)? {
             return self.alternate(to, from, send, receive, take, deadline);
         }
-        // Both ends would wait for each other if they sent first: send from another thread.
+        // Both ends would wait for each other if they sent first: send while receiving.
         let header = self.header();
         let piece = self.piece(to)?;
         let mut sender = self.link(to)?.halves().0.try_clone()?;
+        if sender.is_plain() && self.link(from)?.halves().0.is_plain() {
+            let mut pump = Pump::new(sender, &header, send, piece)?;
+            self.receive_pieces(from, receive, take, Some(&mut pump), deadline)?;
+            return Ok(pump.finish(deadline)?);
+        }
+        // Where the bytes are encrypted on their way, from another thread.
         std::thread::scope(|s| {
             let sending = s
                 .spawn(move || pieces(send.len(), piece).try_for_each(|r| sender.send(&header, &[&send[r]], deadline)));
-            let received = self.receive_pieces(from, receive, take, deadline);
+            let received = self.receive_pieces(from, receive, take, None, deadline);
             if received.is_err() {
                 // The sender may wait for the same lost peer: end that as well.
                 self.close();
@@ -118,15 +124,30 @@ impl Group {
         let link = self.link(to)?;
         Ok(pieces(data.len(), piece).try_for_each(|r| link.send(&header, &[&data[r]], deadline))?)
     }
-    pub(super) fn receive_pieces(&mut self, from: usize, into: &mut [u8], take: Take, deadline: Instant) -> Result<()> {
+    pub(super) fn receive_pieces(
+        &mut self,
+        from: usize,
+        into: &mut [u8],
+        take: Take,
+        mut pump: Option<&mut Pump<'_>>,
+        deadline: Instant,
+    ) -> Result<()> {
         let piece = self.piece(from)?;
-        pieces(into.len(), piece).try_for_each(|r| self.receive_piece(from, &mut into[r], take, deadline))
+        pieces(into.len(), piece)
+            .try_for_each(|r| self.receive_piece(from, &mut into[r], take, pump.as_deref_mut(), deadline))
     }
-    fn receive_piece(&mut self, from: usize, into: &mut [u8], take: Take, deadline: Instant) -> Result<()> {
+    fn receive_piece(
+        &mut self,
+        from: usize,
+        into: &mut [u8],
+        take: Take,
+        mut pump: Option<&mut Pump<'_>>,
+        deadline: Instant,
+    ) -> Result<()> {
         let expected = self.header();
         let mut scratch = std::mem::take(&mut self.scratch);
         let receiver = self.link(from)?.receiver();
-        let h = receiver.header(deadline)?;
+        let h = receiver.header_while(pump.as_deref_mut(), deadline)?;
         if h.kind == ABORT {
             let text = receiver.payload(TEXT_MAX, deadline)?;
             // Everybody is told already.
@@ -147,11 +168,11 @@ impl Group {
             )));
         }
         match take {
-            Take::Copy => receiver.payload_into(into, deadline)?,
+            Take::Copy => receiver.payload_into_while(into, pump, deadline)?,
             Take::Combine(element, how) => {
                 scratch.resize(scratch.len().max(into.len().div_ceil(8)), 0);
                 let room: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut scratch)[..into.len()];
-                receiver.payload_into(room, deadline)?;
+                receiver.payload_into_while(room, pump, deadline)?;
                 element.combine(how, into, room);
             }
         }
@@ -182,10 +203,10 @@ impl Group {
             if i > 0
                 && let Some(r) = incoming.next()
             {
-                self.receive_piece(from, &mut receive[r], take, deadline)?;
+                self.receive_piece(from, &mut receive[r], take, None, deadline)?;
             }
         }
-        incoming.try_for_each(|r| self.receive_piece(from, &mut receive[r], take, deadline))
+        incoming.try_for_each(|r| self.receive_piece(from, &mut receive[r], take, None, deadline))
     }
     /// The middle of [`super::Way::Halving`]: gives one half away, combines the other and sends it
     /// back. Over shared memory piece by piece, while the pieces are in the cache.
@@ -212,13 +233,13 @@ impl Group {
             if i + 1 < n {
                 self.send_pieces(peer, &data[within(&give, i + 1)], deadline)?;
             }
-            self.receive_piece(peer, &mut data[within(&keep, i)], take, deadline)?;
+            self.receive_piece(peer, &mut data[within(&keep, i)], take, None, deadline)?;
             self.send_pieces(peer, &data[within(&keep, i)], deadline)?;
             if i > 0 {
-                self.receive_piece(peer, &mut data[within(&give, i - 1)], Take::Copy, deadline)?;
+                self.receive_piece(peer, &mut data[within(&give, i - 1)], Take::Copy, None, deadline)?;
             }
         }
-        self.receive_piece(peer, &mut data[within(&give, n - 1)], Take::Copy, deadline)
+        self.receive_piece(peer, &mut data[within(&give, n - 1)], Take::Copy, None, deadline)
     }
 }
 

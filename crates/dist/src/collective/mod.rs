@@ -257,7 +257,7 @@ impl Group {
                 if me < distance && me + distance < ranks {
                     g.send_pieces(real(me + distance), data, deadline)?;
                 } else if me >= distance && me < 2 * distance {
-                    g.receive_pieces(real(me - distance), data, Take::Copy, deadline)?;
+                    g.receive_pieces(real(me - distance), data, Take::Copy, None, deadline)?;
                 }
                 distance *= 2;
             }
@@ -294,7 +294,7 @@ impl Group {
     /// Receives from one rank exactly as many bytes as `into` has.
     pub fn receive(&mut self, from: usize, into: &mut [u8], deadline: Instant) -> Result<()> {
         self.check_peer(from)?;
-        self.between(|g| g.receive_pieces(from, into, Take::Copy, deadline))
+        self.between(|g| g.receive_pieces(from, into, Take::Copy, None, deadline))
     }
     fn check_peer(&self, peer: usize) -> Result<()> {
         if peer < self.ranks() && peer != self.rank {

@@ -7,7 +7,8 @@
 
 mod world;
 
-use talweg_dist::Rule;
+use std::sync::Arc;
+use talweg_dist::{Add, Client, Envelope, Map, Message, Outbox, Partition, Peer, Rule, Table, Update};
 use world::{Plan, Slow, World};
 
 /// Seeds to try.
@@ -75,33 +76,102 @@ fn lazy_and_eager_reads_in_a_storm() {
     check("ssp:3:eager", Plan::storm);
 }
 
-/// Means over reads and workers under a bound of 8: how many steps what was read was behind the
-/// reader's own, and how many steps the others had done that it did not see.
-fn means(rule: &str, slow: Slow) -> (f64, f64) {
-    let (mut behind, mut unseen, mut reads, mut values) = (0, 0, 0, 0);
+/// Means over reads under a bound of 8.
+#[derive(Debug)]
+struct Staleness {
+    /// How many steps the oldest of what was read of others was behind the reader's own step: the
+    /// observed staleness of the literature, which the bound is about.
+    oldest: f64,
+    /// The same in the mean over the workers whose steps were read.
+    behind: f64,
+    /// How many steps they had done that the reader did not see.
+    unseen: f64,
+}
+
+fn staleness(rule: &str, slow: Slow) -> Staleness {
+    let (mut sums, mut reads, mut each, mut values) = ([0; 3], 0, 0, 0);
     for seed in 0..seeds() / 4 {
         let plan = Plan { steps: 60, slow, ..Plan::calm() };
         let world = World::run(seed, rule.parse().unwrap(), &plan);
         assert!(world.ahead_most <= 8, "{}", world.ahead_most);
-        (behind, unseen) = (behind + world.behind.0, unseen + world.unseen);
-        (reads, values) = (reads + world.behind.1, values + world.values);
+        sums.iter_mut().zip([world.oldest, world.behind.0, world.unseen]).for_each(|(sum, n)| *sum += n);
+        (reads, each, values) = (reads + world.reads, each + world.behind.1, values + world.values);
     }
-    let (behind, unseen) = (behind as f64 / reads as f64, unseen as f64 / reads as f64);
-    println!("{slow:?} slow, {rule}: {behind:.2} steps behind, {unseen:.2} unseen; {values} values sent");
-    (behind, unseen)
+    let per = |sum: u64, n: u64| sum as f64 / n as f64;
+    let s = Staleness { oldest: per(sums[0], reads), behind: per(sums[1], each), unseen: per(sums[2], each) };
+    println!("{slow:?} slow, {rule}: {s:.2?}; {values} values sent");
+    s
 }
 
 /// Workers that the store keeps informed read what is at most half as old as what workers read who
 /// ask only when they must.
 #[test]
 fn eager_reads_are_fresher_than_lazy_ones() {
-    for slow in [Slow::Nobody, Slow::InTurn, Slow::First] {
-        let (fresh, lazy, eager) = (means("ssp:8", slow), means("ssp:8:lazy", slow), means("ssp:8:eager", slow));
-        let all = format!("{slow:?}: eager {eager:?}, lazy {lazy:?}, asked each time {fresh:?}");
-        // A worker that is always slow keeps everybody's step far from its own, however often they
-        // ask; what they miss of what is there is another matter.
-        assert!(slow == Slow::First || eager.0 <= lazy.0 / 2.0, "{all}");
-        assert!(eager.1 <= lazy.1 / 2.0, "{all}");
+    for slow in [Slow::Nobody, Slow::Sometimes, Slow::InTurn, Slow::First] {
+        let all = ["ssp:8", "ssp:8:lazy", "ssp:8:eager"].map(|rule| staleness(rule, slow));
+        let [fresh, lazy, eager] = &all;
+        // Workers whose steps vary at random, as in the literature: by six to one here.
+        assert!(slow != Slow::Nobody || eager.oldest <= lazy.oldest / 2.0, "{slow:?}: {all:?}");
+        let is_mild = matches!(slow, Slow::Nobody | Slow::InTurn);
+        assert!(!is_mild || eager.behind <= lazy.behind / 2.0, "{slow:?}: {all:?}");
+        // Whoever stands still for eight steps keeps the others' step far from its own, however
+        // often they ask. What reading can do about it is the rest.
+        assert!(eager.oldest - fresh.oldest <= (lazy.oldest - fresh.oldest) / 2.0, "{slow:?}: {all:?}");
+        assert!(eager.unseen <= lazy.unseen / 2.0, "{slow:?}: {all:?}");
+    }
+}
+
+/// A server, and what it does with messages of worker 0 until both have nothing more to say.
+fn settle(p: &mut Partition, client: &mut Client, mut queue: Outbox) {
+    while !queue.is_empty() {
+        match queue.remove(0) {
+            (Peer::Server(_), e) => p.handle(Peer::Worker(0), e, &mut queue).unwrap(),
+            (Peer::Worker(_), e) => queue.extend(client.handle(Peer::Server(0), e).unwrap()),
+            _ => {}
+        }
+    }
+}
+
+/// A worker dies; what it had sent comes after its successor has begun, which does the same step in
+/// another order. Of the step each update counts once, and none of it is the dead one's.
+#[test]
+fn what_a_former_life_has_sent_is_not_taken_for_the_next_ones() {
+    let map = Arc::new(Map::new(1, &[0], 1, 1).unwrap());
+    let announce = Envelope { partition: 0, epoch: map.epoch, message: Message::Map(map) };
+    for rule in [Rule::ASYNC, Rule::BSP] {
+        let mut p = Partition::new(0, 0, 1, Arc::new(rule), Box::new(Add));
+        p.handle(Peer::Coordinator, announce.clone(), &mut Outbox::new()).unwrap();
+        let tables = [0, 1].map(|id| Table::new(id, 1, 1, 4).unwrap());
+        let begin = |p: &mut Partition, life| {
+            let mut c = Client::new(0, life, false);
+            c.handle(Peer::Coordinator, announce.clone()).unwrap();
+            let out = c.join();
+            settle(p, &mut c, out);
+            for t in &tables {
+                let out = c.create(t, 0, Arc::new(vec![0.0]));
+                settle(p, &mut c, out);
+            }
+            c
+        };
+        let update = |table, x| {
+            let (rows, data) = (vec![], Arc::new(vec![x]));
+            Update { table, block: 0, rows, data, rate: 0.0, count: 1, filter: None }
+        };
+        let mut old = begin(&mut p, 1);
+        let mut late = old.push(update(0, 100.0));
+        late.extend(old.push(update(1, 100.0)));
+        let (read, question) = old.pull(0, 0, vec![]);
+        let mut new = begin(&mut p, 2);
+        settle(&mut p, &mut new, late);
+        settle(&mut p, &mut new, question);
+        assert!(new.take(read).is_none(), "the answer to another life's question");
+        let mut out = new.push(update(1, 1.0));
+        out.extend(new.push(update(0, 1.0)));
+        new.settle(&mut out);
+        settle(&mut p, &mut new, out);
+        assert_eq!(new.unsafe_steps(), 0);
+        let values: Vec<f32> = p.contents().map(|(_, _, value)| value[0]).collect();
+        assert_eq!(values, [1.0, 1.0], "{rule}");
     }
 }
 

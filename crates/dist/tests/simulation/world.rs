@@ -25,6 +25,8 @@ pub enum Slow {
     First,
     /// Another worker's in each step.
     InTurn,
+    /// One step in eight, whosever it is.
+    Sometimes,
 }
 
 /// What goes wrong.
@@ -94,6 +96,7 @@ enum Phase {
 struct Worker {
     client: Client,
     phase: Phase,
+    life: u32,
 }
 
 pub struct World {
@@ -114,6 +117,8 @@ pub struct World {
     pub ahead_most: u64,
     /// Steps that reads were behind, summed over reads and workers, and how many were summed.
     pub behind: (u64, u64),
+    /// Steps that reads were behind in the oldest of what they saw, summed over reads.
+    pub oldest: u64,
     /// Of these, steps that the other worker had done when it was read: what waiting could not
     /// have helped against, but asking.
     pub unseen: u64,
@@ -188,13 +193,14 @@ impl World {
             events: 0,
             ahead_most: 0,
             behind: (0, 0),
+            oldest: 0,
             unseen: 0,
             values: 0,
             trouble: Vec::new(),
         };
         servers.into_iter().for_each(|s| w.start_server(s));
         for i in 0..plan.workers {
-            w.workers.push(new_worker(i, rule, 0));
+            w.workers.push(new_worker(i, rule, 1));
             w.network.timer(WORKER + i, TICK, RESEND);
         }
         w.network.timer(COORDINATOR, 1, RESEND);
@@ -266,7 +272,7 @@ impl World {
                 Trouble::KillWorker(i) => self.network.crash(WORKER + i),
                 Trouble::StartWorker(i) if self.network.is_down(WORKER + i) => {
                     self.network.restart(WORKER + i);
-                    self.workers[i as usize] = new_worker(i, self.rule, now);
+                    self.workers[i as usize] = new_worker(i, self.rule, self.workers[i as usize].life + 1);
                     self.network.timer(WORKER + i, 10, RESEND);
                 }
                 Trouble::StartWorker(_) => {}
@@ -344,7 +350,7 @@ impl World {
         match event {
             Event::Message { to, message: (from, bytes), .. } => {
                 let header = net::Header::decode(bytes[..64].try_into().unwrap()).unwrap();
-                let words = bytes[64..].as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
+                let words: Vec<f32> = bytes[64..].as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
                 let e = Envelope::decode(&header, words).unwrap();
                 self.deliver(from, to, e);
             }
@@ -389,10 +395,10 @@ impl World {
         match &e.message {
             Message::Map(_) => {
                 for p in partitions {
-                    out.extend(p.handle(from, Envelope { ..e.clone() }).unwrap());
+                    p.handle(from, e.clone(), &mut out).unwrap();
                 }
             }
-            _ => out = partitions[e.partition as usize].handle(from, e).unwrap(),
+            _ => partitions[e.partition as usize].handle(from, e, &mut out).unwrap(),
         }
         self.send(to, out);
     }
@@ -426,6 +432,7 @@ impl World {
                     Slow::Nobody => false,
                     Slow::First => i == 0,
                     Slow::InTurn => step % u64::from(self.plan.workers) == i as u64,
+                    Slow::Sometimes => self.network.random().within(0..8) == 0,
                 };
                 let slow = if is_slow { 8 } else { 1 };
                 let time = self.network.random().within(200..1_200) * slow;
@@ -448,6 +455,9 @@ impl World {
         for t in 0..COUNT_TABLES {
             let counts = &got[&(t, 0)];
             self.reads += 1;
+            let others = counts.iter().enumerate().filter(|(w, _)| *w != i);
+            let oldest = others.map(|(_, count)| *count as u64).min().unwrap_or(step);
+            self.oldest += step.saturating_sub(oldest);
             for (w, count) in counts.iter().enumerate() {
                 let count = *count as u64;
                 self.behind = (self.behind.0 + step.saturating_sub(count), self.behind.1 + 1);
@@ -488,10 +498,13 @@ impl World {
             let next = |(j, v): (usize, &f32)| (0.37 + i as f32 * 1e3 + j as f32 * 0.11 + step as f32).sin() - 0.3 * v;
             updates.push(update(WEIGHTS, b, vec![], x.iter().enumerate().map(next).collect()));
         }
+        // A worker that begins anew need not say things in the order of the one before.
+        let turn = w.life as usize % updates.len();
+        updates.rotate_left(turn);
         for u in updates {
             out.extend(w.client.push(u));
         }
-        out.extend(w.client.settle());
+        w.client.settle(&mut out);
         w.phase = Phase::Settling;
         self.send(WORKER + i as u32, out);
         self.progress(i);
@@ -548,11 +561,10 @@ impl Drop for Failed {
     }
 }
 
-fn new_worker(i: u32, rule: Rule, life: u64) -> Worker {
-    let mut client = Client::new(i, rule.drops());
-    client.ask_from(life << 32);
+fn new_worker(i: u32, rule: Rule, life: u32) -> Worker {
+    let mut client = Client::new(i, life, rule.drops());
     client.reuse(&rule);
-    Worker { client, phase: Phase::Joining }
+    Worker { client, phase: Phase::Joining, life }
 }
 
 /// Starts a step, or ends the run.

@@ -4,7 +4,9 @@
 use super::checkpoint::Checkpoint;
 use super::parts::{PART, part_name};
 use data::Place;
+use ir::Reserve;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tensor::{Error, ErrorKind, Result};
 
@@ -59,6 +61,8 @@ pub struct Loaded {
 pub struct Checkpoints {
     policy: Policy,
     writing: Option<JoinHandle<Result<Option<Error>>>>,
+    /// Memory for the steps that follow while something is written.
+    reserve: Option<Arc<Reserve>>,
     given_up: Vec<Error>,
 }
 
@@ -81,6 +85,7 @@ impl Checkpoints {
         Ok(Checkpoints {
             policy: Policy { place, last: 3, best: 0, goal: Goal::Min },
             writing: None,
+            reserve: None,
             given_up: Vec::new(),
         })
     }
@@ -132,13 +137,25 @@ impl Checkpoints {
         self.wait()?;
         let path = self.path(checkpoint.step);
         let policy = self.policy.clone();
-        let thread = std::thread::Builder::new().name("checkpoint".into());
-        let writing = thread.spawn(move || match before(&mut checkpoint) {
+        let writing = data::background("checkpoint", move || match before(&mut checkpoint) {
             Ok(()) => policy.save(&checkpoint).map(|()| None),
             Err(e) => Ok(Some(e)),
         });
         self.writing = Some(writing.map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?);
         Ok(path)
+    }
+
+    /// Holds memory ready for checkpoints like this one, so that not even the step after the first
+    /// has to wait for memory: it cannot change in place what is being written. It is taken from
+    /// the system in the background and kept as long as this lives; without it the first of these
+    /// steps takes it, and some of it each time beyond a gigabyte.
+    pub fn prepare(&mut self, like: &Checkpoint) -> Result<()> {
+        let reserve = Arc::new(Reserve::new(like.tensors.values().map(|l| l.bytes().len())));
+        self.reserve = Some(reserve.clone());
+        // Once, and it is to be there before the first checkpoint: this thread does not step back.
+        let thread = std::thread::Builder::new().name("checkpoint memory".into());
+        let filling = thread.spawn(move || reserve.fill());
+        filling.map(drop).map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))
     }
 
     /// Whether something is being written in the background.

@@ -319,7 +319,14 @@ impl<'a> Trainer<'a> {
         }
         self.model.train(true);
         // Initial values are computed now, not within the first step, as after a resume.
-        Checkpoint::new(0).with("model", &self.model.state())?.with("optimizer", &self.optimizer.state())?;
+        let state =
+            Checkpoint::new(0).with("model", &self.model.state())?.with("optimizer", &self.optimizer.state())?;
+        if let Some((folder, _)) = &mut self.checkpoints
+            && !parallel::has_store()?
+        {
+            folder.prepare(&state)?;
+        }
+        drop(state);
         let mut records = self.records()?;
         self.report.begun(self.state.step, self.steps);
         let (start, first, mut samples, mut last) = (Instant::now(), self.state.step, 0, None);

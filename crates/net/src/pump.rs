@@ -1,0 +1,90 @@
+//! Sending while receiving, in one thread: two ends that both have much to send would wait for each
+//! other to receive first, and a second thread for each exchange costs more than it helps.
+
+use crate::connection::Sender;
+use crate::stream::{Stream, is_empty};
+use crate::{Error, HEADER_BYTES, Header, Result};
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::time::Instant;
+
+/// Frames that go out over a plain socket while somebody waits for others.
+#[derive(Debug)]
+pub struct Pump<'a> {
+    sender: Sender,
+    header: Header,
+    data: &'a [u8],
+    /// Bytes of a frame.
+    piece: usize,
+    /// The frame that is under way: its header, its part of the data, and how much of both is sent.
+    head: [u8; HEADER_BYTES],
+    part: Range<usize>,
+    sent: usize,
+}
+
+impl<'a> Pump<'a> {
+    /// Sends `data` in frames of `piece` bytes with the same header.
+    ///
+    /// # Errors
+    /// If the link is no plain socket, or a piece is too long for a frame.
+    pub fn new(sender: Sender, header: &Header, data: &'a [u8], piece: usize) -> Result<Pump<'a>> {
+        if !sender.is_plain() {
+            return Err(Error::Refused("only a plain socket can be pumped".to_string()));
+        }
+        let part = 0..piece.min(data.len());
+        let head = sender.head(header, &[&data[part.clone()]])?;
+        Ok(Pump { sender, header: *header, data, piece, head, part, sent: 0 })
+    }
+    /// True if everything is sent.
+    fn is_over(&self) -> bool {
+        self.part.end == self.data.len() && self.sent == HEADER_BYTES + self.part.len()
+    }
+    /// What is left of the frame that is under way.
+    fn rest(&self) -> [IoSlice<'_>; 2] {
+        let head = &self.head[self.sent.min(HEADER_BYTES)..];
+        let part = &self.data[self.part.clone()];
+        [IoSlice::new(head), IoSlice::new(&part[self.sent.saturating_sub(HEADER_BYTES)..])]
+    }
+    fn wrote(&mut self, n: usize) -> Result<()> {
+        self.sent += n;
+        if self.sent == HEADER_BYTES + self.part.len() && self.part.end < self.data.len() {
+            self.part = self.part.end..(self.part.end + self.piece).min(self.data.len());
+            self.head = self.sender.head(&self.header, &[&self.data[self.part.clone()]])?;
+            self.sent = 0;
+        }
+        Ok(())
+    }
+    /// Reads something, and sends whenever there is nothing to read.
+    pub(crate) fn read(&mut self, from: &mut Stream, into: &mut [u8], until: Instant) -> io::Result<usize> {
+        while !self.is_over() {
+            let read = from.read_now(into);
+            if !is_empty(&read) {
+                return read;
+            }
+            match self.sender.stream().write_now(&self.rest()) {
+                Ok(n) => self.wrote(n).map_err(io::Error::other)?,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => from.wait_or(self.sender.stream(), until)?,
+                Err(e) => return Err(e),
+            }
+        }
+        from.read(into, until)
+    }
+    /// Sends the rest.
+    ///
+    /// # Errors
+    /// If the connection is lost, or it is not sent by then.
+    pub fn finish(mut self, deadline: Instant) -> Result<()> {
+        while !self.is_over() {
+            let rest = self.rest();
+            let n = self.sender.stream().write(&rest, deadline);
+            match n {
+                Ok(0) => return Err(Error::Gone("the connection takes no more".to_string())),
+                Ok(n) => self.wrote(n)?,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::of(e, "sending")),
+            }
+        }
+        Ok(())
+    }
+}
