@@ -237,6 +237,65 @@ fn host() -> [u8; HOST_BYTES] {
 mod tests {
     use super::*;
 
+    /// A process alone.
+    struct Alone;
+    impl Peers for Alone {
+        fn rank(&self) -> usize {
+            0
+        }
+        fn size(&self) -> usize {
+            1
+        }
+        fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+            Ok(vec![mine.to_vec()])
+        }
+        fn agree(&self, _: &str, _: &Call) -> Result<()> {
+            Ok(())
+        }
+        fn patience(&self) -> Duration {
+            Duration::from_secs(20)
+        }
+    }
+
+    /// Sending waits for who receives, so a rank alone has to ask for both at once.
+    #[test]
+    fn a_rank_sends_to_itself_and_receives() {
+        let Ok(context) = Context::open(0) else { return eprintln!("skipped: there is no GPU") };
+        let comm = match comm(&context, 0, &Alone) {
+            Err(e) if e.to_string().contains("libnccl.so") => return eprintln!("skipped: {e}"),
+            made => made.unwrap(),
+        };
+        context.enter().unwrap();
+        let (numbers, zero) = (Type::new(DType::F32, [4]), Type::new(DType::F32, ir::Shape::scalar()));
+        let deal = |op| Deal {
+            op,
+            dtype: sys::ncclDataType_t::ncclUint8,
+            count: numbers.bytes(),
+            bytes: numbers.bytes(),
+            how: sys::ncclRedOp_t::ncclSum,
+            peer: 0,
+            rank: 0,
+            size: 1,
+        };
+        let mut got = [0f32; 5];
+        // SAFETY: three pieces of memory of their types' sizes, which live until the end.
+        unsafe {
+            let [from, to, stands] = [16, 16, 4].map(|bytes| cu::malloc_sync(bytes).unwrap());
+            cu::memcpy_htod_sync(from, &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+            cu::memcpy_htod_sync(stands, &[7.0f32]).unwrap();
+            nccl::group_start().unwrap();
+            deal("send").begin(&context, comm, (from, stands), &zero).unwrap();
+            deal("recv").begin(&context, comm, (from, to), &numbers).unwrap();
+            nccl::group_end().unwrap();
+            wait(&context, comm, 0, Alone.patience()).unwrap();
+            cu::memcpy_dtoh_sync(&mut got[..4], to).unwrap();
+            cu::memcpy_dtoh_sync(&mut got[4..], stands).unwrap();
+            [from, to, stands].into_iter().for_each(|at| cu::free_sync(at).unwrap());
+        }
+        assert_eq!(got, [1.0, 2.0, 3.0, 4.0, 0.0], "what was sent, and the zero that stands for it");
+        println!("NCCL was used");
+    }
+
     #[test]
     fn ranks_without_the_library_or_a_gpu_of_their_own_are_named() {
         let rank = |has: u8, gpu: u8| -> Vec<u8> {

@@ -21,6 +21,12 @@ const fn row(name: &'static str, attrs: &'static [(&'static str, AttrKind)]) -> 
 }
 static ALL_REDUCE: Op =
     row("all_reduce", &[("how", AttrKind::Str), ("group", AttrKind::Int), (ORDERED, AttrKind::Bool)]);
+static REDUCE: Op = row(
+    "reduce",
+    &[("how", AttrKind::Str), ("root", AttrKind::Int), ("group", AttrKind::Int), (ORDERED, AttrKind::Bool)],
+);
+static REDUCE_SCATTER: Op =
+    row("reduce_scatter", &[("how", AttrKind::Str), ("group", AttrKind::Int), (ORDERED, AttrKind::Bool)]);
 static BROADCAST: Op =
     row("broadcast_from", &[("root", AttrKind::Int), ("group", AttrKind::Int), (ORDERED, AttrKind::Bool)]);
 static ALL_GATHER: Op = row("all_gather", &[("group", AttrKind::Int), (ORDERED, AttrKind::Bool)]);
@@ -73,6 +79,10 @@ fn collectives_stay_on_the_gpu() {
                 return eprintln!("skipped: {e}");
             }
             assert_eq!(got.unwrap().to_f64(), [1.0, 2.0, 3.0, 4.0], "{dtype} {how}");
+            let rooted = of(0).with("how", how).with("root", 0i64);
+            assert_eq!(run(&device, &REDUCE, rooted, &x).unwrap().to_f64(), x.to_f64(), "{dtype} {how}");
+            let got = run(&device, &REDUCE_SCATTER, of(0).with("how", how), &x).unwrap();
+            assert_eq!(got.to_f64(), x.to_f64(), "{dtype} {how}");
         }
         assert_eq!(run(&device, &BROADCAST, of(0).with("root", 0i64), &x).unwrap().to_f64(), x.to_f64());
         assert_eq!(run(&device, &ALL_GATHER, of(0), &x).unwrap().to_f64(), x.to_f64());
