@@ -49,10 +49,10 @@ class_ blank max_value number growth_interval index diagonal classes num_classes
 FLOATS = """p eps momentum alpha lr lr_lambda_ gamma eta_min max_lr pct_start div_factor final_div_factor start_lr factor
 threshold min_lr negative_slope beta lambd min_val max_val margin delta label_smoothing gain std mean a b val max_norm
 clip_value d value low high minval maxval stddev weight_decay learning_rate beta1 beta2 epsilon tolerance_grad
-tolerance_change dropout bound figure init_scale"""
+tolerance_change dropout dropout_p bound figure init_scale"""
 BOOLS = """bias ceil_mode count_include_pad batch_first bidirectional norm_first concat affine strict training mode
 requires_grad set_to_none has_aux reverse upper_ keepdims keepdim descending stable include_initial shuffle drop_last
-maximize jit is_causal tgt_is_causal trainable persistent log_target log_input full swap return_inverse return_counts
+maximize jit is_causal enable_gqa tgt_is_causal trainable persistent log_target log_input full swap return_inverse return_counts
 endpoint train nesterov centered yes enabled full_matrices zero_infinity"""
 SHAPES = "kernel_size stride padding dilation output_padding output_size normalized_shape shape widths"
 TENSORS = """x x1 x2 query key value_ src tgt memory tensor edges input weight loss condition variable tensors_ pred
@@ -73,6 +73,7 @@ TYPES = {
     "args": "Any",
     "assignments": "Sequence[tuple[Tensor, Any]]",
     "attn_mask": "Tensor | None",
+    **dict.fromkeys("query_lengths key_lengths src_lengths tgt_lengths memory_lengths".split(), "Tensor | None"),
     "axes": "Sequence[int] | None",
     "axis": "int | None",
     "batch": "Any",

@@ -379,7 +379,7 @@ class Tensor:
 
         >>> tensor([0.0, 0.5]).atanh().tolist()  # log(3) / 2
         [0.0, 0.5493061443340549]"""
-    def attention(self, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None) -> Tensor:
+    def attention(self, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None, dropout: tuple[builtins.float, TensorLike] | None = None, query_lengths: TensorLike | None = None, key_lengths: TensorLike | None = None) -> Tensor:
         """Scaled dot-product attention of these queries `[…, H, L, E]` with keys `[…, H, S, E]` and
         values `[…, H, S, F]`."""
     def avg_pool1d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
@@ -1462,7 +1462,7 @@ def atanh(x: Tensor, /) -> Tensor:
 
     >>> tensor([0.0, 0.5]).atanh().tolist()  # log(3) / 2
     [0.0, 0.5493061443340549]"""
-def attention(x: Tensor, /, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None) -> Tensor:
+def attention(x: Tensor, /, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None, dropout: tuple[builtins.float, TensorLike] | None = None, query_lengths: TensorLike | None = None, key_lengths: TensorLike | None = None) -> Tensor:
     """Scaled dot-product attention of these queries `[…, H, L, E]` with keys `[…, H, S, E]` and
     values `[…, H, S, F]`."""
 def avg_pool1d(x: Tensor, /, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:

@@ -101,6 +101,26 @@ def test_layers(layer, shape, out):
         assert all(p.grad is not None and p.grad.shape == p.shape for p in layer.parameters())
 
 
+def test_attention_knows_lengths_and_drops():
+    tw.manual_seed(0)
+    q, k, v = tw.randn(2, 4, 5, 8), tw.randn(2, 2, 6, 8), tw.randn(2, 2, 6, 8)
+    attend = nn.functional.scaled_dot_product_attention
+    seen = tw.arange(6) < tw.tensor([[6], [2]])
+    by_mask = attend(q, k, v, seen.reshape(2, 1, 1, 6), enable_gqa=True)
+    by_length = attend(q, k, v, enable_gqa=True, key_lengths=tw.tensor([6, 2]))
+    np.testing.assert_allclose(by_length.numpy(), by_mask.numpy(), rtol=1e-5, atol=1e-6)
+    short = attend(q, k, v, enable_gqa=True, query_lengths=tw.tensor([5, 3])).numpy()
+    assert not short[1, :, 3:].any() and short[0].any() and short[1, :, :3].any()
+    dropped = attend(q, k, v, dropout_p=0.5, enable_gqa=True).numpy()
+    assert (dropped != attend(q, k, v, enable_gqa=True).numpy()).any()
+    for wrong in [dict(dropout_p=-0.1), dict(dropout_p=1.5), dict(key_lengths=tw.tensor([6])), dict(key_lengths=tw.tensor([6.0, 2.0]))]:
+        with pytest.raises(tw.Error):
+            attend(q, k, v, enable_gqa=True, **wrong)
+    m, x = nn.MultiheadAttention(8, 2), tw.randn(2, 5, 8)
+    by_mask = m(x, x, x, (tw.arange(5) < tw.tensor([[5], [3]])).reshape(2, 1, 1, 5))
+    np.testing.assert_allclose(m(x, x, x, key_lengths=tw.tensor([5, 3])).numpy(), by_mask.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_layers_of_several_tensors():
     x = tw.randn(5, 2, 3)
     y, (h, c) = nn.LSTM(3, 4, num_layers=2)(x)

@@ -242,6 +242,7 @@ fn attentions(report: &Report) {
             scale: 1.0 / (d as f32).sqrt(),
             causal: causal.then_some(0),
             mask: None,
+            lengths: None,
         };
         let x = fill(heads * t * d);
         let (mut out, mut lse) = (x.clone(), vec![0f32; heads * t]);

@@ -2,11 +2,12 @@
 
 #![allow(unsafe_code)]
 
+use crate::along::Along;
 use crate::context::{Context, failed};
 use crate::emit::kernels::Operand;
 use crate::module;
 use cudarc::cublaslt::{result as lt, sys};
-use ir::{DType, Error, ErrorKind, Layout, Result, Shape};
+use ir::{DType, Error, ErrorKind, Layout, Literal, Result, Shape};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -34,6 +35,14 @@ static TF32: AtomicBool = AtomicBool::new(false);
 /// several times faster. Programs compiled from now on follow it; off unless asked for.
 pub fn allow_tf32(yes: bool) {
     TF32.store(yes, Ordering::Relaxed);
+}
+
+static ALWAYS: AtomicBool = AtomicBool::new(false);
+
+/// Whether everything that can be computed along with a product is, even where a loop behind it was measured to
+/// be faster: so that all of it can be tested. Programs compiled from now on follow it.
+pub fn always_along(yes: bool) {
+    ALWAYS.store(yes, Ordering::Relaxed);
 }
 
 /// The library.
@@ -134,46 +143,6 @@ pub fn accepts(l: &Layout, result: &Shape) -> bool {
     matrix(l).is_some() && batch(l, &lead).is_some()
 }
 
-/// What is computed along with a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Along {
-    /// Nothing.
-    Nothing,
-    /// A row is added to each row.
-    Bias,
-    /// That, and gelu of the sum, which is kept.
-    Gelu,
-    /// It is multiplied by a scale for each operand, of which the second is given transposed.
-    Scales,
-}
-
-impl Along {
-    /// What the op of this name computes along with its product; `None` if it is none.
-    pub fn of(name: &str) -> Option<Along> {
-        Some(match name {
-            "matmul" => Along::Nothing,
-            "matmul_bias" => Along::Bias,
-            "matmul_gelu" => Along::Gelu,
-            "scaled_product" => Along::Scales,
-            _ => return None,
-        })
-    }
-    fn epilogue(self) -> sys::cublasLtEpilogue_t {
-        use sys::cublasLtEpilogue_t as E;
-        match self {
-            Along::Nothing | Along::Scales => E::CUBLASLT_EPILOGUE_DEFAULT,
-            Along::Bias => E::CUBLASLT_EPILOGUE_BIAS,
-            Along::Gelu => E::CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
-        }
-    }
-    fn has_bias(self) -> bool {
-        matches!(self, Along::Bias | Along::Gelu)
-    }
-    fn has_inner(self) -> bool {
-        self == Along::Gelu
-    }
-}
-
 /// A product, described without the library.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Product {
@@ -217,6 +186,10 @@ pub fn product(a: &Operand, b: &Operand, c: &Operand, along: Along) -> Option<Pr
 }
 
 impl Product {
+    /// What is computed along with it.
+    pub fn along(&self) -> Along {
+        self.along
+    }
     /// Operations on numbers.
     pub fn flops(&self) -> usize {
         2 * self.count * self.m * self.n * self.k
@@ -231,9 +204,9 @@ impl Product {
     }
 }
 
-/// The best way to compute each product that was asked for.
+/// The best way to compute each product that was asked for, and whether what could be computed along is.
 #[derive(Default)]
-pub struct Choices(Mutex<HashMap<String, sys::cublasLtMatmulAlgo_t>>);
+pub struct Choices(Mutex<HashMap<String, sys::cublasLtMatmulAlgo_t>>, Mutex<HashMap<String, bool>>);
 
 impl Choices {
     /// The way chosen before, in this process or one before it.
@@ -248,11 +221,106 @@ impl Choices {
         self.0.lock().insert(key.to_string(), algo);
         Some(algo)
     }
+    /// Whether something was found to be faster, in this process or one before it.
+    fn decided(&self, key: &str) -> Option<bool> {
+        if let Some(&known) = self.1.lock().get(key) {
+            return Some(known);
+        }
+        let known = std::fs::read(module::cached_at("products", key)?).ok()? == b"yes";
+        self.1.lock().insert(key.to_string(), known);
+        Some(known)
+    }
+    fn decide(&self, key: String, is_faster: bool) {
+        if let Some(path) = module::cached_at("products", &key) {
+            module::keep(&path, if is_faster { b"yes" } else { b"no" });
+        }
+        self.1.lock().insert(key, is_faster);
+    }
     fn put(&self, key: String, algo: sys::cublasLtMatmulAlgo_t) {
         if let Some(path) = module::cached_at("products", &key) {
             module::keep(&path, &algo.data.map(u64::to_le_bytes).concat());
         }
         self.0.lock().insert(key, algo);
+    }
+}
+
+/// Memory of any content to time a product with.
+struct Trial<'a> {
+    context: &'a Context,
+    /// A second operand that is read from memory, not from the cache.
+    is_low: bool,
+    /// Copies of it, and their bytes.
+    copies: usize,
+    each: usize,
+    blocks: Vec<(u64, usize)>,
+}
+
+impl<'a> Trial<'a> {
+    fn new(context: &'a Context, p: &Product) -> Result<Trial<'a>> {
+        let (spans, of) = (p.spans(), [p.of[0], p.of[1], p.dtype]);
+        let [a, b, y] = [0, 1, 2].map(|i| (spans[i] * of[i].size()).next_multiple_of(256));
+        let is_low = p.m <= ROWS_FEW && p.count == 1;
+        let copies = if is_low { CACHE.div_ceil(b.max(1)).clamp(1, IN_A_ROW) } else { 1 };
+        // Scales are there at least.
+        let inner = if p.along.has_inner() { p.m * p.along.inner_row(p.n) * p.dtype.size() } else { 256 };
+        let beside = (p.n.max(p.m) * p.dtype.size()).max(256);
+        // What a loop behind it would read and write, half and half.
+        let read = if p.along == Along::Sums { p.m * p.k } else { p.m * p.n };
+        let half = (p.along.simpler().1 * read * p.dtype.size()).div_ceil(2);
+        let take = |bytes: usize| Ok((context.take(bytes)?, bytes));
+        let blocks = [a, b * copies, y, beside, inner, half, half].into_iter().map(take).collect::<Result<_>>()?;
+        Ok(Trial { context, is_low, copies, each: b, blocks })
+    }
+    /// Milliseconds of a product, and of a loop behind it if there is one.
+    fn time(&self, gemm: &Gemm, has_loop: bool) -> Result<f32> {
+        let c = self.context;
+        let workspace = c.workspace()?;
+        let at = |i: usize| self.blocks[i].0;
+        let runs = if self.is_low { IN_A_ROW } else { 1 };
+        let run = || {
+            (0..runs).try_for_each(|k| {
+                let b = at(1) + (k % self.copies * self.each) as u64;
+                gemm.run(c, [at(0), b, at(2), at(3), at(4)], workspace)?;
+                if has_loop { c.copy(at(6), at(5), self.blocks[5].1) } else { Ok(()) }
+            })
+        };
+        c.timed(RUNS, self.is_low.then_some((workspace, WORKSPACE)), run)
+    }
+    /// Whether what is no number stays so.
+    fn keeps_nan(&self, gemm: &Gemm, dtype: DType) -> Result<bool> {
+        let c = self.context;
+        let at = |i: usize| self.blocks[i].0;
+        // All bits set are no number in any type.
+        c.fill(at(0), 0xff, self.blocks[0].1)?;
+        gemm.run(c, [at(0), at(1), at(2), at(3), at(4)], c.workspace()?)?;
+        Ok(self.numbers(2, dtype, 1)?[0].is_nan())
+    }
+    /// Whether it is the first operand's rows that are summed: of ones, beside twos; and nothing else is written.
+    fn sums_rows(&self, gemm: &Gemm, p: &Product) -> Result<bool> {
+        let c = self.context;
+        let at = |i: usize| self.blocks[i].0;
+        let (size, all) = (p.dtype.size(), p.m.max(p.n));
+        let [one, two] = [1.0, 2.0].map(|x| Literal::from_f64(p.dtype, Shape::new(&[1]), &[x]));
+        for (i, x) in [(0, one), (1, two)] {
+            let count = self.blocks[i].1 / size;
+            c.upload(at(i), &x.bytes().repeat(count))?;
+        }
+        c.fill(at(3), 0xff, self.blocks[3].1)?;
+        gemm.run(c, [at(0), at(1), at(2), at(3), at(4)], c.workspace()?)?;
+        let got = self.numbers(3, p.dtype, all)?;
+        let is_sum = |x: &f64| (x / p.k as f64 - 1.0).abs() < 0.01;
+        Ok(got[..p.m].iter().all(is_sum) && got[p.m..].iter().all(|x| x.is_nan()))
+    }
+    /// The first numbers of a block.
+    fn numbers(&self, block: usize, dtype: DType, count: usize) -> Result<Vec<f64>> {
+        let mut bytes = vec![0u8; count * dtype.size()];
+        self.context.download(self.blocks[block].0, &mut bytes)?;
+        Ok(Literal::from_bytes(dtype, Shape::new(&[count]), &bytes)?.to_f64())
+    }
+}
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        self.blocks.iter().for_each(|&(at, bytes)| self.context.give(at, bytes));
     }
 }
 
@@ -301,32 +369,44 @@ impl Gemm {
         ways: &[sys::cublasLtMatmulAlgo_t],
     ) -> Result<sys::cublasLtMatmulAlgo_t> {
         let _order = c.order.lock();
-        let spans = p.spans();
-        let of = [p.of[0], p.of[1], p.dtype];
-        let [a, b, y] = [0, 1, 2].map(|i| (spans[i] * of[i].size()).next_multiple_of(256));
-        let is_low = p.m <= ROWS_FEW && p.count == 1;
-        let copies = if is_low { CACHE.div_ceil(b.max(1)).clamp(1, IN_A_ROW) } else { 1 };
-        let inner = if p.along.has_inner() { y } else { 1 };
-        let sizes = [a, b * copies, y, (p.n * p.dtype.size()).max(256), inner.max(256)];
-        let blocks = sizes.iter().map(|&n| c.take(n)).collect::<Result<Vec<u64>>>()?;
-        let workspace = c.workspace()?;
+        let trial = Trial::new(c, p)?;
         let mut best = (f32::INFINITY, ways[0]);
         for &way in ways {
             self.algo = way;
-            let run = || {
-                let each = |k: usize| blocks[1] + (k % copies * b) as u64;
-                let runs = if is_low { IN_A_ROW } else { 1 };
-                (0..runs)
-                    .try_for_each(|k| self.run(c, [blocks[0], each(k), blocks[2], blocks[3], blocks[4]], workspace))
-            };
-            if let Ok(ms) = c.timed(RUNS, is_low.then_some((workspace, WORKSPACE)), run)
+            if let Ok(ms) = trial.time(self, false)
                 && ms < best.0
             {
                 best = (ms, way);
             }
         }
-        blocks.iter().zip(sizes).for_each(|(&b, n)| c.give(b, n));
         Ok(best.1)
+    }
+
+    /// Whether a product takes less time with what is computed along with it than a simpler one and a loop
+    /// behind it, as measured here or before; false where the library has no way to compute it.
+    pub fn wins(context: &Context, p: &Product) -> bool {
+        let is_always = ALWAYS.load(Ordering::Relaxed);
+        let key = format!("along {p:?} tf32 {} {}", TF32.load(Ordering::Relaxed), context.arch);
+        if let Some(known) = context.choices.decided(&key).filter(|_| !is_always) {
+            return known;
+        }
+        let measure = || -> Result<bool> {
+            let simpler = Product { along: p.along.simpler().0, ..p.clone() };
+            let (with, without) = (Gemm::new(context, p)?, Gemm::new(context, &simpler)?);
+            let _order = context.order.lock();
+            let trial = Trial::new(context, p)?;
+            let is_right = match p.along {
+                Along::Relu | Along::ReluBits => trial.keeps_nan(&with, p.dtype)?,
+                Along::Sums => trial.sums_rows(&with, p)?,
+                _ => true,
+            };
+            Ok(is_right && (is_always || trial.time(&with, false)? < trial.time(&without, true)?))
+        };
+        let wins = context.enter().and_then(|()| measure()).unwrap_or(false);
+        if !is_always {
+            context.choices.decide(key, wins);
+        }
+        wins
     }
 
     fn build(blas: &Blas, p: &Product) -> Result<(Gemm, Vec<sys::cublasLtMatmulAlgo_t>), lt::CublasError> {
@@ -352,10 +432,12 @@ impl Gemm {
             } else if p.along != Along::Nothing {
                 set(d(D::CUBLASLT_MATMUL_DESC_EPILOGUE), p.along.epilogue())?;
             }
+            // Ways are looked for before there is memory; that will be aligned like this.
             if p.along.has_inner() {
-                set(d(D::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD), p.n as i64)?;
-                // Ways are looked for before there is memory; that will be aligned like this.
+                set(d(D::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD), p.along.inner_row(p.n) as i64)?;
                 set(d(D::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER), SOMEWHERE)?;
+            }
+            if p.along.has_bias() && p.along != Along::Bias {
                 set(d(D::CUBLASLT_MATMUL_DESC_BIAS_POINTER), SOMEWHERE)?;
             }
         }

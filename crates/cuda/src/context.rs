@@ -241,9 +241,7 @@ impl Context {
         let mut best = f32::INFINITY;
         for _ in 0..runs {
             for (at, bytes) in before.into_iter().cycle().take(CLEARINGS) {
-                // SAFETY: the caller's memory is alive in the stream's order.
-                let done = unsafe { cu::memset_d8_async(at, 0, bytes, self.stream) };
-                done.map_err(|e| failed(&format!("{}: timing", self.name), e))?;
+                self.fill(at, 0, bytes)?;
             }
             best = best.min(self.elapsed(&mut f)?);
         }
@@ -319,6 +317,12 @@ impl Context {
         // SAFETY: both are blocks of at least as many bytes, alive in the stream's order.
         unsafe { cu::memcpy_dtod_async(to, from, bytes, self.stream) }
             .map_err(|e| failed(&format!("{}: copying within it", self.name), e))
+    }
+    /// Sets bytes of a block.
+    pub fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's block of so many bytes is alive in the stream's order.
+        unsafe { cu::memset_d8_async(at, byte, bytes, self.stream) }
+            .map_err(|e| failed(&format!("{}: clearing memory", self.name), e))
     }
     /// Waits for everything on the stream; errors are left to whoever reads a result.
     pub fn wait(&self) {

@@ -15,7 +15,10 @@ pub fn explain(plan: &Plan) -> String {
             (Region::Loop(l), Work::Kernels(k)) => format!("loop {}x{}, {} launches", l.rows(), l.columns(), k.len()),
             (_, Work::Kernels(k)) => format!("{} launches", k.len()),
             (_, Work::Product(..)) => "cuBLASLt".to_string(),
-            (_, Work::Network(..)) => "cuDNN".to_string(),
+            (_, Work::Network { around: [before, behind], .. }) if before.len() + behind.len() > 0 => {
+                format!("cuDNN with {} launches around it", before.len() + behind.len())
+            }
+            (_, Work::Network { .. }) => "cuDNN".to_string(),
             (_, Work::Host { .. }) => "on the host".to_string(),
         };
         let _ = writeln!(s, "{i:4} {kind}: {}", names(plan, r));

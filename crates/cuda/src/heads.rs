@@ -144,7 +144,7 @@ fn joined_attrs(grad: &FlatNode) -> Attrs {
 }
 
 /// Where each node's first output lies, as far as views can be said with strides.
-fn places_so_far(graph: &Graph) -> Result<Vec<Option<Place>>> {
+pub(crate) fn places_so_far(graph: &Graph) -> Result<Vec<Option<Place>>> {
     let mut places: Vec<Option<Place>> = Vec::with_capacity(graph.nodes.len());
     for (i, n) in graph.nodes.iter().enumerate() {
         let place = match n.op.meaning {

@@ -7,6 +7,7 @@
 
 mod absorb;
 mod activate;
+mod along;
 mod blas;
 mod chain;
 mod channels;
@@ -27,5 +28,5 @@ mod program;
 mod staging;
 mod storage;
 
-pub use blas::allow_tf32;
+pub use blas::{allow_tf32, always_along};
 pub use device::Cuda;

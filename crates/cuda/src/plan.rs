@@ -3,7 +3,8 @@
 
 use crate::absorb::absorb;
 use crate::activate::activate;
-use crate::blas::{self, Along, Product};
+use crate::along::Along;
+use crate::blas::{self, Product};
 use crate::chain::{self, Own, chain};
 use crate::channels::channels_last;
 use crate::dnn::{self, Network};
@@ -32,8 +33,17 @@ pub enum Work {
     /// A matrix product; places of a, b, the result, what is added, and what an activation is
     /// taken of; or the scales of a and b in place of these two.
     Product(Product, [Spot; 5]),
-    /// A graph for cuDNN; places of operands and results, and of its scratch space.
-    Network(Network, Vec<Spot>, Spot),
+    /// A graph for cuDNN.
+    Network {
+        /// The graph.
+        network: Network,
+        /// Places of operands and results.
+        given: Vec<Spot>,
+        /// Of its scratch space.
+        scratch: Spot,
+        /// Launches before it and behind it.
+        around: [Vec<Kernel>; 2],
+    },
     /// The node's own rule, on the host.
     Host {
         /// The node.
@@ -77,11 +87,13 @@ fn accepts(n: &FlatNode, i: usize, l: &Layout) -> bool {
     let out = &n.outs[0];
     match n.op.name {
         "matmul" => !blas::has(out.dtype) || blas::accepts(l, &out.shape),
-        "matmul_bias" | "matmul_gelu" => i < 2 && blas::accepts(l, &out.shape),
-        // Logarithms of sums lie one after the other.
+        // What is multiplied with scales is brought into the form the library wants.
+        "scaled_product" => false,
+        name if Along::of(name, n.outs.len()).is_some() => i < 2 && blas::accepts(l, &out.shape),
+        // Logarithms of sums lie one after the other, and so does what comes behind the rest.
         "attention" | "attention_turned" => i < 3 && dnn::accepts(l, out.dtype.size()),
         "attention_grad" | "attention_grad_turned" | "attention_grad_joined" => {
-            i != 4 && dnn::accepts(l, out.dtype.size())
+            i < 6 && i != 4 && dnn::accepts(l, out.dtype.size())
         }
         "concat" => l.strides.iter().all(|&s| s >= 0),
         _ => false,
@@ -111,6 +123,9 @@ pub(crate) fn operands(graph: &Graph, node: usize, args: &[Place]) -> (Vec<Opera
 /// Whether cuDNN is there and has a way to compute a network.
 pub type Has<'a> = &'a dyn Fn(&Network) -> bool;
 
+/// Whether a product takes less time with what is computed along with it than with a loop behind it.
+pub type Wins<'a> = &'a dyn Fn(&Product) -> bool;
+
 /// What a plan has to know of the GPU.
 #[derive(Clone, Copy)]
 pub struct Chip<'a> {
@@ -118,6 +133,8 @@ pub struct Chip<'a> {
     pub major: u32,
     /// What its libraries can compute.
     pub has: Has<'a>,
+    /// What of it is faster.
+    pub wins: Wins<'a>,
 }
 
 /// How a call runs, before it is known where everything lies.
@@ -129,7 +146,7 @@ enum Way {
 }
 
 fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], chip: Chip) -> Way {
-    if let Some(along) = Along::of(n.op.name)
+    if let Some(along) = Along::of(n.op.name, n.outs.len())
         && let Some(p) = blas::product(&args[0], &args[1], &outs[0], along)
     {
         return Way::Product(p);
@@ -170,7 +187,7 @@ impl Plan {
     /// Plans a graph of primitive ops and claimed composites.
     pub fn new(graph: &Graph, chip: Chip) -> Result<Plan> {
         let has = chip.has;
-        let graph = activate(&absorb(&turn(graph)?)?)?;
+        let graph = activate(&absorb(&turn(graph)?)?, chip.wins)?;
         let graph = side_by_side(&heads_last(&graph)?, has)?;
         let graph = channels_last(&graph, has)?;
         let fused = fuse(&graph, &Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts })?;
@@ -217,7 +234,7 @@ impl Plan {
             }
             is_later |= self.work[wave].iter().any(|w| match w {
                 Work::Kernels(list) => list.iter().any(|k| !k.is_move),
-                Work::Product(..) | Work::Network(..) => true,
+                Work::Product(..) | Work::Network { .. } => true,
                 Work::Host { .. } => false,
             });
         }
@@ -295,14 +312,17 @@ impl Plan {
         match way(n, &args, &outs, chip) {
             Way::Product(p) => {
                 let [a, b, c] = [&args[0], &args[1], &outs[0]].map(|o| self.first(o));
-                // What is there beside them: a bias, and what is activated; or two scales.
-                let beside = [args.get(2), args.get(3).or(outs.get(1))];
+                // What is there beside them: a bias or sums, and what is activated, read or written; or two scales.
+                let (third, second) = (args.get(2), outs.get(1));
+                let is_backward = third.is_none() || p.along().is_slope();
+                let beside = if is_backward { [second, third] } else { [third, args.get(3).or(second)] };
                 let [bias, inner] = beside.map(|o| o.map_or(c, |o| self.first(o)));
                 return Ok(Work::Product(p, [a, b, c, bias, inner]));
             }
             Way::Network(network) => {
                 let given = dnn::given(n.op.name, &n.attrs, &args, &outs).iter().map(|o| self.first(o)).collect();
-                return Ok(Work::Network(network, given, self.scratch(r, 0)));
+                let around = dnn::around(n.op.name, &args, &outs).unwrap_or_default();
+                return Ok(Work::Network { network, given, scratch: self.scratch(r, 0), around });
             }
             // Loops know the numbers 0, 1, 2… without reading them.
             Way::Kernels(_) if n.op.name == "iota" && self.is_only_counted(Slot::new(node, 0)) => {
@@ -379,8 +399,12 @@ impl Plan {
     /// Every kernel, with the region it belongs to.
     pub fn kernels(&self) -> impl Iterator<Item = (usize, &Kernel)> {
         self.work.iter().enumerate().flat_map(|(r, w)| {
-            let list: &[Kernel] = if let Work::Kernels(k) = w { k } else { &[] };
-            list.iter().map(move |k| (r, k))
+            let lists: [&[Kernel]; 2] = match w {
+                Work::Kernels(k) => [k, &[]],
+                Work::Network { around: [before, behind], .. } => [before, behind],
+                _ => [&[], &[]],
+            };
+            lists.into_iter().flatten().map(move |k| (r, k))
         })
     }
 }

@@ -3,9 +3,11 @@
 //! All work of a device goes through one stream, so a block that was given back can be handed out
 //! at once: what is launched next runs after what is still using it. Sizes are rounded, and of
 //! several blocks the first in memory is taken, so that a step finds the blocks of an earlier one
-//! in the same order, which lets a captured graph run again.
+//! in the same order, which lets a captured graph run again. Where a large block of the size is not kept, one
+//! that is little larger will do: a program whose shapes change all the time does not keep memory for each.
 
 use runtime::Memory;
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Small blocks are multiples of this.
@@ -13,10 +15,15 @@ const SMALL: usize = 512;
 /// Blocks from here on are multiples of it.
 const LARGE: usize = 1 << 21;
 
+/// A large block may be larger than what was asked for by this part of it.
+const SPARE: usize = 8;
+
 /// Blocks that were given back, by size and address.
 #[derive(Default)]
 pub struct Pool {
     free: BTreeMap<usize, BTreeSet<u64>>,
+    /// Sizes of blocks in use that are larger than what was asked for.
+    larger: FxHashMap<u64, usize>,
     memory: Memory,
 }
 
@@ -35,10 +42,15 @@ impl Pool {
         take: impl Fn(usize) -> Result<u64, E>,
         release: impl Fn(u64),
     ) -> Result<u64, E> {
-        let size = rounded(bytes);
-        let kept = self.free.get_mut(&size).and_then(BTreeSet::pop_first);
-        let block = match kept {
-            Some(block) => block,
+        let mut size = rounded(bytes);
+        let block = match self.kept(size) {
+            Some((block, is)) => {
+                if is > size {
+                    self.larger.insert(block, is);
+                    size = is;
+                }
+                block
+            }
             None => {
                 let block = match take(size) {
                     Ok(block) => block,
@@ -55,9 +67,15 @@ impl Pool {
         self.memory.peak_bytes = self.memory.peak_bytes.max(self.memory.used_bytes);
         Ok(block)
     }
+    /// A kept block of this size, or of the next one if it is large and not much larger.
+    fn kept(&mut self, size: usize) -> Option<(u64, usize)> {
+        let most = if size >= LARGE { size + size / SPARE } else { size };
+        let fits = self.free.range_mut(size..=most);
+        fits.into_iter().find_map(|(&is, blocks)| Some((blocks.pop_first()?, is)))
+    }
     /// Takes a block of `bytes` back.
     pub fn give(&mut self, block: u64, bytes: usize) {
-        let size = rounded(bytes);
+        let size = self.larger.remove(&block).unwrap_or_else(|| rounded(bytes));
         self.memory.used_bytes -= size;
         self.free.entry(size).or_default().insert(block);
     }
@@ -97,6 +115,24 @@ mod tests {
         p.give(a, 1000);
         p.give(b, 700);
         assert_eq!(p.memory().used_bytes, 0);
+    }
+
+    #[test]
+    fn changing_sizes_share_blocks() {
+        let next = Cell::new(0);
+        let take = |n: usize| -> Result<u64, ()> { Ok(next.replace(next.get() + n as u64)) };
+        let mut p = Pool::default();
+        for turn in 0..3 {
+            for size in (16..=64).rev() {
+                let bytes = size * LARGE;
+                let block = p.take(bytes, take, |_| ()).unwrap();
+                assert!(p.memory().used_bytes >= bytes, "turn {turn}");
+                p.give(block, bytes);
+            }
+        }
+        assert_eq!(p.memory().used_bytes, 0);
+        // One block for each eighth, not one for each size, which would be 1960.
+        assert!(p.memory().held_bytes < 600 * LARGE, "{} blocks", p.memory().held_bytes / LARGE);
     }
 
     #[test]

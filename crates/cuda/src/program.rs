@@ -97,7 +97,7 @@ impl Compiled {
     pub fn new(context: &Arc<Context>, graph: &Graph) -> Result<Compiled> {
         context.enter()?;
         let has = |n: &Network| context.has("a convolution", n);
-        let plan = Plan::new(graph, Chip { major: context.major, has: &has })?;
+        let plan = Plan::new(graph, Chip { major: context.major, has: &has, wins: &|p| Gemm::wins(context, p) })?;
         let sources: Vec<&str> = plan.kernels().map(|(_, k)| k.source.as_str()).collect();
         let mut functions = context.functions(&sources)?.into_iter();
         // Most launches want shared memory beside what their text declares.
@@ -109,30 +109,22 @@ impl Compiled {
         let mut of_region = Vec::with_capacity(plan.work.len());
         for (r, work) in plan.work.iter().enumerate() {
             let first = tasks.len();
-            match work {
-                Work::Kernels(list) => {
-                    let blame = blame(&plan, r);
-                    for k in list {
-                        let f = functions.next().ok_or_else(|| Error::bug("a kernel without a function"))?;
-                        let number = k.args.contains(&Arg::Report).then(|| context.blame(blame.clone()));
-                        let args = k.args.iter().map(|&a| match (plan.pointer(r, a), a, number) {
-                            (Some(spot), ..) => Value::At(spot),
-                            (None, Arg::Launch, Some((launch, _))) => Value::Number(launch as u64),
-                            (None, _, n) => Value::Number(n.map_or(0, |(_, report)| report)),
-                        });
-                        let (args, is_table, is_move) = (args.collect(), k.is_table, k.is_move);
-                        let (grid, block, shared) = (k.grid, k.block, k.shared);
-                        context.allow_shared(f, shared)?;
-                        if is_shared {
-                            context.prefer_shared(f)?;
-                        }
-                        tasks.push(Task::Launch { f, grid, block, shared, args, is_table, is_move });
-                    }
+            let mut launch = |k: &Kernel, tasks: &mut Vec<Task>| -> Result<()> {
+                let f = functions.next().ok_or_else(|| Error::bug("a kernel without a function"))?;
+                if is_shared {
+                    context.prefer_shared(f)?;
                 }
+                tasks.push(launch(context, &plan, r, k, f)?);
+                Ok(())
+            };
+            match work {
+                Work::Kernels(list) => list.iter().try_for_each(|k| launch(k, &mut tasks))?,
                 Work::Product(p, at) => tasks.push(Task::Product { gemm: Gemm::new(context, p)?, at: *at }),
-                Work::Network(n, given, scratch) => {
-                    let ready = context.ready(n).map_err(|e| named(&plan, r, e))?;
+                Work::Network { network, given, scratch, around: [before, behind] } => {
+                    let ready = context.ready(network).map_err(|e| named(&plan, r, e))?;
+                    before.iter().try_for_each(|k| launch(k, &mut tasks))?;
                     tasks.push(Task::Network { ready, given: given.clone(), scratch: *scratch });
+                    behind.iter().try_for_each(|k| launch(k, &mut tasks))?;
                 }
                 Work::Host { node, .. } => {
                     for (_, a) in plan.fused.graph.nodes[*node].attrs.iter() {
@@ -336,6 +328,20 @@ impl Compiled {
             exec
         }
     }
+}
+
+/// A kernel of a region with its arguments.
+fn launch(context: &Context, plan: &Plan, region: usize, k: &Kernel, f: Function) -> Result<Task> {
+    let number = k.args.contains(&Arg::Report).then(|| context.blame(blame(plan, region)));
+    let args = k.args.iter().map(|&a| match (plan.pointer(region, a), a, number) {
+        (Some(spot), ..) => Value::At(spot),
+        (None, Arg::Launch, Some((launch, _))) => Value::Number(launch as u64),
+        (None, _, n) => Value::Number(n.map_or(0, |(_, report)| report)),
+    });
+    let (args, is_table, is_move) = (args.collect(), k.is_table, k.is_move);
+    let (grid, block, shared) = (k.grid, k.block, k.shared);
+    context.allow_shared(f, shared)?;
+    Ok(Task::Launch { f, grid, block, shared, args, is_table, is_move })
 }
 
 impl Value {

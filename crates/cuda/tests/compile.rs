@@ -68,7 +68,7 @@ fn sources() -> Vec<String> {
                 // An op may refuse a type.
                 let Ok(g) = reference::graph_of(op, &case) else { continue };
                 let g = passes::optimize(&g, &|_, _| false, &reference::run_node).unwrap();
-                let plan = Plan::new(&g, Chip { major: 9, has: &|_| false })
+                let plan = Plan::new(&g, Chip { major: 9, has: &|_| false, wins: &|_| false })
                     .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
                 all.extend(plan.kernels().map(|(_, k)| k.source.clone()));
             }
@@ -84,7 +84,7 @@ fn golden() -> Vec<String> {
     let files = std::fs::read_dir(dir).unwrap().map(|e| std::fs::read_to_string(e.unwrap().path()).unwrap());
     let of = |text: String| {
         let graph = ir::Graph::parse(text.split("----\n").next().unwrap_or(""), &ops::find).unwrap();
-        let plan = Plan::new(&graph, Chip { major: 9, has: &|_| true }).unwrap();
+        let plan = Plan::new(&graph, Chip { major: 9, has: &|_| true, wins: &|_| true }).unwrap();
         plan.kernels().map(|(_, k)| k.source.clone()).collect::<Vec<_>>()
     };
     files.flat_map(of).collect()

@@ -10,7 +10,7 @@ const LINE: &str = "----\n";
 
 fn kernels(text: &str) -> String {
     let graph = ir::Graph::parse(text, &ops::find).unwrap();
-    let plan = Plan::new(&graph, Chip { major: 9, has: &|_| true }).unwrap();
+    let plan = Plan::new(&graph, Chip { major: 9, has: &|_| true, wins: &|_| true }).unwrap();
     let mut out = String::new();
     for (r, w) in plan.work.iter().enumerate() {
         match w {
@@ -20,7 +20,10 @@ fn kernels(text: &str) -> String {
                 }
             }
             Work::Product(p, _) => writeln!(out, "// region {r}: {p:?}\n").unwrap(),
-            Work::Network(n, ..) => {
+            Work::Network { network: n, around: [before, behind], .. } => {
+                for k in before.iter().chain(behind) {
+                    writeln!(out, "// around {r}: {} blocks of {} threads\n{}", k.grid, k.block, k.source).unwrap();
+                }
                 writeln!(out, "// region {r}: cuDNN, {} bytes of scratch space", n.scratch).unwrap();
                 n.tensors.iter().enumerate().for_each(|(i, t)| writeln!(out, "%{i} {t:?}").unwrap());
                 n.nodes.iter().for_each(|n| writeln!(out, "{n:?}").unwrap());

@@ -194,6 +194,7 @@ fn converted(ty: &str, name: &str) -> Option<(String, &'static str, String)> {
             (format!("Word<{ty}>"), "str", format!("{n}.0"))
         }
         "MatrixNorm" => (format!("Word<{ty}>"), "str | float", format!("{n}.0")),
+        "Option<(f64,Tensor)>" => ("(f64, Like)".into(), "tuple[float, TensorLike]", format!("Some(({n}.0, {n}.1.0))")),
         "Option<Tensor>" => ("Like".into(), "TensorLike", format!("Some({n}.0)")),
         "Option<PerAxis>" => ("PerAxisArg".into(), "ShapeLike", format!("Some({n}.0)")),
         "PerAxis" => ("PerAxisArg".into(), "ShapeLike", format!("{n}.0")),

@@ -19,6 +19,7 @@ struct Inputs {
     mask: Option<Tensor>,
     memory_mask: Option<Tensor>,
     lengths: Option<Tensor>,
+    memory_lengths: Option<Tensor>,
     causal: bool,
 }
 impl Inputs {
@@ -28,10 +29,12 @@ impl Inputs {
         self.tensors.get(i).ok_or_else(missing)
     }
     fn options(&self) -> AttentionOptions {
-        AttentionOptions { mask: self.mask.clone(), causal: self.causal, ..Default::default() }
+        let key_lengths = self.lengths.clone();
+        AttentionOptions { mask: self.mask.clone(), causal: self.causal, key_lengths, ..Default::default() }
     }
     fn cross(&self) -> AttentionOptions {
-        AttentionOptions { mask: self.memory_mask.clone(), ..Default::default() }
+        let key_lengths = self.memory_lengths.clone();
+        AttentionOptions { mask: self.memory_mask.clone(), key_lengths, ..Default::default() }
     }
 }
 
@@ -311,7 +314,7 @@ impl PyLayer {
         self.0.module().train(on);
     }
     /// Its results.
-    #[pyo3(signature = (*tensors, mask=None, memory_mask=None, lengths=None, causal=false))]
+    #[pyo3(signature = (*tensors, mask=None, memory_mask=None, lengths=None, memory_lengths=None, causal=false))]
     fn __call__(
         &self,
         py: Python<'_>,
@@ -319,12 +322,14 @@ impl PyLayer {
         mask: Option<Like>,
         memory_mask: Option<Like>,
         lengths: Option<Like>,
+        memory_lengths: Option<Like>,
         causal: bool,
     ) -> PyResult<Vec<Py<PyTensor>>> {
         let tensors = tensors.into_iter().map(|t| t.0).collect();
         let given = |x: Option<Like>| x.map(|x| x.0);
-        let (mask, memory_mask, lengths) = (given(mask), given(memory_mask), given(lengths));
-        let inputs = Inputs { tensors, mask, memory_mask, lengths, causal };
+        let (mask, memory_mask) = (given(mask), given(memory_mask));
+        let (lengths, memory_lengths) = (given(lengths), given(memory_lengths));
+        let inputs = Inputs { tensors, mask, memory_mask, lengths, memory_lengths, causal };
         let site = here(py);
         let outs = site.scope(|| self.0.run(&inputs)).map_err(|e| e.at(site)).or_raise(py)?;
         outs.into_iter().map(|t| wrap(py, t)).collect()

@@ -2,6 +2,8 @@
 //! of the sizes that devices treat in ways of their own, against the reference; and values that go to the
 //! device and back.
 
+mod dropout;
+
 use ir::{Buffer, Case, DType, Graph, Literal, Slot, Type};
 use runtime::{Engine, reference};
 use std::collections::BTreeMap;
@@ -10,13 +12,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use talweg::{Error, ErrorKind, Result, Tensor};
 
 /// Graphs whose sizes and chains of ops have ways of their own on a device.
-const GRAPHS: [(&str, &str); 7] = [
+const GRAPHS: [(&str, &str); 9] = [
     ("a step of writing", include_str!("device_test/decode.txt")),
     ("products of few rows", include_str!("device_test/few.txt")),
     ("products of fewer rows", include_str!("device_test/fewer.txt")),
     ("attention of one query", include_str!("device_test/query.txt")),
     ("attention of many queries", include_str!("device_test/attention.txt")),
     ("products of 8 bits", include_str!("device_test/eighths.txt")),
+    ("attention with masks and lengths", include_str!("device_test/beside.txt")),
+    ("along with products", include_str!("device_test/along.txt")),
     ("long rows", include_str!("device_test/rows.txt")),
 ];
 
@@ -26,7 +30,7 @@ pub struct Options {
     /// The device: cpu, cuda:0…
     #[arg(long, default_value = "cuda:0")]
     device: String,
-    /// Only this op, or this graph.
+    /// Only this op, or the graphs (of several ops) whose names begin so.
     #[arg(long)]
     op: Option<String>,
     /// Print the generated kernels of the first failures.
@@ -139,6 +143,8 @@ fn graphs() -> Result<Vec<Sample>> {
         let value = |ty: &Type| {
             let number = |i: usize| match ty.dtype {
                 DType::I64 => 77.0,
+                // Lengths: of queries, then of keys.
+                DType::I32 => [96.0, 40.0, 77.0, 0.0][i % 4],
                 DType::Bool => f64::from(u8::from(!i.is_multiple_of(3))),
                 _ => (i.wrapping_mul(2_654_435_761) >> 8 & 0xffff) as f64 / 32768.0 - 1.0,
             };
@@ -196,11 +202,15 @@ fn conversions(device: &str) -> Result<()> {
 /// Checks and reports.
 pub fn run(o: &Options) -> Result<()> {
     let engine = talweg::engine_named(&o.device)?;
+    // Nothing is left out for being slower.
+    cuda::always_along(true);
     let mut all = samples(o.op.as_deref());
+    let is_asked = |s: &Sample| o.op.as_ref().is_none_or(|name| s.name.starts_with(name.as_str()));
+    all.extend(graphs()?.into_iter().filter(is_asked));
     if o.op.is_none() {
         transfers(&o.device)?;
+        dropout::check(&o.device)?;
     }
-    all.extend(graphs()?.into_iter().filter(|g| o.op.as_deref().is_none_or(|name| name == g.name)));
     if all.is_empty() {
         return Err(Error::value(format!("no op is named {:?}", o.op)));
     }
@@ -241,7 +251,8 @@ pub fn run(o: &Options) -> Result<()> {
 
 /// Prints the kernels of a graph.
 fn sources(engine: &Engine, g: &Graph) -> Result<()> {
-    let plan = cuda::plan::Plan::new(&engine.optimize(g)?, cuda::plan::Chip { major: 9, has: &|_| true })?;
+    let plan =
+        cuda::plan::Plan::new(&engine.optimize(g)?, cuda::plan::Chip { major: 9, has: &|_| true, wins: &|_| true })?;
     for (region, k) in plan.kernels() {
         println!("// region {region}, {} blocks of {} threads, {:?}\n{}", k.grid, k.block, k.args, k.source);
     }

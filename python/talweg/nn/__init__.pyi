@@ -763,9 +763,10 @@ class MultiheadAttention(Module):
     >>> tw.nn.MultiheadAttention(8, 2)(x, x, x, is_causal=True).shape
     (2, 5, 8)"""
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, *, batch_first: bool = True) -> None: ...
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """``attn_mask``: true (or 0) takes part; PyTorch's bool masks say the opposite."""
-    def __call__(self, query: Tensor, key: Tensor, value: Any, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor: ...
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False, *, key_lengths: Tensor | None = None) -> Tensor:
+        """``attn_mask``: true (or 0) takes part; PyTorch's bool masks say the opposite. ``key_lengths [N]``: how many
+        keys of each sequence count."""
+    def __call__(self, query: Tensor, key: Tensor, value: Any, attn_mask: Tensor | None = None, is_causal: bool = False, *, key_lengths: Tensor | None = None) -> Tensor: ...
 
 class RMSNorm(Module):
     """Divided by the root of the mean square over the last dimensions, then scaled.
@@ -864,9 +865,9 @@ class TransformerDecoder(Module):
     >>> tw.nn.TransformerDecoder(layer, 2)(tw.randn(2, 5, 8), tw.randn(2, 7, 8)).shape
     (2, 5, 8)"""
     def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Any = None) -> None: ...
-    def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, tgt_is_causal: bool = False) -> Tensor:
+    def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, tgt_is_causal: bool = False, *, tgt_lengths: Tensor | None = None, memory_lengths: Tensor | None = None) -> Tensor:
         ...
-    def __call__(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, tgt_is_causal: bool = False) -> Tensor: ...
+    def __call__(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, tgt_is_causal: bool = False, *, tgt_lengths: Tensor | None = None, memory_lengths: Tensor | None = None) -> Tensor: ...
 
 class TransformerDecoderLayer(Module):
     """Attention to itself, attention to a memory, and a two-layer network.
@@ -876,9 +877,9 @@ class TransformerDecoderLayer(Module):
     >>> tw.nn.TransformerDecoderLayer(8, 2, 16)(x, x, tgt_is_causal=True).shape
     (2, 5, 8)"""
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: str = 'relu', *, norm_first: bool = False, batch_first: bool = True) -> None: ...
-    def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, tgt_is_causal: bool = False) -> Tensor:
+    def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, tgt_is_causal: bool = False, *, tgt_lengths: Tensor | None = None, memory_lengths: Tensor | None = None) -> Tensor:
         ...
-    def __call__(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, tgt_is_causal: bool = False) -> Tensor: ...
+    def __call__(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, tgt_is_causal: bool = False, *, tgt_lengths: Tensor | None = None, memory_lengths: Tensor | None = None) -> Tensor: ...
 
 class TransformerEncoder(Module):
     """Encoder layers on top of each other, copies of the one that is given.
@@ -888,9 +889,9 @@ class TransformerEncoder(Module):
     >>> tw.nn.TransformerEncoder(layer, 3)(tw.randn(2, 5, 8)).shape
     (2, 5, 8)"""
     def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Any = None) -> None: ...
-    def forward(self, src: Tensor, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+    def forward(self, src: Tensor, mask: Tensor | None = None, is_causal: bool = False, *, src_lengths: Tensor | None = None) -> Tensor:
         ...
-    def __call__(self, src: Tensor, mask: Tensor | None = None, is_causal: bool = False) -> Tensor: ...
+    def __call__(self, src: Tensor, mask: Tensor | None = None, is_causal: bool = False, *, src_lengths: Tensor | None = None) -> Tensor: ...
 
 class TransformerEncoderLayer(Module):
     """Attention and a two-layer network, each with a residual and a normalization.
@@ -899,9 +900,9 @@ class TransformerEncoderLayer(Module):
     >>> tw.nn.TransformerEncoderLayer(8, 2, 16)(tw.randn(2, 5, 8)).shape
     (2, 5, 8)"""
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: str = 'relu', *, norm_first: bool = False, batch_first: bool = True) -> None: ...
-    def forward(self, src: Tensor, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+    def forward(self, src: Tensor, mask: Tensor | None = None, is_causal: bool = False, *, src_lengths: Tensor | None = None) -> Tensor:
         ...
-    def __call__(self, src: Tensor, mask: Tensor | None = None, is_causal: bool = False) -> Tensor: ...
+    def __call__(self, src: Tensor, mask: Tensor | None = None, is_causal: bool = False, *, src_lengths: Tensor | None = None) -> Tensor: ...
 
 adaptive_avg_pool1d = Tensor.adaptive_avg_pool1d
 adaptive_avg_pool2d = Tensor.adaptive_avg_pool2d
@@ -985,13 +986,14 @@ prelu = Tensor.prelu
 relu = Tensor.relu
 relu6 = Tensor.relu6
 rms_norm = Tensor.rms_norm
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False, scale: float | None = None) -> Tensor:
-    """Attention of queries ``[..., H, L, E]`` with keys and values.
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False, *, query_lengths: Tensor | None = None, key_lengths: Tensor | None = None) -> Tensor:
+    """Attention of queries ``[..., H, L, E]`` with keys and values. Of sequences of several lengths, ``query_lengths``
+    and ``key_lengths`` say how much of each counts.
 
     >>> import talweg as tw
-    >>> q = tw.randn(1, 2, 5, 4)
-    >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
-    (1, 2, 5, 4)"""
+    >>> q = tw.randn(2, 2, 5, 4)
+    >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True, key_lengths=tw.tensor([5, 3])).shape
+    (2, 2, 5, 4)"""
 selu = Tensor.selu
 sigmoid = Tensor.sigmoid
 silu = Tensor.silu

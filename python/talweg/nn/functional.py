@@ -71,15 +71,30 @@ def dropout(x, p=0.5, training=True):
     return x.dropout(p, _native.random_key()) if training and p > 0.0 else x
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, is_causal=False, scale=None):
-    """Attention of queries ``[..., H, L, E]`` with keys and values.
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *, query_lengths=None, key_lengths=None
+):
+    """Attention of queries ``[..., H, L, E]`` with keys and values. Of sequences of several lengths, ``query_lengths``
+    and ``key_lengths`` say how much of each counts.
 
     >>> import talweg as tw
-    >>> q = tw.randn(1, 2, 5, 4)
-    >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
-    (1, 2, 5, 4)
+    >>> q = tw.randn(2, 2, 5, 4)
+    >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True, key_lengths=tw.tensor([5, 3])).shape
+    (2, 2, 5, 4)
     """
-    return query.attention(key, value, mask=attn_mask, causal=is_causal, scale=scale)
+    if not 0.0 <= dropout_p <= 1.0:
+        raise value_error(f"scaled_dot_product_attention: dropout_p must lie between 0 and 1, not {dropout_p}")
+    return query.attention(
+        key,
+        value,
+        mask=attn_mask,
+        causal=is_causal,
+        scale=scale,
+        grouped=enable_gqa,
+        dropout=(dropout_p, _native.random_key()) if dropout_p > 0.0 else None,
+        query_lengths=query_lengths,
+        key_lengths=key_lengths,
+    )
 
 
 check(globals(), __all__)

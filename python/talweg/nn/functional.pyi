@@ -98,13 +98,14 @@ prelu = Tensor.prelu
 relu = Tensor.relu
 relu6 = Tensor.relu6
 rms_norm = Tensor.rms_norm
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False, scale: float | None = None) -> Tensor:
-    """Attention of queries ``[..., H, L, E]`` with keys and values.
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False, *, query_lengths: Tensor | None = None, key_lengths: Tensor | None = None) -> Tensor:
+    """Attention of queries ``[..., H, L, E]`` with keys and values. Of sequences of several lengths, ``query_lengths``
+    and ``key_lengths`` say how much of each counts.
 
     >>> import talweg as tw
-    >>> q = tw.randn(1, 2, 5, 4)
-    >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
-    (1, 2, 5, 4)"""
+    >>> q = tw.randn(2, 2, 5, 4)
+    >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True, key_lengths=tw.tensor([5, 3])).shape
+    (2, 2, 5, 4)"""
 selu = Tensor.selu
 sigmoid = Tensor.sigmoid
 silu = Tensor.silu

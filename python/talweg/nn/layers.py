@@ -415,9 +415,10 @@ class MultiheadAttention(_Layer):
         _check_batch_first(self, batch_first)
         self._make(embed_dim=embed_dim, num_heads=num_heads, dropout=dropout)
 
-    def forward(self, query, key, value, attn_mask=None, is_causal=False):
-        """``attn_mask``: true (or 0) takes part; PyTorch's bool masks say the opposite."""
-        return self._native(query, key, value, mask=attn_mask, causal=is_causal)[0]
+    def forward(self, query, key, value, attn_mask=None, is_causal=False, *, key_lengths=None):
+        """``attn_mask``: true (or 0) takes part; PyTorch's bool masks say the opposite. ``key_lengths [N]``: how many
+        keys of each sequence count."""
+        return self._native(query, key, value, mask=attn_mask, causal=is_causal, lengths=key_lengths)[0]
 
 
 class _Transformer(_Layer):
@@ -451,12 +452,13 @@ class _Stack(_Layer):
                 variable.assign(norm._variables[rest].detach())
 
 
-def _encode(self, src, mask=None, is_causal=False):
-    return self._native(src, mask=mask, causal=is_causal)[0]
+def _encode(self, src, mask=None, is_causal=False, *, src_lengths=None):
+    return self._native(src, mask=mask, causal=is_causal, lengths=src_lengths)[0]
 
 
-def _decode(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_is_causal=False):
-    return self._native(tgt, memory, mask=tgt_mask, memory_mask=memory_mask, causal=tgt_is_causal)[0]
+def _decode(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_is_causal=False, *, tgt_lengths=None, memory_lengths=None):
+    masks = {"mask": tgt_mask, "memory_mask": memory_mask, "lengths": tgt_lengths, "memory_lengths": memory_lengths}
+    return self._native(tgt, memory, causal=tgt_is_causal, **masks)[0]
 
 
 @_public

@@ -7,11 +7,22 @@ use crate::kernels::attention::{Attention, Rows, RowsMut, Saved};
 use crate::tile::access::Bases;
 use ir::{Attrs, DType, Layout, Shape, Type};
 
-/// Whether the kernels take these operands; the mask, if there is one, is operand `mask`.
-pub fn claims(types: &[Type], mask: usize) -> bool {
-    types[..mask].iter().all(|t| t.dtype == DType::F32)
+/// A mask and lengths among the operands from `first` on, each if there is one; `None` if there is more:
+/// dropout the kernels do not know.
+fn beside(types: &[&Type], first: usize) -> Option<[Option<usize>; 2]> {
+    let is_mask = |t: &&&Type| t.dtype == DType::Bool || t.dtype == DType::F32;
+    let mask = types.get(first).filter(is_mask).map(|_| first);
+    let next = first + usize::from(mask.is_some());
+    let lengths = types.get(next).filter(|t| t.dtype == DType::I32).map(|_| next);
+    (types.len() == next + usize::from(lengths.is_some())).then_some([mask, lengths])
+}
+
+/// Whether the kernels take these operands; what is optional begins with operand `first`.
+pub fn claims(types: &[Type], first: usize) -> bool {
+    let Some([mask, _]) = beside(&types.iter().collect::<Vec<_>>(), first) else { return false };
+    types[..first].iter().all(|t| t.dtype == DType::F32)
         && Heads::new(&types[0].shape, &types[1].shape, &types[2].shape).is_some()
-        && types.get(mask).is_none_or(|m| {
+        && mask.map(|i| &types[i]).is_none_or(|m| {
             let (q, k) = (&types[0].shape, &types[1].shape);
             let keys = k[k.rank() - 2];
             let scores: Shape = q[..q.rank() - 1].iter().copied().chain([keys]).collect();
@@ -54,10 +65,17 @@ impl Heads {
         Some(Heads { queries, keys, d: q[rank - 1], dv: v[rank - 1], kv_of, kv_heads: batch * kept })
     }
 
-    fn attention<'a>(&'a self, scale: f32, causal: bool, mask: Option<Rows<'a>>) -> Attention<'a> {
-        let causal = causal.then_some(0);
+    fn attention<'a>(&'a self, c: &Call, mask: Option<Rows<'a>>, lengths: Option<&'a [[usize; 2]]>) -> Attention<'a> {
+        let (scale, causal) = (c.scale, c.causal.then_some(0));
         let Heads { queries, keys, d, dv, kv_heads, .. } = *self;
-        Attention { kv_of: &self.kv_of, kv_heads, queries, keys, d, dv, scale, causal, mask }
+        Attention { kv_of: &self.kv_of, kv_heads, queries, keys, d, dv, scale, causal, mask, lengths }
+    }
+    /// Queries and keys of each head, from those of each sequence.
+    fn lengths(&self, each: &[i32]) -> Vec<[usize; 2]> {
+        let (queries, keys) = each.split_at(each.len() / 2);
+        let heads = self.kv_of.len() / queries.len().max(1);
+        let count = |n: i32| usize::try_from(n).unwrap_or(0);
+        queries.iter().zip(keys).flat_map(|(&q, &k)| std::iter::repeat_n([count(q), count(k)], heads)).collect()
     }
 }
 
@@ -140,15 +158,19 @@ struct Call {
     scale: f32,
     causal: bool,
     mask: Option<Mask>,
+    /// Queries, then keys of each sequence.
+    lengths: Option<Operand>,
     qkv: [Matrices; 3],
 }
 
 impl Call {
-    fn new(attrs: &Attrs, args: &[Operand], mask: usize) -> Option<Call> {
+    fn new(attrs: &Attrs, args: &[Operand], first: usize) -> Option<Call> {
         let heads = Heads::new(&args[0].ty.shape, &args[1].ty.shape, &args[2].ty.shape)?;
-        let mask = args.get(mask).map(|m| Mask::new(m, &args[0].ty.shape, heads.keys));
+        let [mask, lengths] = beside(&args.iter().map(|o| &o.ty).collect::<Vec<_>>(), first)?;
+        let mask = mask.map(|i| Mask::new(&args[i], &args[0].ty.shape, heads.keys));
+        let lengths = lengths.map(|i| args[i].clone());
         let (scale, causal) = (attrs.float("scale").ok()? as f32, attrs.bool("causal").ok()?);
-        Some(Call { heads, scale, causal, mask, qkv: [0, 1, 2].map(|i| Matrices::new(&args[i])) })
+        Some(Call { heads, scale, causal, mask, lengths, qkv: [0, 1, 2].map(|i| Matrices::new(&args[i])) })
     }
     /// Calls `f` with the attention and its operands.
     ///
@@ -159,7 +181,8 @@ impl Call {
         unsafe {
             let numbers = self.mask.as_ref().map_or(Vec::new(), |m| m.numbers(bases));
             let mask = self.mask.as_ref().map(|m| m.rows(&numbers, bases));
-            let attention = self.heads.attention(self.scale, self.causal, mask);
+            let lengths = self.lengths.as_ref().map(|o| self.heads.lengths(super::rows::<i32>(o, bases)));
+            let attention = self.heads.attention(self, mask, lengths.as_deref());
             f(&attention, self.qkv.each_ref().map(|m| m.rows(bases)));
         }
     }

@@ -125,6 +125,8 @@ pub struct Attention<'a> {
     pub causal: Option<isize>,
     /// Added to the scores of each head: `[queries, keys]`, minus infinity to hide a key.
     pub mask: Option<Rows<'a>>,
+    /// How many queries and keys of each head count.
+    pub lengths: Option<&'a [[usize; 2]]>,
 }
 
 /// What backward needs of forward, and the gradient of the output.
@@ -162,6 +164,9 @@ impl Attention<'_> {
         if let Some(m) = &self.mask {
             m.check("a mask", heads, self.queries, self.keys);
         }
+        if let Some(l) = &self.lengths {
+            check("lengths", heads, l.len());
+        }
     }
 
     /// Queries of a block: `few` where a causal mask would hide much of a large one.
@@ -174,6 +179,15 @@ impl Attention<'_> {
         match self.causal {
             None => self.keys,
             Some(offset) => (end as isize + offset).clamp(0, self.keys as isize) as usize,
+        }
+    }
+
+    /// Keys that queries `begin..end` of a head may see.
+    fn seen(&self, head: usize, begin: usize, end: usize) -> usize {
+        match self.lengths.map(|l| l[head]) {
+            Some([queries, _]) if begin >= queries => 0,
+            Some([_, keys]) => self.visible(end).min(keys),
+            None => self.visible(end),
         }
     }
 
@@ -197,7 +211,7 @@ impl Attention<'_> {
                 if let Some(m) = self.mask {
                     f32s::raw::add(row, m.head(head).add((i + r) * m.row + j), row, cols);
                 }
-                let seen = self.visible(i + r + 1).saturating_sub(j).min(cols);
+                let seen = self.seen(head, i + r, i + r + 1).saturating_sub(j).min(cols);
                 for c in seen..cols {
                     row.add(c).write(f32::NEG_INFINITY);
                 }
@@ -251,7 +265,7 @@ impl Attention<'_> {
         out: &RowsMut<'_>,
         lse: &mut [f32],
     ) {
-        let keys = self.visible(i + rows);
+        let keys = self.seen(h, i, i + rows);
         let s = Scratch::<f32>::new(rows * KEYS.min(keys.max(1)));
         let (mut top, mut sum) = ([f32::NEG_INFINITY; QUERIES], [0f32; QUERIES]);
         if keys == 0 {
@@ -336,7 +350,7 @@ impl Attention<'_> {
         rows: usize,
         [dq, dk, dv]: &[RowsMut<'_>; 3],
     ) {
-        let keys = self.visible(i + rows);
+        let keys = self.seen(h, i, i + rows);
         let (d, dvn, kv) = (self.d, self.dv, self.kv_of[h]);
         let of = |m: &Rows<'_>, h: usize| Mat::row_major(m.head(h), m.row);
         let (q, k) = (of(&s.q, h), of(&s.k, kv));

@@ -27,7 +27,8 @@ fn truth(a: &Attention<'_>, q: &[f32], k: &[f32], v: &[f32], dout: &[f32]) -> Tr
             let key = |j: usize| (a.kv_of[h] * a.keys + j) * a.d;
             let value = |j: usize| (a.kv_of[h] * a.keys + j) * a.dv;
             let score = |j: usize| {
-                let hidden = a.causal.is_some_and(|o| j as isize > i as isize + o);
+                let hidden = a.causal.is_some_and(|o| j as isize > i as isize + o)
+                    || a.lengths.is_some_and(|l| i >= l[h][0] || j >= l[h][1]);
                 let dot: f64 = (0..a.d).map(|c| q[qi + c] as f64 * k[key(j) + c] as f64).sum();
                 let extra = a.mask.map_or(0.0, |m| m.data[m.starts[h] + i * m.row + j] as f64);
                 if hidden { f64::NEG_INFINITY } else { dot * a.scale as f64 + extra }
@@ -114,6 +115,7 @@ fn random_attentions() {
         let each = if noise.flip() { queries * keys } else { 0 };
         let starts: Vec<usize> = (0..heads).map(|h| h * each).collect();
         let d = noise.range(1, 20);
+        let lengths: Vec<[usize; 2]> = (0..heads).map(|_| [noise.range(0, queries), noise.range(0, keys)]).collect();
         let a = Attention {
             kv_of: &kv_of,
             kv_heads,
@@ -128,6 +130,7 @@ fn random_attentions() {
                 _ => Some(keys as isize - queries as isize),
             },
             mask: noise.flip().then_some(Rows { data: &mask, starts: &starts, row: keys }),
+            lengths: noise.flip().then_some(&lengths),
         };
         check_case(&a, &mut noise, &format!("round {round}: {queries} queries, {keys} keys, {:?}", a.causal));
     }
@@ -135,8 +138,18 @@ fn random_attentions() {
 
 #[test]
 fn large_scores_do_not_overflow() {
-    let a =
-        Attention { kv_of: &[0], kv_heads: 1, queries: 2, keys: 3, d: 1, dv: 1, scale: 1.0, causal: None, mask: None };
+    let a = Attention {
+        kv_of: &[0],
+        kv_heads: 1,
+        queries: 2,
+        keys: 3,
+        d: 1,
+        dv: 1,
+        scale: 1.0,
+        causal: None,
+        mask: None,
+        lengths: None,
+    };
     let (mut out, mut lse) = ([0f32; 2], [0f32; 2]);
     let rows = |data| Rows { data, starts: &[0], row: 1 };
     let (q, k, v) = ([1000.0, -1000.0], [1.0, 0.0, -1.0], [1.0, 2.0, 3.0]);
@@ -157,6 +170,7 @@ fn a_query_without_keys_gives_zeros() {
         scale: 1.0,
         causal: Some(-1),
         mask: None,
+        lengths: None,
     };
     check_case(&a, &mut Noise::new(5), "no keys");
     let hidden = [f32::NEG_INFINITY; 2];

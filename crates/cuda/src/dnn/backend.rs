@@ -123,6 +123,7 @@ fn data_type(kind: Kind) -> sys::cudnnDataType_t {
         Kind::Bf16 => C::CUDNN_DATA_BFLOAT16,
         Kind::F16 => C::CUDNN_DATA_HALF,
         Kind::I32 => C::CUDNN_DATA_INT32,
+        Kind::I64 => C::CUDNN_DATA_INT64,
         Kind::Bool => C::CUDNN_DATA_BOOLEAN,
     }
 }
@@ -148,15 +149,28 @@ fn tensor(i: usize, t: &Tensor) -> Result<Desc> {
 /// An operation, with the descriptor of how it is done, which it refers to.
 fn node(n: &Node, tensors: &[Desc]) -> Result<[Desc; 2]> {
     match n {
-        Node::Matmul([a, b, c]) => {
+        Node::Matmul { of: [a, b, c], ends, is_filled } => {
             let how = Desc::new(D::CUDNN_BACKEND_MATMUL_DESCRIPTOR)?;
             how.kind(A::CUDNN_ATTR_MATMUL_COMP_TYPE, Kind::F32)?;
+            if *is_filled {
+                how.set(A::CUDNN_ATTR_MATMUL_PADDING_VALUE, T::CUDNN_TYPE_DOUBLE, &[0.0f64])?;
+            }
             how.finalize()?;
             let d = Desc::new(D::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)?;
             d.desc(A::CUDNN_ATTR_OPERATION_MATMUL_ADESC, &[&tensors[*a]])?;
             d.desc(A::CUDNN_ATTR_OPERATION_MATMUL_BDESC, &[&tensors[*b]])?;
             d.desc(A::CUDNN_ATTR_OPERATION_MATMUL_CDESC, &[&tensors[*c]])?;
             d.desc(A::CUDNN_ATTR_OPERATION_MATMUL_DESC, &[&how])?;
+            let names = [
+                A::CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+                A::CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
+                A::CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
+            ];
+            for (name, end) in names.into_iter().zip(ends) {
+                if let Some(end) = end {
+                    d.desc(name, &[&tensors[*end]])?;
+                }
+            }
             d.finalize()?;
             Ok([d, how])
         }
@@ -170,6 +184,20 @@ fn node(n: &Node, tensors: &[Desc]) -> Result<[Desc; 2]> {
             d.finalize()?;
             // It has no descriptor beside it; an unused one stands in its place.
             Ok([d, Desc::new(D::CUDNN_BACKEND_MATMUL_DESCRIPTOR)?])
+        }
+        Node::Random { seed, offset, y, probability } => {
+            let how = Desc::new(D::CUDNN_BACKEND_RNG_DESCRIPTOR)?;
+            let what = sys::cudnnRngDistribution_t::CUDNN_RNG_DISTRIBUTION_BERNOULLI;
+            how.set(A::CUDNN_ATTR_RNG_DISTRIBUTION, T::CUDNN_TYPE_RNG_DISTRIBUTION, &[what])?;
+            how.set(A::CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY, T::CUDNN_TYPE_DOUBLE, &[*probability])?;
+            how.finalize()?;
+            let d = Desc::new(D::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR)?;
+            d.desc(A::CUDNN_ATTR_OPERATION_RNG_YDESC, &[&tensors[*y]])?;
+            d.desc(A::CUDNN_ATTR_OPERATION_RNG_SEED, &[&tensors[*seed]])?;
+            d.desc(A::CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC, &[&tensors[*offset]])?;
+            d.desc(A::CUDNN_ATTR_OPERATION_RNG_DESC, &[&how])?;
+            d.finalize()?;
+            Ok([d, how])
         }
         Node::Conv { form, x, w, y, window } => conv(*form, [&tensors[*x], &tensors[*w], &tensors[*y]], window),
     }
@@ -187,6 +215,8 @@ fn point(p: Point, args: &[usize], y: usize, with: Kind, tensors: &[Desc]) -> Re
         Point::Same => P::CUDNN_POINTWISE_IDENTITY,
         Point::Index(_) => P::CUDNN_POINTWISE_GEN_INDEX,
         Point::AtLeast => P::CUDNN_POINTWISE_CMP_GE,
+        Point::Less => P::CUDNN_POINTWISE_CMP_LT,
+        Point::And => P::CUDNN_POINTWISE_LOGICAL_AND,
         Point::Select => P::CUDNN_POINTWISE_BINARY_SELECT,
     };
     let how = Desc::new(D::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)?;

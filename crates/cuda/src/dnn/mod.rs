@@ -7,6 +7,7 @@ mod conv;
 
 pub use conv::{Form, conv_last};
 
+pub use attention::around;
 use attention::{attention, attention_grad};
 use conv::conv;
 
@@ -29,6 +30,8 @@ pub enum Kind {
     F16,
     /// 32-bit integer.
     I32,
+    /// 64-bit integer.
+    I64,
     /// True or false.
     Bool,
 }
@@ -93,6 +96,10 @@ pub enum Point {
     Index(i64),
     /// a ≥ b.
     AtLeast,
+    /// a < b.
+    Less,
+    /// Both.
+    And,
     /// a where c, else b.
     Select,
 }
@@ -100,8 +107,15 @@ pub enum Point {
 /// One operation; tensors by their number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
-    /// A matrix product: operands and result.
-    Matmul([usize; 3]),
+    /// A matrix product.
+    Matmul {
+        /// Operands and result.
+        of: [usize; 3],
+        /// How many rows, columns and products of each matrix count, where they say so.
+        ends: [Option<usize>; 3],
+        /// What does not count is 0.
+        is_filled: bool,
+    },
     /// Operands, result, and what is computed with.
     Point(Point, Vec<usize>, usize, Kind),
     /// Sums to a smaller tensor.
@@ -110,6 +124,17 @@ pub enum Node {
     Max(usize, usize),
     /// The same elements as another tensor.
     Reshape(usize, usize),
+    /// 1 with a probability, else 0, by the library's generator.
+    Random {
+        /// One number.
+        seed: usize,
+        /// Another.
+        offset: usize,
+        /// Result.
+        y: usize,
+        /// Of 1.
+        probability: f64,
+    },
     /// A convolution.
     Conv {
         /// Which of the three is computed.
@@ -175,9 +200,6 @@ impl Network {
         let y = self.inside(&dims, Kind::F32);
         self.nodes.push(Node::Point(p, args.to_vec(), y, Kind::F32));
         y
-    }
-    fn matmul(&mut self, a: usize, b: usize, c: usize) {
-        self.nodes.push(Node::Matmul([a, b, c]));
     }
 }
 

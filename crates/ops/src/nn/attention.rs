@@ -1,25 +1,28 @@
 //! `attention`: scaled dot-product attention.
 
 use super::attention_grad::{self, Gradients};
-use crate::rules::{GradTensors, by_expansion, expand, f64s, float, floats, maybe_grads};
+use crate::rules::{GradTensors, by_expansion, expand, f64s, float, floats, i64s, maybe_grads};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Literal, Meaning, Op, Shape, Value};
 
 /// The attributes of attention and its gradient.
-pub(super) const ATTRS: [(&str, AttrKind); 2] = [("causal", AttrKind::Bool), ("scale", AttrKind::Float)];
+pub(super) const ATTRS: [(&str, AttrKind); 3] =
+    [("causal", AttrKind::Bool), ("scale", AttrKind::Float), ("dropout", AttrKind::Float)];
 
 /// The row of `attention`.
 pub static OP: Op = Op {
     name: "attention",
     doc: "softmax(scale q kᵀ + mask) v for q[…, H, L, E], k[…, G, S, E], v[…, G, S, F]: G is H or divides it, and then \
-          neighboring query heads share keys and values. The optional mask […, L, S] is bool (true takes part) or \
-          added; with `causal`, query i sees keys 0 to i. A query that sees nothing gives zeros. The second result \
-          […, H, L] is the logarithm of the sum of each query's exponentials (−∞ for a query that sees nothing), \
-          from which the gradient finds the weights again; for 16-bit floats it is f32.",
+          neighboring query heads share keys and values. Behind them may come, in this order: a mask […, L, S], bool \
+          (true takes part) or added; lengths i32[2, …], how many queries and how many keys of each sequence count; a \
+          key i64[2], if weights are dropped with probability `dropout`. With `causal`, query i sees keys 0 to i. A \
+          query that sees nothing gives zeros. The second result […, H, L] is the logarithm of the sum of each query's \
+          exponentials (−∞ for a query that sees nothing), from which the gradient finds the weights again; for 16-bit \
+          floats it is f32.",
     attrs: &ATTRS,
     infer: |c| {
-        if !(3..=4).contains(&c.types.len()) {
-            return Err(Error::value(format!("takes 3 or 4 inputs, but {} were given", c.types.len())));
+        if !(3..=6).contains(&c.types.len()) {
+            return Err(Error::value(format!("takes 3 to 6 inputs, but {} were given", c.types.len())));
         }
         check(c, 3)?;
         by_expansion(c, body)
@@ -27,26 +30,29 @@ pub static OP: Op = Op {
     meaning: Meaning::Composite(body),
     grad: Grad::Rule(|c| {
         let (q, k, v, y, lse, g) = (c.x(0), c.x(1), c.x(2), c.y(0), c.y(1), c.g(0));
-        let mask = c.inputs.get(3).map(|m| Tensor::from(m.clone()));
-        let mask_wanted = mask.is_some() && c.wanted[3];
-        if !mask_wanted && c.grads[1].is_none() {
-            let mut all = vec![&q, &k, &v, &y, &lse, &g];
-            all.extend(&mask);
+        let rest: Vec<Tensor> = c.inputs[3..].iter().cloned().map(Tensor::from).collect();
+        let has_mask = Beside::new(&rest)?.mask.is_some();
+        let others = rest.len() - usize::from(has_mask);
+        if !(has_mask && c.wanted[3]) && c.grads[1].is_none() {
+            let all: Vec<&Tensor> = [&q, &k, &v, &y, &lse, &g].into_iter().chain(&rest).collect();
             let got = Tensor::apply(&attention_grad::OP, &all, c.attrs.clone());
             let mut got: Vec<Option<Tensor>> = got.into_iter().map(Some).collect();
-            got.extend(mask.map(|_| None));
+            got.extend(rest.iter().map(|_| None));
             return maybe_grads(got);
         }
-        let heads = Heads::new(&q, &k, &v, mask.as_ref(), c.attrs)?;
+        let heads = Heads::new(&q, &k, &v, &rest, c.attrs)?;
         let of_lse = c.grads[1].as_ref().map(|g| Tensor::from(g.clone()));
         let Gradients { q, k, v, mask } = attention_grad::gradients(&heads, &y, &lse, &g, of_lse.as_ref())?;
         let mut got = vec![Some(q), Some(k), Some(v)];
-        got.extend(c.inputs.get(3).map(|m| mask.map(|g| g.reshape(&m.ty().shape))));
+        if has_mask {
+            got.push(mask.map(|g| g.reshape(&c.inputs[3].ty().shape)));
+        }
+        got.extend((0..others).map(|_| None));
         maybe_grads(got)
     }),
     batch: Batch::Auto,
     cases: || {
-        let with = |causal: bool, scale: f64| Attrs::new().with("causal", causal).with("scale", scale);
+        let with = |causal: bool, scale: f64| attrs(causal, scale, 0.0);
         let qkv = |q: &[usize], k: &[usize]| vec![floats(q, 1), floats(k, 2), floats(k, 3)];
         let mask = Literal::generate([2, 3], |i| i % 2 == 0);
         let none = Literal::generate([2, 2], |i| i >= 2);
@@ -57,6 +63,13 @@ pub static OP: Op = Op {
         };
         let (q, k, v) = (f64s([2, 1], &[0.0, 3f64.ln()]), f64s([2, 1], &[0.0, 1.0]), f64s([2, 1], &[1.0, 3.0]));
         let unseen = Literal::generate([2, 2], |i| i < 2);
+        // One sequence whole but for a key, and one of a query and two keys.
+        let lengths = || Literal::generate([2, 2], |i| [3, 1, 2, 2][i]);
+        let key = || i64s([2], &[3, 4]);
+        let beside = |rest: Vec<Literal>, causal: bool, dropout: f64| {
+            let all = [floats([2, 4, 3, 2], 1), floats([2, 2, 3, 2], 2), floats([2, 2, 3, 1], 3)];
+            Case::new(all.into_iter().chain(rest).collect(), attrs(causal, 0.7, dropout))
+        };
         vec![
             Case::new(qkv(&[2, 2], &[3, 2]), with(false, 0.7)),
             Case::new(qkv(&[3, 2], &[3, 2]), with(true, 0.7)),
@@ -66,6 +79,10 @@ pub static OP: Op = Op {
             Case::new(masked(mask, &[3, 2]), with(false, 0.5)),
             // Infinities are no matter for finite differences.
             Case::new(masked(none, &[2, 2]), with(false, 0.5)).kinked(),
+            beside(vec![lengths()], false, 0.0).kinked(),
+            beside(vec![floats([2, 1, 1, 3], 4), lengths()], true, 0.0).kinked(),
+            beside(vec![key()], true, 0.4),
+            beside(vec![floats([4, 3, 3], 4), lengths(), key()], true, 0.4).kinked(),
             Case::new(vec![q.clone(), k.clone(), v.clone()], with(false, 1.0)).expect(
                 vec![f64s([2, 1], &[2.0, 2.5]), f64s([2], &[2f64.ln(), 4f64.ln()])],
                 "by hand: weights (1/2, 1/2) and (1/4, 3/4)",
@@ -80,8 +97,48 @@ pub static OP: Op = Op {
     },
 };
 
-/// What attention and its gradient need; the mask, if there is one, is input `mask`.
-pub(super) fn check(c: &Call, mask: usize) -> Result<()> {
+/// The attributes of an attention.
+pub(super) fn attrs(causal: bool, scale: f64, dropout: f64) -> Attrs {
+    Attrs::new().with("causal", causal).with("scale", scale).with("dropout", dropout)
+}
+
+/// What comes behind the operands that are always there.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<T> {
+    /// Bool, or numbers to add.
+    mask: Option<T>,
+    /// Queries and keys of each sequence.
+    lengths: Option<T>,
+    /// Which weights are dropped.
+    key: Option<T>,
+}
+
+impl<'a> Beside<&'a Tensor> {
+    fn new(rest: &'a [Tensor]) -> Result<Self> {
+        let dtypes = rest.iter().map(Tensor::dtype).collect::<Result<Vec<DType>>>()?;
+        let at = |i: usize| &rest[i];
+        let Beside { mask, lengths, key } = beside(&dtypes)?;
+        Ok(Beside { mask: mask.map(at), lengths: lengths.map(at), key: key.map(at) })
+    }
+}
+
+/// Which is which among operands of these types.
+fn beside(dtypes: &[DType]) -> Result<Beside<usize>> {
+    let mut left = dtypes.iter().copied().enumerate().peekable();
+    let mut next = |is: &dyn Fn(DType) -> bool| left.next_if(|&(_, d)| is(d)).map(|(i, _)| i);
+    let mask = next(&|d| d.is_float() || d == DType::Bool);
+    let (lengths, key) = (next(&|d| d == DType::I32), next(&|d| d == DType::I64));
+    match left.next() {
+        None => Ok(Beside { mask, lengths, key }),
+        Some((_, d)) => Err(Error::dtype(format!(
+            "a mask (bool or float), lengths (i32) and a key (i64) may come behind the other inputs, in this order, \
+             but {d} came"
+        ))),
+    }
+}
+
+/// What attention and its gradient need; what is optional begins at input `first`.
+pub(super) fn check(c: &Call, first: usize) -> Result<()> {
     float(c, 0)?;
     let (q, k, v) = (c.shape(0), c.shape(1), c.shape(2));
     if c.dtype(1) != c.dtype(0) || c.dtype(2) != c.dtype(0) {
@@ -96,22 +153,47 @@ pub(super) fn check(c: &Call, mask: usize) -> Result<()> {
             "q[…, L, E], k[…, S, E] and v[…, S, F] are needed, but came {q}, {k} and {v}"
         )));
     }
-    match c.types.get(mask) {
+    let rest = &c.types[first..];
+    let Beside { mask, lengths, key } = beside(&rest.iter().map(|t| t.dtype).collect::<Vec<_>>())?;
+    match mask.map(|i| &rest[i]) {
         Some(m) if m.dtype != DType::Bool && m.dtype != c.dtype(0) => {
-            Err(Error::dtype(format!("the mask must be bool or {}, not {}", c.dtype(0), m.dtype)))
+            return Err(Error::dtype(format!("the mask must be bool or {}, not {}", c.dtype(0), m.dtype)));
         }
         Some(m) if m.shape.rank() < 2 => {
-            Err(Error::shape(format!("the mask must have at least two dimensions, but is {}", m.shape)))
+            return Err(Error::shape(format!("the mask must have at least two dimensions, but is {}", m.shape)));
         }
+        _ => {}
+    }
+    if let Some(l) = lengths.map(|i| &rest[i].shape) {
+        let want: Shape = [2].iter().chain(sequences(q)).copied().collect();
+        if *l != want {
+            return Err(Error::shape(format!("lengths of queries {q} must be {want}, not {l}")));
+        }
+    }
+    let p = c.attrs.float("dropout")?;
+    if !(0.0..=1.0).contains(&p) {
+        return Err(Error::value(format!("dropout is a probability, from 0 to 1, not {p}")));
+    }
+    match key.map(|i| &rest[i]) {
+        Some(k) if *k.shape.dims() != [2] => {
+            Err(Error::value(format!("a key is i64[2], a seed and a counter; this is {k}")))
+        }
+        Some(_) if p == 0.0 => Err(Error::value("a key, but nothing is dropped")),
+        None if p > 0.0 => Err(Error::value("dropout needs a key")),
         _ => Ok(()),
     }
 }
 
+/// The dimensions of queries before those of heads.
+fn sequences(q: &Shape) -> &[usize] {
+    &q[..q.rank().saturating_sub(3)]
+}
+
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     expand(args, |a| {
-        let heads = Heads::new(&a[0], &a[1], &a[2], a.get(3), c.attrs)?;
+        let heads = Heads::new(&a[0], &a[1], &a[2], &a[3..], c.attrs)?;
         let (weights, lse) = heads.weights()?;
-        let y = heads.fold(&weights.cast(c.dtype(0)))?.matmul(&heads.v);
+        let y = heads.fold(&heads.dropped(&weights).cast(c.dtype(0)))?.matmul(&heads.v);
         Ok(vec![heads.as_queries(&y)?, heads.join(&lse)?])
     })
 }
@@ -125,24 +207,43 @@ pub(super) struct Heads {
     pub mask: Option<Tensor>,
     pub scale: f64,
     causal: bool,
+    /// Queries and keys of each sequence, with dimensions for heads, queries and keys.
+    lengths: Option<[Tensor; 2]>,
+    /// The probability that a weight is dropped, and which are.
+    dropout: Option<(f64, Tensor)>,
     /// How many heads share keys, how many queries each has, if they do.
     shared: Option<(usize, usize)>,
 }
 
 impl Heads {
-    pub(super) fn new(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, attrs: &Attrs) -> Result<Heads> {
-        let (causal, scale) = (attrs.bool("causal")?, attrs.float("scale")?);
+    /// `rest` is what may come behind queries, keys and values.
+    pub(super) fn new(q: &Tensor, k: &Tensor, v: &Tensor, rest: &[Tensor], attrs: &Attrs) -> Result<Heads> {
+        let (causal, scale, p) = (attrs.bool("causal")?, attrs.float("scale")?, attrs.float("dropout")?);
         let (k, v, shape) = (k.clone(), v.clone(), q.shape()?);
-        let Some((kept, each)) = shared_heads(&shape, &k.shape()?) else {
-            return Ok(Heads { q: q.clone(), k, v, mask: mask.cloned(), scale, causal, shared: None });
-        };
+        let Beside { mask, lengths, key } = Beside::new(rest)?;
+        let shared = shared_heads(&shape, &k.shape()?);
+        let lengths = lengths.map(|l| {
+            let ones = shape.rank() - sequences(&shape).len() + usize::from(shared.is_some());
+            let each: Shape = sequences(&shape).iter().copied().chain((0..ones).map(|_| 1)).collect();
+            [0, 1].map(|i| l.select(0, i).reshape(&each))
+        });
+        let dropout = key.map(|key| (p, key.clone()));
+        let heads = Heads { q: q.clone(), k, v, mask: mask.cloned(), scale, causal, lengths, dropout, shared: None };
+        let Some((kept, each)) = shared else { return Ok(heads) };
         let mask = match mask {
             Some(m) if m.rank()? >= 3 && m.shape()?[m.rank()? - 3] != 1 => Some(split(m, kept, each)?),
             Some(m) if m.rank()? >= 3 => Some(split(m, 1, 1)?),
             other => other.cloned(),
         };
-        let heads = Heads { q: q.clone(), k, v, mask, scale, causal, shared: Some((each, shape[shape.rank() - 2])) };
+        let heads = Heads { mask, shared: Some((each, shape[shape.rank() - 2])), ..heads };
         Ok(Heads { q: heads.fold(&split(q, kept, each)?)?, ..heads })
+    }
+    /// Weights, or what becomes of their gradient, but for those that are dropped.
+    pub(super) fn dropped(&self, weights: &Tensor) -> Tensor {
+        match &self.dropout {
+            Some((p, key)) => weights.dropout(*p, key),
+            None => weights.clone(),
+        }
     }
     /// Below every score: what hides a key. It is finite, so that a query that sees nothing does
     /// not become NaN, nor its gradient.
@@ -164,13 +265,18 @@ impl Heads {
             Some(m) => scores = (scores + m).maximum(floor),
             None => {}
         }
+        if let Some([of_queries, of_keys]) = &self.lengths {
+            let rows = Tensor::iota(queries, DType::I32).reshape([queries, 1]).lt(of_queries);
+            let columns = Tensor::iota(keys, DType::I32).lt(of_keys);
+            scores = Tensor::where_(&rows.logical_and(&columns), &scores, floor);
+        }
         Ok(scores)
     }
     /// The weight of every key for every query, and the logarithms of the sums of exponentials.
     fn weights(&self) -> Result<(Tensor, Tensor)> {
         let scores = self.scores()?;
         let (weights, lse) = (scores.softmax(-1), scores.logsumexp(-1));
-        if self.mask.is_none() {
+        if self.mask.is_none() && self.lengths.is_none() {
             return Ok((weights, lse));
         }
         let sees = scores.max_keep(-1).gt(self.floor()?);
@@ -265,8 +371,33 @@ pub struct AttentionOptions {
     /// There may be fewer heads of keys and values than of queries, which then share them.
     pub grouped: bool,
     /// Probability that a weight is dropped, and the key that says which (see [`Tensor::dropout`]).
-    /// All weights are then kept at once, `[…, H, L, S]`.
     pub dropout: Option<(f64, Tensor)>,
+    /// How many queries of each sequence count, whole numbers in the shape of the dimensions before
+    /// heads; those behind give zeros.
+    pub query_lengths: Option<Tensor>,
+    /// How many keys of each sequence count, as above; those behind are not seen.
+    pub key_lengths: Option<Tensor>,
+}
+
+impl AttentionOptions {
+    /// Lengths of queries `q` and keys `k` as the row takes them, if there are any.
+    fn lengths(&self, q: &Shape, k: &Shape) -> Result<Option<Tensor>> {
+        if self.query_lengths.is_none() && self.key_lengths.is_none() {
+            return Ok(None);
+        }
+        let lead: Shape = sequences(q).iter().copied().collect();
+        let of = |given: &Option<Tensor>, what: &str, shape: &Shape| -> Result<Tensor> {
+            let whole = shape.iter().rev().nth(1).copied().unwrap_or(0);
+            let Some(l) = given else { return Ok(Tensor::full_of(lead.clone(), whole as f64, DType::I32)) };
+            if l.shape()? != lead || !l.dtype()?.is_int() {
+                let (ty, l) = (l.dtype()?, l.shape()?);
+                return Err(Error::shape(format!("{what} must be whole numbers of shape {lead}, not {ty}{l}")));
+            }
+            Ok(l.cast(DType::I32))
+        };
+        let [a, b] = [of(&self.query_lengths, "query_lengths", q)?, of(&self.key_lengths, "key_lengths", k)?];
+        Ok(Some(Tensor::stack(&[a, b], 0)))
+    }
 }
 
 impl Tensor {
@@ -300,14 +431,11 @@ impl Tensor {
             if let Some(m) = &options.mask {
                 all.push(if m.dtype()? == DType::Bool { m.clone() } else { m.cast(dtype) });
             }
-            let attrs = Attrs::new().with("causal", options.causal).with("scale", scale);
-            let [y, _] = Tensor::apply_n(&OP, &all.iter().collect::<Vec<_>>(), attrs.clone());
-            let Some((p, key)) = &options.dropout else { return Ok(y) };
-            // What was applied has checked the shapes; it is never computed.
-            y.value()?;
-            let heads = Heads::new(&all[0], &all[1], &all[2], all.get(3), &attrs)?;
-            let (weights, _) = heads.weights()?;
-            heads.as_queries(&heads.fold(&weights.dropout(*p, key).cast(dtype))?.matmul(&heads.v))
+            all.extend(options.lengths(&t.shape, &ks).map_err(fail)?);
+            let p = options.dropout.as_ref().map_or(0.0, |(p, _)| *p);
+            all.extend(options.dropout.as_ref().filter(|(p, _)| *p > 0.0).map(|(_, key)| key.clone()));
+            let [y, _] = Tensor::apply_n(&OP, &all.iter().collect::<Vec<_>>(), attrs(options.causal, scale, p));
+            Ok(y)
         })
     }
 }

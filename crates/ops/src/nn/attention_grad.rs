@@ -1,19 +1,19 @@
 //! `attention_grad`: gradients of attention for queries, keys and values.
 
-use super::attention::{ATTRS, Heads, check};
-use crate::rules::{expand, f64s, floats, unbroadcast};
+use super::attention::{ATTRS, Heads, attrs, check};
+use crate::rules::{expand, f64s, floats, i64s, unbroadcast};
 use crate::{Error, Result, Tensor};
-use ir::{Attrs, Batch, Call, Case, DType, Grad, Literal, Meaning, Op, Value};
+use ir::{Batch, Call, Case, DType, Grad, Literal, Meaning, Op, Value};
 
 /// The row of `attention_grad`.
 pub static OP: Op = Op {
     name: "attention_grad",
-    doc: "Gradients of `attention` for q, k and v, from these, its two results y and lse, the gradient g of y, and the \
-          mask if there is one.",
+    doc: "Gradients of `attention` for q, k and v, from these, its two results y and lse, the gradient g of y, and \
+          what came behind q, k and v.",
     attrs: &ATTRS,
     infer: |c| {
-        if !(6..=7).contains(&c.types.len()) {
-            return Err(Error::value(format!("takes 6 or 7 inputs, but {} were given", c.types.len())));
+        if !(6..=9).contains(&c.types.len()) {
+            return Err(Error::value(format!("takes 6 to 9 inputs, but {} were given", c.types.len())));
         }
         check(c, 6)?;
         if c.types[3] != c.types[5] {
@@ -30,7 +30,7 @@ pub static OP: Op = Op {
     grad: Grad::Expand,
     batch: Batch::Auto,
     cases: || {
-        let with = |causal: bool, scale: f64| Attrs::new().with("causal", causal).with("scale", scale);
+        let with = |causal: bool, scale: f64| attrs(causal, scale, 0.0);
         // Logarithms above every score, as they are.
         let lse = |n: &[usize]| crate::rules::sample(DType::F64, n, 9, (3.0, 4.0));
         let all = |q: &[usize], k: &[usize]| {
@@ -38,12 +38,16 @@ pub static OP: Op = Op {
         };
         let mut masked = all(&[2, 2], &[2, 2]);
         masked.push(Literal::generate([2, 2], |i| i != 1));
+        // Three queries and two keys of three count, and some of the weights.
+        let mut dropped = all(&[1, 4, 3, 1], &[1, 2, 3, 1]);
+        dropped.extend([Literal::generate([2, 1], |i| 3 - i as i32), i64s([2], &[3, 4])]);
         let two = |a: f64, b: f64| f64s([2, 1], &[a, b]);
         let one = |a: f64| f64s([1, 1], &[a]);
         vec![
             Case::new(all(&[2, 2], &[2, 2]), with(true, 0.7)),
             Case::new(all(&[4, 1, 2], &[2, 2, 2]), with(false, 0.5)),
             Case::new(masked, with(false, 0.5)),
+            Case::new(dropped, attrs(true, 0.5, 0.4)),
             Case::new(
                 vec![one(0.0), two(0.0, 1.0), two(1.0, 3.0), one(2.0), f64s([1], &[2f64.ln()]), one(1.0)],
                 with(false, 1.0),
@@ -58,7 +62,7 @@ pub static OP: Op = Op {
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     expand(args, |a| {
-        let heads = Heads::new(&a[0], &a[1], &a[2], a.get(6), c.attrs)?;
+        let heads = Heads::new(&a[0], &a[1], &a[2], &a[6..], c.attrs)?;
         let Gradients { q, k, v, .. } = gradients(&heads, &a[3], &a[4], &a[5], None)?;
         Ok(vec![q, k, v])
     })
@@ -93,14 +97,14 @@ pub(super) fn gradients(
         Some(l) => along - heads.column(l)?,
         None => along,
     };
-    let of_weights = heads.unfold(&g.matmul(heads.v.t()))?.widened();
+    let of_weights = heads.dropped(&heads.unfold(&g.matmul(heads.v.t()))?.widened());
     let of_scores = (&weights * (of_weights - along)).cast(dtype);
     let back = |t: Tensor, to: &Tensor| -> Result<Tensor> { Ok(unbroadcast(t, &to.shape()?)) };
     let of_mask = match &heads.mask {
         Some(m) if m.dtype()?.is_float() => Some(back(of_scores.clone(), m)?),
         _ => None,
     };
-    let (narrow, weights) = (heads.fold(&of_scores)?, heads.fold(&weights.cast(dtype))?);
+    let (narrow, weights) = (heads.fold(&of_scores)?, heads.fold(&heads.dropped(&weights).cast(dtype))?);
     Ok(Gradients {
         q: heads.as_queries(&back(narrow.matmul(&heads.k) * heads.scale, &heads.q)?)?,
         k: back(narrow.t().matmul(&heads.q) * heads.scale, &heads.k)?,

@@ -7,7 +7,7 @@
 
 use super::{attention, attention_grad, softmax};
 use crate::{DType, Result, Tensor};
-use ir::{Attrs, Slot, Value};
+use ir::{Slot, Value};
 use passes::{Form, Found, Look, graph_of};
 
 /// In the order in which they are found.
@@ -195,7 +195,7 @@ fn find_attention(look: &Look, weights: Slot) -> Result<Option<Found>> {
             let shown = if matches!(s.mask, Some(Mask::Hides(_))) { m.logical_not() } else { m.clone() };
             *m = over_keys(&shown, &t[0], &t[1]).unwrap_or_else(Tensor::from);
         }
-        let attrs = Attrs::new().with("causal", false).with("scale", s.scale);
+        let attrs = attention::attrs(false, s.scale, 0.0);
         let [y, lse] = Tensor::apply_n(&attention::OP, &all.iter().collect::<Vec<_>>(), attrs);
         if s.mask.is_none() {
             return vec![y];
@@ -238,7 +238,7 @@ fn find_gradients(look: &Look, of_softmax: Slot) -> Result<Option<Found>> {
     };
     let Some((inputs, b, scale)) = read() else { return Ok(None) };
     found(look, inputs, vec![b.dq, b.dk, b.dv], |t| {
-        let attrs = Attrs::new().with("causal", false).with("scale", scale);
+        let attrs = attention::attrs(false, scale, 0.0);
         Tensor::apply(&attention_grad::OP, &t.iter().collect::<Vec<_>>(), attrs).into_vec()
     })
 }

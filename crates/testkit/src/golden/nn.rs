@@ -54,7 +54,7 @@ pub fn call(c: &GoldenCase) -> Option<Result<Vec<Tensor>>> {
                 causal: c.bool("is_causal", false),
                 scale: c.opt_float("scale"),
                 grouped: c.bool("enable_gqa", false),
-                dropout: None,
+                ..Default::default()
             },
         ),
         "cosine_similarity" => x().cosine_similarity(&c.tensor(1), c.int("dim", 1), c.float("eps", 1e-8)),

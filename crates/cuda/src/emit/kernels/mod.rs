@@ -2,6 +2,7 @@
 
 pub mod attention;
 mod axis;
+pub mod beside;
 mod conv;
 mod moves;
 mod pictures;

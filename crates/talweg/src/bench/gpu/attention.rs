@@ -1,10 +1,10 @@
-//! Causal attention, 4 × 16 heads of 4096 queries and keys of width 128.
+//! Attention, 4 × 16 heads of 4096 queries and keys of width 128: causal, and with every option.
 
 use super::{emit, normal, timed};
 use talweg::{DType, Result, Tensor, device, engine_named, jit};
 use tensor::nn::AttentionOptions;
 
-fn options() -> AttentionOptions {
+fn is_causal() -> AttentionOptions {
     AttentionOptions { causal: true, ..Default::default() }
 }
 
@@ -14,11 +14,11 @@ pub fn causal(at: &str) -> Result<()> {
     let new = || normal(&[batch, heads, length, width], DType::BF16);
     let (q, k, v, g) = (new()?, new()?, new()?, new()?);
     let flops = 4.0 * (batch * heads * length * length * width) as f64 / 2.0;
-    let forward = jit(|a: &[Tensor]| Ok(vec![a[0].attention(&a[1], &a[2], options())]));
+    let forward = jit(|a: &[Tensor]| Ok(vec![a[0].attention(&a[1], &a[2], is_causal())]));
     let ms = timed(at, 5, 20, || forward.call(&[&q, &k, &v]).map(drop))?;
     let note = format!("{}; {}", off(at)?, off_one(at)?);
     emit("attn-causal-4x16x4096x128-fwd", ms, Some(flops / ms / 1e9), "TFLOP/s", &note);
-    let both = jit(|a: &[Tensor]| gradients(&a[..3], &a[3]));
+    let both = jit(|a: &[Tensor]| gradients(&a[..3], &a[3], is_causal()));
     let ms = timed(at, 5, 20, || both.call(&[&q, &k, &v, &g]).map(drop))?;
     let explained = both.explain(&[&q, &k, &v, &g])?;
     let note = explained.replace('\n', "; ");
@@ -27,11 +27,56 @@ pub fn causal(at: &str) -> Result<()> {
 }
 
 /// The result and the gradients of q, k and v.
-fn gradients(qkv: &[Tensor], g: &Tensor) -> Result<Vec<Tensor>> {
-    let y = qkv[0].attention(&qkv[1], &qkv[2], options());
+fn gradients(qkv: &[Tensor], g: &Tensor, o: AttentionOptions) -> Result<Vec<Tensor>> {
+    let y = qkv[0].attention(&qkv[1], &qkv[2], o);
     let mut out = talweg::vjp(std::slice::from_ref(&y), std::slice::from_ref(g), qkv)?;
     out.insert(0, y);
     Ok(out)
+}
+
+/// Forward, and forward with gradients, with each of what attention takes beside queries, keys and values.
+pub fn options(at: &str) -> Result<()> {
+    let (batch, heads, length, width) = (4, 16, 4096, 128);
+    let new = |heads: usize| normal(&[batch, heads, length, width], DType::BF16);
+    let (q, k, v, g, few) = (new(heads)?, new(heads)?, new(heads)?, new(heads)?, new(4)?);
+    let here = |t: Tensor| -> Result<Tensor> {
+        t.eval()?;
+        Ok(t)
+    };
+    let place = || Tensor::iota(length, DType::I64);
+    let triangle = here(place().reshape([length, 1]).ge(place()).reshape([1, 1, length, length]))?;
+    let lengths = here(Tensor::from([4096i64, 3072, 2048, 1024]))?;
+    let padding = here(place().lt(lengths.reshape([4, 1])).reshape([4, 1, 1, length]))?;
+    let key = here(Tensor::from([1i64, 2]))?;
+    let plain = AttentionOptions::default;
+    let masked = |m: &Tensor| AttentionOptions { mask: Some(m.clone()), ..plain() };
+    let dropped = |o: AttentionOptions| AttentionOptions { dropout: Some((0.1, key.clone())), ..o };
+    let lengths = Some(lengths);
+    let padded = AttentionOptions { query_lengths: lengths.clone(), key_lengths: lengths, ..plain() };
+    let cases = [
+        ("plain", plain()),
+        ("bool", masked(&triangle)),
+        ("bias", masked(&normal(&[1, 1, length, length], DType::BF16)?)),
+        ("bias_batch", masked(&normal(&[batch, 1, length, length], DType::BF16)?)),
+        ("padding", masked(&padding)),
+        ("lengths", padded.clone()),
+        ("lengths_causal", AttentionOptions { causal: true, ..padded }),
+        ("grouped", AttentionOptions { grouped: true, ..is_causal() }),
+        ("dropout", dropped(plain())),
+        ("dropout_causal", dropped(is_causal())),
+        ("dropout_bool", dropped(masked(&triangle))),
+    ];
+    for (name, o) in cases {
+        let (k, v) = if o.grouped { (&few, &few) } else { (&k, &v) };
+        let forward = jit(|a: &[Tensor]| Ok(vec![a[0].attention(&a[1], &a[2], o.clone())]));
+        let ms = timed(at, 3, 10, || forward.call(&[&q, k, v]).map(drop))?;
+        emit(&format!("attn-options-{name}-fwd"), ms, None, "", "");
+        let both = jit(|a: &[Tensor]| gradients(&a[..3], &a[3], o.clone()));
+        let ms = timed(at, 3, 10, || both.call(&[&q, k, v, &g]).map(drop))?;
+        let note = both.explain(&[&q, k, v, &g])?.replace('\n', "; ");
+        emit(&format!("attn-options-{name}-fwdbwd"), ms, None, "", &note);
+    }
+    Ok(())
 }
 
 /// How far results and gradients are from those in f32 on the CPU, for a smaller problem with heads
@@ -39,13 +84,7 @@ fn gradients(qkv: &[Tensor], g: &Tensor) -> Result<Vec<Tensor>> {
 fn off(at: &str) -> Result<String> {
     let new = |heads: usize| normal(&[2, heads, 192, 64], DType::BF16);
     let (q, k, v, g) = (new(4)?, new(2)?, new(2)?, new(4)?);
-    let grouped = |a: &[Tensor]| -> Result<Vec<Tensor>> {
-        let qkv: Vec<Tensor> = a[..3].to_vec();
-        let y = qkv[0].attention(&qkv[1], &qkv[2], AttentionOptions { grouped: true, ..options() });
-        let mut out = talweg::vjp(std::slice::from_ref(&y), std::slice::from_ref(&a[3]), &qkv)?;
-        out.insert(0, y);
-        Ok(out)
-    };
+    let grouped = |a: &[Tensor]| gradients(&a[..3], &a[3], AttentionOptions { grouped: true, ..is_causal() });
     let all = distances(at, &[q, k, v, g], grouped)?;
     Ok(format!("of 4 heads with 2 of keys, y, dq, dk, dv off by {all:.4?} from f32 on the CPU"))
 }
