@@ -308,6 +308,7 @@ TYPES = {
     "new_group.group": "Group | None",
     "split_group.group": "Group | None",
     "op": "str",
+    "wire": "str",
     "like": "Tensor",
     "ranks": "Sequence[int]",
     "color": "int",

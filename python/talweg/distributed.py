@@ -67,9 +67,13 @@ def split_group(color, key=0, group=None):
     return _native.group_split(_of(group), color, key)
 
 
-def all_reduce(x, op="sum", group=None):
-    """The sum, ``mean``, ``prod``, ``max`` or ``min`` of everybody's tensor, for everybody."""
-    return _native.group_all_reduce(_of(group), x, op)
+def all_reduce(x, op="sum", group=None, wire="exact"):
+    """The sum, ``mean``, ``prod``, ``max`` or ``min`` of everybody's tensor, for everybody.
+
+    ``wire="bf16"`` or ``"int8"`` sends sums and means of float32 tensors in two or one byte an element; everybody
+    ends with the same bits.
+    """
+    return _native.group_all_reduce(_of(group), x, op, wire)
 
 
 def reduce(x, dst, op="sum", group=None):
@@ -77,14 +81,14 @@ def reduce(x, dst, op="sum", group=None):
     return _native.group_reduce(_of(group), x, dst, op)
 
 
-def reduce_scatter(x, op="sum", axis=0, group=None):
-    """Of the combination of everybody's tensor, part ``i`` along ``axis`` for rank ``i``."""
-    return _native.group_reduce_scatter(_of(group), x, op, axis)
+def reduce_scatter(x, op="sum", axis=0, group=None, wire="exact"):
+    """Of the combination of everybody's tensor, part ``i`` along ``axis`` for rank ``i``; ``wire`` as in ``all_reduce``."""
+    return _native.group_reduce_scatter(_of(group), x, op, axis, wire)
 
 
-def all_gather(x, axis=0, group=None):
-    """Everybody's tensors one after the other along ``axis``, for everybody."""
-    return _native.group_all_gather(_of(group), x, axis)
+def all_gather(x, axis=0, group=None, wire="exact"):
+    """Everybody's tensors one after the other along ``axis``, for everybody; ``wire`` as in ``all_reduce``."""
+    return _native.group_all_gather(_of(group), x, axis, wire)
 
 
 def broadcast(x, src, group=None):

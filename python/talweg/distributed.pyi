@@ -25,10 +25,13 @@ class Group:
     @property
     def size(self) -> int: ...
 
-def all_gather(x: Tensor, axis: int | None = 0, group: Group | None = None) -> Tensor:
-    """Everybody's tensors one after the other along ``axis``, for everybody."""
-def all_reduce(x: Tensor, op: str = 'sum', group: Group | None = None) -> Tensor:
-    """The sum, ``mean``, ``prod``, ``max`` or ``min`` of everybody's tensor, for everybody."""
+def all_gather(x: Tensor, axis: int | None = 0, group: Group | None = None, wire: str = 'exact') -> Tensor:
+    """Everybody's tensors one after the other along ``axis``, for everybody; ``wire`` as in ``all_reduce``."""
+def all_reduce(x: Tensor, op: str = 'sum', group: Group | None = None, wire: str = 'exact') -> Tensor:
+    """The sum, ``mean``, ``prod``, ``max`` or ``min`` of everybody's tensor, for everybody.
+
+    ``wire="bf16"`` or ``"int8"`` sends sums and means of float32 tensors in two or one byte an element; everybody
+    ends with the same bits."""
 def all_to_all(x: Tensor, split_axis: int = 0, concat_axis: int = 0, group: Group | None = None) -> Tensor:
     """Part ``i`` along ``split_axis`` goes to rank ``i``; what comes is joined along ``concat_axis``."""
 def barrier(group: Group | None = None) -> None:
@@ -53,8 +56,8 @@ def recv(like: Tensor, src: int, group: Group | None = None) -> Tensor:
     If ``like`` collects a gradient, that of the result is sent back, and the sender must ask for it."""
 def reduce(x: Tensor, dst: int, op: str = 'sum', group: Group | None = None) -> Tensor:
     """The combination of everybody's tensor, for rank ``dst``; zeros for the others."""
-def reduce_scatter(x: Tensor, op: str = 'sum', axis: int | None = 0, group: Group | None = None) -> Tensor:
-    """Of the combination of everybody's tensor, part ``i`` along ``axis`` for rank ``i``."""
+def reduce_scatter(x: Tensor, op: str = 'sum', axis: int | None = 0, group: Group | None = None, wire: str = 'exact') -> Tensor:
+    """Of the combination of everybody's tensor, part ``i`` along ``axis`` for rank ``i``; ``wire`` as in ``all_reduce``."""
 def send(x: Tensor, dst: int, group: Group | None = None) -> Tensor:
     """Sends a tensor to rank ``dst``, which must receive it.
 

@@ -138,6 +138,7 @@ def swap(x):
     return got
 
 said.append([swap(tw.tensor([7.0 + rank])).item() for _ in range(2)])
+said.append(dist.all_reduce(tw.full((3,), 1.0 + rank), wire="bf16").tolist())
 dist.barrier()
 print(f"rank {rank} said {said}", flush=True)
 if sys.argv[1] == "differ":
@@ -165,8 +166,8 @@ def test_collectives_between_processes(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     said = {int(r): eval(s) for r, s in re.findall(r"rank (\d) said (.*)", done.stdout)}
     # Both ranks have the second element's maximum: they share its gradient.
-    assert said[0] == [[0, 10], [0, 1], [[0, 1], [10, 11]], [0, 2], 1, [0, 1, 0], [16, 16]]
-    assert said[1] == [[2, 10], [0, 1], [[2, 3], [12, 13]], [4, 6], 1, [1, 1, 0], [7, 7]]
+    assert said[0] == [[0, 10], [0, 1], [[0, 1], [10, 11]], [0, 2], 1, [0, 1, 0], [16, 16], [3, 3, 3]]
+    assert said[1] == [[2, 10], [0, 1], [[2, 3], [12, 13]], [4, 6], 1, [1, 1, 0], [7, 7], [3, 3, 3]]
 
 
 @pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")

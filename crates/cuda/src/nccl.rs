@@ -39,7 +39,7 @@ fn device(text: String) -> Error {
 }
 
 /// Runs a collective whose operands lie at these addresses. False if it has to go through the host:
-/// nobody wants it otherwise, or NCCL does not know the elements.
+/// nobody wants it otherwise, or NCCL does not know the elements or how they are to be sent.
 pub fn run(context: &Context, n: &FlatNode, input: (&Type, u64), output: (&Type, u64)) -> Result<bool> {
     let Ok(group) = n.attrs.int("group") else { return Ok(false) };
     let Some(peers) = runtime::peers(group)? else { return Ok(false) };
@@ -70,6 +70,9 @@ struct Deal {
 impl Deal {
     fn of(n: &FlatNode, ty: &Type, peers: &dyn Peers) -> Result<Option<Deal>> {
         use sys::{ncclDataType_t as D, ncclRedOp_t as R};
+        if n.attrs.str("wire").is_ok_and(|wire| wire != "exact") {
+            return Ok(None);
+        }
         let combines = matches!(n.op.name, "all_reduce" | "reduce" | "reduce_scatter");
         let dtype = match ty.dtype {
             _ if !combines => D::ncclUint8,

@@ -50,7 +50,8 @@ impl Filter {
         residual.iter_mut().zip(sent).for_each(|(r, s)| *r -= s);
         Ok(words)
     }
-    fn words(self, x: &[f32]) -> Vec<f32> {
+    /// Packs without a residual. What is no number stays none: of whole blocks of bytes and bits.
+    pub(crate) fn words(self, x: &[f32]) -> Vec<f32> {
         let mut out = vec![f32::from_bits(x.len() as u32)];
         match self {
             Filter::Bf16 => {
@@ -59,7 +60,8 @@ impl Filter {
             }
             Filter::Int8 => {
                 for block in x.chunks(SCALED) {
-                    let most = block.iter().fold(0f32, |m, v| m.max(v.abs()));
+                    let is_good = block.iter().all(|v| v.is_finite());
+                    let most = if is_good { block.iter().fold(0f32, |m, v| m.max(v.abs())) } else { f32::NAN };
                     let scale = most / 127.0;
                     out.push(scale);
                     let byte = |v: &f32| if scale > 0.0 { (v / scale).round() as i8 as u8 } else { 0 };

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 /// A reduction in the background, bucket by bucket.
 pub struct Overlap {
     /// Closed when this is dropped, which ends the thread.
-    buckets: Option<Sender<Vec<f32>>>,
+    buckets: Option<Sender<(usize, Vec<f32>)>>,
     done: Receiver<Result<Vec<f32>>>,
     thread: Option<JoinHandle<()>>,
     /// Buckets that wait for those before them.
@@ -29,23 +29,24 @@ pub struct Overlap {
 }
 
 impl Overlap {
-    /// Reduces buckets with `reduce`: a group's all-reduce, or a [`crate::Reducer`]'s mean.
+    /// Reduces buckets with `reduce`, which is told their numbers: a group's all-reduce, or a
+    /// [`crate::Reducer`]'s mean.
     ///
     /// ```
     /// # use talweg_dist::Overlap;
-    /// let mut sums = Overlap::new(|bucket| Ok(bucket.iter_mut().for_each(|x| *x *= 2.0)))?;
+    /// let mut sums = Overlap::new(|_, bucket| Ok(bucket.iter_mut().for_each(|x| *x *= 2.0)))?;
     /// sums.begin(1, 2, [&[3.0][..]])?;
     /// sums.begin(0, 2, [&[1.0][..], &[2.0]])?;
     /// assert_eq!(sums.end(0, 2, <[f32]>::to_vec)?, [2.0, 4.0]);
     /// assert_eq!(sums.end(1, 2, <[f32]>::to_vec)?, [6.0]);
     /// # Ok::<(), talweg_dist::Error>(())
     /// ```
-    pub fn new(mut reduce: impl FnMut(&mut [f32]) -> Result<()> + Send + 'static) -> Result<Overlap> {
-        let (buckets, jobs) = channel::<Vec<f32>>();
+    pub fn new(mut reduce: impl FnMut(usize, &mut [f32]) -> Result<()> + Send + 'static) -> Result<Overlap> {
+        let (buckets, jobs) = channel::<(usize, Vec<f32>)>();
         let (answers, done) = channel();
         let body = move || {
-            for mut bucket in jobs {
-                let reduced = reduce(&mut bucket).map(|()| bucket);
+            for (number, mut bucket) in jobs {
+                let reduced = reduce(number, &mut bucket).map(|()| bucket);
                 if answers.send(reduced).is_err() {
                     break;
                 }
@@ -68,7 +69,7 @@ impl Overlap {
         parts.into_iter().for_each(|p| values.extend_from_slice(p));
         self.early.insert(bucket, values);
         while let Some(values) = self.early.remove(&self.sent) {
-            let is_sent = self.buckets.as_ref().is_some_and(|b| b.send(values).is_ok());
+            let is_sent = self.buckets.as_ref().is_some_and(|b| b.send((self.sent, values)).is_ok());
             if !is_sent {
                 return Err(Error::value("the reducing thread has ended"));
             }

@@ -10,8 +10,9 @@ use crate::collective::{Combine, Element, Group};
 use crate::membership::Registrar;
 use crate::mesh::{Door, Watch, mesh};
 use crate::roster::{self, Members};
-use crate::{Error, Result};
+use crate::{Error, Filter, Result};
 use net::{Address, Secret};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Of a member's state: it has computed nothing yet,
@@ -62,6 +63,9 @@ pub struct Reducer {
     last: Vec<f32>,
     /// The result before that, whose memory is used again.
     spare: Vec<f32>,
+    /// How elements travel, if not as they are, and what packing has left out so far, by bucket.
+    filter: Option<Filter>,
+    residuals: BTreeMap<usize, Vec<f32>>,
     is_new: bool,
     is_late: bool,
     /// Somebody waits to be let in: all members have agreed on it in the last operation.
@@ -97,6 +101,8 @@ impl Reducer {
             done: 0,
             last: Vec::new(),
             spare: Vec::new(),
+            filter: None,
+            residuals: BTreeMap::new(),
             is_new: true,
             is_late,
             admits: false,
@@ -120,10 +126,22 @@ impl Reducer {
         self.is_late
     }
 
+    /// Packs what is sent from now on, as everybody must; what that leaves out is added to the next
+    /// mean of the same bucket.
+    pub fn pack(&mut self, filter: Filter) {
+        self.filter = Some(filter);
+    }
     /// Everybody's data becomes the mean of everybody's data. If a worker is lost meanwhile, of
     /// the others'.
     pub fn mean(&mut self, data: &mut [f32]) -> Result<()> {
+        self.mean_of(0, data)
+    }
+    /// As [`Reducer::mean`], of one of several buckets in turn.
+    pub fn mean_of(&mut self, bucket: usize, data: &mut [f32]) -> Result<()> {
         let waits = if self.watch.waits() { 1.0 } else { 0.0 };
+        if let Some(filter) = self.filter {
+            return self.packed_mean(filter, bucket, waits, data);
+        }
         self.counted(data, |group, data, sum, deadline| {
             // The last element says whether anybody knows of a worker that waits: all must know.
             sum.extend_from_slice(data);
@@ -133,6 +151,26 @@ impl Reducer {
             sum[..data.len()].iter_mut().for_each(|x| *x /= n);
             Ok(())
         })?;
+        self.admits = self.last.get(data.len()).is_some_and(|w| *w > 0.0);
+        data.copy_from_slice(&self.last[..data.len()]);
+        Ok(())
+    }
+    fn packed_mean(&mut self, filter: Filter, bucket: usize, waits: f32, data: &mut [f32]) -> Result<()> {
+        let mut owed = self.residuals.remove(&bucket).unwrap_or_default();
+        owed.resize(data.len(), 0.0);
+        let mut next = owed.clone();
+        self.counted(data, |group, data, sum, deadline| {
+            // Of what breaks off nothing counts.
+            next.copy_from_slice(&owed);
+            sum.extend_from_slice(data);
+            group.all_reduce_packed(sum, filter, &mut next, deadline)?;
+            let (n, mut waits) = (group.ranks() as f32, [waits]);
+            sum.iter_mut().for_each(|x| *x /= n);
+            group.all_reduce(bytemuck::cast_slice_mut(&mut waits), Element::F32, Combine::Sum, deadline)?;
+            sum.push(waits[0]);
+            Ok(())
+        })?;
+        self.residuals.insert(bucket, next);
         self.admits = self.last.get(data.len()).is_some_and(|w| *w > 0.0);
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
@@ -191,7 +229,7 @@ impl Reducer {
     fn counted(
         &mut self,
         data: &[f32],
-        operation: impl Fn(&mut Group, &[f32], &mut Vec<f32>, Instant) -> Result<()>,
+        mut operation: impl FnMut(&mut Group, &[f32], &mut Vec<f32>, Instant) -> Result<()>,
     ) -> Result<()> {
         if self.is_late {
             let e = "this worker replaces one that was lost: it must be told what the others know before its first \

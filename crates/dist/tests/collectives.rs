@@ -55,11 +55,12 @@ fn every_way_gives_the_same_bits() {
 
 #[test]
 fn packed_sums_are_the_same_everywhere_and_right_over_many_calls() {
+    const CALLS: usize = 600;
     for filter in ["bf16", "int8", "1bit", "top:0.1"] {
         let got = on_all(3, move |g| {
             let (x, mut residual) = (numbers(g.rank(), 500), vec![0.0; 500]);
             let mut total = vec![0.0f64; 500];
-            for _ in 0..400 {
+            for _ in 0..CALLS {
                 let mut sum = x.clone();
                 g.all_reduce_packed(&mut sum, filter.parse().unwrap(), &mut residual, soon()).unwrap();
                 total.iter_mut().zip(&sum).for_each(|(t, s)| *t += f64::from(*s));
@@ -67,10 +68,19 @@ fn packed_sums_are_the_same_everywhere_and_right_over_many_calls() {
             total
         });
         assert!(got[0] == got[1] && got[1] == got[2], "{filter}");
-        let off = got[0].iter().zip(expected(3, 500)).map(|(t, e)| (t / 400.0 - f64::from(e)).abs() / 1000.0);
+        let off = got[0].iter().zip(expected(3, 500)).map(|(t, e)| (t / CALLS as f64 - f64::from(e)).abs() / 1000.0);
         let most = off.fold(0.0, f64::max);
         assert!(most < 0.1, "{filter}: {most} of the greatest element");
     }
+    // What is no number reaches everybody and is not owed.
+    let got = on_all(2, |g| {
+        let (mut x, mut residual) = (vec![1.0; 600], vec![0.0; 600]);
+        x[300] = if g.rank() == 0 { f32::NAN } else { 1.0 };
+        g.all_reduce_packed(&mut x, "int8".parse().unwrap(), &mut residual, soon()).unwrap();
+        assert!(residual.iter().all(|r| r.is_finite()));
+        (x[0], x[300].is_nan())
+    });
+    assert_eq!(got, [(2.0, true); 2]);
 }
 
 #[test]
@@ -81,7 +91,7 @@ fn buckets_in_the_background_give_the_same_bits() {
         .map(|mut g| {
             thread::spawn(move || {
                 let rank = g.rank();
-                let mut sums = Overlap::new(move |bucket| {
+                let mut sums = Overlap::new(move |_, bucket| {
                     g.all_reduce(bytemuck::cast_slice_mut(bucket), Element::F32, Combine::Sum, soon())
                 })
                 .unwrap();
@@ -110,7 +120,7 @@ fn buckets_in_the_background_give_the_same_bits() {
 
 #[test]
 fn an_error_in_the_background_is_told() {
-    let mut sums = Overlap::new(|b| if b[0] > 1.0 { Err(Error::value("too much")) } else { Ok(()) }).unwrap();
+    let mut sums = Overlap::new(|_, b| if b[0] > 1.0 { Err(Error::value("too much")) } else { Ok(()) }).unwrap();
     sums.begin(0, 2, [&[2.0][..]]).unwrap();
     sums.begin(1, 2, [&[1.0][..]]).unwrap();
     assert!(sums.end(0, 2, |_| ()).unwrap_err().to_string().contains("too much"));

@@ -347,3 +347,46 @@ fn survivors_reduce_without_the_lost_worker() {
     let expected: Vec<f32> = (0..20).map(|s| s as f32 + 1.0).collect();
     assert_eq!(seen, [expected.clone(), expected[..5].to_vec(), expected]);
 }
+
+/// Packed means: what rounding leaves out of one bucket comes with its next mean, also when a worker
+/// is lost, and everybody has the same bits.
+#[test]
+fn packed_means_are_right_over_many_steps() {
+    const STEPS: usize = 200;
+    let c = Arc::new(coordinator(3, 0));
+    let run = |rank: u32, c: Arc<Coordinator>| {
+        let at = "127.0.0.1:0".parse().unwrap();
+        let mut r = Reducer::join(rank, &at, registrar(&c, "worker", rank), secret(), PATIENCE).unwrap();
+        r.pack("int8".parse().unwrap());
+        let value = |i: usize, rank: u32| (i as f32 + 0.37 * rank as f32).sin();
+        let mut sums = [vec![0f64; 300], vec![0f64; 7]];
+        for step in 0..STEPS {
+            if rank == 1 && step == 3 {
+                return sums;
+            }
+            for (bucket, sum) in sums.iter_mut().enumerate() {
+                let mut x: Vec<f32> = (0..sum.len()).map(|i| value(i + 1000 * bucket, rank)).collect();
+                r.mean_of(bucket, &mut x).unwrap();
+                if step >= 10 {
+                    sum.iter_mut().zip(&x).for_each(|(s, x)| *s += f64::from(*x));
+                }
+            }
+        }
+        for (bucket, sum) in sums.iter().enumerate() {
+            for (i, s) in sum.iter().enumerate() {
+                let (i, mean) = (i + 1000 * bucket, s / (STEPS - 10) as f64);
+                let expected = f64::from(value(i, 0) + value(i, 2)) / 2.0;
+                assert!((mean - expected).abs() < 1e-3, "bucket {bucket}: {mean}, not {expected}");
+            }
+        }
+        sums
+    };
+    let threads: Vec<_> = (0..3)
+        .map(|rank| {
+            let c = c.clone();
+            thread::spawn(move || run(rank, c))
+        })
+        .collect();
+    let seen: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    assert_eq!(seen[0], seen[2]);
+}

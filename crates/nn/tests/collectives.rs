@@ -4,7 +4,7 @@
 use cpu as _;
 use std::sync::Arc;
 use std::thread;
-use talweg_nn::parallel::Group;
+use talweg_nn::parallel::{Group, Wire};
 use tensor::{Combine, DType, Session, Tensor, grad, jit, placeholder, vmap};
 
 /// Runs `f` on every rank and answers what each returned.
@@ -259,4 +259,49 @@ fn bad_calls_are_refused_before_anything_is_sent() {
     says(g.all_reduce(&Tensor::from([1i32]), Combine::Mean), "the mean is of floats");
     assert!(g.part(&[1]).unwrap_err().to_string().contains("rank 0 is not in the group"));
     assert!(g.part(&[0, 5]).unwrap_err().to_string().contains("no rank 5"));
+}
+
+/// Packed on the wire: everybody has the same, off by no more than the form's rounding of what was
+/// sent and of the sum; gradients go the same way.
+#[test]
+fn elements_travel_in_fewer_bytes() {
+    for (wire, off) in [(Wire::Bf16, 1.0 / 128.0), (Wire::Int8, 1.0 / 60.0)] {
+        for ranks in [1, 2, 3] {
+            let got = on_all(ranks, move |g| {
+                let (n, by) = (g.size(), g.packed(wire));
+                let x = input(g.rank(), &[6, 5]).cast(DType::F32).requires_grad();
+                let list = |t: &Tensor| t.to_vec::<f32>().unwrap();
+                let near = |a: &Tensor, b: &Tensor, what: &str| {
+                    let most = list(&(a - b).abs())[..].iter().fold(0f32, |m, v| m.max(*v));
+                    assert!(most <= off * 2.0 * n as f32, "{wire} {ranks} {what}: {most}");
+                };
+                let sum = by.all_reduce(&x, Combine::Sum);
+                near(&sum, &g.all_reduce(&x, Combine::Sum), "all_reduce");
+                near(&by.all_reduce(&x, Combine::Mean), &g.all_reduce(&x, Combine::Mean), "mean");
+                near(&by.reduce_scatter(&x, Combine::Sum, 0), &g.reduce_scatter(&x, Combine::Sum, 0), "reduce_scatter");
+                near(&by.all_gather(&x, 1), &g.all_gather(&x, 1), "all_gather");
+                let slope = |y: Tensor| grad(&y.sum(..), std::slice::from_ref(&x)).unwrap().remove(0);
+                near(&slope(by.all_reduce(&x, Combine::Sum)), &Tensor::full([6, 5], n as f32), "gradient of a sum");
+                near(&slope(by.reduce_scatter(&x, Combine::Sum, 0)), &Tensor::ones([6, 5]), "gradient of a part");
+                near(&slope(by.all_gather(&x, 0)), &Tensor::full([6, 5], n as f32), "gradient of all");
+                let again = jit({
+                    let g = g.clone();
+                    move |a: &[Tensor]| Ok(vec![g.packed(wire).all_reduce(&a[0], Combine::Sum)])
+                });
+                assert_eq!(list(&again.call(&[&x]).unwrap()[0]), list(&sum), "jit");
+                assert_eq!(by.all_reduce(&Tensor::zeros([0]), Combine::Sum).shape().unwrap().to_vec(), [0]);
+                let e = by.all_reduce(&x, Combine::Max).error().unwrap().to_string();
+                assert!(e.contains("only sums and means"), "{e}");
+                let e = by.all_gather(&Tensor::from([1i32]), 0).error().unwrap().to_string();
+                assert!(e.contains("are f32, not i32"), "{e}");
+                list(&sum)
+            });
+            assert!(got.iter().all(|x| *x == got[0]), "{wire} {ranks}");
+        }
+    }
+    let said = on_all(2, |g| {
+        let wire = if g.rank() == 0 { Wire::Bf16 } else { Wire::Int8 };
+        g.packed(wire).all_reduce(&Tensor::ones([3]), Combine::Sum).error().unwrap().to_string()
+    });
+    assert!(said.iter().any(|e| e.contains("sent as int8") && e.contains("sent as bf16")), "{said:?}");
 }

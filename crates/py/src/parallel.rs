@@ -67,9 +67,9 @@ fn combine(op: &str) -> PyResult<Combine> {
     })
 }
 #[pyfunction]
-fn group_all_reduce(py: Python<'_>, group: &PyGroup, x: &PyTensor, op: &str) -> PyResult<Py<PyAny>> {
-    let (x, how) = (x.tensor(), combine(op)?);
-    exchange(py, || group.0.all_reduce(&x, how))
+fn group_all_reduce(py: Python<'_>, group: &PyGroup, x: &PyTensor, op: &str, wire: &str) -> PyResult<Py<PyAny>> {
+    let (x, how, wire) = (x.tensor(), combine(op)?, wire.parse().or_raise(py)?);
+    exchange(py, || group.0.packed(wire).all_reduce(&x, how))
 }
 #[pyfunction]
 fn group_reduce(py: Python<'_>, group: &PyGroup, x: &PyTensor, dst: usize, op: &str) -> PyResult<Py<PyAny>> {
@@ -77,14 +77,21 @@ fn group_reduce(py: Python<'_>, group: &PyGroup, x: &PyTensor, dst: usize, op: &
     exchange(py, || group.0.reduce(&x, dst, how))
 }
 #[pyfunction]
-fn group_reduce_scatter(py: Python<'_>, group: &PyGroup, x: &PyTensor, op: &str, axis: i64) -> PyResult<Py<PyAny>> {
-    let (x, how) = (x.tensor(), combine(op)?);
-    exchange(py, || group.0.reduce_scatter(&x, how, axis))
+fn group_reduce_scatter(
+    py: Python<'_>,
+    group: &PyGroup,
+    x: &PyTensor,
+    op: &str,
+    axis: i64,
+    wire: &str,
+) -> PyResult<Py<PyAny>> {
+    let (x, how, wire) = (x.tensor(), combine(op)?, wire.parse().or_raise(py)?);
+    exchange(py, || group.0.packed(wire).reduce_scatter(&x, how, axis))
 }
 #[pyfunction]
-fn group_all_gather(py: Python<'_>, group: &PyGroup, x: &PyTensor, axis: i64) -> PyResult<Py<PyAny>> {
-    let x = x.tensor();
-    exchange(py, || group.0.all_gather(&x, axis))
+fn group_all_gather(py: Python<'_>, group: &PyGroup, x: &PyTensor, axis: i64, wire: &str) -> PyResult<Py<PyAny>> {
+    let (x, wire) = (x.tensor(), wire.parse().or_raise(py)?);
+    exchange(py, || group.0.packed(wire).all_gather(&x, axis))
 }
 #[pyfunction]
 fn group_broadcast(py: Python<'_>, group: &PyGroup, x: &PyTensor, src: usize) -> PyResult<Py<PyAny>> {

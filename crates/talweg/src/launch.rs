@@ -2,7 +2,7 @@
 
 use crate::page;
 use dist::launch::{Board, Launch, Machine, Restart};
-use dist::{Cluster, Meeting, Rule};
+use dist::{Cluster, Filter, Meeting, Rule};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +22,10 @@ pub struct Options {
     /// How far workers may be apart: bsp, ssp:S, async or backup:B.
     #[arg(long, default_value = "bsp")]
     consistency: Rule,
+    /// Send gradients in fewer bytes: bf16, int8, 1bit or top:SHARE. What that leaves out is added to
+    /// the next ones.
+    #[arg(long, value_name = "FORM")]
+    wire: Option<Filter>,
     /// Servers that hold a copy of each parameter.
     #[arg(long, default_value_t = 2)]
     copies: usize,
@@ -116,6 +120,7 @@ pub fn run(o: &Options) -> Result<()> {
         servers: o.servers,
         copies: o.copies,
         rule: o.consistency,
+        wire: o.wire,
         restart: match o.restart {
             When::Failure => Restart::Failure,
             When::Signal => Restart::Signal,

@@ -3,7 +3,7 @@
 
 use super::{Combine, Element, Group};
 use crate::membership::Registrar;
-use crate::{Error, Result};
+use crate::{Error, Filter, Result};
 use net::Header;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -72,6 +72,9 @@ pub enum Kind {
 const KINDS: [&str; 8] =
     ["?", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send"];
 
+/// How elements are packed, by the number.
+const WIRES: [&str; 5] = ["f32", "bf16", "int8", "1bit", "top"];
+
 /// What a rank is about to do, as the others are told with every message: all must do the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
@@ -83,6 +86,8 @@ pub struct Signature {
     count: u64,
     /// A hash of the sizes.
     shape: u64,
+    /// How elements are packed on the wire; 0: not at all.
+    wire: u8,
 }
 
 impl Signature {
@@ -96,6 +101,7 @@ impl Signature {
             root: 0,
             count: shape.iter().product::<usize>() as u64,
             shape: shape.iter().fold(0xcbf2_9ce4_8422_2325, hash),
+            wire: 0,
         }
     }
     /// That combines in this way.
@@ -106,10 +112,14 @@ impl Signature {
     pub fn rooted(self, root: usize) -> Signature {
         Signature { root: root as u32, ..self }
     }
+    /// Whose elements are packed on the wire.
+    pub fn packed(self, filter: Filter) -> Signature {
+        Signature { wire: filter.code() as u8, ..self }
+    }
     /// Writes it into a header.
     pub(super) fn write(&self, h: &mut Header) {
         let how = self.how.map_or(0, |h| h as u32 + 1);
-        h.table = u32::from(self.kind) | u32::from(self.element) << 8 | how << 16;
+        h.table = u32::from(self.kind) | u32::from(self.element) << 8 | how << 16 | u32::from(self.wire) << 24;
         (h.count, h.key, h.clock) = (self.root, self.count, self.shape);
     }
     /// From a header.
@@ -121,8 +131,8 @@ impl Signature {
             4 => Some(Combine::Min),
             _ => None,
         };
-        let (kind, element) = (h.table as u8, (h.table >> 8) as u8);
-        Signature { kind, element, how, root: h.count, count: h.key, shape: h.clock }
+        let (kind, element, wire) = (h.table as u8, (h.table >> 8) as u8, (h.table >> 24) as u8);
+        Signature { kind, element, how, root: h.count, count: h.key, shape: h.clock, wire }
     }
     /// Its bytes, for carriers whose messages have no header.
     pub fn encode(&self) -> [u64; 3] {
@@ -140,8 +150,7 @@ impl Signature {
         if self == theirs {
             return Ok(());
         }
-        let same = (self.kind, self.element, self.how, self.root, self.count)
-            == (theirs.kind, theirs.element, theirs.how, theirs.root, theirs.count);
+        let same = *self == Signature { shape: self.shape, ..*theirs };
         let more = if same { " in another shape" } else { "" };
         Err(Error::refused(format!(
             "rank {rank} calls {theirs}{more}, this rank calls {self}: all ranks must call the same collectives in \
@@ -158,6 +167,9 @@ impl std::fmt::Display for Signature {
         }
         if self.kind == Kind::Broadcast as u8 || self.kind == Kind::Reduce as u8 {
             write!(f, " with root {}", self.root)?;
+        }
+        if let Some(wire) = WIRES.get(usize::from(self.wire)).filter(|_| self.wire > 0) {
+            write!(f, " sent as {wire}")?;
         }
         Ok(())
     }
@@ -272,6 +284,9 @@ mod tests {
         );
         let c = Signature::new(Kind::AllReduce, Element::Bf16, &[3, 2]).by(Combine::Max);
         assert!(a.check(1, &c).unwrap_err().to_string().contains("in another shape"));
+        let d = Signature::new(Kind::AllReduce, Element::F32, &[6]).packed(Filter::Int8);
+        assert_eq!(Signature::decode(d.encode()), d);
+        assert!(d.to_string().ends_with("sent as int8"), "{d}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod exchange;
 mod join;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod packed;
 mod schedule;
 
 pub use carrier::{Carrier, Deal, Embedded, Kind, Signature, Team};
@@ -19,13 +20,11 @@ pub use join::{Backend, Joining, join};
 pub use mpi::Mpi;
 pub use schedule::{Way, part};
 
-use crate::filter::{self, Filter};
-use crate::{Error, Result, merge};
+use crate::{Error, Filter, Result};
 use exchange::Take;
 use net::Connection;
 use schedule::{halving, rounds};
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Ranks that work together.
@@ -192,7 +191,7 @@ impl Group {
     }
     /// Everybody ends with the sum of what everybody packs: fewer bytes for less accuracy. What
     /// packing leaves out stays in `residual` and is added to the next call's data. All ranks end
-    /// with the same bits.
+    /// with the same bits. What is no number stays none, with its neighbors perhaps, and is not owed.
     pub fn all_reduce_packed(
         &mut self,
         data: &mut [f32],
@@ -200,22 +199,7 @@ impl Group {
         residual: &mut [f32],
         deadline: Instant,
     ) -> Result<()> {
-        let words = filter.pack(data, residual)?;
-        let (rank, len) = (self.rank, words.len());
-        let mut all = vec![0f32; len * self.ranks()];
-        all[rank * len..][..len].copy_from_slice(&words);
-        self.all_gather(bytemuck::cast_slice_mut(&mut all), 4, deadline)?;
-        let parts = all.chunks_exact(len).map(|w| Ok(Arc::new(filter::unpack(filter.code(), w)?)));
-        let sum = merge::tree_sum(parts.collect::<Result<_>>()?);
-        if sum.len() != data.len() {
-            return Err(Error::refused(format!(
-                "{} elements were packed by another rank, not {}",
-                sum.len(),
-                data.len()
-            )));
-        }
-        data.copy_from_slice(&sum);
-        Ok(())
+        packed::all_reduce(&mut (self, deadline), data, filter, Some(residual))
     }
     /// Each rank ends with the combination of its part of everybody's data, in place; answers
     /// which bytes that is.

@@ -14,7 +14,7 @@ pub use process::Machine;
 use crate::coordinator::Coordinator;
 use crate::membership::{Center, Hung, Meeting, keep};
 use crate::roster::{self, Members, Roster};
-use crate::{Error, Map, Result, Rule};
+use crate::{Error, Filter, Map, Result, Rule};
 use net::{Address, Secret};
 use process::{Process, Start};
 use running::{Entry, Ledger, Running};
@@ -69,6 +69,8 @@ pub struct Launch {
     pub copies: usize,
     /// Consistency of the parameter store.
     pub rule: Rule,
+    /// How gradients are packed on the wire, if they are.
+    pub wire: Option<Filter>,
     /// When a lost process is started again,
     pub restart: Restart,
     /// and how often.
@@ -311,6 +313,7 @@ impl<'a> Job<'a> {
     fn vars(&self, restarts: u32) -> Vec<(&'static str, String)> {
         let o = self.options;
         let tls = o.tls.iter().map(|folder| ("TALWEG_TLS", folder.display().to_string()));
+        let wire = o.wire.iter().map(|filter| ("TALWEG_WIRE", filter.to_string()));
         let vars = [
             ("WORLD_SIZE", o.workers.to_string()),
             ("MASTER_ADDR", self.ip.to_string()),
@@ -324,7 +327,7 @@ impl<'a> Job<'a> {
             ("TALWEG_CONSISTENCY", o.rule.to_string()),
             ("TALWEG_SECRET", self.secret.clone()),
         ];
-        vars.into_iter().chain(tls).collect()
+        vars.into_iter().chain(tls).chain(wire).collect()
     }
 
     /// Until every worker has ended; answers whether the job succeeded.

@@ -1,7 +1,7 @@
 //! Finding one's place in a job that somebody else started, from the variables that launchers and
 //! schedulers set.
 
-use crate::{Disk, Error, HostOptions, Meeting, Result, Rule};
+use crate::{Disk, Error, Filter, HostOptions, Meeting, Result, Rule};
 use net::{Address, Secret};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -27,6 +27,8 @@ pub struct Place {
     pub copies: usize,
     /// Consistency of the parameter store.
     pub rule: Rule,
+    /// How gradients are packed on the wire, if they are.
+    pub wire: Option<Filter>,
     /// The shared secret.
     pub secret: Option<Secret>,
 }
@@ -107,6 +109,7 @@ impl Place {
             servers: servers.unwrap_or(0),
             copies: copies(&var)?,
             rule: rule(&var, world)?,
+            wire: var("TALWEG_WIRE").map(|f| f.parse()).transpose()?,
             secret: secret(&var)?,
         }))
     }

@@ -183,8 +183,8 @@ fn with_overlap<T>(f: impl FnOnce(&mut Overlap) -> dist::Result<T>) -> Result<T>
     };
     let mut overlap = lock(overlap);
     if overlap.is_none() {
-        let reduce = |bucket: &mut [f32]| match job().map(|j| j.map(|j| &j.how)) {
-            Ok(Some(How::Reduce(reducer, _))) => lock(reducer).mean(bucket),
+        let reduce = |number: usize, bucket: &mut [f32]| match job().map(|j| j.map(|j| &j.how)) {
+            Ok(Some(How::Reduce(reducer, _))) => lock(reducer).mean_of(number, bucket),
             _ => Err(dist::Error::value("there are no workers to reduce with")),
         };
         *overlap = Some(Overlap::new(reduce).map_err(failed)?);

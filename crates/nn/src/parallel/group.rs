@@ -8,6 +8,7 @@
 //! Gradients are those of the sum of all ranks' losses.
 
 use super::line::{self, Line};
+use super::wire::{Packed, Wire};
 use super::{lock, rows};
 use dist::collective::{Backend, Element, Kind, Signature, Team};
 use ir::{Call, Type};
@@ -153,29 +154,55 @@ impl Group {
     /// on several ranks, they share its gradient.
     #[track_caller]
     pub fn all_reduce(&self, x: &Tensor, how: Combine) -> Tensor {
-        self.combined(&rows::ALL_REDUCE, x, how, None)
+        self.all_reduced(x, how, Wire::Exact)
+    }
+    #[track_caller]
+    pub(super) fn all_reduced(&self, x: &Tensor, how: Combine, wire: Wire) -> Tensor {
+        self.combined(&rows::ALL_REDUCE, x, how, Attrs::new().with("wire", wire.name()))
     }
     /// The combination for rank `root`; zeros for the others. Only sums and means have gradients.
     #[track_caller]
     pub fn reduce(&self, x: &Tensor, root: usize, how: Combine) -> Tensor {
-        self.combined(&rows::REDUCE, x, how, Some(root))
+        self.combined(&rows::REDUCE, x, how, Attrs::new().with("root", root as i64))
     }
     /// Each rank's part of the combination: rank `i` gets part `i` along an axis, whose size must be
     /// a multiple of the number of ranks. Only sums and means have gradients.
     #[track_caller]
     pub fn reduce_scatter(&self, x: &Tensor, how: Combine, axis: i64) -> Tensor {
+        self.reduce_scattered(x, how, axis, Wire::Exact)
+    }
+    #[track_caller]
+    pub(super) fn reduce_scattered(&self, x: &Tensor, how: Combine, axis: i64, wire: Wire) -> Tensor {
         x.then(|t| {
-            let at = place(axis, t, "reduce_scatter")?;
-            Ok(self.combined(&rows::REDUCE_SCATTER, &x.moveaxis(&[at], &[0]), how, None).moveaxis(&[0], &[at]))
+            let (at, attrs) = (place(axis, t, "reduce_scatter")?, Attrs::new().with("wire", wire.name()));
+            Ok(self.combined(&rows::REDUCE_SCATTER, &x.moveaxis(&[at], &[0]), how, attrs).moveaxis(&[0], &[at]))
         })
     }
     /// Everybody's tensors one after the other along an axis.
     #[track_caller]
     pub fn all_gather(&self, x: &Tensor, axis: i64) -> Tensor {
+        self.all_gathered(x, axis, Wire::Exact)
+    }
+    #[track_caller]
+    pub(super) fn all_gathered(&self, x: &Tensor, axis: i64, wire: Wire) -> Tensor {
         x.then(|t| {
-            let at = place(axis, t, "all_gather")?;
-            Ok(self.applied(&rows::ALL_GATHER, &x.moveaxis(&[at], &[0]), Attrs::new()).moveaxis(&[0], &[at]))
+            let (at, attrs) = (place(axis, t, "all_gather")?, Attrs::new().with("wire", wire.name()));
+            Ok(self.applied(&rows::ALL_GATHER, &x.moveaxis(&[at], &[0]), attrs).moveaxis(&[0], &[at]))
         })
+    }
+    /// The same group, with elements in fewer bytes on the wire.
+    ///
+    /// ```
+    /// # use cpu as _;
+    /// # use tensor::{Combine, Tensor};
+    /// # use talweg_nn::parallel::{Group, Wire};
+    /// let world = Group::world()?;
+    /// let sum = world.packed(Wire::Bf16).all_reduce(&Tensor::from([1.0f32, 2.0]), Combine::Sum);
+    /// assert_eq!(sum.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), tensor::Error>(())
+    /// ```
+    pub fn packed(&self, wire: Wire) -> Packed<'_> {
+        Packed { group: self, wire }
     }
     /// Rank `root`'s tensor, for everybody; the others' give the type.
     #[track_caller]
@@ -217,15 +244,14 @@ impl Group {
     }
 
     #[track_caller]
-    fn combined(&self, op: &'static Op, x: &Tensor, how: Combine, root: Option<usize>) -> Tensor {
+    fn combined(&self, op: &'static Op, x: &Tensor, how: Combine, attrs: Attrs) -> Tensor {
         let name = match how {
             Combine::Sum | Combine::Mean => "sum",
             Combine::Prod => "prod",
             Combine::Max => "max",
             Combine::Min => "min",
         };
-        let attrs = Attrs::new().with("how", name);
-        let attrs = if let Some(root) = root { attrs.with("root", root as i64) } else { attrs };
+        let attrs = attrs.with("how", name);
         if how != Combine::Mean {
             return self.applied(op, x, attrs);
         }

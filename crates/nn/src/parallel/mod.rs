@@ -11,14 +11,18 @@ mod group;
 mod line;
 mod rows;
 mod rule;
+mod wire;
 
 pub use group::Group;
 pub use rule::{RuleText, SlotText, rule_key};
+pub use wire::{Packed, Wire};
 
 use crate::optim::Rule;
 use crate::train::Progress;
 use dist::launch::{BEGAN, Place, done_key, listen_toward, progress_key};
-use dist::{Center, Consistency, Coordinator, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store, Table};
+use dist::{
+    Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store, Table,
+};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tensor::{Error, ErrorKind, Result, Tensor, Variable};
@@ -52,6 +56,8 @@ struct Shared {
     store: Store,
     registrar: Registrar,
     tables: Vec<Table>,
+    /// How updates travel.
+    wire: Option<Filter>,
     /// The step of the store that this process began with, and the one that the store counts from.
     began: u64,
     first: u64,
@@ -181,14 +187,22 @@ fn join() -> dist::Result<Option<Job>> {
     let teller = Mutex::new((registrar.another(deadline)?, Instant::now()));
     let how = if place.servers == 0 {
         let listen = listen_toward(&place.coordinator.address()?)?;
-        let reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
+        let mut reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
+        place.wire.into_iter().for_each(|filter| reducer.pack(filter));
         How::Reduce(Box::new(Mutex::new(reducer)), Mutex::default())
     } else {
         let own = registrar.another(deadline)?;
         let mut store = Store::join(place.rank, place.rule.drops(), registrar, place.secret.clone(), timeout)?;
         store.reuse(&place.rule);
         let began = store.step();
-        How::Store(Box::new(Mutex::new(Shared { store, registrar: own, tables: Vec::new(), began, first: 0 })))
+        How::Store(Box::new(Mutex::new(Shared {
+            store,
+            registrar: own,
+            tables: Vec::new(),
+            wire: place.wire,
+            began,
+            first: 0,
+        })))
     };
     Ok(Some(Job { place, how, teller, _center: center }))
 }
@@ -242,6 +256,7 @@ impl Shared {
         let deadline = Instant::now() + self.store.timeout;
         self.registrar.set(&rule_key(id), &text, deadline).map_err(failed)?;
         self.store.create(&table, values).map_err(failed)?;
+        self.wire.into_iter().for_each(|filter| self.store.filter(&table, filter));
         self.tables.push(table);
         Ok(())
     }

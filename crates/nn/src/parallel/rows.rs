@@ -2,6 +2,7 @@
 
 use super::group::{Group, Inner, carried, group};
 use super::line::element;
+use super::wire::Wire;
 use dist::collective::{Carrier, Combine as How, Deal, Element, Kind, Signature};
 use ir::{AttrKind, Batch, BatchCall, Call, Grad, GradCall, Meaning, ORDERED, Shape, Type, Types, Value};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ const GROUP: (&str, AttrKind) = ("group", AttrKind::Int);
 const HOW: (&str, AttrKind) = ("how", AttrKind::Str);
 const ROOT: (&str, AttrKind) = ("root", AttrKind::Int);
 const PEER: (&str, AttrKind) = ("peer", AttrKind::Int);
+const WIRE: (&str, AttrKind) = ("wire", AttrKind::Str);
 const ORDER: (&str, AttrKind) = (ORDERED, AttrKind::Bool);
 
 /// A row; what differs between collectives are these.
@@ -33,10 +35,13 @@ const fn row(
 pub(super) static ALL_REDUCE: Op = row(
     "all_reduce",
     "The combination of everybody's tensor, for everybody.",
-    &[HOW, GROUP, ORDER],
+    &[HOW, WIRE, GROUP, ORDER],
     |c| one(c, |c| combines(c).map(|()| c.types[0].clone())),
     |c, args| {
         let (group, how) = (group(c.attrs.int("group")?)?, how(c)?);
+        if let Some(f) = wire(c)?.filter() {
+            return packed(c, &group, "all_reduce", args, |by, deal, x| by.all_reduce_packed(deal, x, f));
+        }
         exchanged(c, &group, "all_reduce", args, |carrier, deal, data| {
             carrier.all_reduce(deal, data, how).map(|()| 0..data.len())
         })
@@ -44,7 +49,7 @@ pub(super) static ALL_REDUCE: Op = row(
     |c| {
         let (group, x, y) = (Group::of_node(c.attrs)?, Tensor::from(c.inputs[0].clone()), c.outputs[0].clone());
         let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
-        let total = group.all_reduce(&Tensor::from(g), Combine::Sum);
+        let total = group.all_reduced(&Tensor::from(g), Combine::Sum, Wire::of_node(c.attrs)?);
         gradient(match c.attrs.str("how")? {
             "sum" => total,
             "prod" => total * others(&group, &x),
@@ -103,16 +108,19 @@ pub(super) static BROADCAST: Op = row(
 pub(super) static REDUCE_SCATTER: Op = row(
     "reduce_scatter",
     "Each rank's part, along the first axis, of the combination of everybody's tensor.",
-    &[HOW, GROUP, ORDER],
+    &[HOW, WIRE, GROUP, ORDER],
     |c| one(c, |c| combines(c).and_then(|()| divided(c)).map(|t| long(t, |n| n / size(c)))),
     |c, args| {
         let (group, how) = (group(c.attrs.int("group")?)?, how(c)?);
+        if let Some(f) = wire(c)?.filter() {
+            return packed(c, &group, "reduce_scatter", args, |by, deal, x| by.reduce_scatter_packed(deal, x, f));
+        }
         exchanged(c, &group, "reduce_scatter", args, |carrier, deal, data| carrier.reduce_scatter(deal, data, how))
     },
     |c| {
         let group = summed(c, "reduce_scatter")?;
         let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
-        gradient(group.all_gather(&Tensor::from(g), 0))
+        gradient(group.all_gathered(&Tensor::from(g), 0, Wire::of_node(c.attrs)?))
     },
     aside,
 );
@@ -120,10 +128,13 @@ pub(super) static REDUCE_SCATTER: Op = row(
 pub(super) static ALL_GATHER: Op = row(
     "all_gather",
     "Everybody's tensors one after the other along the first axis.",
-    &[GROUP, ORDER],
-    |c| one(c, |c| whole(c).map(|t| long(t, |n| n * size(c)))),
+    &[WIRE, GROUP, ORDER],
+    |c| one(c, |c| wire(c).and_then(|_| whole(c)).map(|t| long(t, |n| n * size(c)))),
     |c, args| {
         let group = group(c.attrs.int("group")?)?;
+        if let Some(f) = wire(c)?.filter() {
+            return packed(c, &group, "all_gather", args, |by, deal, x| by.all_gather_packed(deal, x, f));
+        }
         let (part, own) = (args[0].bytes().len(), group.team.me());
         let element = element(args[0].dtype())?;
         let mut out = Literal::zeros(args[0].dtype(), long(c.types[0].clone(), |n| n * group.team.size()).shape);
@@ -138,7 +149,7 @@ pub(super) static ALL_GATHER: Op = row(
     |c| {
         let group = Group::of_node(c.attrs)?;
         let Some(g) = c.grads[0].clone() else { return Ok(vec![None]) };
-        gradient(group.reduce_scatter(&Tensor::from(g), Combine::Sum, 0))
+        gradient(group.reduce_scattered(&Tensor::from(g), Combine::Sum, 0, Wire::of_node(c.attrs)?))
     },
     aside,
 );
@@ -233,8 +244,23 @@ fn size(c: &Call) -> usize {
 fn how(c: &Call) -> Result<How> {
     c.attrs.str("how")?.parse().map_err(|e: dist::Error| Error::value(e.to_string()))
 }
+/// How the elements travel; only those of sums of `f32` can be packed.
+fn wire(c: &Call) -> Result<Wire> {
+    let wire = Wire::of_node(c.attrs)?;
+    if wire.filter().is_none() {
+        return Ok(wire);
+    }
+    if c.dtype(0) != DType::F32 {
+        return Err(Error::dtype(format!("elements sent as {wire} are f32, not {}", c.dtype(0))));
+    }
+    match c.attrs.str("how") {
+        Ok(how) if how != "sum" => Err(Error::value(format!("by {how}: only sums and means are sent as {wire}"))),
+        _ => Ok(wire),
+    }
+}
 fn combines(c: &Call) -> Result<()> {
     group(c.attrs.int("group")?)?;
+    wire(c)?;
     if c.dtype(0) == DType::Bool && !matches!(how(c)?, How::Max | How::Min) {
         return Err(Error::dtype("truth values are combined by max (any) or min (all)"));
     }
@@ -286,6 +312,9 @@ pub(super) fn signature(op: &str, c: &Call) -> Result<Signature> {
     if c.attrs.str("how").is_ok() {
         signature = signature.by(how(c)?);
     }
+    if let Some(filter) = wire(c)?.filter() {
+        signature = signature.packed(filter);
+    }
     Ok(c.attrs.size("root").map_or(signature, |root| signature.rooted(root)))
 }
 
@@ -312,6 +341,29 @@ fn exchanged(
     }
     let t = long(c.types[0].clone(), |n| n / group.team.size());
     Ok(vec![Literal::from_bytes(t.dtype, t.shape, &out.bytes()[kept])?])
+}
+
+/// Exchanges elements that are packed on the wire.
+fn packed(
+    c: &Call,
+    group: &Arc<Inner>,
+    op: &str,
+    args: &[Literal],
+    f: impl FnOnce(&mut dyn Carrier, &Deal, &[f32]) -> dist::Result<Vec<f32>>,
+) -> Outs {
+    let x = &args[0];
+    if group.team.size() == 1 {
+        return Ok(vec![x.clone()]);
+    }
+    let (n, signature) = (group.team.size(), signature(op, c)?);
+    let by = |carrier: &mut dyn Carrier, deal: &Deal| f(carrier, deal, x.stored::<f32>());
+    let values = group.line.carry(&group.team, signature, Element::F32, by)?;
+    let shape = match op {
+        "all_gather" => long(c.types[0].clone(), |rows| rows * n).shape,
+        "reduce_scatter" => long(c.types[0].clone(), |rows| rows / n).shape,
+        _ => x.shape().clone(),
+    };
+    Ok(vec![Literal::new(shape, &values[..])?])
 }
 
 fn gradient(g: Tensor) -> Grads {
