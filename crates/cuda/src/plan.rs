@@ -221,22 +221,25 @@ impl Plan {
 
     /// Makes each wave one launch, as its first region's.
     fn join(&mut self, major: u32) {
-        let mut is_later = false;
+        let mut last = None;
         for wave in self.fused.waves.clone() {
             let joined = match chain::product_of(&self.fused, &wave, major) {
-                Some((product, own)) => Some(vec![self.chained(&wave, product, own, is_later)]),
+                Some((product, own)) => Some(vec![self.chained(&wave, product, own, last.is_some())]),
                 None if wave.len() > 1 => Some(self.together(&wave)),
-                None => None,
+                None => last.as_ref().and_then(|before| self.looking(wave.start, before, major)),
             };
             if let Some(kernels) = joined {
                 self.work[wave.clone()].iter_mut().for_each(|w| *w = Work::Kernels(Vec::new()));
                 self.work[wave.start] = Work::Kernels(kernels);
             }
-            is_later |= self.work[wave].iter().any(|w| match w {
+            let is_launched = self.work[wave.clone()].iter().any(|w| match w {
                 Work::Kernels(list) => list.iter().any(|k| !k.is_move),
                 Work::Product(..) | Work::Network { .. } => true,
                 Work::Host { .. } => false,
             });
+            if is_launched {
+                last = Some(wave);
+            }
         }
     }
 
@@ -254,6 +257,41 @@ impl Plan {
             Own::Vector => vector::lower(&chain),
             Own::Few => few::lower(&chain),
         }
+    }
+
+    /// The launch of an attention whose keys and values were put into caches, if the index of where and the mask
+    /// were there before the last launch before it, of the wave `before`.
+    fn looking(&self, r: usize, before: &Range<usize>, major: u32) -> Option<Vec<Kernel>> {
+        let (graph, regions) = (&self.fused.graph, &self.fused.regions);
+        let Region::Call { node, args, .. } = &regions[r] else { return None };
+        let n = &graph.nodes[*node];
+        if !matches!(n.op.name, "attention" | "attention_turned") || !matches!(self.work[r], Work::Kernels(_)) {
+            return None;
+        }
+        let (index, same) = (self.put_at(&args[1])?, self.put_at(&args[2])?);
+        let is_made = |s: Slot| (before.start..r).any(|b| regions[b].writes().contains(&s));
+        let [batch, kept, _, width] = *args[1].layout.shape.dims() else { return None };
+        let is_one = index.slot == same.slot && index.ty.shape.dims() == [batch, kept, 1, width];
+        if !is_one || is_made(index.slot) || args[3..].iter().any(|m| is_made(m.root)) {
+            return None;
+        }
+        let (args, outs) = operands(graph, *node, args);
+        let call = kernels::Call { attrs: &n.attrs, args: &args, outs: &outs, major, put: Some(&index) };
+        kernels::attention::attention(&call)
+    }
+
+    /// The index of a value that elements were put into along its third axis.
+    fn put_at(&self, p: &Place) -> Option<Operand> {
+        let graph = &self.fused.graph;
+        let mut made = self.fused.regions.iter().filter(|r| r.writes().contains(&p.root));
+        let Region::Call { node, args, .. } = made.next()? else { return None };
+        let n = &graph.nodes[*node];
+        if n.op.name != "scatter" || n.attrs.size("axis") != Ok(2) {
+            return None;
+        }
+        let index = operands(graph, *node, args).0.swap_remove(1);
+        let is_whole = |l: &Layout| l.is_contiguous() && l.offset == 0;
+        (is_whole(&p.layout) && is_whole(&index.layout)).then_some(index)
     }
 
     /// The launches of regions that do not need each other: what has to be copied first, and the rest

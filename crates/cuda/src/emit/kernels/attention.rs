@@ -122,14 +122,20 @@ pub fn attention(c: &Call) -> Option<Vec<Kernel>> {
     if let [m] = mask {
         t = t.reads("m", m);
     }
-    let t = t.writes("y", &c.outs[0]).writes("lse", &c.outs[1]);
     let (view, given) = (View::new(&s, mask.first()), [q, k, v]);
+    let put = c.put.filter(|_| s.is_many());
+    if let Some(index) = put {
+        t = t.reads("index", index);
+    }
     let (tiles, sums, bytes) = if s.is_many() {
-        (ring::tiles(&s, given, &view), ring::sums(&s), ring::bytes(&s))
+        (ring::tiles(&s, given, &view, put.is_some()), ring::sums(&s), ring::bytes(&s))
     } else {
         (held::tiles(&s, given, &view), held::sums(&s), 0)
     };
-    let body = begin(&s, given, scale) + &tiles + &end(&s, &sums, q.ty.dtype);
+    let t = t.writes("y", &c.outs[0]).writes("lse", &c.outs[1]);
+    // With an index of what is put into caches, the rest is asked for first.
+    let wait = if put.is_some() { "" } else { WAIT };
+    let body = begin(&s, given, scale, wait) + &tiles + &end(&s, &sums, q.ty.dtype);
     let mut kernels = t.blocks(s.batch * s.kept * s.parts, s.warps * 32, &body)?;
     for k in &mut kernels {
         k.hold(THREADS / (s.warps * 32));
@@ -142,7 +148,7 @@ pub fn attention(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// Where the block is.
-fn begin(s: &Sizes, [_, k, v]: [&Operand; 3], scale: f64) -> String {
+fn begin(s: &Sizes, [_, k, v]: [&Operand; 3], scale: f64, wait: &str) -> String {
     let (shared, width) = (s.shared(), s.width);
     // Where there is little to read, it is asked for before it is known what of it is seen.
     let ask = |name: &str, o: &Operand| {
@@ -167,7 +173,7 @@ fn begin(s: &Sizes, [_, k, v]: [&Operand; 3], scale: f64) -> String {
         "const float hidden = __int_as_float(0xff800000);\n\
          const idx part = blockIdx.x % {parts}, h = blockIdx.x / {parts} % {kept}, b = blockIdx.x / {parts_kept};\n\
          const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = lane / 4, c = lane % 4;\n\
-         const int g = r < {shared} ? r : {last};\n{early}{WAIT}\
+         const int g = r < {shared} ? r : {last};\n{early}{wait}\
          // Powers of two instead of e.\n\
          const float scale = {scale:e}f;\n\
          float top = hidden, l = 0;\n",

@@ -2,7 +2,7 @@
 
 use super::{Call, Lanes, Text};
 use crate::emit::Kernel;
-use crate::emit::scalar::Class;
+use crate::emit::scalar::{Class, stored};
 
 /// Longest lane that is sorted by counting: the work grows with its square.
 const SORT_MAX: usize = 1 << 16;
@@ -78,7 +78,11 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let is_shared = parts > 1;
     // Places of a thread come in order, so that a later element must be better, or the first NaN.
     let no_better = if op == ">" { "<=" } else { ">=" };
-    let stretch = l.size.div_ceil(parts);
+    // Long lanes whose elements lie side by side are read 16 bytes at a time.
+    let most = 16 / x.ty.dtype.size();
+    let is_wide = threads > 32 && l.inner == 1 && l.size.is_multiple_of(most) && x.layout.offset.is_multiple_of(most);
+    let width = if is_wide { most } else { 1 };
+    let stretch = l.size.div_ceil(parts).next_multiple_of(width);
     let body = format!(
         "const idx lane = (idx)(blockIdx.x / {parts}) * {each} + threadIdx.x / {threads};\n\
          const idx first = blockIdx.x % {parts} * {stretch}, end = min(first + {stretch}, (idx){size});\n\
@@ -91,11 +95,14 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
          const bool a = v != v, b = top != top;\n\
          if (a || b) return a && (!b || j < best);\n\
          return v {op} top || (v == top && j < best);\n}};\n\
-         for (idx k = first + threadIdx.x % {threads}; k < end; k += {threads} * {AT_ONCE}) {{\n\
-         {class} v[{AT_ONCE}];\n\
-         #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++) if (k + j * {threads} < end) v[j] = get(x[base + (k + j * {threads}) * {inner}]);\n\
+         for (idx k = first + threadIdx.x % {threads} * {width}; k < end; k += {step} * {AT_ONCE}) {{\n\
+         pack<{ty}, {width}> v[{AT_ONCE}];\n\
          #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++)\n\
-         if (k + j * {threads} < end && (best < 0 || (top == top && !(v[j] {no_better} top)))) {{ best = k + j * {threads}; top = v[j]; }}\n}}\n\
+         if (k + j * {step} < end) v[j] = *(const pack<{ty}, {width}>*)(x + base + (k + j * {step}) * {inner});\n\
+         #pragma unroll\nfor (int j = 0; j < {AT_ONCE}; j++)\n\
+         #pragma unroll\nfor (int e = 0; e < {width}; e++) {{\n\
+         const {class} now = get(v[j].at[e]);\n\
+         if (k + j * {step} < end && (best < 0 || (top == top && !(now {no_better} top)))) {{ best = k + j * {step} + e; top = now; }}\n}}\n}}\n\
          auto combine = [&] {{\n\
          for (int d = 16; d > 0; d /= 2) {{\n\
          const long long j = __shfl_xor_sync(0xffffffffu, best, d);\n\
@@ -109,7 +116,9 @@ pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
             format!("if (threadIdx.x % {threads} == 0) y[lane] = best;\n")
         },
         size = l.size,
-        inner = l.inner
+        inner = l.inner,
+        step = threads * width,
+        ty = stored(x.ty.dtype),
     );
     let mut kernels =
         Text::new().reads("x", x).writes("y", y).blocks(lanes.div_ceil(each) * parts, each * threads, &body)?;

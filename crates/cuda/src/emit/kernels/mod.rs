@@ -34,6 +34,9 @@ pub struct Call<'a> {
     pub outs: &'a [Operand],
     /// The GPU's generation: the first number of its compute capability.
     pub major: u32,
+    /// Of an attention whose keys and values were put into caches: at which keys. The others have been there
+    /// since before the launch before, and so have the index and the mask.
+    pub put: Option<&'a Operand>,
 }
 
 /// A tensor cut along an axis: what is before it, its size, what is behind it.
@@ -52,7 +55,7 @@ impl Lanes {
 
 /// The kernels of a node, or `None` where there are none for it.
 pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand], major: u32) -> Option<Vec<Kernel>> {
-    let c = Call { attrs: &n.attrs, args, outs, major };
+    let c = Call { attrs: &n.attrs, args, outs, major, put: None };
     match n.op.name {
         "matmul" | "int_matmul" => conv::matmul(&c),
         "conv" => conv::forward(&c),

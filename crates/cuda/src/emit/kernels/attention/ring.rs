@@ -2,6 +2,7 @@
 //! tensor cores take them, while these are used.
 
 use super::{EACH, Sizes, View};
+use crate::emit::WAIT;
 use crate::emit::kernels::Operand;
 
 /// Keys a warp takes at a time, and how often it has them in shared memory: those it is busy with and those on
@@ -37,8 +38,31 @@ fn queries(s: &Sizes, q: &Operand) -> String {
     )
 }
 
-/// The loop over the warp's keys: scores, softmax as it goes, sums of values.
-pub fn tiles(s: &Sizes, [q, k, v]: [&Operand; 3], view: &View) -> String {
+/// Asks for the warp's first keys and values; before the launch before has ended, where it is known that it puts
+/// some of them there and which.
+fn first(s: &Sizes, is_put: bool) -> String {
+    let (kept, width, step, ahead) = (s.kept, s.width, s.parts * s.warps, STAGES - 1);
+    let each = |text: &str| format!("#pragma unroll\nfor (int i = 0; i < {ahead}; i++) {{\n{text}}}\n");
+    let ask = format!("ask(tile + i * {step}, i, seen[i]);\n");
+    if !is_put {
+        return each(&format!("if (seen[i]) {ask}bring_group();\n"));
+    }
+    let early = each(&format!(
+        "bool is_put = false;\n\
+         #pragma unroll\nfor (int f = lane; f < {width}; f += 32)\n\
+         is_put |= index[(b * {kept} + h) * {width} + f] / {TILE} == tile + i * {step};\n\
+         is_late[i] = __any_sync(0xffffffffu, is_put);\n\
+         if (seen[i] && !is_late[i]) {ask}"
+    ));
+    let late = each(&format!("if (seen[i] && is_late[i]) {ask}bring_group();\n"));
+    format!(
+        "// The launch before puts keys and values where the index says; others are there.\nbool is_late[{ahead}];\n{early}{WAIT}{late}"
+    )
+}
+
+/// The loop over the warp's keys: scores, softmax as it goes, sums of values. With `is_put`, there is an index of
+/// the keys that the launch before puts there.
+pub fn tiles(s: &Sizes, [q, k, v]: [&Operand; 3], view: &View, is_put: bool) -> String {
     let (width, dtype, parts, keys) = (s.width, q.ty.dtype, s.parts, s.keys);
     let at = |o: &Operand, d: usize| o.layout.strides[d];
     let View { any, one, added } = view;
@@ -61,9 +85,7 @@ pub fn tiles(s: &Sizes, [q, k, v]: [&Operand; 3], view: &View) -> String {
          int tile = part + warp * {parts}, slot = 0;\n\
          unsigned seen[{stages} + 1];\n\
          #pragma unroll\nfor (int i = 0; i <= {stages}; i++) seen[i] = look(tile + i * {step});\n\
-         #pragma unroll\nfor (int i = 0; i < {stages} - 1; i++) {{\n\
-         if (seen[i]) ask(tile + i * {step}, i, seen[i]);\nbring_group();\n}}\n\
-         {queries}\
+         {first}{queries}\
          for (; tile < {tiles}; tile += {step}) {{\n\
          bring_wait<{stages} - 2>();\n__syncwarp();\n\
          if (seen[{stages} - 1]) ask(tile + ({stages} - 1) * {step}, slot == 0 ? {stages} - 1 : slot - 1, seen[{stages} - 1]);\n\
@@ -97,6 +119,7 @@ pub fn tiles(s: &Sizes, [q, k, v]: [&Operand; 3], view: &View) -> String {
          #pragma unroll\nfor (int i = 0; i < {stages}; i++) seen[i] = seen[i + 1];\n\
          seen[{stages}] = look(tile + ({stages} + 1) * {step});\n\
          slot = slot + 1 == {stages} ? 0 : slot + 1;\n}}\n",
+        first = first(s, is_put),
         queries = queries(s, q),
         pitch = pitch(s),
         stages = STAGES,
