@@ -6,6 +6,7 @@
 
 use crate::{Error, Result};
 use half::bf16;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -20,6 +21,54 @@ pub enum Filter {
     OneBit,
     /// The given share of the elements, those of the greatest magnitude.
     Top(f32),
+}
+
+/// What a residual belongs to: a block of a table that is pushed as a whole (or a bucket that is
+/// reduced as a whole), or a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owed {
+    Block(u32, u64),
+    Row(u32, u64),
+}
+
+/// What packing has left out so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Residuals(pub BTreeMap<Owed, Vec<f32>>);
+
+impl Residuals {
+    /// As bytes, for a checkpoint.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (owed, r) in &self.0 {
+            let (kind, table, number) = match *owed {
+                Owed::Block(table, block) => (0, table, block),
+                Owed::Row(table, row) => (1, table, row),
+            };
+            let head = [kind, table, number as u32, (number >> 32) as u32, r.len() as u32];
+            head.iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
+            out.extend_from_slice(bytemuck::cast_slice(r));
+        }
+        out
+    }
+    /// From bytes.
+    pub fn decode(mut bytes: &[u8]) -> Result<Residuals> {
+        let bad = || Error::value("what filters had left out is cut short or damaged");
+        let mut found = BTreeMap::new();
+        while !bytes.is_empty() {
+            let (head, rest) = bytes.split_at_checked(20).ok_or_else(bad)?;
+            let n = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
+            let (table, number) = (n(4), u64::from(n(8)) | u64::from(n(12)) << 32);
+            let owed = match n(0) {
+                0 => Owed::Block(table, number),
+                1 => Owed::Row(table, number),
+                _ => return Err(bad()),
+            };
+            let (values, rest) = rest.split_at_checked(4 * n(16) as usize).ok_or_else(bad)?;
+            found.insert(owed, values.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect());
+            bytes = rest;
+        }
+        Ok(Residuals(found))
+    }
 }
 
 const SCALED: usize = 256;

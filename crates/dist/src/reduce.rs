@@ -7,12 +7,12 @@
 //! the others can say what they know ([`Reducer::meet`]).
 
 use crate::collective::{Combine, Element, Group};
+use crate::filter::{Owed, Residuals};
 use crate::membership::Registrar;
 use crate::mesh::{Door, Watch, mesh};
 use crate::roster::{self, Members};
 use crate::{Error, Filter, Result};
 use net::{Address, Secret};
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Of a member's state: it has computed nothing yet,
@@ -65,7 +65,7 @@ pub struct Reducer {
     spare: Vec<f32>,
     /// How elements travel, if not as they are, and what packing has left out so far, by bucket.
     filter: Option<Filter>,
-    residuals: BTreeMap<usize, Vec<f32>>,
+    residuals: Residuals,
     is_new: bool,
     is_late: bool,
     /// Somebody waits to be let in: all members have agreed on it in the last operation.
@@ -102,7 +102,7 @@ impl Reducer {
             last: Vec::new(),
             spare: Vec::new(),
             filter: None,
-            residuals: BTreeMap::new(),
+            residuals: Residuals::default(),
             is_new: true,
             is_late,
             admits: false,
@@ -131,6 +131,15 @@ impl Reducer {
     pub fn pack(&mut self, filter: Filter) {
         self.filter = Some(filter);
     }
+    /// What packing has left out so far, for a checkpoint of this worker.
+    pub fn residuals(&self) -> Vec<u8> {
+        self.residuals.encode()
+    }
+    /// Takes up what packing had left out.
+    pub fn restore_residuals(&mut self, bytes: &[u8]) -> Result<()> {
+        self.residuals = Residuals::decode(bytes)?;
+        Ok(())
+    }
     /// Everybody's data becomes the mean of everybody's data. If a worker is lost meanwhile, of
     /// the others'.
     pub fn mean(&mut self, data: &mut [f32]) -> Result<()> {
@@ -156,7 +165,7 @@ impl Reducer {
         Ok(())
     }
     fn packed_mean(&mut self, filter: Filter, bucket: usize, waits: f32, data: &mut [f32]) -> Result<()> {
-        let mut owed = self.residuals.remove(&bucket).unwrap_or_default();
+        let mut owed = self.residuals.0.remove(&Owed::Block(0, bucket as u64)).unwrap_or_default();
         owed.resize(data.len(), 0.0);
         let mut next = owed.clone();
         self.counted(data, |group, data, sum, deadline| {
@@ -170,7 +179,7 @@ impl Reducer {
             sum.push(waits[0]);
             Ok(())
         })?;
-        self.residuals.insert(bucket, next);
+        self.residuals.0.insert(Owed::Block(0, bucket as u64), next);
         self.admits = self.last.get(data.len()).is_some_and(|w| *w > 0.0);
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
@@ -187,7 +196,8 @@ impl Reducer {
     /// Nobody leaves before everybody has come: a worker that is done stays for the others, who
     /// might need the last result.
     pub fn finish(&mut self) -> Result<()> {
-        self.mean(&mut [])
+        // In a bucket of its own: what another owes stays.
+        self.mean_of(usize::MAX, &mut [])
     }
 
     /// Between two steps: lets in workers that wait, with what `give` says. A worker that came

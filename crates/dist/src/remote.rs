@@ -4,6 +4,7 @@
 //! When a server is lost, the next map says who took over, and whatever is unanswered is repeated.
 
 use crate::client::{Client, Servers, Table};
+use crate::filter::{Owed, Residuals};
 use crate::keys::Told;
 use crate::lookout::Lookout;
 use crate::membership::Registrar;
@@ -59,13 +60,6 @@ impl Places<'_, '_> {
     }
 }
 
-/// What a residual belongs to: a block of a table that is pushed as a whole, or a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Owed {
-    Block(u32, u64),
-    Row(u32, u64),
-}
-
 /// A worker's view of the store: tables of rows that are pushed to and pulled from.
 pub struct Store {
     client: Client,
@@ -79,7 +73,7 @@ pub struct Store {
     resent: Instant,
     /// How updates of tables are packed, and what packing has left out so far.
     filters: BTreeMap<u32, Filter>,
-    residuals: BTreeMap<Owed, Vec<f32>>,
+    residuals: Residuals,
     /// Memory that is used again by each step.
     outbox: Outbox,
     spots: Vec<Spot>,
@@ -111,7 +105,7 @@ impl Store {
             map_version: 0,
             resent: Instant::now(),
             filters: BTreeMap::new(),
-            residuals: BTreeMap::new(),
+            residuals: Residuals::default(),
             outbox: Outbox::new(),
             spots: Vec::new(),
             timeout,
@@ -148,36 +142,11 @@ impl Store {
     }
     /// What filters have left out so far, for a checkpoint of this worker.
     pub fn residuals(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        for (owed, r) in &self.residuals {
-            let (kind, table, number) = match *owed {
-                Owed::Block(table, block) => (0, table, block),
-                Owed::Row(table, row) => (1, table, row),
-            };
-            let head = [kind, table, number as u32, (number >> 32) as u32, r.len() as u32];
-            head.iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
-            out.extend_from_slice(bytemuck::cast_slice(r));
-        }
-        out
+        self.residuals.encode()
     }
     /// Takes up what filters had left out.
-    pub fn restore_residuals(&mut self, mut bytes: &[u8]) -> Result<()> {
-        let bad = || Error::value("what filters had left out is cut short or damaged");
-        let mut found = BTreeMap::new();
-        while !bytes.is_empty() {
-            let (head, rest) = bytes.split_at_checked(20).ok_or_else(bad)?;
-            let n = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
-            let (table, number) = (n(4), u64::from(n(8)) | u64::from(n(12)) << 32);
-            let owed = match n(0) {
-                0 => Owed::Block(table, number),
-                1 => Owed::Row(table, number),
-                _ => return Err(bad()),
-            };
-            let (values, rest) = rest.split_at_checked(4 * n(16) as usize).ok_or_else(bad)?;
-            found.insert(owed, values.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect());
-            bytes = rest;
-        }
-        self.residuals = found;
+    pub fn restore_residuals(&mut self, bytes: &[u8]) -> Result<()> {
+        self.residuals = Residuals::decode(bytes)?;
         Ok(())
     }
     /// Packs the elements of some rows, with what earlier packing of these rows has left out.
@@ -185,13 +154,13 @@ impl Store {
         let mut residual = vec![0.0; data.len()];
         for (row, r) in rows.iter().zip(residual.chunks_exact_mut(table.width)) {
             // A row that is named twice owes once.
-            if let Some(old) = self.residuals.remove(&Owed::Row(table.id, *row)).filter(|o| o.len() == r.len()) {
+            if let Some(old) = self.residuals.0.remove(&Owed::Row(table.id, *row)).filter(|o| o.len() == r.len()) {
                 r.copy_from_slice(&old);
             }
         }
         let words = filter.pack(data, &mut residual);
         for (row, r) in rows.iter().zip(residual.chunks_exact(table.width)) {
-            let owed = self.residuals.entry(Owed::Row(table.id, *row)).or_insert_with(|| vec![0.0; table.width]);
+            let owed = self.residuals.0.entry(Owed::Row(table.id, *row)).or_insert_with(|| vec![0.0; table.width]);
             owed.iter_mut().zip(r).for_each(|(o, r)| *o += r);
         }
         words
@@ -247,6 +216,7 @@ impl Store {
                 Some(f) => {
                     let residual = self
                         .residuals
+                        .0
                         .entry(Owed::Block(table.id, block.into()))
                         .or_insert_with(|| vec![0.0; part.len()]);
                     Arc::new(f.pack(part, residual)?)

@@ -145,6 +145,23 @@ pub fn finish() -> Result<()> {
     Ok(())
 }
 
+/// What packing has left out of this worker's gradients so far; `None` if nothing is packed.
+pub(crate) fn owed() -> Result<Option<Vec<u8>>> {
+    let Some(job) = job()?.filter(|j| j.place.wire.is_some()) else { return Ok(None) };
+    Ok(Some(match &job.how {
+        How::Reduce(r, _) => lock(r).residuals(),
+        How::Store(s) => lock(s).store.residuals(),
+    }))
+}
+/// Takes that up again.
+pub(crate) fn take_owed(bytes: &[u8]) -> Result<()> {
+    match job()?.map(|j| &j.how) {
+        Some(How::Reduce(r, _)) => lock(r).restore_residuals(bytes).map_err(failed),
+        Some(How::Store(s)) => lock(s).store.restore_residuals(bytes).map_err(failed),
+        None => Ok(()),
+    }
+}
+
 /// Tells the launcher how far this worker is, a few times a second at most.
 pub fn tell(p: &Progress) -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };

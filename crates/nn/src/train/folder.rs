@@ -13,6 +13,8 @@ use tensor::{Error, ErrorKind, Result};
 /// Names are `step-NUMBER.safetensors`, with enough zeros to sort.
 const BEGIN: &str = "step-";
 const END: &str = ".safetensors";
+/// What packing has left out of a worker's gradients lies beside: `step-NUMBER.owed-WORKER`.
+const OWED: &str = ".owed-";
 
 /// Which way a metric is better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,6 +182,11 @@ impl Checkpoints {
         Ok(move |partition| at.join(part_name(&name, partition)).display().to_string())
     }
 
+    /// Where workers keep what belongs to a step's checkpoint and to one of them alone.
+    pub(crate) fn shelf(&self) -> Shelf {
+        Shelf(self.policy.place.clone())
+    }
+
     /// Waits until what was begun is on disk; answers its error if it failed.
     pub fn wait(&mut self) -> Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
@@ -232,6 +239,27 @@ impl Checkpoints {
     }
 }
 
+/// What packing has left out of a worker's gradients, by step.
+#[derive(Clone, Debug)]
+pub(crate) struct Shelf(Place);
+impl Shelf {
+    /// Keeps it until the checkpoint of the step goes.
+    pub fn put(&self, step: u64, worker: usize, bytes: &[u8]) -> Result<()> {
+        Ok(self.0.write(&owed_name(step, worker), &mut |out| out.write_all(bytes))?)
+    }
+    /// What was kept, if the worker had come that far.
+    pub fn get(&self, step: u64, worker: usize) -> Result<Option<Vec<u8>>> {
+        let name = owed_name(step, worker);
+        if !self.0.names()?.contains(&name) {
+            return Ok(None);
+        }
+        Ok(Some(self.0.read(&name)?))
+    }
+}
+fn owed_name(step: u64, worker: usize) -> String {
+    format!("{BEGIN}{step:010}{OWED}{worker}")
+}
+
 impl Drop for Checkpoints {
     fn drop(&mut self) {
         // Whoever wants to know of a failure has called `wait`.
@@ -257,7 +285,7 @@ impl Policy {
         let of = |n: &String| n.strip_prefix(BEGIN)?.split('.').next()?.parse::<u64>().ok();
         let is_over = |n: &String| of(n).is_some_and(|s| s <= checkpoint.step && !keep.contains(&s));
         let mut over: Vec<String> = self.place.names()?.into_iter().filter(is_over).collect();
-        over.retain(|n| n.ends_with(END));
+        over.retain(|n| n.ends_with(END) || n.contains(OWED));
         over.sort_by_key(|n| (of(n), n.contains(PART)));
         over.iter().try_for_each(|n| Ok(self.place.remove(n)?))
     }

@@ -9,7 +9,7 @@
 mod saving;
 
 use super::checkpoint::Checkpoint;
-use super::folder::{Checkpoints, Goal};
+use super::folder::{Checkpoints, Goal, Shelf};
 use super::report::{Outcome, Progress, Report, Silent, Stop};
 use crate::optim::{Optimizer, clip_grad_norm, clip_grad_value};
 use crate::schedule::{Plateau, Schedule};
@@ -58,6 +58,8 @@ pub struct Trainer<'a> {
     watch: Option<(String, Goal)>,
     patience: Option<u64>,
     checkpoints: Option<(Checkpoints, u64)>,
+    /// Where this worker keeps what packing leaves out of its gradients, and how often.
+    shelf: Option<(Shelf, u64)>,
     journal: Option<PathBuf>,
     events: Option<PathBuf>,
     report: Box<dyn Report + 'a>,
@@ -111,6 +113,7 @@ impl<'a> Trainer<'a> {
             watch: None,
             patience: None,
             checkpoints: None,
+            shelf: None,
             journal: None,
             events: None,
             report: Box::new(Silent),
@@ -354,6 +357,7 @@ impl<'a> Trainer<'a> {
             let score = self.evaluated(&progress, &mut records)?;
             self.save_if_due(score)?;
         };
+        self.keep_owed()?;
         if stop != Stop::Interrupted {
             parallel::finish()?;
         }
@@ -394,6 +398,7 @@ impl<'a> Trainer<'a> {
                 self.state.step = first;
             }
         }
+        self.take_owed()?;
         if rank > 0 {
             (self.checkpoints, self.journal, self.events) = (None, None, None);
         }

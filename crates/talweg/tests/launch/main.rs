@@ -72,6 +72,25 @@ fn a_store_on_disk_counts_on_from_the_checkpoint_that_it_began_with() {
 }
 
 #[test]
+fn what_packing_leaves_out_is_in_the_checkpoints() {
+    for how in [&["--workers", "2", "--wire", "1bit"][..], &["--workers", "2", "--servers", "2", "--wire", "1bit"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let vars = [("CHECKPOINTS", folder.path().to_str().unwrap())];
+        one(Job::start_with(how, 40, &vars).weights(), 2);
+        let without = tempfile::tempdir().unwrap();
+        for file in std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap()) {
+            if !file.file_name().to_str().unwrap().contains(".owed-") {
+                std::fs::copy(file.path(), without.path().join(file.file_name())).unwrap();
+            }
+        }
+        let whole = one(Job::start(how, 60).weights(), 2);
+        assert_eq!(one(Job::start_with(how, 60, &vars).weights(), 2), whole, "{how:?}");
+        let vars = [("CHECKPOINTS", without.path().to_str().unwrap())];
+        assert_ne!(one(Job::start_with(how, 60, &vars).weights(), 2), whole, "{how:?}");
+    }
+}
+
+#[test]
 fn a_program_that_fails_fails_the_job() {
     assert!(!launch(&["--workers", "2", "--max-restarts", "1", "false"]).status.success());
     assert!(launch(&["--workers", "2", "true"]).status.success());

@@ -15,6 +15,9 @@ fn parts_min() -> usize {
 
 impl Trainer<'_> {
     pub(super) fn save_if_due(&mut self, score: Option<f64>) -> Result<()> {
+        if self.shelf.as_ref().is_some_and(|(_, every)| self.state.step.is_multiple_of(*every)) {
+            self.keep_owed()?;
+        }
         let Some((folder, every)) = &self.checkpoints else { return Ok(()) };
         let step = self.state.step;
         let is_best = folder.keeps_best() && self.state.best.is_some_and(|(_, at)| at == step);
@@ -29,6 +32,31 @@ impl Trainer<'_> {
         let mut checkpoint = self.checkpoint()?;
         checkpoint.score = score;
         self.save(checkpoint)
+    }
+
+    /// Every worker keeps what packing has left out of its own gradients.
+    pub(super) fn keep_owed(&self) -> Result<()> {
+        let Some((shelf, _)) = &self.shelf else { return Ok(()) };
+        match parallel::owed()? {
+            Some(bytes) => shelf.put(self.state.step, parallel::rank()?, &bytes),
+            None => Ok(()),
+        }
+    }
+    /// Takes up what was kept with the checkpoint that this run goes on with. A worker that had not
+    /// come that far, or that there was none of, begins with nothing left out.
+    pub(super) fn take_owed(&mut self) -> Result<()> {
+        let Some((folder, every)) = &self.checkpoints else { return Ok(()) };
+        if parallel::owed()?.is_none() {
+            return Ok(());
+        }
+        let shelf = folder.shelf();
+        if self.state.step > 0
+            && let Some(bytes) = shelf.get(self.state.step, parallel::rank()?)?
+        {
+            parallel::take_owed(&bytes)?;
+        }
+        self.shelf = Some((shelf, *every));
+        Ok(())
     }
 
     /// Lets the servers of the parameter store write what they hold; this worker adds the rest when
