@@ -6,40 +6,23 @@ use crate::absorb::MATMUL_BIAS;
 use crate::along::{self, Along};
 use crate::blas;
 use crate::emit::kernels::Operand;
-use crate::heads::places_so_far;
+use crate::heads::{library_op, places_so_far};
 use crate::plan::Wins;
 use ir::{Attrs, Batch, DType, Error, FlatNode, Grad, Graph, Layout, Meaning, Op, Result, Slot, Type, Types};
 use passes::{Place, Rewriter, decompose, deduplicate, prune, simplify};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-macro_rules! along {
-    ($op:ident, $name:literal, $doc:literal) => {
-        static $op: Op = Op {
-            name: $name,
-            doc: $doc,
-            attrs: &[],
-            infer: |_| Err(Error::bug("its types are given")),
-            meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
-            grad: Grad::Missing("it is put in after differentiation"),
-            batch: Batch::Auto,
-            cases: Vec::new,
-        };
-    };
-}
-along!(GELU, "matmul_gelu", "gelu_tanh(a × b + bias), and what it is taken of.");
-along!(
-    RELU,
+static GELU: Op = library_op("matmul_gelu", "gelu_tanh(a × b + bias), and what it is taken of.");
+static RELU: Op = library_op(
     "matmul_relu",
-    "relu(a × b + bias), and, if there is a second result, bits that say where it is positive."
+    "relu(a × b + bias), and, if there is a second result, bits that say where it is positive.",
 );
-along!(
-    GELU_SLOPE,
-    "matmul_gelu_slope",
-    "a × b times the slope of gelu_tanh at the third input, and the sums of columns."
-);
-along!(RELU_SLOPE, "matmul_relu_slope", "a × b where the bits of the third input are set, and the sums of columns.");
-along!(SUMS, "matmul_sums", "a × b, and the sums of the rows of a.");
+static GELU_SLOPE: Op =
+    library_op("matmul_gelu_slope", "a × b times the slope of gelu_tanh at the third input, and the sums of columns.");
+static RELU_SLOPE: Op =
+    library_op("matmul_relu_slope", "a × b where the bits of the third input are set, and the sums of columns.");
+static SUMS: Op = library_op("matmul_sums", "a × b, and the sums of the rows of a.");
 
 /// The same elements in another shape.
 static RESHAPE: Op = Op {

@@ -3,21 +3,16 @@
 
 use crate::blas;
 use crate::channels::TURN;
-use ir::{Attrs, Batch, Error, FlatNode, Grad, Graph, Meaning, Op, Result, Type};
+use crate::heads::library_op;
+use ir::{Attrs, FlatNode, Graph, Op, Result, Type};
 use passes::Rewriter;
 use smallvec::SmallVec;
 
 /// a × bᵀ times two scales.
-pub static SCALED_PRODUCT: Op = Op {
-    name: "scaled_product",
-    doc: "The matrix product of the first input and the transposed second, times the third and the fourth.",
-    attrs: &[],
-    infer: |_| Err(Error::bug("its types are given")),
-    meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
-    grad: Grad::Missing("it is put in after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
-};
+pub static SCALED_PRODUCT: Op = library_op(
+    "scaled_product",
+    "The matrix product of the first input and the transposed second, times the third and the fourth.",
+);
 
 /// What the library asks of the sizes that rows in memory have.
 const EVEN: usize = 16;

@@ -12,23 +12,24 @@ use passes::{Place, Rewriter, prune};
 /// Heads and queries the other way round, and back.
 const TURNED: [i64; 4] = [0, 2, 1, 3];
 
-macro_rules! turned {
-    ($op:ident, $name:literal) => {
-        static $op: Op = Op {
-            name: $name,
-            doc: "The op of that name, whose results have heads beside each other.",
-            attrs: &[],
-            infer: |_| Err(Error::bug("its types are given")),
-            meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
-            grad: Grad::Missing("it is put in after differentiation"),
-            batch: Batch::Auto,
-            cases: Vec::new,
-        };
-    };
+/// An op that a library computes: it is put into a graph that is differentiated and typed.
+pub const fn library_op(name: &'static str, doc: &'static str) -> Op {
+    Op {
+        name,
+        doc,
+        attrs: &[],
+        infer: |_| Err(Error::bug("its types are given")),
+        meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
+        grad: Grad::Missing("it is put in after differentiation"),
+        batch: Batch::Auto,
+        cases: Vec::new,
+    }
 }
-turned!(ATTENTION, "attention_turned");
-turned!(ATTENTION_GRAD, "attention_grad_turned");
-turned!(ATTENTION_GRAD_JOINED, "attention_grad_joined");
+
+const DOC: &str = "The op of that name, whose results have heads beside each other.";
+static ATTENTION: Op = library_op("attention_turned", DOC);
+static ATTENTION_GRAD: Op = library_op("attention_grad_turned", DOC);
+static ATTENTION_GRAD_JOINED: Op = library_op("attention_grad_joined", DOC);
 
 /// The op to put in place of a node's, and how many of its results are turned. A result of the graph
 /// is wanted as it is.
