@@ -201,11 +201,11 @@ mod neon {
     }
 }
 
-macro_rules! halves {
+macro_rules! narrow {
     ($t:ident, $widen:ident, $narrow:ident) => {
         impl Narrow for $t {
             unsafe fn widen(x: *const $t, y: *mut f32, n: usize) {
-                // SAFETY: the type is 16 bits, transparently; bounds are the caller's promise.
+                // SAFETY: floats of 16 bits are their bits, transparently; bounds are the caller's promise.
                 unsafe { $widen(x.cast(), y, n) }
             }
             unsafe fn narrow(x: *const f32, y: *mut $t, n: usize) {
@@ -223,31 +223,14 @@ macro_rules! halves {
         }
     };
 }
-halves!(bf16, widen_bf16s, narrow_bf16s);
-halves!(f16, widen_f16s, narrow_f16s);
+narrow!(bf16, widen_bf16s, narrow_bf16s);
+narrow!(f16, widen_f16s, narrow_f16s);
 
 macro_rules! quarters {
     ($t:ident, $widen:ident, $narrow:ident) => {
         dispatch! { unsafe fn $widen(x: *const $t, y: *mut f32, n: usize) { _I => chunks(x, y, n, $t::to_f32) } }
         dispatch! { unsafe fn $narrow(x: *const f32, y: *mut $t, n: usize) { _I => chunks(x, y, n, $t::from_f32) } }
-        impl Narrow for $t {
-            unsafe fn widen(x: *const $t, y: *mut f32, n: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { $widen(x, y, n) }
-            }
-            unsafe fn narrow(x: *const f32, y: *mut $t, n: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { $narrow(x, y, n) }
-            }
-            #[inline(always)]
-            fn to_f32(self) -> f32 {
-                $t::to_f32(self)
-            }
-            #[inline(always)]
-            fn from_f32(x: f32) -> $t {
-                $t::from_f32(x)
-            }
-        }
+        narrow!($t, $widen, $narrow);
     };
 }
 quarters!(f8e4m3, widen_e4m3s, narrow_e4m3s);
