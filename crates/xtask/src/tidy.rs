@@ -1,4 +1,5 @@
-//! Rules about files: who may depend on whom, how large a file may grow, where `unsafe` may stand.
+//! Rules about files: who may depend on whom, how large a file may grow, where `unsafe` may stand, and that links of
+//! the documentation lead somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,11 @@ pub fn check() -> Result<(), String> {
     edges(&mut bad)?;
     for file in sources(Path::new("crates"))? {
         source(&file, &mut bad)?;
+    }
+    for dir in ["docs", "docs/adr", "."] {
+        for file in files_of(Path::new(dir))?.iter().filter(|f| f.extension().is_some_and(|e| e == "md")) {
+            links(file, &mut bad)?;
+        }
     }
     if bad.is_empty() { Ok(()) } else { Err(format!("tidy: {} violations\n{}", bad.len(), bad.join("\n"))) }
 }
@@ -113,13 +119,44 @@ fn source(file: &Path, bad: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
+/// Links of a Markdown file to files of the repository, and to headings of them.
+fn links(file: &Path, bad: &mut Vec<String>) -> Result<(), String> {
+    let text = read(file)?;
+    for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next()) {
+        if target.contains("://") || target.is_empty() {
+            continue;
+        }
+        let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+        let to = if path.is_empty() { file.to_path_buf() } else { file.with_file_name("").join(path) };
+        if !to.exists() {
+            bad.push(format!("{}: the link {target} leads nowhere", file.display()));
+        } else if !heading.is_empty() && to.extension().is_some_and(|e| e == "md") && !anchors(&read(&to)?, heading) {
+            bad.push(format!("{}: the link {target} names a heading that is not there", file.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a text has the heading that a link calls so: in small letters, spaces as dashes, no punctuation.
+fn anchors(text: &str, heading: &str) -> bool {
+    text.lines().filter(|l| l.starts_with('#')).any(|line| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect::<String>() == heading
+    })
+}
+
+fn files_of(dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    Ok(entries.flatten().map(|e| e.path()).collect())
+}
+
 /// Every Rust file below a folder, in order.
 pub fn sources(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let mut out = Vec::new();
     let mut stack = vec![dir.to_path_buf()];
     while let Some(d) = stack.pop() {
-        for entry in fs::read_dir(&d).map_err(|e| format!("{}: {e}", d.display()))?.flatten() {
-            let path = entry.path();
+        for path in files_of(&d)? {
             if path.is_dir() && path.file_name().is_some_and(|n| n != "target") {
                 stack.push(path);
             } else if path.extension().is_some_and(|e| e == "rs") {
