@@ -8,8 +8,8 @@
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
 //! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `LAYERS`
-//! and `WIDTH` make the model deeper and wider, and `CHECKPOINTS` names a folder to save to and to
-//! go on from.
+//! and `WIDTH` make the model deeper and wider, `CLIP` bounds the length of the gradients, and
+//! `CHECKPOINTS` names a folder to save to and to go on from.
 
 use std::time::Duration;
 use talweg::data::{Digits, Loader};
@@ -40,6 +40,9 @@ fn main() -> Result<()> {
     let optimizer = Optimizer::new(Adam::default(), &model)?;
     let mut batches = Loader::builder(Digits::new(0, 4_000)).batch(64).shuffle(0).drop_last(true).build()?;
     let mut trainer = Trainer::new(&model, &optimizer, &mut batches).steps(steps).report(pause);
+    if let Some(max) = std::env::var("CLIP").ok().and_then(|s| s.parse().ok()) {
+        trainer = trainer.clip_norm(max);
+    }
     if let Ok(folder) = std::env::var("CHECKPOINTS") {
         trainer = trainer.checkpoints(Checkpoints::open(folder)?, 20);
         trainer.resume()?;

@@ -1,30 +1,35 @@
-//! Gradients kept within bounds.
+//! Gradients kept within bounds. Where workers average their gradients, it is the means that are clipped.
 
+use crate::parallel;
 use tensor::{Result, Tensor, Variable, no_grad};
 
 /// Scales all gradients together so that their common length is at most `max`; returns the
-/// length before.
+/// length before. Among workers that reduce gradients, these become their means first.
 pub fn clip_grad_norm(params: &[Variable], max: f64) -> Result<Tensor> {
     no_grad(|| {
-        let grads: Vec<(&Variable, Tensor)> = params.iter().filter_map(|p| Some((p, p.grad()?))).collect();
+        let grads = means(params)?;
         let squares: Tensor = grads.iter().map(|(_, g)| (g * g.conj()).real().sum(..)).sum();
         let norm = squares.sqrt();
         let scale = (Tensor::from(max as f32) / (&norm + 1e-6)).minimum(1.0);
-        for (p, g) in grads {
-            p.var().set_grad(Some((g * &scale).cast(p.dtype()).value()?.clone()));
-        }
+        grads.iter().try_for_each(|(p, g)| replace(p, &(g * &scale).cast(p.dtype())))?;
         Ok(norm)
     })
 }
 
-/// Cuts every gradient element to `-max ..= max`.
+/// Cuts every gradient element to `-max ..= max`, of the means over workers where these reduce gradients.
 pub fn clip_grad_value(params: &[Variable], max: f64) -> Result<()> {
-    no_grad(|| {
-        for p in params {
-            if let Some(g) = p.grad() {
-                p.var().set_grad(Some(g.minimum(max).maximum(-max).value()?.clone()));
-            }
-        }
-        Ok(())
-    })
+    no_grad(|| means(params)?.iter().try_for_each(|(p, g)| replace(p, &g.minimum(max).maximum(-max))))
+}
+
+/// The gradients that there are, as all workers see them.
+fn means(params: &[Variable]) -> Result<Vec<(&Variable, Tensor)>> {
+    let own: Vec<Option<Tensor>> = params.iter().map(Variable::grad).collect();
+    let all = parallel::mean(&Tensor::from(0.0f32), &own)?.unwrap_or(own);
+    Ok(params.iter().zip(all).filter_map(|(p, g)| Some((p, g?))).collect())
+}
+fn replace(p: &Variable, grad: &Tensor) -> Result<()> {
+    let grad = grad.value()?;
+    parallel::note_mean(grad)?;
+    p.var().set_grad(Some(grad.clone()));
+    Ok(())
 }

@@ -23,7 +23,8 @@ use dist::launch::{BEGAN, Place, done_key, listen_toward, progress_key};
 use dist::{
     Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store, Table,
 };
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use ir::{Node, Value};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tensor::{Error, ErrorKind, Result, Tensor, Variable};
 
@@ -63,6 +64,8 @@ struct Shared {
     first: u64,
 }
 
+/// Gradients that are means over all workers already, as clipped ones are.
+static MEANS: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
 static JOB: OnceLock<std::result::Result<Option<Job>, String>> = OnceLock::new();
 
 /// The job, joined at the first call; `None` if this process is alone.
@@ -279,13 +282,24 @@ impl Shared {
     }
 }
 
-/// The mean of each gradient over all workers; `None` if this process is alone or the store takes
-/// the gradients.
+/// The mean of each gradient over all workers, of those that are none yet; `None` if this process is
+/// alone or the store takes the gradients.
 pub(crate) fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Option<Vec<Option<Tensor>>>> {
-    match job()?.map(|j| &j.how) {
-        Some(How::Reduce(..)) => Ok(Some(exchange::mean(t, grads))),
-        _ => Ok(None),
+    let Some(How::Reduce(..)) = job()?.map(|j| &j.how) else { return Ok(None) };
+    let known = lock(&MEANS);
+    let is_mean = |g: &Tensor| g.value().is_ok_and(|v| known.iter().any(|m| m.as_ptr() == Arc::as_ptr(v.node())));
+    let own: Vec<Option<Tensor>> = grads.iter().map(|g| g.clone().filter(|g| !is_mean(g))).collect();
+    let means = if own.iter().any(Option::is_some) { exchange::mean(t, &own) } else { own };
+    Ok(Some(means.into_iter().zip(grads).map(|(mean, g)| mean.or_else(|| g.clone())).collect()))
+}
+/// Remembers that a gradient was made of means over all workers, so that the optimizer takes it as it is.
+pub(crate) fn note_mean(grad: &Value) -> Result<()> {
+    if let Some(How::Reduce(..)) = job()?.map(|j| &j.how) {
+        let mut known = lock(&MEANS);
+        known.retain(|m| m.strong_count() > 0);
+        known.push(Arc::downgrade(grad.node()));
     }
+    Ok(())
 }
 
 /// A table of the store with its state, and how often it has been changed.

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use talweg::data::{Digits, Loader};
 use talweg::nn::column;
+use talweg::nn::optim::clip_grad_norm;
 use talweg::prelude::*;
 
 /// No job may take longer, whatever happens to it; `TALWEG_LIMIT` gives more seconds to long ones.
@@ -111,6 +112,10 @@ pub fn launch(args: &[&str]) -> Output {
 
 /// What `digits` does, in one process that takes the part of every worker in turn.
 pub fn alone(workers: usize, steps: usize) -> Result<String> {
+    alone_clipped(workers, steps, None)
+}
+/// The same with gradients whose common length is bounded.
+pub fn alone_clipped(workers: usize, steps: usize, clip: Option<f64>) -> Result<String> {
     manual_seed(0);
     let model = Sequential::new()
         .with(Linear::new(784, 32)?)
@@ -133,13 +138,13 @@ pub fn alone(workers: usize, steps: usize) -> Result<String> {
             parts.push(grads.collect::<Result<_>>()?);
             params.iter().for_each(Variable::zero_grad);
         }
-        let mut means = Vec::new();
         for (i, p) in optimizer.parameters().iter().enumerate() {
             let sum = dist::merge::tree_sum(parts.iter().map(|g| g[i].clone().into()).collect());
             let mean: Vec<f32> = sum.iter().map(|x| x / workers as f32).collect();
-            means.push(Some(Tensor::new(p.shape(), &mean)));
+            p.var().set_grad(Some(Tensor::new(p.shape(), &mean).value()?.clone()));
         }
-        optimizer.update(&means)?.apply()?;
+        clip.map(|max| clip_grad_norm(&optimizer.parameters(), max)).transpose()?;
+        optimizer.step()?;
     }
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for (_, v) in model.state() {

@@ -7,7 +7,7 @@ mod faces;
 mod job;
 mod recovery;
 
-use job::{Job, alone, digits, launch, one};
+use job::{Job, alone, alone_clipped, digits, launch, one};
 
 #[test]
 fn workers_end_with_the_bits_of_one_process() {
@@ -21,6 +21,16 @@ fn workers_end_with_the_bits_of_one_process() {
     }
     let stored = one(Job::start(&["--workers", "2", "--servers", "2"], 12).weights(), 2);
     assert_eq!(stored, alone(2, 12).unwrap(), "two workers, bulk-synchronous store");
+}
+
+#[test]
+fn it_is_the_mean_of_gradients_that_is_clipped() {
+    let expected = alone_clipped(2, 12, Some(0.5)).unwrap();
+    assert_ne!(expected, alone(2, 12).unwrap(), "nothing was clipped");
+    for bucket in ["1048576", "1"] {
+        let job = Job::start_with(&["--workers", "2"], 12, &[("CLIP", "0.5"), ("TALWEG_BUCKET", bucket)]);
+        assert_eq!(one(job.weights(), 2), expected, "buckets of {bucket} bytes");
+    }
 }
 
 #[test]
