@@ -8,11 +8,13 @@
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
 //! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `LAYERS`
-//! and `WIDTH` make the model deeper and wider, `CLIP` bounds the length of the gradients, and
-//! `CHECKPOINTS` names a folder to save to and to go on from.
+//! and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam` or `adafactor`,
+//! `CLIP` bounds the length of the gradients, and `CHECKPOINTS` names a folder to save to and to go on
+//! from.
 
 use std::time::Duration;
 use talweg::data::{Digits, Loader};
+use talweg::nn::optim::{Adafactor, NAdam, Rule, Sgd};
 use talweg::nn::train::{Checkpoints, Progress, Report, Trainer};
 use talweg::prelude::*;
 
@@ -37,7 +39,13 @@ fn main() -> Result<()> {
         model = model.with(Linear::new(inputs, width)?).with(Activation::new("relu", Tensor::relu));
     }
     let model = model.with(Linear::new(if layers == 0 { 784 } else { width }, 10)?);
-    let optimizer = Optimizer::new(Adam::default(), &model)?;
+    let rule: Box<dyn Rule> = match std::env::var("OPTIMIZER").as_deref() {
+        Ok("nadam") => Box::new(NAdam::default()),
+        Ok("adafactor") => Box::new(Adafactor::default()),
+        Ok("sgd") => Box::new(Sgd { lr: 0.1, momentum: 0.9, ..Sgd::default() }),
+        _ => Box::new(Adam::default()),
+    };
+    let optimizer = Optimizer::new(rule, &model)?;
     let mut batches = Loader::builder(Digits::new(0, 4_000)).batch(64).shuffle(0).drop_last(true).build()?;
     let mut trainer = Trainer::new(&model, &optimizer, &mut batches).steps(steps).report(pause);
     if let Some(max) = std::env::var("CLIP").ok().and_then(|s| s.parse().ok()) {

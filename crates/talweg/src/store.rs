@@ -76,7 +76,8 @@ fn end_after_the_workers(center: &dyn Center) {
 /// The update rules of the tables, fetched when they are first needed and compiled.
 struct Rules {
     registrar: Registrar,
-    rules: BTreeMap<u32, Compiled>,
+    /// By table and elements of a block.
+    rules: BTreeMap<(u32, usize), Compiled>,
     /// Where they are kept with what they have made: a server that goes on with what is on its
     /// disk repeats updates before there is a worker to ask.
     folder: Option<PathBuf>,
@@ -113,6 +114,10 @@ impl Compiled {
     fn step(&self, to: &mut Target<'_>, u: &Update) -> Result<()> {
         let n = u.count.max(1) as f32;
         let like = |values: &[f32]| Literal::new(self.shape.clone(), values);
+        let slot = |i: usize| {
+            let shape = &self.slots[i].shape;
+            Literal::new(shape.clone(), &to.state[i][..shape.count()])
+        };
         let scalar = |x: f32| Ok(Literal::scalar(x));
         let mut inputs = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {
@@ -122,7 +127,7 @@ impl Compiled {
                 Input::Grad => like(&u.data.iter().map(|x| x / n).collect::<Vec<_>>()),
                 Input::Rate => scalar(u.rate),
                 Input::Count => scalar(to.version as f32),
-                Input::Slot(i) => like(&to.state[*i]),
+                Input::Slot(i) => slot(*i),
             };
             inputs.push(Buffer::Host(value?));
         }
@@ -132,7 +137,9 @@ impl Compiled {
             *to.value = value.read()?.to_vec::<f32>()?;
         }
         for (slot, out) in to.state.iter_mut().zip(outs) {
-            *slot = Arc::new(out.read()?.to_vec::<f32>()?);
+            let mut next = out.read()?.to_vec::<f32>()?;
+            next.resize(slot.len(), 0.0);
+            *slot = Arc::new(next);
         }
         Ok(())
     }
@@ -153,22 +160,27 @@ fn named(graph: &Graph, node: u32) -> Result<Input> {
 }
 
 impl Rules {
-    fn rule(&mut self, table: u32) -> Result<&Compiled> {
-        if !self.rules.contains_key(&table) {
-            let path = self.folder.as_ref().map(|f| f.join(format!("rule-{table}")));
+    fn rule(&mut self, table: u32, len: usize) -> Result<&Compiled> {
+        if !self.rules.contains_key(&(table, len)) {
+            let path = self.folder.as_ref().map(|f| f.join(format!("rule-{table}.{len}")));
             let failed = |e: data::Error| Error::value(e.to_string());
             let bytes = match path.as_ref().filter(|p| p.exists()) {
                 Some(p) => read_sealed(p).map_err(failed)?,
                 None => {
-                    let found = self.registrar.wait(&rule_key(table), 0, Instant::now() + PATIENCE);
+                    let found = self.registrar.wait(&rule_key(table, len), 0, Instant::now() + PATIENCE);
                     let (_, bytes) = found.map_err(|e| Error::value(e.to_string()))?;
                     path.map_or(Ok(()), |p| write_sealed(p, &bytes)).map_err(failed)?;
                     bytes
                 }
             };
-            self.rules.insert(table, Compiled::new(RuleText::decode(&bytes)?)?);
+            let rule = Compiled::new(RuleText::decode(&bytes)?)?;
+            if rule.shape.count() != len {
+                let e = format!("a block of table {table} has {len} elements, its rule is for {}", rule.shape.count());
+                return Err(Error::format(e));
+            }
+            self.rules.insert((table, len), rule);
         }
-        self.rules.get(&table).ok_or_else(|| Error::bug("inserted above"))
+        self.rules.get(&(table, len)).ok_or_else(|| Error::bug("inserted above"))
     }
 }
 
@@ -177,18 +189,19 @@ impl Apply for Rules {
         if table == ORIGIN {
             return Ok(Vec::new());
         }
-        let rule = self.rule(table).map_err(|e| e.to_string())?;
-        if rule.shape.count() != len {
-            return Err(format!("table {table} has {len} elements, its rule is for {}", rule.shape.count()));
-        }
-        let first = |s: &SlotText| if s.values.is_empty() { vec![s.fill; len] } else { s.values.clone() };
+        let rule = self.rule(table, len).map_err(|e| e.to_string())?;
+        let first = |s: &SlotText| {
+            let mut first = if s.values.is_empty() { vec![s.fill; s.shape.count()] } else { s.values.clone() };
+            first.resize(len, 0.0);
+            first
+        };
         Ok(rule.slots.iter().map(first).collect())
     }
     fn apply(&mut self, mut to: Target<'_>, update: &Update) -> std::result::Result<(), String> {
         if !update.rows.is_empty() {
-            return Err("an optimizer's rule takes whole parameters, not rows".to_string());
+            return Err("an optimizer's rule takes whole blocks, not rows".to_string());
         }
-        let rule = self.rule(update.table).map_err(|e| e.to_string())?;
+        let rule = self.rule(update.table, to.value.len()).map_err(|e| e.to_string())?;
         rule.step(&mut to, update).map_err(|e| e.to_string())
     }
 }

@@ -173,7 +173,10 @@ impl Optimizer {
                 let Some(table) = *table else { continue };
                 let (arrays, version) = parallel::dump(table)?;
                 let all = std::iter::once(p).chain(slots.iter().map(|(_, v)| v));
-                all.zip(&arrays).try_for_each(|(v, values)| v.assign(&Tensor::new(v.shape(), values)))?;
+                // State may be smaller than the parameter; what follows it means nothing.
+                let cut =
+                    |v: &Variable, values: &[f32]| v.assign(&Tensor::new(v.shape(), &values[..v.shape().count()]));
+                all.zip(&arrays).try_for_each(|(v, values)| cut(v, values))?;
                 self.t.assign(&Tensor::from(version as f32))?;
             }
         }
@@ -204,7 +207,7 @@ impl Optimizer {
                 let Some(table) = *table else { continue };
                 let all = std::iter::once(p).chain(slots.iter().map(|(_, v)| v));
                 let arrays = all.map(|v| v.tensor().to_vec::<f32>()).collect::<Result<Vec<_>>>()?;
-                parallel::restore(table, &arrays, self.t.tensor().item::<f32>()? as u64)?;
+                parallel::restore(table, arrays, self.t.tensor().item::<f32>()? as u64)?;
             }
         }
         Ok(())

@@ -23,7 +23,8 @@ use dist::launch::{BEGAN, Place, done_key, listen_toward, progress_key};
 use dist::{
     Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store, Table,
 };
-use ir::{Node, Value};
+use ir::{Node, Shape, Value};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tensor::{Error, ErrorKind, Result, Tensor, Variable};
@@ -33,6 +34,8 @@ pub const ORIGIN: u32 = u32::MAX;
 /// How often a worker tells how far it is, and how long that may take.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 const TELL_LIMIT: Duration = Duration::from_secs(30);
+/// Bytes of a piece of a parameter in the store.
+const BLOCK_BYTES: usize = 1 << 20;
 /// How long servers may take to write a checkpoint.
 const SAVE_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -262,6 +265,13 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
     }
 }
 
+/// Elements of a parameter from which on it is cut into pieces of this size, so that several servers share it;
+/// `TALWEG_BLOCK` says another number of bytes.
+fn block_len() -> usize {
+    let bytes: Option<usize> = std::env::var("TALWEG_BLOCK").ok().and_then(|n| n.parse().ok());
+    (bytes.unwrap_or(BLOCK_BYTES) / 4).max(1)
+}
+
 fn assign(p: &Variable, values: &[f32]) -> Result<()> {
     p.assign(&Tensor::new(p.shape(), values))
 }
@@ -270,11 +280,18 @@ impl Shared {
     /// Sends a parameter and its update rule to the store.
     fn register(&mut self, p: &Variable, values: &[f32], rule: &dyn Rule, weight_decay: f64) -> Result<()> {
         let id = self.tables.len() as u32;
-        // A rule may look at the whole parameter, as Adafactor does: it stays in one block.
-        let table = Table::new(id, 1, values.len(), usize::MAX).map_err(failed)?;
-        let text = RuleText::of(rule, &p.shape(), weight_decay)?.encode();
+        let whole = RuleText::of(rule, &p.shape(), weight_decay)?;
+        let part = |len: usize| RuleText::of(rule, &Shape::from([len]), weight_decay);
+        let is_cut = values.len() > block_len() && part(block_len()).is_ok_and(|part| whole.is_cut_by(&part));
+        // A rule may look at the whole parameter, as Adafactor does: then it stays in one block.
+        let (rows, width, bytes) =
+            if is_cut { (values.len(), 1, 4 * block_len()) } else { (1, values.len(), usize::MAX) };
+        let table = Table::new(id, rows, width, bytes).map_err(failed)?;
         let deadline = Instant::now() + self.store.timeout;
-        self.registrar.set(&rule_key(id), &text, deadline).map_err(failed)?;
+        for len in BTreeSet::from([0, table.blocks() - 1].map(|b| table.elements(b).len())) {
+            let text = if is_cut { &part(len)? } else { &whole };
+            self.registrar.set(&rule_key(id, len), &text.encode(), deadline).map_err(failed)?;
+        }
         self.store.create(&table, values).map_err(failed)?;
         self.wire.into_iter().for_each(|filter| self.store.filter(&table, filter));
         self.tables.push(table);
@@ -306,9 +323,13 @@ pub(crate) fn note_mean(grad: &Value) -> Result<()> {
 pub(crate) fn dump(table: u32) -> Result<(Vec<Vec<f32>>, u64)> {
     with_table(table, |shared, t| shared.store.dump(t).map_err(failed))
 }
-/// Brings a table as a checkpoint had it, if the run has not begun.
-pub(crate) fn restore(table: u32, arrays: &[Vec<f32>], version: u64) -> Result<()> {
-    with_table(table, |shared, t| shared.store.restore(t, arrays, version).map_err(failed))
+/// Brings a table as a checkpoint had it, if the run has not begun. The store keeps arrays of the
+/// parameter's size, whatever the state's.
+pub(crate) fn restore(table: u32, mut arrays: Vec<Vec<f32>>, version: u64) -> Result<()> {
+    with_table(table, |shared, t| {
+        arrays.iter_mut().for_each(|a| a.resize(t.rows * t.width, 0.0));
+        shared.store.restore(t, &arrays, version).map_err(failed)
+    })
 }
 /// A table's values.
 pub(crate) fn values(table: u32) -> Result<Vec<f32>> {

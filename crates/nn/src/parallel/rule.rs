@@ -2,17 +2,20 @@
 //! can run, so a new optimizer needs no new server.
 
 use crate::optim::{Rule, Step};
-use ir::{Collect, Graph, collect};
+use ir::{Attrs, Call, Collect, Graph, Meaning, Source, Value, collect};
 use tensor::{DType, Error, Literal, Result, Shape, Tensor, no_grad, placeholder};
 
-/// Key under which a table's rule stands in the membership store.
-pub fn rule_key(table: u32) -> String {
-    format!("rule/{table}")
+/// Key under which the rule for a table's blocks of so many elements stands in the membership store.
+pub fn rule_key(table: u32, len: usize) -> String {
+    format!("rule/{table}.{len}")
 }
 
-/// First values of one array of a rule's state.
+/// One array of a rule's state. The store keeps it in as many elements as the parameter has, of which it may be
+/// the first few: a number, or one for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotText {
+    /// Its shape.
+    pub shape: Shape,
     /// Every element starts with this, or
     pub fill: f32,
     /// they start with these, if not empty.
@@ -36,39 +39,51 @@ impl RuleText {
         let first = rule.slots(shape);
         let mut slots = Vec::with_capacity(first.len());
         for (name, value) in &first {
+            let like = value.shape()?;
             let value = value.cast(DType::F32).to_vec::<f32>()?;
-            if value.len() != shape.count() {
+            if value.len() > shape.count() {
                 let e = format!("slot {name} has {} elements, the parameter {}", value.len(), shape.count());
-                return Err(Error::shape(format!("{e}: the store keeps state of the parameter's size")));
+                return Err(Error::shape(format!("{e}: the store keeps state of the parameter's size at most")));
             }
             let fill = value.first().copied().unwrap_or(0.0);
             let is_flat = value.iter().all(|x| x.to_bits() == fill.to_bits());
-            slots.push(SlotText { fill, values: if is_flat { Vec::new() } else { value } });
+            slots.push(SlotText { shape: like, fill, values: if is_flat { Vec::new() } else { value } });
         }
-        let like = |name: &str| placeholder(name, shape.clone(), DType::F32);
-        let scalar = |name: &str| placeholder(name, Shape::scalar(), DType::F32);
-        let (param, grad, lr, t) = (like("param"), like("grad"), scalar("lr"), scalar("t"));
-        let state: Vec<Tensor> = (0..slots.len()).map(|i| like(&format!("slot{i}"))).collect();
+        let input = |name: &str, shape: &Shape| placeholder(name, shape.clone(), DType::F32);
+        let (param, grad) = (input("param", shape), input("grad", shape));
+        let (lr, t) = (input("lr", &Shape::scalar()), input("t", &Shape::scalar()));
+        let state: Vec<Tensor> = slots.iter().enumerate().map(|(i, s)| input(&format!("slot{i}"), &s.shape)).collect();
         let step = Step { param: &param, grad: &grad, slots: &state, lr: &lr, t: &t, weight_decay };
         let (next, state) = no_grad(|| rule.step(&step));
         let mut outs = vec![next.cast(DType::F32).value()?.clone()];
         for s in state {
             outs.push(s.cast(DType::F32).value()?.clone());
         }
-        let graph = collect(&outs, Collect::Later)?.graph;
-        Ok(RuleText { shape: shape.clone(), slots, graph })
+        Ok(RuleText { shape: shape.clone(), slots, graph: graph_of(&outs)? })
+    }
+
+    /// True if each element's step depends on nothing but that element and the numbers of the step, and `part`,
+    /// the same rule for a piece of the parameter, does the same: then pieces can go their own ways.
+    pub fn is_cut_by(&self, part: &RuleText) -> bool {
+        let is_flat = |r: &RuleText| r.slots.iter().all(|s| s.values.is_empty() && s.shape == r.shape);
+        let ops = |r: &RuleText| r.graph.nodes.iter().map(|n| n.op.name).collect::<Vec<_>>();
+        is_flat(self) && is_flat(part) && ops(self) == ops(part) && is_elementwise(&self.graph)
     }
 
     /// Its bytes: sizes, slots, then the graph.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut number = |n: usize| out.extend_from_slice(&(n as u64).to_le_bytes());
-        number(self.shape.rank());
-        self.shape.iter().for_each(|d| number(*d));
-        number(self.slots.len());
+        let number = |out: &mut Vec<u8>, n: usize| out.extend_from_slice(&(n as u64).to_le_bytes());
+        let sizes = |out: &mut Vec<u8>, shape: &Shape| {
+            number(out, shape.rank());
+            shape.iter().for_each(|d| number(out, *d));
+        };
+        sizes(&mut out, &self.shape);
+        number(&mut out, self.slots.len());
         for s in &self.slots {
+            sizes(&mut out, &s.shape);
             out.extend_from_slice(&s.fill.to_le_bytes());
-            out.extend_from_slice(&(s.values.len() as u64).to_le_bytes());
+            number(&mut out, s.values.len());
             s.values.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes()));
         }
         out.extend_from_slice(&self.graph.to_bytes());
@@ -78,23 +93,68 @@ impl RuleText {
     pub fn decode(bytes: &[u8]) -> Result<RuleText> {
         let mut rest = bytes;
         let short = || Error::format("a rule is cut short");
-        let rank = number(&mut rest)?;
-        let dims = (0..rank.min(64)).map(|_| number(&mut rest)).collect::<Result<Vec<_>>>()?;
-        let shape = Shape::from(dims.as_slice());
+        let shape = sizes(&mut rest)?;
         let mut slots = Vec::new();
         for _ in 0..number(&mut rest)?.min(64) {
+            let like = sizes(&mut rest)?;
             let (fill, after) = rest.split_first_chunk::<4>().ok_or_else(short)?;
             rest = after;
             let len = number(&mut rest)?.checked_mul(4).ok_or_else(short)?;
             let (values, after) = rest.split_at_checked(len).ok_or_else(short)?;
             rest = after;
             let values = Literal::from_bytes(DType::F32, [len / 4], values)?.to_vec::<f32>()?;
-            slots.push(SlotText { fill: f32::from_le_bytes(*fill), values });
+            if like.count() > shape.count() || ![0, like.count()].contains(&values.len()) {
+                return Err(Error::format("state of a rule is larger than its parameter, or not of its own size"));
+            }
+            slots.push(SlotText { shape: like, fill: f32::from_le_bytes(*fill), values });
         }
         Ok(RuleText { shape, slots, graph: Graph::from_bytes(rest, &tensor::find)? })
     }
 }
 
+/// What computes these from placeholders; tensors of the program become constants.
+fn graph_of(outs: &[Value]) -> Result<Graph> {
+    let ir::Collected { mut graph, leaves, .. } = collect(outs, Collect::Later)?;
+    let inputs = std::mem::take(&mut graph.inputs);
+    for (leaf, node) in leaves.iter().zip(inputs) {
+        match leaf.node().source() {
+            Source::Placeholder(_) => graph.inputs.push(node),
+            Source::Read(v) => {
+                let e = format!("the rule reads the variable {}, which servers do not have", v.name());
+                return Err(Error::value(e).in_op("optimizer").at(leaf.node().site()));
+            }
+            _ => {
+                let value = leaf.buffer().ok_or_else(|| Error::bug("a leaf without a value"))?.read()?;
+                let n = &mut graph.nodes[node as usize];
+                (n.op, n.attrs) = (&ir::CONST, Attrs::new().with("value", value));
+            }
+        }
+    }
+    Ok(graph)
+}
+
+fn is_elementwise(graph: &Graph) -> bool {
+    let is_one = |t: &ir::Type| t.shape.count() == 1;
+    graph.nodes.iter().all(|n| match n.op.meaning {
+        Meaning::Input => true,
+        // Where sizes differ they are repeated along some axis.
+        Meaning::Scalar(_) => graph.input_types(n).iter().all(|t| is_one(t) || t.shape == n.outs[0].shape),
+        Meaning::Const => n.outs.iter().all(is_one),
+        Meaning::View(_) => graph.input_types(n).iter().all(is_one),
+        Meaning::Composite(expand) => {
+            let types = graph.input_types(n);
+            let args: Vec<Value> = types.iter().map(|t| Value::placeholder("", t.clone(), n.site)).collect();
+            let parts = expand(&Call { types: &types, attrs: &n.attrs }, &args);
+            parts.and_then(|outs| collect(&outs, Collect::Later)).is_ok_and(|c| is_elementwise(&c.graph))
+        }
+        _ => false,
+    })
+}
+
+fn sizes(rest: &mut &[u8]) -> Result<Shape> {
+    let rank = number(rest)?.min(64);
+    Ok(Shape::from((0..rank).map(|_| number(rest)).collect::<Result<Vec<_>>>()?.as_slice()))
+}
 fn number(rest: &mut &[u8]) -> Result<usize> {
     let (n, after) = rest.split_first_chunk::<8>().ok_or_else(|| Error::format("a rule is cut short"))?;
     *rest = after;
@@ -104,13 +164,52 @@ fn number(rest: &mut &[u8]) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optim::{Adagrad, Adam, Sgd};
+    use crate::optim::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, RmsProp, Sgd};
+
+    #[test]
+    fn rules_that_take_each_element_by_itself_are_told() {
+        let shape = Shape::from([3usize, 4]);
+        let text = |rule: &dyn Rule, shape: &Shape| RuleText::of(rule, shape, 0.1).unwrap();
+        let is_elementwise = |rule: &dyn Rule| text(rule, &shape).is_cut_by(&text(rule, &Shape::from([4usize])));
+        let rules: [&dyn Rule; 8] = [
+            &Sgd::default(),
+            &Sgd { momentum: 0.9, nesterov: true, ..Sgd::default() },
+            &Adagrad::default(),
+            &Adam::default(),
+            &AdamW::default(),
+            &RmsProp { centered: true, ..RmsProp::default() },
+            &Adadelta::default(),
+            &Lion::default(),
+        ];
+        assert_eq!(rules.map(is_elementwise), [true; 8]);
+        // One keeps a number for the whole parameter, the other looks at all of it.
+        assert!(!is_elementwise(&NAdam::default()) && !is_elementwise(&Adafactor::default()));
+        struct Scaled(Tensor);
+        impl Rule for Scaled {
+            fn lr(&self) -> f64 {
+                1.0
+            }
+            fn slots(&self, _: &Shape) -> Vec<(&'static str, Tensor)> {
+                Vec::new()
+            }
+            fn step(&self, s: &Step) -> (Tensor, Vec<Tensor>) {
+                (s.param - s.grad * &self.0, Vec::new())
+            }
+        }
+        assert!(is_elementwise(&Scaled(Tensor::from(2.0f32))));
+        assert!(!is_elementwise(&Scaled(Tensor::from([1.0f32, 2.0, 3.0, 4.0]))));
+        let v = tensor::Variable::new("slowness", Tensor::from(2.0f32)).unwrap();
+        let e = RuleText::of(&Scaled(v.tensor()), &shape, 0.0).map(|_| ()).unwrap_err().to_string();
+        assert!(e.contains("the rule reads the variable slowness, which servers do not have"), "{e}");
+    }
 
     #[test]
     fn a_rule_reads_back() {
-        let rules: [Box<dyn Rule>; 3] = [
+        let rules: [Box<dyn Rule>; 5] = [
             Box::new(Sgd::default()),
             Box::new(Adam::default()),
+            Box::new(NAdam::default()),
+            Box::new(Adafactor::default()),
             Box::new(Adagrad { initial_accumulator: 0.5, ..Adagrad::default() }),
         ];
         for rule in rules {

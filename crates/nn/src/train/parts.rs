@@ -104,7 +104,9 @@ pub(super) fn read_parts(
                 let all = blocks.get(&(s.table, array)).ok_or_else(missing)?;
                 // Rows of large tables are cut into blocks, in order.
                 let bytes = all.values().map(Literal::bytes).collect::<Vec<_>>().concat();
-                Literal::from_bytes(DType::F32, s.shape.clone(), &bytes).map_err(|_| missing())?
+                // What follows state that is smaller than its parameter means nothing.
+                let bytes = bytes.get(..4 * s.shape.count()).ok_or_else(missing)?;
+                Literal::from_bytes(DType::F32, s.shape.clone(), bytes).map_err(|_| missing())?
             }
         };
         Ok((name.clone(), literal))

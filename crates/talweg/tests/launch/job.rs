@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use talweg::data::{Digits, Loader};
 use talweg::nn::column;
-use talweg::nn::optim::clip_grad_norm;
+use talweg::nn::optim::{Rule, clip_grad_norm};
 use talweg::prelude::*;
 
 /// No job may take longer, whatever happens to it; `TALWEG_LIMIT` gives more seconds to long ones.
@@ -112,16 +112,16 @@ pub fn launch(args: &[&str]) -> Output {
 
 /// What `digits` does, in one process that takes the part of every worker in turn.
 pub fn alone(workers: usize, steps: usize) -> Result<String> {
-    alone_clipped(workers, steps, None)
+    alone_by(Adam::default(), workers, steps, None)
 }
-/// The same with gradients whose common length is bounded.
-pub fn alone_clipped(workers: usize, steps: usize, clip: Option<f64>) -> Result<String> {
+/// The same with another rule, and gradients whose common length is bounded.
+pub fn alone_by(rule: impl Rule + 'static, workers: usize, steps: usize, clip: Option<f64>) -> Result<String> {
     manual_seed(0);
     let model = Sequential::new()
         .with(Linear::new(784, 32)?)
         .with(Activation::new("relu", Tensor::relu))
         .with(Linear::new(32, 10)?);
-    let optimizer = Optimizer::new(Adam::default(), &model)?;
+    let optimizer = Optimizer::new(rule, &model)?;
     let loader = |rank| {
         let batch = 64 / workers;
         Loader::builder(Digits::new(0, 4_000)).batch(batch).shuffle(0).drop_last(true).shard(rank, workers).build()

@@ -7,7 +7,8 @@ mod faces;
 mod job;
 mod recovery;
 
-use job::{Job, alone, alone_clipped, digits, launch, one};
+use job::{Job, alone, alone_by, digits, launch, one};
+use talweg::nn::optim::{Adafactor, Adam, NAdam};
 
 #[test]
 fn workers_end_with_the_bits_of_one_process() {
@@ -19,17 +20,37 @@ fn workers_end_with_the_bits_of_one_process() {
         let overlapped = Job::start_with(&["--workers", &w], 12, &[("TALWEG_BUCKET", "1")]).weights();
         assert_eq!(one(overlapped, workers), reduced, "{workers} workers, in buckets");
     }
-    let stored = one(Job::start(&["--workers", "2", "--servers", "2"], 12).weights(), 2);
+    let store = &["--workers", "2", "--servers", "2"];
+    let stored = one(Job::start(store, 12).weights(), 2);
     assert_eq!(stored, alone(2, 12).unwrap(), "two workers, bulk-synchronous store");
+    let cut = Job::start_with(store, 12, &[("TALWEG_BLOCK", "4000")]).weights();
+    assert_eq!(one(cut, 2), stored, "parameters in pieces");
 }
 
 #[test]
 fn it_is_the_mean_of_gradients_that_is_clipped() {
-    let expected = alone_clipped(2, 12, Some(0.5)).unwrap();
+    let expected = alone_by(Adam::default(), 2, 12, Some(0.5)).unwrap();
     assert_ne!(expected, alone(2, 12).unwrap(), "nothing was clipped");
     for bucket in ["1048576", "1"] {
         let job = Job::start_with(&["--workers", "2"], 12, &[("CLIP", "0.5"), ("TALWEG_BUCKET", bucket)]);
         assert_eq!(one(job.weights(), 2), expected, "buckets of {bucket} bytes");
+    }
+}
+
+#[test]
+fn rules_whose_state_has_sizes_of_its_own_run_in_the_store() {
+    let expected = [
+        ("nadam", alone_by(NAdam::default(), 2, 60, None).unwrap()),
+        ("adafactor", alone_by(Adafactor::default(), 2, 60, None).unwrap()),
+    ];
+    for (rule, expected) in expected {
+        let folder = tempfile::tempdir().unwrap();
+        let vars = [("OPTIMIZER", rule), ("CHECKPOINTS", folder.path().to_str().unwrap()), ("TALWEG_PARTS", "1")];
+        let args = &["--workers", "2", "--servers", "2"];
+        one(Job::start_with(args, 40, &vars).weights(), 2);
+        // Without the last checkpoint the run goes back to what the servers wrote.
+        std::fs::remove_file(folder.path().join("step-0000000040.safetensors")).unwrap();
+        assert_eq!(one(Job::start_with(args, 60, &vars).weights(), 2), expected, "{rule}");
     }
 }
 
@@ -59,7 +80,8 @@ fn what_servers_have_written_is_the_beginning_of_a_job_of_any_size() {
     let expected = alone(2, 60).unwrap();
     for then in [&["--workers", "2", "--servers", "3"][..], &["--workers", "2"]] {
         let folder = tempfile::tempdir().unwrap();
-        let vars = [("CHECKPOINTS", folder.path().to_str().unwrap()), ("TALWEG_PARTS", "1")];
+        let folder_name = folder.path().to_str().unwrap();
+        let vars = [("CHECKPOINTS", folder_name), ("TALWEG_PARTS", "1"), ("TALWEG_BLOCK", "30000")];
         one(Job::start_with(&["--workers", "2", "--servers", "2"], 40, &vars).weights(), 2);
         let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
         let is_part = |n: &&std::ffi::OsString| n.to_str().unwrap().contains("step-0000000020.part-");
