@@ -274,7 +274,7 @@ impl<'a> Trial<'a> {
     /// Milliseconds of a product, and of a loop behind it if there is one.
     fn time(&self, gemm: &Gemm, has_loop: bool) -> Result<f32> {
         let c = self.context;
-        let workspace = c.workspace()?;
+        let workspace = (c.workspace()?, WORKSPACE);
         let at = |i: usize| self.blocks[i].0;
         let runs = if self.is_low { IN_A_ROW } else { 1 };
         let run = || {
@@ -284,7 +284,7 @@ impl<'a> Trial<'a> {
                 if has_loop { c.copy(at(6), at(5), self.blocks[5].1) } else { Ok(()) }
             })
         };
-        c.timed(RUNS, self.is_low.then_some((workspace, WORKSPACE)), run)
+        c.timed(RUNS, self.is_low.then_some(workspace), run)
     }
     /// Whether what is no number stays so.
     fn keeps_nan(&self, gemm: &Gemm, dtype: DType) -> Result<bool> {
@@ -292,7 +292,7 @@ impl<'a> Trial<'a> {
         let at = |i: usize| self.blocks[i].0;
         // All bits set are no number in any type.
         c.fill(at(0), 0xff, self.blocks[0].1)?;
-        gemm.run(c, [at(0), at(1), at(2), at(3), at(4)], c.workspace()?)?;
+        gemm.run(c, [at(0), at(1), at(2), at(3), at(4)], (c.workspace()?, WORKSPACE))?;
         Ok(self.numbers(2, dtype, 1)?[0].is_nan())
     }
     /// Whether it is the first operand's rows that are summed: of ones, beside twos; and nothing else is written.
@@ -306,7 +306,7 @@ impl<'a> Trial<'a> {
             c.upload(at(i), &x.bytes().repeat(count))?;
         }
         c.fill(at(3), 0xff, self.blocks[3].1)?;
-        gemm.run(c, [at(0), at(1), at(2), at(3), at(4)], c.workspace()?)?;
+        gemm.run(c, [at(0), at(1), at(2), at(3), at(4)], (c.workspace()?, WORKSPACE))?;
         let got = self.numbers(3, p.dtype, all)?;
         let is_sum = |x: &f64| (x / p.k as f64 - 1.0).abs() < 0.01;
         Ok(got[..p.m].iter().all(is_sum) && got[p.m..].iter().all(|x| x.is_nan()))
@@ -359,6 +359,19 @@ impl Gemm {
         }
         context.choices.put(key, gemm.algo);
         Ok(gemm)
+    }
+
+    /// Bytes of working memory it needs, as far as the library says.
+    pub fn needs(&self, context: &Context) -> Result<usize> {
+        let blas = context.blas()?;
+        let [a, b, c] = self.layouts;
+        let mut found = std::mem::MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::uninit();
+        // SAFETY: everything is alive, and the answer is there if it is good.
+        unsafe {
+            let to = found.as_mut_ptr();
+            let done = sys::cublasLtMatmulAlgoCheck(blas.0, self.desc, a, b, c, c, &raw const self.algo, to).result();
+            Ok(done.map_or(WORKSPACE, |()| found.assume_init().workspaceSize))
+        }
     }
 
     /// The fastest of several ways, on memory of any content.
@@ -521,8 +534,8 @@ impl Gemm {
     }
 
     /// Puts the product on the stream: addresses of a, b, the result, a bias, and what
-    /// an activation is taken of (or the scales of a and b); and of the working memory.
-    pub fn run(&self, context: &Context, [a, b, c, bias, inner]: [u64; 5], workspace: u64) -> Result<()> {
+    /// an activation is taken of (or the scales of a and b); and the working memory, its address and bytes.
+    pub fn run(&self, context: &Context, [a, b, c, bias, inner]: [u64; 5], workspace: (u64, usize)) -> Result<()> {
         use sys::cublasLtMatmulDescAttributes_t as D;
         let blas = context.blas()?;
         let beside = [
@@ -558,8 +571,8 @@ impl Gemm {
                 c as *mut c_void,
                 lc,
                 &self.algo,
-                workspace as *mut c_void,
-                WORKSPACE,
+                workspace.0 as *mut c_void,
+                workspace.1,
                 context.stream.cast(),
             )
         };

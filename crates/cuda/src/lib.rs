@@ -25,6 +25,7 @@ pub mod plan;
 mod pool;
 mod pooling;
 mod program;
+mod settle;
 mod staging;
 mod storage;
 

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::blas::Gemm;
+use crate::blas::{Gemm, WORKSPACE};
 use crate::context::{Blame, Context, Function, failed};
 use crate::dnn::Network;
 use crate::dnn::backend::Ready;
@@ -10,6 +10,7 @@ use crate::emit::{Arg, Kernel};
 use crate::explain;
 use crate::nccl;
 use crate::plan::{Answer, Chip, Plan, Spot, Work};
+use crate::settle::{self, SLOT};
 use crate::storage::{Block, Held};
 use cudarc::driver::{result as cu, sys};
 use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
@@ -42,11 +43,13 @@ enum Task {
     Product {
         gemm: Gemm,
         at: [Spot; 5],
+        slot: Option<usize>,
     },
     Network {
         ready: Arc<Ready>,
         given: Vec<Spot>,
         scratch: Spot,
+        slot: Option<usize>,
     },
     Host(usize),
 }
@@ -86,6 +89,8 @@ pub struct Compiled {
     consts: Vec<Arc<Block>>,
     /// Working memory of the library's graphs, which run one after the other.
     workspace: Option<Block>,
+    /// Of those that need little, each its own.
+    slots: Option<Block>,
     /// Programs of the sub-graphs of control nodes, by node.
     bodies: Vec<(Arc<Graph>, Compiled)>,
     can_capture: bool,
@@ -105,13 +110,19 @@ impl Compiled {
         let launched = || plan.kernels().map(|(_, k)| k).filter(is_launched);
         let is_shared = 2 * launched().filter(|k| k.shared > 0).count() > launched().count();
         let mut tasks = Vec::new();
+        let mut slots = 0;
+        let mut slot = |bytes: usize| {
+            let is_little = bytes > 0 && bytes <= SLOT;
+            slots += usize::from(is_little);
+            is_little.then(|| slots - 1)
+        };
         let mut bodies: Vec<(Arc<Graph>, Compiled)> = Vec::new();
         let mut of_region = Vec::with_capacity(plan.work.len());
         for (r, work) in plan.work.iter().enumerate() {
             let first = tasks.len();
             let mut launch = |k: &Kernel, tasks: &mut Vec<Task>| -> Result<()> {
                 let f = functions.next().ok_or_else(|| Error::bug("a kernel without a function"))?;
-                if is_shared {
+                if is_shared || k.shared > 0 {
                     context.prefer_shared(f)?;
                 }
                 tasks.push(launch(context, &plan, r, k, f)?);
@@ -119,11 +130,16 @@ impl Compiled {
             };
             match work {
                 Work::Kernels(list) => list.iter().try_for_each(|k| launch(k, &mut tasks))?,
-                Work::Product(p, at) => tasks.push(Task::Product { gemm: Gemm::new(context, p)?, at: *at }),
+                Work::Product(p, at) => {
+                    let gemm = Gemm::new(context, p)?;
+                    let slot = slot(gemm.needs(context)?);
+                    tasks.push(Task::Product { gemm, at: *at, slot });
+                }
                 Work::Network { network, given, scratch, around: [before, behind] } => {
                     let ready = context.ready(network).map_err(|e| named(&plan, r, e))?;
                     before.iter().try_for_each(|k| launch(k, &mut tasks))?;
-                    tasks.push(Task::Network { ready, given: given.clone(), scratch: *scratch });
+                    let slot = slot(ready.workspace);
+                    tasks.push(Task::Network { ready, given: given.clone(), scratch: *scratch, slot });
                     behind.iter().try_for_each(|k| launch(k, &mut tasks))?;
                 }
                 Work::Host { node, .. } => {
@@ -142,6 +158,7 @@ impl Compiled {
         let wanted = |t: &Task| if let Task::Network { ready, .. } = t { ready.workspace } else { 0 };
         let workspace = tasks.iter().map(wanted).max().filter(|&n| n > 0);
         let workspace = workspace.map(|n| Block::new(context, n)).transpose()?;
+        let slots = if slots > 0 { Some(Block::new(context, slots * SLOT)?) } else { None };
         let can_capture = tasks.len() > 1 && !tasks.iter().any(|t| matches!(t, Task::Host(_)));
         Ok(Compiled {
             context: context.clone(),
@@ -151,6 +168,7 @@ impl Compiled {
             described: OnceLock::new(),
             consts,
             workspace,
+            slots,
             bodies,
             can_capture,
             replays: Mutex::default(),
@@ -219,18 +237,28 @@ impl Compiled {
                         self.context.launch(*f, [*grid, *block, *shared], &mut args, *is_table)?;
                     }
                 }
-                Task::Product { gemm, at: given } => {
-                    gemm.run(&self.context, given.each_ref().map(at), self.context.workspace()?)?;
+                Task::Product { gemm, at: given, slot } => {
+                    let workspace = match self.slot(*slot) {
+                        Some(at) => (at, SLOT),
+                        None => (self.context.workspace()?, WORKSPACE),
+                    };
+                    gemm.run(&self.context, given.each_ref().map(at), workspace)?;
                 }
-                Task::Network { ready, given, scratch } => {
+                Task::Network { ready, given, scratch, slot } => {
                     let given: SmallVec<[u64; 9]> = given.iter().map(at).collect();
-                    let workspace = self.workspace.as_ref().map_or(0, |b| b.address);
+                    let shared = || self.workspace.as_ref().map_or(0, |b| b.address);
+                    let workspace = self.slot(*slot).unwrap_or_else(shared);
                     ready.run(&self.context, &given, at(scratch), workspace)?;
                 }
                 Task::Host(r) => self.run_on_host(*r, bases)?,
             }
         }
         Ok(())
+    }
+
+    /// Working memory of a task that needs little.
+    fn slot(&self, slot: Option<usize>) -> Option<u64> {
+        Some(self.slots.as_ref()?.address + (slot? * SLOT) as u64)
     }
 
     /// Runs a node's own rule on copies of its operands; collectives between GPUs stay on them where
@@ -319,10 +347,15 @@ impl Compiled {
         unsafe {
             cu::stream::begin_capture(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
                 .map_err(bad)?;
-            let done = self.run_tasks(0..self.tasks.len(), bases);
+            let cleared = self.slots.as_ref().map_or(Ok(()), |s| self.context.fill(s.address, 0, s.bytes));
+            let done = cleared.and_then(|()| self.run_tasks(0..self.tasks.len(), bases));
             let graph = cu::stream::end_capture(stream).map_err(bad);
             done?;
             let graph = graph?;
+            if let Some(slots) = &self.slots {
+                let memory = slots.address..slots.address + slots.bytes as u64;
+                settle::take_out_clearings(graph, &memory).map_err(bad)?;
+            }
             let exec = cu::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).map_err(bad);
             cu::graph::destroy(graph).map_err(bad)?;
             exec

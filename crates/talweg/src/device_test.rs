@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use talweg::{Error, ErrorKind, Result, Tensor};
 
 /// Graphs whose sizes and chains of ops have ways of their own on a device.
-const GRAPHS: [(&str, &str); 9] = [
+const GRAPHS: [(&str, &str); 10] = [
     ("a step of writing", include_str!("device_test/decode.txt")),
     ("products of few rows", include_str!("device_test/few.txt")),
     ("products of fewer rows", include_str!("device_test/fewer.txt")),
@@ -22,6 +22,7 @@ const GRAPHS: [(&str, &str); 9] = [
     ("attention with masks and lengths", include_str!("device_test/beside.txt")),
     ("along with products", include_str!("device_test/along.txt")),
     ("long rows", include_str!("device_test/rows.txt")),
+    ("streams of rows", include_str!("device_test/streams.txt")),
 ];
 
 /// What to check.

@@ -218,6 +218,14 @@ impl<'a> Body<'a> {
         let [x, by] = [0, 1].map(|i| args.get(i).map_or(0, |&a| a as usize));
         n.op.name == "div" && self.level[x] == Level::Full && is_reduced(by) && has_rows()
     }
+    /// A row's elements and the greatest of them, where the step is their difference.
+    fn below_max(&self, step: usize) -> Option<[usize; 2]> {
+        let Step::Scalar { node, args, .. } = &self.l.steps[step] else { return None };
+        let [x, m] = args[..] else { return None };
+        let of = |s: &Step| if let Step::Reduce { arg, monoid: Monoid::Max, .. } = s { Some(*arg) } else { None };
+        let is_so = self.graph.nodes[*node as usize].op.name == "sub" && of(&self.l.steps[m as usize]) == Some(x);
+        (is_so && self.dtype(step) == DType::F32).then_some([x as usize, m as usize])
+    }
     /// True if the elements of a value are computed from 16-bit floats.
     fn is_of_halves(&self, step: usize) -> bool {
         match &self.l.steps[step] {
@@ -233,7 +241,9 @@ impl<'a> Body<'a> {
         let n = &self.graph.nodes[*node as usize];
         let v = match vals.as_slice() {
             [x, by] if self.is_by_row(n, args) => scalar::quotient(n, x, by),
-            [x] if n.op.name == "exp" && self.is_of_halves(args[0] as usize) => scalar::exp_of_halves(n, x),
+            [x] if self.is_of_halves(args[0] as usize) => {
+                scalar::of_halves(n, x, self.below_max(args[0] as usize).map(|p| p.map(|a| self.val(a, names))))
+            }
             _ => scalar::apply(n, &vals.iter().collect::<Vec<_>>()),
         };
         let name = format!("{prefix}{step}");
@@ -305,21 +315,25 @@ impl<'b, 'a> Writer<'b, 'a> {
         self.param(Arg::Scratch(at), class.c(), true)
     }
 
-    /// Declares and reads vectors of a load: `q{step}`, or `q{step}[k]` inside a loop over k.
+    /// Reads vectors of a load: `q{step}`, or `q{step}[k]` inside a loop over k.
     pub fn load(&mut self, step: usize, at: &[String], width: usize, k: &str) {
+        self.load_as(&format!("q{step}{k}"), step, at, width);
+    }
+    /// The same under a name.
+    pub fn load_as(&mut self, name: &str, step: usize, at: &[String], width: usize) {
         let Step::Load { strides, offset, .. } = &self.body.l.steps[step] else { unreachable!("a load") };
         let p = self.source(step);
         let ty = scalar::stored(self.body.dtype(step));
         let index = access::index(strides, *offset, at);
         let text = match access::how(strides, *offset, width) {
-            How::Vector => format!("q{step}{k} = *(const pack<{ty}, {width}>*)({p} + ({index}));\n"),
+            How::Vector => format!("{name} = *(const pack<{ty}, {width}>*)({p} + ({index}));\n"),
             how => {
                 let by = if let How::Apart(s) = how { s } else { 0 };
                 (0..width)
                     .map(|v| match by * v as isize {
-                        0 => format!("q{step}{k}.at[{v}] = {p}[{index}];\n"),
-                        d if d < 0 => format!("q{step}{k}.at[{v}] = {p}[{index} + (idx){d}];\n"),
-                        d => format!("q{step}{k}.at[{v}] = {p}[{index} + {d}];\n"),
+                        0 => format!("{name}.at[{v}] = {p}[{index}];\n"),
+                        d if d < 0 => format!("{name}.at[{v}] = {p}[{index} + (idx){d}];\n"),
+                        d => format!("{name}.at[{v}] = {p}[{index} + {d}];\n"),
                     })
                     .collect()
             }

@@ -1,10 +1,11 @@
 //! Sums over rows: blocks of 32 columns (or vectors of them) by 8 rows walk down a stretch of
-//! rows; where there are fewer columns, blocks are narrower and higher.
+//! rows; where there are fewer columns, blocks are narrower and higher. What the next rows hold is on
+//! its way while these are added.
 
 use super::access::split;
 use super::body::{Body, Reduction, Writer};
-use super::points::element;
-use super::{Lowered, PARTIALS_MAX, finish};
+use super::points::loaded;
+use super::{Lowered, PARTIALS_MAX, ahead, finish, scalar};
 use passes::Along;
 
 /// Columns, or vectors of columns, a block has side by side at most.
@@ -14,10 +15,13 @@ const THREADS: usize = 256;
 const THREADS_FEW: usize = 1024;
 /// So many rows at most are few.
 const FEW: usize = 256;
+/// Bytes that a thread should have on their way, and rows it takes at once at most.
+const AHEAD: usize = 32;
+const AHEAD_ROWS: usize = 4;
 
 /// Writes the kernel of a loop whose rows are combined to one.
 pub fn lower(b: &Body, out: &mut Lowered) {
-    let (outer, inner) = b.dims();
+    let inner = b.dims().1;
     let width = b.width();
     let (rows, columns) = (b.l.rows(), b.l.columns());
     let across = (columns / width).next_power_of_two().clamp(1, ACROSS_MAX);
@@ -41,11 +45,8 @@ pub fn lower(b: &Body, out: &mut Lowered) {
     let (text, names) = split(inner, "column", "c");
     w.put(text + "\n");
     w.put(format!("const idx end = min((part + 1) * {stretch}u, (idx){rows}u);\n"));
-    w.put(format!("if (column < {columns}u)\nfor (idx row = part * {stretch}u + y; row < end; row += {height}) {{\n"));
-    let (text, mut at) = split(outer, "row", "r");
-    w.put(text + "\n");
-    at.extend(names);
-    element(&mut w, b, &at, width, |w, names| {
+    w.put(format!("if (column < {columns}u) {{\n"));
+    walk(&mut w, b, &names, [height, width], &format!("part * {stretch}u + y"), |w, names| {
         for r in &down {
             let x = b.val(r.arg, names).text;
             w.put(format!("a{0}[v] = {1}::of(a{0}[v], {x});\n", r.step, r.op()));
@@ -76,5 +77,65 @@ pub fn lower(b: &Body, out: &mut Lowered) {
         ));
     }
     finish::blocks(&mut w, b, &whole, parts * tiles, across * height, out);
-    out.kernels.push(w.finish(parts * tiles, across * height));
+    let mut kernel = w.finish(parts * tiles, across * height);
+    if parts > 1 {
+        // As many as there are run at once.
+        kernel.hold(PARTIALS_MAX / ahead::BLOCKS);
+    }
+    out.kernels.push(kernel);
+}
+
+/// The way of a thread down from its first row to `end`, `height` rows at a time: a few rows are loaded
+/// before the ones loaded last are used.
+fn walk(
+    w: &mut Writer,
+    b: &Body,
+    columns: &[String],
+    [height, width]: [usize; 2],
+    first: &str,
+    and: impl Fn(&mut Writer, &[Option<String>]),
+) {
+    let outer = b.dims().0;
+    let is_far = |strides: &[isize]| strides[..outer.len()].iter().any(|&s| s != 0);
+    let (far, same): (Vec<_>, Vec<_>) = b.loads().filter(|(i, ..)| !b.is_counted(*i)).partition(|(_, s, _)| is_far(s));
+    let place = |prefix: &str, row: &str| {
+        let (text, mut at) = split(outer, row, prefix);
+        at.extend(columns.iter().cloned());
+        (text + "\n", at)
+    };
+    let bytes: usize = far.iter().map(|&(i, ..)| width * b.dtype(i).size()).sum();
+    let deep = (AHEAD / bytes.max(1)).clamp(1, AHEAD_ROWS);
+    let stored = |i: usize| scalar::stored(b.dtype(i));
+    let (text, at) = place("s", "0");
+    w.put(text);
+    for &(i, ..) in &same {
+        w.put(format!("pack<{}, {width}> q{i};\n", stored(i)));
+        w.load(i, &at, width, "");
+    }
+    far.iter().for_each(|&(i, ..)| w.put(format!("pack<{}, {width}> n{i}[{deep}];\n", stored(i))));
+    let load = |w: &mut Writer, from: &str| {
+        let (text, at) = place("m", "next");
+        w.put(format!(
+            "#pragma unroll\nfor (int k = 0; k < {deep}; k++) {{\nconst idx next = {from} + k * {height};\nif (next < end) {{\n{text}"
+        ));
+        far.iter().for_each(|&(i, ..)| w.load_as(&format!("n{i}[k]"), i, &at, width));
+        w.put("}\n}\n");
+    };
+    w.put(format!("idx row0 = {first};\n"));
+    load(w, "row0");
+    w.put(format!("for (; row0 < end; row0 += {}) {{\n", deep * height));
+    for &(i, ..) in &far {
+        w.put(format!(
+            "pack<{}, {width}> g{i}[{deep}];\n#pragma unroll\nfor (int k = 0; k < {deep}; k++) g{i}[k] = n{i}[k];\n",
+            stored(i)
+        ));
+    }
+    load(w, &format!("row0 + {}", deep * height));
+    w.put(format!("#pragma unroll\nfor (int k = 0; k < {deep}; k++) {{\nconst idx row = row0 + k * {height};\n"));
+    w.put("if (row < end) {\n");
+    far.iter().for_each(|&(i, ..)| w.put(format!("const pack<{}, {width}> q{i} = g{i}[k];\n", stored(i))));
+    let (text, at) = place("r", "row");
+    w.put(text);
+    loaded(w, b, &at, width, and);
+    w.put("}\n}\n}\n");
 }

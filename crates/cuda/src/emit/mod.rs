@@ -4,6 +4,7 @@
 //! and bounds that are not needed; equal text is compiled once.
 
 mod access;
+mod ahead;
 mod body;
 mod columns;
 pub mod few;
@@ -13,6 +14,7 @@ mod long;
 mod points;
 mod rows;
 pub mod scalar;
+mod spread;
 mod tiles;
 pub mod together;
 pub mod vector;

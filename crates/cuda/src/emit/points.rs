@@ -59,13 +59,18 @@ pub fn element(w: &mut Writer, b: &Body, at: &[String], width: usize, and: impl 
         w.put(format!("pack<{}, {width}> q{i};\n", scalar::stored(b.dtype(i))));
         w.load(i, at, width, "");
     }
+    loaded(w, b, at, width, and);
+}
+
+/// The same behind the loads, which are there as `q{step}`.
+pub fn loaded(w: &mut Writer, b: &Body, at: &[String], width: usize, and: impl Fn(&mut Writer, &[Option<String>])) {
     w.declare_kept(&b.stores, width);
     w.put(format!("#pragma unroll\nfor (int v = 0; v < {width}; v++) {{\n"));
     let mut names: Vec<Option<String>> = vec![None; b.l.steps.len()];
     for i in b.steps() {
         match &b.l.steps[i] {
             Step::Load { .. } => {
-                let x = b.counted(i, at).unwrap_or_else(|| format!("get(q{i}.at[v])"));
+                let x = b.counted(i, at).unwrap_or_else(|| format!("item(q{i}, v)"));
                 w.put(format!("const {} t{i} = {x};\n", scalar::Class::of(b.dtype(i)).c()));
                 names[i] = Some(format!("t{i}"));
             }

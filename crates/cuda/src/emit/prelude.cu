@@ -6,6 +6,10 @@ struct bf16 { unsigned short bits; };
 struct f8e4m3 { unsigned char bits; };
 struct f8e5m2 { unsigned char bits; };
 template <typename T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) pack { T at[N]; };
+// Two to a word, which is how their numbers are found soonest.
+template <> struct alignas(4) pack<bf16, 2> { union { bf16 at[2]; unsigned words[1]; }; };
+template <> struct alignas(8) pack<bf16, 4> { union { bf16 at[4]; unsigned words[2]; }; };
+template <> struct alignas(16) pack<bf16, 8> { union { bf16 at[8]; unsigned words[4]; }; };
 
 #define FN static __device__ __forceinline__
 
@@ -107,12 +111,37 @@ FN unsigned put_u32(long long x) { return (unsigned)x; }
 FN long long put_i64(long long x) { return x; }
 FN unsigned long long put_u64(unsigned long long x) { return x; }
 
+// What is computed from 16-bit floats needs no more than this; the smallest numbers become 0.
+FN float near_exp(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+    return y;
+}
+FN float near_sigmoid(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + near_exp(-x)));
+    return y;
+}
+
+FN float near_exp_below(float x, float most) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaf(x, 1.44269504f, most * -1.44269504f)));
+    return y;
+}
+
 // The numbers in a word.
 FN float whole_f32(unsigned x) { return __uint_as_float(x); }
 FN float low_bf16(unsigned x) { return __uint_as_float(x << 16); }
 FN float high_bf16(unsigned x) { return __uint_as_float(x & 0xffff0000u); }
 FN float low_f16(unsigned x) { f16 y; y.bits = (unsigned short)x; return get(y); }
 FN float high_f16(unsigned x) { f16 y; y.bits = (unsigned short)(x >> 16); return get(y); }
+
+// A number of a pack.
+template <typename T, int N> FN auto item(const pack<T, N>& q, int i) { return get(q.at[i]); }
+FN float item_of_words(const unsigned* words, int i) { return i % 2 ? high_bf16(words[i / 2]) : low_bf16(words[i / 2]); }
+FN float item(const pack<bf16, 2>& q, int i) { return item_of_words(q.words, i); }
+FN float item(const pack<bf16, 4>& q, int i) { return item_of_words(q.words, i); }
+FN float item(const pack<bf16, 8>& q, int i) { return item_of_words(q.words, i); }
 
 // A float truncated and saturated, NaN as 0.
 FN long long to_int(float x) { return x != x ? 0 : (long long)x; }
@@ -214,8 +243,9 @@ template <typename M, int N, typename T> FN T across(T x) {
     for (int d = N / 2; d > 0; d /= 2) x = M::of(x, __shfl_xor_sync(0xffffffffu, x, d));
     return x;
 }
-// Combines what the warps of a block have left in shared memory, in their order.
+// Combines what the warps of a block have left in shared memory, always in the same order.
 template <typename M, int N, typename T> FN T gather(const T* s) {
+    if (N == 8 || N == 16 || N == 32) return across<M, N>(s[threadIdx.x % N]);
     T x = s[0];
     #pragma unroll
     for (int i = 1; i < N; i++) x = M::of(x, s[i]);

@@ -3,23 +3,18 @@
 //!
 //! The steps fall into *phases*: what a reduction gives is used only in a later phase. Inside a
 //! phase every thread walks its part of the row once. Of rows too long for that, each phase reads
-//! again what it needs, which is still in the cache, and computes it again; where two such rows fit
-//! into shared memory, a block works on one there while the next is on its way.
+//! again what it needs, which is still in the cache, and computes it again. A block that works on many
+//! rows, one after the other, has them brought to shared memory.
 
 use super::access::split;
+use super::ahead::{self, Ahead};
 use super::body::{Body, Level, Reduction, Writer};
 use super::scalar::{self, Class};
-use super::{Lowered, PARTIALS_MAX, finish};
-use ir::{Shape, Slot};
+use super::spread::{LANES_MAX, Spread};
+use super::{Lowered, finish};
+use ir::Slot;
 use passes::{Along, Step, Store};
 
-/// Threads of a block that handles several rows.
-const BLOCK: usize = 256;
-/// Threads of a row at most.
-const LANES_MAX: usize = 1024;
-/// Vectors of a row that a thread should have, and rows that do not keep the device busy.
-const EACH: usize = 4;
-const ROWS_FEW: usize = 256;
 /// Registers of a thread that its part of the row may take.
 const HELD_MAX: usize = 32;
 /// Elements of a thread beyond which values are computed again rather than kept.
@@ -27,67 +22,6 @@ const KEPT_MAX: usize = 16;
 
 /// Bytes that are asked for at once.
 const LINE: usize = 128;
-
-/// Shared memory for the rows that a block reads, the one it is busy with and the next; the first
-/// generation of GPUs that has so much and brings it there by itself; blocks that run at once then.
-const STAGED_MAX: usize = 224 << 10;
-const STAGED_FROM: u32 = 9;
-const STAGED_BLOCKS: usize = 132;
-
-/// How a row is spread over threads.
-struct Spread {
-    /// Elements side by side in a thread.
-    width: usize,
-    /// Threads a row has.
-    lanes: usize,
-    /// Vectors a thread has.
-    each: usize,
-    /// Rows a block handles at once.
-    rows: usize,
-    /// Blocks.
-    grid: usize,
-}
-
-impl Spread {
-    fn new(b: &Body, is_partial: bool) -> Spread {
-        let mut width = b.width();
-        // Short rows: a thread each rather than a vector each.
-        while width > 1 && b.l.columns() / width < 8 {
-            width /= 2;
-        }
-        let vectors = b.l.columns() / width;
-        // Few rows leave threads idle: they get more of them.
-        let each = if b.l.rows() <= ROWS_FEW { 1 } else { EACH };
-        let lanes = if vectors <= 32 * each {
-            vectors.next_power_of_two().min(32)
-        } else {
-            vectors.div_ceil(each).next_multiple_of(32).min(LANES_MAX)
-        };
-        let each = vectors.div_ceil(lanes);
-        // What is small is reduced by one block: another launch takes longer.
-        let is_small = is_partial && lanes <= 32 && each * width <= 4 && b.l.rows() * b.l.columns() <= super::SMALL;
-        let rows = match lanes {
-            _ if is_small => (1024 / lanes).min(b.l.rows().next_power_of_two().max(32 / lanes)),
-            1..=32 => BLOCK / lanes,
-            _ => 1,
-        };
-        let blocks = b.l.rows().div_ceil(rows);
-        let grid = if is_small { 1 } else { blocks.min(if is_partial { PARTIALS_MAX } else { usize::MAX }) };
-        Spread { width, lanes, each, rows, grid }
-    }
-    /// One row that every block of so many threads has.
-    fn inside(b: &Body, block: usize) -> Spread {
-        let columns = b.l.columns();
-        let mut width = 8;
-        while width > 1 && (!columns.is_multiple_of(width) || columns / width < block / 2) {
-            width /= 2;
-        }
-        Spread { width, lanes: block, each: (columns / width).div_ceil(block), rows: 1, grid: 1 }
-    }
-    fn block(&self) -> usize {
-        self.lanes * self.rows
-    }
-}
 
 /// The phase of each step: when it is computed, and from when on it can be used.
 fn phases(b: &Body) -> Vec<usize> {
@@ -140,12 +74,14 @@ pub fn lower(b: &Body, major: u32, out: &mut Lowered) {
     r.stage(&reductions, major);
     r.phases(&reductions);
     r.end(&reductions, out);
-    let Rows { w, spread, staged, .. } = r;
+    let Rows { w, spread, ahead, is_long, .. } = r;
     let mut kernel = w.finish(spread.grid, spread.block());
-    if let Some(last) = staged.last() {
-        kernel.shared = 2 * last.end as u32;
-        // One block has the multiprocessor, and all of its registers.
-        kernel.hold(1);
+    if let Some(ahead) = ahead {
+        kernel.shared = ahead.bytes() as u32;
+        if is_long {
+            // One block has the multiprocessor, and all of its registers.
+            kernel.hold(1);
+        }
     }
     out.kernels.push(kernel);
 }
@@ -173,15 +109,22 @@ struct Rows<'b, 'a> {
     names: Vec<Option<String>>,
     /// What every block stores, where all have the same row.
     own: Option<Slot>,
-    /// Loads whose rows lie in shared memory.
-    staged: Vec<Staged>,
+    /// Rows in shared memory.
+    ahead: Option<Ahead>,
 }
 
-/// A load whose rows lie in shared memory, in these bytes of each of two parts.
-struct Staged {
-    step: usize,
-    start: usize,
-    end: usize,
+/// A walk over the row: what is computed in it.
+struct Walk<'r> {
+    phase: usize,
+    /// The full values that it needs.
+    again: Vec<usize>,
+    /// The elementwise steps that are its own.
+    steps: Vec<usize>,
+    /// Reductions of the row, and of all rows.
+    inner: &'r [Reduction],
+    sums: Vec<Reduction>,
+    /// What is stored, and when.
+    parts: [(&'static str, Vec<&'r Store>); 2],
 }
 
 impl<'b, 'a> Rows<'b, 'a> {
@@ -196,69 +139,73 @@ impl<'b, 'a> Rows<'b, 'a> {
         let has_columns = reductions.iter().any(|r| r.along == Along::Column && !r.row);
         let is_held = !is_long || has_columns || must_hold(b, &usable) || held(b, &spread) <= HELD_MAX;
         let names = vec![None; b.l.steps.len()];
-        Rows { w: Writer::new(b), b, usable, crossing, spread, is_long, is_held, names, own, staged: Vec::new() }
+        Rows { w: Writer::new(b), b, usable, crossing, spread, is_long, is_held, names, own, ahead: None }
     }
 
-    /// Decides whether rows are brought to shared memory ahead of time.
+    /// Decides whether rows are brought to shared memory ahead of time: where a block has many that are long,
+    /// or leaves the sums of their columns.
     fn stage(&mut self, reductions: &[Reduction], major: u32) {
-        let (b, spread) = (self.b, &self.spread);
+        let Spread { lanes, rows, grid, .. } = self.spread;
         let has_columns = reductions.iter().any(|r| r.along == Along::Column && !r.row);
-        let is_fit = self.is_long && spread.lanes == LANES_MAX && b.l.rows() >= 4 * STAGED_BLOCKS && !has_columns;
-        if major < STAGED_FROM || !is_fit {
+        let is_long = self.is_long && lanes == LANES_MAX && !has_columns;
+        let is_short = !self.is_long && has_columns && lanes > 32 && rows == 1;
+        let grid = if is_long { ahead::BLOCKS } else { grid };
+        if (is_long || is_short) && self.b.l.rows() >= 4 * grid {
+            self.ahead = Ahead::new(self.b, major, grid.div_ceil(ahead::BLOCKS));
+        }
+        if self.ahead.is_some() {
+            self.is_held = false;
+            self.spread.grid = grid;
+            if is_short {
+                self.spread.widen(self.b.l.columns());
+            }
+        }
+    }
+
+    /// True for a load that is the same in all of a block's rows and kept for them.
+    fn is_kept(&self, step: usize) -> bool {
+        !self.is_long && self.ahead.is_some() && !self.b.is_counted(step) && ahead::is_same(self.b, step)
+    }
+    /// Reads what all rows have in common, and what each has one of for the first of them.
+    fn begin_ahead(&mut self) {
+        let Some(ahead) = &self.ahead else { return };
+        ahead.begin(&mut self.w, self.b, self.spread.grid);
+        let width = self.spread.width;
+        let b = self.b;
+        if !self.is_long {
+            for i in b.loads().map(|(i, ..)| i).filter(|&i| b.level[i] == Level::Row && !b.is_counted(i)) {
+                self.w.put(format!("{} w{i};\n", Class::of(b.dtype(i)).c()));
+            }
+            self.w.put("{\n");
+            self.numbers("(idx)blockIdx.x");
+            self.w.put("}\n");
+        }
+        let is_kept = |&i: &usize| b.level[i] == Level::Full && self.is_kept(i);
+        let kept: Vec<usize> = b.loads().map(|(i, ..)| i).filter(is_kept).collect();
+        if kept.is_empty() {
             return;
         }
-        let (outer, inner) = b.dims();
-        let whole = Shape::new(inner).strides();
-        let mut end = 0;
-        let mut staged = Vec::new();
-        for (step, strides, offset) in b.loads().filter(|(i, ..)| b.level[*i] == Level::Full && !b.is_counted(*i)) {
-            let size = b.dtype(step).size();
-            let is_whole = |n: usize| (n * size).is_multiple_of(16);
-            let is_line = strides[outer.len()..].iter().zip(&whole).all(|(a, b)| a == b);
-            let is_apart = strides[..outer.len()].iter().all(|&s| s > 0 && is_whole(s.unsigned_abs()));
-            if !is_line || !is_apart || !is_whole(offset) || !is_whole(b.l.columns()) {
-                return;
-            }
-            let start = end;
-            end += b.l.columns() * size;
-            staged.push(Staged { step, start, end });
+        for &i in &kept {
+            self.w.put(format!("pack<{}, {width}> q{i}[{}];\n", scalar::stored(b.dtype(i)), self.spread.each));
         }
-        if 2 * end <= STAGED_MAX && end > 0 {
-            self.staged = staged;
-            self.is_held = false;
-            self.spread.grid = STAGED_BLOCKS;
-        }
+        let (text, _) = split(b.dims().0, "0", "r");
+        self.w.put(format!("{{\n{text}\n"));
+        let at = self.open();
+        kept.into_iter().for_each(|i| self.w.load(i, &at, width, "[k]"));
+        self.close();
+        self.w.put("}\n");
     }
 
-    /// Brings the block's first rows to shared memory.
-    fn begin_staged(&mut self) {
-        let Some(bytes) = self.staged.last().map(|s| s.end) else { return };
-        let (b, outer) = (self.b, self.b.dims().0);
-        let (text, at) = split(outer, "row", "r");
-        let mut copies = String::new();
-        for s in &self.staged {
-            let Step::Load { strides, offset, .. } = &b.l.steps[s.step] else { continue };
-            let (p, index) = (self.w.source(s.step), super::access::index(&strides[..outer.len()], *offset, &at));
-            let (start, size) = (s.start, s.end - s.start);
-            copies += &format!("bring(staged + part * {bytes} + {start}, {p} + ({index}), {size}, &ready[part]);\n");
+    /// Reads what a row has one of, as `w{step}`.
+    fn numbers(&mut self, row: &str) {
+        let b = self.b;
+        let (text, at) = split(b.dims().0, row, "n");
+        let at = full_at(&at, b.dims().1.len(), "0");
+        self.w.put(text + "\n");
+        for i in b.loads().map(|(i, ..)| i).filter(|&i| b.level[i] == Level::Row && !b.is_counted(i)) {
+            let x = number(&mut self.w, i, &at);
+            self.w.put(format!("w{i} = {x};\n"));
         }
-        self.w.put(format!(
-            "extern __shared__ __align__(128) char staged[];\n__shared__ unsigned long long ready[2];\n\
-             const auto stage = [&](idx row, int part) {{\n{text}\nbarrier_expect(&ready[part], {bytes});\n{copies}}};\n\
-             if (threadIdx.x == 0) {{\nbarrier_begin(&ready[0]);\nbarrier_begin(&ready[1]);\nstage(blockIdx.x, 0);\n}}\n\
-             __syncthreads();\nint turn = 0;\n"
-        ));
-    }
-
-    /// Waits for the row, having asked for the next one.
-    fn next_staged(&mut self) {
-        let (Some(bytes), step) = (self.staged.last().map(|s| s.end), self.spread.grid) else { return };
-        let total = self.b.l.rows();
-        self.w.put(format!(
-            "if (threadIdx.x == 0 && first + {step}u < {total}u) stage(first + {step}u, 1 - turn % 2);\n\
-             barrier_wait(&ready[turn % 2], turn / 2 % 2);\n\
-             const char* now = staged + turn % 2 * {bytes};\nturn++;\n"
-        ));
     }
 
     /// Everything but the end of the loop over rows.
@@ -298,7 +245,8 @@ impl<'b, 'a> Rows<'b, 'a> {
             }
         }
         w.put(format!("const int lane = threadIdx.x % {lanes}, group = threadIdx.x / {lanes};\n"));
-        self.begin_staged();
+        self.begin_ahead();
+        let is_ahead = self.ahead.is_some() && !self.is_long;
         let w = &mut self.w;
         let total = b.l.rows();
         let start = if self.own.is_some() { "0".to_string() } else { format!("blockIdx.x * {rows}u") };
@@ -310,20 +258,23 @@ impl<'b, 'a> Rows<'b, 'a> {
         } else {
             w.put("const idx row = first + group;\n");
         }
-        self.next_staged();
-        let w = &mut self.w;
+        if let Some(ahead) = &self.ahead {
+            ahead.next(w, b, grid);
+        }
         let (text, at) = split(b.dims().0, "row", "r");
         w.put(text + "\n");
         let at = full_at(&at, b.dims().1.len(), "0");
-        for i in b.steps().filter(|&i| b.level[i] == Level::Row) {
-            let Step::Load { strides, offset, .. } = &b.l.steps[i] else { continue };
-            let x = b.counted(i, &at).unwrap_or_else(|| {
-                let p = w.source(i);
-                format!("get({p}[{}])", super::access::index(strides, *offset, &at))
-            });
+        for i in b.steps().filter(|&i| b.level[i] == Level::Row && matches!(b.l.steps[i], Step::Load { .. })) {
+            let x = b.counted(i, &at).unwrap_or_else(|| if is_ahead { format!("w{i}") } else { number(w, i, &at) });
             w.put(format!("const {} u{i} = {x};\n", Class::of(b.dtype(i)).c()));
             self.names[i] = Some(format!("u{i}"));
         }
+        if is_ahead {
+            w.put(format!("const idx ahead = first + {grid}u;\nif (ahead < {total}u) {{\n"));
+            self.numbers("ahead");
+            self.w.put("}\n");
+        }
+        let w = &mut self.w;
         for i in b.steps().filter(|&i| b.level[i] == Level::Full) {
             if matches!(b.l.steps[i], Step::Load { .. }) {
                 if self.is_held && !b.is_counted(i) {
@@ -349,7 +300,7 @@ impl<'b, 'a> Rows<'b, 'a> {
             _ => false,
         };
         let loads: Vec<usize> = b.steps().filter(|i| b.level[*i] == Level::Full).filter(is_line).collect();
-        if step >= total || loads.is_empty() || !self.staged.is_empty() {
+        if step >= total || loads.is_empty() || self.ahead.is_some() {
             return;
         }
         self.w.put(format!("const idx ahead = first + group + {step}u;\nif (ahead < {total}u) {{\n"));
@@ -373,7 +324,7 @@ impl<'b, 'a> Rows<'b, 'a> {
     /// Opens a loop over the thread's vectors; the names of the place in each dimension.
     fn open(&mut self) -> Vec<String> {
         let Spread { width, lanes, each, .. } = self.spread;
-        let unroll = if self.is_held { "" } else { " 4" };
+        let unroll = if self.is_held || !self.is_long { "" } else { " 4" };
         self.w.put(format!("#pragma unroll{unroll}\nfor (int k = 0; k < {each}; k++) {{\n"));
         self.w.put(format!("const idx c = (idx)(k * {lanes} + lane) * {width};\n"));
         if self.is_ragged() {
@@ -461,7 +412,7 @@ impl<'b, 'a> Rows<'b, 'a> {
     fn walk(&mut self, phase: usize, inner: &[Reduction], reductions: &[Reduction]) {
         let b = self.b;
         let width = self.spread.width;
-        let steps: Vec<usize> = b
+        let mut steps: Vec<usize> = b
             .steps()
             .filter(|&i| {
                 matches!(b.l.steps[i], Step::Scalar { .. }) && b.level[i] == Level::Full && self.usable[i] == phase
@@ -481,17 +432,24 @@ impl<'b, 'a> Rows<'b, 'a> {
         for r in inner {
             self.w.put(format!("{} x{} = {};\n", r.class().c(), r.step, r.start()));
         }
-        let wanted = steps.iter().copied().chain(stores.iter().map(|s| s.step as usize));
-        let wanted = wanted.chain(sums.iter().chain(inner).map(|r| r.arg)).collect();
-        let again = self.behind(wanted);
+        let used = stores.iter().map(|s| s.step as usize).chain(sums.iter().chain(inner).map(|r| r.arg));
+        let again = if self.is_long {
+            // What later walks need they compute themselves.
+            let again = self.behind(used.collect());
+            steps.retain(|i| again.contains(i));
+            again
+        } else {
+            self.behind(used.chain(steps.iter().copied()).collect())
+        };
         let at = self.open();
         if !self.is_held {
-            for &i in again.iter().filter(|&&i| matches!(b.l.steps[i], Step::Load { .. }) && !b.is_counted(i)) {
+            let is_read = |i: usize| matches!(b.l.steps[i], Step::Load { .. }) && !b.is_counted(i) && !self.is_kept(i);
+            for i in again.iter().copied().filter(|&i| is_read(i)).collect::<Vec<_>>() {
                 let ty = scalar::stored(b.dtype(i));
                 self.w.put(format!("pack<{ty}, {width}> q{i};\n"));
-                match self.staged.iter().find(|s| s.step == i) {
-                    Some(s) => {
-                        let at = format!("now + {} + c * {}", s.start, b.dtype(i).size());
+                match self.ahead.as_ref().and_then(|a| a.start(i)) {
+                    Some(start) => {
+                        let at = format!("now + {start} + c * {}", b.dtype(i).size());
                         self.w.put(format!("q{i} = *(const pack<{ty}, {width}>*)({at});\n"));
                     }
                     None => self.w.load(i, &at, width, ""),
@@ -499,59 +457,113 @@ impl<'b, 'a> Rows<'b, 'a> {
             }
         }
         self.w.declare_kept(&stores, width);
-        self.w.put(format!("#pragma unroll\nfor (int v = 0; v < {width}; v++) {{\n"));
-        let mut names = self.names.clone();
-        let k = if self.is_held { "[k]" } else { "" };
-        for i in b.steps().filter(|&i| b.level[i] == Level::Full) {
-            let is_load = matches!(b.l.steps[i], Step::Load { .. });
-            if let Some(x) = b.counted(i, &at) {
-                names[i] = Some(x);
-            } else if is_load && self.usable[i] <= phase {
-                names[i] = Some(format!("get(q{i}{k}.at[v])"));
-            } else if self.crossing[i] && self.usable[i] < phase {
-                names[i] = Some(format!("v{i}[k][v]"));
-            }
-        }
-        let earlier = |i: &usize| matches!(b.l.steps[*i], Step::Scalar { .. }) && self.usable[*i] < phase;
-        for i in again.into_iter().filter(|i| self.is_long && earlier(i)) {
-            let text = b.compute(i, &mut names, "t");
-            self.w.put(text);
-        }
-        for &i in &steps {
-            let text = b.compute(i, &mut names, "t");
-            self.w.put(text);
-            if self.crossing[i] {
-                self.w.put(format!("v{i}[k][v] = t{i};\n"));
-            }
-        }
-        for r in inner {
-            let x = b.val(r.arg, &names).text;
-            self.w.put(format!("x{0} = {1}::of(x{0}, {x});\n", r.step, r.op()));
-        }
-        let live = if self.has_idle() { "if (live) " } else { "" };
-        for r in &sums {
-            let x = b.val(r.arg, &names).text;
-            let to = if r.along == Along::Column { format!("a{}[k][v]", r.step) } else { format!("a{}", r.step) };
-            self.w.put(format!("{live}{to} = {}::of({to}, {x});\n", r.op()));
-        }
         let (own, others): (Vec<&Store>, Vec<&Store>) =
             stores.into_iter().partition(|s| self.own.is_none_or(|own| own == s.slot));
+        let live = if self.has_idle() { "if (live) " } else { "" };
         let parts = [(live, own), (if self.own.is_some() { "if (is_first) " } else { live }, others)];
-        for (when, stores) in parts.iter().filter(|(_, stores)| !stores.is_empty()) {
-            self.w.put(format!("{when}{{\n"));
-            for s in stores {
-                let value = b.val(s.step as usize, &names);
-                self.w.keep(s, &value, &at, width);
+        let walk = Walk { phase, again, steps, inner, sums, parts };
+        match self.meeting(&walk, &at) {
+            None => self.elements(&walk, &at, None),
+            Some((step, is_here)) => {
+                // Almost everywhere the row's number is not among the places: nothing is compared there.
+                self.w.put(format!("if ({is_here}) {{\n"));
+                self.elements(&walk, &at, None);
+                self.w.put("} else {\n");
+                self.elements(&walk, &at, Some(step));
+                self.w.put("}\n");
             }
-            self.w.put("}\n");
         }
-        self.w.put("}\n");
+        let parts = walk.parts;
         for (when, stores) in parts.iter().filter(|(_, stores)| !stores.is_empty()) {
             self.w.put(format!("{when}{{\n"));
             self.w.store_kept(stores, &at, width);
             self.w.put("}\n");
         }
         self.close();
+    }
+
+    /// A comparison of a walk of one number of the row with the places of a vector, and whether it is among them.
+    fn meeting(&self, walk: &Walk, at: &[String]) -> Option<(usize, String)> {
+        let b = self.b;
+        if !self.is_long {
+            return None;
+        }
+        walk.again.iter().chain(&walk.steps).find_map(|&i| {
+            let Step::Scalar { node, args, .. } = &b.l.steps[i] else { return None };
+            let [x, y] = args[..] else { return None };
+            let is_place = |s: u32| {
+                let Step::Load { strides, .. } = &b.l.steps[s as usize] else { return false };
+                b.is_counted(s as usize) && strides.last() == Some(&1) && Class::of(b.dtype(s as usize)).is_int()
+            };
+            let (number, place) = if is_place(y) { (x as usize, y) } else { (y as usize, x) };
+            if b.graph.nodes[*node as usize].op.name != "eq" || !is_place(place) || b.level[number] != Level::Row {
+                return None;
+            }
+            let Step::Load { strides, offset, .. } = &b.l.steps[place as usize] else { return None };
+            let first = super::access::index(strides, *offset, at);
+            let number = b.val(number, &self.names).text;
+            // What only looks alike is compared after all.
+            Some((i, format!("(idx){number} - ({first}) < {}u", self.spread.width)))
+        })
+    }
+
+    /// An elementwise step of a walk.
+    fn step(&mut self, step: usize, never: Option<usize>, names: &mut [Option<String>]) {
+        if Some(step) == never {
+            self.w.put(format!("const long long t{step} = 0;\n"));
+            names[step] = Some(format!("t{step}"));
+        } else {
+            let text = self.b.compute(step, names, "t");
+            self.w.put(text);
+        }
+    }
+
+    /// The elements of a vector in a walk; `never`: a comparison that does not hold for any of them.
+    fn elements(&mut self, walk: &Walk, at: &[String], never: Option<usize>) {
+        let (b, width, phase) = (self.b, self.spread.width, walk.phase);
+        self.w.put(format!("#pragma unroll\nfor (int v = 0; v < {width}; v++) {{\n"));
+        let mut names = self.names.clone();
+        let k = |i: usize| if self.is_held || self.is_kept(i) { "[k]" } else { "" };
+        for i in b.steps().filter(|&i| b.level[i] == Level::Full) {
+            let is_load = matches!(b.l.steps[i], Step::Load { .. });
+            if let Some(x) = b.counted(i, at) {
+                names[i] = Some(x);
+            } else if is_load && self.usable[i] <= phase {
+                names[i] = Some(format!("item(q{i}{}, v)", k(i)));
+            } else if self.crossing[i] && self.usable[i] < phase {
+                names[i] = Some(format!("v{i}[k][v]"));
+            }
+        }
+        let is_again = |i: &usize| matches!(b.l.steps[*i], Step::Scalar { .. }) && self.usable[*i] < phase;
+        let again: Vec<usize> = walk.again.iter().copied().filter(|i| self.is_long && is_again(i)).collect();
+        for i in again {
+            self.step(i, never, &mut names);
+        }
+        for &i in &walk.steps {
+            self.step(i, never, &mut names);
+            if self.crossing[i] {
+                self.w.put(format!("v{i}[k][v] = t{i};\n"));
+            }
+        }
+        for r in walk.inner {
+            let x = b.val(r.arg, &names).text;
+            self.w.put(format!("x{0} = {1}::of(x{0}, {x});\n", r.step, r.op()));
+        }
+        let live = if self.has_idle() { "if (live) " } else { "" };
+        for r in &walk.sums {
+            let x = b.val(r.arg, &names).text;
+            let to = if r.along == Along::Column { format!("a{}[k][v]", r.step) } else { format!("a{}", r.step) };
+            self.w.put(format!("{live}{to} = {}::of({to}, {x});\n", r.op()));
+        }
+        for (when, stores) in walk.parts.iter().filter(|(_, stores)| !stores.is_empty()) {
+            self.w.put(format!("{when}{{\n"));
+            for s in stores {
+                let value = b.val(s.step as usize, &names);
+                self.w.keep(s, &value, at, width);
+            }
+            self.w.put("}\n");
+        }
+        self.w.put("}\n");
     }
 
     /// Combines what the threads of a row have; every thread gets the results as `u{step}`.
@@ -626,6 +638,12 @@ impl<'b, 'a> Rows<'b, 'a> {
         let whole: Vec<Reduction> = reductions.iter().copied().filter(|r| r.along == Along::All || r.row).collect();
         finish::blocks(&mut self.w, b, &whole, grid, block, out);
     }
+}
+
+/// One number that is read.
+fn number(w: &mut Writer, step: usize, at: &[String]) -> String {
+    let Step::Load { strides, offset, .. } = &w.body.l.steps[step] else { unreachable!("a load") };
+    format!("get({}[{}])", w.source(step), super::access::index(strides, *offset, at))
 }
 
 /// Names for every dimension: the outer ones, and one name for all inner ones.

@@ -162,14 +162,19 @@ pub fn quotient(n: &FlatNode, x: &Val, by: &Val) -> Val {
     Val { text: round(format!("({} * (1.0f / {}))", x.text, by.text), dtype), dtype, number: None }
 }
 
-/// The exponential of what was computed from 16-bit floats: its last bits would be noise, and take
-/// three times as long.
-pub fn exp_of_halves(n: &FlatNode, x: &Val) -> Val {
+/// The exponential or the sigmoid of what was computed from 16-bit floats: its last bits would be noise, and
+/// take three times as long. `below`: the difference it is of, where that is one of a number and the greatest
+/// of its row; beside the sum of these, which is 1 and more, the smallest are nothing.
+pub fn of_halves(n: &FlatNode, x: &Val, below: Option<[Val; 2]>) -> Val {
     let dtype = n.outs[0].dtype;
-    if Class::of(dtype) != Class::F32 {
-        return apply(n, &[x]);
-    }
-    Val { text: round(format!("__expf({})", x.text), dtype), dtype, number: None }
+    let text = match (n.op.name, below) {
+        _ if Class::of(dtype) != Class::F32 => return apply(n, &[x]),
+        ("sigmoid", _) => format!("near_sigmoid({})", x.text),
+        ("exp", Some([x, most])) => format!("near_exp_below({}, {})", x.text, most.text),
+        ("exp", None) => format!("__expf({})", x.text),
+        _ => return apply(n, &[x]),
+    };
+    Val { text: round(text, dtype), dtype, number: None }
 }
 
 /// The value of an elementwise node.
