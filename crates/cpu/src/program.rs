@@ -196,6 +196,34 @@ impl Compiled {
         Ok(())
     }
 
+    /// Whether these are as many bytes as each input and result has, and every result buffer is one
+    /// of the results.
+    fn fits(&self, inputs: &[&[u8]], outs: &[&mut [u8]]) -> bool {
+        let are_inputs = inputs.iter().map(|b| b.len()).eq(self.inputs.iter().map(Type::bytes));
+        let are_results = outs.iter().map(|b| b.len()).eq(self.answers.iter().map(|(_, t)| t.bytes()));
+        let has_room = |(b, bytes): (usize, usize)| self.first_answer(b).is_some_and(|k| outs[k].len() == bytes);
+        are_inputs && are_results && self.result_bytes().enumerate().all(has_room)
+    }
+    /// The first result that a result buffer is.
+    fn first_answer(&self, buffer: usize) -> Option<usize> {
+        self.answers().position(|a| matches!(a, Answer::Result(b) if *b == buffer))
+    }
+    /// Copies the results that no region has written: inputs, constants, and what is a result twice.
+    fn copy_answers(&self, inputs: &[&[u8]], outs: &mut [&mut [u8]]) {
+        for (k, answer) in self.answers().enumerate() {
+            match answer {
+                Answer::Input(i) => outs[k].copy_from_slice(inputs[*i]),
+                Answer::Const(c) => outs[k].copy_from_slice(c.bytes()),
+                Answer::Result(b) => {
+                    if let Some(first) = self.first_answer(*b).filter(|f| *f < k) {
+                        let (before, rest) = outs.split_at_mut(k);
+                        rest[0].copy_from_slice(before[first]);
+                    }
+                }
+            }
+        }
+    }
+
     /// Where each result comes from.
     pub(crate) fn answers(&self) -> impl ExactSizeIterator<Item = &Answer> {
         self.answers.iter().map(|(a, _)| a)
@@ -330,6 +358,27 @@ impl Program for Compiled {
         }
         self.frames.lock().push(frame);
         answers
+    }
+
+    fn run_over(&self, inputs: &[&[u8]], outs: &mut [&mut [u8]]) -> Result<bool> {
+        if !self.fits(inputs, outs) {
+            return Ok(false);
+        }
+        let frame = self.frames.lock().pop();
+        let mut frame = frame.unwrap_or_default();
+        frame.bases.clear();
+        // Inputs are only read: no result takes over their memory.
+        frame.bases.extend(inputs.iter().map(|b| b.as_ptr().cast_mut()));
+        let buffers = 0..self.arrangement.buffers.len();
+        frame.bases.extend(buffers.filter_map(|b| Some(outs[self.first_answer(b)?].as_mut_ptr())));
+        frame.bases.extend(self.const_bases());
+        let arena = frame.arena.get_or_insert_with(|| Bytes::any(self.arrangement.arena_bytes));
+        frame.bases.push(arena.as_mut().as_mut_ptr());
+        let done = self.run_regions(Bases(&frame.bases));
+        self.frames.lock().push(frame);
+        done?;
+        self.copy_answers(inputs, outs);
+        Ok(true)
     }
 
     fn explain(&self) -> String {

@@ -5,7 +5,7 @@
 //! it knows already.
 
 use crate::map::{Map, Server, Worker};
-use crate::message::{Envelope, LIFE_MAX, Message, Peer, Update, first_request};
+use crate::message::{Envelope, LIFE_MAX, Message, Peer, Rows, Update, first_request};
 use crate::partition::Outbox;
 use crate::{Error, Reads, Result, Rule, spare};
 use smallvec::SmallVec;
@@ -303,7 +303,7 @@ impl Client {
         }
     }
     /// Asks for a block, or rows of it; answers the number of the question.
-    pub fn pull(&mut self, table: u32, block: u32, rows: Vec<u32>) -> (u64, Outbox) {
+    pub fn pull(&mut self, table: u32, block: u32, rows: Rows) -> (u64, Outbox) {
         let has = self.cache.get(&(table, block)).filter(|_| rows.is_empty());
         let is_fresh = |closed: u64| self.reuse.is_some_and(|bound| self.step <= closed + bound);
         let answer = has.filter(|(closed, _)| is_fresh(*closed)).cloned();

@@ -21,7 +21,6 @@
 //! applied when its worker has settled the step.
 
 use crate::{Error, Result};
-use smallvec::SmallVec;
 use std::fmt;
 use std::str::FromStr;
 
@@ -98,10 +97,13 @@ impl Rule {
 
 impl Consistency for Rule {
     fn closed(&self, settled: &[u64]) -> u64 {
-        let mut sorted: SmallVec<[u64; 64]> = settled.into();
-        sorted.sort_unstable();
         // The quorum is everybody but `backup`, so the slowest of the rest decides.
-        sorted.get(self.backup.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0)
+        let Some(mut slowest) = settled.iter().copied().min() else { return 0 };
+        while settled.iter().filter(|s| **s <= slowest).count() <= self.backup {
+            let Some(next) = settled.iter().copied().filter(|s| *s > slowest).min() else { break };
+            slowest = next;
+        }
+        slowest
     }
     fn admit(&self, step: u64, settled: &[u64]) -> bool {
         self.bound.is_none_or(|bound| step <= self.closed(settled).saturating_add(bound))

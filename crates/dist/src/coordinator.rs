@@ -2,7 +2,7 @@
 //! machines [`Registry`] and [`Roster`].
 
 use crate::membership::{Center, Hung, Membership};
-use crate::registry::{self, Answers, Ask, Caller, Registry};
+use crate::registry::{self, Answers, Ask, Caller, Change, Registry};
 use crate::roster::{self, Roster};
 use crate::{Error, Result};
 use net::{Address, Connection, Hello, Listener, Receiver, Secret, Sender};
@@ -23,6 +23,9 @@ const IDLE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Longest value of the membership store; update rules and state travel through it.
 const VALUE_MAX: usize = 16 << 20;
 
+/// Bytes that a connection keeps for the next request at most.
+const KEPT_MAX: usize = 64 << 10;
+
 struct State {
     registry: Registry,
     roster: Roster,
@@ -30,6 +33,8 @@ struct State {
     silence: Duration,
     /// Processes that were taken for dead because they said nothing.
     hung: Vec<Hung>,
+    /// What the roster reacts to, in memory that is used again.
+    changes: Vec<Change>,
 }
 
 /// A connection of a process.
@@ -67,6 +72,7 @@ impl Coordinator {
             senders: HashMap::new(),
             silence: SILENCE,
             hung: Vec::new(),
+            changes: Vec::new(),
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), report: Box::new(report) });
         let accepting = shared.clone();
@@ -100,7 +106,7 @@ impl Coordinator {
         self.shared.state.lock().silence = silence;
     }
     /// Sets a key.
-    pub fn publish(&self, key: &str, value: Vec<u8>) -> Result<()> {
+    pub fn publish(&self, key: &str, value: &[u8]) -> Result<()> {
         let mut state = self.shared.state.lock();
         let answers = state.registry.publish(key, value)?;
         self.shared.answer(&mut state, answers);
@@ -117,7 +123,7 @@ impl Center for Coordinator {
         self.shared.state.lock().registry.get(key).1
     }
     fn left(&self, rank: u32, is_done: bool) -> Result<()> {
-        self.publish(&roster::left_key(rank), roster::left_value(is_done))
+        self.publish(&roster::left_key(rank), &roster::left_value(is_done))
     }
     fn hung(&self) -> Vec<Hung> {
         std::mem::take(&mut self.shared.state.lock().hung)
@@ -131,13 +137,20 @@ impl Shared {
         let (sender, mut receiver) = connection.split();
         let line = Line { hello, began: Instant::now(), sender: Arc::new(Mutex::new(sender)) };
         self.state.lock().senders.insert(caller, line);
+        let mut payload = Vec::new();
         // Silence is noticed by another thread, which then closes the connection.
         while let Ok(h) = receiver.header(Instant::now() + IDLE) {
-            let ask = receiver.payload(VALUE_MAX, Instant::now() + PATIENCE).map_err(Error::from);
-            let Ok(ask) = ask.and_then(|p| Ask::decode(&h, &p)) else { break };
+            if receiver.payload_to(&mut payload, VALUE_MAX, Instant::now() + PATIENCE).is_err() {
+                break;
+            }
+            let Ok(ask) = Ask::decode(&h, &payload) else { break };
             let mut state = self.state.lock();
             let Ok(answers) = state.registry.handle(self.began.elapsed(), caller, h.request, ask) else { break };
             self.answer(&mut state, answers);
+            drop(state);
+            // Of what rules and states took, not more is kept than words need.
+            payload.clear();
+            payload.shrink_to(KEPT_MAX);
         }
         let mut state = self.state.lock();
         state.senders.remove(&caller);
@@ -146,18 +159,20 @@ impl Shared {
     }
     /// Lets the roster react, then sends every answer.
     fn answer(&self, state: &mut State, mut answers: Answers) {
-        let changes = state.registry.changes();
-        match state.roster.react(&mut state.registry, &changes) {
+        let State { registry, roster, changes, .. } = &mut *state;
+        registry.changes_into(changes);
+        match roster.react(registry, changes) {
             Ok(more) => answers.extend(more),
             Err(e) => (self.report)(&e.to_string()),
         }
-        state.registry.changes();
+        // What the roster has published itself is no news to it.
+        registry.changes_into(changes);
         state.roster.notes().iter().for_each(|n| (self.report)(n));
         for (caller, request, answer) in answers {
             let Some(line) = state.senders.get(&caller) else { continue };
             let (h, payload) = registry::encode_answer(request, &answer);
             let mut sender = line.sender.lock();
-            if sender.send(&h, &[&payload], Instant::now() + PATIENCE).is_err() {
+            if sender.send(&h, &[payload], Instant::now() + PATIENCE).is_err() {
                 sender.close();
             }
         }
@@ -179,10 +194,16 @@ impl Shared {
     }
 }
 
+/// Answers, the number of the last question, and memory for what comes.
+struct Calls {
+    answers: Receiver,
+    last: u64,
+    payload: Vec<u8>,
+}
+
 /// A process's line to a coordinator.
 pub(crate) struct Link {
-    /// Answers, and the number of the last question.
-    calls: Mutex<(Receiver, u64)>,
+    calls: Mutex<Calls>,
     sender: Arc<Mutex<Sender>>,
     address: Address,
     hello: Hello,
@@ -205,21 +226,23 @@ impl Link {
             }
         });
         let (address, hello) = (at.clone(), hello.clone());
-        Ok(Link { calls: Mutex::new((receiver, 0)), sender, address, hello, secret, alive })
+        let calls = Mutex::new(Calls { answers: receiver, last: 0, payload: Vec::new() });
+        Ok(Link { calls, sender, address, hello, secret, alive })
     }
 }
 
 impl Membership for Link {
-    fn call(&self, ask: &Ask, deadline: Instant) -> Result<registry::Answer> {
+    fn call(&self, ask: &Ask<'_>, deadline: Instant) -> Result<registry::Answer> {
         let held = || Error::Deadline("waiting for another thread's question to the membership store".to_string());
         let mut calls = self.calls.try_lock_until(deadline).ok_or_else(held)?;
-        calls.1 += 1;
-        let request = calls.1;
-        let (h, payload) = ask.encode(request);
-        self.sender.lock().send(&h, &[&payload], deadline)?;
+        let Calls { answers, last, payload } = &mut *calls;
+        *last += 1;
+        let request = *last;
+        let (h, parts) = ask.encode(request);
+        self.sender.lock().send(&h, &parts, deadline)?;
         loop {
-            let h = calls.0.header(deadline)?;
-            let payload = calls.0.payload(VALUE_MAX, deadline)?;
+            let h = answers.header(deadline)?;
+            answers.payload_to(payload, VALUE_MAX, deadline)?;
             // An answer to a question that was given up is passed over.
             if h.kind == registry::ANSWER && h.request == request {
                 return Ok(registry::decode_answer(&h, payload));

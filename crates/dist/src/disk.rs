@@ -9,8 +9,9 @@
 use crate::message::{Envelope, Message, Record};
 use crate::{Error, Result};
 use net::{HEADER_BYTES, Header};
+use smallvec::SmallVec;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, IoSlice, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// A log shorter than this is never worth writing anew.
@@ -129,38 +130,49 @@ impl Journal {
         let Message::Record { stream, seq, record } = &e.message else {
             return Err(Error::value("only records are kept on disk"));
         };
-        let path = self.disk.path(self.partition);
-        let failed = || Error::io(format!("writing {}", path.display()));
         if *record == Record::Reset && *seq == 0 && *stream > self.stream {
-            self.file = Some(File::create(fresh(&path)).map_err(failed())?);
+            self.file = Some(File::create(fresh(&self.path())).map_err(|e| self.failed(e))?);
             (self.is_new, self.good, self.stream, self.next) = (true, 0, *stream, 0);
         }
         if *stream != self.stream || *seq != self.next {
             return Ok(self.next);
         }
-        let written = self.write(e);
-        let Some(file) = &mut self.file else { return Err(Error::value("a log does not begin with its content")) };
-        match written {
+        match self.write(e) {
             Ok(n) => self.good += n,
             Err(e) => {
                 // Nothing half-written stays; where even that fails, the checksum tells.
-                let _ = file.set_len(self.good);
-                let _ = io::Seek::seek(file, io::SeekFrom::Start(self.good));
-                return Err(failed()(e));
+                if let Some(file) = &mut self.file {
+                    let _ = file.set_len(self.good);
+                    let _ = io::Seek::seek(file, io::SeekFrom::Start(self.good));
+                }
+                return Err(self.failed(e));
             }
         }
         if matches!(record, Record::Commit { .. }) {
-            if self.is_new {
-                file.sync_all().map_err(failed())?;
-                fs::rename(fresh(&path), &path).map_err(failed())?;
-                File::open(&self.disk.folder).and_then(|d| d.sync_all()).map_err(failed())?;
-                (self.is_new, self.whole) = (false, self.good);
-            } else if self.disk.sync {
-                file.sync_data().map_err(failed())?;
-            }
+            self.commit().map_err(|e| self.failed(e))?;
         }
         self.next += 1;
         Ok(self.next)
+    }
+    fn path(&self) -> PathBuf {
+        self.disk.path(self.partition)
+    }
+    fn failed(&self, e: io::Error) -> Error {
+        Error::io(format!("writing {}", self.path().display()))(e)
+    }
+    /// After a commit: the first makes a new file the partition's.
+    fn commit(&mut self) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        if self.is_new {
+            let path = self.disk.path(self.partition);
+            file.sync_all()?;
+            fs::rename(fresh(&path), &path)?;
+            File::open(&self.disk.folder).and_then(|d| d.sync_all())?;
+            (self.is_new, self.whole) = (false, self.good);
+        } else if self.disk.sync {
+            file.sync_data()?;
+        }
+        Ok(())
     }
     fn write(&mut self, e: &Envelope) -> io::Result<u64> {
         let (mut h, parts) = e.encode(0);
@@ -172,9 +184,20 @@ impl Journal {
             let e = format!("{} bytes are allowed, {} would be needed", self.disk.bytes_max, self.good + total);
             return Err(io::Error::new(io::ErrorKind::StorageFull, e));
         }
-        let Some(file) = &mut self.file else { return Ok(0) };
-        file.write_all(&h.encode())?;
-        slices.iter().try_for_each(|s| file.write_all(s))?;
+        let without = || io::Error::other("a log does not begin with its content");
+        let file = self.file.as_mut().ok_or_else(without)?;
+        let head = h.encode();
+        let mut all: SmallVec<[IoSlice; 8]> = std::iter::once(IoSlice::new(&head)).collect();
+        all.extend(slices.iter().filter(|s| !s.is_empty()).map(|s| IoSlice::new(s)));
+        let mut rest = &mut all[..];
+        while !rest.is_empty() {
+            match file.write_vectored(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => IoSlice::advance_slices(&mut rest, n),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
         Ok(total)
     }
     /// True if the log is longer than it is worth: the content should be written anew.

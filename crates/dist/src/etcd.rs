@@ -208,19 +208,19 @@ impl Line {
     fn key(&self, key: &str) -> String {
         self.cluster.prefix() + key
     }
-    async fn ask(&self, ask: &Ask) -> Asked<Answer> {
+    async fn ask(&self, ask: &Ask<'_>) -> Asked<Answer> {
         let mut c = self.client.clone();
         match ask {
             Ask::Beat => Ok((0, None)),
             Ask::Get(key) => Ok(first(&c.get(self.key(key), None).await?)),
             Ask::Wait(key, after) => wait(c, self.key(key), *after).await,
             Ask::Set(key, value) => {
-                let done = c.put(self.key(key), value.clone(), None).await?;
+                let done = c.put(self.key(key), *value, None).await?;
                 Ok((revision(done.header()), None))
             }
             Ask::Lease(key, value) => {
                 let leased = PutOptions::new().with_lease(self.lease.id);
-                let done = c.put(self.key(key), value.clone(), Some(leased)).await?;
+                let done = c.put(self.key(key), *value, Some(leased)).await?;
                 Ok((revision(done.header()), None))
             }
             Ask::Delete(key) => {
@@ -230,10 +230,10 @@ impl Line {
             Ask::CompareSet(key, expected, value) => {
                 let key = self.key(key);
                 let is = match expected {
-                    Some(e) => Compare::value(key.clone(), CompareOp::Equal, e.clone()),
+                    Some(e) => Compare::value(key.clone(), CompareOp::Equal, *e),
                     None => Compare::version(key.clone(), CompareOp::Equal, 0),
                 };
-                swap(&mut c, key, is, value.clone()).await.map(|(_, now)| now)
+                swap(&mut c, key, is, value.to_vec()).await.map(|(_, now)| now)
             }
             Ask::Add(key, n) => loop {
                 let key = self.key(key);
@@ -254,7 +254,7 @@ impl Line {
 }
 
 impl Membership for Line {
-    fn call(&self, ask: &Ask, deadline: Instant) -> Result<Answer> {
+    fn call(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Answer> {
         let mut over = self.lease.over.subscribe();
         run("asking", deadline, async {
             tokio::select! {
@@ -405,7 +405,7 @@ impl Center for Keeper {
     }
     fn left(&self, rank: u32, is_done: bool) -> Result<()> {
         let deadline = Instant::now() + AWAY_MAX;
-        self.line.call(&Ask::Set(left_key(rank), left_value(is_done)), deadline).map(drop)
+        self.line.call(&Ask::Set(&left_key(rank), &left_value(is_done)), deadline).map(drop)
     }
     fn hung(&self) -> Vec<Hung> {
         let (mut seen, ttl) = (self.look(), self.line.cluster.ttl);
@@ -479,8 +479,8 @@ fn take(registry: &mut Registry, prefix: &str, key: &[u8], value: Option<&[u8]>)
     let ask = match value {
         // What this process has published itself comes back.
         Some(v) if registry.get(key).1.as_deref() == Some(v) && !is_lease(key) => return Ok(()),
-        Some(v) => Ask::Set(key.to_string(), v.to_vec()),
-        None => Ask::Delete(key.to_string()),
+        Some(v) => Ask::Set(key, v),
+        None => Ask::Delete(key),
     };
     registry.handle(Duration::ZERO, 0, 0, ask).map(drop)
 }

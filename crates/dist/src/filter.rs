@@ -4,11 +4,13 @@
 //! happens. What packing loses stays with the sender as a residual, so that over many steps nothing
 //! is lost, only late. The residual is state like any other: keep it with a checkpoint.
 
+use crate::spare::{self, List};
 use crate::{Error, Result};
 use half::bf16;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// How elements are packed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,6 +88,10 @@ impl Filter {
     }
     /// Packs `values` and what the residual holds, which then holds what this has lost.
     pub fn pack(self, values: &[f32], residual: &mut [f32]) -> Result<Vec<f32>> {
+        self.packed(values, residual).map(|words| words.to_vec())
+    }
+    /// As [`Filter::pack`], in memory to be given back.
+    pub(crate) fn packed(self, values: &[f32], residual: &mut [f32]) -> Result<Arc<Vec<f32>>> {
         if values.len() != residual.len() {
             let e = format!("{} elements, but a residual of {}", values.len(), residual.len());
             return Err(Error::value(e));
@@ -94,62 +100,86 @@ impl Filter {
             return Err(Error::value(format!("{x} cannot be packed")));
         }
         residual.iter_mut().zip(values).for_each(|(r, v)| *r += v);
-        let words = self.words(residual);
-        let sent = unpack(self.code(), &words)?;
-        residual.iter_mut().zip(sent).for_each(|(r, s)| *r -= s);
+        let mut words = spare::take(self.len(values.len()));
+        self.words(residual, spare::make_mut(&mut words));
+        let sent = unpacked(self.code(), &words)?;
+        residual.iter_mut().zip(&*sent).for_each(|(r, s)| *r -= s);
+        spare::give(sent);
         Ok(words)
     }
-    /// Packs without a residual. What is no number stays none: of whole blocks of bytes and bits.
-    pub(crate) fn words(self, x: &[f32]) -> Vec<f32> {
-        let mut out = vec![f32::from_bits(x.len() as u32)];
+    /// Of so many elements, those that go over the wire where not all do.
+    fn kept(self, n: usize) -> usize {
+        let Filter::Top(share) = self else { return n };
+        ((share * n as f32).ceil() as usize).clamp(usize::from(n > 0), n)
+    }
+    /// Words of so many packed elements.
+    pub(crate) fn len(self, n: usize) -> usize {
+        1 + match self {
+            Filter::Bf16 => n.div_ceil(2),
+            Filter::Int8 => n.div_ceil(SCALED) + whole_and_rest(n, SCALED, 4),
+            Filter::OneBit => 2 * n.div_ceil(SIGNED) + whole_and_rest(n, SIGNED, 32),
+            Filter::Top(_) => 2 * self.kept(n),
+        }
+    }
+    /// Packs without a residual into [`Filter::len`] words. What is no number stays none: of whole
+    /// blocks of bytes and bits.
+    pub(crate) fn words(self, x: &[f32], out: &mut [f32]) {
+        assert_eq!(out.len(), self.len(x.len()), "words");
+        let (first, out) = out.split_at_mut(1);
+        first[0] = f32::from_bits(x.len() as u32);
         match self {
             Filter::Bf16 => {
                 let half = |v: Option<&f32>| u32::from(bf16::from_f32(v.copied().unwrap_or(0.0)).to_bits());
-                out.extend(x.chunks(2).map(|c| f32::from_bits(half(c.first()) | half(c.get(1)) << 16)));
+                let word = |c: &[f32]| f32::from_bits(half(c.first()) | half(c.get(1)) << 16);
+                out.iter_mut().zip(x.chunks(2)).for_each(|(o, c)| *o = word(c));
             }
             Filter::Int8 => {
-                for block in x.chunks(SCALED) {
+                for (out, block) in out.chunks_mut(1 + SCALED / 4).zip(x.chunks(SCALED)) {
                     let is_good = block.iter().all(|v| v.is_finite());
                     let most = if is_good { block.iter().fold(0f32, |m, v| m.max(v.abs())) } else { f32::NAN };
                     let scale = most / 127.0;
-                    out.push(scale);
+                    out[0] = scale;
                     let byte = |v: &f32| if scale > 0.0 { (v / scale).round() as i8 as u8 } else { 0 };
                     let word = |c: &[f32]| c.iter().enumerate().fold(0, |w, (i, v)| w | u32::from(byte(v)) << (8 * i));
-                    out.extend(block.chunks(4).map(|c| f32::from_bits(word(c))));
+                    out[1..].iter_mut().zip(block.chunks(4)).for_each(|(o, c)| *o = f32::from_bits(word(c)));
                 }
             }
             Filter::OneBit => {
-                for block in x.chunks(SIGNED) {
+                for (out, block) in out.chunks_mut(2 + SIGNED / 32).zip(x.chunks(SIGNED)) {
                     let mean = |is_high: bool| {
                         let of = block.iter().filter(|v| (**v >= 0.0) == is_high);
                         let (sum, n) = of.fold((0.0, 0), |(s, n), v| (s + v, n + 1));
                         if n > 0 { sum / n as f32 } else { 0.0 }
                     };
-                    out.extend([mean(false), mean(true)]);
+                    (out[0], out[1]) = (mean(false), mean(true));
                     let word = |c: &[f32]| c.iter().enumerate().fold(0u32, |w, (i, v)| w | u32::from(*v >= 0.0) << i);
-                    out.extend(block.chunks(32).map(|c| f32::from_bits(word(c))));
+                    out[2..].iter_mut().zip(block.chunks(32)).for_each(|(o, c)| *o = f32::from_bits(word(c)));
                 }
             }
-            Filter::Top(share) => {
-                let k = ((share * x.len() as f32).ceil() as usize).clamp(usize::from(!x.is_empty()), x.len());
-                let mut order: Vec<u32> = (0..x.len() as u32).collect();
-                let by = |i: &u32, j: &u32| x[*j as usize].abs().total_cmp(&x[*i as usize].abs()).then(i.cmp(j));
-                if k < order.len() {
-                    order.select_nth_unstable_by(k, by);
-                    order.truncate(k);
-                }
-                order.sort_unstable();
-                out.extend(order.iter().map(|i| f32::from_bits(*i)));
-                out.extend(order.iter().map(|i| x[*i as usize]));
+            Filter::Top(_) => {
+                let (places, values) = out.split_at_mut(self.kept(x.len()));
+                let chosen = greatest(x, places.len());
+                places.iter_mut().zip(&*chosen).for_each(|(o, i)| *o = f32::from_bits(*i));
+                values.iter_mut().zip(&*chosen).for_each(|(o, i)| *o = x[*i as usize]);
             }
         }
-        out
     }
 }
 
-/// The elements that were packed; words that no filter has made are refused.
-pub(crate) fn unpack(code: u16, words: &[f32]) -> Result<Vec<f32>> {
-    let bad = |what: &str| Error::refused(format!("a packed update {what}"));
+/// Where the `k` elements of the greatest magnitude stand, in order; then the others.
+fn greatest(x: &[f32], k: usize) -> List<u32> {
+    let mut all = List::of(0..x.len() as u32);
+    let Some(order) = all.get_mut() else { return all };
+    let by = |i: &u32, j: &u32| x[*j as usize].abs().total_cmp(&x[*i as usize].abs()).then(i.cmp(j));
+    if k < order.len() {
+        order.select_nth_unstable_by(k, by);
+    }
+    order[..k].sort_unstable();
+    all
+}
+
+/// How many elements were packed; words that no filter has made are refused.
+fn elements(code: u16, words: &[f32]) -> Result<usize> {
     let (first, rest) = words.split_first().ok_or_else(|| bad("is empty"))?;
     let n = first.to_bits() as usize;
     let expected = match code {
@@ -163,35 +193,53 @@ pub(crate) fn unpack(code: u16, words: &[f32]) -> Result<Vec<f32>> {
     if rest.len() != expected || n > net::PAYLOAD_MAX / 4 {
         return Err(bad(&format!("of {n} elements has {} words, not {expected}", rest.len())));
     }
-    let mut out = Vec::with_capacity(n);
+    Ok(n)
+}
+fn bad(what: &str) -> Error {
+    Error::refused(format!("a packed update {what}"))
+}
+
+/// The elements that were packed, in memory to be given back.
+pub(crate) fn unpacked(code: u16, words: &[f32]) -> Result<Arc<Vec<f32>>> {
+    let mut out = spare::take(elements(code, words)?);
+    unpack(code, words, spare::make_mut(&mut out))?;
+    Ok(out)
+}
+
+/// The elements that were packed, which must be as many as there is room for; words that no filter
+/// has made are refused.
+pub(crate) fn unpack(code: u16, words: &[f32], out: &mut [f32]) -> Result<()> {
+    let n = elements(code, words)?;
+    if n != out.len() {
+        return Err(Error::refused(format!("{n} elements were packed, not {}", out.len())));
+    }
+    let rest = &words[1..];
     match code {
         1 => {
             let both = |w: &f32| [w.to_bits() as u16, (w.to_bits() >> 16) as u16].map(|b| bf16::from_bits(b).to_f32());
-            out.extend(rest.iter().flat_map(both).take(n));
+            out.chunks_mut(2).zip(rest).for_each(|(o, w)| o.copy_from_slice(&both(w)[..o.len()]));
         }
         2 => {
-            for block in rest.chunks(1 + SCALED / 4) {
-                let byte = |w: &f32| w.to_bits().to_le_bytes().map(|b| f32::from(b as i8) * block[0]);
-                let take = SCALED.min(n - out.len());
-                out.extend(block[1..].iter().flat_map(byte).take(take));
+            for (out, block) in out.chunks_mut(SCALED).zip(rest.chunks(1 + SCALED / 4)) {
+                let bytes = |w: &f32| w.to_bits().to_le_bytes().map(|b| f32::from(b as i8) * block[0]);
+                out.chunks_mut(4).zip(&block[1..]).for_each(|(o, w)| o.copy_from_slice(&bytes(w)[..o.len()]));
             }
         }
         3 => {
-            for block in rest.chunks(2 + SIGNED / 32) {
-                let take = SIGNED.min(n - out.len());
+            for (out, block) in out.chunks_mut(SIGNED).zip(rest.chunks(2 + SIGNED / 32)) {
                 let bit = |i: usize| block[usize::from(block[2 + i / 32].to_bits() >> (i % 32) & 1 == 1)];
-                out.extend((0..take).map(bit));
+                out.iter_mut().enumerate().for_each(|(i, o)| *o = bit(i));
             }
         }
         _ => {
-            out.resize(n, 0.0);
+            out.fill(0.0);
             let (places, values) = rest.split_at(rest.len() / 2);
             for (i, v) in places.iter().zip(values) {
                 *out.get_mut(i.to_bits() as usize).ok_or_else(|| bad("names an element that is not there"))? = *v;
             }
         }
     }
-    Ok(out)
+    Ok(())
 }
 /// Words of `n` elements in blocks of `block`, each filled up to whole words of `each`.
 fn whole_and_rest(n: usize, block: usize, each: usize) -> usize {
@@ -246,8 +294,8 @@ mod tests {
                 let words = filter.pack(&x, &mut residual).unwrap();
                 assert!(n as f64 / words.len() as f64 > ratio, "{filter}: {} words", words.len());
                 given.iter_mut().zip(&x).for_each(|(a, v)| *a += f64::from(*v));
-                let got = unpack(filter.code(), &words).unwrap();
-                sent.iter_mut().zip(&got).for_each(|(a, v)| *a += f64::from(*v));
+                let got = unpacked(filter.code(), &words).unwrap();
+                sent.iter_mut().zip(&*got).for_each(|(a, v)| *a += f64::from(*v));
             }
             let owed = given.iter().zip(&sent).zip(&residual).map(|((g, s), r)| (g - s - f64::from(*r)).abs());
             assert!(owed.fold(0.0, f64::max) < 0.02, "{filter}");
@@ -259,19 +307,19 @@ mod tests {
         for (filter, _) in ALL {
             for n in [0, 1, 2, 31, 33, 257, 1025, 2049] {
                 let words = filter.pack(&values(n, 1), &mut vec![0.0; n]).unwrap();
-                assert_eq!(unpack(filter.code(), &words).unwrap().len(), n, "{filter}");
+                assert_eq!(unpacked(filter.code(), &words).unwrap().len(), n, "{filter}");
                 for cut in 0..words.len() {
-                    let _ = unpack(filter.code(), &words[..cut]);
+                    let _ = unpacked(filter.code(), &words[..cut]);
                 }
                 let mut longer = words.clone();
                 longer.push(0.0);
-                assert!(unpack(filter.code(), &longer).is_err(), "{filter}");
+                assert!(unpacked(filter.code(), &longer).is_err(), "{filter}");
             }
-            assert!(unpack(filter.code(), &[f32::from_bits(u32::MAX)]).is_err());
+            assert!(unpacked(filter.code(), &[f32::from_bits(u32::MAX)]).is_err());
             assert_eq!(filter.to_string().parse::<Filter>().unwrap(), filter);
         }
-        assert!(unpack(4, &[f32::from_bits(2), f32::from_bits(9), 1.0]).is_err(), "there is no element 9 of 2");
-        assert!(unpack(9, &[0.0]).is_err());
+        assert!(unpacked(4, &[f32::from_bits(2), f32::from_bits(9), 1.0]).is_err(), "there is no element 9 of 2");
+        assert!(unpacked(9, &[0.0]).is_err());
         assert!(Filter::Int8.pack(&[f32::NAN], &mut [0.0]).is_err());
         for bad in ["", "top", "top:0", "top:2", "fp8"] {
             assert!(bad.parse::<Filter>().is_err(), "{bad}");

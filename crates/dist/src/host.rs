@@ -17,6 +17,7 @@ use crate::{Consistency, Error, Map, Result, message};
 use net::{Address, Connection, Hello, Listener, Secret, Sender};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::sync::mpsc::{self, Receiver as Queue, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -56,6 +57,23 @@ pub struct Host {
     pushes: bool,
     /// To the thread that writes checkpoints.
     snapshots: mpsc::Sender<Snapshot>,
+}
+
+/// Keys under which a server says how it is, and what it says, in memory that is used again.
+struct Words {
+    copied: String,
+    load: String,
+    text: String,
+}
+/// Adds a number to a text, after a space if it is not the first.
+fn push(text: &mut String, number: u64) {
+    let space = if text.is_empty() { "" } else { " " };
+    // Writing to a string does not fail.
+    let _ = write!(text, "{space}{number}");
+}
+fn numbers(text: &mut String, all: &[u64]) {
+    text.clear();
+    all.iter().for_each(|n| push(text, *n));
 }
 
 /// What a server needs to begin.
@@ -113,13 +131,13 @@ impl Host {
             host.registrar.set(&roster::disk_key(o.server), lines.collect::<String>().as_bytes(), soon())?;
         }
         host.registrar.lease(&key, address.as_bytes(), soon())?;
+        let mut words = Words { copied: roster::copied_key(host.me), load: load_key(host.me), text: String::new() };
         let mut version = 0;
         loop {
             let (newer, bytes) = match watch.wait(roster::MAP, version, Instant::now() + LOAD_EVERY) {
                 Err(e) if e.is_late() => {
                     host.try_disks_again();
-                    host.registrar.set(&roster::copied_key(host.me), host.copied().as_bytes(), soon())?;
-                    host.tell()?;
+                    host.tell(&mut words)?;
                     continue;
                 }
                 // The job is over when its coordinator is.
@@ -148,37 +166,39 @@ impl Host {
             }
         }
     }
-    /// The epoch, and the partitions of which every backup has a whole copy in it.
-    fn copied(&self) -> String {
-        let mut epoch = 0;
-        let mut list = String::new();
-        for slot in self.partitions.get().into_iter().flatten() {
-            let slot = slot.lock();
-            epoch = slot.partition.epoch();
-            if slot.partition.is_copied() {
-                list += &format!(" {}", slot.partition.id());
-            }
-        }
-        format!("{epoch}{list}")
-    }
-
-    /// Says what this server has done, and if it answers for the first partition how far everybody
-    /// is.
-    fn tell(&self) -> Result<()> {
+    /// Says which partitions every backup has, what this server has done, and if it answers for the
+    /// first partition how far everybody is.
+    fn tell(&self, words: &mut Words) -> Result<()> {
         let soon = Instant::now() + PATIENCE;
-        self.registrar.lease(&load_key(self.me), self.load().as_bytes(), soon)?;
+        let Words { copied, load, text } = words;
+        self.copied(text);
+        self.registrar.set(copied, text.as_bytes(), soon)?;
+        self.load(text);
+        self.registrar.lease(load, text.as_bytes(), soon)?;
         if let Some(first) = self.partitions.get().and_then(|all| all.first()) {
             let p = first.lock();
-            let clocks: Vec<String> = p.partition.settled().iter().map(u64::to_string).collect();
             if p.partition.is_primary() {
+                numbers(text, p.partition.settled());
                 drop(p);
-                self.registrar.set(CLOCKS, clocks.join(" ").as_bytes(), soon)?;
+                self.registrar.set(CLOCKS, text.as_bytes(), soon)?;
             }
         }
         Ok(())
     }
+    /// The epoch, and the partitions of which every backup has a whole copy in it.
+    fn copied(&self, text: &mut String) {
+        let all = self.partitions.get().into_iter().flatten();
+        text.clear();
+        push(text, all.clone().last().map_or(0, |slot| slot.lock().partition.epoch()));
+        for slot in all {
+            let slot = slot.lock();
+            if slot.partition.is_copied() {
+                push(text, slot.partition.id().into());
+            }
+        }
+    }
     /// Partitions it answers for, bytes it holds, updates applied, reads, reads that had to wait.
-    fn load(&self) -> String {
+    fn load(&self, text: &mut String) {
         let mut sums = [0u64; 5];
         for p in self.partitions.get().into_iter().flatten() {
             let p = &p.lock().partition;
@@ -187,7 +207,7 @@ impl Host {
             let all = [u64::from(p.is_primary()), bytes as u64, c.applied, c.reads, c.parked];
             sums.iter_mut().zip(all).for_each(|(sum, n)| *sum += n);
         }
-        sums.map(|n| n.to_string()).join(" ")
+        numbers(text, &sums);
     }
 
     fn new_map(self: &Arc<Self>, map: &Arc<Map>) {
@@ -225,9 +245,9 @@ impl Host {
         let (mut heard, mut out, mut replies) = (Heard::default(), Outbox::new(), Vec::new());
         loop {
             let message = receiver.header(Instant::now() + IDLE).map_err(Error::from).and_then(|mut h| {
-                let payload = message::receive(&mut receiver, &h, Instant::now() + PATIENCE)?;
-                let payload = heard.lengthen(&mut h, payload)?;
-                Envelope::decode(&h, payload)
+                let mut payload = message::receive(&mut receiver, &h, Instant::now() + PATIENCE)?;
+                let rows = heard.rows(&mut h, &mut payload)?;
+                Envelope::decode_with(&h, payload, rows)
             });
             let e = match message {
                 Ok(e) => e,
@@ -301,34 +321,32 @@ impl Host {
     /// Writes what goes to the disk; leaves the other messages, and adds those that the disk's
     /// answer leads to.
     fn store(&self, slot: &mut Slot, out: &mut Outbox) {
-        let Some(journal) = &mut slot.journal else { return };
+        let Slot { partition, journal: Some(journal) } = slot else { return };
         loop {
-            let (records, rest): (Outbox, Outbox) = out.drain(..).partition(|(to, _)| *to == Peer::Disk);
-            out.extend(rest);
             let mut answer = None;
-            for (_, e) in &records {
+            for (_, e) in out.iter().filter(|(to, _)| *to == Peer::Disk) {
                 let Message::Record { stream, .. } = &e.message else { continue };
-                answer = Some(match journal.append(e) {
-                    Ok(seq) => Message::RecordAck { stream: *stream, seq },
-                    Err(e) => {
-                        if !slot.partition.is_disk_full() {
-                            (self.report)(&format!("{e}: steps are not acknowledged until there is room"));
-                        }
-                        Message::DiskFull
+                let message = journal.append(e).map(|seq| Message::RecordAck { stream: *stream, seq });
+                let is_full = message.is_err();
+                let message = message.unwrap_or_else(|e| {
+                    if !partition.is_disk_full() {
+                        (self.report)(&format!("{e}: steps are not acknowledged until there is room"));
                     }
+                    Message::DiskFull
                 });
-                if answer == Some(Message::DiskFull) {
+                answer = Some(Envelope { partition: e.partition, epoch: e.epoch, message });
+                if is_full {
                     break;
                 }
             }
-            let Some(message) = answer else { break };
-            let (partition, epoch) = records.first().map_or((0, 0), |(_, e)| (e.partition, e.epoch));
-            if let Err(e) = slot.partition.handle(Peer::Disk, Envelope { partition, epoch, message }, out) {
+            out.retain(|(to, _)| *to != Peer::Disk);
+            let Some(answer) = answer else { break };
+            if let Err(e) = partition.handle(Peer::Disk, answer, out) {
                 (self.report)(&e);
             }
         }
         if journal.is_long() {
-            let again = slot.partition.rewrite();
+            let again = partition.rewrite();
             if !again.is_empty() {
                 out.extend(again);
                 self.store(slot, out);

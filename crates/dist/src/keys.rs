@@ -5,7 +5,7 @@
 //! arrive in order, so both ends remember the same lists, and forget the oldest at the same message;
 //! a new link begins with none.
 
-use crate::message::{PULL, PUSH, Parts};
+use crate::message::{PULL, PUSH, Parts, Rows};
 use crate::{Error, Result, spare};
 use net::Header;
 use std::collections::{HashMap, VecDeque};
@@ -73,42 +73,44 @@ impl Told {
         let hash = hasher.finish();
         if self.0.lists.contains_key(&hash) {
             h.flags |= KNOWN;
-            parts.rows.clear();
+            parts.rows = Rows::default();
         } else {
             h.flags |= NEW;
             self.0.remember(hash, n, ());
         }
-        parts.rows.extend([hash as u32, (hash >> 32) as u32]);
+        parts.hash = Some([hash as u32, (hash >> 32) as u32]);
     }
 }
 
 /// What the receiving end of a link has heard.
 #[derive(Default)]
-pub(crate) struct Heard(Lists<Vec<f32>>);
+pub(crate) struct Heard(Lists<Rows>);
 
 impl Heard {
-    /// Puts the list back into a message that names it.
-    pub fn lengthen(&mut self, h: &mut Header, mut payload: Arc<Vec<f32>>) -> Result<Arc<Vec<f32>>> {
+    /// The list of rows of a message that names one or says how it will be named; what stood for it
+    /// is taken out of the payload.
+    pub fn rows(&mut self, h: &mut Header, payload: &mut Arc<Vec<f32>>) -> Result<Option<Rows>> {
         let flags = h.flags & (NEW | KNOWN);
-        let Some(behind) = behind(h.kind).filter(|_| flags != 0) else { return Ok(payload) };
+        let Some(behind) = behind(h.kind).filter(|_| flags != 0) else { return Ok(None) };
         h.flags &= !(NEW | KNOWN);
         let n = h.count as usize;
         let short = || Error::refused("a message with a list of rows is cut short");
         let at = payload.len().checked_sub(behind + 2).ok_or_else(short)?;
         let hash = u64::from(payload[at].to_bits()) | u64::from(payload[at + 1].to_bits()) << 32;
-        if flags == NEW {
+        let (start, rows) = if flags == NEW {
             let start = at.checked_sub(n).ok_or_else(short)?;
             if n > ROWS_MAX {
                 return Err(Error::refused(format!("a list of {n} rows is too long to be remembered")));
             }
-            self.0.remember(hash, n, payload[start..at].to_vec());
-            spare::make_mut(&mut payload).drain(at..at + 2);
-            return Ok(payload);
-        }
-        let known = self.0.lists.get(&hash).filter(|l| l.len() == n);
-        let list = known.ok_or_else(|| Error::refused(format!("a list of {n} rows that nobody has told")))?;
-        spare::make_mut(&mut payload).splice(at..at + 2, list.iter().copied());
-        Ok(payload)
+            let rows = Rows::of(payload[start..at].iter().map(|w| w.to_bits()));
+            self.0.remember(hash, n, rows.clone());
+            (start, rows)
+        } else {
+            let known = self.0.lists.get(&hash).filter(|l| l.len() == n).cloned();
+            (at, known.ok_or_else(|| Error::refused(format!("a list of {n} rows that nobody has told")))?)
+        };
+        spare::make_mut(payload).drain(start..at + 2);
+        Ok(Some(rows))
     }
 }
 
@@ -120,10 +122,10 @@ mod tests {
     fn message(rows: Vec<u32>, push: bool) -> Envelope {
         let data = Arc::new(vec![0.5; rows.len()]);
         let message = if push {
-            let update = Update { table: 1, block: 2, rows, data, rate: 0.1, count: 7, filter: None };
+            let update = Update { table: 1, block: 2, rows: rows.into(), data, rate: 0.1, count: 7, filter: None };
             Message::Push { life: 1, clock: 8, index: 2, last: true, update: Some(update) }
         } else {
-            Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows }
+            Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows: rows.into() }
         };
         Envelope { partition: 3, epoch: 4, message }
     }
@@ -133,8 +135,9 @@ mod tests {
         told.shorten(&mut h, &mut parts);
         let bytes = parts.slices().concat();
         let words: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
-        let words = heard.lengthen(&mut h, words.into()).unwrap();
-        assert_eq!(&Envelope::decode(&h, words).unwrap(), e);
+        let mut words = words.into();
+        let rows = heard.rows(&mut h, &mut words).unwrap();
+        assert_eq!(&Envelope::decode_with(&h, words, rows).unwrap(), e);
         bytes.len()
     }
 
@@ -166,11 +169,11 @@ mod tests {
         let words: Vec<f32> =
             parts.slices().concat().as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
         let mut heard = Heard::default();
-        assert!(heard.lengthen(&mut h.clone(), words.clone().into()).is_err(), "another link has heard it");
+        assert!(heard.rows(&mut h.clone(), &mut words.clone().into()).is_err(), "another link has heard it");
         for n in 0..words.len() {
             for flags in [NEW, KNOWN, NEW | KNOWN] {
                 let mut h = Header { flags, ..h };
-                let _ = heard.lengthen(&mut h, words[..n].to_vec().into());
+                let _ = heard.rows(&mut h, &mut words[..n].to_vec().into());
             }
         }
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// A line to a membership store: asks, answers, and leases that end with it.
 pub trait Membership: Send + Sync {
     /// Asks, and waits for the answer.
-    fn call(&self, ask: &Ask, deadline: Instant) -> Result<Answer>;
+    fn call(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Answer>;
     /// A second line, for a thread that waits.
     fn another(&self, deadline: Instant) -> Result<Box<dyn Membership>>;
     /// Ends the line and its leases: whoever waits on it gets an error.
@@ -184,19 +184,19 @@ impl Registrar {
     }
     /// The value of a key, with its version.
     pub fn get(&self, key: &str, deadline: Instant) -> Result<(u64, Option<Vec<u8>>)> {
-        self.0.call(&Ask::Get(key.to_string()), deadline)
+        self.0.call(&Ask::Get(key), deadline)
     }
     /// Sets a key.
     pub fn set(&self, key: &str, value: &[u8], deadline: Instant) -> Result<()> {
-        self.0.call(&Ask::Set(key.to_string(), value.to_vec()), deadline).map(|_| ())
+        self.0.call(&Ask::Set(key, value), deadline).map(|_| ())
     }
     /// Sets a key that vanishes when this process dies.
     pub fn lease(&self, key: &str, value: &[u8], deadline: Instant) -> Result<()> {
-        self.0.call(&Ask::Lease(key.to_string(), value.to_vec()), deadline).map(|_| ())
+        self.0.call(&Ask::Lease(key, value), deadline).map(|_| ())
     }
     /// Adds to a number and answers the sum.
     pub fn add(&self, key: &str, n: i64, deadline: Instant) -> Result<i64> {
-        let (_, value) = self.0.call(&Ask::Add(key.to_string(), n), deadline)?;
+        let (_, value) = self.0.call(&Ask::Add(key, n), deadline)?;
         let text = value.and_then(|v| String::from_utf8(v).ok());
         text.and_then(|t| t.parse().ok()).ok_or_else(|| Error::refused(format!("{key} is not a number")))
     }
@@ -208,16 +208,15 @@ impl Registrar {
         value: &[u8],
         deadline: Instant,
     ) -> Result<Option<Vec<u8>>> {
-        let ask = Ask::CompareSet(key.to_string(), expected.map(<[u8]>::to_vec), value.to_vec());
-        Ok(self.0.call(&ask, deadline)?.1)
+        Ok(self.0.call(&Ask::CompareSet(key, expected, value), deadline)?.1)
     }
     /// Removes a key.
     pub fn delete(&self, key: &str, deadline: Instant) -> Result<()> {
-        self.0.call(&Ask::Delete(key.to_string()), deadline).map(|_| ())
+        self.0.call(&Ask::Delete(key), deadline).map(|_| ())
     }
     /// The value of a key, once it is newer than `after`.
     pub fn wait(&self, key: &str, after: u64, deadline: Instant) -> Result<(u64, Vec<u8>)> {
-        match self.0.call(&Ask::Wait(key.to_string(), after), deadline)? {
+        match self.0.call(&Ask::Wait(key, after), deadline)? {
             (version, Some(value)) => Ok((version, value)),
             _ => Err(Error::refused(format!("{key} was answered without a value"))),
         }

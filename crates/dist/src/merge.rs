@@ -28,12 +28,13 @@ fn tree<T>(parts: &mut [T], mut add: impl FnMut(&mut T, &mut T)) {
 }
 
 /// The sum of all parts in tree order; they must have one length.
-pub fn tree_sum(mut parts: Vec<Arc<Vec<f32>>>) -> Arc<Vec<f32>> {
-    tree(&mut parts, |a, b| {
+pub fn tree_sum(mut parts: impl AsMut<[Arc<Vec<f32>>]>) -> Arc<Vec<f32>> {
+    let parts = parts.as_mut();
+    tree(parts, |a, b| {
         add(spare::make_mut(a), b);
-        spare::give(std::mem::take(b));
+        spare::give(std::mem::replace(b, spare::take(0)));
     });
-    parts.swap_remove(0)
+    std::mem::replace(&mut parts[0], spare::take(0))
 }
 
 /// The updates of one step, in the order of the workers, as fewer: blocks that are updated whole
@@ -80,14 +81,12 @@ pub fn add_rows(value: &mut [f32], width: usize, rows: &[u32], data: &[f32]) {
     }
 }
 
-/// Rows of a block, one after the other.
-pub fn take_rows(value: &[f32], width: usize, rows: &[u32]) -> Vec<f32> {
-    let mut out = Vec::with_capacity(rows.len() * width);
-    for r in rows {
+/// Copies rows of a block to `out`, one after the other.
+pub fn take_rows(value: &[f32], width: usize, rows: &[u32], out: &mut [f32]) {
+    for (r, to) in rows.iter().zip(out.chunks_exact_mut(width)) {
         let at = *r as usize * width;
-        out.extend_from_slice(&value[at..at + width]);
+        to.copy_from_slice(&value[at..at + width]);
     }
-    out
 }
 
 #[cfg(test)]
@@ -99,20 +98,20 @@ mod tests {
         // In f32, 1e8 swallows a 1: only ((a+b)+(c+d))+e gives this.
         let parts = [1e8f32, 1.0, -1e8, 1.0, 3.0].map(|x| Arc::new(vec![x]));
         let expected = ((1e8f32 + 1.0) + (-1e8 + 1.0)) + 3.0;
-        assert_eq!(tree_sum(parts.to_vec())[0], expected);
+        assert_eq!(tree_sum(parts)[0], expected);
     }
 
     #[test]
     fn whole_blocks_are_summed_and_rows_stay() {
         let update = |block, rows: &[u32], x: f32| {
-            let (rows, data) = (rows.to_vec(), Arc::new(vec![x]));
+            let (rows, data) = (rows.to_vec().into(), Arc::new(vec![x]));
             Update { table: 0, block, rows, data, rate: 0.5, count: 1, filter: None }
         };
         let list =
             [update(1, &[], 1.0), update(0, &[2], 2.0), update(0, &[], 3.0), update(1, &[], 4.0), update(0, &[1], 5.0)];
         let mut all: Vec<_> = list.into_iter().enumerate().collect();
         merge(&mut all);
-        let seen: Vec<_> = all.iter().map(|(_, u)| (u.block, u.rows.clone(), u.data[0], u.count)).collect();
+        let seen: Vec<_> = all.iter().map(|(_, u)| (u.block, u.rows.to_vec(), u.data[0], u.count)).collect();
         assert_eq!(seen, [(0, vec![], 3.0, 1), (1, vec![], 5.0, 2), (0, vec![2], 2.0, 1), (0, vec![1], 5.0, 1)]);
     }
 
@@ -124,6 +123,8 @@ mod tests {
         let mut v = vec![0.0; 6];
         add_rows(&mut v, 2, &[2, 0], &[1.0, 2.0, 3.0, 4.0]);
         assert_eq!(v, [3.0, 4.0, 0.0, 0.0, 1.0, 2.0]);
-        assert_eq!(take_rows(&v, 2, &[2, 0]), [1.0, 2.0, 3.0, 4.0]);
+        let mut out = [0.0; 4];
+        take_rows(&v, 2, &[2, 0], &mut out);
+        assert_eq!(out, [1.0, 2.0, 3.0, 4.0]);
     }
 }

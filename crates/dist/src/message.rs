@@ -2,14 +2,17 @@
 
 use crate::filter::{self, Filter};
 use crate::map::{Map, Worker};
-use crate::{Error, Result, spare};
+use crate::spare::{self, List};
+use crate::{Error, Result};
 use net::{Header, Receiver};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A number for each worker, without heap where they are few.
-pub type Clocks = SmallVec<[u64; 8]>;
+/// A number for each worker.
+pub type Clocks = List<u64>;
+/// Rows of a block.
+pub type Rows = List<u32>;
 
 /// Elements of one block, whole or some of its rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +22,7 @@ pub struct Update {
     /// Which block of it.
     pub block: u32,
     /// Rows within the block; empty: all of them.
-    pub rows: Vec<u32>,
+    pub rows: Rows,
     /// The elements, row after row.
     pub data: Arc<Vec<f32>>,
     /// Learning rate or whatever else the table's update takes beside the elements.
@@ -113,7 +116,7 @@ pub enum Message {
         /// Which block.
         block: u32,
         /// Rows within the block; empty: all.
-        rows: Vec<u32>,
+        rows: Rows,
     },
     /// Asks for a block with everything that belongs to it: a checkpoint needs it.
     Dump {
@@ -296,15 +299,19 @@ const NAME_MAX: usize = 4096;
 #[derive(Default)]
 pub struct Parts {
     arrays: SmallVec<[Arc<Vec<f32>>; 4]>,
-    pub(crate) rows: Vec<u32>,
+    pub(crate) rows: Rows,
+    /// What stands for the list of rows, or follows it.
+    pub(crate) hash: Option<[u32; 2]>,
     bytes: SmallVec<[u8; 128]>,
+    clocks: Clocks,
 }
 
 impl Parts {
     /// The pieces, in order.
     pub fn slices(&self) -> SmallVec<[&[u8]; 6]> {
         let mut out: SmallVec<[&[u8]; 6]> = self.arrays.iter().map(|a| bytemuck::cast_slice::<f32, u8>(a)).collect();
-        out.extend([bytemuck::cast_slice(&self.rows), &self.bytes[..]]);
+        let hash = self.hash.as_ref().map_or(&[][..], |h| bytemuck::cast_slice(h));
+        out.extend([bytemuck::cast_slice(&self.rows), hash, &self.bytes[..], bytemuck::cast_slice(&self.clocks)]);
         out
     }
 }
@@ -328,7 +335,7 @@ fn of_update(h: &mut Header, parts: &mut Parts, u: &Update) {
     h.flags |= u.filter.map_or(0, Filter::code) << PACKED;
     parts.bytes.extend_from_slice(&u.rate.to_le_bytes());
     parts.bytes.extend_from_slice(&u.count.to_le_bytes());
-    parts.rows.clone_from(&u.rows);
+    parts.rows = u.rows.clone();
     parts.arrays.push(u.data.clone());
 }
 
@@ -371,7 +378,7 @@ impl Envelope {
                 (h.kind, h.clock, h.request, h.table) = (PULL, *clock, *request, *table);
                 h.key |= u64::from(*block);
                 h.count = rows.len() as u32;
-                parts.rows.clone_from(rows);
+                parts.rows = rows.clone();
             }
             Message::Dump { clock, request, table, block } => {
                 (h.kind, h.clock, h.request, h.table) = (DUMP, *clock, *request, *table);
@@ -416,7 +423,10 @@ impl Envelope {
 
     /// Reads a message from its header and the words of its payload, which become its elements.
     pub fn decode(h: &Header, payload: impl Into<Arc<Vec<f32>>>) -> Result<Envelope> {
-        let payload = payload.into();
+        Envelope::decode_with(h, payload.into(), None)
+    }
+    /// As [`Envelope::decode`]; the list of rows, if there is one, stands in the place of the payload's.
+    pub(crate) fn decode_with(h: &Header, payload: Arc<Vec<f32>>, rows: Option<Rows>) -> Result<Envelope> {
         let (partition, block) = ((h.key >> 32) as u32, h.key as u32);
         let table = h.table;
         let message = match h.kind {
@@ -424,13 +434,14 @@ impl Envelope {
             CREATE => Message::Create { table, block, width: h.count, data: payload },
             CREATED => Message::Created { table, block },
             PUSH => {
-                let update = if h.flags & EMPTY != 0 { None } else { Some(to_update(h, payload)?) };
+                let update = if h.flags & EMPTY != 0 { None } else { Some(to_update(h, payload, rows)?) };
                 let (life, index) = ((h.request >> 32) as u32, h.request as u32);
                 Message::Push { life, clock: h.clock, index, last: h.flags & LAST != 0, update }
             }
             SETTLED => Message::Settled { clock: h.clock, closed: h.request },
             PULL => {
-                let rows = u32s(&payload, h.count as usize)?;
+                let rows = rows.map_or_else(|| to_rows(&payload, h.count as usize), Ok)?;
+                spare::give(payload);
                 Message::Pull { clock: h.clock, request: h.request, table, block, rows }
             }
             DUMP => Message::Dump { clock: h.clock, request: h.request, table, block },
@@ -471,7 +482,7 @@ fn of_record(h: &mut Header, parts: &mut Parts, record: &Record) {
         Record::Commit { settled, applied } => {
             h.kind = RECORD_COMMIT;
             parts.bytes.extend_from_slice(&applied.to_le_bytes());
-            settled.iter().for_each(|s| parts.bytes.extend_from_slice(&s.to_le_bytes()));
+            parts.clocks = settled.clone();
         }
     }
 }
@@ -480,7 +491,7 @@ fn to_record(h: &Header, mut payload: Arc<Vec<f32>>) -> Result<Record> {
     let short = || Error::refused("a record is cut short");
     Ok(match h.kind {
         RECORD_RESET => Record::Reset,
-        RECORD_UPDATE => Record::Update(to_update(h, payload)?),
+        RECORD_UPDATE => Record::Update(to_update(h, payload, None)?),
         RECORD_BLOCK => {
             let at = payload.len().checked_sub(3).ok_or_else(short)?;
             let (version, width) = (long(&payload[at..at + 2]), payload[at + 2].to_bits());
@@ -502,23 +513,27 @@ fn to_record(h: &Header, mut payload: Arc<Vec<f32>>) -> Result<Record> {
             }
             let mut numbers = payload.chunks_exact(2).map(long);
             let applied = numbers.next().ok_or_else(short)?;
-            let settled = numbers.collect();
+            let settled = Clocks::of(numbers);
             spare::give(payload);
             Record::Commit { settled, applied }
         }
     })
 }
 
-fn to_update(h: &Header, mut payload: Arc<Vec<f32>>) -> Result<Update> {
-    let rows = h.count as usize;
-    let at = payload.len().checked_sub(2).and_then(|n| n.checked_sub(rows));
+fn to_update(h: &Header, mut payload: Arc<Vec<f32>>, rows: Option<Rows>) -> Result<Update> {
+    let listed = if rows.is_some() { 0 } else { h.count as usize };
+    let at = payload.len().checked_sub(2).and_then(|n| n.checked_sub(listed));
     let at = at.ok_or_else(|| Error::refused("an update is cut short"))?;
-    let (rate, count) = (payload[at + rows], payload[at + rows + 1].to_bits());
-    let rows = u32s(&payload[at..at + rows], rows)?;
+    let (rate, count) = (payload[at + listed], payload[at + listed + 1].to_bits());
+    let rows = rows.map_or_else(|| to_rows(&payload[at..at + listed], listed), Ok)?;
     spare::make_mut(&mut payload).truncate(at);
     let data = match h.flags >> PACKED {
         0 => payload,
-        code => Arc::new(filter::unpack(code, &payload)?),
+        code => {
+            let data = filter::unpacked(code, &payload);
+            spare::give(payload);
+            data?
+        }
     };
     Ok(Update { table: h.table, block: h.key as u32, rows, data, rate, count, filter: None })
 }
@@ -531,11 +546,11 @@ fn text(h: &Header, payload: &[f32]) -> Result<String> {
 fn long(words: &[f32]) -> u64 {
     u64::from(words[0].to_bits()) | u64::from(words[1].to_bits()) << 32
 }
-fn u32s(words: &[f32], count: usize) -> Result<Vec<u32>> {
+fn to_rows(words: &[f32], count: usize) -> Result<Rows> {
     if words.len() != count {
         return Err(Error::refused(format!("{count} rows were announced, but {} came", words.len())));
     }
-    Ok(words.iter().map(|w| w.to_bits()).collect())
+    Ok(Rows::of(words.iter().map(|w| w.to_bits())))
 }
 
 #[cfg(test)]
@@ -552,8 +567,15 @@ mod tests {
     #[test]
     fn every_message_reads_back_and_shorter_ones_are_refused_or_smaller() {
         let data = Arc::new(vec![1.0, f32::MIN, 0.5]);
-        let update =
-            Update { table: 1, block: 2, rows: vec![4, 9, 1], data: data.clone(), rate: 0.1, count: 7, filter: None };
+        let update = Update {
+            table: 1,
+            block: 2,
+            rows: vec![4, 9, 1].into(),
+            data: data.clone(),
+            rate: 0.1,
+            count: 7,
+            filter: None,
+        };
         let record = |record| Message::Record { stream: 5, seq: 6, record };
         let messages = [
             Message::Map(Arc::new(Map::new(2, &[0, 1], 2, 3).unwrap())),
@@ -562,7 +584,7 @@ mod tests {
             Message::Push { life: 3, clock: 8, index: 2, last: true, update: Some(update.clone()) },
             Message::Push { life: 3, clock: 8, index: 2, last: false, update: None },
             Message::Settled { clock: 8, closed: 9 },
-            Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows: vec![4, 9] },
+            Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows: vec![4, 9].into() },
             Message::Dump { clock: 8, request: 1, table: 1, block: 2 },
             Message::Save { clock: 8, request: 1, to: "s3://a/b".to_string() },
             Message::Save { clock: 8, request: 1, to: "ä".to_string() },
@@ -576,7 +598,7 @@ mod tests {
             record(Record::Reset),
             record(Record::Block { table: 1, block: 2, version: 1 << 40, width: 3, arrays: vec![data.clone(), data] }),
             record(Record::Update(update)),
-            record(Record::Commit { settled: Clocks::from_slice(&[1, 1 << 50]), applied: 3 }),
+            record(Record::Commit { settled: vec![1, 1 << 50].into(), applied: 3 }),
             Message::RecordAck { stream: 1, seq: 2 },
             Message::Moved,
             Message::Lost,

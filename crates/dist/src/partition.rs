@@ -11,7 +11,7 @@ use crate::consistency::Consistency;
 use crate::disk::Position;
 use crate::map::{Server, Worker};
 use crate::merge;
-use crate::message::{Envelope, Message, Peer, Update};
+use crate::message::{Envelope, Message, Peer, Rows, Update};
 use crate::replica::{Incoming, Outgoing};
 use crate::snapshot::{Save, Snapshot};
 use crate::spare;
@@ -32,14 +32,41 @@ const STEPS_MAX: usize = 64;
 
 /// A block while it is changed.
 pub struct Target<'a> {
-    /// Its value.
-    pub value: &'a mut Vec<f32>,
-    /// Its state; copied before it is changed if somebody holds it (`Arc::make_mut`).
-    pub state: &'a mut [Arc<Vec<f32>>],
+    value: &'a mut Arc<Vec<f32>>,
+    state: &'a mut [Arc<Vec<f32>>],
     /// Number of this update, from 1.
     pub version: u64,
     /// Elements of a row.
     pub width: usize,
+}
+
+impl Target<'_> {
+    /// Elements of its value.
+    #[allow(clippy::len_without_is_empty, reason = "a block of no elements is one as well")]
+    pub fn len(&self) -> usize {
+        self.value.len()
+    }
+    /// Its value, to be changed in place; of one that somebody else holds, a copy.
+    pub fn value(&mut self) -> &mut [f32] {
+        spare::make_mut(self.value)
+    }
+    /// Writes the value and then each array of the state anew: `next` is given all of them and where
+    /// to write what follows. If it fails, all of them stay as they are.
+    pub fn replace<E>(&mut self, next: impl FnOnce(&[&[f32]], &mut [&mut [f32]]) -> Result<(), E>) -> Result<(), E> {
+        let arrays = || std::iter::once(&*self.value).chain(&*self.state);
+        let mut fresh: SmallVec<[Arc<Vec<f32>>; 4]> = arrays().map(|a| spare::take(a.len())).collect();
+        let done = {
+            let old: SmallVec<[&[f32]; 4]> = arrays().map(|a| a.as_slice()).collect();
+            let room = fresh.iter_mut().map(|a| spare::make_mut(a).as_mut_slice());
+            next(&old, &mut room.collect::<SmallVec<[&mut [f32]; 4]>>())
+        };
+        if done.is_ok() {
+            let arrays = std::iter::once(&mut *self.value).chain(&mut *self.state);
+            arrays.zip(&mut fresh).for_each(|(a, f)| std::mem::swap(a, f));
+        }
+        fresh.into_iter().for_each(spare::give);
+        done
+    }
 }
 
 /// Adds updates to values: counts, sums, and gradients already multiplied by the step size.
@@ -50,8 +77,9 @@ impl Apply for Add {
     fn state(&mut self, _: u32, _: usize) -> Result<Vec<Vec<f32>>, String> {
         Ok(Vec::new())
     }
-    fn apply(&mut self, to: Target<'_>, u: &Update) -> Result<(), String> {
-        merge::add_rows(to.value, to.width, &u.rows, &u.data);
+    fn apply(&mut self, mut to: Target<'_>, u: &Update) -> Result<(), String> {
+        let width = to.width;
+        merge::add_rows(to.value(), width, &u.rows, &u.data);
         Ok(())
     }
 }
@@ -72,12 +100,9 @@ pub(crate) struct Block {
 
 impl Block {
     /// Keeps the value for who has to do the step again.
-    pub fn remember(&mut self) {
+    fn remember(&mut self) {
         spare::give(std::mem::replace(&mut self.before, self.value.clone()));
     }
-}
-
-impl Block {
     /// Everything that belongs to it: a value, the state, the version in two words.
     fn whole(&self, value: &[f32]) -> Vec<f32> {
         let mut out = value.to_vec();
@@ -123,7 +148,7 @@ pub(crate) struct Parked {
     request: u64,
     table: u32,
     block: u32,
-    rows: Vec<u32>,
+    rows: Rows,
     /// With everything that belongs to the block.
     whole: bool,
 }
@@ -163,8 +188,10 @@ pub struct Partition {
     pub(crate) apply: Box<dyn Apply>,
     pub(crate) epoch: u64,
     pub(crate) role: Role,
-    /// Workers that steps wait for.
+    /// Workers that steps wait for, and their steps as far as they are settled; of all, if nobody
+    /// counts any more.
     pub(crate) counted: Vec<bool>,
+    clocks: Vec<u64>,
     pub(crate) blocks: BTreeMap<(u32, u32), Block>,
     pub(crate) settled: Vec<u64>,
     /// For each worker its present life; what former ones have said and comes late is not heard.
@@ -177,6 +204,8 @@ pub struct Partition {
     /// Lists that are used again: of updates, and of those of a step that closes.
     lists: Vec<Vec<Update>>,
     closing: Vec<(usize, Update)>,
+    /// Blocks whose value may differ from the one before the last step, where steps are gathered.
+    changed: Vec<(u32, u32)>,
     pub(crate) applied: u64,
     /// Of these, the steps that would survive a crash.
     pub(crate) applied_safe: u64,
@@ -212,6 +241,7 @@ impl Partition {
             epoch: 0,
             role: Role::None,
             counted: vec![true; workers],
+            clocks: vec![0; workers],
             blocks: BTreeMap::new(),
             settled: vec![0; workers],
             lives: vec![0; workers],
@@ -219,6 +249,7 @@ impl Partition {
             open: Vec::new(),
             lists: Vec::new(),
             closing: Vec::new(),
+            changed: Vec::new(),
             applied: 0,
             applied_safe: 0,
             parked: Vec::new(),
@@ -337,7 +368,7 @@ impl Partition {
                 self.read(Parked { worker: w, clock, request, table, block, rows, whole: false }, out)?;
             }
             Message::Dump { clock, request, table, block } => {
-                self.read(Parked { worker: w, clock, request, table, block, rows: Vec::new(), whole: true }, out)?;
+                self.read(Parked { worker: w, clock, request, table, block, rows: Rows::default(), whole: true }, out)?;
             }
             Message::Save { clock, request, to } => {
                 self.saves.retain(|s| s.worker != w || s.request != request);
@@ -371,6 +402,7 @@ impl Partition {
         if self.rule.gathers() {
             self.open.retain(|o| o.worker != w);
             self.settled[w as usize] = self.settled[w as usize].min(self.applied);
+            self.recount();
         }
     }
     fn create(&mut self, table: u32, block: u32, width: usize, data: Arc<Vec<f32>>) -> Result<(), String> {
@@ -384,16 +416,18 @@ impl Partition {
         Ok(())
     }
 
-    /// Steps of the workers that count; of all, if nobody does any more.
-    pub(crate) fn clocks(&self) -> SmallVec<[u64; 64]> {
-        let counts = |w: usize| self.counted[w] || !self.counted.contains(&true);
-        (0..self.settled.len()).filter(|w| counts(*w)).map(|w| self.settled[w]).collect()
+    /// To be called when settled steps, or the workers that count, have changed.
+    pub(crate) fn recount(&mut self) {
+        let nobody = !self.counted.contains(&true);
+        self.clocks.clear();
+        let counts = self.settled.iter().zip(&self.counted).filter(|(_, c)| **c || nobody);
+        self.clocks.extend(counts.map(|(s, _)| *s));
     }
     /// A read is admitted by what is applied, which is what it would see. Where steps are applied
     /// together it must also be safe: a crash that took it back would leave other partitions ahead.
     pub(crate) fn admits(&self, clock: u64) -> bool {
         // Steps that closed without a slow worker are closed, also when it is the last one left.
-        let by_rule = self.rule.drops() || self.rule.admit(clock, &self.clocks());
+        let by_rule = self.rule.drops() || self.rule.admit(clock, &self.clocks);
         by_rule && (!self.rule.gathers() || clock <= self.applied_safe)
     }
 
@@ -439,13 +473,15 @@ impl Partition {
         } else if r.rows.is_empty() {
             value.clone()
         } else {
-            Arc::new(merge::take_rows(value, b.width, &r.rows))
+            let mut rows = spare::take(r.rows.len() * b.width);
+            merge::take_rows(value, b.width, &r.rows, spare::make_mut(&mut rows));
+            rows
         };
-        let slowest = self.clocks().into_iter().min().unwrap_or(0);
+        let slowest = self.clocks.iter().copied().min().unwrap_or(0);
         let stale = r.clock.saturating_sub(slowest) as usize;
         self.counters.staleness[stale.min(16)] += 1;
         self.counters.reads += 1;
-        let closed = if again { r.clock } else { self.rule.closed(&self.clocks()) };
+        let closed = if again { r.clock } else { self.rule.closed(&self.clocks) };
         if self.rule.pushes()
             && r.rows.is_empty()
             && let Some(b) = self.blocks.get_mut(&(r.table, r.block))
@@ -505,6 +541,7 @@ impl Partition {
 
     fn settle(&mut self, w: Worker, clock: u64, mut updates: Vec<Update>, out: &mut Outbox) -> Result<(), String> {
         self.settled[w as usize] = clock + 1;
+        self.recount();
         if !self.rule.gathers() {
             for u in updates.drain(..) {
                 self.change(&u)?;
@@ -526,7 +563,7 @@ impl Partition {
 
     /// Applies every step that is complete.
     pub(crate) fn close(&mut self) -> Result<(), String> {
-        while self.rule.closed(&self.clocks()) > self.applied {
+        while self.rule.closed(&self.clocks) > self.applied {
             self.open.sort_unstable_by_key(|o| (o.clock, o.worker));
             let count = self.open.partition_point(|o| o.clock <= self.applied);
             for mut o in self.open.drain(..count) {
@@ -536,9 +573,7 @@ impl Partition {
             }
             let mut closing = std::mem::take(&mut self.closing);
             merge::merge(&mut closing);
-            if !self.rule.drops() {
-                self.blocks.values_mut().for_each(Block::remember);
-            }
+            self.remember(!self.rule.drops());
             for (_, u) in closing.drain(..) {
                 self.change(&u)?;
                 self.log_update(u);
@@ -555,9 +590,23 @@ impl Partition {
         let b = block.ok_or_else(|| format!("there is no block {} of table {}", u.block, u.table))?;
         b.version += 1;
         let (version, width) = (b.version, b.width);
-        let to = Target { value: spare::make_mut(&mut b.value), state: &mut b.state, version, width };
+        let to = Target { value: &mut b.value, state: &mut b.state, version, width };
         self.counters.applied += 1;
-        self.apply.apply(to, u)
+        let done = self.apply.apply(to, u);
+        self.changes((u.table, u.block));
+        done
+    }
+    /// A block is no longer what it was before the step.
+    pub(crate) fn changes(&mut self, block: (u32, u32)) {
+        if self.rule.gathers() && self.changed.last() != Some(&block) {
+            self.changed.push(block);
+        }
+    }
+    /// A step begins to be applied: blocks that the last one has changed are kept as they are.
+    pub(crate) fn remember(&mut self, is_needed: bool) {
+        for block in self.changed.drain(..).filter(|_| is_needed) {
+            self.blocks.get_mut(&block).into_iter().for_each(Block::remember);
+        }
     }
 
     /// Sends what has changed to who has read it.
@@ -565,7 +614,7 @@ impl Partition {
         if !self.rule.pushes() {
             return;
         }
-        let closed = self.rule.closed(&self.clocks());
+        let closed = self.rule.closed(&self.clocks);
         let mut blocks = std::mem::take(&mut self.blocks);
         for ((table, block), b) in &mut blocks {
             for (worker, version) in b.readers.iter_mut().filter(|(_, v)| **v < b.version) {

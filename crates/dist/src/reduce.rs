@@ -11,7 +11,7 @@ use crate::filter::{Owed, Residuals};
 use crate::membership::Registrar;
 use crate::mesh::{Door, Watch, mesh};
 use crate::roster::{self, Members};
-use crate::{Error, Filter, Result};
+use crate::{Error, Filter, Result, spare};
 use net::{Address, Secret};
 use std::time::{Duration, Instant};
 
@@ -165,21 +165,28 @@ impl Reducer {
         Ok(())
     }
     fn packed_mean(&mut self, filter: Filter, bucket: usize, waits: f32, data: &mut [f32]) -> Result<()> {
-        let mut owed = self.residuals.0.remove(&Owed::Block(0, bucket as u64)).unwrap_or_default();
+        let key = Owed::Block(0, bucket as u64);
+        let mut owed = std::mem::take(self.residuals.0.entry(key).or_default());
         owed.resize(data.len(), 0.0);
-        let mut next = owed.clone();
-        self.counted(data, |group, data, sum, deadline| {
+        let mut next = spare::copy(&owed);
+        let done = self.counted(data, |group, data, sum, deadline| {
             // Of what breaks off nothing counts.
+            let next = spare::make_mut(&mut next);
             next.copy_from_slice(&owed);
             sum.extend_from_slice(data);
-            group.all_reduce_packed(sum, filter, &mut next, deadline)?;
+            group.all_reduce_packed(sum, filter, next, deadline)?;
             let (n, mut waits) = (group.ranks() as f32, [waits]);
             sum.iter_mut().for_each(|x| *x /= n);
             group.all_reduce(bytemuck::cast_slice_mut(&mut waits), Element::F32, Combine::Sum, deadline)?;
             sum.push(waits[0]);
             Ok(())
-        })?;
-        self.residuals.0.insert(Owed::Block(0, bucket as u64), next);
+        });
+        if done.is_ok() {
+            owed.copy_from_slice(&next);
+        }
+        spare::give(next);
+        self.residuals.0.insert(key, owed);
+        done?;
         self.admits = self.last.get(data.len()).is_some_and(|w| *w > 0.0);
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())

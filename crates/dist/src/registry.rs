@@ -7,30 +7,33 @@
 
 use crate::{Error, Result};
 use net::Header;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Number of a connection.
 pub type Caller = u64;
 
 /// What a caller may ask.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask<'a> {
     /// The value of a key, if there is one.
-    Get(String),
+    Get(&'a str),
     /// The value of a key once its version is above the given one; versions count changes of the
     /// whole store, so 0 waits until the key exists.
-    Wait(String, u64),
+    Wait(&'a str, u64),
     /// Sets a key.
-    Set(String, Vec<u8>),
+    Set(&'a str, &'a [u8]),
     /// Sets a key that vanishes with the caller.
-    Lease(String, Vec<u8>),
+    Lease(&'a str, &'a [u8]),
     /// Adds to a number and answers the sum; a key that is not there counts as 0.
-    Add(String, i64),
+    Add(&'a str, i64),
     /// Sets a key if it has the expected value (none: if it does not exist); answers its value.
-    CompareSet(String, Option<Vec<u8>>, Vec<u8>),
+    CompareSet(&'a str, Option<&'a [u8]>, &'a [u8]),
     /// Removes a key.
-    Delete(String),
+    Delete(&'a str),
     /// The caller is alive.
     Beat,
 }
@@ -39,6 +42,7 @@ pub enum Ask {
 pub type Answer = (u64, Option<Vec<u8>>);
 
 struct Entry {
+    key: Arc<str>,
     value: Vec<u8>,
     version: u64,
     owner: Option<Caller>,
@@ -48,23 +52,24 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A key has a new value.
-    Set(String),
+    Set(Arc<str>),
     /// A key is gone.
-    Gone(String),
+    Gone(Arc<str>),
 }
 
 /// The state machine. Time is a duration since any fixed point.
 #[derive(Default)]
 pub struct Registry {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<Arc<str>, Entry>,
     version: u64,
+    /// Who waits, with the number of the question, for which key and after which version.
     waiting: Vec<(Caller, u64, String, u64)>,
     heard: BTreeMap<Caller, Duration>,
     changes: Vec<Change>,
 }
 
 /// Answers: to whom, to which request, what.
-pub type Answers = Vec<(Caller, u64, Answer)>;
+pub type Answers = SmallVec<[(Caller, u64, Answer); 4]>;
 
 /// Longest key and most keys; a store of a job is small.
 const KEY_MAX: usize = 256;
@@ -72,49 +77,51 @@ const KEYS_MAX: usize = 100_000;
 
 impl Registry {
     /// Takes a request and answers what can be answered now.
-    pub fn handle(&mut self, now: Duration, from: Caller, request: u64, ask: Ask) -> Result<Answers> {
+    pub fn handle(&mut self, now: Duration, from: Caller, request: u64, ask: Ask<'_>) -> Result<Answers> {
         self.heard.insert(from, now);
-        let mut out = Vec::new();
+        let mut out = Answers::new();
         match ask {
-            Ask::Beat => {}
-            Ask::Get(key) => out.push((from, request, self.get(&key))),
-            Ask::Wait(key, after) => {
-                let found = self.get(&key);
-                if found.1.is_some() && found.0 > after {
-                    out.push((from, request, found));
-                } else {
-                    // Whoever asks again has given the last question up.
-                    self.waiting.retain(|w| (w.0, &w.2) != (from, &key));
-                    self.waiting.push((from, request, key, after));
-                }
-            }
+            Ask::Beat => return Ok(out),
+            Ask::Get(key) => out.push((from, request, self.get(key))),
+            Ask::Wait(key, after) => self.wait(from, request, key, after, &mut out),
             Ask::Set(key, value) => {
-                self.set(&key, value, None)?;
+                self.set(key, value, None)?;
                 out.push((from, request, (self.version, None)));
             }
             Ask::Lease(key, value) => {
-                self.set(&key, value, Some(from))?;
+                self.set(key, value, Some(from))?;
                 out.push((from, request, (self.version, None)));
             }
             Ask::Add(key, n) => {
-                let old = self.get(&key).1.unwrap_or_else(|| b"0".to_vec());
-                let old: i64 = std::str::from_utf8(&old).ok().and_then(|s| s.parse().ok()).unwrap_or(0);
-                self.set(&key, old.wrapping_add(n).to_string().into_bytes(), None)?;
-                out.push((from, request, self.get(&key)));
+                let old = self.entries.get(key).and_then(|e| std::str::from_utf8(&e.value).ok()?.parse().ok());
+                self.set(key, old.unwrap_or(0i64).wrapping_add(n).to_string().as_bytes(), None)?;
+                out.push((from, request, self.get(key)));
             }
             Ask::CompareSet(key, expected, value) => {
-                if self.get(&key).1 == expected {
-                    self.set(&key, value, None)?;
+                if self.entries.get(key).map(|e| e.value.as_slice()) == expected {
+                    self.set(key, value, None)?;
                 }
-                out.push((from, request, self.get(&key)));
+                out.push((from, request, self.get(key)));
             }
             Ask::Delete(key) => {
-                self.remove(&key);
+                self.remove(key);
                 out.push((from, request, (self.version, None)));
             }
         }
-        out.extend(self.wake());
+        self.wake(&mut out);
         Ok(out)
+    }
+    /// Answers if the key is newer than that, or remembers who waits for it.
+    fn wait(&mut self, from: Caller, request: u64, key: &str, after: u64, out: &mut Answers) {
+        let is_same = |w: &&mut (Caller, u64, String, u64)| w.0 == from && w.2 == key;
+        if self.entries.get(key).is_some_and(|e| e.version > after) {
+            out.push((from, request, self.get(key)));
+        } else if let Some(w) = self.waiting.iter_mut().find(is_same) {
+            // Whoever asks again has given the last question up.
+            (w.1, w.3) = (request, after);
+        } else {
+            self.waiting.push((from, request, key.to_string(), after));
+        }
     }
     /// The value of a key.
     pub fn get(&self, key: &str) -> Answer {
@@ -122,22 +129,26 @@ impl Registry {
     }
     /// Keys that start with `prefix`, with their values.
     pub fn list(&self, prefix: &str) -> Vec<(&str, &[u8])> {
-        let from = self.entries.range(prefix.to_string()..);
-        from.take_while(|(k, _)| k.starts_with(prefix)).map(|(k, e)| (k.as_str(), e.value.as_slice())).collect()
+        let from = self.entries.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        from.take_while(|(k, _)| k.starts_with(prefix)).map(|(k, e)| (&**k, e.value.as_slice())).collect()
     }
     /// Sets a key, as the keeper itself; answers who was waiting for it.
-    pub fn publish(&mut self, key: &str, value: Vec<u8>) -> Result<Answers> {
+    pub fn publish(&mut self, key: &str, value: &[u8]) -> Result<Answers> {
         self.set(key, value, None)?;
-        Ok(self.wake())
+        let mut out = Answers::new();
+        self.wake(&mut out);
+        Ok(out)
     }
     /// A connection has ended: its leases end with it.
     pub fn lost(&mut self, caller: Caller) -> Answers {
         self.heard.remove(&caller);
         self.waiting.retain(|w| w.0 != caller);
-        let keys: Vec<String> =
-            self.entries.iter().filter(|(_, e)| e.owner == Some(caller)).map(|(k, _)| k.clone()).collect();
+        let keys: Vec<Arc<str>> =
+            self.entries.values().filter(|e| e.owner == Some(caller)).map(|e| e.key.clone()).collect();
         keys.iter().for_each(|k| self.remove(k));
-        self.wake()
+        let mut out = Answers::new();
+        self.wake(&mut out);
+        out
     }
     /// Callers not heard of for `silence`: they hang, or their machine does.
     pub fn silent(&self, now: Duration, silence: Duration) -> Vec<Caller> {
@@ -151,34 +162,48 @@ impl Registry {
     pub fn changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
+    /// As [`Registry::changes`], in the place of what `into` holds, whose memory is used again.
+    pub fn changes_into(&mut self, into: &mut Vec<Change>) {
+        into.clear();
+        std::mem::swap(&mut self.changes, into);
+    }
 
-    fn set(&mut self, key: &str, value: Vec<u8>, owner: Option<Caller>) -> Result<()> {
-        let is_new = !self.entries.contains_key(key);
-        if key.len() > KEY_MAX || (is_new && self.entries.len() >= KEYS_MAX) {
+    fn set(&mut self, key: &str, value: &[u8], owner: Option<Caller>) -> Result<()> {
+        if key.len() > KEY_MAX || (self.entries.len() >= KEYS_MAX && !self.entries.contains_key(key)) {
             return Err(Error::refused("too long a key, or too many"));
         }
         self.version += 1;
-        self.entries.insert(key.to_string(), Entry { value, version: self.version, owner });
-        self.changes.push(Change::Set(key.to_string()));
+        let key = match self.entries.get_mut(key) {
+            Some(e) => {
+                (e.version, e.owner) = (self.version, owner);
+                e.value.clear();
+                e.value.extend_from_slice(value);
+                e.key.clone()
+            }
+            None => {
+                let key: Arc<str> = key.into();
+                let e = Entry { key: key.clone(), value: value.to_vec(), version: self.version, owner };
+                self.entries.insert(key.clone(), e);
+                key
+            }
+        };
+        self.changes.push(Change::Set(key));
         Ok(())
     }
     fn remove(&mut self, key: &str) {
-        if self.entries.remove(key).is_some() {
+        if let Some(e) = self.entries.remove(key) {
             self.version += 1;
-            self.changes.push(Change::Gone(key.to_string()));
+            self.changes.push(Change::Gone(e.key));
         }
     }
     /// Answers everybody whose key has come.
-    fn wake(&mut self) -> Answers {
-        let mut out = Vec::new();
-        let waiting = std::mem::take(&mut self.waiting);
-        for (caller, request, key, after) in waiting {
-            match self.get(&key) {
-                (version, Some(value)) if version > after => out.push((caller, request, (version, Some(value)))),
-                _ => self.waiting.push((caller, request, key, after)),
-            }
-        }
-        out
+    fn wake(&mut self, out: &mut Answers) {
+        let entries = &self.entries;
+        self.waiting.retain(|(caller, request, key, after)| {
+            let found = entries.get(key.as_str()).filter(|e| e.version > *after);
+            out.extend(found.map(|e| (*caller, *request, (e.version, Some(e.value.clone())))));
+            found.is_none()
+        });
     }
 }
 
@@ -195,55 +220,66 @@ pub(crate) const ANSWER: u8 = 88;
 /// Of an answer or an expectation: there is a value.
 const SOME: u16 = 2;
 
-impl Ask {
-    /// Header and payload. The key's length stands in `count`, a number in `clock`.
-    pub fn encode(&self, request: u64) -> (Header, Vec<u8>) {
+impl<'a> Ask<'a> {
+    /// Header and the parts of the payload. The key's length stands in `count`, a number in `clock`.
+    pub fn encode(&self, request: u64) -> (Header, [&'a [u8]; 3]) {
         let mut h = Header { request, ..Header::default() };
-        let mut payload = Vec::new();
-        let mut key = |k: &str| {
-            payload.extend_from_slice(k.as_bytes());
-            k.len() as u32
-        };
-        match self {
-            Ask::Get(k) => (h.kind, h.count) = (GET, key(k)),
-            Ask::Wait(k, after) => (h.kind, h.count, h.clock) = (WAIT, key(k), *after),
+        let none: &[u8] = &[];
+        let (key, first, second) = match *self {
+            Ask::Get(k) => {
+                h.kind = GET;
+                (k, none, none)
+            }
+            Ask::Wait(k, after) => {
+                (h.kind, h.clock) = (WAIT, after);
+                (k, none, none)
+            }
             Ask::Set(k, v) => {
-                (h.kind, h.count) = (SET, key(k));
-                payload.extend_from_slice(v);
+                h.kind = SET;
+                (k, v, none)
             }
             Ask::Lease(k, v) => {
-                (h.kind, h.count) = (LEASE, key(k));
-                payload.extend_from_slice(v);
+                h.kind = LEASE;
+                (k, v, none)
             }
-            Ask::Add(k, n) => (h.kind, h.count, h.clock) = (ADD, key(k), *n as u64),
+            Ask::Add(k, n) => {
+                (h.kind, h.clock) = (ADD, n as u64);
+                (k, none, none)
+            }
             Ask::CompareSet(k, expected, v) => {
-                (h.kind, h.count) = (COMPARE_SET, key(k));
+                h.kind = COMPARE_SET;
                 if let Some(e) = expected {
                     (h.flags, h.key) = (SOME, e.len() as u64);
-                    payload.extend_from_slice(e);
                 }
-                payload.extend_from_slice(v);
+                (k, expected.unwrap_or_default(), v)
             }
-            Ask::Delete(k) => (h.kind, h.count) = (DELETE, key(k)),
-            Ask::Beat => h.kind = BEAT,
-        }
-        (h, payload)
+            Ask::Delete(k) => {
+                h.kind = DELETE;
+                (k, none, none)
+            }
+            Ask::Beat => {
+                h.kind = BEAT;
+                ("", none, none)
+            }
+        };
+        h.count = key.len() as u32;
+        (h, [key.as_bytes(), first, second])
     }
     /// Reads a request.
-    pub fn decode(h: &Header, payload: &[u8]) -> Result<Ask> {
+    pub fn decode(h: &Header, payload: &'a [u8]) -> Result<Ask<'a>> {
         let bad = || Error::refused("a request to the membership store is malformed");
         let (key, rest) = payload.split_at_checked(h.count as usize).ok_or_else(bad)?;
-        let key = std::str::from_utf8(key).map_err(|_| bad())?.to_string();
+        let key = std::str::from_utf8(key).map_err(|_| bad())?;
         Ok(match h.kind {
             GET => Ask::Get(key),
             WAIT => Ask::Wait(key, h.clock),
-            SET => Ask::Set(key, rest.to_vec()),
-            LEASE => Ask::Lease(key, rest.to_vec()),
+            SET => Ask::Set(key, rest),
+            LEASE => Ask::Lease(key, rest),
             ADD => Ask::Add(key, h.clock as i64),
             COMPARE_SET => {
                 let len = usize::try_from(h.key).map_err(|_| bad())?;
                 let (expected, value) = rest.split_at_checked(len).ok_or_else(bad)?;
-                Ask::CompareSet(key, (h.flags & SOME != 0).then(|| expected.to_vec()), value.to_vec())
+                Ask::CompareSet(key, (h.flags & SOME != 0).then_some(expected), value)
             }
             DELETE => Ask::Delete(key),
             BEAT => Ask::Beat,
@@ -253,13 +289,13 @@ impl Ask {
 }
 
 /// Header and payload of an answer.
-pub(crate) fn encode_answer(request: u64, (version, value): &Answer) -> (Header, Vec<u8>) {
+pub(crate) fn encode_answer(request: u64, (version, value): &Answer) -> (Header, &[u8]) {
     let flags = if value.is_some() { SOME } else { 0 };
-    (Header { request, clock: *version, flags, ..Header::new(ANSWER) }, value.clone().unwrap_or_default())
+    (Header { request, clock: *version, flags, ..Header::new(ANSWER) }, value.as_deref().unwrap_or_default())
 }
 /// Reads an answer.
-pub(crate) fn decode_answer(h: &Header, payload: Vec<u8>) -> Answer {
-    (h.clock, (h.flags & SOME != 0).then_some(payload))
+pub(crate) fn decode_answer(h: &Header, payload: &[u8]) -> Answer {
+    (h.clock, (h.flags & SOME != 0).then(|| payload.to_vec()))
 }
 
 #[cfg(test)]
@@ -273,12 +309,12 @@ mod tests {
     #[test]
     fn keys_are_set_added_compared_and_waited_for() {
         let mut r = Registry::default();
-        assert!(r.handle(s(0), 1, 7, Ask::Wait("a".into(), 0)).unwrap().is_empty());
-        let answers = r.handle(s(0), 2, 1, Ask::Set("a".into(), b"x".to_vec())).unwrap();
+        assert!(r.handle(s(0), 1, 7, Ask::Wait("a", 0)).unwrap().is_empty());
+        let answers = r.handle(s(0), 2, 1, Ask::Set("a", b"x")).unwrap();
         assert_eq!(answers[1], (1, 7, (1, Some(b"x".to_vec()))));
-        assert_eq!(r.handle(s(0), 2, 2, Ask::Add("n".into(), 5)).unwrap()[0].2.1, Some(b"5".to_vec()));
-        assert_eq!(r.handle(s(0), 2, 3, Ask::Add("n".into(), -7)).unwrap()[0].2.1, Some(b"-2".to_vec()));
-        let cas = |e: Option<&[u8]>, v: &[u8]| Ask::CompareSet("a".into(), e.map(<[u8]>::to_vec), v.to_vec());
+        assert_eq!(r.handle(s(0), 2, 2, Ask::Add("n", 5)).unwrap()[0].2.1, Some(b"5".to_vec()));
+        assert_eq!(r.handle(s(0), 2, 3, Ask::Add("n", -7)).unwrap()[0].2.1, Some(b"-2".to_vec()));
+        let cas = |e: Option<&'static [u8]>, v: &'static [u8]| Ask::CompareSet("a", e, v);
         assert_eq!(r.handle(s(0), 2, 4, cas(None, b"y")).unwrap()[0].2.1, Some(b"x".to_vec()));
         assert_eq!(r.handle(s(0), 2, 5, cas(Some(b"x"), b"y")).unwrap()[0].2.1, Some(b"y".to_vec()));
     }
@@ -286,7 +322,7 @@ mod tests {
     #[test]
     fn a_lease_ends_with_its_owner() {
         let mut r = Registry::default();
-        r.handle(s(0), 1, 0, Ask::Lease("worker/0".into(), vec![])).unwrap();
+        r.handle(s(0), 1, 0, Ask::Lease("worker/0", b"")).unwrap();
         r.handle(s(1), 2, 0, Ask::Beat).unwrap();
         assert_eq!(r.list("worker/").len(), 1);
         assert_eq!(r.silent(s(3), s(2)), [1]);
@@ -301,19 +337,19 @@ mod tests {
     #[test]
     fn requests_read_back() {
         let asks = [
-            Ask::Get("k".into()),
-            Ask::Wait("k".into(), 9),
-            Ask::Set("k".into(), b"v".to_vec()),
-            Ask::Lease("k".into(), vec![]),
-            Ask::Add("k".into(), -3),
-            Ask::CompareSet("k".into(), None, b"v".to_vec()),
-            Ask::CompareSet("k".into(), Some(b"old".to_vec()), b"v".to_vec()),
-            Ask::Delete("k".into()),
+            Ask::Get("k"),
+            Ask::Wait("k", 9),
+            Ask::Set("k", b"v"),
+            Ask::Lease("k", b""),
+            Ask::Add("k", -3),
+            Ask::CompareSet("k", None, b"v"),
+            Ask::CompareSet("k", Some(b"old"), b"v"),
+            Ask::Delete("k"),
             Ask::Beat,
         ];
         for ask in asks {
-            let (h, payload) = ask.encode(3);
-            assert_eq!(Ask::decode(&h, &payload).unwrap(), ask);
+            let (h, parts) = ask.encode(3);
+            assert_eq!(Ask::decode(&h, &parts.concat()).unwrap(), ask);
         }
         assert!(Ask::decode(&Header { count: 9, ..Header::new(GET) }, b"short").is_err());
         assert!(Ask::decode(&Header::new(1), b"").is_err());

@@ -8,8 +8,9 @@ use crate::filter::{Owed, Residuals};
 use crate::keys::Told;
 use crate::lookout::Lookout;
 use crate::membership::Registrar;
-use crate::message::{Envelope, LIFE_MAX, Message, Peer, Update};
+use crate::message::{Envelope, LIFE_MAX, Message, Peer, Rows, Update};
 use crate::partition::Outbox;
+use crate::rows::Order;
 use crate::snapshot::{Part, Saving};
 use crate::{Error, Filter, Map, Result, Rule, message, roster, spare};
 use net::{Address, Connection, Hello, Secret};
@@ -30,18 +31,18 @@ const AGAIN: Duration = Duration::from_millis(50);
 const UNSAFE_MAX: u64 = 4;
 
 /// Questions under way at most: a server that answers must not meet a worker that only asks.
-const QUESTIONS_MAX: usize = 1024;
+pub(crate) const QUESTIONS_MAX: usize = 1024;
 
 /// Where the answer to a question belongs: in which of the caller's slices, and where there.
-type Spot = Option<(usize, Range<usize>)>;
+pub(crate) type Spot = Option<(usize, Range<usize>)>;
 
 /// Where the answers to questions belong that follow each other.
 #[derive(Default)]
-struct Places<'a, 'b> {
+pub(crate) struct Places<'a, 'b> {
     /// Number of the first question.
-    first: u64,
-    spots: Vec<Spot>,
-    into: &'a mut [&'b mut [f32]],
+    pub first: u64,
+    pub spots: Vec<Spot>,
+    pub into: &'a mut [&'b mut [f32]],
 }
 
 impl Places<'_, '_> {
@@ -62,7 +63,7 @@ impl Places<'_, '_> {
 
 /// A worker's view of the store: tables of rows that are pushed to and pulled from.
 pub struct Store {
-    client: Client,
+    pub(crate) client: Client,
     links: BTreeMap<u32, Connection>,
     lookout: Lookout,
     /// Lists of rows that each link's other end knows.
@@ -72,11 +73,12 @@ pub struct Store {
     map_version: u64,
     resent: Instant,
     /// How updates of tables are packed, and what packing has left out so far.
-    filters: BTreeMap<u32, Filter>,
-    residuals: Residuals,
+    pub(crate) filters: BTreeMap<u32, Filter>,
+    pub(crate) residuals: Residuals,
     /// Memory that is used again by each step.
     outbox: Outbox,
-    spots: Vec<Spot>,
+    pub(crate) spots: Vec<Spot>,
+    pub(crate) order: Order,
     /// No call waits longer.
     pub timeout: Duration,
 }
@@ -108,6 +110,7 @@ impl Store {
             residuals: Residuals::default(),
             outbox: Outbox::new(),
             spots: Vec::new(),
+            order: Order::new(),
             timeout,
         };
         let deadline = s.deadline();
@@ -149,22 +152,6 @@ impl Store {
         self.residuals = Residuals::decode(bytes)?;
         Ok(())
     }
-    /// Packs the elements of some rows, with what earlier packing of these rows has left out.
-    fn pack_rows(&mut self, filter: Filter, table: &Table, rows: &[u64], data: &[f32]) -> Result<Vec<f32>> {
-        let mut residual = vec![0.0; data.len()];
-        for (row, r) in rows.iter().zip(residual.chunks_exact_mut(table.width)) {
-            // A row that is named twice owes once.
-            if let Some(old) = self.residuals.0.remove(&Owed::Row(table.id, *row)).filter(|o| o.len() == r.len()) {
-                r.copy_from_slice(&old);
-            }
-        }
-        let words = filter.pack(data, &mut residual);
-        for (row, r) in rows.iter().zip(residual.chunks_exact(table.width)) {
-            let owed = self.residuals.0.entry(Owed::Row(table.id, *row)).or_insert_with(|| vec![0.0; table.width]);
-            owed.iter_mut().zip(r).for_each(|(o, r)| *o += r);
-        }
-        words
-    }
     /// Takes what servers have sent of their own accord.
     fn listen(&mut self, deadline: Instant) -> Result<()> {
         let servers: Servers = self.links.keys().copied().collect();
@@ -173,7 +160,7 @@ impl Store {
         }
         Ok(())
     }
-    fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.timeout
     }
 
@@ -219,38 +206,11 @@ impl Store {
                         .0
                         .entry(Owed::Block(table.id, block.into()))
                         .or_insert_with(|| vec![0.0; part.len()]);
-                    Arc::new(f.pack(part, residual)?)
+                    f.packed(part, residual)?
                 }
             };
-            let rows = Vec::new();
+            let rows = Rows::default();
             let out = self.client.push(Update { table: table.id, block, rows, data, rate, count: 1, filter });
-            self.send(out, deadline)?;
-        }
-        Ok(())
-    }
-    /// Adds to this step's updates of some rows.
-    pub fn push_rows(&mut self, table: &Table, rows: &[usize], values: &[f32], rate: f32) -> Result<()> {
-        check_rows(table, rows)?;
-        if values.len() != rows.len() * table.width {
-            return Err(Error::value(format!(
-                "{} rows of {} elements, but {} came",
-                rows.len(),
-                table.width,
-                values.len()
-            )));
-        }
-        let deadline = self.deadline();
-        let filter = self.filters.get(&table.id).copied();
-        for (block, places) in by_block(table, rows) {
-            let mut data: Vec<f32> =
-                places.iter().flat_map(|i| &values[i * table.width..(i + 1) * table.width]).copied().collect();
-            if let Some(f) = filter {
-                let named: Vec<u64> = places.iter().map(|i| rows[*i] as u64).collect();
-                data = self.pack_rows(f, table, &named, &data)?;
-            }
-            let rows = places.iter().map(|i| (rows[*i] % table.block_rows) as u32).collect();
-            let out =
-                self.client.push(Update { table: table.id, block, rows, data: Arc::new(data), rate, count: 1, filter });
             self.send(out, deadline)?;
         }
         Ok(())
@@ -307,7 +267,7 @@ impl Store {
         while blocks.peek().is_some() {
             places.spots.clear();
             for (slice, table, block) in blocks.by_ref().take(QUESTIONS_MAX) {
-                let (request, out) = self.client.pull(table.id, block, Vec::new());
+                let (request, out) = self.client.pull(table.id, block, Rows::default());
                 if places.spots.is_empty() {
                     places.first = request;
                 }
@@ -343,36 +303,6 @@ impl Store {
         self.clock()?;
         self.pull_into(tables, into)
     }
-    /// Reads some rows of a table.
-    pub fn pull_rows(&mut self, table: &Table, rows: &[usize]) -> Result<Vec<f32>> {
-        check_rows(table, rows)?;
-        let deadline = self.deadline();
-        let blocks = by_block(table, rows);
-        let mut asked = Vec::new();
-        for (block, places) in &blocks {
-            let within = places.iter().map(|i| (rows[*i] % table.block_rows) as u32).collect();
-            let (request, out) = self.client.pull(table.id, *block, within);
-            self.send(out, deadline)?;
-            asked.push(request);
-        }
-        self.pump(|c| !c.is_waiting(), deadline, "reading from the store")?;
-        let (width, mut out) = (table.width, vec![0.0; rows.len() * table.width]);
-        for ((_, places), request) in blocks.iter().zip(asked) {
-            let data = self.client.take(request).unwrap_or_default();
-            if data.len() != places.len() * width {
-                return Err(Error::refused(format!(
-                    "{} rows were answered with {} elements",
-                    places.len(),
-                    data.len()
-                )));
-            }
-            for (i, row) in places.iter().zip(data.chunks_exact(width)) {
-                out[i * width..(i + 1) * width].copy_from_slice(row);
-            }
-        }
-        Ok(out)
-    }
-
     /// Reads a table with everything that belongs to it: the value first, then the state, and how
     /// often it has been changed. Where steps are gathered it is exactly what this worker's step
     /// sees; otherwise each block is whole, but others may be further.
@@ -442,7 +372,7 @@ impl Store {
     }
 
     /// Sends; a server that cannot be reached is left out, and found missing when it should answer.
-    fn send(&mut self, mut out: Outbox, deadline: Instant) -> Result<()> {
+    pub(crate) fn send(&mut self, mut out: Outbox, deadline: Instant) -> Result<()> {
         self.send_all(&mut out, deadline)
     }
     fn send_all(&mut self, out: &mut Outbox, deadline: Instant) -> Result<()> {
@@ -514,7 +444,7 @@ impl Store {
         self.pump_from(done, Client::debtors, &mut Places::default(), deadline, doing)
     }
     /// Reads answers until `done`; `owing` says who has to answer.
-    fn pump_from(
+    pub(crate) fn pump_from(
         &mut self,
         done: impl Fn(&Client) -> bool,
         owing: impl Fn(&Client) -> Servers,
@@ -613,17 +543,4 @@ impl Store {
             Ok(())
         }
     }
-}
-
-fn check_rows(table: &Table, rows: &[usize]) -> Result<()> {
-    match rows.iter().find(|r| **r >= table.rows) {
-        Some(r) => Err(Error::value(format!("table {} has {} rows, there is no row {r}", table.id, table.rows))),
-        None => Ok(()),
-    }
-}
-/// Places in `rows` by the block that holds them.
-fn by_block(table: &Table, rows: &[usize]) -> BTreeMap<u32, Vec<usize>> {
-    let mut out: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    rows.iter().enumerate().for_each(|(i, r)| out.entry((r / table.block_rows) as u32).or_default().push(i));
-    out
 }

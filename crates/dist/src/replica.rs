@@ -82,6 +82,7 @@ impl Partition {
         let since = map.since_of(self.id, self.me).unwrap_or(u64::MAX);
         self.epoch = map.epoch;
         self.counted.clone_from(&map.workers);
+        self.recount();
         let list = map.replicas.get(self.id as usize).cloned().unwrap_or_default();
         let role = match list.iter().position(|s| *s == self.me) {
             Some(0) => Role::Primary,
@@ -99,6 +100,7 @@ impl Partition {
         if role != Role::Primary && self.role == Role::Primary {
             // What it did not hand on goes with the next copy it gets, if there is one.
             self.settled = self.durable().to_vec();
+            self.recount();
             self.outgoing.streams.clear();
             self.outgoing.commits.clear();
             self.parked.clear();
@@ -120,6 +122,7 @@ impl Partition {
     /// Becomes the primary with what is committed.
     fn take_over(&mut self) {
         self.settled = self.durable().to_vec();
+        self.recount();
         self.outgoing.commits.clear();
         // The disk may hold updates that were never committed: what is written next replaces it.
         self.outgoing.streams.clear();
@@ -226,7 +229,7 @@ impl Partition {
     /// are gathered and still open do not.
     fn durable(&self) -> Clocks {
         let limit = if self.rule.gathers() { self.applied } else { u64::MAX };
-        self.settled.iter().map(|s| (*s).min(limit)).collect()
+        Clocks::of(self.settled.iter().map(|s| (*s).min(limit)))
     }
     /// Makes everything so far final; `then` is said when all backups have it.
     pub(crate) fn commit(&mut self, then: Option<(Worker, Message)>) {
@@ -250,7 +253,7 @@ impl Partition {
             }
             let Some(c) = self.outgoing.commits.pop_front() else { break };
             self.applied_safe = self.applied_safe.max(c.applied);
-            for (w, s) in c.settled.into_iter().enumerate() {
+            for (w, s) in c.settled.iter().copied().enumerate() {
                 if s > self.safe[w] {
                     self.safe[w] = s;
                     self.say(out, Peer::Worker(w as u32), Message::Settled { clock: s, closed: self.applied });
@@ -372,6 +375,7 @@ impl Partition {
                 let readers = BTreeMap::new();
                 let b = Block { value, before, state, version, width: width as usize, readers };
                 self.incoming.copy.as_mut().unwrap_or(&mut self.blocks).insert((table, block), b);
+                self.changes((table, block));
             }
             Record::Update(u) => self.incoming.updates.push(u),
             Record::Commit { settled, applied } => {
@@ -381,7 +385,7 @@ impl Partition {
                 if let Some(copy) = self.incoming.copy.take() {
                     (self.blocks, self.held) = (copy, self.incoming.stream);
                 } else if applied > self.applied {
-                    self.blocks.values_mut().for_each(Block::remember);
+                    self.remember(true);
                 }
                 let mut updates = std::mem::take(&mut self.incoming.updates);
                 for u in updates.drain(..) {
@@ -390,6 +394,7 @@ impl Partition {
                 }
                 self.incoming.updates = updates;
                 self.settled.copy_from_slice(&settled);
+                self.recount();
                 (self.applied, self.synced) = (applied, true);
             }
         }

@@ -2,6 +2,8 @@
 //! a step that repeats itself should ask for none.
 
 use parking_lot::Mutex;
+use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
 /// Longer buffers are as long as was asked for; others have a power of two of elements.
@@ -12,29 +14,47 @@ const SMALL_MAX: usize = 1024;
 /// Elements that lie idle at most.
 const IDLE_MAX: usize = 64 << 20;
 
-struct Spare {
-    small: [Vec<Arc<Vec<f32>>>; SMALL_CLASSES],
-    large: Vec<Arc<Vec<f32>>>,
+/// Buffers of one kind of elements that lie idle.
+pub struct Spare<T> {
+    small: [Vec<Arc<Vec<T>>>; SMALL_CLASSES],
+    large: Vec<Arc<Vec<T>>>,
     idle: usize,
 }
-static SPARE: Mutex<Spare> =
-    Mutex::new(Spare { small: [const { Vec::new() }; SMALL_CLASSES], large: Vec::new(), idle: 0 });
+
+/// Elements whose buffers are used again.
+pub trait Pooled: Copy + Default + fmt::Debug + PartialEq + 'static {
+    /// Where they lie meanwhile.
+    fn pool() -> &'static Mutex<Spare<Self>>;
+}
+macro_rules! pooled {
+    ($($t:ty),*) => {$(
+        impl Pooled for $t {
+            fn pool() -> &'static Mutex<Spare<$t>> {
+                static POOL: Mutex<Spare<$t>> =
+                    Mutex::new(Spare { small: [const { Vec::new() }; SMALL_CLASSES], large: Vec::new(), idle: 0 });
+                &POOL
+            }
+        }
+    )*};
+}
+pooled!(f32, u32, u64);
+
 static EMPTY: LazyLock<Arc<Vec<f32>>> = LazyLock::new(Arc::default);
 
-impl Spare {
-    fn take(&mut self, len: usize) -> Option<Arc<Vec<f32>>> {
+impl<T> Spare<T> {
+    fn take(&mut self, len: usize) -> Option<Arc<Vec<T>>> {
         let b = if len <= LARGE {
             self.small[len.next_power_of_two().trailing_zeros() as usize].pop()?
         } else {
             // The last that came may still be in the cache.
-            let fits = |b: &Arc<Vec<f32>>| b.capacity() >= len && b.capacity() / 2 <= len;
+            let fits = |b: &Arc<Vec<T>>| b.capacity() >= len && b.capacity() / 2 <= len;
             let i = self.large.iter().rposition(fits)?;
             self.large.remove(i)
         };
         self.idle -= b.capacity();
         Some(b)
     }
-    fn give(&mut self, b: Arc<Vec<f32>>) {
+    fn give(&mut self, b: Arc<Vec<T>>) {
         let len = b.capacity();
         let (list, most) = if len <= LARGE {
             (&mut self.small[len.ilog2() as usize], SMALL_MAX)
@@ -48,21 +68,33 @@ impl Spare {
     }
 }
 
-/// A buffer of that length that nobody else holds; what it contains is of no meaning.
-pub(crate) fn take(len: usize) -> Arc<Vec<f32>> {
-    if len == 0 {
-        return EMPTY.clone();
-    }
-    let spare = SPARE.lock().take(len);
+/// A buffer of that length, which is not 0, that nobody else holds; what it contains is of no meaning.
+fn take_any<T: Pooled>(len: usize) -> Arc<Vec<T>> {
+    let spare = T::pool().lock().take(len);
     let mut b = spare.unwrap_or_else(|| {
         let capacity = if len <= LARGE { len.next_power_of_two() } else { len };
         // What is zeroed here comes from the system that way.
-        Arc::new(if capacity > len { Vec::with_capacity(capacity) } else { vec![0.0; len] })
+        Arc::new(if capacity > len { Vec::with_capacity(capacity) } else { vec![T::default(); len] })
     });
     if let Some(b) = Arc::get_mut(&mut b) {
-        b.resize(len, 0.0);
+        b.resize(len, T::default());
     }
     b
+}
+fn give_any<T: Pooled>(mut data: Arc<Vec<T>>) {
+    if data.capacity() == 0 {
+        return;
+    }
+    // Under the lock, so that two who give it at once are not both refused.
+    let mut spare = T::pool().lock();
+    if Arc::get_mut(&mut data).is_some() {
+        spare.give(data);
+    }
+}
+
+/// A buffer of that length that nobody else holds; what it contains is of no meaning.
+pub(crate) fn take(len: usize) -> Arc<Vec<f32>> {
+    if len == 0 { EMPTY.clone() } else { take_any(len) }
 }
 
 /// A buffer with these elements.
@@ -74,15 +106,8 @@ pub(crate) fn copy(values: &[f32]) -> Arc<Vec<f32>> {
 
 /// Keeps a buffer for the next who needs one, unless somebody else still holds it. Of several who
 /// hold it, the last to give it is heard.
-pub(crate) fn give(mut data: Arc<Vec<f32>>) {
-    if data.capacity() == 0 {
-        return;
-    }
-    // Under the lock, so that two who give it at once are not both refused.
-    let mut spare = SPARE.lock();
-    if Arc::get_mut(&mut data).is_some() {
-        spare.give(data);
-    }
+pub(crate) fn give(data: Arc<Vec<f32>>) {
+    give_any(data);
 }
 
 /// A value to change: in place if nobody else holds it, otherwise a copy.
@@ -92,6 +117,65 @@ pub(crate) fn make_mut(data: &mut Arc<Vec<f32>>) -> &mut Vec<f32> {
         give(std::mem::replace(data, fresh));
     }
     Arc::get_mut(data).expect("nobody else holds it")
+}
+
+/// Numbers that several hold and nobody changes; the last to drop them keeps their memory for the
+/// next who needs some.
+pub struct List<T: Pooled>(Option<Arc<Vec<T>>>);
+
+impl<T: Pooled> List<T> {
+    /// These numbers.
+    pub fn of(numbers: impl ExactSizeIterator<Item = T>) -> List<T> {
+        let len = numbers.len();
+        if len == 0 {
+            return List(None);
+        }
+        let mut b = take_any(len);
+        if let Some(b) = Arc::get_mut(&mut b) {
+            b.iter_mut().zip(numbers).for_each(|(to, n)| *to = n);
+        }
+        List(Some(b))
+    }
+    /// The numbers to change, if nobody else holds them.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut [T]> {
+        self.0.as_mut().and_then(Arc::get_mut).map(Vec::as_mut_slice)
+    }
+}
+impl<T: Pooled> Drop for List<T> {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(give_any);
+    }
+}
+impl<T: Pooled> Deref for List<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        self.0.as_ref().map_or(&[], |b| b.as_slice())
+    }
+}
+impl<T: Pooled> Clone for List<T> {
+    fn clone(&self) -> List<T> {
+        List(self.0.clone())
+    }
+}
+impl<T: Pooled> Default for List<T> {
+    fn default() -> List<T> {
+        List(None)
+    }
+}
+impl<T: Pooled> From<Vec<T>> for List<T> {
+    fn from(numbers: Vec<T>) -> List<T> {
+        List(if numbers.is_empty() { None } else { Some(Arc::new(numbers)) })
+    }
+}
+impl<T: Pooled> PartialEq for List<T> {
+    fn eq(&self, other: &List<T>) -> bool {
+        **self == **other
+    }
+}
+impl<T: Pooled> fmt::Debug for List<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +197,18 @@ mod tests {
             assert_eq!((third.as_ptr(), third.len()), (at, like));
         }
         assert!(take(0).is_empty());
+    }
+
+    #[test]
+    fn the_last_to_drop_a_list_gives_its_memory_back() {
+        // A length that no other test uses.
+        let first = List::of((0..3000u32).map(|i| u64::from(i) * u64::from(i)));
+        let (at, second) = (first.as_ptr(), first.clone());
+        drop(first);
+        assert_eq!(second[2999], 2999 * 2999);
+        drop(second);
+        assert_eq!(List::of([7u64; 2500].into_iter()).as_ptr(), at);
+        assert!(List::<u32>::from(Vec::new()).is_empty() && List::<u32>::default() == List::of([].into_iter()));
     }
 
     #[test]

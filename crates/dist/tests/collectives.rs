@@ -28,7 +28,7 @@ fn numbers(rank: usize, len: usize) -> Vec<f32> {
     (0..len).map(|i| ((rank * 7919 + i * 31) as f32).sin() * 10f32.powi((i % 7) as i32 - 3)).collect()
 }
 fn expected(ranks: usize, len: usize) -> Vec<f32> {
-    merge::tree_sum((0..ranks).map(|r| Arc::new(numbers(r, len))).collect()).to_vec()
+    merge::tree_sum((0..ranks).map(|r| Arc::new(numbers(r, len))).collect::<Vec<_>>()).to_vec()
 }
 
 #[test]

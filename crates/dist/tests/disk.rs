@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use talweg_dist::{
     Add, Client, Coordinator, Disk, Envelope, Error, Hello, Host, HostOptions, Journal, Map, Message, Outbox,
-    Partition, Peer, Registrar, Roster, Rule, Store, Table, Update,
+    Partition, Peer, Registrar, Roster, Rows, Rule, Store, Table, Update,
 };
 
 const STEPS: u64 = 3;
@@ -161,11 +161,11 @@ impl World<'_> {
         self.ask(out);
         self.until(Client::is_created);
         for step in 0..STEPS {
-            let (request, out) = self.client.pull(0, 0, Vec::new());
+            let (request, out) = self.client.pull(0, 0, Rows::default());
             self.ask(out);
             self.until(|c| !c.is_waiting());
             assert_eq!(self.client.take(request).unwrap()[0], step as f32);
-            for rows in [vec![0], vec![1]] {
+            for rows in [vec![0], vec![1]].map(Rows::from) {
                 let update =
                     Update { table: 0, block: 0, rows, data: Arc::new(vec![1.0]), rate: 0.0, count: 1, filter: None };
                 let out = self.client.push(update);

@@ -5,7 +5,9 @@
 
 use net::Header;
 use std::sync::Arc;
-use talweg_dist::{Add, Ask, Client, Envelope, Map, Message, Outbox, Partition, Peer, Record, Rule, Table, Update};
+use talweg_dist::{
+    Add, Ask, Client, Envelope, Map, Message, Outbox, Partition, Peer, Record, Rows, Rule, Table, Update,
+};
 
 fn inputs(most: usize) -> usize {
     std::env::var("TALWEG_INPUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(most)
@@ -62,7 +64,7 @@ fn update(filter: Option<&str>, rows: usize) -> Update {
     let values: Vec<f32> = (0..8).map(|i| i as f32).collect();
     let filter = filter.map(|f| f.parse::<talweg_dist::Filter>().unwrap());
     let data = filter.map_or(values.clone(), |f| f.pack(&values, &mut [0.0; 8]).unwrap());
-    Update { table: 0, block: 0, rows: (0..rows as u32).collect(), data: Arc::new(data), rate: 0.1, count: 1, filter }
+    Update { table: 0, block: 0, rows: Rows::of(0..rows as u32), data: Arc::new(data), rate: 0.1, count: 1, filter }
 }
 
 /// One of every kind.
@@ -75,8 +77,8 @@ fn messages() -> Vec<Message> {
         Message::Created { table: 0, block: 0 },
         Message::Push { life: 1, clock: 0, index: 0, last: true, update: None },
         Message::Settled { clock: 1, closed: 1 },
-        Message::Pull { clock: 0, request: (1 << 40) + 1, table: 0, block: 0, rows: vec![] },
-        Message::Pull { clock: 0, request: (1 << 40) + 2, table: 0, block: 0, rows: vec![0, 3] },
+        Message::Pull { clock: 0, request: (1 << 40) + 1, table: 0, block: 0, rows: Rows::default() },
+        Message::Pull { clock: 0, request: (1 << 40) + 2, table: 0, block: 0, rows: vec![0, 3].into() },
         Message::Dump { clock: 0, request: (1 << 40) + 3, table: 0, block: 0 },
         Message::Restore { table: 0, block: 0, data: Arc::new(vec![0.0; 10]) },
         Message::Value { request: (1 << 40) + 1, closed: 0, data: data.clone() },
@@ -86,7 +88,7 @@ fn messages() -> Vec<Message> {
         record(Record::Reset),
         record(Record::Block { table: 0, block: 0, version: 1, width: 2, arrays: vec![data.clone(), data] }),
         record(Record::Update(update(None, 4))),
-        record(Record::Commit { settled: smallvec::smallvec![1, 1], applied: 1 }),
+        record(Record::Commit { settled: vec![1, 1].into(), applied: 1 }),
         Message::RecordAck { stream: 1, seq: 1 },
         Message::Moved,
         Message::Lost,
@@ -117,13 +119,10 @@ fn messages_are_read_or_refused() {
     let read = (0..inputs(100_000)).filter(|_| damaged(&mut r, &messages).is_some()).count();
     assert!(read > 0, "some damage is harmless");
     for _ in 0..inputs(100_000) {
-        let ask = [
-            Ask::Get("key".into()),
-            Ask::Wait("key".into(), 3),
-            Ask::CompareSet("key".into(), Some(b"old".to_vec()), b"new".to_vec()),
-            Ask::Add("key".into(), -1),
-        ];
-        let (mut h, mut payload) = ask[r.below(4)].encode(1);
+        let ask =
+            [Ask::Get("key"), Ask::Wait("key", 3), Ask::CompareSet("key", Some(b"old"), b"new"), Ask::Add("key", -1)];
+        let (mut h, parts) = ask[r.below(4)].encode(1);
+        let mut payload = parts.concat();
         let mut none = Vec::new();
         r.damage(&mut h, &mut none);
         h.kind = 78 + r.below(12) as u8;

@@ -245,10 +245,6 @@ impl Sender {
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
     }
-    /// True if the bytes go over a socket as they are.
-    pub fn is_plain(&self) -> bool {
-        !self.stream.is_shared() && !self.stream.is_encrypted()
-    }
     fn write_all(&mut self, mut slices: &mut [IoSlice], deadline: Instant) -> Result<()> {
         const DOING: &str = "sending";
         while !slices.is_empty() {
@@ -333,13 +329,18 @@ impl Receiver {
     }
     /// The payload of the last header; longer than `max` is refused before memory is taken.
     pub fn payload(&mut self, max: usize, deadline: Instant) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.payload_to(&mut out, max, deadline)?;
+        Ok(out)
+    }
+    /// As [`Receiver::payload`], in the place of what `out` holds, whose memory is used again.
+    pub fn payload_to(&mut self, out: &mut Vec<u8>, max: usize, deadline: Instant) -> Result<()> {
         let length = self.pending.map_or(0, |h| h.length as usize);
         if length > max {
             return Err(Error::Refused(format!("a payload of at most {max} bytes was expected, not of {length}")));
         }
-        let mut out = vec![0; length];
-        self.payload_into(&mut out, deadline)?;
-        Ok(out)
+        out.resize(length, 0);
+        self.payload_into(out, deadline)
     }
     fn fill(&mut self, into: &mut [u8], mut pump: Option<&mut Pump<'_>>, deadline: Instant) -> Result<()> {
         let ready = (self.end - self.at).min(into.len());

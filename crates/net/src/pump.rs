@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::time::Instant;
 
-/// Frames that go out over a plain socket while somebody waits for others.
+/// Frames that go out over a link while somebody waits for others.
 #[derive(Debug)]
 pub struct Pump<'a> {
     sender: Sender,
@@ -26,16 +26,13 @@ impl<'a> Pump<'a> {
     /// Sends `data` in frames of `piece` bytes with the same header.
     ///
     /// # Errors
-    /// If the link is no plain socket, or a piece is too long for a frame.
+    /// If a piece is too long for a frame.
     pub fn new(sender: Sender, header: &Header, data: &'a [u8], piece: usize) -> Result<Pump<'a>> {
-        if !sender.is_plain() {
-            return Err(Error::Refused("only a plain socket can be pumped".to_string()));
-        }
         let part = 0..piece.min(data.len());
         let head = sender.head(header, &[&data[part.clone()]])?;
         Ok(Pump { sender, header: *header, data, piece, head, part, sent: 0 })
     }
-    /// True if everything is sent.
+    /// True if everything is sent, but for what may be owed.
     fn is_over(&self) -> bool {
         self.part.end == self.data.len() && self.sent == HEADER_BYTES + self.part.len()
     }
@@ -56,12 +53,13 @@ impl<'a> Pump<'a> {
     }
     /// Reads something, and sends whenever there is nothing to read.
     pub(crate) fn read(&mut self, from: &mut Stream, into: &mut [u8], until: Instant) -> io::Result<usize> {
-        while !self.is_over() {
+        while !self.is_over() || self.sender.stream().owes() {
             let read = from.read_now(into);
             if !is_empty(&read) {
                 return read;
             }
-            match self.sender.stream().write_now(&self.rest()) {
+            let rest = if self.is_over() { [IoSlice::new(&[]); 2] } else { self.rest() };
+            match self.sender.stream().write_now(&rest) {
                 Ok(n) => self.wrote(n).map_err(io::Error::other)?,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => from.wait_or(self.sender.stream(), until)?,
@@ -85,6 +83,6 @@ impl<'a> Pump<'a> {
                 Err(e) => return Err(Error::of(e, "sending")),
             }
         }
-        Ok(())
+        self.sender.stream().flush(deadline).map_err(|e| Error::of(e, "sending"))
     }
 }

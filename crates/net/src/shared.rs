@@ -279,6 +279,16 @@ impl Rings {
             sleep(&m.reader_sleeps.0, &m.news.0, left.min(GLANCE), is_ready);
         }
     }
+    /// Writes what there is room for; `WouldBlock` if there is none.
+    pub fn write_now(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.0.outgoing.is_closed() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        match self.0.outgoing.write_now(slices)? {
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            n => Ok(n),
+        }
+    }
     /// Writes something, by then.
     pub fn write(&self, slices: &[IoSlice<'_>], until: Instant, is_gone: impl Fn() -> bool) -> io::Result<usize> {
         let (ring, m) = (&self.0.outgoing, self.0.outgoing.marks());

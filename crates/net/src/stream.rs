@@ -152,6 +152,9 @@ impl Stream {
     }
     /// Of a socket beside memory, on which nothing is said any more: whether the other end is gone.
     fn is_gone(&self) -> bool {
+        if !self.is_shared() {
+            return false;
+        }
         let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
         let peeked = either!(&self.socket, s => rustix::net::recv(s, &mut [0u8; 1], flags));
         !matches!(peeked, Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR))
@@ -190,12 +193,33 @@ impl Stream {
         WATCHERS.fetch_sub(1, Ordering::Relaxed);
         result
     }
-    /// Of a plain socket: writes what there is room for; `WouldBlock` if there is none.
+    /// Writes what there is room for; `WouldBlock` if there is none. What is encrypted and finds no
+    /// room counts as written: it is [owed](Stream::owes).
     pub fn write_now(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.socket.write_now(slices)
+        match (&self.rings, &self.tls) {
+            (Some(rings), _) => rings.write_now(slices),
+            (None, Some(tls)) => tls.write_now(slices, |b| self.socket.write_now(&[IoSlice::new(b)])),
+            (None, None) => self.socket.write_now(slices),
+        }
     }
-    /// Of plain sockets: waits until there is something to read, or room to write to the other.
+    /// True if not everything that counts as written is.
+    pub fn owes(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.owes())
+    }
+    /// Writes what is owed.
+    pub fn flush(&self, until: Instant) -> io::Result<()> {
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.flush(|b| self.socket.write(&[IoSlice::new(b)], until)))
+    }
+    /// Waits until there is something to read, or room to write to the other, or for a moment.
     pub fn wait_or(&self, other: &Stream, until: Instant) -> io::Result<()> {
+        if self.is_shared() || other.is_shared() {
+            if self.is_gone() || other.is_gone() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            // Memory wakes nobody who waits for a socket too.
+            std::thread::sleep(left(until)?.min(WATCH));
+            return Ok(());
+        }
         let left = Timespec::try_from(left(until)?).map_err(|_| io::ErrorKind::InvalidInput)?;
         let reader = either!(&self.socket, s => PollFd::new(s, PollFlags::IN));
         let writer = either!(&other.socket, s => PollFd::new(s, PollFlags::OUT));

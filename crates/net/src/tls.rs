@@ -369,6 +369,46 @@ impl Inner {
 struct Outgoing {
     plain: Vec<u8>,
     encrypted: Vec<u8>,
+    /// How many of the encrypted ones the socket has.
+    sent: usize,
+}
+
+impl Outgoing {
+    /// Encrypts something of what is to be sent; answers how much.
+    fn encrypt(&mut self, slices: &[IoSlice<'_>], inner: &mut Inner) -> io::Result<usize> {
+        // Short slices share a record; a long one is encrypted from where it is.
+        self.plain.clear();
+        let mut long: &[u8] = &[];
+        for s in slices {
+            if self.plain.len() + s.len() > RECORD {
+                long = s;
+                break;
+            }
+            self.plain.extend_from_slice(s);
+        }
+        let first = if self.plain.is_empty() || long.is_empty() { 0 } else { RECORD - self.plain.len() };
+        self.plain.extend_from_slice(&long[..first]);
+        let long = &long[first..long.len().min(CHUNK)];
+        self.encrypted.append(&mut inner.answers);
+        for part in [&self.plain[..], long].into_iter().filter(|p| !p.is_empty()) {
+            inner.encrypt(part, &mut self.encrypted)?;
+        }
+        Ok(self.plain.len() + long.len())
+    }
+    /// Writes everything; `WouldBlock` if there is no room for all of it.
+    fn flush(&mut self, mut push: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
+        while self.sent < self.encrypted.len() {
+            match push(&self.encrypted[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => self.sent += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.encrypted.clear();
+        self.sent = 0;
+        Ok(())
+    }
 }
 
 /// One connection.
@@ -412,32 +452,37 @@ impl Session {
             lock(&self.inner).append(&scratch[..n]);
         }
     }
-    /// Encrypts and writes something; `push` writes to the socket.
+    /// Encrypts and writes something; `push` writes to the socket and waits for room.
     pub fn write(&self, slices: &[IoSlice<'_>], mut push: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<usize> {
         let mut out = lock(&self.outgoing);
-        let Outgoing { plain, encrypted } = &mut *out;
-        // Short slices share a record; a long one is encrypted from where it is.
-        plain.clear();
-        let mut long: &[u8] = &[];
-        for s in slices {
-            if plain.len() + s.len() > RECORD {
-                long = s;
-                break;
-            }
-            plain.extend_from_slice(s);
+        out.flush(&mut push)?;
+        let n = out.encrypt(slices, &mut lock(&self.inner))?;
+        out.flush(&mut push)?;
+        Ok(n)
+    }
+    /// As [`Session::write`] where `push` does not wait: what it takes no more of is written with
+    /// what follows, or by [`Session::flush`]. `WouldBlock` if there is something like that already.
+    pub fn write_now(
+        &self,
+        slices: &[IoSlice<'_>],
+        mut push: impl FnMut(&[u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut out = lock(&self.outgoing);
+        out.flush(&mut push)?;
+        let n = out.encrypt(slices, &mut lock(&self.inner))?;
+        match out.flush(&mut push) {
+            Err(e) if e.kind() != io::ErrorKind::WouldBlock => Err(e),
+            _ => Ok(n),
         }
-        let first = if plain.is_empty() || long.is_empty() { 0 } else { RECORD - plain.len() };
-        plain.extend_from_slice(&long[..first]);
-        let long = &long[first..long.len().min(CHUNK)];
-        {
-            let mut inner = lock(&self.inner);
-            encrypted.append(&mut inner.answers);
-            for part in [&plain[..], long].into_iter().filter(|p| !p.is_empty()) {
-                inner.encrypt(part, encrypted)?;
-            }
-        }
-        flush(encrypted, &mut push)?;
-        Ok(plain.len() + long.len())
+    }
+    /// Writes what is encrypted.
+    pub fn flush(&self, push: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
+        lock(&self.outgoing).flush(push)
+    }
+    /// True if something is encrypted and not written.
+    pub fn owes(&self) -> bool {
+        let out = lock(&self.outgoing);
+        out.sent < out.encrypted.len()
     }
     /// The TLS handshake. A refusal is said to the other end as well.
     pub fn handshake(

@@ -62,6 +62,12 @@ pub trait Program: Send + Sync {
     /// Runs it. A result may take over the memory of an input that nobody else holds; nothing is
     /// left of that input then. If the run fails, all inputs are as they were.
     fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>>;
+    /// Runs it from and to memory of the caller's: the bytes of each input and of each result. False
+    /// if it cannot; if the run fails, what is in `outs` means nothing.
+    fn run_over(&self, inputs: &[&[u8]], outs: &mut [&mut [u8]]) -> Result<bool> {
+        let _ = (inputs, outs);
+        Ok(false)
+    }
     /// What it consists of, for people.
     fn explain(&self) -> String;
 }

@@ -8,6 +8,7 @@
 use crate::Program;
 use ir::{Buffer, CONST, FlatNode, Graph, Literal, Op, Result, Type};
 use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -137,6 +138,11 @@ impl Program for Hoisted {
         all.extend(self.extra.iter().cloned().map(Buffer::Host));
         let mut lent = Lent { inputs, all };
         self.program.run(&mut lent.all)
+    }
+    fn run_over(&self, inputs: &[&[u8]], outs: &mut [&mut [u8]]) -> Result<bool> {
+        let extra = self.extra.iter().map(Literal::bytes);
+        let all: SmallVec<[&[u8]; 8]> = inputs.iter().copied().chain(extra).collect();
+        self.program.run_over(&all, outs)
     }
     fn explain(&self) -> String {
         self.program.explain()

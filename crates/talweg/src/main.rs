@@ -9,6 +9,7 @@ mod launch;
 mod page;
 mod plot;
 mod quickstart;
+mod rules;
 mod scale;
 mod store;
 

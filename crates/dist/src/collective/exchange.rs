@@ -79,25 +79,10 @@ impl Group {
         // Both ends would wait for each other if they sent first: send while receiving.
         let header = self.header();
         let piece = self.piece(to)?;
-        let mut sender = self.link(to)?.halves().0.try_clone()?;
-        if sender.is_plain() && self.link(from)?.halves().0.is_plain() {
-            let mut pump = Pump::new(sender, &header, send, piece)?;
-            self.receive_pieces(from, receive, take, Some(&mut pump), deadline)?;
-            return Ok(pump.finish(deadline)?);
-        }
-        // Where the bytes are encrypted on their way, from another thread.
-        std::thread::scope(|s| {
-            let sending = s
-                .spawn(move || pieces(send.len(), piece).try_for_each(|r| sender.send(&header, &[&send[r]], deadline)));
-            let received = self.receive_pieces(from, receive, take, None, deadline);
-            if received.is_err() {
-                // The sender may wait for the same lost peer: end that as well.
-                self.close();
-            }
-            let sent = sending.join().map_err(|_| Error::value("the sending thread panicked"))?;
-            received?;
-            Ok(sent?)
-        })
+        let sender = self.link(to)?.halves().0.try_clone()?;
+        let mut pump = Pump::new(sender, &header, send, piece)?;
+        self.receive_pieces(from, receive, take, Some(&mut pump), deadline)?;
+        Ok(pump.finish(deadline)?)
     }
     fn header(&self) -> Header {
         let mut h =

@@ -6,7 +6,8 @@
 
 use super::{Carrier, Deal, Group};
 use crate::filter::{Filter, unpack};
-use crate::{Error, Result, merge};
+use crate::{Error, Result, merge, spare};
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -48,45 +49,54 @@ impl<'c> Words for (&mut (dyn Carrier + 'c), &Deal<'_>) {
 fn scattered(by: &mut impl Words, data: &[f32], filter: Filter, lost: Option<&mut [f32]>) -> Result<Arc<Vec<f32>>> {
     let (ranks, _) = by.ranks();
     let each = data.len() / ranks;
-    let mut send: Vec<f32> = Vec::new();
-    data.chunks_exact(each.max(1)).for_each(|part| send.extend(filter.words(part)));
-    let words = send.len() / ranks;
-    if let Some(lost) = lost {
-        let sent = send.chunks_exact(words.max(1)).map(|w| unpack(filter.code(), w)).collect::<Result<Vec<_>>>()?;
-        let sent = sent.iter().flatten();
-        lost.iter_mut().zip(data.iter().zip(sent)).for_each(|(l, (x, s))| *l = owed(x - s));
+    if each == 0 {
+        return Ok(spare::take(0));
     }
-    let mut came = vec![0.0; send.len()];
-    by.to_each(&send, &mut came)?;
-    let parts = came.chunks_exact(words.max(1)).map(|w| part(filter, w, each)).collect::<Result<Vec<_>>>()?;
-    Ok(if parts.is_empty() { Arc::default() } else { merge::tree_sum(parts) })
+    let words = filter.len(each);
+    let (mut send, mut came) = (spare::take(words * ranks), spare::take(words * ranks));
+    let packed = spare::make_mut(&mut send).chunks_exact_mut(words);
+    packed.zip(data.chunks_exact(each)).for_each(|(w, part)| filter.words(part, w));
+    let mut parts: SmallVec<[Arc<Vec<f32>>; 64]> = SmallVec::new();
+    if let Some(lost) = lost {
+        let mut sent = spare::take(each);
+        for ((w, x), lost) in send.chunks_exact(words).zip(data.chunks_exact(each)).zip(lost.chunks_exact_mut(each)) {
+            unpack(filter.code(), w, spare::make_mut(&mut sent))?;
+            lost.iter_mut().zip(x.iter().zip(&*sent)).for_each(|(l, (x, s))| *l = owed(x - s));
+        }
+        spare::give(sent);
+    }
+    by.to_each(&send, spare::make_mut(&mut came))?;
+    for w in came.chunks_exact(words) {
+        let mut part = spare::take(each);
+        unpack(filter.code(), w, spare::make_mut(&mut part))?;
+        parts.push(part);
+    }
+    spare::give(send);
+    spare::give(came);
+    Ok(merge::tree_sum(&mut parts))
 }
 
-/// Everybody's elements one after the other, each rank's as they were packed.
-fn gathered(by: &mut impl Words, mine: &[f32], filter: Filter) -> Result<Vec<f32>> {
+/// Everybody's elements one after the other, each rank's as they were packed; there is room for all
+/// of them, or for the first.
+fn gathered(by: &mut impl Words, mine: &[f32], filter: Filter, out: &mut [f32]) -> Result<()> {
     let (ranks, me) = by.ranks();
-    let packed = filter.words(mine);
-    let mut all = vec![0.0; packed.len() * ranks];
-    all[me * packed.len()..][..packed.len()].copy_from_slice(&packed);
-    by.gather(&mut all)?;
-    let mut out = Vec::with_capacity(mine.len() * ranks);
-    for words in all.chunks_exact(packed.len()) {
-        out.extend_from_slice(&part(filter, words, mine.len())?);
+    let words = filter.len(mine.len());
+    let mut all = spare::take(words * ranks);
+    filter.words(mine, &mut spare::make_mut(&mut all)[me * words..][..words]);
+    by.gather(spare::make_mut(&mut all))?;
+    let mut part = spare::take(mine.len());
+    for (w, out) in all.chunks_exact(words).zip(out.chunks_mut(mine.len().max(1))) {
+        unpack(filter.code(), w, spare::make_mut(&mut part))?;
+        out.copy_from_slice(&part[..out.len()]);
     }
-    Ok(out)
+    spare::give(part);
+    spare::give(all);
+    Ok(())
 }
 
 /// What is owed; nothing of what is no number, which would never be paid off.
 fn owed(x: f32) -> f32 {
     if x.is_finite() { x } else { 0.0 }
-}
-
-fn part(filter: Filter, words: &[f32], len: usize) -> Result<Arc<Vec<f32>>> {
-    let part = unpack(filter.code(), words)?;
-    if part.len() != len {
-        return Err(Error::refused(format!("{} elements were packed by another rank, not {len}", part.len())));
-    }
-    Ok(Arc::new(part))
 }
 
 /// Everybody ends with the sum of everybody's elements. What packing has left out stays in
@@ -98,43 +108,49 @@ pub(super) fn all_reduce(
     residual: Option<&mut [f32]>,
 ) -> Result<()> {
     let (ranks, me) = by.ranks();
-    let mut mine = data.to_vec();
+    // As many equal parts as there are ranks.
+    let each = data.len().div_ceil(ranks);
+    let mut mine = spare::take(each * ranks);
+    let elements = spare::make_mut(&mut mine);
+    elements[..data.len()].copy_from_slice(data);
+    elements[data.len()..].fill(0.0);
     if let Some(r) = residual.as_deref() {
         if r.len() != data.len() {
             return Err(Error::value(format!("{} elements, but a residual of {}", data.len(), r.len())));
         }
-        merge::add(&mut mine, r);
+        merge::add(&mut elements[..data.len()], r);
     }
-    // As many equal parts as there are ranks.
-    mine.resize(data.len().next_multiple_of(ranks), 0.0);
-    let each = mine.len() / ranks;
-    let mut lost = residual.as_ref().map(|_| vec![0.0; mine.len()]);
-    let sum = scattered(by, &mine, filter, lost.as_deref_mut())?;
-    let all = gathered(by, &sum, filter)?;
-    if let (Some(r), Some(mut lost)) = (residual, lost) {
-        // What packing the sum has lost is owed by who has packed it.
-        let own = me * each..(me + 1) * each;
-        lost[own.clone()].iter_mut().zip(sum.iter().zip(&all[own])).for_each(|(l, (s, a))| *l += owed(s - a));
+    let mut lost = residual.as_ref().map(|_| spare::take(each * ranks));
+    let sum = scattered(by, &mine, filter, lost.as_mut().map(|l| spare::make_mut(l).as_mut_slice()))?;
+    spare::give(mine);
+    gathered(by, &sum, filter, data)?;
+    if let (Some(r), Some(lost)) = (residual, lost) {
         r.copy_from_slice(&lost[..data.len()]);
+        spare::give(lost);
+        // What packing the sum has lost is owed by who has packed it.
+        let own = (me * each).min(data.len())..((me + 1) * each).min(data.len());
+        let pairs = sum.iter().zip(&data[own.clone()]);
+        r[own].iter_mut().zip(pairs).for_each(|(l, (s, a))| *l += owed(s - a));
     }
-    data.copy_from_slice(&all[..data.len()]);
+    spare::give(sum);
     Ok(())
 }
 
 impl dyn Carrier + '_ {
     /// Everybody ends with the sum of everybody's elements, packed on the wire.
-    pub fn all_reduce_packed(&mut self, deal: &Deal, data: &[f32], filter: Filter) -> Result<Vec<f32>> {
-        let mut sum = data.to_vec();
-        all_reduce(&mut (self, deal), &mut sum, filter, None)?;
-        Ok(sum)
+    pub fn all_reduce_packed(&mut self, deal: &Deal, data: &mut [f32], filter: Filter) -> Result<()> {
+        all_reduce(&mut (self, deal), data, filter, None)
     }
     /// This rank's part of the sum of everybody's elements, which are as many equal parts as there
     /// are ranks, packed on the wire.
-    pub fn reduce_scatter_packed(&mut self, deal: &Deal, data: &[f32], filter: Filter) -> Result<Vec<f32>> {
-        Ok(scattered(&mut (self, deal), data, filter, None)?.to_vec())
+    pub fn reduce_scatter_packed(&mut self, deal: &Deal, data: &[f32], filter: Filter, out: &mut [f32]) -> Result<()> {
+        let sum = scattered(&mut (self, deal), data, filter, None)?;
+        out.copy_from_slice(&sum);
+        spare::give(sum);
+        Ok(())
     }
     /// Everybody's elements one after the other, packed on the wire; this rank's own as well.
-    pub fn all_gather_packed(&mut self, deal: &Deal, mine: &[f32], filter: Filter) -> Result<Vec<f32>> {
-        gathered(&mut (self, deal), mine, filter)
+    pub fn all_gather_packed(&mut self, deal: &Deal, mine: &[f32], filter: Filter, out: &mut [f32]) -> Result<()> {
+        gathered(&mut (self, deal), mine, filter, out)
     }
 }

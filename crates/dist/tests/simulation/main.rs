@@ -8,7 +8,7 @@
 mod world;
 
 use std::sync::Arc;
-use talweg_dist::{Add, Client, Envelope, Map, Message, Outbox, Partition, Peer, Rule, Table, Update};
+use talweg_dist::{Add, Client, Envelope, Map, Message, Outbox, Partition, Peer, Rows, Rule, Table, Update};
 use world::{Plan, Slow, World};
 
 /// Seeds to try.
@@ -154,13 +154,13 @@ fn what_a_former_life_has_sent_is_not_taken_for_the_next_ones() {
             c
         };
         let update = |table, x| {
-            let (rows, data) = (vec![], Arc::new(vec![x]));
+            let (rows, data) = (Rows::default(), Arc::new(vec![x]));
             Update { table, block: 0, rows, data, rate: 0.0, count: 1, filter: None }
         };
         let mut old = begin(&mut p, 1);
         let mut late = old.push(update(0, 100.0));
         late.extend(old.push(update(1, 100.0)));
-        let (read, question) = old.pull(0, 0, vec![]);
+        let (read, question) = old.pull(0, 0, Rows::default());
         let mut new = begin(&mut p, 2);
         settle(&mut p, &mut new, late);
         settle(&mut p, &mut new, question);

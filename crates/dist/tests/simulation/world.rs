@@ -3,7 +3,9 @@
 use net::sim::{Event, Faults, Micros, Network, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use talweg_dist::{Add, Client, Consistency, Envelope, Map, Message, Outbox, Partition, Peer, Rule, Table, Update};
+use talweg_dist::{
+    Add, Client, Consistency, Envelope, Map, Message, Outbox, Partition, Peer, Rows, Rule, Table, Update,
+};
 
 const PARTITIONS: usize = 4;
 const COPIES: usize = 2;
@@ -479,10 +481,10 @@ impl World {
         let w = &mut self.workers[i];
         let Phase::Computing(got) = &w.phase else { return };
         let (step, mut out) = (w.client.step(), Outbox::new());
-        let update = |table, block, rows, data| Update {
+        let update = |table, block, rows: Vec<u32>, data| Update {
             table,
             block,
-            rows,
+            rows: rows.into(),
             data: Arc::new(data),
             rate: 0.0,
             count: 1,
@@ -576,7 +578,7 @@ fn begin(w: &mut Worker, tables: &[Table], steps: u64) -> Outbox {
     let (mut asked, mut out) = (Vec::new(), Outbox::new());
     for t in tables {
         for b in 0..t.blocks() {
-            let (request, messages) = w.client.pull(t.id, b, Vec::new());
+            let (request, messages) = w.client.pull(t.id, b, Rows::default());
             out.extend(messages);
             asked.push((t.id, b, request));
         }

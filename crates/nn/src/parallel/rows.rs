@@ -40,7 +40,10 @@ pub(super) static ALL_REDUCE: Op = row(
     |c, args| {
         let (group, how) = (group(c.attrs.int("group")?)?, how(c)?);
         if let Some(f) = wire(c)?.filter() {
-            return packed(c, &group, "all_reduce", args, |by, deal, x| by.all_reduce_packed(deal, x, f));
+            return packed(c, &group, "all_reduce", args, |by, deal, x, out| {
+                out.copy_from_slice(x);
+                by.all_reduce_packed(deal, out, f)
+            });
         }
         exchanged(c, &group, "all_reduce", args, |carrier, deal, data| {
             carrier.all_reduce(deal, data, how).map(|()| 0..data.len())
@@ -113,7 +116,9 @@ pub(super) static REDUCE_SCATTER: Op = row(
     |c, args| {
         let (group, how) = (group(c.attrs.int("group")?)?, how(c)?);
         if let Some(f) = wire(c)?.filter() {
-            return packed(c, &group, "reduce_scatter", args, |by, deal, x| by.reduce_scatter_packed(deal, x, f));
+            return packed(c, &group, "reduce_scatter", args, |by, deal, x, out| {
+                by.reduce_scatter_packed(deal, x, f, out)
+            });
         }
         exchanged(c, &group, "reduce_scatter", args, |carrier, deal, data| carrier.reduce_scatter(deal, data, how))
     },
@@ -133,7 +138,7 @@ pub(super) static ALL_GATHER: Op = row(
     |c, args| {
         let group = group(c.attrs.int("group")?)?;
         if let Some(f) = wire(c)?.filter() {
-            return packed(c, &group, "all_gather", args, |by, deal, x| by.all_gather_packed(deal, x, f));
+            return packed(c, &group, "all_gather", args, |by, deal, x, out| by.all_gather_packed(deal, x, f, out));
         }
         let (part, own) = (args[0].bytes().len(), group.team.me());
         let element = element(args[0].dtype())?;
@@ -349,21 +354,23 @@ fn packed(
     group: &Arc<Inner>,
     op: &str,
     args: &[Literal],
-    f: impl FnOnce(&mut dyn Carrier, &Deal, &[f32]) -> dist::Result<Vec<f32>>,
+    f: impl FnOnce(&mut dyn Carrier, &Deal, &[f32], &mut [f32]) -> dist::Result<()>,
 ) -> Outs {
     let x = &args[0];
     if group.team.size() == 1 {
         return Ok(vec![x.clone()]);
     }
     let (n, signature) = (group.team.size(), signature(op, c)?);
-    let by = |carrier: &mut dyn Carrier, deal: &Deal| f(carrier, deal, x.stored::<f32>());
-    let values = group.line.carry(&group.team, signature, Element::F32, by)?;
     let shape = match op {
         "all_gather" => long(c.types[0].clone(), |rows| rows * n).shape,
         "reduce_scatter" => long(c.types[0].clone(), |rows| rows / n).shape,
         _ => x.shape().clone(),
     };
-    Ok(vec![Literal::new(shape, &values[..])?])
+    let mut out = Literal::zeros(DType::F32, shape);
+    let data = bytemuck::cast_slice_mut(out.buffer_mut().ok_or_else(|| Error::bug("new, but shared"))?);
+    let by = |carrier: &mut dyn Carrier, deal: &Deal| f(carrier, deal, x.stored::<f32>(), data);
+    group.line.carry(&group.team, signature, Element::F32, by)?;
+    Ok(vec![out])
 }
 
 fn gradient(g: Tensor) -> Grads {

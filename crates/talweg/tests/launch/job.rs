@@ -139,7 +139,7 @@ pub fn alone_by(rule: impl Rule + 'static, workers: usize, steps: usize, clip: O
             params.iter().for_each(Variable::zero_grad);
         }
         for (i, p) in optimizer.parameters().iter().enumerate() {
-            let sum = dist::merge::tree_sum(parts.iter().map(|g| g[i].clone().into()).collect());
+            let sum = dist::merge::tree_sum(parts.iter().map(|g| g[i].clone().into()).collect::<Vec<_>>());
             let mean: Vec<f32> = sum.iter().map(|x| x / workers as f32).collect();
             p.var().set_grad(Some(Tensor::new(p.shape(), &mean).value()?.clone()));
         }
