@@ -1,8 +1,10 @@
 //! Which regions become one launch with the product of a vector, or few, and a matrix: the loop before it that
-//! makes the vector, and the loop behind it that takes the result. And loops with the kernels that put
-//! what they compute into another value.
+//! makes the vector, and what takes the result behind it: loops, and the search for extremes. And loops with the
+//! kernels that put what they compute into another value.
 
-use crate::emit::{few, together, vector};
+use crate::emit::few::{self, Part, Put};
+use crate::emit::kernels::Operand;
+use crate::emit::{together, vector};
 use crate::plan::operands;
 use ir::Slot;
 use passes::{Fused, Loop, Region, place_of};
@@ -52,9 +54,10 @@ pub fn chain(mut fused: Fused, major: u32) -> Fused {
         if waves.last().is_some_and(|before| before.len() == 1 && may_make(before)) {
             range.start = waves.pop().map_or(range.start, |before| before.start);
         }
-        if fused.waves.get(next).is_some_and(|behind| behind.len() == 1 && takes(&fused, behind.start, product, own)) {
-            range.end = fused.waves[next].end;
-            next += 1;
+        let taken = takes(&fused, next, product, own);
+        if taken > 0 {
+            range.end = fused.waves[next + taken - 1].end;
+            next += taken;
         }
         waves.push(range);
     }
@@ -66,10 +69,11 @@ fn a_loop(fused: &Fused, r: usize) -> Option<&Loop> {
     if let Region::Loop(l) = &fused.regions[r] { Some(l) } else { None }
 }
 
-/// True if nobody but one region needs a value.
-fn is_only_for(fused: &Fused, s: Slot, reader: usize) -> bool {
+/// True if nobody but some regions, all of them, needs a value.
+fn is_only_for(fused: &Fused, s: Slot, readers: &[usize]) -> bool {
     let is_result = fused.graph.outputs.iter().any(|&o| place_of(&fused.graph, &fused.places, o).root == s);
-    !is_result && fused.regions.iter().enumerate().all(|(r, region)| (r == reader) == region.reads().contains(&s))
+    let is_right = |(r, region): (usize, &Region)| readers.contains(&r) == region.reads().contains(&s);
+    !is_result && fused.regions.iter().enumerate().all(is_right)
 }
 
 /// True if a loop makes the vector of a product, for it alone.
@@ -80,21 +84,71 @@ fn makes(fused: &Fused, before: usize, product: usize) -> bool {
     let (args, _) = operands(&fused.graph, *node, args);
     // The matrix, and what is added, are not made by it.
     let is_other = args[1..].iter().all(|o| l.stores.iter().all(|s| s.slot != o.slot));
-    is_other && vector::may_make(l, &args[0]) && is_only_for(fused, args[0].slot, product)
+    is_other && vector::may_make(l, &args[0]) && is_only_for(fused, args[0].slot, &[product])
 }
 
-/// True if a loop takes the result of a product, and nobody else does.
-fn takes(fused: &Fused, behind: usize, product: usize, own: Own) -> bool {
-    let (Some(l), Region::Call { node, args, .. }) = (a_loop(fused, behind), &fused.regions[product]) else {
-        return false;
-    };
+/// How many of the waves from `next` on take the result of a product, and nobody else does.
+fn takes(fused: &Fused, next: usize, product: usize, own: Own) -> usize {
+    let Region::Call { node, args, .. } = &fused.regions[product] else { return 0 };
     let (_, outs) = operands(&fused.graph, *node, args);
     let y = &outs[0];
-    let may_take = match own {
-        Own::Vector => vector::may_take(l, y.slot, y.ty.shape.count()),
-        Own::Few => few::may_take(l, y),
+    let Some(behind) = fused.waves.get(next) else { return 0 };
+    if own == Own::Vector {
+        let may_take = |l: &Loop| vector::may_take(l, y.slot, y.ty.shape.count());
+        let is_taken = behind.len() == 1
+            && a_loop(fused, behind.start).is_some_and(may_take)
+            && is_only_for(fused, y.slot, &[behind.start]);
+        return usize::from(is_taken);
+    }
+    if extreme(fused, behind.clone(), y).is_some() && is_only_for(fused, y.slot, &[behind.start]) {
+        return 1;
+    }
+    let with_puts = fused.waves.get(next + 1).filter(|wave| puts(fused, behind, wave)).map(|wave| (2, wave.end));
+    let fits = |end: usize| {
+        let Some(parts) = parts(fused, behind.start..end) else { return false };
+        let readers: Vec<usize> = (behind.start..end).filter(|&r| a_loop(fused, r).is_some()).collect();
+        is_only_for(fused, y.slot, &readers) && few::may_take(&parts, y)
     };
-    may_take && is_only_for(fused, y.slot, behind)
+    with_puts.into_iter().chain([(1, behind.end)]).find(|&(_, end)| fits(end)).map_or(0, |(count, _)| count)
+}
+
+/// The search for the extremes of a product's rows that a wave is: its result, and whether the least is looked for.
+pub fn extreme(fused: &Fused, wave: Range<usize>, y: &Operand) -> Option<(Operand, bool)> {
+    let Region::Call { node, args, .. } = &fused.regions[wave.start] else { return None };
+    let n = &fused.graph.nodes[*node];
+    let is_least = match n.op.name {
+        "argmax" => false,
+        "argmin" => true,
+        _ => return None,
+    };
+    let (args, mut outs) = operands(&fused.graph, *node, args);
+    let x = &args[0];
+    let is_whole = x.slot == y.slot && x.layout.is_contiguous() && x.layout.offset == 0;
+    let [rows, columns] = *y.ty.shape.dims() else { return None };
+    let is_rows = x.ty.shape.last() == Some(&columns) && x.ty.shape.count() == rows * columns;
+    let is_last = n.attrs.size("axis").is_ok_and(|axis| axis + 1 == x.ty.shape.rank());
+    (wave.len() == 1 && is_whole && is_rows && is_last && u32::try_from(columns).is_ok())
+        .then(|| (outs.swap_remove(0), is_least))
+}
+
+/// The loops of a wave, and where they put their results; `None` if there is something else.
+pub fn parts(fused: &Fused, wave: Range<usize>) -> Option<Vec<Part<'_>>> {
+    let calls = wave.clone().filter(|&r| a_loop(fused, r).is_none());
+    let mut sources: Vec<(usize, Put)> = Vec::new();
+    for r in calls {
+        let Region::Call { node, args, .. } = &fused.regions[r] else { return None };
+        let axis = fused.graph.nodes[*node].attrs.size("axis").ok()?;
+        let (mut args, mut outs) = operands(&fused.graph, *node, args);
+        let (source, _) = source_of(fused, &wave, r)?;
+        sources.push((source, Put { index: args.swap_remove(1), y: outs.swap_remove(0), axis }));
+    }
+    let part = |r: usize| {
+        let put = sources.iter().position(|(source, _)| *source == r).map(|i| sources.swap_remove(i).1);
+        a_loop(fused, r).map(|l| Part { l, put })
+    };
+    let found: Vec<Part> = wave.filter_map(part).collect();
+    // Each of them puts its result into one value.
+    sources.is_empty().then_some(found)
 }
 
 /// The loop of a wave that computes, for it alone, what a kernel puts into another value.
@@ -121,7 +175,7 @@ fn puts(fused: &Fused, before: &Range<usize>, wave: &Range<usize>) -> bool {
             l.stores.len() == 1
                 && args[2].layout.is_contiguous()
                 && args[2].layout.offset == 0
-                && is_only_for(fused, args[2].root, r)
+                && is_only_for(fused, args[2].root, &[r])
         });
         is_put && is_source && args[1].layout.offset == 0 && !made(args[0].root) && !made(args[1].root)
     };

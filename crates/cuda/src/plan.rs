@@ -180,7 +180,19 @@ fn needs(fused: &Fused, chip: Chip) -> Vec<(usize, bool)> {
             }
         }
     };
-    fused.regions.iter().map(of).collect()
+    let mut needs: Vec<(usize, bool)> = fused.regions.iter().map(of).collect();
+    // What a product leaves for the search for its extremes.
+    for wave in &fused.waves {
+        if let Some((product, Own::Few)) = chain::product_of(fused, wave, chip.major)
+            && let Region::Call { node, args, .. } = &fused.regions[product]
+            && product + 1 < wave.end
+        {
+            let (_, outs) = operands(&fused.graph, *node, args);
+            let is_searched = chain::extreme(fused, product + 1..wave.end, &outs[0]).is_some();
+            needs[wave.start].0 += if is_searched { few::scratch(&outs[0]) } else { 0 };
+        }
+    }
+    needs
 }
 
 impl Plan {
@@ -224,7 +236,7 @@ impl Plan {
         let mut last = None;
         for wave in self.fused.waves.clone() {
             let joined = match chain::product_of(&self.fused, &wave, major) {
-                Some((product, own)) => Some(vec![self.chained(&wave, product, own, last.is_some())]),
+                Some((product, own)) => Some(self.chained(&wave, product, own, last.is_some())),
                 None if wave.len() > 1 => Some(self.together(&wave)),
                 None => last.as_ref().and_then(|before| self.looking(wave.start, before, major)),
             };
@@ -243,20 +255,29 @@ impl Plan {
         }
     }
 
-    /// The launch of a product with the loops around it.
-    fn chained(&self, wave: &Range<usize>, product: usize, own: Own, is_later: bool) -> Kernel {
-        let regions = &self.fused.regions;
+    /// The launches of a product with the loops around it: what has to be copied first, and the rest as one.
+    fn chained(&self, wave: &Range<usize>, product: usize, own: Own, is_later: bool) -> Vec<Kernel> {
+        let (graph, regions) = (&self.fused.graph, &self.fused.regions);
         let a_loop = |r: usize| if let Region::Loop(l) = &regions[r] { Some(l) } else { None };
         let Region::Call { node, args, .. } = &regions[product] else { unreachable!("a product is a call") };
-        let (args, outs) = operands(&self.fused.graph, *node, args);
-        let before = (wave.start < product).then_some(wave.start).and_then(a_loop);
-        let behind = (product + 1 < wave.end).then_some(product + 1).and_then(a_loop);
-        let graph = &self.fused.graph;
-        let chain = vector::Chain { graph, before, args: &args, y: &outs[0], behind, is_later };
-        match own {
-            Own::Vector => vector::lower(&chain),
-            Own::Few => few::lower(&chain),
+        let (args, outs) = operands(graph, *node, args);
+        let behind = product + 1..wave.end;
+        if own == Own::Vector {
+            let before = (wave.start < product).then_some(wave.start).and_then(a_loop);
+            let behind = (!behind.is_empty()).then_some(behind.start).and_then(a_loop);
+            let chain = vector::Chain { graph, before, args: &args, y: &outs[0], behind, is_later };
+            return vec![vector::lower(&chain)];
         }
+        let y = &outs[0];
+        let extreme = (!behind.is_empty()).then(|| chain::extreme(&self.fused, behind.clone(), y)).flatten();
+        let takes = match &extreme {
+            Some((y, is_least)) => few::Behind::Extreme { y, is_least: *is_least },
+            None => few::Behind::Loops(chain::parts(&self.fused, behind.clone()).expect("it was looked at")),
+        };
+        let chain = few::Chain { graph, args: &args, y, behind: takes, is_later };
+        let list = |w: &Work| if let Work::Kernels(list) = w { list.clone() } else { Vec::new() };
+        let moves = self.work[behind].iter().flat_map(list).filter(|k| k.is_move);
+        moves.chain(few::lower(&chain)).collect()
     }
 
     /// The launch of an attention whose keys and values were put into caches, if the index of where and the mask

@@ -15,6 +15,7 @@ use crate::storage::{Block, Held};
 use cudarc::driver::{result as cu, sys};
 use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
 use parking_lot::Mutex;
+use passes::Region;
 use runtime::{Program, reference, trace};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -389,10 +390,14 @@ fn named(plan: &Plan, region: usize, e: Error) -> Error {
     e.in_op(n.op.name).at(n.site)
 }
 
-/// What to say of a bad index in a region.
+/// What to say of a bad index in a region, or in one that is launched with it.
 fn blame(plan: &Plan, region: usize) -> Blame {
-    let graph = &plan.fused.graph;
-    let n = &graph.nodes[plan.fused.regions[region].nodes()[0] as usize];
+    let (graph, regions) = (&plan.fused.graph, &plan.fused.regions);
+    let wave = plan.fused.waves.iter().find(|w| w.contains(&region)).cloned().unwrap_or(region..region + 1);
+    let called = |r: usize| if let Region::Call { node, .. } = &regions[r] { Some(*node) } else { None };
+    let is_indexed = |i: &usize| graph.nodes[*i].attrs.size("axis").is_ok();
+    let node = wave.filter_map(called).find(is_indexed).unwrap_or(regions[region].nodes()[0] as usize);
+    let n = &graph.nodes[node];
     let site = n.site;
     if let (Ok(classes), Ok(ignored), Ok(op)) = (n.attrs.int("classes"), n.attrs.int("ignored"), n.attrs.str("op")) {
         let after = format!("is not among 0..{classes}, nor the ignored {ignored}");

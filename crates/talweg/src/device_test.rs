@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use talweg::{Error, ErrorKind, Result, Tensor};
 
 /// Graphs whose sizes and chains of ops have ways of their own on a device.
-const GRAPHS: [(&str, &str); 10] = [
+const GRAPHS: [(&str, &str); 11] = [
     ("a step of writing", include_str!("device_test/decode.txt")),
+    ("a layer of writing", include_str!("device_test/writing.txt")),
     ("products of few rows", include_str!("device_test/few.txt")),
     ("products of fewer rows", include_str!("device_test/fewer.txt")),
     ("attention of one query", include_str!("device_test/query.txt")),

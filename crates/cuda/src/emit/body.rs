@@ -301,6 +301,11 @@ impl<'b, 'a> Writer<'b, 'a> {
         self.args.push(arg);
         name
     }
+    /// A parameter under a name of its own.
+    pub fn given(&mut self, param: &str, arg: Arg) {
+        self.params.push(param.to_string());
+        self.args.push(arg);
+    }
     /// The pointer to what a load reads.
     pub fn source(&mut self, step: usize) -> String {
         let Step::Load { root, .. } = self.body.l.steps[step] else { unreachable!("a load") };

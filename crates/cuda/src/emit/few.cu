@@ -20,6 +20,13 @@ FN void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"
 FN void products_wait() {
     asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
+FN float2 of_block(const float2* at, int n) {
+    unsigned there;
+    float2 v;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_at(at)), "r"(n));
+    asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(there) : "memory");
+    return v;
+}
 FN float4 of_block(const float4* at, int n) {
     unsigned there;
     float4 v;
@@ -29,3 +36,10 @@ FN float4 of_block(const float4* at, int n) {
     return v;
 }
 #endif
+// A number that is greater the greater an element is (or the less, if so asked), what is no number before all
+// others, and the sooner it comes among equal ones.
+template <bool IS_LEAST> FN unsigned long long rank(float x, unsigned at) {
+    const unsigned bits = __float_as_uint(x + 0.0f), order = bits >> 31 ? ~bits : bits | 0x80000000u;
+    const unsigned by = x != x ? 0xffffffffu : IS_LEAST ? ~order : order;
+    return (unsigned long long)by << 32 | (0xffffffffu - at);
+}

@@ -4,14 +4,19 @@
 //! A block has 64 columns of the matrix, whose elements lie in memory one after the other, and a part of
 //! their length. Four of its warps bring pieces of both operands to a ring in shared memory, the other four
 //! multiply them there on tensor cores; what the blocks of a cluster have of the same columns is put together
-//! at the end. A loop that takes the product (an activation) is computed as its elements appear.
+//! at the end. Loops that take the product (an activation, what is put into caches) are computed as its
+//! elements appear, and so are the places of each row's greatest or least element.
+
+mod local;
 
 use super::body::Body;
+use super::finish::rounded;
 use super::kernels::Operand;
 use super::scalar::stored;
-use super::vector::{Chain, Launch, point, taken};
-use super::{Arg, Kernel, finish};
-use ir::{DType, Meaning};
+use super::vector::{Launch, point, taken};
+use super::{AWAIT, Arg, Kernel, WAIT};
+use ir::{DType, Graph, Meaning};
+use local::{Local, Text};
 use passes::{Loop, Step};
 use std::fmt::Write;
 
@@ -20,6 +25,7 @@ const LINES: usize = 64;
 const CHUNK: usize = 64;
 /// Threads of a block: those that multiply and those that bring.
 const BLOCK: usize = 256;
+const WARPS: usize = BLOCK / 32;
 /// Places in the ring: so few that three blocks share a multiprocessor, those of this launch and of the next,
 /// whose weights are on their way already.
 const STAGES: usize = 4;
@@ -34,6 +40,51 @@ const CLUSTER_MAX: usize = 8;
 const CHUNKS_LEAST: usize = 4;
 /// The generation of GPUs that multiplies like this.
 const HOPPER: u32 = 9;
+
+/// A product of few rows with a matrix, and the loops that go along with it.
+pub struct Chain<'a> {
+    /// The graph they are of.
+    pub graph: &'a Graph,
+    /// The rows, the matrix, and perhaps what is added.
+    pub args: &'a [Operand],
+    /// The product.
+    pub y: &'a Operand,
+    /// What takes the product.
+    pub behind: Behind<'a>,
+    /// A launch of the same run precedes it, so that the matrix can be read before that ends.
+    pub is_later: bool,
+}
+
+/// What takes a product.
+pub enum Behind<'a> {
+    /// Loops.
+    Loops(Vec<Part<'a>>),
+    /// The search for the place of the greatest element of each row, or of the least.
+    Extreme {
+        /// The places.
+        y: &'a Operand,
+        /// It is the least.
+        is_least: bool,
+    },
+}
+
+/// A loop that takes a product, and perhaps what its result is put into.
+pub struct Part<'a> {
+    /// The loop.
+    pub l: &'a Loop,
+    /// Where its result goes instead of to memory of its own.
+    pub put: Option<Put>,
+}
+
+/// Elements put into a value.
+pub struct Put {
+    /// Where, along an axis: an index of their shape.
+    pub index: Operand,
+    /// The value.
+    pub y: Operand,
+    /// The axis.
+    pub axis: usize,
+}
 
 /// True for a product of few rows with a large matrix whose columns lie in memory one after the other.
 pub fn fits(args: &[Operand], y: &Operand, major: u32) -> bool {
@@ -61,19 +112,44 @@ pub fn fits(args: &[Operand], y: &Operand, major: u32) -> bool {
         && inner * columns >= LEAST
 }
 
-/// True if a loop can take the elements of a product as they appear: its points are the product's rows,
-/// cut into as many equal stretches as it takes elements.
-pub fn may_take(l: &Loop, y: &Operand) -> bool {
-    let is_plain = l.feed.is_none() && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }));
-    is_plain && stretches(l, y).is_some()
+/// True if loops can take the elements of a product as they appear.
+pub fn may_take(parts: &[Part], y: &Operand) -> bool {
+    way(parts, y).is_some()
 }
 
-/// For each load of the product: which stretch of its rows it takes.
+/// How the sums become results.
+enum Way<'a> {
+    /// They are the results.
+    Plain,
+    /// One loop takes equal stretches of the rows, at each point an element of each.
+    Stretches(&'a Loop, Vec<usize>),
+    /// The extreme of what a block has of each row is kept.
+    Extreme(bool),
+    /// Loops take what a block has of each row.
+    Local(Vec<(&'a Part<'a>, Local)>),
+}
+
+/// Bytes of scratch space for the search for an extreme of each row: what is found in the columns of each block.
+pub fn scratch(y: &Operand) -> usize {
+    y.ty.shape.count() / LINES * size_of::<u64>()
+}
+
+fn way<'a>(parts: &'a [Part<'a>], y: &Operand) -> Option<Way<'a>> {
+    match parts {
+        [] => Some(Way::Plain),
+        [Part { l, put: None }] if let Some(found) = stretches(l, y) => Some(Way::Stretches(l, found)),
+        _ => Some(Way::Local(parts.iter().map(|p| Some((p, Local::new(p.l, y)?))).collect::<Option<_>>()?)),
+    }
+}
+
+/// For each load of the product by a plain loop: which stretch of its rows it takes, where its points are the
+/// product's rows cut into as many equal stretches as it takes elements.
 fn stretches(l: &Loop, y: &Operand) -> Option<Vec<usize>> {
     let [rows, columns] = *y.ty.shape.dims() else { return None };
     let loads = taken(l, y.slot);
     let count = loads.len();
-    if !matches!(count, 1 | 2 | 4) || rows * columns != count * l.dims.iter().product::<usize>() {
+    let is_plain = l.feed.is_none() && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }));
+    if !is_plain || !matches!(count, 2 | 4) || rows * columns != count * l.dims.iter().product::<usize>() {
         return None;
     }
     let each = columns / count;
@@ -106,14 +182,25 @@ fn parts(columns: usize, inner: usize) -> usize {
     [CLUSTER_MAX, 4, 2].into_iter().filter(fits).find(is_busy).unwrap_or(1)
 }
 
-/// The kernel.
-pub fn lower(c: &Chain) -> Kernel {
+/// The kernels.
+pub fn lower(c: &Chain) -> Vec<Kernel> {
+    let second = match &c.behind {
+        Behind::Extreme { y, .. } => Some(local::extremes(c, y)),
+        Behind::Loops(_) => None,
+    };
+    [product(c)].into_iter().chain(second).collect()
+}
+
+fn product(c: &Chain) -> Kernel {
     let (x, w, dtype) = (&c.args[0], &c.args[1], c.y.ty.dtype);
     let ([rows, columns], ty) = ([c.y.ty.shape[0], c.y.ty.shape[1]], stored(dtype));
     let inner = w.ty.shape[0];
     let (padded, parts) = (rows.next_multiple_of(ROWS_STEP), parts(columns, inner));
-    let stretches = c.behind.and_then(|l| stretches(l, c.y)).unwrap_or(vec![0]);
-    let count = stretches.len();
+    let way = match &c.behind {
+        Behind::Loops(parts) => way(parts, c.y).expect("it was asked before"),
+        Behind::Extreme { is_least, .. } => Way::Extreme(*is_least),
+    };
+    let count = if let Way::Stretches(_, list) = &way { list.len() } else { 1 };
     // A matrix that nothing of this run has written can be read before the launch before has ended.
     let is_early = c.is_later && matches!(c.graph.node(w.slot).op.meaning, Meaning::Input | Meaning::Const);
     let mut out = Launch::default();
@@ -121,9 +208,17 @@ pub fn lower(c: &Chain) -> Kernel {
     out.param(&format!("const {ty}*"), "given", Arg::Value(x.slot));
     let added = c.args.get(2).map(|b| {
         out.param(&format!("const {ty}*"), "bias", Arg::Value(b.slot));
-        format!(" + get(bias[{} + COLUMN])", b.layout.offset)
+        b.layout.offset
     });
-    let result = result(c, &stretches, &added.unwrap_or_default(), &mut out);
+    let element = |sum: &str, column: &str| {
+        let plus = added.map_or(String::new(), |offset| format!(" + get(bias[{offset} + {column}])"));
+        format!("{sum}{plus}")
+    };
+    let Text { ahead, result } = finish(c, &way, padded / parts, &element, &mut out);
+    // What puts keys into caches is followed by attention, which asks for others meanwhile. The weights of other
+    // launches would come in between these.
+    let is_eager = matches!(&c.behind, Behind::Loops(parts) if parts.iter().any(|p| p.put.is_some()));
+    let (begin, end) = if is_eager { (WAIT, "") } else { (AWAIT, "let_others();\n") };
     let mut source = format!("typedef long long idx;\n{}{}", multiply(padded, dtype), out.functions);
     let _ = write!(
         source,
@@ -131,10 +226,10 @@ pub fn lower(c: &Chain) -> Kernel {
          constexpr int ROWS = {rows}, PADDED = {padded}, LINES = {LINES}, INNER = {inner}, PARTS = {parts}, STAGES = {STAGES};\n\
          constexpr int POINTS = {points}, STRETCH = {stretch};\n\
          constexpr idx STEP = {step}, ROW = {row};\n\
-         constexpr bool IS_EARLY = {is_early};\n\
+         constexpr bool IS_EARLY = {is_early};\nconst auto begin = [] {{\n{begin}}};\n\
          const {ty}* const w = weights + {w_offset};\nconst {ty}* const x = given + {x_offset};\n\
          const auto column = [](int tile, int line) -> idx {{ return tile * POINTS + line % POINTS + line / POINTS * STRETCH; }};\n\
-         {body}{result}{wait}}}\n",
+         {body}{end}{ahead}{sync}{result}{wait}}}\n",
         params = out.params.join(", "),
         points = LINES / count,
         stretch = columns / count,
@@ -143,12 +238,15 @@ pub fn lower(c: &Chain) -> Kernel {
         w_offset = w.layout.offset,
         x_offset = x.layout.offset,
         body = include_str!("few_body.cu"),
+        sync = if parts > 1 { "sync_cluster();\n" } else { "__syncthreads();\n" },
         // A block's memory is read until the others are done.
         wait = if parts > 1 { "leave_cluster();\n" } else { "" },
     );
     let mut kernel = Kernel::new(source, columns / LINES * parts, BLOCK, out.args);
     let ring = STAGES * (LINES + padded) * CHUNK * 2;
-    kernel.shared = (ring.max(padded * (LINES + 4) * 4) + 1024) as u32;
+    // Sums, and what warps see of two rows each.
+    let sums = (padded * (LINES + 4) + WARPS * 2 * LINES) * 4;
+    kernel.shared = (ring.max(sums) + 1024) as u32;
     if parts > 1 {
         kernel.spread_over_clusters(parts);
     }
@@ -170,43 +268,63 @@ fn multiply(padded: usize, dtype: DType) -> String {
     )
 }
 
-/// What is done with the sums, when all of the cluster's blocks have theirs.
-fn result(c: &Chain, stretches: &[usize], added: &str, out: &mut Launch) -> String {
-    let (dtype, columns) = (c.y.ty.dtype, c.y.ty.shape[1]);
-    let Some(l) = c.behind else {
-        out.param(&format!("{}*", stored(dtype)), "y", Arg::Value(c.y.slot));
-        let names = ["x", "y", "z", "w"];
-        let sums: Vec<String> = names.iter().map(|e| format!("s.{e} += more.{e};\n")).collect();
-        let put = |(i, e): (usize, &&str)| {
-            format!("to.at[{i}] = put_{dtype}(s.{e}{});\n", added.replace("COLUMN", &format!("at + {i}")))
-        };
-        let puts: Vec<String> = names.iter().enumerate().map(put).collect();
-        return format!(
-            "constexpr int SHARE = PADDED * LINES / 4 / PARTS;\n\
-             for (int i = threadIdx.x; i < SHARE; i += {BLOCK}) {{\n\
-             const int n = part * SHARE + i, row = n / (LINES / 4), line = n % (LINES / 4) * 4;\n\
-             if (row >= ROWS) break;\n\
-             const float4* const from = (const float4*)(all + row * WIDE + line);\n\
-             float4 s = make_float4(0, 0, 0, 0);\n\
-             #pragma unroll\nfor (int k = 0; k < PARTS; k++) {{\n\
-             const float4 more = PARTS > 1 ? of_block(from, k) : *from;\n{sums}}}\n\
-             const idx at = tile * LINES + line;\n\
-             pack<{ty}, 4> to;\n{puts}\
-             *(pack<{ty}, 4>*)(y + {offset} + row * (idx){columns} + at) = to;\n}}\n",
-            sums = sums.concat(),
-            puts = puts.concat(),
-            ty = stored(dtype),
-            offset = c.y.layout.offset,
-        );
+/// What is done with the sums of a block's `share` of the rows; `element` makes one an element of the product in a
+/// column.
+fn finish(c: &Chain, way: &Way, share: usize, element: &dyn Fn(&str, &str) -> String, out: &mut Launch) -> Text {
+    let result = match way {
+        Way::Local(list) => return local::text(c, list, share, element, out),
+        Way::Plain => whole(c, element, out),
+        Way::Stretches(l, list) => stretched(c, l, list, element, out),
+        Way::Extreme(is_least) => local::extreme(c, share, *is_least, element, out),
     };
+    Text { ahead: String::new(), result }
+}
+
+/// The sums are the results.
+fn whole(c: &Chain, element: &dyn Fn(&str, &str) -> String, out: &mut Launch) -> String {
+    let (dtype, columns) = (c.y.ty.dtype, c.y.ty.shape[1]);
+    out.param(&format!("{}*", stored(dtype)), "y", Arg::Value(c.y.slot));
+    let names = ["x", "y", "z", "w"];
+    let sums: Vec<String> = names.iter().map(|e| format!("s.{e} += more.{e};\n")).collect();
+    let put = |(i, e): (usize, &&str)| {
+        format!("to.at[{i}] = put_{dtype}({});\n", element(&format!("s.{e}"), &format!("at + {i}")))
+    };
+    let puts: Vec<String> = names.iter().enumerate().map(put).collect();
+    format!(
+        "constexpr int SHARE = PADDED * LINES / 4 / PARTS;\n\
+         for (int i = threadIdx.x; i < SHARE; i += {BLOCK}) {{\n\
+         const int n = part * SHARE + i, row = n / (LINES / 4), line = n % (LINES / 4) * 4;\n\
+         if (row >= ROWS) break;\n\
+         const float4* const from = (const float4*)(all + row * WIDE + line);\n\
+         float4 s = make_float4(0, 0, 0, 0);\n\
+         #pragma unroll\nfor (int k = 0; k < PARTS; k++) {{\n\
+         const float4 more = PARTS > 1 ? of_block(from, k) : *from;\n{sums}}}\n\
+         const idx at = tile * LINES + line;\n\
+         pack<{ty}, 4> to;\n{puts}\
+         *(pack<{ty}, 4>*)(y + {offset} + row * (idx){columns} + at) = to;\n}}\n",
+        sums = sums.concat(),
+        puts = puts.concat(),
+        ty = stored(dtype),
+        offset = c.y.layout.offset,
+    )
+}
+
+/// A loop takes an element of each stretch of a row.
+fn stretched(
+    c: &Chain,
+    l: &Loop,
+    stretches: &[usize],
+    element: &dyn Fn(&str, &str) -> String,
+    out: &mut Launch,
+) -> String {
     let loads = taken(l, c.y.slot);
     let given: Vec<(usize, String)> = loads.iter().enumerate().map(|(k, &step)| (step, format!("s{k}"))).collect();
     let body = Body::new(l, c.graph, false, |_| true, true);
     let head: Vec<String> = given.iter().map(|(_, s)| format!("const float {s}")).collect();
     let call = out.function("behind", &format!("idx n, {}", head.join(", ")), point(&body, &given), None);
     let sum = |which: &usize| {
-        let added = added.replace("COLUMN", &format!("({which} * STRETCH + tile * POINTS + line)"));
-        finish::rounded(&format!("(sum(row, {which} * POINTS + line){added})"), dtype)
+        let at = format!("({which} * STRETCH + tile * POINTS + line)");
+        rounded(&format!("({})", element(&format!("sum(row, {which} * POINTS + line)"), &at)), c.y.ty.dtype)
     };
     let sums: Vec<String> = stretches.iter().map(sum).collect();
     format!(
@@ -265,7 +383,7 @@ mod tests {
 
     #[test]
     fn loops_take_whole_rows_or_equal_stretches() {
-        assert_eq!(takes(&[8 * 4096], &[(&[1], 0)]), Some(vec![0]));
+        assert_eq!(takes(&[8 * 4096], &[(&[1], 0)]), None, "as it lies");
         assert_eq!(takes(&[8, 2048], &[(&[4096, 1], 2048), (&[4096, 1], 0)]), Some(vec![1, 0]));
         assert_eq!(takes(&[8, 32, 64], &[(&[4096, 64, 1], 0), (&[4096, 64, 1], 2048)]), Some(vec![0, 1]));
         assert_eq!(takes(&[8, 2048], &[(&[4096, 2], 0), (&[4096, 2], 1)]), None, "every second column");

@@ -89,6 +89,8 @@ impl Kernel {
 /// The statement with which a kernel waits for the launch before it: its first, unless it says
 /// otherwise.
 pub const WAIT: &str = "after_others();\n";
+/// The same in a kernel that says itself when the next may begin.
+const AWAIT: &str = "await_others();\n";
 
 /// Kernels as one translation unit; their entry points become `run0`, `run1`…
 pub fn unit(sources: &[&str]) -> String {
@@ -102,7 +104,7 @@ pub fn unit(sources: &[&str]) -> String {
     for (i, s) in sources.iter().enumerate() {
         let mut source = s.replacen(" run(", &format!(" run{i}("), 1);
         let body = source.find(" run").and_then(|at| Some(at + source[at..].find("{\n")? + 2));
-        if let Some(at) = body.filter(|_| !s.contains(WAIT)) {
+        if let Some(at) = body.filter(|_| ![WAIT, AWAIT].iter().any(|w| s.contains(w))) {
             source.insert_str(at, WAIT);
         }
         text += &format!("namespace k{i} {{\n{source}}}\n");

@@ -14,12 +14,21 @@ template <> struct alignas(16) pack<bf16, 8> { union { bf16 at[8]; unsigned word
 #define FN static __device__ __forceinline__
 
 // A launch may begin while the one before it ends; what that has written is there from here on.
-// Only then may the next begin, so that no more than two overlap.
-FN void after_others() {
+FN void await_others() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The next may begin when all blocks have said so.
+FN void let_others() {
+#if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+// Only then may the next begin, so that no more than two overlap.
+FN void after_others() {
+    await_others();
+    let_others();
 }
 // Asks for memory that will be read soon.
 FN void ask_for(const void* at) { asm volatile("prefetch.global.L2 [%0];" :: "l"(at)); }
@@ -287,7 +296,13 @@ template <int N> FN void bring_wait() { asm volatile("cp.async.wait_group %0;" :
 #if __CUDA_ARCH__ >= 900
 // Waits for the other blocks of the cluster; what they have in shared memory is there from then on.
 FN void sync_cluster() {
+#if __CUDACC_VER_MAJOR__ >= 13
+    // Says that shared memory is all that matters: nobody waits for writes to other memory.
+    asm volatile("fence.release.sync_restrict::shared::cta.cluster;\n"
+                 "barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#else
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
 }
 // Waits until the others have read what they need of this block's shared memory; not for what was written.
 FN void leave_cluster() {

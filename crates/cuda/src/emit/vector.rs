@@ -24,7 +24,7 @@ const MADE_MAX: usize = 1 << 13;
 /// Elements of the product that a point of a loop may take.
 const TAKEN_MAX: usize = 4;
 
-/// A product of one row, or few, with a matrix, and the loops that go along with it.
+/// A product of one row with a matrix, and the loops that go along with it.
 pub struct Chain<'a> {
     /// The graph they are of.
     pub graph: &'a Graph,
@@ -138,9 +138,10 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// A pointer under a name.
+    /// A pointer, or a number, under a name.
     pub fn param(&mut self, ty: &str, name: &str, arg: Arg) {
-        self.params.push(format!("{ty} __restrict__ {name}"));
+        let apart = if ty.ends_with('*') { " __restrict__" } else { "" };
+        self.params.push(format!("{ty}{apart} {name}"));
         self.args.push(arg);
     }
     /// A function of a loop's text; the call of it, where `inside` is passed for a value that is no

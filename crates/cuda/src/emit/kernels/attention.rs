@@ -20,6 +20,10 @@ const WARPS: usize = 8;
 const WARPS_FEW: usize = 4;
 /// Threads of a multiprocessor, each with registers for what it has on its way.
 const THREADS: usize = 512;
+/// Multiprocessors of the generation that overlaps launches most, and the shared memory of each.
+const HOPPER: u32 = 9;
+const MULTIPROCESSORS: usize = 132;
+const SHARED_MEMORY: usize = 228 << 10;
 /// Blocks that keep the device busy.
 const BLOCKS: usize = 64;
 /// Blocks of a cluster at most.
@@ -66,6 +70,12 @@ impl Sizes {
     /// Heads of queries that share keys.
     fn shared(&self) -> usize {
         self.heads / self.kept
+    }
+    /// Bytes of a block's shared memory that keep more blocks from a multiprocessor than are its part. The others
+    /// would else go wherever there is room, since blocks of the launch before still have some.
+    fn bytes_min(&self, major: u32) -> usize {
+        let each = (self.batch * self.kept).div_ceil(MULTIPROCESSORS);
+        if major == HOPPER && each * self.warps * 32 <= THREADS { SHARED_MEMORY / (each + 1) } else { 0 }
     }
     /// There are blocks enough, so that each warp has many keys.
     fn is_many(&self) -> bool {
@@ -128,7 +138,7 @@ pub fn attention(c: &Call) -> Option<Vec<Kernel>> {
         t = t.reads("index", index);
     }
     let (tiles, sums, bytes) = if s.is_many() {
-        (ring::tiles(&s, given, &view, put.is_some()), ring::sums(&s), ring::bytes(&s))
+        (ring::tiles(&s, given, &view, put.is_some()), ring::sums(&s), ring::bytes(&s).max(s.bytes_min(c.major)))
     } else {
         (held::tiles(&s, given, &view), held::sums(&s), 0)
     };
@@ -237,4 +247,22 @@ fn mask_at(m: &Operand) -> String {
         _ => "0".to_string(),
     };
     format!("{} + {} + {}", by(4, "b"), by(3, "HEAD"), by(1, "key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_lie_evenly_on_multiprocessors() {
+        let most = |batch: usize, kept: usize, major: u32| {
+            let ty = |heads: usize, keys: usize| Type::new(DType::BF16, [batch, heads, keys, 64]);
+            let s = Sizes::new(&ty(2 * kept, 1), &ty(kept, 90), &ty(kept, 90), major)?;
+            SHARED_MEMORY.checked_div(s.bytes_min(major))
+        };
+        assert_eq!(most(64, 8, HOPPER), Some(5), "which with what else they need are four");
+        assert_eq!(most(70, 2, HOPPER), Some(3));
+        assert_eq!(most(640, 8, HOPPER), None, "more than fit at once");
+        assert_eq!(most(64, 8, TENSOR), None, "other generations have less");
+    }
 }
