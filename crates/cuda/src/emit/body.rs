@@ -246,6 +246,8 @@ impl<'a> Body<'a> {
             }
             _ => scalar::apply(n, &vals.iter().collect::<Vec<_>>()),
         };
+        let is_used = self.steps().any(|s| self.args(s).contains(&step));
+        let v = if is_used { scalar::used(v) } else { v };
         let name = format!("{prefix}{step}");
         let text = format!("const {} {name} = {};\n", Class::of(v.dtype).c(), v.text);
         names[step] = Some(name);

@@ -1,4 +1,4 @@
-//! Sums over rows: blocks of 32 columns (or vectors of them) by 8 rows walk down a stretch of
+//! Sums over rows: blocks of 32 columns (or vectors of them) by 8 rows walk down the
 //! rows; where there are fewer columns, blocks are narrower and higher. What the next rows hold is on
 //! its way while these are added.
 
@@ -29,8 +29,6 @@ pub fn lower(b: &Body, out: &mut Lowered) {
     let is_few = rows <= FEW && b.after.len() <= 2;
     let height = if is_few { THREADS_FEW / ACROSS_MAX } else { THREADS / across };
     let parts = if is_few { 1 } else { PARTIALS_MAX.div_ceil(tiles).clamp(1, rows.div_ceil(height * 4)) };
-    let stretch = rows.div_ceil(parts);
-    let parts = rows.div_ceil(stretch);
     let (down, whole): (Vec<Reduction>, Vec<Reduction>) =
         b.reductions().map(|(r, _)| r).partition(|r| r.along == Along::Column);
     let mut w = Writer::new(b);
@@ -44,9 +42,8 @@ pub fn lower(b: &Body, out: &mut Lowered) {
     w.put(format!("const idx column = (tile * {across} + x) * {width};\n"));
     let (text, names) = split(inner, "column", "c");
     w.put(text + "\n");
-    w.put(format!("const idx end = min((part + 1) * {stretch}u, (idx){rows}u);\n"));
     w.put(format!("if (column < {columns}u) {{\n"));
-    walk(&mut w, b, &names, [height, width], &format!("part * {stretch}u + y"), |w, names| {
+    walk(&mut w, b, &names, [height, parts, width], |w, names| {
         for r in &down {
             let x = b.val(r.arg, names).text;
             w.put(format!("a{0}[v] = {1}::of(a{0}[v], {x});\n", r.step, r.op()));
@@ -85,17 +82,16 @@ pub fn lower(b: &Body, out: &mut Lowered) {
     out.kernels.push(kernel);
 }
 
-/// The way of a thread down from its first row to `end`, `height` rows at a time: a few rows are loaded
-/// before the ones loaded last are used.
+/// The way of a thread down the rows, which all parts take together, `height` rows each at a time: a few
+/// are loaded before the ones loaded last are used.
 fn walk(
     w: &mut Writer,
     b: &Body,
     columns: &[String],
-    [height, width]: [usize; 2],
-    first: &str,
+    [height, parts, width]: [usize; 3],
     and: impl Fn(&mut Writer, &[Option<String>]),
 ) {
-    let outer = b.dims().0;
+    let (outer, rows, step) = (b.dims().0, b.l.rows(), height * parts);
     let is_far = |strides: &[isize]| strides[..outer.len()].iter().any(|&s| s != 0);
     let (far, same): (Vec<_>, Vec<_>) = b.loads().filter(|(i, ..)| !b.is_counted(*i)).partition(|(_, s, _)| is_far(s));
     let place = |prefix: &str, row: &str| {
@@ -116,23 +112,23 @@ fn walk(
     let load = |w: &mut Writer, from: &str| {
         let (text, at) = place("m", "next");
         w.put(format!(
-            "#pragma unroll\nfor (int k = 0; k < {deep}; k++) {{\nconst idx next = {from} + k * {height};\nif (next < end) {{\n{text}"
+            "#pragma unroll\nfor (int k = 0; k < {deep}; k++) {{\nconst idx next = {from} + k * {step};\nif (next < {rows}u) {{\n{text}"
         ));
         far.iter().for_each(|&(i, ..)| w.load_as(&format!("n{i}[k]"), i, &at, width));
         w.put("}\n}\n");
     };
-    w.put(format!("idx row0 = {first};\n"));
-    load(w, "row0");
-    w.put(format!("for (; row0 < end; row0 += {}) {{\n", deep * height));
+    w.put(format!("idx first = part * {height} + y;\n"));
+    load(w, "first");
+    w.put(format!("for (; first < {rows}u; first += {}) {{\n", deep * step));
     for &(i, ..) in &far {
         w.put(format!(
             "pack<{}, {width}> g{i}[{deep}];\n#pragma unroll\nfor (int k = 0; k < {deep}; k++) g{i}[k] = n{i}[k];\n",
             stored(i)
         ));
     }
-    load(w, &format!("row0 + {}", deep * height));
-    w.put(format!("#pragma unroll\nfor (int k = 0; k < {deep}; k++) {{\nconst idx row = row0 + k * {height};\n"));
-    w.put("if (row < end) {\n");
+    load(w, &format!("first + {}", deep * step));
+    w.put(format!("#pragma unroll\nfor (int k = 0; k < {deep}; k++) {{\nconst idx row = first + k * {step};\n"));
+    w.put(format!("if (row < {rows}u) {{\n"));
     far.iter().for_each(|&(i, ..)| w.put(format!("const pack<{}, {width}> q{i} = g{i}[k];\n", stored(i))));
     let (text, at) = place("r", "row");
     w.put(text);

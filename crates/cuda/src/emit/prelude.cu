@@ -75,6 +75,12 @@ FN unsigned long long get(unsigned long long x) { return x; }
 
 FN f16 put_f16(float x) { f16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 FN bf16 put_bf16(float x) { bf16 y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+// The nearest number that the type holds. Two are converted together: one alone takes four times as long.
+FN float round_bf16(float x) {
+    unsigned y;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(x), "f"(0.0f));
+    return __uint_as_float(y);
+}
 FN bf16 cut_bf16(float x) { bf16 y; y.bits = (unsigned short)(__float_as_uint(x) >> 16); return y; }
 // Rounded to even; what is too large is the greatest number there, and infinite here.
 FN f8e4m3 put_f8e4m3(float x) {
@@ -165,6 +171,14 @@ FN float fmin_nan(float a, float b) { float y; asm("min.NaN.f32 %0, %1, %2;" : "
 #else
 FN float fmax_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fc00000) : fmaxf(a, b); }
 FN float fmin_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fc00000) : fminf(a, b); }
+#endif
+#if __CUDA_ARCH__ >= 800
+// The greater of the numbers in two words, half by half.
+FN unsigned max_pairs(unsigned a, unsigned b) {
+    unsigned y;
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
+    return y;
+}
 #endif
 FN double fmax_nan(double a, double b) { return a != a || b != b ? __longlong_as_double(0x7ff8000000000000LL) : fmax(a, b); }
 FN long long fmax_nan(long long a, long long b) { return a > b ? a : b; }

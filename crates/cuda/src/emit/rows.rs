@@ -12,7 +12,7 @@ use super::body::{Body, Level, Reduction, Writer};
 use super::scalar::{self, Class};
 use super::spread::{LANES_MAX, Spread};
 use super::{Lowered, finish};
-use ir::Slot;
+use ir::{DType, Monoid, Slot};
 use passes::{Along, Step, Store};
 
 /// Registers of a thread that its part of the row may take.
@@ -441,20 +441,13 @@ impl<'b, 'a> Rows<'b, 'a> {
         } else {
             self.behind(used.chain(steps.iter().copied()).collect())
         };
+        let pairs = self.pairs(inner).filter(|_| stores.is_empty() && sums.is_empty());
+        if let Some((step, _)) = pairs {
+            self.w.put(format!("unsigned w{step} = 0xff80ff80u;\n"));
+        }
         let at = self.open();
         if !self.is_held {
-            let is_read = |i: usize| matches!(b.l.steps[i], Step::Load { .. }) && !b.is_counted(i) && !self.is_kept(i);
-            for i in again.iter().copied().filter(|&i| is_read(i)).collect::<Vec<_>>() {
-                let ty = scalar::stored(b.dtype(i));
-                self.w.put(format!("pack<{ty}, {width}> q{i};\n"));
-                match self.ahead.as_ref().and_then(|a| a.start(i)) {
-                    Some(start) => {
-                        let at = format!("now + {start} + c * {}", b.dtype(i).size());
-                        self.w.put(format!("q{i} = *(const pack<{ty}, {width}>*)({at});\n"));
-                    }
-                    None => self.w.load(i, &at, width, ""),
-                }
-            }
+            self.read(&again, &at);
         }
         self.w.declare_kept(&stores, width);
         let (own, others): (Vec<&Store>, Vec<&Store>) =
@@ -462,9 +455,13 @@ impl<'b, 'a> Rows<'b, 'a> {
         let live = if self.has_idle() { "if (live) " } else { "" };
         let parts = [(live, own), (if self.own.is_some() { "if (is_first) " } else { live }, others)];
         let walk = Walk { phase, again, steps, inner, sums, parts };
-        match self.meeting(&walk, &at) {
-            None => self.elements(&walk, &at, None),
-            Some((step, is_here)) => {
+        match (self.meeting(&walk, &at), pairs) {
+            (None, Some((step, load))) => self.w.put(format!(
+                "#pragma unroll\nfor (int v = 0; v < {}; v++) w{step} = max_pairs(w{step}, q{load}.words[v]);\n",
+                width / 2
+            )),
+            (None, None) => self.elements(&walk, &at, None),
+            (Some((step, is_here)), _) => {
                 // Almost everywhere the row's number is not among the places: nothing is compared there.
                 self.w.put(format!("if ({is_here}) {{\n"));
                 self.elements(&walk, &at, None);
@@ -480,6 +477,40 @@ impl<'b, 'a> Rows<'b, 'a> {
             self.w.put("}\n");
         }
         self.close();
+        if let Some((step, _)) = pairs {
+            self.w.put(format!("x{step} = Max::of(low_bf16(w{step}), high_bf16(w{step}));\n"));
+        }
+    }
+
+    /// Reads a vector of what some steps are, where it is not kept.
+    fn read(&mut self, steps: &[usize], at: &[String]) {
+        let (b, width) = (self.b, self.spread.width);
+        let is_read = |i: usize| matches!(b.l.steps[i], Step::Load { .. }) && !b.is_counted(i) && !self.is_kept(i);
+        for i in steps.iter().copied().filter(|&i| is_read(i)).collect::<Vec<_>>() {
+            let ty = scalar::stored(b.dtype(i));
+            self.w.put(format!("pack<{ty}, {width}> q{i};\n"));
+            match self.ahead.as_ref().and_then(|a| a.start(i)) {
+                Some(start) => {
+                    let at = format!("now + {start} + c * {}", b.dtype(i).size());
+                    self.w.put(format!("q{i} = *(const pack<{ty}, {width}>*)({at});\n"));
+                }
+                None => self.w.load(i, at, width, ""),
+            }
+        }
+    }
+
+    /// The only reduction of a walk and what it is of, if it is the greatest of 16-bit numbers in shared memory:
+    /// they are compared two at a time.
+    fn pairs(&self, inner: &[Reduction]) -> Option<(usize, usize)> {
+        let (b, [r]) = (self.b, inner) else { return None };
+        let load = match &b.l.steps[r.arg] {
+            Step::Scalar { node, args, .. } if b.graph.nodes[*node as usize].op.name == "cast" => args[0] as usize,
+            _ => r.arg,
+        };
+        let is_there = self.ahead.as_ref().is_some_and(|a| a.start(load).is_some());
+        let is_fit =
+            self.is_long && r.monoid == Monoid::Max && r.dtype == DType::F32 && self.spread.width.is_multiple_of(2);
+        (is_there && is_fit && b.dtype(load) == DType::BF16).then_some((r.step, load))
     }
 
     /// A comparison of a walk of one number of the row with the places of a vector, and whether it is among them.

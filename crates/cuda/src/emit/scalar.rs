@@ -126,6 +126,13 @@ fn round(text: String, to: DType) -> String {
     }
 }
 
+/// The same where the number itself is used; of one that is only stored nothing but its bits is made.
+pub fn used(v: Val) -> Val {
+    let inner = v.text.strip_prefix("get(put_bf16(").and_then(|t| t.strip_suffix("))"));
+    let text = inner.map(|t| format!("round_bf16({t})"));
+    Val { text: text.unwrap_or(v.text), ..v }
+}
+
 /// A value converted to another type.
 fn cast(x: &Val, to: DType) -> String {
     let (from, class) = (Class::of(x.dtype), Class::of(to));

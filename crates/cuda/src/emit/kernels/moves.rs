@@ -237,22 +237,30 @@ fn add_sorted(c: &Call, l: Lanes, n: usize) -> Option<Vec<Kernel>> {
     let mut kernels = with(Text::new()).each(size, "ends[i] = 0;\n")?;
     let count = format!("atomicAdd(&ends[checked(index[i], {size}, report, launch)], 1u);\n");
     kernels.extend(with(Text::new().reads("index", index)).reports().each(n, &count)?);
-    // From counts to where each list begins: a stretch for each thread of one block.
-    let stretch = size.div_ceil(1024);
+    // From counts to where each list begins: a stretch for each warp of one block.
+    let stretch = size.div_ceil(32);
     let begins = format!(
         "__shared__ unsigned sums[32];\n\
-         const idx first = threadIdx.x * {stretch}, last = first + {stretch} < {size} ? first + {stretch} : {size};\n\
+         const idx lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n\
+         const idx first = warp * {stretch}, last = first + {stretch} < {size} ? first + {stretch} : {size};\n\
          unsigned own = 0;\n\
-         for (idx k = first; k < last; k++) own += ends[k];\n\
-         unsigned before = own;\n\
-         for (int d = 1; d < 32; d *= 2) {{\n\
-         const unsigned other = __shfl_up_sync(0xffffffffu, before, d);\n\
-         if (threadIdx.x % 32 >= d) before += other;\n}}\n\
-         if (threadIdx.x % 32 == 31) sums[threadIdx.x / 32] = before;\n\
+         #pragma unroll 8\n\
+         for (idx k = first + lane; k < last; k += 32) own += ends[k];\n\
+         own = across<Sum, 32>(own);\n\
+         if (lane == 0) sums[warp] = own;\n\
          __syncthreads();\n\
-         before -= own;\n\
-         for (int w = 0; w < (int)threadIdx.x / 32; w++) before += sums[w];\n\
-         for (idx k = first; k < last; k++) {{ const unsigned here = ends[k]; ends[k] = before; before += here; }}\n"
+         unsigned before = across<Sum, 32>(lane < warp ? sums[lane] : 0u);\n\
+         unsigned next = first + lane < last ? ends[first + lane] : 0;\n\
+         for (idx k = first + lane; k - lane < last; k += 32) {{\n\
+         const unsigned here = next;\n\
+         next = k + 32 < last ? ends[k + 32] : 0;\n\
+         unsigned sum = here;\n\
+         #pragma unroll\n\
+         for (int d = 1; d < 32; d *= 2) {{\n\
+         const unsigned other = __shfl_up_sync(0xffffffffu, sum, d);\n\
+         if (lane >= d) sum += other;\n}}\n\
+         if (k < last) ends[k] = before + sum - here;\n\
+         before += __shfl_sync(0xffffffffu, sum, 31);\n}}\n"
     );
     kernels.extend(with(Text::new()).blocks(1, 1024, &begins)?);
     let fill = format!("const idx j = index[i];\nif (j >= 0 && j < {size}) list[atomicAdd(&ends[j], 1u)] = i;\n");
