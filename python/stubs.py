@@ -318,12 +318,30 @@ TYPES = {
     "dst": "int",
     "split_axis": "int",
     "concat_axis": "int",
+    "Table.__init__.update": "Callable[..., Tensor | tuple[Tensor, ...]] | None",
+    "Table.__init__.state": "Sequence[float]",
+    "Table.push.x": "Any",
+    "by_rows": "bool",
+    "Rule.update.grad": "Tensor",
+    "Rule.update.state": "dict[str, Tensor]",
+    "Rule.update.lr": "Tensor",
+    "Rule.update.step": "Tensor",
+    "rows": "Sequence[int] | Tensor | None",
+    "values": "Any",
 }
 
 # What functions return; a tensor where nothing is said, nothing for methods that begin a scope or hear of something.
 RETURNS = {
     "meet": "bytes | None",
     "barrier": "None",
+    "clock": "None",
+    "wait": "None",
+    "step": "int",
+    "staleness": "list[int]",
+    "Rule.settings": "dict[str, Any]",
+    "Rule.update": "tuple[Tensor, dict[str, Tensor]]",
+    "Table.push": "None",
+    "Table.shape": "tuple[int, ...]",
     "new_group": "Group",
     "split_group": "Group",
     "Group.rank": "int",
@@ -455,6 +473,7 @@ NOTHING |= {"register_parameter", "register_buffer", "add_module", "evaluated"}
 ATTRIBUTES = {
     "Module": ["training: bool", "def __getattr__(self, name: str) -> Any: ..."],
     "Optimizer": ["param_groups: list[dict[str, Any]]", "defaults: dict[str, Any]"],
+    "Rule": ["slots: dict[str, float]"],
     "Linear": ["weight: Tensor", "bias: Tensor | None", "in_features: int", "out_features: int"],
     "QuantizedLinear": ["weight: Tensor", "scale: Tensor", "bias: Tensor | None"],
     "History": [

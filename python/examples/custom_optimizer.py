@@ -9,26 +9,20 @@ from talweg.utils.data import DataLoader, digits
 STEPS = 10 if "TALWEG_QUICK" in os.environ else 1000
 
 
-class AdaBelief:
+class AdaBelief(tw.optim.Rule):
     """Adam, but divided by how far gradients stray from their mean instead of by their size: long steps where the
-    gradient is as expected, short ones where it surprises."""
+    gradient is as expected, short ones where it surprises. Under ``talweg launch`` it is as good as a built-in one."""
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.params, self.lr, self.betas, self.eps = list(params), lr, betas, eps
-        kept = [tw.Variable(tw.zeros_like(p), trainable=False) for p in self.params for _ in range(2)]
-        self.means, self.spreads = kept[::2], kept[1::2]
-        self.count = tw.Variable(0.0, trainable=False)
+    defaults = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8}
+    slots = {"mean": 0.0, "spread": 0.0}
 
-    def step(self):
-        b1, b2 = self.betas
-        with tw.no_grad():
-            self.count.assign(self.count + 1)
-            full1, full2 = 1 - b1**self.count, 1 - b2**self.count
-            for p, mean, spread in zip(self.params, self.means, self.spreads):
-                mean.assign(b1 * mean + (1 - b1) * p.grad)
-                spread.assign(b2 * spread + (1 - b2) * (p.grad - mean).square() + self.eps)
-                p.assign(p - self.lr * (mean / full1) / ((spread / full2).sqrt() + self.eps))
-                p.grad = None
+    def update(self, param, grad, state, lr, step, weight_decay):
+        (b1, b2), eps = self.settings["betas"], self.settings["eps"]
+        mean = b1 * state["mean"] + (1 - b1) * grad
+        spread = b2 * state["spread"] + (1 - b2) * (grad - mean).square() + eps
+        full1, full2 = 1 - b1**step, 1 - b2**step
+        moved = param - lr * (mean / full1) / ((spread / full2).sqrt() + eps)
+        return moved, {"mean": mean, "spread": spread}
 
 
 def train(name, make):

@@ -25,6 +25,44 @@ class Group:
     @property
     def size(self) -> int: ...
 
+class Table:
+    """Values in the parameter store that all workers share: rows of float32, of which any can be read and changed.
+
+    >>> import talweg as tw
+    >>> counts = tw.distributed.Table(tw.zeros(3, 2))
+    >>> counts.push([[1, 2], [3, 4.0]], rows=[2, 0])
+    >>> tw.distributed.clock()
+    >>> counts.pull(rows=[1, 2]).tolist()
+    [[0.0, 0.0], [1.0, 2.0]]
+
+    Every worker makes the same tables in the same order; whoever is first gives the first ``values``. What is pushed
+    counts when its step ends (``clock``); a read sees as much of the others' steps as the job's consistency demands.
+
+    What is pushed is added, or goes through ``update(values, pushed, *state)``, which returns the new values, or a tuple
+    of them and of the new state: arrays like the values, which begin with the numbers of ``state``. It is traced once and
+    runs on the servers, so that it may use numbers and other tensors as they are then, but no variables. It is given
+    the whole table, or with ``by_rows`` some rows at a time, and then rows can be pushed:
+
+    >>> def adagrad(values, pushed, squares):
+    ...     squares = squares + pushed.square()
+    ...     return values - 0.5 * pushed / squares.sqrt(), squares
+    >>> weights = tw.distributed.Table(tw.ones(4), adagrad, state=[0], by_rows=True)
+    >>> weights.push([2.0], rows=[1])
+    >>> tw.distributed.clock()
+    >>> weights.pull().tolist()
+    [1.0, 0.5, 1.0, 1.0]
+
+    Whole tables that are pushed in one step are summed over the workers where these do their steps together (``bsp``,
+    ``backup:B``) and update the table once; rows update it one worker's after the other's. A process that is alone has its
+    tables in its own memory."""
+    def __init__(self, values: Any, update: Callable[..., Tensor | tuple[Tensor, ...]] | None = None, state: Sequence[float] = ..., by_rows: bool = False) -> None: ...
+    def pull(self, rows: Sequence[int] | Tensor | None = None) -> Tensor:
+        """Its values, or those of the rows that are named, as fresh as the job's consistency demands."""
+    def push(self, x: Any, rows: Sequence[int] | Tensor | None = None) -> None:
+        """Adds to this step's updates: ``x`` is like the whole table, or like the rows that are named."""
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
 def all_gather(x: Tensor, axis: int | None = 0, group: Group | None = None, wire: str = 'exact') -> Tensor:
     """Everybody's tensors one after the other along ``axis``, for everybody; ``wire`` as in ``all_reduce``."""
 def all_reduce(x: Tensor, op: str = 'sum', group: Group | None = None, wire: str = 'exact') -> Tensor:
@@ -38,6 +76,8 @@ def barrier(group: Group | None = None) -> None:
     """Nobody leaves before everybody has come."""
 def broadcast(x: Tensor, src: int, group: Group | None = None) -> Tensor:
     """The tensor of rank ``src``, for everybody; the others' give the type."""
+def clock() -> None:
+    """Ends this worker's step: what it has pushed counts from now on. An optimizer's step in the store ends one too."""
 def meet(give: Callable[[], bytes]) -> bytes | None:
     """Between two steps, under all-reduce: lets in workers that replace lost ones.
 
@@ -66,5 +106,14 @@ def shard(batch: Any) -> Any:
     """This worker's part of a batch: an equal share of its first axis."""
 def split_group(color: int, key: int = 0, group: Group | None = None) -> Group:
     """The group of all ranks that say the same ``color``, ordered by ``key``, then by rank; all must call it."""
+def staleness() -> list[int]:
+    """How many reads of the store were 0, 1, 2… steps ahead of the slowest worker in what they saw; the last counts all
+    beyond. Empty if the process is alone."""
+def step() -> int:
+    """The step of the parameter store that this worker is in: 0 at first, more if it takes the place of one that was lost.
+
+    A loop of one's own begins there: ``for step in range(tw.distributed.step(), steps)``."""
+def wait() -> None:
+    """Waits until every step so far would survive the loss of a server."""
 def world_size() -> int:
     """How many workers were started; 1 if the process is alone."""

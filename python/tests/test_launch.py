@@ -185,3 +185,43 @@ def test_collectives_that_cannot_be_done_end_with_an_error(tmp_path, what, text)
     assert text in done.stdout + done.stderr, done.stdout + done.stderr
     # The user's line is named.
     assert "collectives.py" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "variables, text",
+    [
+        ({"RANK": "0"}, "RANK is set, but WORLD_SIZE is not"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2 does not exist"),
+        ({"TALWEG_PARALLEL": "yes"}, "TALWEG_PARALLEL must be 1 or 0, not 'yes'"),
+        ({"RANK": "0", "WORLD_SIZE": "1", "TALWEG_TIMEOUT": "soon"}, "TALWEG_TIMEOUT must be a number, not 'soon'"),
+        ({"RANK": "1", "WORLD_SIZE": "2", "TALWEG_TIMEOUT": "1", "MASTER_PORT": "9"}, "meet at 127.0.0.1:10 within 1 s"),
+    ],
+)
+def test_who_cannot_join_is_told_why(variables, text):
+    script = "import talweg as tw; tw.optim.SGD([tw.nn.Parameter([1.0])])"
+    env = {**os.environ, "TALWEG_PARALLEL": "1", **variables}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=env)
+    assert done.returncode != 0 and "joining the other workers: " in done.stderr, done.stderr
+    assert text in done.stderr.replace('"', "'"), done.stderr
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        ("dist.all_reduce(x, 'avg')", "op must be sum, mean, prod, max or min, not 'avg'"),
+        ("dist.all_reduce(x, wire='int4')", "wire must be exact, bf16 or int8, not 'int4'"),
+        ("dist.all_reduce(x, 'max', wire='int8')", "only sums and means are sent as int8"),
+        ("dist.all_reduce(x, group=3)", "'int' object is not an instance of 'Group'"),
+        ("dist.broadcast(x, -1)", "ranks are counted from 0: there is no -1"),
+        ("dist.broadcast(x, 7)", "7 is not one of 1 ranks"),
+        ("dist.send(x, 0)", "a rank does not exchange with itself"),
+        ("dist.new_group([0, 1])", "there is no rank 1 in a group of 1"),
+        ("dist.meet(3)", "expected a function that gives bytes, not int"),
+    ],
+)
+def test_wrong_arguments_of_collectives_are_told(call, text):
+    import talweg as tw
+
+    with pytest.raises(tw.Error) as e:
+        eval(call, {"dist": tw.distributed, "x": tw.ones(3)})
+    assert text in str(e.value).replace('"', "'"), str(e.value)

@@ -30,6 +30,7 @@ mod pictures;
 mod records;
 mod shaping;
 mod site;
+mod table;
 mod tensor;
 mod transform;
 mod tree;
@@ -54,6 +55,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     layers::register(m)?;
     optim::register(m)?;
     parallel::register(m)?;
+    table::register(m)?;
     metrics::register(m)?;
     records::register(m)?;
     display::register(m)?;

@@ -6,8 +6,9 @@ use crate::error::{type_error, value_error};
 use crate::graph::PyUpdate;
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
-use ::tensor::{Tensor, Variable};
-use nn::optim::{self, Lbfgs, LbfgsOptions, Optimizer, Rule};
+use crate::transform::traced;
+use ::tensor::{Shape, Tensor, Variable};
+use nn::optim::{self, Lbfgs, LbfgsOptions, Optimizer, Rule, Step};
 use nn::schedule::{self, Schedule};
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
@@ -63,6 +64,55 @@ rules! {
     Adafactor { lr, beta2_decay, eps, scale_min, clip, weight_decay }
 }
 
+/// A rule that Python says: `update` of an object, traced.
+struct PyRule {
+    object: Py<PyAny>,
+    lr: f64,
+    weight_decay: f64,
+    /// Names and first values of the state.
+    slots: Vec<(&'static str, f64)>,
+}
+
+impl PyRule {
+    fn update(&self, s: &Step) -> ::tensor::Result<(Tensor, Vec<Tensor>)> {
+        traced(|py| {
+            let state = PyDict::new(py);
+            for ((name, _), value) in self.slots.iter().zip(s.slots) {
+                state.set_item(name, wrap(py, value.clone())?)?;
+            }
+            let [param, grad, lr, t] = [s.param, s.grad, s.lr, s.t].map(|t| wrap(py, t.clone()));
+            let out = self.object.bind(py).call_method1("update", (param?, grad?, state, lr?, t?, s.weight_decay))?;
+            let wrong = || {
+                let found = crate::convert::type_name(&out);
+                type_error(format!(
+                    "update: expected a tuple of the new parameter and a dict of its state, not {found}"
+                ))
+            };
+            let (next, state) = out.extract::<(Like, Bound<'_, PyDict>)>().map_err(|_| wrong())?;
+            let slot = |(name, _): &(&'static str, f64)| match state.get_item(name)? {
+                Some(value) => Ok(value.extract::<Like>()?.0),
+                None => Err(value_error(format!("update: the new state has no {name:?}"))),
+            };
+            Ok((next.0, self.slots.iter().map(slot).collect::<PyResult<_>>()?))
+        })
+    }
+}
+impl Rule for PyRule {
+    fn lr(&self) -> f64 {
+        self.lr
+    }
+    fn weight_decay(&self) -> f64 {
+        self.weight_decay
+    }
+    fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
+        self.slots.iter().map(|(name, first)| (*name, Tensor::full(shape.clone(), *first as f32))).collect()
+    }
+    fn step(&self, s: &Step) -> (Tensor, Vec<Tensor>) {
+        // An error comes out where the step is computed.
+        self.update(s).unwrap_or_else(|e| (Tensor::from(e.clone()), vec![Tensor::from(e); self.slots.len()]))
+    }
+}
+
 /// A rule applied to parameters.
 #[pyclass(name = "Optimizer", module = "talweg._native", frozen)]
 pub struct PyOptimizer(Mutex<Optimizer>);
@@ -84,6 +134,23 @@ impl PyOptimizer {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<PyOptimizer> {
         let rule = rule(kind, settings)?;
+        let params = variables(&params)?;
+        let o = here(py).scope(|| Optimizer::new(rule, params.as_slice())).or_raise(py)?;
+        Ok(PyOptimizer(Mutex::new(o)))
+    }
+    /// With a rule of one's own: an object with a method `update`.
+    #[staticmethod]
+    fn of_rule(
+        py: Python<'_>,
+        object: Py<PyAny>,
+        #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>,
+        #[pyo3(from_py_with = arg)] lr: f64,
+        #[pyo3(from_py_with = arg)] weight_decay: f64,
+        #[pyo3(from_py_with = arg)] slots: Vec<(String, f64)>,
+    ) -> PyResult<PyOptimizer> {
+        // Names of a rule's state are there as long as the program.
+        let slots = slots.into_iter().map(|(name, first)| (&*name.leak(), first)).collect();
+        let rule = PyRule { object, lr, weight_decay, slots };
         let params = variables(&params)?;
         let o = here(py).scope(|| Optimizer::new(rule, params.as_slice())).or_raise(py)?;
         Ok(PyOptimizer(Mutex::new(o)))

@@ -1,11 +1,11 @@
 //! Among other processes: which worker this is, letting in those that replace lost ones, and
 //! collectives on tensors.
 
-use crate::error::OrRaise;
-use crate::error::value_error;
+use crate::convert::arg;
+use crate::error::{OrRaise, index_error, value_error};
 use crate::tensor::{Out, PyTensor, run};
 use ::tensor::{Combine, Error, Tensor};
-use nn::parallel::Group;
+use nn::parallel::{Group, Wire};
 use nn::train::Progress;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -44,7 +44,7 @@ fn group_world(py: Python<'_>) -> PyResult<PyGroup> {
 /// Some ranks of a group.
 #[pyfunction]
 fn group_part(py: Python<'_>, group: &PyGroup, ranks: Vec<usize>) -> PyResult<PyGroup> {
-    group.0.part(&ranks).map(PyGroup).or_raise(py)
+    run(py, || group.0.part(&ranks)).map(PyGroup)
 }
 /// The ranks that say the same color.
 #[pyfunction]
@@ -55,6 +55,14 @@ fn group_split(py: Python<'_>, group: &PyGroup, color: i64, key: i64) -> PyResul
 /// Calls a collective without holding the interpreter: it may wait for others.
 fn exchange(py: Python<'_>, f: impl FnOnce() -> Tensor + Send) -> PyResult<Py<PyAny>> {
     run(py, || Ok(f()))?.object(py)
+}
+/// A rank; that there is one of this number is checked by whoever takes it.
+fn number(obj: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let rank: i64 = arg(obj)?;
+    usize::try_from(rank).map_err(|_| index_error(format!("ranks are counted from 0: there is no {rank}")))
+}
+fn form(wire: &str) -> PyResult<Wire> {
+    wire.parse().map_err(|e: Error| value_error(e.message))
 }
 fn combine(op: &str) -> PyResult<Combine> {
     Ok(match op {
@@ -68,11 +76,17 @@ fn combine(op: &str) -> PyResult<Combine> {
 }
 #[pyfunction]
 fn group_all_reduce(py: Python<'_>, group: &PyGroup, x: &PyTensor, op: &str, wire: &str) -> PyResult<Py<PyAny>> {
-    let (x, how, wire) = (x.tensor(), combine(op)?, wire.parse().or_raise(py)?);
+    let (x, how, wire) = (x.tensor(), combine(op)?, form(wire)?);
     exchange(py, || group.0.packed(wire).all_reduce(&x, how))
 }
 #[pyfunction]
-fn group_reduce(py: Python<'_>, group: &PyGroup, x: &PyTensor, dst: usize, op: &str) -> PyResult<Py<PyAny>> {
+fn group_reduce(
+    py: Python<'_>,
+    group: &PyGroup,
+    x: &PyTensor,
+    #[pyo3(from_py_with = number)] dst: usize,
+    op: &str,
+) -> PyResult<Py<PyAny>> {
     let (x, how) = (x.tensor(), combine(op)?);
     exchange(py, || group.0.reduce(&x, dst, how))
 }
@@ -85,16 +99,21 @@ fn group_reduce_scatter(
     axis: i64,
     wire: &str,
 ) -> PyResult<Py<PyAny>> {
-    let (x, how, wire) = (x.tensor(), combine(op)?, wire.parse().or_raise(py)?);
+    let (x, how, wire) = (x.tensor(), combine(op)?, form(wire)?);
     exchange(py, || group.0.packed(wire).reduce_scatter(&x, how, axis))
 }
 #[pyfunction]
 fn group_all_gather(py: Python<'_>, group: &PyGroup, x: &PyTensor, axis: i64, wire: &str) -> PyResult<Py<PyAny>> {
-    let (x, wire) = (x.tensor(), wire.parse().or_raise(py)?);
+    let (x, wire) = (x.tensor(), form(wire)?);
     exchange(py, || group.0.packed(wire).all_gather(&x, axis))
 }
 #[pyfunction]
-fn group_broadcast(py: Python<'_>, group: &PyGroup, x: &PyTensor, src: usize) -> PyResult<Py<PyAny>> {
+fn group_broadcast(
+    py: Python<'_>,
+    group: &PyGroup,
+    x: &PyTensor,
+    #[pyo3(from_py_with = number)] src: usize,
+) -> PyResult<Py<PyAny>> {
     let x = x.tensor();
     exchange(py, || group.0.broadcast(&x, src))
 }
@@ -104,12 +123,22 @@ fn group_all_to_all(py: Python<'_>, group: &PyGroup, x: &PyTensor, split: i64, c
     exchange(py, || group.0.all_to_all(&x, split, concat))
 }
 #[pyfunction]
-fn group_send(py: Python<'_>, group: &PyGroup, x: &PyTensor, dst: usize) -> PyResult<Py<PyAny>> {
+fn group_send(
+    py: Python<'_>,
+    group: &PyGroup,
+    x: &PyTensor,
+    #[pyo3(from_py_with = number)] dst: usize,
+) -> PyResult<Py<PyAny>> {
     let x = x.tensor();
     exchange(py, || group.0.send(&x, dst))
 }
 #[pyfunction]
-fn group_recv(py: Python<'_>, group: &PyGroup, like: &PyTensor, src: usize) -> PyResult<Py<PyAny>> {
+fn group_recv(
+    py: Python<'_>,
+    group: &PyGroup,
+    like: &PyTensor,
+    #[pyo3(from_py_with = number)] src: usize,
+) -> PyResult<Py<PyAny>> {
     let x = like.tensor();
     exchange(py, || group.0.recv(&x, src))
 }

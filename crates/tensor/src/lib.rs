@@ -16,7 +16,7 @@ use cpu as _;
 pub use files::{load, load_npy, save, save_npy};
 pub use jit::{Jit, jit};
 pub use ops::*;
-pub use runtime::{Peers, Profile, check_numerics, offer_peers, profile};
+pub use runtime::{Peers, Profile, Program, check_numerics, offer_peers, profile};
 pub use session::{Fetch, Session, placeholder};
 pub use trace::{is_tracing, note_effect};
 pub use variable::{Update, Variable};

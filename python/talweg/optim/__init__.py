@@ -5,7 +5,7 @@ from .._native import Tensor
 from .._checked import check, key_error, type_error, value_error
 from . import lr_scheduler
 
-__all__ = ["Optimizer", "lr_scheduler"]
+__all__ = ["Optimizer", "Rule", "lr_scheduler"]
 
 
 class Optimizer:
@@ -48,8 +48,11 @@ class Optimizer:
             settings = {**self._settings, "lr": lr}
             if "weight_decay" in self.defaults:
                 settings["weight_decay"] = decay
-            self._native = _native.Optimizer(self._kind, params, settings)
+            self._native = self._made(params, settings)
         self.param_groups.append(_Group(self, len(self.param_groups), params, lr, decay))
+
+    def _made(self, params, settings):
+        return _native.Optimizer(self._kind, params, settings)
 
     def step(self, closure=None):
         """One step with the collected gradients, which are then forgotten."""
@@ -89,6 +92,48 @@ class Optimizer:
 
     def __repr__(self):
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in self._settings.items())})"
+
+
+class Rule(Optimizer):
+    """An optimizer of one's own: a subclass says in tensor code how one parameter moves.
+
+    >>> import talweg as tw
+    >>> class Momentum(tw.optim.Rule):
+    ...     defaults = {"lr": 0.1, "beta": 0.5}
+    ...     slots = {"speed": 0.0}
+    ...
+    ...     def update(self, param, grad, state, lr, step, weight_decay):
+    ...         speed = self.settings["beta"] * state["speed"] + grad
+    ...         return param - lr * speed, {"speed": speed}
+    >>> w = tw.nn.Parameter([1.0, 2.0])
+    >>> optimizer = Momentum([w], lr=0.5)
+    >>> for _ in range(2):
+    ...     w.square().sum().backward()
+    ...     optimizer.step()
+    >>> w.tolist()
+    [-0.5, -1.0]
+
+    ``slots`` names what is kept for each parameter, arrays like it that begin with these numbers. ``update`` returns the
+    new parameter and the new state; ``lr`` and ``step``, which counts from 1, are tensors. It runs wherever the built-in
+    rules do: in graphs, under ``jit``, with gradients that are averaged over workers, and on servers of the parameter
+    store; there it may use numbers and other tensors as they are when the optimizer is made, but no variables.
+    """
+
+    defaults = {"lr": 1e-3}
+    slots = {}
+
+    @property
+    def settings(self):
+        """What it was made with."""
+        return dict(self._settings)
+
+    def update(self, param, grad, state, lr, step, weight_decay):
+        """One step of one parameter: ``(parameter, state)``. A subclass says it."""
+        raise NotImplementedError(f"{type(self).__name__} has no update")
+
+    def _made(self, params, settings):
+        decay = float(settings.get("weight_decay", 0.0))
+        return _native.Optimizer.of_rule(self, params, settings["lr"], decay, list(self.slots.items()))
 
 
 def _load(mine, state):

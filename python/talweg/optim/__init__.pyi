@@ -86,6 +86,35 @@ class RMSprop(Optimizer):
     """RMSProp (Tieleman and Hinton 2012)."""
     def __init__(self, params: Iterable[Any], *args: Any, **settings: Any) -> None: ...
 
+class Rule(Optimizer):
+    """An optimizer of one's own: a subclass says in tensor code how one parameter moves.
+
+    >>> import talweg as tw
+    >>> class Momentum(tw.optim.Rule):
+    ...     defaults = {"lr": 0.1, "beta": 0.5}
+    ...     slots = {"speed": 0.0}
+    ...
+    ...     def update(self, param, grad, state, lr, step, weight_decay):
+    ...         speed = self.settings["beta"] * state["speed"] + grad
+    ...         return param - lr * speed, {"speed": speed}
+    >>> w = tw.nn.Parameter([1.0, 2.0])
+    >>> optimizer = Momentum([w], lr=0.5)
+    >>> for _ in range(2):
+    ...     w.square().sum().backward()
+    ...     optimizer.step()
+    >>> w.tolist()
+    [-0.5, -1.0]
+
+    ``slots`` names what is kept for each parameter, arrays like it that begin with these numbers. ``update`` returns the
+    new parameter and the new state; ``lr`` and ``step``, which counts from 1, are tensors. It runs wherever the built-in
+    rules do: in graphs, under ``jit``, with gradients that are averaged over workers, and on servers of the parameter
+    store; there it may use numbers and other tensors as they are when the optimizer is made, but no variables."""
+    slots: dict[str, float]
+    @property
+    def settings(self) -> dict[str, Any]: ...
+    def update(self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """One step of one parameter: ``(parameter, state)``. A subclass says it."""
+
 class SGD(Optimizer):
     """Gradient descent, with momentum."""
     def __init__(self, params: Iterable[Any], *args: Any, **settings: Any) -> None: ...

@@ -77,8 +77,11 @@ impl Place {
     /// indexed job sets. `None`: this process is alone.
     pub fn from_env(var: impl Vars) -> Result<Option<Place>> {
         let launched = var("TALWEG_COORDINATOR");
-        if launched.is_none() && var("TALWEG_PARALLEL").as_deref() != Some("1") {
-            return Ok(None);
+        match var("TALWEG_PARALLEL").as_deref() {
+            Some("1") => {}
+            None | Some("" | "0") if launched.is_none() => return Ok(None),
+            None | Some("" | "0") => {}
+            Some(other) => return Err(Error::value(format!("TALWEG_PARALLEL must be 1 or 0, not {other:?}"))),
         }
         let mut place = None;
         for [rank, world, local] in RANKS {
@@ -88,6 +91,9 @@ impl Place {
             }
         }
         let Some((rank, world, local_rank)) = place else {
+            if let Some([rank, world, _]) = RANKS.iter().find(|[r, ..]| var(r).is_some()) {
+                return Err(Error::value(format!("{rank} is set, but {world} is not, which says how many there are")));
+            }
             let names: Vec<String> = RANKS.iter().map(|[r, w, _]| format!("{r} and {w}")).collect();
             return Err(Error::value(format!("no rank is set: one of {} is expected", names.join(", "))));
         };
@@ -310,5 +316,9 @@ mod tests {
         {
             assert!(place(&[base, bad[0], bad[1]]).is_err());
         }
+        let e = place(&[base, ("SLURM_PROCID", "3")]).unwrap_err().to_string();
+        assert!(e.contains("SLURM_PROCID is set, but SLURM_NTASKS is not"), "{e}");
+        let e = place(&[("TALWEG_PARALLEL", "yes"), ("RANK", "0"), ("WORLD_SIZE", "1")]).unwrap_err().to_string();
+        assert!(e.contains("TALWEG_PARALLEL must be 1 or 0, not \"yes\""), "{e}");
     }
 }

@@ -4,7 +4,7 @@
 //! Gradients that are more than a bucket are reduced in buckets, the last layers' first: a bucket's
 //! reduction begins when its gradients are there and goes on while the others are computed.
 
-use super::{How, failed, job, lock};
+use super::{How, failed, job, lock, setting};
 use dist::Overlap;
 use ir::{AttrKind, Batch, Call, Grad, Meaning, ORDERED, SOON, Type};
 use tensor::{Attrs, DType, Error, Literal, Op, Result, Shape, Tensor};
@@ -116,14 +116,14 @@ fn buckets(shapes: &[Option<Shape>], bytes: usize) -> Vec<Vec<usize>> {
 }
 
 /// The mean of each gradient that there is; every worker must have the same ones.
-pub fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
-    let bytes = std::env::var("TALWEG_BUCKET").ok().and_then(|n| n.parse().ok()).unwrap_or(BUCKET_BYTES);
+pub fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    let bytes = setting("TALWEG_BUCKET", BUCKET_BYTES)?;
     let shape = |g: &Option<Tensor>| g.as_ref().and_then(|g| g.shape().ok());
     let shapes: Vec<Option<Shape>> = grads.iter().map(shape).collect();
     let buckets = buckets(&shapes, bytes);
     let is_bad = |g: &Tensor| g.dtype().ok() != Some(DType::F32);
     if buckets.len() < 2 || grads.iter().flatten().any(is_bad) {
-        return mean_at_once(t, grads);
+        return Ok(mean_at_once(t, grads));
     }
     let begin = |(bucket, list): (usize, &Vec<usize>)| {
         let mut inputs = vec![t];
@@ -144,7 +144,7 @@ pub fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
         // Should something be wrong, the first carries the error.
         list.iter().zip(means.iter().cycle()).for_each(|(i, m)| out[*i] = Some(m.clone()));
     }
-    out
+    Ok(out)
 }
 fn mean_at_once(t: &Tensor, grads: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
     let mut inputs = vec![t];

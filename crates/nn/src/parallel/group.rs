@@ -86,7 +86,8 @@ impl Peers for Inner {
         })
     }
     fn patience(&self) -> Duration {
-        line::timeout()
+        // That the variable is a number was found when the job was joined.
+        line::timeout().unwrap_or(line::TIMEOUT)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The line that carries collectives: joined at the first one, given up at the first error.
 
-use super::{failed, job, lock};
+use super::{failed, job, lock, setting};
 use dist::collective::{Backend, Carrier, Deal, Element, Embedded, Group as Links, Joining, Signature, Team};
 use dist::launch::listen_toward;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -9,6 +9,8 @@ use tensor::{DType, Error, Result};
 
 /// Names the back end of collectives; `embedded` if it is not set.
 const BACKEND: &str = "TALWEG_COLLECTIVES";
+/// How long a call waits if `TALWEG_TIMEOUT` does not say so.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// What joins this process, or one of its threads, to other ranks.
 pub(super) struct Line {
@@ -28,9 +30,8 @@ pub(super) fn asked() -> Result<Backend> {
     name.map_or(Ok(Backend::default()), |n| n.parse()).map_err(|e| failed(e).in_op(BACKEND))
 }
 /// How long a call waits at most.
-pub(super) fn timeout() -> Duration {
-    let seconds = std::env::var("TALWEG_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(300);
-    Duration::from_secs(seconds)
+pub(super) fn timeout() -> Result<Duration> {
+    setting("TALWEG_TIMEOUT", TIMEOUT.as_secs()).map(Duration::from_secs)
 }
 
 impl Line {
@@ -71,7 +72,7 @@ impl Line {
             State::Failed(e) => return Err(failed(dist::Error::Lost(format!("no more collectives after: {e}")))),
             State::New => return Err(Error::bug("joined above")),
         };
-        let deal = Deal { team, signature, element, deadline: Instant::now() + timeout() };
+        let deal = Deal { team, signature, element, deadline: Instant::now() + timeout()? };
         f(&mut **carrier, &deal).map_err(|e| {
             let e = format!("over ranks {:?}: {e}", team.ranks());
             *state = State::Failed(e.clone());
@@ -83,7 +84,7 @@ impl Line {
 /// Joins the other processes by the back end that is asked for.
 fn join() -> Result<Box<dyn Carrier>> {
     let job = job()?.ok_or_else(|| Error::bug("a process alone needs nobody to carry"))?;
-    let deadline = Instant::now() + timeout();
+    let deadline = Instant::now() + timeout()?;
     let (by, place) = (asked()?, &job.place);
     let joining = || {
         Ok(Joining {

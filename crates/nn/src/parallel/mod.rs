@@ -11,18 +11,20 @@ mod group;
 mod line;
 mod rows;
 mod rule;
+mod table;
+mod update;
 mod wire;
 
 pub use group::Group;
-pub use rule::{RuleText, SlotText, rule_key};
+pub use rule::{RuleText, SlotText, Takes, rule_key};
+pub use table::{Table, clock, staleness_counts, step, wait};
+pub use update::{Compiled, Pushed};
 pub use wire::{Packed, Wire};
 
 use crate::optim::Rule;
 use crate::train::Progress;
 use dist::launch::{BEGAN, Place, done_key, listen_toward, progress_key};
-use dist::{
-    Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store, Table,
-};
+use dist::{Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store};
 use ir::{Node, Shape, Value};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -59,7 +61,7 @@ enum How {
 struct Shared {
     store: Store,
     registrar: Registrar,
-    tables: Vec<Table>,
+    tables: Vec<dist::Table>,
     /// How updates travel.
     wire: Option<Filter>,
     /// The step of the store that this process began with, and the one that the store counts from.
@@ -69,14 +71,20 @@ struct Shared {
 
 /// Gradients that are means over all workers already, as clipped ones are.
 static MEANS: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
-static JOB: OnceLock<std::result::Result<Option<Job>, String>> = OnceLock::new();
+static JOB: OnceLock<Result<Option<Job>>> = OnceLock::new();
 
 /// The job, joined at the first call; `None` if this process is alone.
 fn job() -> Result<Option<&'static Job>> {
-    match JOB.get_or_init(|| join().map_err(|e| e.to_string())) {
+    match JOB.get_or_init(join) {
         Ok(job) => Ok(job.as_ref()),
-        Err(e) => Err(Error::value(format!("joining the other workers: {e}"))),
+        Err(e) => Err(Error { message: format!("joining the other workers: {}", e.message), ..e.clone() }),
     }
+}
+
+/// A number that a variable of the environment may set.
+pub(crate) fn setting<T: std::str::FromStr>(name: &str, otherwise: T) -> Result<T> {
+    let Ok(text) = std::env::var(name) else { return Ok(otherwise) };
+    text.parse().map_err(|_| Error::value(format!("{name} must be a number, not {text:?}")))
 }
 
 /// Number of this worker; 0 if the process is alone.
@@ -104,7 +112,7 @@ pub fn begin(restored: u64) -> Result<Begin> {
     let Some(How::Store(s)) = job()?.map(|j| &j.how) else { return Ok(Begin { origin: restored, step: restored }) };
     let mut shared = lock(s);
     // In the store itself, so that it is where the steps are: on every copy and on disk.
-    let table = Table::new(ORIGIN, 1, 2, usize::MAX).map_err(failed)?;
+    let table = dist::Table::new(ORIGIN, 1, 2, usize::MAX).map_err(failed)?;
     let halves = [restored as u32, (restored >> 32) as u32].map(f32::from_bits);
     shared.store.create(&table, &halves).map_err(failed)?;
     let kept = shared.store.pull(&[table]).map_err(failed)?;
@@ -192,9 +200,19 @@ fn failed(e: dist::Error) -> Error {
     Error::new(ErrorKind::Io, e.to_string())
 }
 
-fn join() -> dist::Result<Option<Job>> {
-    let Some(place) = Place::from_env(|name| std::env::var(name).ok())? else { return Ok(None) };
-    let timeout = line::timeout();
+fn join() -> Result<Option<Job>> {
+    let place = Place::from_env(|name| std::env::var(name).ok()).map_err(|e| Error::value(e.to_string()))?;
+    let Some(place) = place else { return Ok(None) };
+    let timeout = line::timeout()?;
+    let (rank, world, at) = (place.rank, place.world, place.coordinator.address());
+    let at = at.map_or_else(|e| e.to_string(), |a| a.to_string());
+    join_at(place, timeout).map(Some).map_err(|e| {
+        let seconds = timeout.as_secs();
+        let who = format!("worker {rank} of {world}, all of which meet at {at} within {seconds} s (TALWEG_TIMEOUT)");
+        Error::new(ErrorKind::Io, format!("{e}; this is {who}"))
+    })
+}
+fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
     let deadline = Instant::now() + timeout;
     let (workers, servers, copies) = (place.world as usize, place.servers as usize, place.copies);
     let roster = move || Roster::new(workers, servers, copies);
@@ -227,7 +245,7 @@ fn join() -> dist::Result<Option<Job>> {
             first: 0,
         })))
     };
-    Ok(Some(Job { place, how, teller, _center: center }))
+    Ok(Job { place, how, teller, _center: center })
 }
 
 /// Gives all workers the same parameters: those of the first worker, or of the store.
@@ -267,9 +285,8 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
 
 /// Elements of a parameter from which on it is cut into pieces of this size, so that several servers share it;
 /// `TALWEG_BLOCK` says another number of bytes.
-fn block_len() -> usize {
-    let bytes: Option<usize> = std::env::var("TALWEG_BLOCK").ok().and_then(|n| n.parse().ok());
-    (bytes.unwrap_or(BLOCK_BYTES) / 4).max(1)
+fn block_len() -> Result<usize> {
+    Ok((setting("TALWEG_BLOCK", BLOCK_BYTES)? / 4).max(1))
 }
 
 fn assign(p: &Variable, values: &[f32]) -> Result<()> {
@@ -279,23 +296,35 @@ fn assign(p: &Variable, values: &[f32]) -> Result<()> {
 impl Shared {
     /// Sends a parameter and its update rule to the store.
     fn register(&mut self, p: &Variable, values: &[f32], rule: &dyn Rule, weight_decay: f64) -> Result<()> {
-        let id = self.tables.len() as u32;
         let whole = RuleText::of(rule, &p.shape(), weight_decay)?;
         let part = |len: usize| RuleText::of(rule, &Shape::from([len]), weight_decay);
-        let is_cut = values.len() > block_len() && part(block_len()).is_ok_and(|part| whole.is_cut_by(&part));
+        let block = block_len()?;
+        let is_cut = values.len() > block && part(block).is_ok_and(|part| whole.is_cut_by(&part));
         // A rule may look at the whole parameter, as Adafactor does: then it stays in one block.
-        let (rows, width, bytes) =
-            if is_cut { (values.len(), 1, 4 * block_len()) } else { (1, values.len(), usize::MAX) };
-        let table = Table::new(id, rows, width, bytes).map_err(failed)?;
+        let (rows, width, bytes) = if is_cut { (values.len(), 1, 4 * block) } else { (1, values.len(), usize::MAX) };
+        let text = |len: usize| if is_cut { part(len).map(|p| p.encode()) } else { Ok(whole.encode()) };
+        let table = self.add(rows, width, bytes, values, text)?;
+        self.wire.into_iter().for_each(|filter| self.store.filter(&table, filter));
+        Ok(())
+    }
+    /// Adds a table, in blocks of so many bytes, with the text of its rule for blocks of a length.
+    fn add(
+        &mut self,
+        rows: usize,
+        width: usize,
+        bytes: usize,
+        values: &[f32],
+        text: impl Fn(usize) -> Result<Vec<u8>>,
+    ) -> Result<dist::Table> {
+        let id = self.tables.len() as u32;
+        let table = dist::Table::new(id, rows, width, bytes).map_err(failed)?;
         let deadline = Instant::now() + self.store.timeout;
         for len in BTreeSet::from([0, table.blocks() - 1].map(|b| table.elements(b).len())) {
-            let text = if is_cut { &part(len)? } else { &whole };
-            self.registrar.set(&rule_key(id, len), &text.encode(), deadline).map_err(failed)?;
+            self.registrar.set(&rule_key(id, len), &text(len)?, deadline).map_err(failed)?;
         }
         self.store.create(&table, values).map_err(failed)?;
-        self.wire.into_iter().for_each(|filter| self.store.filter(&table, filter));
         self.tables.push(table);
-        Ok(())
+        Ok(table)
     }
 }
 
@@ -306,7 +335,7 @@ pub(crate) fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Option<Vec<Op
     let known = lock(&MEANS);
     let is_mean = |g: &Tensor| g.value().is_ok_and(|v| known.iter().any(|m| m.as_ptr() == Arc::as_ptr(v.node())));
     let own: Vec<Option<Tensor>> = grads.iter().map(|g| g.clone().filter(|g| !is_mean(g))).collect();
-    let means = if own.iter().any(Option::is_some) { exchange::mean(t, &own) } else { own };
+    let means = if own.iter().any(Option::is_some) { exchange::mean(t, &own)? } else { own };
     Ok(Some(means.into_iter().zip(grads).map(|(mean, g)| mean.or_else(|| g.clone())).collect()))
 }
 /// Remembers that a gradient was made of means over all workers, so that the optimizer takes it as it is.
@@ -352,7 +381,7 @@ pub(crate) fn stored_bytes() -> Result<usize> {
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else { return Ok(0) };
     Ok(lock(shared).tables.iter().map(|t| 4 * t.rows * t.width).sum())
 }
-fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &Table) -> Result<T>) -> Result<T> {
+fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &dist::Table) -> Result<T>) -> Result<T> {
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there is no parameter store"));
     };

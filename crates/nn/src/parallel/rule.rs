@@ -1,9 +1,18 @@
-//! An optimizer's rule on its way to the parameter store: the graph of one step, which any server
-//! can run, so a new optimizer needs no new server.
+//! How a table changes, on its way to the parameter store: the graph of one step of an optimizer or
+//! of a program's own update, which any server can run, so neither needs a new server.
 
 use crate::optim::{Rule, Step};
 use ir::{Attrs, Call, Collect, Graph, Meaning, Source, Value, collect};
 use tensor::{DType, Error, Literal, Result, Shape, Tensor, no_grad, placeholder};
+
+/// What an update works on at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// A whole table.
+    Whole,
+    /// Some of its rows, whichever they are.
+    Rows,
+}
 
 /// Key under which the rule for a table's blocks of so many elements stands in the membership store.
 pub fn rule_key(table: u32, len: usize) -> String {
@@ -22,15 +31,18 @@ pub struct SlotText {
     pub values: Vec<f32>,
 }
 
-/// A rule for one parameter. The graph's inputs are named `param`, `grad`, `lr`, `t` and `slot0`,
-/// `slot1`…; those it does not need are missing. Its outputs are the parameter and the slots.
+/// How one table changes. The graph's inputs are named `param`, `grad` (the mean of what was pushed),
+/// `sum` (all of it), `lr`, `t` and `slot0`, `slot1`…; those it does not need are missing. Its
+/// outputs are the new values and the slots.
 pub struct RuleText {
-    /// The parameter's shape.
+    /// What the graph works on at a time, and its shape.
+    pub takes: Takes,
+    /// See `takes`.
     pub shape: Shape,
     /// First values of the state.
     pub slots: Vec<SlotText>,
-    /// One step.
-    pub graph: Graph,
+    /// One step; `None` adds what is pushed.
+    pub graph: Option<Graph>,
 }
 
 impl RuleText {
@@ -59,15 +71,52 @@ impl RuleText {
         for s in state {
             outs.push(s.cast(DType::F32).value()?.clone());
         }
-        Ok(RuleText { shape: shape.clone(), slots, graph: graph_of(&outs)? })
+        Ok(RuleText { takes: Takes::Whole, shape: shape.clone(), slots, graph: Some(graph_of(&outs)?) })
+    }
+
+    /// Adds what is pushed to a table of any size.
+    pub fn add() -> RuleText {
+        RuleText { takes: Takes::Rows, shape: Shape::scalar(), slots: Vec::new(), graph: None }
+    }
+
+    /// Traces a program's own update, a function of the values, of the sum of what was pushed, and
+    /// of its state, which begins with these numbers.
+    pub fn update(
+        takes: Takes,
+        shape: &Shape,
+        state: &[f32],
+        f: impl FnOnce(&Tensor, &Tensor, &[Tensor]) -> Result<(Tensor, Vec<Tensor>)>,
+    ) -> Result<RuleText> {
+        let like = |name: &str| placeholder(name, shape.clone(), DType::F32);
+        let (value, sum) = (like("param"), like("sum"));
+        let slots: Vec<Tensor> = (0..state.len()).map(|i| like(&format!("slot{i}"))).collect();
+        let (next, next_state) = no_grad(|| f(&value, &sum, &slots))?;
+        if next_state.len() != state.len() {
+            let e = format!("the state has {} parts, the update gives {}", state.len(), next_state.len());
+            return Err(Error::value(e).in_op("update"));
+        }
+        let mut outs = Vec::with_capacity(1 + state.len());
+        for (i, new) in std::iter::once(next).chain(next_state).enumerate() {
+            let found = new.shape()?;
+            if found != *shape {
+                let what = if i == 0 { "the new values".to_string() } else { format!("state {}", i - 1) };
+                let e = format!("{what} must be {:?}, as the update was given, not {:?}", shape.dims(), found.dims());
+                return Err(Error::shape(e).in_op("update"));
+            }
+            outs.push(new.cast(DType::F32).value()?.clone());
+        }
+        let slot = |fill: &f32| SlotText { shape: shape.clone(), fill: *fill, values: Vec::new() };
+        let (slots, graph) = (state.iter().map(slot).collect(), Some(graph_of(&outs)?));
+        Ok(RuleText { takes, shape: shape.clone(), slots, graph })
     }
 
     /// True if each element's step depends on nothing but that element and the numbers of the step, and `part`,
     /// the same rule for a piece of the parameter, does the same: then pieces can go their own ways.
     pub fn is_cut_by(&self, part: &RuleText) -> bool {
         let is_flat = |r: &RuleText| r.slots.iter().all(|s| s.values.is_empty() && s.shape == r.shape);
-        let ops = |r: &RuleText| r.graph.nodes.iter().map(|n| n.op.name).collect::<Vec<_>>();
-        is_flat(self) && is_flat(part) && ops(self) == ops(part) && is_elementwise(&self.graph)
+        let ops = |g: &Graph| g.nodes.iter().map(|n| n.op.name).collect::<Vec<_>>();
+        let (Some(all), Some(some)) = (&self.graph, &part.graph) else { return false };
+        is_flat(self) && is_flat(part) && ops(all) == ops(some) && is_elementwise(all)
     }
 
     /// Its bytes: sizes, slots, then the graph.
@@ -78,6 +127,7 @@ impl RuleText {
             number(out, shape.rank());
             shape.iter().for_each(|d| number(out, *d));
         };
+        number(&mut out, usize::from(self.takes == Takes::Rows));
         sizes(&mut out, &self.shape);
         number(&mut out, self.slots.len());
         for s in &self.slots {
@@ -86,13 +136,18 @@ impl RuleText {
             number(&mut out, s.values.len());
             s.values.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes()));
         }
-        out.extend_from_slice(&self.graph.to_bytes());
+        self.graph.iter().for_each(|g| out.extend_from_slice(&g.to_bytes()));
         out
     }
     /// From its bytes; `find` knows the ops.
     pub fn decode(bytes: &[u8]) -> Result<RuleText> {
         let mut rest = bytes;
         let short = || Error::format("a rule is cut short");
+        let takes = match number(&mut rest)? {
+            0 => Takes::Whole,
+            1 => Takes::Rows,
+            n => return Err(Error::format(format!("a rule takes a whole table or rows, not {n}"))),
+        };
         let shape = sizes(&mut rest)?;
         let mut slots = Vec::new();
         for _ in 0..number(&mut rest)?.min(64) {
@@ -108,7 +163,9 @@ impl RuleText {
             }
             slots.push(SlotText { shape: like, fill: f32::from_le_bytes(*fill), values });
         }
-        Ok(RuleText { shape, slots, graph: Graph::from_bytes(rest, &tensor::find)? })
+        let is_sum = rest.is_empty() && takes == Takes::Rows && shape.rank() == 0 && slots.is_empty();
+        let graph = if is_sum { None } else { Some(Graph::from_bytes(rest, &tensor::find)?) };
+        Ok(RuleText { takes, shape, slots, graph })
     }
 }
 
@@ -217,10 +274,27 @@ mod tests {
             let bytes = text.encode();
             let back = RuleText::decode(&bytes).unwrap();
             assert_eq!((&back.shape, &back.slots), (&text.shape, &text.slots));
-            assert_eq!(back.graph.to_string(), text.graph.to_string());
+            assert_eq!(back.graph.unwrap().to_string(), text.graph.unwrap().to_string());
             for n in 0..bytes.len().min(60) {
                 assert!(RuleText::decode(&bytes[..n]).is_err());
             }
         }
+    }
+
+    #[test]
+    fn an_update_is_a_function_of_its_arguments() {
+        let shape = Shape::from([2usize, 3]);
+        let of = |f: fn(&Tensor, &Tensor, &[Tensor]) -> (Tensor, Vec<Tensor>)| {
+            RuleText::update(Takes::Rows, &shape, &[0.5], |v, s, state| Ok(f(v, s, state)))
+        };
+        let text = of(|v, sum, s| (v - sum / (&s[0] + 1.0), vec![&s[0] + sum.square()])).unwrap();
+        let back = RuleText::decode(&text.encode()).unwrap();
+        assert_eq!((back.takes, &back.slots), (Takes::Rows, &text.slots));
+        let refused = |e: Result<RuleText>| e.err().unwrap().to_string();
+        let e = refused(of(|v, _, _| (v.clone(), Vec::new())));
+        assert!(e.contains("the state has 1 parts, the update gives 0"), "{e}");
+        let e = refused(of(|v, _, s| (v.sum(..), s.to_vec())));
+        assert!(e.contains("the new values must be [2, 3], as the update was given, not []"), "{e}");
+        assert!(RuleText::decode(&RuleText::add().encode()).unwrap().graph.is_none());
     }
 }
