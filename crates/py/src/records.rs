@@ -3,25 +3,24 @@
 //! so that both read each other's files.
 
 use crate::error::OrRaise;
+use crate::optim::PyOptimizer;
 use crate::tensor::{PyTensor, run};
-use ::tensor::{Error, Result, Tensor};
+use ::tensor::{Error, Result, Tensor, Variable};
 use data::events::Events;
 use data::journal::Journal;
-use nn::train::{Checkpoint, Checkpoints, Goal};
+use nn::train::{Checkpoint, Checkpoints, Goal, Owed};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// Tensors of a run by their paths, as Python gives them.
+type State = Vec<(String, Py<PyTensor>)>;
+
 /// The state after a step.
-fn checkpoint(
-    py: Python<'_>,
-    step: u64,
-    tensors: Vec<(String, Py<PyTensor>)>,
-    notes: BTreeMap<String, String>,
-) -> PyResult<Checkpoint> {
-    let tensors: Vec<(String, Tensor)> = tensors.into_iter().map(|(n, t)| (n, t.get().tensor())).collect();
+fn checkpoint(py: Python<'_>, step: u64, state: State, notes: BTreeMap<String, String>) -> PyResult<Checkpoint> {
+    let tensors: Vec<(String, Tensor)> = state.into_iter().map(|(n, t)| (n, t.get().tensor())).collect();
     // Made here: the generator is this thread's.
     let mut c = Checkpoint::new(step);
     c.notes = notes;
@@ -49,10 +48,10 @@ fn held(c: Checkpoint) -> Held {
 fn encode_checkpoint<'py>(
     py: Python<'py>,
     step: u64,
-    tensors: Vec<(String, Py<PyTensor>)>,
+    state: State,
     notes: BTreeMap<String, String>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let bytes = checkpoint(py, step, tensors, notes)?.encode().or_raise(py)?;
+    let bytes = checkpoint(py, step, state, notes)?.encode().or_raise(py)?;
     Ok(PyBytes::new(py, &bytes))
 }
 /// The state that another worker gave.
@@ -73,22 +72,49 @@ impl PyCheckpoints {
     #[new]
     fn new(py: Python<'_>, folder: PathBuf, last: usize, best: usize, maximize: bool) -> PyResult<PyCheckpoints> {
         let goal = if maximize { Goal::Max } else { Goal::Min };
-        let c = Checkpoints::open(folder).or_raise(py)?.keep_last(last).keep_best(best, goal);
+        // A bucket may be asked, by others of this process too.
+        let c = py.detach(|| Checkpoints::open(folder)).or_raise(py)?.keep_last(last).keep_best(best, goal);
         Ok(PyCheckpoints(Mutex::new(c)))
     }
-    /// Writes the state after a step while training goes on; the file it will be.
+    /// Holds memory ready for checkpoints of this state.
+    fn prepare(&self, py: Python<'_>, state: State) -> PyResult<()> {
+        let (like, folder) = (checkpoint(py, 0, state, BTreeMap::new())?, &self.0);
+        run(py, move || folder.lock().prepare(&like))
+    }
+    /// Writes the state after a step while training goes on, or lets the servers of a large
+    /// parameter store do so; the file it will be. `None` if a server was lost meanwhile.
+    #[allow(clippy::too_many_arguments)] // named by their only caller, `Trainer`
     fn save(
         &self,
         py: Python<'_>,
         step: u64,
-        tensors: Vec<(String, Py<PyTensor>)>,
+        state: State,
         notes: BTreeMap<String, String>,
         score: Option<f64>,
-    ) -> PyResult<PathBuf> {
-        let mut c = checkpoint(py, step, tensors, notes)?;
-        c.score = score;
+        optimizer: &PyOptimizer,
+        is_last: bool,
+    ) -> PyResult<Option<PathBuf>> {
+        let (mut kept, mut trained): (State, Vec<(String, Variable)>) = (Vec::new(), Vec::new());
+        for (name, t) in state {
+            match t.get().variable() {
+                Some(v) => trained.push((name, v)),
+                None => kept.push((name, t)),
+            }
+        }
+        let mut rest = checkpoint(py, step, kept, notes)?;
+        rest.score = score;
         let folder = &self.0;
-        run(py, move || folder.lock().save_later(c))
+        run(py, move || folder.lock().save_run(rest, &trained, &optimizer.inner(), is_last))
+    }
+    /// Why checkpoints were given up since the last call.
+    fn given_up(&self) -> Vec<String> {
+        self.0.lock().given_up().into_iter().map(|e| e.message).collect()
+    }
+    /// Takes up what packing had left out of this worker's gradients at a step, and says where it is
+    /// kept from now on; `None` if nothing is packed.
+    fn owed(&self, py: Python<'_>, step: u64) -> PyResult<Option<PyOwed>> {
+        let folder = &self.0;
+        py.detach(|| folder.lock().owed(step)).map(|o| o.map(PyOwed)).or_raise(py)
     }
     /// Waits until everything is on disk.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
@@ -109,11 +135,24 @@ impl PyCheckpoints {
     }
     /// The steps there is a file of.
     fn steps(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        self.0.lock().steps().or_raise(py)
+        let folder = &self.0;
+        py.detach(|| folder.lock().steps()).or_raise(py)
     }
     /// The file of a step.
     fn path(&self, step: u64) -> PathBuf {
         self.0.lock().path(step)
+    }
+}
+
+/// Where a worker keeps what packing leaves out of its gradients.
+#[pyclass(name = "Owed", module = "talweg._native", frozen)]
+struct PyOwed(Owed);
+
+#[pymethods]
+impl PyOwed {
+    /// Keeps what is left out now with the checkpoint of this step.
+    fn keep(&self, py: Python<'_>, step: u64) -> PyResult<()> {
+        py.detach(|| self.0.keep(step)).or_raise(py)
     }
 }
 
@@ -163,5 +202,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(encode_checkpoint, m)?)?;
     m.add_function(wrap_pyfunction!(decode_checkpoint, m)?)?;
     m.add_class::<PyCheckpoints>()?;
+    m.add_class::<PyOwed>()?;
     m.add_class::<PyRecords>()
 }

@@ -18,6 +18,7 @@ from .._native import Tensor
 from .._state import no_grad
 from .._transforms import jit as _jit
 from ..nn.utils import clip_grad_norm_, clip_grad_value_
+from ..optim import Optimizer
 from ..optim.lr_scheduler import ReduceLROnPlateau
 from .curves import curves
 from .progress import Progress, Silent
@@ -135,6 +136,9 @@ class Trainer:
     ):
         if epochs is not None and steps is not None:
             raise value_error("Trainer: epochs and steps say the same thing: give one of them")
+        if not isinstance(optimizer, Optimizer):
+            known = "one of talweg.optim that steps by itself, such as Adam"
+            raise type_error(f"Trainer: the optimizer is {type(optimizer).__name__}, not {known}")
         if not hasattr(loader, "__iter__"):
             raise type_error(f"Trainer: the loader is {type(loader).__name__}, not an iterable of batches")
         if watch is None and (patience is not None or keep_best or isinstance(schedule, ReduceLROnPlateau)):
@@ -164,6 +168,7 @@ class Trainer:
         self._per_epoch = None
         self._workers = 1
         self._has_moved = False  # to another place of the data than the next
+        self._owed = None  # where this worker keeps what packing leaves out of its gradients
 
     @property
     def total(self):
@@ -186,8 +191,10 @@ class Trainer:
     # Checkpoints.
 
     def _state(self):
-        parts = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        return [(f"{part}.{name}", t) for part, tensors in parts.items() for name, t in tensors.items()]
+        """Everything that is trained, with its path in checkpoints: the variables themselves, of which those in a
+        parameter store can be told."""
+        parts = {"model": self.model._all_state(), "optimizer": self.optimizer._native.state()}
+        return [(f"{part}.{name}", v) for part, state in parts.items() for name, v in state]
 
     def _notes(self):
         notes = {"epoch": self.epoch, "batch": self._batch, "worse": self._worse, "order": self._order}
@@ -195,10 +202,16 @@ class Trainer:
         notes["schedule"] = self._schedule.state_dict() if self._schedule is not None else None
         return {f"python.{k}": json.dumps(v) for k, v in notes.items()}
 
-    def _save(self, score=None):
-        self.optimizer._native.fetch()
-        path = self._folder.save(self.step, self._state(), self._notes(), score)
-        self._saved, self.history.checkpoint = self.step, path
+    def _save(self, score, is_last):
+        native = self.optimizer._native
+        path = self._folder.save(self.step, self._state(), self._notes(), score, native, is_last)
+        if path is not None:
+            self._saved, self.history.checkpoint = self.step, path
+        self._tell_given_up()
+
+    def _tell_given_up(self):
+        for reason in self._folder.given_up():
+            self.report.warn(f"a checkpoint was given up: {reason}")
 
     def resume(self):
         """Continues from the newest whole checkpoint; its step, or ``None`` if there is none yet."""
@@ -257,6 +270,8 @@ class Trainer:
                 self.optimizer._native.take()
             if first != self.step:
                 self._seek(first)
+        if self._folder is not None:
+            self._owed = self._folder.owed(self.step)
         if distributed.rank() > 0:
             self._folder = self._journal = self._events = self._saved = None
             self.report = Silent()
@@ -415,10 +430,13 @@ class Trainer:
         score = None
         if self._evaluate is not None and (is_last or self._is_due(self._evaluate_every, is_epoch_end)):
             score = self._evaluated(records)
+        is_due = self._is_due(self._save_every, is_epoch_end)
+        if self._owed is not None and is_due:
+            self._owed.keep(self.step)
         if self._folder is not None:
             is_best = self._keep_best and self.history.best is not None and self.history.best[1] == self.step
-            if is_last or is_best or self._is_due(self._save_every, is_epoch_end):
-                self._save(score)
+            if is_last or is_best or is_due:
+                self._save(score, is_last)
 
     def _is_over(self):
         if self._steps is not None:
@@ -492,6 +510,8 @@ class Trainer:
         # Initial values are computed now, not within the first step, as after a resume.
         for _, t in self._state():
             t.eval()
+        if self._folder is not None and not _native.worker_has_store():
+            self._folder.prepare(self._state())
         records = _native.Records(self._journal, self._events, self.step)
         self.report.begin(self)
         for c in self.callbacks:
@@ -499,12 +519,15 @@ class Trainer:
         self._began = (time.monotonic(), self.step)
         with _Interrupts(self):
             self.history.stop = self._run(self._descend(loss), records)
+            if self._owed is not None:
+                self._owed.keep(self.step)
             if self.history.stop != "interrupted":
                 _native.worker_finish()
             if self._folder is not None:
                 if self._saved != self.step:
-                    self._save()
+                    self._save(None, True)
                 self._folder.wait()
+                self._tell_given_up()
         records.flush()
         self.report.end(self)
         for c in self.callbacks:

@@ -165,6 +165,10 @@ impl Checkpoints {
         self.writing.as_ref().is_some_and(|w| !w.is_finished())
     }
 
+    /// Says of a checkpoint that there is none.
+    pub(super) fn give_up(&mut self, why: Error) {
+        self.given_up.push(why);
+    }
     /// Why checkpoints were given up since the last call.
     pub fn given_up(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.given_up)

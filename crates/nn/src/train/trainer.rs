@@ -9,8 +9,9 @@
 mod saving;
 
 use super::checkpoint::Checkpoint;
-use super::folder::{Checkpoints, Goal, Shelf};
+use super::folder::{Checkpoints, Goal};
 use super::report::{Outcome, Progress, Report, Silent, Stop};
+use super::saving::Owed;
 use crate::optim::{Optimizer, clip_grad_norm, clip_grad_value};
 use crate::schedule::{Plateau, Schedule};
 use crate::{Module, column, parallel};
@@ -21,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tensor::{Error, ErrorKind, Result, Tensor, generator, jit, no_grad};
+use tensor::{Error, ErrorKind, Result, Tensor, Variable, generator, jit, no_grad};
 
 /// Names and values that an evaluation answers.
 pub type Metrics = Vec<(String, f64)>;
@@ -59,7 +60,7 @@ pub struct Trainer<'a> {
     patience: Option<u64>,
     checkpoints: Option<(Checkpoints, u64)>,
     /// Where this worker keeps what packing leaves out of its gradients, and how often.
-    shelf: Option<(Shelf, u64)>,
+    owed: Option<(Owed, u64)>,
     journal: Option<PathBuf>,
     events: Option<PathBuf>,
     report: Box<dyn Report + 'a>,
@@ -113,7 +114,7 @@ impl<'a> Trainer<'a> {
             watch: None,
             patience: None,
             checkpoints: None,
-            shelf: None,
+            owed: None,
             journal: None,
             events: None,
             report: Box::new(Silent),
@@ -233,8 +234,7 @@ impl<'a> Trainer<'a> {
         let Some(position) = &from.position else {
             return Err(Error::value(format!("the checkpoint of step {} has no data position", from.step)));
         };
-        let mut state = self.model.state().into_iter().map(|(n, v)| (format!("model.{n}"), v)).collect::<Vec<_>>();
-        state.extend(self.optimizer.state().into_iter().map(|(n, v)| (format!("optimizer.{n}"), v)));
+        let state = self.variables();
         let mut plateau = self.plateau.clone();
         if let (Some(p), Some(lr)) = (&mut plateau, from.noted("plateau.lr")?) {
             (p.lr, p.best) = (lr, from.noted("plateau.best")?);
@@ -256,12 +256,18 @@ impl<'a> Trainer<'a> {
 
     /// The state after the present step.
     pub fn checkpoint(&self) -> Result<Checkpoint> {
+        self.beside().with("", &self.variables())
+    }
+    /// Everything that is trained, with its path in checkpoints.
+    fn variables(&self) -> Vec<(String, Variable)> {
+        let mut state = self.model.state().into_iter().map(|(n, v)| (format!("model.{n}"), v)).collect::<Vec<_>>();
+        state.extend(self.optimizer.state().into_iter().map(|(n, v)| (format!("optimizer.{n}"), v)));
+        state
+    }
+    /// What a checkpoint holds beside the variables.
+    fn beside(&self) -> Checkpoint {
         let state = &self.state;
-        let mut c = Checkpoint::new(state.step)
-            .with("model", &self.model.state())?
-            .with("optimizer", &self.optimizer.state())?
-            .at(Loader::position(self.loader))
-            .note("trainer.worse", state.worse);
+        let mut c = Checkpoint::new(state.step).at(Loader::position(self.loader)).note("trainer.worse", state.worse);
         if let Some((best, step)) = state.best {
             c = c.note("trainer.best", best).note("trainer.best_step", step);
         }
@@ -269,7 +275,7 @@ impl<'a> Trainer<'a> {
             c = c.note("plateau.lr", p.lr).note("plateau.bad", p.bad).note("plateau.cooling", p.cooling);
             c = if let Some(best) = p.best { c.note("plateau.best", best) } else { c };
         }
-        Ok(c)
+        c
     }
 
     /// Trains with a function that answers the loss of a batch; gradients and the optimizer's
@@ -322,8 +328,7 @@ impl<'a> Trainer<'a> {
         }
         self.model.train(true);
         // Initial values are computed now, not within the first step, as after a resume.
-        let state =
-            Checkpoint::new(0).with("model", &self.model.state())?.with("optimizer", &self.optimizer.state())?;
+        let state = Checkpoint::new(0).with("", &self.variables())?;
         if let Some((folder, _)) = &mut self.checkpoints
             && !parallel::has_store()?
         {
@@ -357,7 +362,9 @@ impl<'a> Trainer<'a> {
             let score = self.evaluated(&progress, &mut records)?;
             self.save_if_due(score)?;
         };
-        self.keep_owed()?;
+        if let Some((owed, _)) = &self.owed {
+            owed.keep(self.state.step)?;
+        }
         if stop != Stop::Interrupted {
             parallel::finish()?;
         }
@@ -398,7 +405,9 @@ impl<'a> Trainer<'a> {
                 self.state.step = first;
             }
         }
-        self.take_owed()?;
+        if let Some((folder, every)) = &self.checkpoints {
+            self.owed = folder.owed(self.state.step)?.map(|owed| (owed, *every));
+        }
         if rank > 0 {
             (self.checkpoints, self.journal, self.events) = (None, None, None);
         }
