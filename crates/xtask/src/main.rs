@@ -95,16 +95,18 @@ fn clusters() -> Result<(), String> {
     } else {
         println!("== etcd: skipped, protoc is not installed (Debian: protobuf-compiler)");
     }
-    let features = if has_protoc { "etcd,s3" } else { "s3" };
-    step("jobs", &["build", "-p", "talweg", "--features", features, "--bins", "--example", "digits", "--quiet"])?;
+    let features = if has_protoc { "talweg/etcd,talweg/s3,talweg-py/s3" } else { "talweg/s3,talweg-py/s3" };
+    // The extension as well, for the tests of Python, which come last.
+    let built = ["--lib", "--bins", "--example", "digits", "--quiet"];
+    step("jobs", &[&["build", "-p", "talweg", "-p", "talweg-py", "--features", features][..], &built].concat())?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string());
     let folder = std::path::absolute(std::path::Path::new(&target).join("s3-venv")).map_err(|e| e.to_string())?;
     if let Err(e) = python::environment(&folder, &["moto[server]>=5"]) {
         println!("== s3: there is no server to test with ({e})");
     }
-    let args = ["test", "-p", "talweg", "--features", features, "--test", "s3", "--test", "launch", "--quiet", "--"];
     let mut tests = Command::new(env!("CARGO"));
-    tests.args(args).args(["etcd", "bucket"]);
+    tests.args(["test", "-p", "talweg", "-p", "talweg-py", "--features", features, "--test", "s3", "--test", "launch"]);
+    tests.args(["--quiet", "--", "etcd", "bucket"]);
     let status = tests.env("TALWEG_MOTO", folder.join("bin/moto_server")).status();
     if status.map_err(|e| e.to_string())?.success() { Ok(()) } else { Err("jobs with etcd and s3 failed".into()) }
 }
