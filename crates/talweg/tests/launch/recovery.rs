@@ -73,7 +73,7 @@ fn a_lost_server_is_replaced_and_its_replacement_is_as_good() {
     job.until("server 2 takes its place");
     job.until(": 2 servers hold the store");
     // The last server that was there from the beginning: everything is in the replacement.
-    std::thread::sleep(Duration::from_millis(400));
+    job.until("every partition has its 2 copies");
     job.kill("server 1");
     job.until("server 3 takes its place");
     assert_eq!(one(job.weights(), 2), calm());
