@@ -14,7 +14,7 @@ use super::finish::rounded;
 use super::kernels::Operand;
 use super::scalar::stored;
 use super::vector::{Launch, point, taken};
-use super::{AWAIT, Arg, Kernel, WAIT};
+use super::{Arg, Kernel};
 use ir::{DType, Graph, Meaning};
 use local::{Local, Text};
 use passes::{Loop, Step};
@@ -215,10 +215,6 @@ fn product(c: &Chain) -> Kernel {
         format!("{sum}{plus}")
     };
     let Text { ahead, result } = finish(c, &way, padded / parts, &element, &mut out);
-    // What puts keys into caches is followed by attention, which asks for others meanwhile. The weights of other
-    // launches would come in between these.
-    let is_eager = matches!(&c.behind, Behind::Loops(parts) if parts.iter().any(|p| p.put.is_some()));
-    let (begin, end) = if is_eager { (WAIT, "") } else { (AWAIT, "let_others();\n") };
     let mut source = format!("typedef long long idx;\n{}{}", multiply(padded, dtype), out.functions);
     let _ = write!(
         source,
@@ -226,10 +222,10 @@ fn product(c: &Chain) -> Kernel {
          constexpr int ROWS = {rows}, PADDED = {padded}, LINES = {LINES}, INNER = {inner}, PARTS = {parts}, STAGES = {STAGES};\n\
          constexpr int POINTS = {points}, STRETCH = {stretch};\n\
          constexpr idx STEP = {step}, ROW = {row};\n\
-         constexpr bool IS_EARLY = {is_early};\nconst auto begin = [] {{\n{begin}}};\n\
+         constexpr bool IS_EARLY = {is_early};\n\
          const {ty}* const w = weights + {w_offset};\nconst {ty}* const x = given + {x_offset};\n\
          const auto column = [](int tile, int line) -> idx {{ return tile * POINTS + line % POINTS + line / POINTS * STRETCH; }};\n\
-         {body}{end}{ahead}{sync}{result}{wait}}}\n",
+         {body}{ahead}{sync}{result}{wait}}}\n",
         params = out.params.join(", "),
         points = LINES / count,
         stretch = columns / count,

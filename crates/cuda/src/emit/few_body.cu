@@ -29,11 +29,11 @@ if (threadIdx.x >= 128) {
             bring_16(at + i * (COPIES / 8) * 128, x + (row < ROWS ? row : 0) * ROW + (c * PARTS + part) * 64 + piece * 8, row < ROWS);
         }
     };
-    if (!IS_EARLY) begin();
+    if (!IS_EARLY) await_others();
     #pragma unroll 1
     for (int c = 0; c < STAGES && c < CHUNKS; c++) ask_weights(c);
     bring_group();
-    if (IS_EARLY) begin();
+    if (IS_EARLY) await_others();
     #pragma unroll 1
     for (int c = 0; c < CHUNKS + STAGES - 1; c++) {
         if (c < CHUNKS) {
@@ -52,7 +52,7 @@ if (threadIdx.x >= 128) {
     }
 } else {
     // These multiply: 64 lines of weights by all rows.
-    begin();
+    await_others();
     float sums[PADDED / 2];
     #pragma unroll
     for (int i = 0; i < PADDED / 2; i++) sums[i] = 0;
@@ -72,3 +72,5 @@ if (threadIdx.x >= 128) {
     for (int i = 0; i < PADDED / 2; i++)
         all[(i / 4 * 8 + lane % 4 * 2 + i % 2) * WIDE + warp * 16 + i % 4 / 2 * 8 + lane / 4] = sums[i];
 }
+// The next launch may begin: earlier, its weights would come in between these, and its blocks go where there is room.
+let_others();

@@ -47,6 +47,8 @@ struct Sizes {
     /// Blocks that the keys of a head are dealt out to, and warps of each.
     parts: usize,
     warps: usize,
+    /// How often a warp has keys in shared memory, where they go there.
+    stages: usize,
 }
 
 impl Sizes {
@@ -65,11 +67,19 @@ impl Sizes {
         let wanted = BLOCKS.div_ceil(batch * kept).min(keys.div_ceil(held::TILE * WARPS)).next_power_of_two();
         let parts = if major < CLUSTERS { 1 } else { wanted.min(CLUSTER_MAX) };
         let warps = if batch * kept < 2 * BLOCKS { WARPS } else { WARPS_FEW };
-        Some(Sizes { batch, heads, kept, keys, width, parts, warps })
+        let least = Sizes { batch, heads, kept, keys, width, parts, warps, stages: ring::STAGES };
+        let more = Sizes { stages: ring::STAGES + 1, ..least };
+        Some(if major == HOPPER && more.fits() { more } else { least })
     }
     /// Heads of queries that share keys.
     fn shared(&self) -> usize {
         self.heads / self.kept
+    }
+    /// True if as many blocks as a multiprocessor has threads for find room in its shared memory, with what the
+    /// system and the end of the kernel need.
+    fn fits(&self) -> bool {
+        let end = (2 * self.warps + self.width + 2) * self.shared() * 4;
+        (ring::bytes(self) + end + (1 << 10)) * THREADS <= SHARED_MEMORY * self.warps * 32
     }
     /// Bytes of a block's shared memory that keep more blocks from a multiprocessor than are its part. The others
     /// would else go wherever there is room, since blocks of the launch before still have some.
@@ -264,5 +274,16 @@ mod tests {
         assert_eq!(most(70, 2, HOPPER), Some(3));
         assert_eq!(most(640, 8, HOPPER), None, "more than fit at once");
         assert_eq!(most(64, 8, TENSOR), None, "other generations have less");
+    }
+
+    #[test]
+    fn keys_are_further_ahead_where_there_is_room() {
+        let stages = |width: usize, major: u32| {
+            let ty = |heads: usize, keys: usize| Type::new(DType::BF16, [64, heads, keys, width]);
+            Sizes::new(&ty(32, 1), &ty(8, 90), &ty(8, 90), major).map(|s| s.stages)
+        };
+        assert_eq!(stages(64, HOPPER), Some(3));
+        assert_eq!(stages(128, HOPPER), Some(2), "wide keys");
+        assert_eq!(stages(64, TENSOR), Some(2), "other generations have less");
     }
 }

@@ -5,10 +5,10 @@ use super::{EACH, Sizes, View};
 use crate::emit::WAIT;
 use crate::emit::kernels::Operand;
 
-/// Keys a warp takes at a time, and how often it has them in shared memory: those it is busy with and those on
-/// their way. More would leave no room for the weights that the next launch asks for ahead of time.
+/// Keys a warp takes at a time, and how often it has them in shared memory at least: those it is busy with and those
+/// on their way.
 pub const TILE: usize = 16;
-const STAGES: usize = 2;
+pub const STAGES: usize = 2;
 
 /// Bytes from a row of keys or values in shared memory to the next: eight of them lie in different banks.
 fn pitch(s: &Sizes) -> usize {
@@ -18,7 +18,7 @@ fn pitch(s: &Sizes) -> usize {
 /// Bytes of shared memory: first for tiles, then for what the warps have found.
 pub fn bytes(s: &Sizes) -> usize {
     let sums = s.warps * s.shared() * s.width * 4;
-    (s.warps * STAGES * 2 * TILE * pitch(s)).max(sums)
+    (s.warps * s.stages * 2 * TILE * pitch(s)).max(sums)
 }
 
 /// The queries as tensor cores take them: lane 4g + c has of row g, of each 16 elements, two from 2c and two
@@ -41,7 +41,7 @@ fn queries(s: &Sizes, q: &Operand) -> String {
 /// Asks for the warp's first keys and values; before the launch before has ended, where it is known that it puts
 /// some of them there and which.
 fn first(s: &Sizes, is_put: bool) -> String {
-    let (kept, width, step, ahead) = (s.kept, s.width, s.parts * s.warps, STAGES - 1);
+    let (kept, width, step, ahead) = (s.kept, s.width, s.parts * s.warps, s.stages - 1);
     let each = |text: &str| format!("#pragma unroll\nfor (int i = 0; i < {ahead}; i++) {{\n{text}}}\n");
     let ask = format!("ask(tile + i * {step}, i, seen[i]);\n");
     if !is_put {
@@ -122,7 +122,7 @@ pub fn tiles(s: &Sizes, [q, k, v]: [&Operand; 3], view: &View, is_put: bool) -> 
         first = first(s, is_put),
         queries = queries(s, q),
         pitch = pitch(s),
-        stages = STAGES,
+        stages = s.stages,
         pieces = width / EACH,
         loads = TILE * width / EACH / 32,
         steps = width / 16,
