@@ -47,6 +47,7 @@ trainer = tw.train.Trainer(
 if folder:
     trainer.resume()
 history = trainer.fit(loss)
-print(f"step {trainer.step}, loss {history.losses[-1][1]:.4f}")
+if history.losses:  # there is nothing left to do for a run that was over
+    print(f"step {trainer.step}, loss {history.losses[-1][1]:.4f}")
 weights = b"".join(tensor.numpy().tobytes() for tensor in model.state_dict().values())
 print("weights", hashlib.sha256(weights).hexdigest()[:16])

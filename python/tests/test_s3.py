@@ -1,6 +1,7 @@
 """Checkpoints at `s3://…`, in a store of the test's own: saved, cut off, gone on from, by one process and by many."""
 
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -89,7 +90,10 @@ def test_large_checkpoints_go_up_in_parts(monkeypatch):
             data = [(tw.ones(1, 2_200),)] * 4
             return tw.train.Trainer(model, optimizer, data, steps=steps, checkpoints=folder, save_every=2, progress=False)
 
-        trainer(2).fit(lambda x: model(x).square().mean())
+        history = trainer(2).fit(lambda x: model(x).square().mean())
+        assert history.checkpoint == "s3://runs/large/step-0000000002.safetensors"
+        read = tw.train.load_checkpoint(history.checkpoint)
+        assert (read["weight"].numpy() == model.weight.numpy()).all()
         assert len(bucket.objects["large/step-0000000002.safetensors"]) > 16 << 20 and not bucket.uploads
         saved = model.weight.numpy().copy()
         model.weight.assign(tw.zeros(2_200, 2_200))
@@ -110,5 +114,6 @@ def test_wrong_names_and_keys_are_told_at_once(monkeypatch):
             monkeypatch.setenv(name, value)
         assert "there is no bucket nowhere at http://127.0.0.1" in error("s3://nowhere/x")
         assert "expected a folder, file:///FOLDER or s3://BUCKET/PREFIX" in error("gs://runs/x")
+        assert "s3:/runs/x: a path has taken a slash of the URL away" in error(pathlib.Path("s3://runs/x"))
         bucket.refuses = True
         assert "refused the credentials" in error("s3://runs/x")

@@ -51,7 +51,18 @@ impl Place {
     /// if nothing here knows such a URL.
     pub fn open(at: impl Into<PathBuf>) -> Result<Place> {
         let at = at.into();
-        let Some((scheme, rest)) = at.to_str().and_then(|t| t.split_once("://")) else { return Place::folder(at) };
+        let Some((scheme, rest)) = at.to_str().and_then(|t| t.split_once("://")) else {
+            // What Python's paths make of a URL; a letter alone may be a drive.
+            let is_cut = at
+                .to_str()
+                .and_then(|t| t.split_once(":/"))
+                .is_some_and(|(scheme, _)| scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric()));
+            if is_cut {
+                let e = "a path has taken a slash of the URL away: give it as text";
+                return Err(Error::mismatch(format!("{}: {e}", at.display())));
+            }
+            return Place::folder(at);
+        };
         match scheme {
             "file" => Place::folder(PathBuf::from(rest)),
             "s3" | "s3a" => Place::bucket(&at, rest),
@@ -225,6 +236,8 @@ mod tests {
     fn what_is_no_place_is_said() {
         let e = Place::open("gs://bucket/x").unwrap_err().to_string();
         assert!(e.contains("gs://bucket/x: expected a folder, file:///FOLDER or s3://BUCKET/PREFIX"), "{e}");
+        let e = Place::open("s3:/bucket/x").unwrap_err().to_string();
+        assert!(e.contains("s3:/bucket/x: a path has taken a slash of the URL away"), "{e}");
         let e = Place::of(Path::new("/")).unwrap_err().to_string();
         assert!(e.contains("no name of a file"), "{e}");
     }

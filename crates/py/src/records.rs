@@ -2,6 +2,7 @@
 //! The loop around a step is Python's (`talweg/train`); what is written and how is the Rust side's,
 //! so that both read each other's files.
 
+use crate::convert::arg;
 use crate::error::OrRaise;
 use crate::optim::PyOptimizer;
 use crate::tensor::{PyTensor, run};
@@ -13,7 +14,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Tensors of a run by their paths, as Python gives them.
 type State = Vec<(String, Py<PyTensor>)>;
@@ -65,12 +66,29 @@ fn decode_checkpoint(py: Python<'_>, bytes: &[u8]) -> PyResult<Held> {
 struct PyCheckpoints(Mutex<Checkpoints>);
 
 /// A checkpoint that was read, its file, and why newer ones were passed over.
-type Found = (Held, PathBuf, Vec<String>);
+type Found = (Held, String, Vec<String>);
+
+/// A file or URL as text: Python's paths would take a slash of a URL away.
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Reads a checkpoint, of whatever parts it is.
+#[pyfunction]
+fn load_checkpoint(py: Python<'_>, #[pyo3(from_py_with = arg)] path: PathBuf) -> PyResult<Held> {
+    py.detach(|| Checkpoint::load(path)).map(held).or_raise(py)
+}
 
 #[pymethods]
 impl PyCheckpoints {
     #[new]
-    fn new(py: Python<'_>, folder: PathBuf, last: usize, best: usize, maximize: bool) -> PyResult<PyCheckpoints> {
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg)] folder: PathBuf,
+        #[pyo3(from_py_with = arg)] last: usize,
+        #[pyo3(from_py_with = arg)] best: usize,
+        #[pyo3(from_py_with = arg)] maximize: bool,
+    ) -> PyResult<PyCheckpoints> {
         let goal = if maximize { Goal::Max } else { Goal::Min };
         // A bucket may be asked, by others of this process too.
         let c = py.detach(|| Checkpoints::open(folder)).or_raise(py)?.keep_last(last).keep_best(best, goal);
@@ -93,7 +111,7 @@ impl PyCheckpoints {
         score: Option<f64>,
         optimizer: &PyOptimizer,
         is_last: bool,
-    ) -> PyResult<Option<PathBuf>> {
+    ) -> PyResult<Option<String>> {
         let (mut kept, mut trained): (State, Vec<(String, Variable)>) = (Vec::new(), Vec::new());
         for (name, t) in state {
             match t.get().variable() {
@@ -104,7 +122,8 @@ impl PyCheckpoints {
         let mut rest = checkpoint(py, step, kept, notes)?;
         rest.score = score;
         let folder = &self.0;
-        run(py, move || folder.lock().save_run(rest, &trained, &optimizer.inner(), is_last))
+        let path = run(py, move || folder.lock().save_run(rest, &trained, &optimizer.inner(), is_last))?;
+        Ok(path.as_deref().map(text))
     }
     /// Why checkpoints were given up since the last call.
     fn given_up(&self) -> Vec<String> {
@@ -126,12 +145,13 @@ impl PyCheckpoints {
         let folder = &self.0;
         let Some(found) = py.detach(|| folder.lock().latest()).or_raise(py)? else { return Ok(None) };
         let refused = found.refused.into_iter().map(|e| e.message).collect();
-        Ok(Some((held(found.checkpoint), found.path, refused)))
+        Ok(Some((held(found.checkpoint), text(&found.path), refused)))
     }
     /// A whole checkpoint of a later step, if there is one.
-    fn later(&self, py: Python<'_>, step: u64) -> PyResult<Option<PathBuf>> {
+    fn later(&self, py: Python<'_>, step: u64) -> PyResult<Option<String>> {
         let folder = &self.0;
-        py.detach(|| folder.lock().later(step)).or_raise(py)
+        let path = py.detach(|| folder.lock().later(step)).or_raise(py)?;
+        Ok(path.as_deref().map(text))
     }
     /// The steps there is a file of.
     fn steps(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
@@ -139,8 +159,8 @@ impl PyCheckpoints {
         py.detach(|| folder.lock().steps()).or_raise(py)
     }
     /// The file of a step.
-    fn path(&self, step: u64) -> PathBuf {
-        self.0.lock().path(step)
+    fn path(&self, step: u64) -> String {
+        text(&self.0.lock().path(step))
     }
 }
 
@@ -201,6 +221,7 @@ impl PyRecords {
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(encode_checkpoint, m)?)?;
     m.add_function(wrap_pyfunction!(decode_checkpoint, m)?)?;
+    m.add_function(wrap_pyfunction!(load_checkpoint, m)?)?;
     m.add_class::<PyCheckpoints>()?;
     m.add_class::<PyOwed>()?;
     m.add_class::<PyRecords>()

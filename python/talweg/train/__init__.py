@@ -11,7 +11,7 @@ from .optimizers import (
     RMSPropOptimizer,
 )
 from .progress import Progress, Silent
-from .trainer import Callback, History, Trainer
+from .trainer import Callback, History, Trainer, load_checkpoint
 
 __all__ = [
     "AdadeltaOptimizer",
@@ -27,4 +27,5 @@ __all__ = [
     "Silent",
     "Trainer",
     "curves",
+    "load_checkpoint",
 ]

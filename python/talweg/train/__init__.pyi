@@ -81,7 +81,7 @@ class Trainer:
       so many evaluations in a row without a new best.
     - ``schedule``: a scheduler of learning rates. One that waits for a plateau sees the watched figure.
     - ``clip_norm``, ``clip_value``: bounds of the gradients.
-    - ``checkpoints``: a folder; saved every ``save_every`` steps (0: after each epoch), after the last, when
+    - ``checkpoints``: a folder, or ``s3://BUCKET/PREFIX``; saved every ``save_every`` steps (0: after each epoch), after the last, when
       stopped, and after a new best if ``keep_best`` is not 0. The last ``keep_last`` stay.
     - ``journal``: a file of JSON lines; ``events``: a folder for TensorBoard.
     - ``jit``: the step is traced once and replayed, the quickest way to train.
@@ -154,3 +154,9 @@ def curves(series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
 
     >>> curves({"loss": [(1, 2.0), (2, 1.0)]}).startswith("<svg")
     True"""
+def load_checkpoint(path: str | PathLike[str], part: str = 'model') -> dict[str, Tensor]:
+    """The tensors of a part of a checkpoint, by name: ``model.load_state_dict(load_checkpoint(path))``.
+
+    ``path`` is a file or a URL such as ``History.checkpoint``; files that servers of the parameter store have written
+    beside it are read as well, and everything is checked. Parts are ``"model"``, what a module calls some of it
+    (``"model.encoder"``), or ``"optimizer"``."""

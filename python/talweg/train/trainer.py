@@ -13,7 +13,7 @@ import threading
 import time
 
 from .. import _native, distributed, errors
-from .._checked import checked, type_error, value_error
+from .._checked import checked, key_error, type_error, value_error
 from .._native import Tensor
 from .._state import no_grad
 from .._transforms import jit as _jit
@@ -73,6 +73,27 @@ class History:
         return f"History({self.stop}: {steps}{best})"
 
 
+def _part(tensors, name):
+    """What lies below a path, without it."""
+    return {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(name + ".")}
+
+
+@checked
+def load_checkpoint(path, part="model"):
+    """The tensors of a part of a checkpoint, by name: ``model.load_state_dict(load_checkpoint(path))``.
+
+    ``path`` is a file or a URL such as ``History.checkpoint``; files that servers of the parameter store have written
+    beside it are read as well, and everything is checked. Parts are ``"model"``, what a module calls some of it
+    (``"model.encoder"``), or ``"optimizer"``.
+    """
+    tensors = _native.load_checkpoint(os.fspath(path))[3]
+    found = _part(tensors, part)
+    if not found:
+        parts = sorted({name.split(".")[0] for name in tensors})
+        raise key_error(f"load_checkpoint: {path} has no {part!r}; it has {parts}")
+    return found
+
+
 class Trainer:
     """Trains ``model`` on the batches of ``loader``, any iterable of them.
 
@@ -95,7 +116,7 @@ class Trainer:
       so many evaluations in a row without a new best.
     - ``schedule``: a scheduler of learning rates. One that waits for a plateau sees the watched figure.
     - ``clip_norm``, ``clip_value``: bounds of the gradients.
-    - ``checkpoints``: a folder; saved every ``save_every`` steps (0: after each epoch), after the last, when
+    - ``checkpoints``: a folder, or ``s3://BUCKET/PREFIX``; saved every ``save_every`` steps (0: after each epoch), after the last, when
       stopped, and after a new best if ``keep_best`` is not 0. The last ``keep_last`` stay.
     - ``journal``: a file of JSON lines; ``events``: a folder for TensorBoard.
     - ``jit``: the step is traced once and replayed, the quickest way to train.
@@ -137,8 +158,8 @@ class Trainer:
         if epochs is not None and steps is not None:
             raise value_error("Trainer: epochs and steps say the same thing: give one of them")
         if not isinstance(optimizer, Optimizer):
-            known = "one of talweg.optim that steps by itself, such as Adam"
-            raise type_error(f"Trainer: the optimizer is {type(optimizer).__name__}, not {known}")
+            known = "one of talweg.optim such as Adam, or a Rule of one's own"
+            raise type_error(f"Trainer: expected {known}, not {type(optimizer).__name__}, as the optimizer")
         if not hasattr(loader, "__iter__"):
             raise type_error(f"Trainer: the loader is {type(loader).__name__}, not an iterable of batches")
         if watch is None and (patience is not None or keep_best or isinstance(schedule, ReduceLROnPlateau)):
@@ -232,13 +253,10 @@ class Trainer:
     def _restore(self, step, generator, notes, tensors):
         """Takes over what a checkpoint holds, or nothing of it."""
 
-        def part(name):
-            return {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(name + ".")}
-
         before = self.model.state_dict()
-        self.model.load_state_dict(part("model"))
+        self.model.load_state_dict(_part(tensors, "model"))
         try:
-            self.optimizer.load_state_dict(part("optimizer"))
+            self.optimizer.load_state_dict(_part(tensors, "optimizer"))
         except Exception:
             self.model.load_state_dict(before)
             raise
