@@ -6,17 +6,19 @@ mod generate;
 use std::path::Path;
 
 fn main() {
-    let ops = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/src");
+    let variable = |name: &str| std::env::var(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let here = variable("CARGO_MANIFEST_DIR");
+    let ops = Path::new(&here).join("../ops/src");
     println!("cargo::rerun-if-changed={}", ops.display());
     println!("cargo::rerun-if-changed=generate");
     let table = generate::read::table(&ops).unwrap_or_else(|e| panic!("{e}"));
-    let out = std::env::var("OUT_DIR").expect("cargo sets it");
+    let out = variable("OUT_DIR");
     let write = |name: &str, text: String| {
         std::fs::write(Path::new(&out).join(name), text).unwrap_or_else(|e| panic!("{name}: {e}"));
     };
     write("methods.rs", generate::rust::methods(&table));
     // For the tests: the stubs as they should be, and the methods that are not bound.
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/talweg");
+    let package = Path::new(&here).join("../../python/talweg");
     let read = |name: &str| {
         println!("cargo::rerun-if-changed={}", package.join(name).display());
         std::fs::read_to_string(package.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
