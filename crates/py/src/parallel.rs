@@ -187,6 +187,12 @@ fn worker_has_store(py: Python<'_>) -> PyResult<bool> {
 fn worker_begin(py: Python<'_>, restored: u64) -> PyResult<(u64, u64)> {
     py.detach(|| nn::parallel::begin(restored)).map(|b| (b.origin, b.step)).or_raise(py)
 }
+/// With a store, before a step: what it draws at random follows from its number.
+#[pyfunction]
+fn worker_draw_for(py: Python<'_>, step: u64) -> PyResult<()> {
+    // The generator is this thread's.
+    nn::parallel::draw_for(step).or_raise(py)
+}
 /// The step that follows, more than was done if the others did not wait.
 #[pyfunction]
 fn worker_next_step(py: Python<'_>, done: u64) -> PyResult<u64> {
@@ -211,6 +217,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(worker_is_late, m)?)?;
     m.add_function(wrap_pyfunction!(worker_has_store, m)?)?;
     m.add_function(wrap_pyfunction!(worker_begin, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_draw_for, m)?)?;
     m.add_function(wrap_pyfunction!(worker_next_step, m)?)?;
     m.add_function(wrap_pyfunction!(worker_finish, m)?)?;
     m.add_function(wrap_pyfunction!(worker_tell, m)?)?;

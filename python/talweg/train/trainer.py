@@ -365,9 +365,12 @@ class Trainer:
             yield from self.loader.batches_from(self._batch, self.epoch)
             return
         if self._batch == 0 or self._order is None:
+            # Who takes the place of a lost worker in the middle of an epoch finds the order of its beginning.
+            _native.worker_draw_for(self.step - self._batch)
             self._order = _native.random_state()
             if hasattr(self.loader, "__next__") and self.epoch > 0:
                 raise value_error("fit: the loader is an iterator that can be used once only; give a list or a DataLoader")
+        if self._batch == 0:
             yield from self.loader
             return
         # The order of a shuffled epoch follows from the generator as it was when the epoch began.
@@ -388,6 +391,7 @@ class Trainer:
 
     def _one(self, step, batch):
         self._meet()
+        _native.worker_draw_for(self.step)
         batch = self._part(batch)
         if isinstance(batch, dict):
             loss = step(**batch)

@@ -29,7 +29,7 @@ use ir::{Node, Shape, Value};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
-use tensor::{Error, ErrorKind, Result, Tensor, Variable};
+use tensor::{Error, ErrorKind, Result, Tensor, Variable, generator};
 
 /// The table that holds the step which the store counts from; servers keep it as it is.
 pub const ORIGIN: u32 = u32::MAX;
@@ -38,6 +38,8 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 const TELL_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of a piece of a parameter in the store.
 const BLOCK_BYTES: usize = 1 << 20;
+/// The logarithm of how many random draws a step may take.
+const DRAWS_BITS: u32 = 32;
 /// How long servers may take to write a checkpoint.
 const SAVE_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -129,6 +131,16 @@ pub fn next_step(done: u64) -> Result<u64> {
     let Some(How::Store(s)) = job()?.map(|j| &j.how) else { return Ok(done) };
     let shared = lock(s);
     Ok(done.max(shared.first + shared.store.step()))
+}
+
+/// With a parameter store, before a step: what it draws at random follows from its number, so that a
+/// worker that takes the place of a lost one, or does a step again, draws the same.
+pub fn draw_for(step: u64) -> Result<()> {
+    if has_store()? {
+        let (seed, _) = generator::state();
+        generator::set_state((seed, step << DRAWS_BITS));
+    }
+    Ok(())
 }
 
 /// Between two steps of all-reduce: lets in workers that replace lost ones, with the bytes that

@@ -419,6 +419,7 @@ impl<'a> Trainer<'a> {
         if let Some(schedule) = &self.schedule {
             schedule.apply(self.optimizer, self.state.step as usize)?;
         }
+        parallel::draw_for(self.state.step)?;
         let number = self.state.step + 1;
         let loss = step(batch).and_then(|loss| loss.item::<f64>());
         let loss = loss.map_err(|e| Error { message: format!("step {number}: {}", e.message), ..e })?;
