@@ -271,14 +271,20 @@ impl Client {
         self.say(&mut out, partition, message);
         out
     }
-    /// Adds an update to this step.
-    pub fn push(&mut self, update: Update) -> Outbox {
-        let partition = self.map.partition(update.table, update.block);
-        let before = self.parts[partition as usize].held.replace(update);
+    /// Sends on what is held back of the partition of a block, as more follows.
+    pub(crate) fn release(&mut self, table: u32, block: u32) -> Outbox {
+        let partition = self.map.partition(table, block);
         let mut out = Outbox::new();
-        if let Some(u) = before {
+        if let Some(u) = self.parts[partition as usize].held.take() {
             self.send_push(partition, Some(u), false, &mut out);
         }
+        out
+    }
+    /// Adds an update to this step.
+    pub fn push(&mut self, update: Update) -> Outbox {
+        let out = self.release(update.table, update.block);
+        let partition = self.map.partition(update.table, update.block);
+        self.parts[partition as usize].held = Some(update);
         out
     }
     fn send_push(&mut self, partition: u32, update: Option<Update>, last: bool, out: &mut Outbox) {

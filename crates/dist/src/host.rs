@@ -5,16 +5,18 @@
 //! does not read holds up nobody. Messages to servers are queued under the partition's lock,
 //! which keeps a stream of records in order.
 
+use crate::apply::Apply;
 use crate::disk::{Disk, Journal};
 use crate::keys::Heard;
 use crate::launch::{CLOCKS, load_key};
 use crate::membership::Registrar;
 use crate::message::{Envelope, Message, Peer};
-use crate::partition::{Apply, Outbox, Partition};
+use crate::partition::{Outbox, Partition};
 use crate::roster;
 use crate::snapshot::{Saver, Snapshot, saved_key};
-use crate::{Consistency, Error, Map, Result, message};
-use net::{Address, Connection, Hello, Listener, Secret, Sender};
+use crate::wire::{self, Encoded};
+use crate::{Consistency, Error, Map, Result};
+use net::{Address, Connection, Hello, Listener, Secret, Sender, TOGETHER};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -245,7 +247,7 @@ impl Host {
         let (mut heard, mut out, mut replies) = (Heard::default(), Outbox::new(), Vec::new());
         loop {
             let message = receiver.header(Instant::now() + IDLE).map_err(Error::from).and_then(|mut h| {
-                let mut payload = message::receive(&mut receiver, &h, Instant::now() + PATIENCE)?;
+                let mut payload = wire::receive(&mut receiver, &h, Instant::now() + PATIENCE)?;
                 let rows = heard.rows(&mut h, &mut payload)?;
                 Envelope::decode_with(&h, payload, rows)
             });
@@ -264,7 +266,12 @@ impl Host {
             if matches!(peer, Peer::Server(_)) {
                 await_epoch(slot, e.epoch);
             }
-            if !self.handle(slot, peer, e, &mut out, &mut replies) || !self.reply(&mut replies, line.as_ref()) {
+            if !self.handle(slot, peer, e, &mut out, &mut replies) {
+                break;
+            }
+            // What it has to say to the next message, which is here, goes along.
+            let waits = receiver.has_frame() && replies.len() < TOGETHER;
+            if !waits && !self.reply(&mut replies, line.as_ref()) {
                 break;
             }
         }
@@ -277,11 +284,8 @@ impl Host {
         let line = Line { now, later };
         let (writer, me) = (line.now.clone(), self.me);
         std::thread::spawn(move || {
-            for e in queue {
-                if !write(&writer, me, e) {
-                    break;
-                }
-            }
+            let mut some = Vec::with_capacity(TOGETHER);
+            while next(&queue, &mut some) && write(&writer, me, &mut some) {}
         });
         if let Some(old) = self.workers.lock().insert(worker, line.clone()) {
             old.now.lock().close();
@@ -313,9 +317,11 @@ impl Host {
     /// Answers a worker; false if it is gone.
     fn reply(&self, replies: &mut Vec<Envelope>, line: Option<&Line>) -> bool {
         let Some(line) = line else { return true };
-        // What waits for a worker that sends must not keep this thread from receiving.
-        let mut answer = |e| if self.pushes { line.later.try_send(e).is_ok() } else { write(&line.now, self.me, e) };
-        replies.drain(..).all(&mut answer)
+        if self.pushes {
+            // What waits for a worker that sends must not keep this thread from receiving.
+            return replies.drain(..).all(|e| line.later.try_send(e).is_ok());
+        }
+        write(&line.now, self.me, replies)
     }
 
     /// Writes what goes to the disk; leaves the other messages, and adds those that the disk's
@@ -418,19 +424,16 @@ impl Host {
         let hello = Hello::new("server", self.me);
         let connection = Connection::connect(&address, &hello, self.secret.as_ref(), soon())?;
         let (mut sender, _receiver) = connection.split();
-        let mut send = |e: &Envelope| {
-            let (h, parts) = e.encode(self.me);
-            sender.send(&h, &parts.slices(), soon())
-        };
         if is_again {
             for p in self.partitions.get().into_iter().flatten() {
                 let lost = p.lock().partition.resend(Some(Peer::Server(server)));
-                lost.iter().try_for_each(|(_, e)| send(e))?;
+                wire::send_together(&mut sender, lost.iter().map(|(_, e)| encoded(e, self.me)), soon())?;
             }
         }
-        for e in queue {
-            send(&e)?;
-            e.spare();
+        let mut some = Vec::with_capacity(TOGETHER);
+        while next(queue, &mut some) {
+            wire::send_together(&mut sender, some.iter().map(|e| encoded(e, self.me)), soon())?;
+            some.drain(..).for_each(Envelope::spare);
         }
         Ok(())
     }
@@ -461,14 +464,27 @@ fn await_epoch(slot: &Mutex<Slot>, epoch: u64) {
     }
 }
 
-fn write(sender: &Mutex<Sender>, me: u32, e: Envelope) -> bool {
+fn encoded(e: &Envelope, me: u32) -> Encoded<'static> {
     let (h, parts) = e.encode(me);
+    (h, parts, None)
+}
+
+/// Waits for messages and takes those that are there; false if none will come.
+fn next(queue: &Queue<Envelope>, some: &mut Vec<Envelope>) -> bool {
+    some.extend(queue.recv());
+    some.extend(queue.try_iter().take(TOGETHER - 1));
+    !some.is_empty()
+}
+
+/// Writes messages and keeps their memory; false if nobody is there to read them.
+fn write(sender: &Mutex<Sender>, me: u32, messages: &mut Vec<Envelope>) -> bool {
     let mut sender = sender.lock();
-    let sent = sender.send(&h, &parts.slices(), Instant::now() + PATIENCE);
+    let encoded = messages.iter().map(|e| encoded(e, me));
+    let sent = wire::send_together(&mut sender, encoded, Instant::now() + PATIENCE);
     if sent.is_err() {
         sender.close();
     }
-    drop((sender, parts));
-    e.spare();
+    drop(sender);
+    messages.drain(..).for_each(Envelope::spare);
     sent.is_ok()
 }

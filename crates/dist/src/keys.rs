@@ -5,7 +5,8 @@
 //! arrive in order, so both ends remember the same lists, and forget the oldest at the same message;
 //! a new link begins with none.
 
-use crate::message::{PULL, PUSH, Parts, Rows};
+use crate::message::{PULL, PUSH, Rows};
+use crate::wire::Parts;
 use crate::{Error, Result, spare};
 use net::Header;
 use std::collections::{HashMap, VecDeque};

@@ -7,6 +7,7 @@
 //! This crate knows no tensors: a table is rows of `f32`, and how it is updated is the
 //! [`Apply`] that the caller brings.
 
+mod apply;
 mod client;
 pub mod collective;
 mod consistency;
@@ -35,7 +36,9 @@ mod roster;
 mod rows;
 mod snapshot;
 mod spare;
+mod wire;
 
+pub use apply::{Add, Apply, Target};
 pub use client::{Client, Table};
 pub use consistency::{Consistency, Reads, Rule};
 pub use coordinator::{Coordinator, SILENCE};
@@ -45,13 +48,14 @@ pub use filter::Filter;
 pub use host::{Host, HostOptions};
 pub use map::{Map, Server, Worker};
 pub use membership::{Center, Cluster, Hung, Meeting, Membership, Registrar, keep};
-pub use message::{Clocks, Envelope, Message, Parts, Peer, Record, Rows, Update};
+pub use message::{Clocks, Envelope, Message, Peer, Record, Rows, Update};
 pub use net::{Address, Hello, NAME as TLS_NAME, Secret};
 pub use overlap::Overlap;
-pub use partition::{Add, Apply, Counters, Outbox, Partition, Target};
+pub use partition::{Counters, Outbox, Partition};
 pub use reduce::{Give, Reducer};
 pub use registry::{Answer, Answers, Ask, Caller, Change, Registry};
 pub use remote::Store;
 pub use roster::{Members, Roster, leave_key, left_key, server_key, worker_key};
 pub use snapshot::{SavedBlock, Saver, Saving, Snapshot};
 pub use spare::{List, Pooled};
+pub use wire::Parts;

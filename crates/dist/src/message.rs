@@ -3,11 +3,10 @@
 use crate::filter::{self, Filter};
 use crate::map::{Map, Worker};
 use crate::spare::{self, List};
+use crate::wire::Parts;
 use crate::{Error, Result};
-use net::{Header, Receiver};
-use smallvec::SmallVec;
+use net::Header;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A number for each worker.
 pub type Clocks = List<u64>;
@@ -294,40 +293,6 @@ const SNAPPED: u8 = 22;
 /// Bytes of a path or URL at most.
 const NAME_MAX: usize = 4096;
 
-/// A payload that keeps what it points to alive while it is sent. Elements come first, so that a
-/// receiver has them where it read them.
-#[derive(Default)]
-pub struct Parts {
-    arrays: SmallVec<[Arc<Vec<f32>>; 4]>,
-    pub(crate) rows: Rows,
-    /// What stands for the list of rows, or follows it.
-    pub(crate) hash: Option<[u32; 2]>,
-    bytes: SmallVec<[u8; 128]>,
-    clocks: Clocks,
-}
-
-impl Parts {
-    /// The pieces, in order.
-    pub fn slices(&self) -> SmallVec<[&[u8]; 6]> {
-        let mut out: SmallVec<[&[u8]; 6]> = self.arrays.iter().map(|a| bytemuck::cast_slice::<f32, u8>(a)).collect();
-        let hash = self.hash.as_ref().map_or(&[][..], |h| bytemuck::cast_slice(h));
-        out.extend([bytemuck::cast_slice(&self.rows), hash, &self.bytes[..], bytemuck::cast_slice(&self.clocks)]);
-        out
-    }
-}
-
-/// Reads the payload of a message, in words: all payloads consist of them.
-pub(crate) fn receive(receiver: &mut Receiver, h: &Header, deadline: Instant) -> Result<Arc<Vec<f32>>> {
-    if !h.length.is_multiple_of(4) {
-        return Err(Error::refused(format!("a payload of {} bytes is not whole words", h.length)));
-    }
-    let mut words = spare::take(h.length as usize / 4);
-    if h.length > 0 {
-        receiver.payload_into(bytemuck::cast_slice_mut(spare::make_mut(&mut words)), deadline)?;
-    }
-    Ok(words)
-}
-
 fn of_update(h: &mut Header, parts: &mut Parts, u: &Update) {
     h.table = u.table;
     h.key |= u64::from(u.block);
@@ -348,6 +313,18 @@ impl Envelope {
                 spare::give(u.data);
             }
             _ => {}
+        }
+    }
+    /// Elements that it carries.
+    pub(crate) fn elements(&self) -> usize {
+        match &self.message {
+            Message::Create { data, .. }
+            | Message::Restore { data, .. }
+            | Message::Value { data, .. }
+            | Message::Fresh { data, .. } => data.len(),
+            Message::Push { update: Some(u), .. } => u.data.len() + u.rows.len(),
+            Message::Pull { rows, .. } => rows.len(),
+            _ => 0,
         }
     }
     /// The header and payload; the data is not copied.

@@ -12,7 +12,7 @@ use crate::message::{Envelope, LIFE_MAX, Message, Peer, Rows, Update};
 use crate::partition::Outbox;
 use crate::rows::Order;
 use crate::snapshot::{Part, Saving};
-use crate::{Error, Filter, Map, Result, Rule, message, roster, spare};
+use crate::{Error, Filter, Map, Result, Rule, message, roster, spare, wire};
 use net::{Address, Connection, Hello, Secret};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,6 +29,12 @@ const GLANCE: Duration = Duration::from_millis(250);
 const AGAIN: Duration = Duration::from_millis(50);
 /// Steps that may be under way without being safe.
 const UNSAFE_MAX: u64 = 4;
+
+/// A table of so many elements is in no cache when all of it is sent.
+const UNCACHED: usize = 4 << 20;
+/// Elements of a message that is sent with others, and messages that wait for others at most.
+const SHORT: usize = 2048;
+const WAITING_MAX: usize = 64;
 
 /// Questions under way at most: a server that answers must not meet a worker that only asks.
 pub(crate) const QUESTIONS_MAX: usize = 1024;
@@ -75,9 +81,11 @@ pub struct Store {
     /// How updates of tables are packed, and what packing has left out so far.
     pub(crate) filters: BTreeMap<u32, Filter>,
     pub(crate) residuals: Residuals,
-    /// Memory that is used again by each step.
+    /// Messages that wait to be sent with others.
     outbox: Outbox,
+    /// Memory that is used again by each step.
     pub(crate) spots: Vec<Spot>,
+    lent: Vec<usize>,
     pub(crate) order: Order,
     /// No call waits longer.
     pub timeout: Duration,
@@ -110,6 +118,7 @@ impl Store {
             residuals: Residuals::default(),
             outbox: Outbox::new(),
             spots: Vec::new(),
+            lent: Vec::new(),
             order: Order::new(),
             timeout,
         };
@@ -194,35 +203,50 @@ impl Store {
                 values.len()
             )));
         }
-        let deadline = self.deadline();
-        for block in 0..table.blocks() {
-            let part = &values[table.elements(block)];
-            let filter = self.filters.get(&table.id).copied();
-            let data = match filter {
-                None => spare::copy(part),
-                Some(f) => {
-                    let residual = self
-                        .residuals
-                        .0
-                        .entry(Owed::Block(table.id, block.into()))
-                        .or_insert_with(|| vec![0.0; part.len()]);
-                    f.packed(part, residual)?
-                }
-            };
-            let rows = Rows::default();
-            let out = self.client.push(Update { table: table.id, block, rows, data, rate, count: 1, filter });
-            self.send(out, deadline)?;
-        }
-        Ok(())
+        let (deadline, mut lent) = (self.deadline(), std::mem::take(&mut self.lent));
+        lent.clear();
+        let pushed = (0..table.blocks()).try_for_each(|b| self.push_block(table, b, values, rate, &mut lent, deadline));
+        self.lent = lent;
+        pushed
+    }
+    /// Pushes one block. What goes out is the one before it in its partition, read from the caller's
+    /// memory: it was just copied from there, and the copy need not be in any cache. `lent` has the
+    /// addresses of the copies by block, so that no other update of the step is taken for one of them.
+    fn push_block(
+        &mut self,
+        table: &Table,
+        block: u32,
+        values: &[f32],
+        rate: f32,
+        lent: &mut Vec<usize>,
+        deadline: Instant,
+    ) -> Result<()> {
+        let out = self.client.release(table.id, block);
+        let elements = |u: &Update| {
+            let is_it = u.table == table.id && lent.get(u.block as usize) == Some(&Arc::as_ptr(&u.data).addr());
+            is_it.then(|| &values[table.elements(u.block)])
+        };
+        self.send_from(out, &elements, deadline)?;
+        let part = &values[table.elements(block)];
+        let filter = self.filters.get(&table.id).copied();
+        let data = match filter {
+            None if values.len() >= UNCACHED => spare::copy_past_caches(part),
+            None => spare::copy(part),
+            Some(f) => {
+                let owed = self.residuals.0.entry(Owed::Block(table.id, block.into()));
+                f.packed(part, owed.or_insert_with(|| vec![0.0; part.len()]))?
+            }
+        };
+        lent.push(if filter.is_none() { Arc::as_ptr(&data).addr() } else { 0 });
+        let update = Update { table: table.id, block, rows: Rows::default(), data, rate, count: 1, filter };
+        let out = self.client.push(update);
+        self.send(out, deadline)
     }
     /// Ends the step: its updates count from now on.
     pub fn clock(&mut self) -> Result<()> {
         let deadline = self.deadline();
-        let mut out = std::mem::take(&mut self.outbox);
-        self.client.settle(&mut out);
-        let sent = self.send_all(&mut out, deadline);
-        self.outbox = out;
-        sent?;
+        self.client.settle(&mut self.outbox);
+        self.flush(deadline)?;
         // Not further ahead of what is safe than memory should hold.
         self.pump_unsafe(UNSAFE_MAX, deadline)
     }
@@ -371,22 +395,46 @@ impl Store {
         self.pump(Client::is_created, deadline, "restoring a table")
     }
 
-    /// Sends; a server that cannot be reached is left out, and found missing when it should answer.
-    pub(crate) fn send(&mut self, mut out: Outbox, deadline: Instant) -> Result<()> {
-        self.send_all(&mut out, deadline)
+    /// Sends, at the latest when somebody waits for what comes of it; few and short messages go
+    /// together.
+    pub(crate) fn send(&mut self, out: Outbox, deadline: Instant) -> Result<()> {
+        self.send_from(out, &|_| None, deadline)
     }
-    fn send_all(&mut self, out: &mut Outbox, deadline: Instant) -> Result<()> {
-        for (to, e) in out.drain(..) {
-            let Peer::Server(server) = to else { continue };
-            if !self.links.contains_key(&server) && !self.connect(server, deadline)? {
-                continue;
+    /// As [`Store::send`]; `elements` says where else the elements of an update lie, if they do.
+    fn send_from<'a>(
+        &mut self,
+        out: Outbox,
+        elements: &dyn Fn(&Update) -> Option<&'a [f32]>,
+        deadline: Instant,
+    ) -> Result<()> {
+        let is_long = out.iter().any(|(_, e)| e.elements() > SHORT);
+        self.outbox.extend(out);
+        if is_long || self.outbox.len() >= WAITING_MAX { self.flush_from(elements, deadline) } else { Ok(()) }
+    }
+    /// Sends what waits; a server that cannot be reached is left out, and found missing when it
+    /// should answer.
+    fn flush(&mut self, deadline: Instant) -> Result<()> {
+        self.flush_from(&|_| None, deadline)
+    }
+    fn flush_from<'a>(&mut self, elements: &dyn Fn(&Update) -> Option<&'a [f32]>, deadline: Instant) -> Result<()> {
+        while let Some((to, _)) = self.outbox.first() {
+            let to = *to;
+            let Peer::Server(server) = to else { return Err(Error::refused(format!("{to:?} is no server"))) };
+            if self.links.contains_key(&server) || self.connect(server, deadline)? {
+                let (worker, told) = (self.client.worker(), self.told.entry(server).or_default());
+                let messages = self.outbox.iter().filter(|(peer, _)| *peer == to).map(|(_, e)| {
+                    let (mut h, mut parts) = e.encode(worker);
+                    told.shorten(&mut h, &mut parts);
+                    let update = if let Message::Push { update, .. } = &e.message { update.as_ref() } else { None };
+                    (h, parts, update.and_then(elements))
+                });
+                let link = self.links.get_mut(&server);
+                let sent = link.map(|link| wire::send_together(link.halves().0, messages, deadline));
+                if sent.is_some_and(|sent| sent.is_err()) {
+                    self.links.remove(&server);
+                }
             }
-            let Some(link) = self.links.get_mut(&server) else { continue };
-            let (mut h, mut parts) = e.encode(self.client.worker());
-            self.told.entry(server).or_default().shorten(&mut h, &mut parts);
-            if link.send(&h, &parts.slices(), deadline).is_err() {
-                self.links.remove(&server);
-            }
+            self.outbox.retain(|(peer, _)| *peer != to);
         }
         Ok(())
     }
@@ -422,6 +470,8 @@ impl Store {
     fn take_map(&mut self, version: u64, bytes: &[u8], deadline: Instant) -> Result<()> {
         self.map_version = version;
         let map = Arc::new(Map::decode(bytes)?);
+        // Whatever waits is unanswered, and is said again.
+        self.outbox.clear();
         self.links.retain(|s, _| map.names(*s));
         self.hang_up_on_answers();
         let e = Envelope { partition: 0, epoch: map.epoch, message: Message::Map(map) };
@@ -480,9 +530,11 @@ impl Store {
         if self.client.needs_map() && !self.look_for_map(deadline)? && self.resent.elapsed() > AGAIN {
             self.resent = Instant::now();
             self.hang_up_on_answers();
+            self.outbox.clear();
             let out = self.client.resend(None);
             self.send(out, deadline)?;
         }
+        self.flush(deadline)?;
         for server in owing(&self.client) {
             if !self.hear(server, places, deadline)? {
                 return self.mend(server, deadline);
@@ -522,7 +574,7 @@ impl Store {
             }
             return Ok(read.is_ok());
         }
-        let Ok(payload) = message::receive(receiver, &h, soon) else {
+        let Ok(payload) = wire::receive(receiver, &h, soon) else {
             self.links.remove(&server);
             return Ok(false);
         };
@@ -536,6 +588,7 @@ impl Store {
             return Ok(());
         }
         if self.connect(server, deadline)? {
+            self.outbox.retain(|(to, _)| *to != Peer::Server(server));
             let out = self.client.resend(Some(server));
             self.send(out, deadline)
         } else {

@@ -104,6 +104,14 @@ pub(crate) fn copy(values: &[f32]) -> Arc<Vec<f32>> {
     b
 }
 
+/// A buffer with these elements, which nobody reads soon.
+pub(crate) fn copy_past_caches(values: &[f32]) -> Arc<Vec<f32>> {
+    let mut b = take(values.len());
+    let room = bytemuck::cast_slice_mut(make_mut(&mut b).as_mut_slice());
+    net::copy_past_caches(bytemuck::cast_slice(values), room);
+    b
+}
+
 /// Keeps a buffer for the next who needs one, unless somebody else still holds it. Of several who
 /// hold it, the last to give it is heard.
 pub(crate) fn give(data: Arc<Vec<f32>>) {

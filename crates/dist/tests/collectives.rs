@@ -1,11 +1,13 @@
 //! Collectives between threads: the same bits whichever way, for any number of ranks; errors end
 //! everybody's wait.
 
+use net::{Connection, Listener};
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use talweg_dist::collective::{Combine, Element, Group, Way, part};
-use talweg_dist::{Error, Overlap, merge};
+use talweg_dist::{Error, Hello, Overlap, merge};
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
@@ -51,6 +53,43 @@ fn every_way_gives_the_same_bits() {
             }
         }
     }
+}
+
+/// A socket between two ranks, in a process that was told to use them.
+fn socket() -> (Connection, Connection) {
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let address = listener.address().clone();
+    let call = thread::spawn(move || Connection::connect(&address, &Hello::default(), None, soon()).unwrap());
+    let answered = listener.accept().unwrap().handshake(soon()).unwrap();
+    let called = call.join().unwrap();
+    assert!(!called.is_shared());
+    (called, answered)
+}
+
+#[test]
+fn long_sums_go_over_links_of_different_kinds() {
+    if std::env::var_os("TALWEG_LINK").is_none() {
+        // How links go is said by the environment, so another process has to do it.
+        let name = "long_sums_go_over_links_of_different_kinds";
+        let me = Command::new(std::env::current_exe().unwrap()).arg(name).env("TALWEG_LINK", "socket").status();
+        return assert!(me.unwrap().success());
+    }
+    const LEN: usize = 1_500_000;
+    // Two ranks share memory, the third does not.
+    let (a, b) = Connection::pair().unwrap();
+    let ((c, d), (e, f)) = (socket(), socket());
+    let links = [vec![None, Some(a), Some(c)], vec![Some(b), None, Some(e)], vec![Some(d), Some(f), None]];
+    let ranks = links.into_iter().enumerate().map(|(rank, links)| {
+        let mut g = Group::new(rank, 1, links).unwrap();
+        thread::spawn(move || {
+            let mut x = numbers(rank, LEN);
+            g.all_reduce(bytemuck::cast_slice_mut(&mut x), Element::F32, Combine::Sum, soon()).unwrap();
+            x
+        })
+    });
+    let ranks: Vec<_> = ranks.collect();
+    let sum = expected(3, LEN);
+    ranks.into_iter().for_each(|r| assert!(r.join().unwrap() == sum));
 }
 
 #[test]

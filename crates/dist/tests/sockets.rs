@@ -184,6 +184,32 @@ impl Apply for Hangs {
 }
 
 #[test]
+fn updates_of_one_table_in_one_step_all_count() {
+    let c = coordinator(1, 2);
+    servers(&c, 1, 2, Rule::BSP);
+    let mut store = join(&c, 0, Rule::BSP);
+    // Blocks that go together, blocks that go by themselves, and more than caches hold; updates that
+    // are still held back when the next of the same block comes.
+    for (id, width) in [(0, 5), (1, 5_000), (2, 1 << 16)] {
+        let t = Table::new(id, 64, width, 4 * width).unwrap();
+        let values = |k: usize| (0..64 * width).map(|i| ((i + k) % 97) as f32).collect::<Vec<f32>>();
+        store.create(&t, &vec![0.0; 64 * width]).unwrap();
+        for step in 0..2 {
+            (0..3).for_each(|k| store.push(&t, &values(k), 0.0).unwrap());
+            store.push_rows(&t, &[63, 0], &vec![1.0; 2 * width], 0.0).unwrap();
+            store.clock().unwrap();
+            let sums = [0, 1, 2].map(values);
+            let sum = |i: usize| {
+                let row = if i < width || i >= 63 * width { 1.0 } else { 0.0 };
+                (step + 1) as f32 * (sums.iter().map(|v| v[i]).sum::<f32>() + row)
+            };
+            let got = store.pull(&[t]).unwrap();
+            assert!(got[0].iter().enumerate().all(|(i, x)| *x == sum(i)), "table {id}");
+        }
+    }
+}
+
+#[test]
 fn nobody_waits_for_a_server_that_hangs_once_another_has_taken_over() {
     let c = coordinator(1, 2);
     let hangs = Arc::new(AtomicBool::new(false));

@@ -22,8 +22,10 @@ const WELCOME: u8 = 0xF3;
 const SHARES: &[u8] = &[1];
 /// A greeting is short; anything longer is not one.
 const HELLO_MAX: usize = 512;
-/// Bytes read ahead, so that a small frame costs one read.
+/// Bytes read ahead, so that small frames cost one read.
 const AHEAD: usize = 8 << 10;
+/// Frames that go out with one call of the system at most.
+pub const TOGETHER: usize = 16;
 /// Whether processes of one machine share memory: `TALWEG_LINK=socket` says that they do not.
 fn shares() -> Result<bool> {
     match std::env::var("TALWEG_LINK").as_deref() {
@@ -223,11 +225,23 @@ impl Sender {
     /// Sends a frame whose payload is the parts one after the other, without copying them.
     /// After an error the connection is useless: part of a frame may be under way.
     pub fn send(&mut self, header: &Header, parts: &[&[u8]], deadline: Instant) -> Result<()> {
-        let head = self.head(header, parts)?;
-        let mut slices: SmallVec<[IoSlice; 8]> = SmallVec::new();
-        slices.push(IoSlice::new(&head));
-        slices.extend(parts.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)));
-        self.write_all(&mut slices, deadline)
+        self.send_frames(&[(*header, parts)], deadline)
+    }
+    /// Sends frames one after the other as [`Sender::send`] does, with few calls of the system.
+    pub fn send_frames<'a, P: AsRef<[&'a [u8]]>>(&mut self, frames: &[(Header, P)], deadline: Instant) -> Result<()> {
+        for some in frames.chunks(TOGETHER) {
+            let mut heads: SmallVec<[[u8; HEADER_BYTES]; TOGETHER]> = SmallVec::new();
+            for (header, parts) in some {
+                heads.push(self.head(header, parts.as_ref())?);
+            }
+            let mut slices: SmallVec<[IoSlice; 4 * TOGETHER]> = SmallVec::new();
+            for (head, (_, parts)) in heads.iter().zip(some) {
+                slices.push(IoSlice::new(head));
+                slices.extend(parts.as_ref().iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)));
+            }
+            self.write_all(&mut slices, deadline)?;
+        }
+        Ok(())
     }
     /// The bytes of a frame's header.
     pub(crate) fn head(&self, header: &Header, parts: &[&[u8]]) -> Result<[u8; HEADER_BYTES]> {
@@ -295,7 +309,9 @@ impl Receiver {
         while self.end - self.at < HEADER_BYTES {
             self.ahead.copy_within(self.at..self.end, 0);
             (self.at, self.end) = (0, self.end - self.at);
-            let n = read(&mut self.stream, &mut self.ahead[self.end..], pump.as_deref_mut(), deadline, DOING)?;
+            // From memory nothing is gained by reading ahead, and what follows can be read to its place.
+            let end = if self.stream.is_shared() { HEADER_BYTES } else { AHEAD };
+            let n = read(&mut self.stream, &mut self.ahead[self.end..end], pump.as_deref_mut(), deadline, DOING)?;
             self.end += n;
         }
         b.copy_from_slice(&self.ahead[self.at..self.at + HEADER_BYTES]);
@@ -303,6 +319,46 @@ impl Receiver {
         let h = Header::decode(&b)?;
         self.pending = (h.length > 0).then_some(h);
         Ok(h)
+    }
+    /// True if the next frame is here already, whole.
+    pub fn has_frame(&self) -> bool {
+        let here = &self.ahead[self.at..self.end];
+        let mut head = [0; HEADER_BYTES];
+        let n = if self.stream.is_shared() && here.is_empty() {
+            self.stream.peek(&mut head)
+        } else {
+            here.iter().zip(&mut head).for_each(|(b, to)| *to = *b);
+            here.len()
+        };
+        let is_whole = |h: Header| n >= HEADER_BYTES + h.length as usize;
+        self.pending.is_none() && n >= HEADER_BYTES && Header::decode(&head).is_ok_and(is_whole)
+    }
+    /// Shows the payload of the last header, of `length` bytes, where it lies, piece by piece and in
+    /// whole units. False, and nothing has happened, if it has to be copied: only what comes
+    /// through memory can be shown.
+    pub fn payload_shown(
+        &mut self,
+        length: usize,
+        unit: usize,
+        mut to: impl FnMut(&[u8]),
+        deadline: Instant,
+    ) -> Result<bool> {
+        let is_it = |h: &Header| h.length as usize == length && h.flags & CHECKED == 0;
+        let is_ahead = self.at < self.end;
+        if !self.stream.is_shared() || is_ahead || !self.pending.as_ref().is_some_and(is_it) {
+            return Ok(false);
+        }
+        self.pending = None;
+        let mut left = length;
+        while left > 0 {
+            match self.stream.show(left, unit, &mut to, deadline) {
+                Ok(0) => return Err(Error::Gone("it closed the connection".to_string())),
+                Ok(n) => left -= n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::of(e, "receiving a payload")),
+            }
+        }
+        Ok(true)
     }
     /// Reads the payload of the last header straight into `into`, which must have its length.
     pub fn payload_into(&mut self, into: &mut [u8], deadline: Instant) -> Result<()> {

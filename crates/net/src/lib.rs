@@ -21,8 +21,9 @@ mod tls;
 
 pub use address::Address;
 pub use auth::{Hello, Secret};
-pub use connection::{Connection, Listener, Pending, Receiver, Sender};
+pub use connection::{Connection, Listener, Pending, Receiver, Sender, TOGETHER};
 pub use error::{Error, Result};
 pub use frame::{HEADER_BYTES, Header, PAYLOAD_MAX, VERSION};
 pub use pump::Pump;
+pub use shared::copy_past_caches;
 pub use tls::NAME;

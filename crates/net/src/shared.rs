@@ -30,6 +30,8 @@ const RING_BYTES: usize = 1 << 20;
 const PAGE: usize = 4096;
 const TOTAL: usize = PAGE + 2 * (PAGE + RING_BYTES);
 const NONCE_BYTES: usize = 32;
+/// Bytes of an element at most.
+const UNIT_MAX: usize = 8;
 /// How long to sleep before asking the socket whether the other end lives.
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -111,6 +113,41 @@ impl Ring {
         wake(&m.writer_sleeps.0, &m.room.0);
         Ok(n)
     }
+    /// Shows what is there, at most so many bytes of whole units, without a copy.
+    fn show(&self, max: usize, unit: usize, to: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        let m = self.marks();
+        let tail = m.tail.0.load(Ordering::Relaxed);
+        let n = self.filled(m.head.0.load(Ordering::Acquire), tail)?.min(max) / unit * unit;
+        if n == 0 {
+            return Ok(0);
+        }
+        let start = tail as usize % RING_BYTES;
+        let first = n.min(RING_BYTES - start);
+        // SAFETY: both pieces lie within the ring; the writer does not touch bytes between tail and
+        // head, and the slices end before the tail moves on.
+        let (mut a, mut b) = unsafe {
+            (
+                std::slice::from_raw_parts(self.bytes().add(start), first),
+                std::slice::from_raw_parts(self.bytes(), n - first),
+            )
+        };
+        // A unit may lie at the end and at the beginning.
+        let rest = first % unit;
+        let mut split = [0; UNIT_MAX];
+        if rest > 0 {
+            split[..rest].copy_from_slice(&a[first - rest..]);
+            split[rest..unit].copy_from_slice(&b[..unit - rest]);
+            (a, b) = (&a[..first - rest], &b[unit - rest..]);
+        }
+        for piece in [a, &split[..if rest > 0 { unit } else { 0 }], b] {
+            if !piece.is_empty() {
+                to(piece);
+            }
+        }
+        m.tail.0.store(tail + n as u64, Ordering::SeqCst);
+        wake(&m.writer_sleeps.0, &m.room.0);
+        Ok(n)
+    }
     /// Copies in what there is room for.
     fn write_now(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let m = self.marks();
@@ -138,6 +175,38 @@ impl Ring {
         }
         Ok(done)
     }
+}
+
+/// Copies to memory that nobody reads soon: the caches keep what they hold, and what is overwritten
+/// is not read first.
+///
+/// # Panics
+/// If one is longer than the other.
+#[cfg(target_arch = "x86_64")]
+pub fn copy_past_caches(from: &[u8], to: &mut [u8]) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    assert_eq!(from.len(), to.len(), "lengths");
+    let n = from.len();
+    let (from, to) = (from.as_ptr(), to.as_mut_ptr());
+    let mut at = to.align_offset(64).min(n);
+    // SAFETY: all places lie within the `n` bytes of either side, and those that are written past the
+    // caches are aligned.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, to, at);
+        while at + 64 <= n {
+            let (f, t) = (from.add(at).cast::<__m128i>(), to.add(at).cast::<__m128i>());
+            let line: [__m128i; 4] = std::array::from_fn(|i| _mm_loadu_si128(f.add(i)));
+            line.into_iter().enumerate().for_each(|(i, x)| _mm_stream_si128(t.add(i), x));
+            at += 64;
+        }
+        std::ptr::copy_nonoverlapping(from.add(at), to.add(at), n - at);
+        _mm_sfence();
+    }
+}
+/// Copies to memory that nobody reads soon; here as any other.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn copy_past_caches(from: &[u8], to: &mut [u8]) {
+    to.copy_from_slice(from);
 }
 
 /// Wakes the other end if it said that it sleeps.
@@ -258,17 +327,44 @@ impl Rings {
             n => Ok(n),
         }
     }
-    /// Reads something, by then; `is_gone` tells whether the other end has died.
-    pub fn read(&self, into: &mut [u8], until: Instant, is_gone: impl Fn() -> bool) -> io::Result<usize> {
+    /// As [`Rings::read_now`], shown where it lies: at most so many bytes, of whole units.
+    pub fn show_now(&self, max: usize, unit: usize, to: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        match self.0.incoming.show(max, unit, to)? {
+            0 if self.0.incoming.is_closed() => Ok(0),
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            n => Ok(n),
+        }
+    }
+    /// Bytes that wait to be read, and the first of them, as many as there is room for.
+    pub fn peek(&self, first: &mut [u8]) -> usize {
+        let (ring, m) = (&self.0.incoming, self.0.incoming.marks());
+        let tail = m.tail.0.load(Ordering::Relaxed);
+        let n = ring.filled(m.head.0.load(Ordering::Acquire), tail).unwrap_or(0);
+        for (i, b) in first.iter_mut().enumerate().take(n) {
+            // SAFETY: a place of the ring; the writer does not touch bytes between tail and head.
+            *b = unsafe { *ring.bytes().add((tail as usize + i) % RING_BYTES) };
+        }
+        n
+    }
+    /// Reads something by `read`, by then; `is_gone` tells whether the other end has died.
+    pub fn read(
+        &self,
+        mut read: impl FnMut(&Rings) -> io::Result<usize>,
+        until: Instant,
+        is_gone: impl Fn() -> bool,
+    ) -> io::Result<usize> {
         let (ring, m) = (&self.0.incoming, self.0.incoming.marks());
         loop {
-            match self.read_now(into) {
+            match read(self) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 done => return done,
             }
             if is_gone() {
                 // What it wrote before it died still counts.
-                return ring.read_now(into);
+                return match read(self) {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                    done => done,
+                };
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -347,22 +443,56 @@ mod tests {
         let mut at = 0;
         while at < got.len() {
             let end = (at + 70_001).min(got.len());
-            at += b.read(&mut got[at..end], soon(), || false).unwrap();
+            at += b.read(|r| r.read_now(&mut got[at..end]), soon(), || false).unwrap();
         }
         writing.join().unwrap();
         assert!(got == all);
     }
 
     #[test]
+    fn bytes_are_shown_where_they_lie_in_whole_units() {
+        let (a, b) = rings();
+        // After three bytes every unit of eight is out of place, and one lies at both ends of the ring.
+        a.write(&[IoSlice::new(b"abc")], soon(), || false).unwrap();
+        assert_eq!(b.read_now(&mut [0; 3]).unwrap(), 3);
+        let all: Vec<u8> = (0..2 * RING_BYTES).map(|i| (i * 31 % 251) as u8).collect();
+        let (mut got, mut sent) = (Vec::new(), 0);
+        while got.len() < all.len() {
+            let end = (sent + 99_991).min(all.len());
+            sent += a.write_now(&[IoSlice::new(&all[sent..end])]).unwrap_or(0);
+            let mut first = [0; 2];
+            assert!(b.peek(&mut first) >= 8 && first == all[got.len()..got.len() + 2]);
+            let shown = b.show_now(64 << 10, 8, &mut |piece| {
+                assert!(piece.len().is_multiple_of(8));
+                got.extend_from_slice(piece);
+            });
+            assert!(shown.unwrap() <= 64 << 10);
+        }
+        assert!(got == all);
+        assert_eq!(b.show_now(8, 8, &mut |_| ()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn what_is_copied_past_caches_is_what_was_there() {
+        let from: Vec<u8> = (0..1000u32).map(|i| (i * 7) as u8).collect();
+        for (start, len) in [(0, 0), (1, 5), (3, 63), (0, 64), (5, 640), (17, 983)] {
+            let mut to = vec![9; 1002];
+            copy_past_caches(&from[start..start + len], &mut to[1..1 + len]);
+            assert_eq!(to[1..1 + len], from[start..start + len]);
+            assert!(to[0] == 9 && to[1 + len..].iter().all(|x| *x == 9), "{start} {len}");
+        }
+    }
+
+    #[test]
     fn nobody_waits_for_the_dead_or_past_a_deadline() {
         let (a, b) = rings();
         let now = Instant::now();
-        assert_eq!(a.read(&mut [0], now, || false).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(a.read(|r| r.read_now(&mut [0]), now, || false).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         b.write(&[IoSlice::new(b"last")], soon(), || false).unwrap();
         let mut got = [0; 9];
-        assert_eq!(a.read(&mut got, soon(), || true).unwrap(), 4, "what was written before it died");
-        assert_eq!(a.read(&mut got, soon(), || true).unwrap(), 0);
-        let waiting = std::thread::spawn(move || a.read(&mut [0], soon(), || false));
+        assert_eq!(a.read(|r| r.read_now(&mut got), soon(), || true).unwrap(), 4, "what was written before it died");
+        assert_eq!(a.read(|r| r.read_now(&mut got), soon(), || true).unwrap(), 0);
+        let waiting = std::thread::spawn(move || a.read(|r| r.read_now(&mut [0]), soon(), || false));
         b.close();
         assert_eq!(waiting.join().unwrap().unwrap(), 0);
         assert_eq!(b.write(&[IoSlice::new(b"x")], soon(), || false).unwrap_err().kind(), io::ErrorKind::BrokenPipe);

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 /// How long a reader watches for bytes before it sleeps: to be woken takes longer than most
 /// answers do.
 pub(crate) const WATCH: Duration = Duration::from_micros(50);
+/// Bytes that mostly find room in a socket.
+const SHORT_BYTES: usize = 16 << 10;
 /// Readers that watch now, and how many may: a core each.
 static WATCHERS: AtomicUsize = AtomicUsize::new(0);
 /// How long a caller whose certificate was refused may take to hear of it.
@@ -54,6 +56,13 @@ impl Socket {
         either!(self, s => sendmsg(s, slices, &mut nothing, flags)).map_err(io::Error::from)
     }
     fn write(&self, slices: &[IoSlice<'_>], until: Instant) -> io::Result<usize> {
+        // Mostly there is room, and to say how long to wait for it costs as much as a short message.
+        if slices.iter().map(|s| s.len()).sum::<usize>() <= SHORT_BYTES {
+            let written = self.write_now(slices);
+            if !is_empty(&written) {
+                return written;
+            }
+        }
         let left = left(until)?;
         either!(self, s => {
             s.set_write_timeout(Some(left))?;
@@ -164,21 +173,35 @@ impl Stream {
         if until <= Instant::now() {
             return self.read_now(into);
         }
-        let result = self.watch(into);
+        let result = self.watch(|| self.read_now(into));
         if !is_empty(&result) {
             return result;
         }
         if let Some(rings) = &self.rings {
-            return rings.read(into, until, || self.is_gone());
+            return rings.read(|r| r.read_now(into), until, || self.is_gone());
         }
         match &self.tls {
             Some(tls) => tls.read(into, |b| self.socket.read(b, until)),
             None => self.socket.read(into, until),
         }
     }
+    /// As [`Stream::read`], shown where it lies: at most so many bytes, of whole units. Only memory
+    /// can be shown.
+    pub fn show(&self, max: usize, unit: usize, to: &mut dyn FnMut(&[u8]), until: Instant) -> io::Result<usize> {
+        let Some(rings) = &self.rings else { return Err(io::ErrorKind::Unsupported.into()) };
+        let result = self.watch(|| rings.show_now(max, unit, to));
+        if !is_empty(&result) {
+            return result;
+        }
+        rings.read(|r| r.show_now(max, unit, to), until, || self.is_gone())
+    }
+    /// Of memory: bytes that wait to be read, and the first of them.
+    pub fn peek(&self, first: &mut [u8]) -> usize {
+        self.rings.as_ref().map_or(0, |r| r.peek(first))
+    }
     /// Reads what comes within a moment; `WouldBlock` if nothing does.
-    fn watch(&self, into: &mut [u8]) -> io::Result<usize> {
-        let mut result = self.read_now(into);
+    fn watch(&self, mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+        let mut result = read();
         if !is_empty(&result) {
             return result;
         }
@@ -187,7 +210,7 @@ impl Stream {
             while is_empty(&result) && start.elapsed() < WATCH {
                 // Whoever is to send may need this core.
                 std::thread::yield_now();
-                result = self.read_now(into);
+                result = read();
             }
         }
         WATCHERS.fetch_sub(1, Ordering::Relaxed);

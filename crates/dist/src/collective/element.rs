@@ -1,7 +1,7 @@
 //! Element types of collectives and how they are combined.
 
 use crate::{Error, Result};
-use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use bytemuck::{Pod, cast_slice_mut};
 use half::{bf16, f16};
 
 /// What the bytes are.
@@ -100,7 +100,7 @@ impl Element {
             Element::F64 | Element::I64 | Element::U64 => 8,
         }
     }
-    /// `to = to ∘ from`, element by element. Both must be aligned and have one length.
+    /// `to = to ∘ from`, element by element. Both must have one length, and `to` be aligned.
     pub fn combine(self, how: Combine, to: &mut [u8], from: &[u8]) {
         assert_eq!(to.len(), from.len(), "lengths");
         if to.is_empty() {
@@ -133,7 +133,7 @@ trait Number: Pod {
 }
 
 fn combine<T: Number>(how: Combine, to: &mut [u8], from: &[u8]) {
-    let (to, from): (&mut [T], &[T]) = (cast_slice_mut(to), cast_slice(from));
+    let to = cast_slice_mut(to);
     match how {
         Combine::Sum => each(to, from, T::sum),
         Combine::Prod => each(to, from, T::prod),
@@ -143,9 +143,9 @@ fn combine<T: Number>(how: Combine, to: &mut [u8], from: &[u8]) {
 }
 
 #[inline(always)]
-fn each<T: Copy>(to: &mut [T], from: &[T], f: impl Fn(T, T) -> T) {
-    for (a, b) in to.iter_mut().zip(from) {
-        *a = f(*a, *b);
+fn each<T: Pod>(to: &mut [T], from: &[u8], f: impl Fn(T, T) -> T) {
+    for (a, b) in to.iter_mut().zip(from.chunks_exact(size_of::<T>())) {
+        *a = f(*a, bytemuck::pod_read_unaligned(b));
     }
 }
 
@@ -212,6 +212,7 @@ halves!(bf16, f16);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytemuck::cast_slice;
 
     #[test]
     fn tables_are_in_the_order_of_their_numbers() {

@@ -4,7 +4,7 @@
 use super::element::{Combine, Element};
 use super::{Group, Signature};
 use crate::{Error, Result};
-use net::{Connection, Header, Pump};
+use net::{Connection, Header, Pump, copy_past_caches};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ const TEXT_MAX: usize = 4096;
 const PIECE_BYTES: usize = 1 << 20;
 /// Bytes of a piece through shared memory: six of them fit into a ring.
 const SHARED_PIECE_BYTES: usize = 128 << 10;
+/// So much is in no cache when everybody is done with it.
+const UNCACHED_BYTES: usize = 16 << 20;
 /// What fits into any socket's buffer: both ends may send this before they receive.
 const BUFFERED_BYTES: usize = 32 << 10;
 
@@ -26,6 +28,8 @@ const BUFFERED_BYTES: usize = 32 << 10;
 #[derive(Clone, Copy)]
 pub(super) enum Take {
     Copy,
+    /// To memory that is not read before caches hold something else.
+    Put,
     Combine(Element, Combine),
 }
 
@@ -152,8 +156,24 @@ impl Group {
                 into.len()
             )));
         }
+        let (mut at, is_copy) = (0, matches!(take, Take::Copy));
+        let each = |piece: &[u8]| {
+            let to = &mut into[at..at + piece.len()];
+            at += piece.len();
+            match take {
+                Take::Combine(element, how) => element.combine(how, to, piece),
+                Take::Copy | Take::Put => copy_past_caches(piece, to),
+            }
+        };
+        let unit = if let Take::Combine(element, _) = take { element.size() } else { 1 };
+        // From memory that is shared it need not be copied first, unless something is sent meanwhile.
+        let is_shown = !is_copy && pump.is_none();
+        if is_shown && receiver.payload_shown(h.length as usize, unit, each, deadline)? {
+            self.scratch = scratch;
+            return Ok(());
+        }
         match take {
-            Take::Copy => receiver.payload_into_while(into, pump, deadline)?,
+            Take::Copy | Take::Put => receiver.payload_into_while(into, pump, deadline)?,
             Take::Combine(element, how) => {
                 scratch.resize(scratch.len().max(into.len().div_ceil(8)), 0);
                 let room: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut scratch)[..into.len()];
@@ -213,6 +233,7 @@ impl Group {
             start..(start + SHARED_PIECE_BYTES).min(whole.end)
         };
         let n = give.len().max(keep.len()).div_ceil(SHARED_PIECE_BYTES).max(1);
+        let put = if data.len() >= UNCACHED_BYTES { Take::Put } else { Take::Copy };
         self.send_pieces(peer, &data[within(&give, 0)], deadline)?;
         for i in 0..n {
             if i + 1 < n {
@@ -221,10 +242,10 @@ impl Group {
             self.receive_piece(peer, &mut data[within(&keep, i)], take, None, deadline)?;
             self.send_pieces(peer, &data[within(&keep, i)], deadline)?;
             if i > 0 {
-                self.receive_piece(peer, &mut data[within(&give, i - 1)], Take::Copy, None, deadline)?;
+                self.receive_piece(peer, &mut data[within(&give, i - 1)], put, None, deadline)?;
             }
         }
-        self.receive_piece(peer, &mut data[within(&give, n - 1)], Take::Copy, None, deadline)
+        self.receive_piece(peer, &mut data[within(&give, n - 1)], put, None, deadline)
     }
 }
 
