@@ -33,6 +33,12 @@ impl Target<'_> {
     pub fn value(&mut self) -> &mut [f32] {
         spare::make_mut(self.value)
     }
+    /// The value and then each array of the state, to be changed in place; of those that somebody else
+    /// holds, copies.
+    pub fn arrays(&mut self) -> SmallVec<[&mut [f32]; 4]> {
+        let arrays = std::iter::once(&mut *self.value).chain(&mut *self.state);
+        arrays.map(|a| spare::make_mut(a).as_mut_slice()).collect()
+    }
     /// Writes the value and then each array of the state anew: `next` is given all of them and where
     /// to write what follows. If it fails, all of them stay as they are.
     pub fn replace<E>(&mut self, next: impl FnOnce(&[&[f32]], &mut [&mut [f32]]) -> Result<(), E>) -> Result<(), E> {

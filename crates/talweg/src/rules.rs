@@ -59,11 +59,11 @@ impl Apply for Rules {
         let (version, width) = (to.version, to.width);
         let mut room = std::mem::take(&mut self.room);
         let done = self.rule(update.table, to.len()).and_then(|rule| {
-            if rule.is_sum() {
-                dist::merge::add_rows(to.value(), width, &update.rows, &update.data);
-                return Ok(());
+            let pushed = Pushed { update, version, width };
+            if rule.is_in_place() {
+                return rule.change(&mut to.arrays(), &pushed);
             }
-            to.replace(|old, new| rule.step(old, new, &Pushed { update, version, width }, &mut room))
+            to.replace(|old, new| rule.step(old, new, &pushed, &mut room))
         });
         self.room = room;
         done.map_err(|e| e.to_string())

@@ -7,7 +7,7 @@ use super::rule::{RuleText, Takes};
 use super::update::{Compiled, Pushed};
 use super::{BLOCK_BYTES, How, failed, job, lock};
 use dist::Update;
-use dist::merge::{add, add_rows};
+use dist::merge::add;
 use std::sync::{Arc, Mutex, Weak};
 use tensor::{DType, Error, Result, Shape, Tensor};
 
@@ -283,14 +283,15 @@ impl Own {
     fn clock(&mut self) -> Result<()> {
         for update in &std::mem::take(&mut self.pushed) {
             self.version += 1;
-            if self.rule.is_sum() {
-                add_rows(&mut self.arrays[0], self.width, &update.rows, &update.data);
+            let pushed = Pushed { update, version: self.version, width: self.width };
+            if self.rule.is_in_place() {
+                let mut arrays: Vec<&mut [f32]> = self.arrays.iter_mut().map(Vec::as_mut_slice).collect();
+                self.rule.change(&mut arrays, &pushed)?;
                 continue;
             }
             let mut next: Vec<Vec<f32>> = self.arrays.iter().map(|a| vec![0.0; a.len()]).collect();
             let old: Vec<&[f32]> = self.arrays.iter().map(Vec::as_slice).collect();
             let mut new: Vec<&mut [f32]> = next.iter_mut().map(Vec::as_mut_slice).collect();
-            let pushed = Pushed { update, version: self.version, width: self.width };
             self.rule.step(&old, &mut new, &pushed, &mut Vec::new())?;
             self.arrays = next;
         }

@@ -87,23 +87,18 @@ impl Compiled {
         Ok(self.slots.iter().map(first).collect())
     }
 
-    /// True if what is pushed is added to the values, as [`add_rows`] does in place.
-    pub fn is_sum(&self) -> bool {
-        self.step.is_none()
+    /// True if a block is changed in place, by [`Compiled::change`]; otherwise it is written anew.
+    pub fn is_in_place(&self) -> bool {
+        self.takes == Takes::Rows
     }
 
     /// One step from what a block's arrays are, the value and then the state, to what they become;
     /// `room` is memory to use.
     pub fn step(&self, old: &[&[f32]], new: &mut [&mut [f32]], pushed: &Pushed<'_>, room: &mut Vec<f32>) -> Result<()> {
-        let (u, width) = (pushed.update, pushed.width);
-        let Some((program, inputs)) = &self.step else {
-            new[0].copy_from_slice(old[0]);
-            add_rows(new[0], width, &u.rows, &u.data);
-            return Ok(());
+        let u = pushed.update;
+        let (Takes::Whole, Some((program, inputs))) = (self.takes, &self.step) else {
+            return Err(Error::bug("this table's rule changes it in place"));
         };
-        if self.takes == Takes::Rows {
-            return self.step_rows(old, new, pushed);
-        }
         if !u.rows.is_empty() {
             return Err(Error::value("this table's rule takes whole blocks, not rows"));
         }
@@ -120,23 +115,28 @@ impl Compiled {
         self.run(program.as_ref(), inputs, old, new, given)
     }
 
-    /// Some rows at a time, as many as the rule takes; what is left over of them computes for nobody.
-    fn step_rows(&self, old: &[&[f32]], new: &mut [&mut [f32]], pushed: &Pushed<'_>) -> Result<()> {
-        let Some((program, inputs)) = &self.step else { return Ok(()) };
-        let (u, width, at_once) = (pushed.update, pushed.width, self.shape[0]);
-        if self.shape.count() != at_once * width {
+    /// Changes the rows that are named, or all of them, in a block's arrays: some at a time, as many
+    /// as the rule takes; what is left over of them computes for nobody. If it fails, nothing changes.
+    pub fn change(&self, arrays: &mut [&mut [f32]], pushed: &Pushed<'_>) -> Result<()> {
+        let (u, width) = (pushed.update, pushed.width);
+        let Some((program, inputs)) = &self.step else {
+            add_rows(arrays[0], width, &u.rows, &u.data);
+            return Ok(());
+        };
+        let at_once = self.shape.first().copied().unwrap_or(1);
+        if self.takes == Takes::Whole || self.shape.count() != at_once * width {
             let e = format!("a row has {width} elements, the rule's have {}", self.shape.count() / at_once);
             return Err(Error::value(e));
         }
-        new.iter_mut().zip(old).for_each(|(new, old)| new.copy_from_slice(old));
         // A row that is named twice changes once, by both.
         let mut sums: BTreeMap<usize, Vec<f32>> = BTreeMap::new();
-        let all = u.rows.is_empty().then(|| 0..old[0].len() / width).into_iter().flatten();
+        let all = u.rows.is_empty().then(|| 0..arrays[0].len() / width).into_iter().flatten();
         for (row, data) in all.chain(u.rows.iter().map(|r| *r as usize)).zip(u.data.chunks_exact(width)) {
             sums.entry(row).and_modify(|s| add(s, data)).or_insert_with(|| data.to_vec());
         }
         let (rows, sums): (Vec<usize>, Vec<Vec<f32>>) = sums.into_iter().unzip();
         let (len, n) = (at_once * width, u.count.max(1) as f32);
+        let mut changed = Vec::new();
         for (rows, sums) in rows.chunks(at_once).zip(sums.chunks(at_once)) {
             let taken = |from: &&mut [f32]| {
                 let mut out = Vec::with_capacity(len);
@@ -144,19 +144,21 @@ impl Compiled {
                 out.resize(len, 0.0);
                 out
             };
-            let before: Vec<Vec<f32>> = new.iter().map(taken).collect();
+            let before: Vec<Vec<f32>> = arrays.iter().map(taken).collect();
+            let before: Vec<&[f32]> = before.iter().map(Vec::as_slice).collect();
             let mut after = vec![vec![0.0; len]; before.len()];
             let mut sum = sums.concat();
             sum.resize(len, 0.0);
             let gradient: Vec<f32> = sum.iter().map(|x| x / n).collect();
             let given = Given { gradient: &gradient, sum: &sum, rate: u.rate, count: pushed.version as f32 };
-            let before: Vec<&[f32]> = before.iter().map(Vec::as_slice).collect();
             let mut out: Vec<&mut [f32]> = after.iter_mut().map(Vec::as_mut_slice).collect();
             self.run(program.as_ref(), inputs, &before, &mut out, given)?;
-            for (into, from) in new.iter_mut().zip(&after) {
-                for (row, from) in rows.iter().zip(from.chunks_exact(width)) {
-                    into[row * width..][..width].copy_from_slice(from);
-                }
+            changed.push((rows, after));
+        }
+        for (rows, after) in changed {
+            for (into, from) in arrays.iter_mut().zip(&after) {
+                let each = rows.iter().zip(from.chunks_exact(width));
+                each.for_each(|(row, from)| into[row * width..][..width].copy_from_slice(from));
             }
         }
         Ok(())
