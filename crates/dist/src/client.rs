@@ -17,7 +17,7 @@ use std::sync::Arc;
 const BLOCK_MAX: usize = 32 << 20;
 
 /// Servers in order, without heap where they are few.
-pub type Servers = SmallVec<[Server; 16]>;
+pub type Servers = SmallVec<[Server; 64]>;
 
 /// How a table of rows is cut into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
