@@ -3,8 +3,8 @@
 Values are never overwritten while somebody holds them, so a checkpoint holds them and a thread writes them; what changes
 meanwhile is made anew instead of in place, in memory that the trainer holds ready.
 
-``python checkpoint.py`` trains half a gigabyte of parameters, saves every 110 steps and prints how much longer than
-the others the steps were before which a checkpoint was taken.
+``python checkpoint.py`` trains half a gigabyte of parameters, saves now and then, each time when the checkpoint before is
+on disk, and prints how much longer than the ones before it the step was before which a checkpoint was taken.
 """
 
 import os
@@ -16,31 +16,36 @@ import talweg as tw
 from talweg import nn
 
 quick = "TALWEG_QUICK" in os.environ
-# Each is on disk when the next is taken: otherwise that one would wait for it.
-width, saves, every = (256, 3, 20) if quick else (8192, 3, 110)
+width, saves = (256, 2) if quick else (8192, 6)
+# Of the steps from one checkpoint to the next, the last few are those that it is compared with.
+every, quiet = 30, 9
 
 
 class Watch(tw.train.Callback):
     """Takes the time from step to step, which is when a checkpoint is taken."""
 
-    def __init__(self):
-        self.times = []
+    def __init__(self, folder):
+        self.folder, self.times = folder, []
 
     def on_step(self, trainer, loss):
+        last = trainer.step // every * every
+        if trainer.step % every == every - quiet - 1 and last > 0:
+            while not any(name.endswith(f"{last:010}.safetensors") for name in os.listdir(self.folder)):
+                time.sleep(0.01)
         self.times.append(time.perf_counter())
 
 
 tw.manual_seed(0)
 model = nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
 batch = tw.ones(1, width)
-watch = Watch()
 with tempfile.TemporaryDirectory() as folder:
+    watch = Watch(folder)
     trainer = tw.train.Trainer(
         model,
         tw.optim.SGD(model.parameters()),
         [batch] * every,
-        # The last is not looked at: a run waits until it is on disk.
-        epochs=saves + 1,
+        # The first comes on top, and the last is not looked at: a run waits until it is on disk.
+        epochs=saves + 2,
         checkpoints=folder,
         keep_last=1,
         callbacks=[watch],
@@ -49,9 +54,14 @@ with tempfile.TemporaryDirectory() as folder:
     )
     trainer.fit(lambda x: model(x).square().mean())
 
+# Step n + 1 took from the nth time to the next; a checkpoint is taken at its beginning.
 steps = [b - a for a, b in zip(watch.times, watch.times[1:])]
-usual = statistics.median(steps)
 gigabytes = 4 * 2 * width * width / 1e9
-pauses = [max(0.0, steps[i] - usual) / gigabytes * 1e3 for i in range(every - 1, len(steps), every)]
+pauses = []
+for i in range(every - 1, len(steps), every):
+    usual = statistics.median(steps[i - quiet : i])
+    pauses.append(max(0.0, steps[i] - usual) / gigabytes * 1e3)
+first, rest = pauses[0], pauses[1:]
 print(f"{gigabytes:.2f} GB, a step takes {usual * 1e3:.2f} ms")
-print(f"pause: {statistics.median(pauses):.1f} ms per GB, median of {saves}; of the first checkpoint {pauses[0]:.1f}")
+print(f"pause: {statistics.median(rest):.1f} ms per GB, median of {len(rest)} ({min(rest):.1f} to {max(rest):.1f})")
+print(f"the first checkpoint: {first:.1f} ms per GB")
