@@ -7,10 +7,10 @@
 //! target/release/talweg launch --workers 2 target/release/examples/digits
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
-//! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `LAYERS`
-//! and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam` or `adafactor`,
-//! `CLIP` bounds the length of the gradients, and `CHECKPOINTS` names a folder to save to and to go on
-//! from.
+//! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `TELL=1`
+//! says each, `LAYERS` and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam`
+//! or `adafactor`, `CLIP` bounds the length of the gradients, and `CHECKPOINTS` names a folder to save to
+//! and to go on from.
 
 use std::time::Duration;
 use talweg::data::{Digits, Loader};
@@ -18,10 +18,13 @@ use talweg::nn::optim::{Adafactor, NAdam, Rule, Sgd};
 use talweg::nn::train::{Checkpoints, Progress, Report, Trainer};
 use talweg::prelude::*;
 
-/// Pauses after each step.
-struct Pause(Duration);
+/// Says each step if it should, and pauses after it.
+struct Pause(Duration, bool);
 impl Report for Pause {
-    fn step(&mut self, _: &Progress) {
+    fn step(&mut self, p: &Progress) {
+        if self.1 {
+            println!("did step {}", p.step);
+        }
         std::thread::sleep(self.0);
     }
 }
@@ -30,7 +33,7 @@ fn main() -> Result<()> {
     let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
     let is_quick = std::env::var("TALWEG_QUICK").is_ok();
     let steps = number("STEPS").unwrap_or(if is_quick { 20 } else { 500 });
-    let pause = Pause(Duration::from_millis(number("PAUSE_MS").unwrap_or(0)));
+    let pause = Pause(Duration::from_millis(number("PAUSE_MS").unwrap_or(0)), number("TELL").is_some());
     manual_seed(0);
     let (layers, width) = (number("LAYERS").unwrap_or(1), number("WIDTH").unwrap_or(32) as usize);
     let mut model = Sequential::new();

@@ -6,7 +6,8 @@
 
 use super::{How, failed, job, lock, setting};
 use dist::Overlap;
-use ir::{AttrKind, Batch, Call, Grad, Meaning, ORDERED, SOON, Type};
+use ir::{AttrKind, Batch, Bytes, Call, Grad, Meaning, ORDERED, SOON, Type};
+use std::sync::Arc;
 use tensor::{Attrs, DType, Error, Literal, Op, Result, Shape, Tensor};
 
 /// Bytes of gradients that are worth a message of their own; `TALWEG_BUCKET` says another number.
@@ -209,7 +210,7 @@ fn run_end(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
         };
         shapes.iter().map(cut).collect()
     };
-    with_overlap(|o| o.end(number(c, "bucket").map_err(|e| dist::Error::value(e.to_string()))?, args.len(), cut))?
+    with_overlap(|o| o.end(number(c, "bucket").map_err(|e| dist::Error::value(e.to_string()))?, args.len(), cut))
 }
 
 fn run_mean(_: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
@@ -224,7 +225,7 @@ fn run_mean(_: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
         at += g.count();
         literal(g.shape(), &all[at - g.count()..at])
     };
-    args[1..].iter().map(cut).collect()
+    Ok(args[1..].iter().map(cut).collect())
 }
 
 fn run_step(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
@@ -243,12 +244,20 @@ fn run_step(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
         shared.store.push(table, grad.stored::<f32>(), rate).map_err(failed)?;
     }
     shared.store.clock().map_err(failed)?;
-    let values = shared.store.pull(&tables).map_err(failed)?;
-    values.iter().zip(grads).map(|(v, g)| literal(g.shape(), v)).collect()
+    let mut values: Vec<Literal> = grads.iter().map(|g| unwritten(g.shape())).collect();
+    let mut into: Vec<&mut [f32]> = values.iter_mut().map(Literal::stored_mut::<f32>).collect();
+    shared.store.pull_into(&tables, &mut into).map_err(failed)?;
+    Ok(values)
 }
 
-fn literal(shape: &Shape, values: &[f32]) -> Result<Literal> {
-    Literal::new(shape.clone(), values)
+/// Memory for so many elements, whatever is in it.
+fn unwritten(shape: &Shape) -> Literal {
+    Literal::from_buffer(DType::F32, shape.clone(), Arc::new(Bytes::any(4 * shape.count())))
+}
+fn literal(shape: &Shape, values: &[f32]) -> Literal {
+    let mut out = unwritten(shape);
+    out.stored_mut::<f32>().copy_from_slice(values);
+    out
 }
 
 #[cfg(test)]
