@@ -30,7 +30,10 @@ class Watch(tw.train.Callback):
     def on_step(self, trainer, loss):
         last = trainer.step // every * every
         if trainer.step % every == every - quiet - 1 and last > 0:
+            until = time.perf_counter() + 60
             while not any(name.endswith(f"{last:010}.safetensors") for name in os.listdir(self.folder)):
+                if time.perf_counter() > until:
+                    raise TimeoutError(f"the checkpoint of step {last} is not on disk after a minute")
                 time.sleep(0.01)
         self.times.append(time.perf_counter())
 
