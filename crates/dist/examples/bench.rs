@@ -118,15 +118,7 @@ fn open(servers: u32) -> Result<(Coordinator, Store)> {
     for server in 0..servers {
         let registrar = connect("server", server)?;
         let listen = "127.0.0.1:0".parse()?;
-        let options = HostOptions {
-            server,
-            workers: 1,
-            listen,
-            secret: None,
-            rule: Arc::new(Rule::ASYNC),
-            disk: None,
-            saver: None,
-        };
+        let options = HostOptions::new(server, 1, listen, Arc::new(Rule::ASYNC));
         thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |e| eprintln!("{e}")));
     }
     let store = Store::join(0, false, connect("worker", 0)?, None, Duration::from_secs(60))?;

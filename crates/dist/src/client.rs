@@ -163,6 +163,10 @@ impl Client {
     pub fn reuse(&mut self, rule: &Rule) {
         self.reuse = rule.bound.filter(|_| rule.reads != Reads::Fresh);
     }
+    /// What it has read is not fresh enough any more, whatever the rule says.
+    pub(crate) fn forget(&mut self) {
+        self.cache.clear();
+    }
     /// How many reads were so many steps ahead of the slowest worker in what they saw; the last
     /// counts all beyond.
     pub fn staleness_counts(&self) -> &[u64; 17] {

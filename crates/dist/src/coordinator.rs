@@ -4,12 +4,13 @@
 use crate::membership::{Center, Hung, Membership};
 use crate::registry::{self, Answers, Ask, Caller, Change, Registry};
 use crate::roster::{self, Roster};
+use crate::teller::FOREVER;
 use crate::{Error, Result};
 use net::{Address, Connection, Hello, Listener, Receiver, Secret, Sender};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 /// How long a handshake or an answer may take.
@@ -18,8 +19,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BEAT: Duration = Duration::from_millis(200);
 /// A process that was silent for so long is taken for dead, unless said otherwise.
 pub const SILENCE: Duration = Duration::from_secs(5);
-/// A connection is never given up for the time it is silent.
-const IDLE: Duration = Duration::from_secs(365 * 24 * 3600);
+/// How long the network may deliver nothing on a link between workers and servers: as long as a
+/// process may be silent, which `talweg launch` says in `TALWEG_HEARTBEAT`. (Lines to the coordinator
+/// last longer: that it is stopped is no reason to end.)
+pub(crate) fn cut_max() -> Duration {
+    static CUT: LazyLock<Duration> = LazyLock::new(|| {
+        let said = std::env::var("TALWEG_HEARTBEAT").ok().and_then(|s| s.parse().ok());
+        said.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or(SILENCE)
+    });
+    *CUT
+}
+/// Silence of everybody at once is more likely the coordinator's own: so many times as long is waited.
+const GRACE: u32 = 5;
 /// Longest value of the membership store; update rules and state travel through it.
 const VALUE_MAX: usize = 16 << 20;
 
@@ -76,16 +87,9 @@ impl Coordinator {
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), report: Box::new(report) });
         let accepting = shared.clone();
-        std::thread::spawn(move || {
-            let callers = AtomicU64::new(1);
-            while let Ok(pending) = listener.accept() {
-                let (shared, caller) = (accepting.clone(), callers.fetch_add(1, Ordering::Relaxed));
-                std::thread::spawn(move || match pending.handshake(Instant::now() + PATIENCE) {
-                    Ok(connection) => shared.serve(caller, connection),
-                    Err(e) => (shared.report)(&format!("a caller was turned away: {e}")),
-                });
-            }
-        });
+        let (refusing, callers) = (shared.clone(), AtomicU64::new(1));
+        let serve = move |connection| accepting.serve(callers.fetch_add(1, Ordering::Relaxed), connection);
+        listener.serve(PATIENCE, move |text| (refusing.report)(text), serve)?;
         let watching = shared.clone();
         std::thread::spawn(move || {
             let mut last = Instant::now();
@@ -139,7 +143,7 @@ impl Shared {
         self.state.lock().senders.insert(caller, line);
         let mut payload = Vec::new();
         // Silence is noticed by another thread, which then closes the connection.
-        while let Ok(h) = receiver.header(Instant::now() + IDLE) {
+        while let Ok(h) = receiver.header(Instant::now() + FOREVER) {
             if receiver.payload_to(&mut payload, VALUE_MAX, Instant::now() + PATIENCE).is_err() {
                 break;
             }
@@ -185,7 +189,11 @@ impl Shared {
             state.registry.forgive(self.began.elapsed());
         }
         let State { registry, senders, hung, silence, .. } = &mut *state;
-        for caller in registry.silent(self.began.elapsed(), *silence) {
+        // One process that is silent by itself tells nothing of the others.
+        let mut lines = senders.values().map(|l| (&l.hello.role, l.hello.id));
+        let first = lines.next();
+        let grace = if lines.all(|l| Some(l) == first) { *silence } else { GRACE * *silence };
+        for caller in registry.silent(self.began.elapsed(), *silence, grace) {
             if let Some(line) = senders.get(&caller) {
                 line.sender.lock().close();
                 hung.push(Hung { role: line.hello.role.clone(), id: line.hello.id, since: line.began });
@@ -205,6 +213,8 @@ struct Calls {
 pub(crate) struct Link {
     calls: Mutex<Calls>,
     sender: Arc<Mutex<Sender>>,
+    /// Another handle, to end the line while somebody waits for room in it.
+    closer: Sender,
     address: Address,
     hello: Hello,
     secret: Option<Secret>,
@@ -217,17 +227,19 @@ impl Link {
         let connection = Connection::connect_retry(at, hello, secret.as_ref(), deadline)?;
         let alive = Arc::new(AtomicBool::new(true));
         let (sender, receiver) = connection.split();
+        let closer = sender.try_clone()?;
         let sender = Arc::new(Mutex::new(sender));
         let (pulse, beating) = (sender.clone(), alive.clone());
         let (beat, _) = Ask::Beat.encode(0);
         std::thread::spawn(move || {
-            while beating.load(Ordering::Relaxed) && pulse.lock().send(&beat, &[], Instant::now() + PATIENCE).is_ok() {
+            // A coordinator that is stopped takes nothing; when it goes on, so does this.
+            while beating.load(Ordering::Relaxed) && pulse.lock().send(&beat, &[], Instant::now() + FOREVER).is_ok() {
                 std::thread::sleep(BEAT);
             }
         });
         let (address, hello) = (at.clone(), hello.clone());
         let calls = Mutex::new(Calls { answers: receiver, last: 0, payload: Vec::new() });
-        Ok(Link { calls, sender, address, hello, secret, alive })
+        Ok(Link { calls, sender, closer, address, hello, secret, alive })
     }
 }
 
@@ -239,7 +251,10 @@ impl Membership for Link {
         *last += 1;
         let request = *last;
         let (h, parts) = ask.encode(request);
-        self.sender.lock().send(&h, &parts, deadline)?;
+        let mut sender = self.sender.try_lock_until(deadline).ok_or_else(held)?;
+        // Half a request would make nonsense of the next.
+        sender.send(&h, &parts, deadline).inspect_err(|_| sender.close())?;
+        drop(sender);
         loop {
             let h = answers.header(deadline)?;
             answers.payload_to(payload, VALUE_MAX, deadline)?;
@@ -254,6 +269,6 @@ impl Membership for Link {
     }
     fn close(&self) {
         self.alive.store(false, Ordering::Relaxed);
-        self.sender.lock().close();
+        self.closer.close();
     }
 }

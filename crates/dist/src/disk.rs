@@ -10,8 +10,9 @@ use crate::message::{Envelope, Message, Record};
 use crate::{Error, Result};
 use net::{HEADER_BYTES, Header};
 use smallvec::SmallVec;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufReader, IoSlice, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A log shorter than this is never worth writing anew.
@@ -37,23 +38,25 @@ impl Disk {
     fn path(&self, partition: u32) -> PathBuf {
         self.folder.join(format!("partition-{partition}.log"))
     }
-    /// How far each partition is that has a file here.
-    pub fn positions(&self) -> Result<Vec<(u32, Position)>> {
+    /// How far each partition is that has a file here, and from which step on the file can be
+    /// repeated. The folder and the files are their owner's alone.
+    pub fn positions(&self) -> Result<Vec<(u32, Kept)>> {
         let failed = || Error::io(format!("reading {}", self.folder.display()));
-        fs::create_dir_all(&self.folder).map_err(failed())?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(failed())?;
         let mut out = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(failed())? {
             let name = entry.map_err(failed())?.file_name().to_string_lossy().into_owned();
             let number = name.strip_prefix("partition-").and_then(|n| n.strip_suffix(".log"));
             let Some(partition) = number.and_then(|n| n.parse::<u32>().ok()) else { continue };
-            let mut position = Position::default();
+            let (mut position, mut first) = (Position::default(), None);
             self.replay(partition, |epoch, record| {
                 if let Record::Commit { settled, applied } = record {
                     position = Position { epoch, applied, settled: settled.iter().sum() };
+                    first.get_or_insert(applied);
                 }
                 Ok(())
             })?;
-            out.push((partition, position));
+            out.push((partition, Kept { position, first: first.unwrap_or(0) }));
         }
         out.sort_unstable();
         Ok(out)
@@ -107,6 +110,15 @@ pub struct Position {
     pub settled: u64,
 }
 
+/// What a file holds of a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kept {
+    /// How far it is.
+    pub position: Position,
+    /// Applied steps of the whole content with which it begins: every later step can be taken up.
+    pub first: u64,
+}
+
 /// Appends records to a partition's file.
 #[derive(Debug)]
 pub struct Journal {
@@ -131,7 +143,8 @@ impl Journal {
             return Err(Error::value("only records are kept on disk"));
         };
         if *record == Record::Reset && *seq == 0 && *stream > self.stream {
-            self.file = Some(File::create(fresh(&self.path())).map_err(|e| self.failed(e))?);
+            let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(fresh(&self.path()));
+            self.file = Some(file.map_err(|e| self.failed(e))?);
             (self.is_new, self.good, self.stream, self.next) = (true, 0, *stream, 0);
         }
         if *stream != self.stream || *seq != self.next {

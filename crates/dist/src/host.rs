@@ -6,14 +6,17 @@
 //! which keeps a stream of records in order.
 
 use crate::apply::Apply;
+use crate::coordinator::cut_max;
 use crate::disk::{Disk, Journal};
 use crate::keys::Heard;
 use crate::launch::{CLOCKS, load_key};
 use crate::membership::Registrar;
-use crate::message::{Envelope, Message, Peer};
+use crate::message::{Envelope, Message, Peer, Record};
 use crate::partition::{Outbox, Partition};
 use crate::roster;
 use crate::snapshot::{Saver, Snapshot, saved_key};
+use crate::take_up::Shelf;
+use crate::teller::{FOREVER, Teller};
 use crate::wire::{self, Encoded};
 use crate::{Consistency, Error, Map, Result};
 use net::{Address, Connection, Hello, Listener, Secret, Sender, TOGETHER};
@@ -32,6 +35,10 @@ const IDLE: Duration = Duration::from_secs(24 * 3600);
 const LOAD_EVERY: Duration = Duration::from_millis(200);
 /// Messages that wait for one peer at most; one that lags more is cut off and starts over.
 const QUEUE_MAX: usize = 4096;
+/// How long to wait for another server's address before the last known one is tried.
+const LOOKUP: Duration = Duration::from_secs(1);
+/// A membership store that has not answered for so long is given up, unless said otherwise.
+pub const AWAY_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A connection to write to: now, or through its queue.
 #[derive(Clone)]
@@ -52,6 +59,8 @@ pub struct Host {
     partitions: OnceLock<Vec<Mutex<Slot>>>,
     workers: Mutex<HashMap<u32, Line>>,
     servers: Mutex<HashMap<u32, SyncSender<Envelope>>>,
+    /// Where other servers listened when they were last called.
+    addresses: Mutex<HashMap<u32, Address>>,
     registrar: Registrar,
     secret: Option<Secret>,
     report: Box<dyn Fn(&str) + Send + Sync>,
@@ -94,10 +103,29 @@ pub struct HostOptions {
     pub disk: Option<Disk>,
     /// What writes checkpoints, if it can.
     pub saver: Option<Arc<dyn Saver>>,
+    /// It serves on under the last map while the membership store does not answer, for so long.
+    pub away_max: Duration,
+}
+
+impl HostOptions {
+    /// A server on this machine, without a secret, a disk or the means to write checkpoints.
+    pub fn new(server: u32, workers: usize, listen: Address, rule: Arc<dyn Consistency>) -> HostOptions {
+        HostOptions { server, workers, listen, secret: None, rule, disk: None, saver: None, away_max: AWAY_MAX }
+    }
+}
+
+/// What the membership store says to a server.
+enum News {
+    /// A map, whether this server is asked to leave, and the step at which disks are taken up.
+    Map { map: Arc<Map>, leaves: bool, step: u64 },
+    /// The store is gone, or has said something that no correct one would.
+    Over(Error),
 }
 
 impl Host {
-    /// Serves until the coordinator is gone. `apply` makes the update code of each partition.
+    /// Serves until it is asked to leave or the membership store is gone. One that only does not
+    /// answer (its process is stopped, its cluster has no leader) is waited for, and the last map
+    /// served meanwhile. `apply` makes the update code of each partition.
     pub fn run(
         o: HostOptions,
         registrar: Registrar,
@@ -107,6 +135,7 @@ impl Host {
         let listener = Listener::bind(&o.listen, o.secret.clone())?;
         let soon = || Instant::now() + PATIENCE;
         let watch = registrar.another(soon())?;
+        let teller = Teller::start(registrar.another(soon())?)?;
         let key = roster::server_key(o.server);
         let (snapshots, taken) = mpsc::channel();
         let (saver, told) = (o.saver.clone(), registrar.another(soon())?);
@@ -116,6 +145,7 @@ impl Host {
             partitions: OnceLock::new(),
             workers: Mutex::default(),
             servers: Mutex::default(),
+            addresses: Mutex::default(),
             registrar,
             secret: o.secret,
             report: Box::new(report),
@@ -123,38 +153,47 @@ impl Host {
             snapshots,
         });
         let address = listener.address().to_string();
-        let accepting = host.clone();
-        std::thread::spawn(move || accepting.accept(&listener));
+        let (accepting, refusing) = (host.clone(), host.clone());
+        let serve = move |connection| accepting.clone().serve(connection);
+        listener.serve(PATIENCE, move |text| (refusing.report)(text), serve)?;
         if let Some(disk) = &o.disk {
-            let lines = disk
-                .positions()?
-                .into_iter()
-                .map(|(p, at)| format!("{p} {} {} {}\n", at.epoch, at.applied, at.settled));
-            host.registrar.set(&roster::disk_key(o.server), lines.collect::<String>().as_bytes(), soon())?;
+            let folder = std::path::absolute(&disk.folder).unwrap_or_else(|_| disk.folder.clone());
+            let folder = folder.display().to_string().replace('\n', " ");
+            let shelf = Shelf { folder, gathers: o.rule.gathers(), partitions: disk.positions()? };
+            host.registrar.set(&roster::disk_key(o.server), &shelf.encode(), soon())?;
         }
         host.registrar.lease(&key, address.as_bytes(), soon())?;
         let mut words = Words { copied: roster::copied_key(host.me), load: load_key(host.me), text: String::new() };
-        let mut version = 0;
+        let (news, heard) = mpsc::channel();
+        std::thread::spawn(move || watch_map(&watch, o.server, &news));
         loop {
-            let (newer, bytes) = match watch.wait(roster::MAP, version, Instant::now() + LOAD_EVERY) {
-                Err(e) if e.is_late() => {
+            let (map, leaves, step) = match heard.recv_timeout(LOAD_EVERY) {
+                Ok(News::Map { map, leaves, step }) => (map, leaves, step),
+                // The job is over when its coordinator is.
+                Ok(News::Over(Error::Net(e))) if e.is_gone() => return Ok(()),
+                Ok(News::Over(e)) => return Err(e),
+                Err(_) => {
                     host.try_disks_again();
-                    host.tell(&mut words)?;
+                    // A line that has ended is noticed by whoever watches the map.
+                    let _ = host.tell(&teller, &mut words);
+                    if teller.waits() > o.away_max {
+                        let e = format!("waiting {:?} for the membership store to answer", o.away_max);
+                        return Err(Error::Deadline(e));
+                    }
                     continue;
                 }
-                // The job is over when its coordinator is.
-                Err(Error::Net(e)) if e.is_gone() => return Ok(()),
-                answer => answer?,
             };
-            version = newer;
-            let map = Arc::new(Map::decode(&bytes)?);
             if host.partitions.get().is_none() {
                 let make = |p| {
                     let mut partition = Partition::new(p, o.server, o.workers, o.rule.clone(), apply()?);
                     let journal = o.disk.as_ref().map(|d| d.journal(p));
                     if let Some(disk) = &o.disk {
                         partition.keep_on_disk();
-                        disk.replay(p, |epoch, r| partition.restore(epoch, r).map_err(Error::value))?;
+                        let mut is_over = false;
+                        disk.replay(p, |epoch, r| {
+                            is_over |= matches!(&r, Record::Commit { applied, .. } if *applied > step);
+                            if is_over { Ok(()) } else { partition.restore(epoch, r).map_err(Error::value) }
+                        })?;
                     }
                     Ok(Mutex::new(Slot { partition, journal }))
                 };
@@ -162,7 +201,7 @@ impl Host {
                 let _ = host.partitions.set(all);
             }
             host.new_map(&map);
-            if watch.get(&roster::leave_key(host.me), soon())?.1.is_some() && !map.names(host.me) {
+            if leaves && !map.names(host.me) {
                 // Everything it held is elsewhere.
                 return Ok(());
             }
@@ -170,19 +209,18 @@ impl Host {
     }
     /// Says which partitions every backup has, what this server has done, and if it answers for the
     /// first partition how far everybody is.
-    fn tell(&self, words: &mut Words) -> Result<()> {
-        let soon = Instant::now() + PATIENCE;
+    fn tell(&self, teller: &Teller, words: &mut Words) -> Result<()> {
         let Words { copied, load, text } = words;
         self.copied(text);
-        self.registrar.set(copied, text.as_bytes(), soon)?;
+        teller.set(copied, text.as_bytes())?;
         self.load(text);
-        self.registrar.lease(load, text.as_bytes(), soon)?;
+        teller.lease(load, text.as_bytes())?;
         if let Some(first) = self.partitions.get().and_then(|all| all.first()) {
             let p = first.lock();
             if p.partition.is_primary() {
                 numbers(text, p.partition.settled());
                 drop(p);
-                self.registrar.set(CLOCKS, text.as_bytes(), soon)?;
+                teller.set(CLOCKS, text.as_bytes())?;
             }
         }
         Ok(())
@@ -222,16 +260,6 @@ impl Host {
         }
     }
 
-    fn accept(self: &Arc<Self>, listener: &Listener) {
-        while let Ok(pending) = listener.accept() {
-            let host = self.clone();
-            std::thread::spawn(move || match pending.handshake(Instant::now() + PATIENCE) {
-                Ok(connection) => host.serve(connection),
-                Err(e) => (host.report)(&format!("a caller was turned away: {e}")),
-            });
-        }
-    }
-
     fn serve(self: Arc<Self>, connection: Connection) {
         let hello = connection.peer().clone();
         let peer = match hello.role.as_str() {
@@ -239,9 +267,15 @@ impl Host {
             "server" => Peer::Server(hello.id),
             other => return (self.report)(&format!("a caller that is a {other:?} was turned away")),
         };
+        if let Err(e) = connection.detect_loss(cut_max()) {
+            return (self.report)(&format!("{peer:?} was cut off: {e}"));
+        }
         let (sender, mut receiver) = connection.split();
         let sender = Arc::new(Mutex::new(sender));
-        let line = matches!(peer, Peer::Worker(_)).then(|| self.open_line(hello.id, sender.clone()));
+        let line = match matches!(peer, Peer::Worker(_)).then(|| self.open_line(hello.id, sender.clone())).transpose() {
+            Ok(line) => line,
+            Err(e) => return (self.report)(&format!("{peer:?} was cut off: {e}")),
+        };
         // Others may know the first map before this server does: what they say must not be lost.
         let partitions = self.partitions.wait();
         let (mut heard, mut out, mut replies) = (Heard::default(), Outbox::new(), Vec::new());
@@ -279,18 +313,19 @@ impl Host {
     }
 
     /// A worker's line; an older one of the same worker is closed.
-    fn open_line(self: &Arc<Self>, worker: u32, now: Arc<Mutex<Sender>>) -> Line {
+    fn open_line(self: &Arc<Self>, worker: u32, now: Arc<Mutex<Sender>>) -> Result<Line> {
         let (later, queue) = sync_channel(QUEUE_MAX);
         let line = Line { now, later };
         let (writer, me) = (line.now.clone(), self.me);
-        std::thread::spawn(move || {
+        let written = move || {
             let mut some = Vec::with_capacity(TOGETHER);
             while next(&queue, &mut some) && write(&writer, me, &mut some) {}
-        });
+        };
+        std::thread::Builder::new().spawn(written).map_err(Error::io("starting a thread that writes"))?;
         if let Some(old) = self.workers.lock().insert(worker, line.clone()) {
             old.now.lock().close();
         }
-        line
+        Ok(line)
     }
 
     /// Lets a partition handle a message and sends what it says to others, what it says to the
@@ -402,7 +437,7 @@ impl Host {
     fn open_queue(self: &Arc<Self>, server: u32) -> SyncSender<Envelope> {
         let (sender, queue) = sync_channel(QUEUE_MAX);
         let host = self.clone();
-        std::thread::spawn(move || {
+        let writes = move || {
             let mut is_again = false;
             // While the map names the server, a broken link is mended and what was lost repeated.
             while let Err(e) = host.write_to_server(server, &queue, is_again) {
@@ -413,16 +448,30 @@ impl Host {
                 std::thread::sleep(Duration::from_millis(50));
                 is_again = true;
             }
-        });
+        };
+        // Without a thread nobody takes what is queued: the next message tries again.
+        if let Err(e) = std::thread::Builder::new().spawn(writes) {
+            (self.report)(&format!("no thread writes to server {server}: {e}"));
+        }
         sender
+    }
+    /// Where a server listens; while the membership store does not answer, where it last did.
+    fn address_of(&self, server: u32) -> Result<Address> {
+        let known = self.addresses.lock().get(&server).cloned();
+        let found = match self.registrar.wait(&roster::server_key(server), 0, Instant::now() + LOOKUP) {
+            Ok((_, text)) => String::from_utf8_lossy(&text).parse()?,
+            Err(e) if e.is_late() => return known.ok_or(e),
+            Err(e) => return Err(e),
+        };
+        self.addresses.lock().insert(server, Address::clone(&found));
+        Ok(found)
     }
     fn write_to_server(self: &Arc<Self>, server: u32, queue: &Queue<Envelope>, is_again: bool) -> Result<()> {
         let soon = || Instant::now() + PATIENCE;
-        let (_, address) =
-            self.registrar.wait(&roster::server_key(server), 0, Instant::now() + Duration::from_secs(1))?;
-        let address: Address = String::from_utf8_lossy(&address).parse()?;
+        let address = self.address_of(server)?;
         let hello = Hello::new("server", self.me);
         let connection = Connection::connect(&address, &hello, self.secret.as_ref(), soon())?;
+        connection.detect_loss(cut_max())?;
         let (mut sender, _receiver) = connection.split();
         if is_again {
             for p in self.partitions.get().into_iter().flatten() {
@@ -439,6 +488,24 @@ impl Host {
     }
 }
 
+/// Hears of every map, and whether this server is to leave.
+fn watch_map(watch: &Registrar, me: u32, news: &mpsc::Sender<News>) {
+    let (mut version, leave) = (0, roster::leave_key(me));
+    loop {
+        let forever = Instant::now() + FOREVER;
+        let heard = watch.wait(roster::MAP, version, forever).and_then(|(newer, bytes)| {
+            version = newer;
+            let leaves = watch.get(&leave, forever)?.1.is_some();
+            let step = watch.get(roster::TAKE_UP, forever)?.1.and_then(|b| String::from_utf8(b).ok()?.parse().ok());
+            Ok(News::Map { map: Arc::new(Map::decode(&bytes)?), leaves, step: step.unwrap_or(u64::MAX) })
+        });
+        let is_over = heard.is_err();
+        if news.send(heard.unwrap_or_else(News::Over)).is_err() || is_over {
+            return;
+        }
+    }
+}
+
 /// Writes checkpoints, one after the other, and tells the membership store of each.
 fn write_snapshots(taken: &Queue<Snapshot>, saver: Option<&dyn Saver>, told: &Registrar) {
     for s in taken {
@@ -449,7 +516,7 @@ fn write_snapshots(taken: &Queue<Snapshot>, saver: Option<&dyn Saver>, told: &Re
         };
         let said = format!("{request} {}", done.err().unwrap_or_default());
         // Without a membership store there is nobody to tell, and the job ends.
-        if told.set(&key, said.as_bytes(), Instant::now() + PATIENCE).is_err() {
+        if told.set(&key, said.as_bytes(), Instant::now() + FOREVER).is_err() {
             return;
         }
     }

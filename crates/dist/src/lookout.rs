@@ -1,16 +1,16 @@
-//! Ends a worker's links to servers that are no longer in the map: whoever is writing to one that
-//! hangs, or reading from one that was cut off, must not wait for it until its deadline.
+//! Watches the map for a worker, from a thread of its own: the newest one is there without asking,
+//! also while the membership store does not answer. Links to servers that are no longer in the map
+//! are ended: whoever is writing to one that hangs, or reading from one that was cut off, must not
+//! wait for it until its deadline.
 
 use crate::membership::Registrar;
-use crate::{Map, Result, roster};
+use crate::teller::FOREVER;
+use crate::{Error, Map, Result, roster};
 use net::{Connection, Sender};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// It looks for as long as the process lives.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+use std::time::Instant;
 
 /// Handles to the links that are used, by server.
 #[derive(Clone, Default)]
@@ -29,29 +29,53 @@ impl Links {
     }
 }
 
+/// The newest map with its version, or why there will be none.
+type Newest = std::result::Result<(u64, Vec<u8>), String>;
+
 /// Hears at once when the map changes.
 pub(crate) struct Lookout {
     links: Links,
     line: Arc<Registrar>,
+    newest: Arc<Mutex<Newest>>,
 }
 
 impl Lookout {
     pub fn start(line: Registrar) -> Lookout {
         let (links, line) = (Links::default(), Arc::new(line));
-        let (watched, listening) = (links.clone(), line.clone());
+        let newest = Arc::new(Mutex::new(Ok((0, Vec::new()))));
+        let (watched, listening, heard) = (links.clone(), line.clone(), newest.clone());
         std::thread::spawn(move || {
             let mut version = 0;
-            while let Ok((newer, bytes)) = listening.wait(roster::MAP, version, Instant::now() + FOREVER) {
-                version = newer;
-                // One that does not read is the caller's to complain about.
-                if let Ok(map) = Map::decode(&bytes) {
-                    watched.keep(|server| map.names(server));
+            let why = loop {
+                match listening.wait(roster::MAP, version, Instant::now() + FOREVER) {
+                    Ok((newer, bytes)) => {
+                        version = newer;
+                        let map = Map::decode(&bytes);
+                        *heard.lock() = Ok((newer, bytes));
+                        // One that does not read is the caller's to complain about.
+                        if let Ok(map) = map {
+                            watched.keep(|server| map.names(server));
+                        }
+                    }
+                    Err(e) => break e.to_string(),
                 }
-            }
+            };
             // Without the membership store nobody can say who took over.
+            *heard.lock() = Err(why);
             watched.keep(|_| false);
         });
-        Lookout { links, line }
+        Lookout { links, line, newest }
+    }
+    /// The newest map and its version, if it is newer than that.
+    ///
+    /// # Errors
+    /// If the membership store is gone.
+    pub fn newer(&self, version: u64) -> Result<Option<(u64, Vec<u8>)>> {
+        match &*self.newest.lock() {
+            Ok((newest, bytes)) if *newest > version => Ok(Some((*newest, bytes.clone()))),
+            Ok(_) => Ok(None),
+            Err(why) => Err(Error::Lost(format!("the membership store is gone: {why}"))),
+        }
     }
     /// Watches over a new link.
     pub fn watch(&self, server: u32, link: &mut Connection) -> Result<()> {

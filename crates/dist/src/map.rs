@@ -34,6 +34,9 @@ pub(crate) fn hash(a: u64, b: u64) -> u64 {
     net::sim::Random::new(a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b).bits()
 }
 
+/// Begins what stands in a map's place; no epoch is that large.
+const REFUSED: &[u8] = b"refused:";
+
 impl Map {
     /// Places partitions on servers with `copies` replicas each, as far as there are servers.
     pub fn new(partitions: usize, servers: &[Server], copies: usize, workers: usize) -> Result<Map> {
@@ -185,8 +188,15 @@ impl Map {
         self.since.iter().flatten().chain(&self.terms).for_each(|e| out.extend_from_slice(&e.to_le_bytes()));
         out
     }
+    /// What stands in a map's place if there can be none: its bytes read as an error.
+    pub(crate) fn refusal(why: &str) -> Vec<u8> {
+        [REFUSED, why.strip_prefix("refused: ").unwrap_or(why).as_bytes()].concat()
+    }
     /// From its bytes.
     pub fn decode(b: &[u8]) -> Result<Map> {
+        if let Some(why) = b.strip_prefix(REFUSED) {
+            return Err(Error::refused(String::from_utf8_lossy(why)));
+        }
         let bad = || Error::refused("a map is malformed");
         let (epoch, mut rest) = b.split_at_checked(8).ok_or_else(bad)?;
         let epoch = u64::from_le_bytes(epoch.try_into().map_err(|_| bad())?);

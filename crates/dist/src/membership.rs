@@ -4,6 +4,7 @@
 //! etcd, which outlives every process of a job. To everybody else they are the same [`Registrar`].
 
 use crate::coordinator::Link;
+use crate::etcd::{Keeper, Line};
 use crate::registry::{Answer, Ask};
 use crate::roster::Roster;
 use crate::{Error, Result};
@@ -59,13 +60,7 @@ pub fn keep(
 ) -> Result<Option<Arc<dyn Center>>> {
     match at {
         Meeting::Embedded(_) => Ok(None),
-        #[cfg(feature = "etcd")]
-        Meeting::Etcd(c) => Ok(Some(Arc::new(crate::etcd::Keeper::start(c, roster, report, deadline)?))),
-        #[cfg(not(feature = "etcd"))]
-        Meeting::Etcd(_) => {
-            let _ = (roster, report, deadline);
-            Err(without_etcd())
-        }
+        Meeting::Etcd(c) => Ok(Some(Arc::new(Keeper::start(c, roster, report, deadline)?))),
     }
 }
 
@@ -145,20 +140,14 @@ impl Meeting {
     pub fn is_running(&self, deadline: Instant) -> Result<bool> {
         match self {
             Meeting::Embedded(_) => Ok(false),
-            #[cfg(feature = "etcd")]
             Meeting::Etcd(c) => c.is_running(deadline),
-            #[cfg(not(feature = "etcd"))]
-            Meeting::Etcd(_) => Err(deadline).map_err(|_| without_etcd()),
         }
     }
     /// Forgets what an earlier job of this name has left behind; an error if it still runs.
     pub fn begin(&self, deadline: Instant) -> Result<()> {
         match self {
             Meeting::Embedded(_) => Ok(()),
-            #[cfg(feature = "etcd")]
             Meeting::Etcd(c) => c.begin(deadline),
-            #[cfg(not(feature = "etcd"))]
-            Meeting::Etcd(_) => Err(deadline).map_err(|_| without_etcd()),
         }
     }
 }
@@ -176,10 +165,7 @@ impl Registrar {
     ) -> Result<Registrar> {
         Ok(Registrar(match at.into() {
             Meeting::Embedded(a) => Box::new(Link::connect(&a, hello, secret, deadline)?),
-            #[cfg(feature = "etcd")]
-            Meeting::Etcd(c) => Box::new(crate::etcd::Line::connect(&c, deadline)?),
-            #[cfg(not(feature = "etcd"))]
-            Meeting::Etcd(_) => return Err(without_etcd()),
+            Meeting::Etcd(c) => Box::new(Line::connect(&c, deadline)?),
         }))
     }
     /// The value of a key, with its version.
@@ -234,10 +220,4 @@ impl Drop for Registrar {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// What to say where etcd is asked for and cannot be spoken.
-#[cfg(not(feature = "etcd"))]
-pub(crate) fn without_etcd() -> Error {
-    Error::value("this program was built without etcd: build it with the feature `etcd`")
 }

@@ -2,8 +2,10 @@
 //! that ends what is under way in a group that is over.
 
 use crate::collective::Group;
+use crate::coordinator::cut_max;
 use crate::membership::Registrar;
 use crate::roster::{self, Members};
+use crate::teller::FOREVER;
 use crate::{Error, Result};
 use net::{Address, Connection, Hello, Listener, Secret, Sender};
 use parking_lot::{Condvar, Mutex};
@@ -16,8 +18,6 @@ const CALLING: Duration = Duration::from_secs(2);
 /// How long an operation may go on in a group that is over. A lost peer resets its connections, so
 /// this is for peers that hang; and a peer that has left in peace may have sent its last bytes.
 const GRACE: Duration = Duration::from_millis(300);
-/// The watch waits for as long as the process lives.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[derive(Default)]
 struct Arrivals {
@@ -36,25 +36,16 @@ impl Door {
         let listener = Listener::bind(listen, secret)?;
         let (door, address) = (Door::default(), listener.address().clone());
         let inside = door.clone();
-        std::thread::spawn(move || inside.accept(&listener));
+        // Who cannot prove itself, or is no peer, is simply not let in.
+        listener.serve(5 * CALLING, |_| {}, move |c| inside.admit(c))?;
         Ok((door, address))
     }
-    fn accept(&self, listener: &Listener) {
-        while let Ok(pending) = listener.accept() {
-            let door = self.clone();
-            std::thread::spawn(move || {
-                // Who cannot prove itself, or is no peer, is simply not let in.
-                let Ok(c) = pending.handshake(Instant::now() + 5 * CALLING) else { return };
-                let epoch = c.peer().role.strip_prefix("peer ").and_then(|e| e.parse().ok());
-                if let Some(epoch) = epoch {
-                    let mut arrivals = door.0.0.lock();
-                    if epoch > arrivals.over {
-                        let rank = c.peer().id;
-                        arrivals.waiting.insert((epoch, rank), c);
-                        door.0.1.notify_all();
-                    }
-                }
-            });
+    fn admit(&self, c: Connection) {
+        let Some(epoch) = c.peer().role.strip_prefix("peer ").and_then(|e| e.parse().ok()) else { return };
+        let mut arrivals = self.0.0.lock();
+        if epoch > arrivals.over {
+            arrivals.waiting.insert((epoch, c.peer().id), c);
+            self.0.1.notify_all();
         }
     }
     /// Turns away whoever calls for this epoch or an earlier one.
@@ -171,6 +162,7 @@ pub(crate) fn mesh(
     // Calls for epochs that are over have nobody to answer them.
     door.end(members.epoch);
     let (me, links) = formed?;
+    links.iter().flatten().try_for_each(|l| l.detect_loss(cut_max()))?;
     let mut group = Group::new(me, members.epoch, links)?;
     watch.uses(members.epoch, group.handles()?);
     Ok(group)

@@ -22,6 +22,13 @@ const GIVES: u64 = 2;
 /// it came when others had computed already.
 const LATE: u64 = 4;
 
+/// How long to wait before a group is given up that follows one that failed, at first, and how often
+/// that is doubled.
+const AGAIN: Duration = Duration::from_millis(20);
+const FAILURES_MAX: u32 = 6;
+/// Longest text of what workers compare.
+const FACTS_MAX: u64 = 64 << 10;
+
 /// What one member tells the others when a group is formed.
 #[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
@@ -68,6 +75,10 @@ pub struct Reducer {
     residuals: Residuals,
     is_new: bool,
     is_late: bool,
+    /// It was told by others what they know.
+    was_told: bool,
+    /// Groups that have failed one after the other.
+    failures: u32,
     /// Somebody waits to be let in: all members have agreed on it in the last operation.
     admits: bool,
     /// No call waits longer.
@@ -105,6 +116,8 @@ impl Reducer {
             residuals: Residuals::default(),
             is_new: true,
             is_late,
+            was_told: false,
+            failures: 0,
             admits: false,
             timeout,
         };
@@ -191,6 +204,33 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
+    /// Compares what must be the same on all workers before the first step, by name: an error says
+    /// what differs, and on which ranks. A worker that replaces a lost one is told by the others
+    /// instead.
+    pub fn compare(&mut self, facts: &[(&str, String)]) -> Result<()> {
+        if self.is_late || self.was_told {
+            return Ok(());
+        }
+        let mut own = self.rank.to_string();
+        facts.iter().for_each(|(name, value)| own += &format!("\n{name}\t{}", value.replace(['\n', '\0'], " ")));
+        self.counted(&[], |group, _, all, deadline| {
+            let (me, ranks) = (group.rank(), group.ranks());
+            let mut lengths = vec![0u64; ranks];
+            lengths[me] = own.len() as u64;
+            group.all_gather(bytemuck::cast_slice_mut(&mut lengths), 8, deadline)?;
+            let longest = lengths.into_iter().max().unwrap_or(0);
+            if longest > FACTS_MAX {
+                return Err(Error::value(format!("{longest} bytes are too many to compare")));
+            }
+            let size = (longest as usize + 1).next_multiple_of(4);
+            let mut texts = vec![0u8; size * ranks];
+            texts[me * size..][..own.len()].copy_from_slice(own.as_bytes());
+            group.all_gather(&mut texts, size, deadline)?;
+            *all = bytemuck::pod_collect_to_vec(&texts);
+            Ok(())
+        })?;
+        differences(bytemuck::cast_slice(&self.last))
+    }
     /// Everybody's data becomes that of the first worker.
     pub fn broadcast(&mut self, data: &mut [f32]) -> Result<()> {
         self.counted(data, |group, data, first, deadline| {
@@ -218,7 +258,7 @@ impl Reducer {
         if !std::mem::take(&mut self.admits) {
             return Ok(None);
         }
-        self.give_up(roster::ADMIT, deadline)?;
+        self.give_up(roster::ADMIT, "", deadline)?;
         while self.group.is_none() {
             self.form(deadline)?;
             self.agree(Some(&mut *give), deadline)?;
@@ -270,24 +310,34 @@ impl Reducer {
             match operation(group, data, &mut self.spare, deadline) {
                 Ok(()) => {
                     std::mem::swap(&mut self.spare, &mut self.last);
-                    self.done += 1;
+                    (self.done, self.failures) = (self.done + 1, 0);
                     return Ok(());
                 }
                 Err(e @ (Error::Value(_) | Error::Refused(_))) => return Err(e),
                 Err(e) if Instant::now() >= deadline => return Err(e),
-                Err(_) => self.give_up(roster::BROKEN, deadline)?,
+                Err(e) => self.give_up(roster::BROKEN, &e.to_string(), deadline)?,
             }
         }
     }
 
-    /// Gives the group up and says why.
-    fn give_up(&mut self, why: &str, deadline: Instant) -> Result<()> {
+    /// Gives the group up and says why. Groups that fail one after the other, as two members cannot
+    /// reach each other, are formed ever more slowly.
+    fn give_up(&mut self, key: &str, why: &str, deadline: Instant) -> Result<()> {
         self.watch.check()?;
         if let Some(mut group) = self.group.take() {
             group.close();
-            self.registrar.set(why, group.epoch().to_string().as_bytes(), deadline)?;
+            self.say_over(key, group.epoch(), why, deadline)?;
         }
         Ok(())
+    }
+    fn say_over(&mut self, key: &str, epoch: u64, why: &str, deadline: Instant) -> Result<()> {
+        if key == roster::BROKEN {
+            let pause = AGAIN * (1 << self.failures) / 2;
+            self.failures = (self.failures + 1).min(FAILURES_MAX);
+            std::thread::sleep(if self.failures > 1 { pause } else { Duration::ZERO });
+        }
+        let why = if why.is_empty() { String::new() } else { format!(" worker {}: {why}", self.rank) };
+        self.registrar.set(key, format!("{epoch}{why}").as_bytes(), deadline)
     }
 
     /// Forms the newest group that this worker is in.
@@ -311,7 +361,7 @@ impl Reducer {
                 }
                 Err(e) if Instant::now() >= deadline => return Err(e),
                 // Whoever got further must not wait for this worker.
-                Err(_) => self.registrar.set(roster::BROKEN, members.epoch.to_string().as_bytes(), deadline)?,
+                Err(e) => self.say_over(roster::BROKEN, members.epoch, &e.to_string(), deadline)?,
             }
         }
     }
@@ -327,7 +377,7 @@ impl Reducer {
             Ok(met) => return Ok(met),
             Err(e @ (Error::Value(_) | Error::Refused(_) | Error::Lost(_))) => return Err(e),
             Err(e) if Instant::now() >= deadline => return Err(e),
-            Err(_) => self.give_up(roster::BROKEN, deadline)?,
+            Err(e) => self.give_up(roster::BROKEN, &e.to_string(), deadline)?,
         }
         Ok(Met::Even)
     }
@@ -367,12 +417,38 @@ impl Reducer {
                     send(group, to, &state, deadline)?;
                 } else if me == to {
                     met = Met::State(receive(group, giver, deadline)?);
-                    (self.done, self.is_new, self.is_late) = (most, false, false);
+                    (self.done, self.is_new, self.is_late, self.was_told) = (most, false, false, true);
                 }
             }
         }
         Ok(met)
     }
+}
+
+/// Of texts with zeros between them, each a rank and then lines of names and values: an error if two
+/// ranks have different values.
+fn differences(texts: &[u8]) -> Result<()> {
+    let text = String::from_utf8_lossy(texts);
+    let mut first: Option<Vec<&str>> = None;
+    for own in text.split('\0').filter(|t| !t.is_empty()) {
+        let lines: Vec<&str> = own.lines().collect();
+        let Some(known) = &first else {
+            first = Some(lines);
+            continue;
+        };
+        let differs = |i: &usize| known.get(*i) != lines.get(*i);
+        let Some(at) = (1..known.len().max(lines.len())).find(differs) else { continue };
+        let say = |of: &[&str]| match of.get(at).and_then(|l| l.split_once('\t')) {
+            Some((name, value)) => format!("{name} {value} on rank {}", of[0]),
+            None => format!("nothing on rank {}", of[0]),
+        };
+        return Err(Error::value(format!(
+            "the workers do not agree: {}, but {}; all of them must be started alike, with checkpoints that all can read",
+            say(known),
+            say(&lines)
+        )));
+    }
+    Ok(())
 }
 
 /// Sends bytes with their number.

@@ -150,9 +150,13 @@ impl Registry {
         self.wake(&mut out);
         out
     }
-    /// Callers not heard of for `silence`: they hang, or their machine does.
-    pub fn silent(&self, now: Duration, silence: Duration) -> Vec<Caller> {
-        self.heard.iter().filter(|(_, at)| now.saturating_sub(**at) > silence).map(|(c, _)| *c).collect()
+    /// Callers not heard of for `silence`: they hang, or their machine does. If nobody at all was
+    /// heard of, it is the keeper that is cut off, and they have until `grace`.
+    pub fn silent(&self, now: Duration, silence: Duration, grace: Duration) -> Vec<Caller> {
+        let is_silent = |at: &Duration, limit: Duration| now.saturating_sub(*at) > limit;
+        let is_cut_off = self.heard.values().all(|at| is_silent(at, silence));
+        let limit = if is_cut_off { grace.max(silence) } else { silence };
+        self.heard.iter().filter(|(_, at)| is_silent(at, limit)).map(|(c, _)| *c).collect()
     }
     /// Everybody counts as heard of now: it was the keeper that was away.
     pub fn forgive(&mut self, now: Duration) {
@@ -325,13 +329,26 @@ mod tests {
         r.handle(s(0), 1, 0, Ask::Lease("worker/0", b"")).unwrap();
         r.handle(s(1), 2, 0, Ask::Beat).unwrap();
         assert_eq!(r.list("worker/").len(), 1);
-        assert_eq!(r.silent(s(3), s(2)), [1]);
+        assert_eq!(r.silent(s(3), s(2), s(9)), [1]);
         r.forgive(s(3));
-        assert!(r.silent(s(3), s(2)).is_empty());
+        assert!(r.silent(s(3), s(2), s(9)).is_empty());
         r.changes();
         r.lost(1);
         assert_eq!(r.changes(), [Change::Gone("worker/0".into())]);
         assert!(r.list("worker/").is_empty());
+    }
+
+    #[test]
+    fn silence_of_everybody_at_once_is_the_keepers_own() {
+        let mut r = Registry::default();
+        for caller in 1..4 {
+            r.handle(s(caller), caller, 0, Ask::Beat).unwrap();
+        }
+        assert_eq!(r.silent(s(4), s(2), s(10)), [1], "the others were heard");
+        assert!(r.silent(s(6), s(2), s(10)).is_empty(), "nobody was");
+        r.handle(s(7), 2, 0, Ask::Beat).unwrap();
+        assert_eq!(r.silent(s(7), s(2), s(10)), [1, 3], "one is back: the others hang");
+        assert_eq!(r.silent(s(18), s(2), s(10)), [1, 2, 3], "not for ever");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! When a server is lost, the next map says who took over, and whatever is unanswered is repeated.
 
 use crate::client::{Client, Servers, Table};
+use crate::coordinator::cut_max;
 use crate::filter::{Owed, Residuals};
 use crate::keys::Told;
 use crate::lookout::Lookout;
@@ -28,7 +29,7 @@ const GLANCE: Duration = Duration::from_millis(250);
 /// How long to wait before saying again what a server would not answer.
 const AGAIN: Duration = Duration::from_millis(50);
 /// Steps that may be under way without being safe.
-const UNSAFE_MAX: u64 = 4;
+pub(crate) const UNSAFE_MAX: u64 = 4;
 
 /// A table of so many elements is in no cache when all of it is sent.
 const UNCACHED: usize = 4 << 20;
@@ -71,6 +72,8 @@ impl Places<'_, '_> {
 pub struct Store {
     pub(crate) client: Client,
     links: BTreeMap<u32, Connection>,
+    /// Where servers listened when they were last called.
+    addresses: BTreeMap<u32, Address>,
     lookout: Lookout,
     /// Lists of rows that each link's other end knows.
     told: BTreeMap<u32, Told>,
@@ -108,6 +111,7 @@ impl Store {
         let mut s = Store {
             client,
             links: BTreeMap::new(),
+            addresses: BTreeMap::new(),
             lookout,
             told: BTreeMap::new(),
             registrar,
@@ -132,6 +136,10 @@ impl Store {
     /// The step this worker is in: 0 at first, more if it takes over from one that died.
     pub fn step(&self) -> u64 {
         self.client.step()
+    }
+    /// How many workers the store was made for.
+    pub fn workers(&self) -> usize {
+        self.client.map().workers.len()
     }
     /// How many steps this worker's last read was ahead of the slowest worker.
     pub fn staleness(&self) -> u64 {
@@ -254,6 +262,31 @@ impl Store {
     pub fn wait(&mut self) -> Result<()> {
         let deadline = self.deadline();
         self.pump_unsafe(0, deadline)
+    }
+    /// After the last step: says that this worker has done its steps, and if it `waits`, waits until
+    /// all workers have, or will not come back; true if it did. What is read then is the store's final
+    /// state.
+    pub fn settle(&mut self, waits: bool) -> Result<bool> {
+        self.wait()?;
+        let deadline = self.deadline();
+        self.registrar.set(&roster::ended_key(self.client.worker()), b"1", deadline)?;
+        let mut others = 0..self.workers() as u32;
+        let mut next = others.next();
+        while let (true, Some(other)) = (waits, next) {
+            // As slow as they may be: who hangs is ended, and who is lost is replaced or left out.
+            self.look_for_map(self.deadline())?;
+            let counts = self.client.map().workers.get(other as usize) == Some(&true);
+            let ended = !counts
+                || match self.registrar.wait(&roster::ended_key(other), 0, Instant::now() + GLANCE) {
+                    Err(e) if e.is_late() => false,
+                    answer => answer.map(|_| true)?,
+                };
+            if ended {
+                next = others.next();
+            }
+        }
+        self.client.forget();
+        Ok(waits)
     }
     /// Reads whole tables, as fresh as the consistency rule demands.
     pub fn pull(&mut self, tables: &[Table]) -> Result<Vec<Vec<f32>>> {
@@ -438,14 +471,26 @@ impl Store {
         }
         Ok(())
     }
+    /// Where a server listens, if it does; while the membership store does not answer, where it
+    /// last did.
+    fn address_of(&mut self, server: u32, deadline: Instant) -> Result<Option<Address>> {
+        let known = self.addresses.get(&server).cloned();
+        let until = if known.is_some() { deadline.min(Instant::now() + CALLING) } else { deadline };
+        let address = match self.registrar.get(&roster::server_key(server), until) {
+            Ok((_, text)) => text.map(|t| String::from_utf8_lossy(&t).parse::<Address>()).transpose()?,
+            Err(e) if e.is_late() && known.is_some() => return Ok(known),
+            Err(e) => return Err(e),
+        };
+        address.iter().for_each(|a| drop(self.addresses.insert(server, a.clone())));
+        Ok(address)
+    }
     fn connect(&mut self, server: u32, deadline: Instant) -> Result<bool> {
-        let (_, address) = self.registrar.get(&roster::server_key(server), deadline)?;
-        let Some(address) = address else { return Ok(false) };
-        let address: Address = String::from_utf8_lossy(&address).parse()?;
+        let Some(address) = self.address_of(server, deadline)? else { return Ok(false) };
         let hello = Hello::new("worker", self.client.worker());
         let soon = deadline.min(Instant::now() + CALLING);
         match Connection::connect(&address, &hello, self.secret.as_ref(), soon) {
             Ok(mut c) => {
+                c.detect_loss(cut_max())?;
                 self.lookout.watch(server, &mut c)?;
                 self.links.insert(server, c);
                 self.told.insert(server, Told::default());
@@ -458,8 +503,7 @@ impl Store {
 
     /// Takes a newer map, if there is one; true if there was.
     fn look_for_map(&mut self, deadline: Instant) -> Result<bool> {
-        let (version, bytes) = self.registrar.get(roster::MAP, deadline)?;
-        let Some(bytes) = bytes.filter(|_| version > self.map_version) else { return Ok(false) };
+        let Some((version, bytes)) = self.lookout.newer(self.map_version)? else { return Ok(false) };
         self.take_map(version, &bytes, deadline)?;
         Ok(true)
     }

@@ -1,9 +1,9 @@
 //! Who is in the job: a state machine that watches the membership store and publishes, for each
 //! epoch, the group of workers that reduce together and the map of the parameter store.
 
-use crate::disk::Position;
 use crate::map::{Map, Server};
 use crate::registry::{Answers, Change, Registry};
+use crate::take_up::{self, TakeUp};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +19,11 @@ pub fn server_key(server: Server) -> String {
 pub(crate) fn life_key(rank: u32) -> String {
     format!("life/{rank}")
 }
-/// Key under which a server says what its disk holds: a line for each partition, with its epoch,
-/// its applied steps and its settled ones.
+/// Key under which a worker says that it has done all its steps.
+pub(crate) fn ended_key(rank: u32) -> String {
+    format!("ended/{rank}")
+}
+/// Key under which a server says what its disk holds.
 pub fn disk_key(server: Server) -> String {
     format!("disk/{server}")
 }
@@ -43,9 +46,11 @@ pub fn left_value(is_done: bool) -> Vec<u8> {
 }
 /// Key of the present group.
 pub const GROUP: &str = "group";
+/// Key of the step at which servers take up what their disks hold, if it is not the last of each.
+pub const TAKE_UP: &str = "take-up";
 /// Key of the present map.
 pub const MAP: &str = "map";
-/// Key under which a worker says that the group of an epoch does not work.
+/// Key under which a worker says that the group of an epoch does not work, and why.
 pub const BROKEN: &str = "broken";
 /// Key under which a worker says that the next group may take in those that wait.
 pub const ADMIT: &str = "admit";
@@ -166,11 +171,15 @@ impl Roster {
         let touches = |prefix: &str| {
             changes.iter().any(|c| matches!(c, Change::Set(k) | Change::Gone(k) if k.starts_with(prefix)))
         };
-        let says = |key: &str| {
-            let epoch = || registry.get(key).1.and_then(|v| String::from_utf8(v).ok()?.parse::<u64>().ok());
-            touches(key) && epoch() == Some(self.group.epoch)
+        let says = |key: &str| -> Option<String> {
+            let text = touches(key).then(|| registry.get(key).1.and_then(|v| String::from_utf8(v).ok())).flatten()?;
+            let (epoch, why) = text.split_once(' ').unwrap_or((&text, ""));
+            (epoch.parse() == Ok(self.group.epoch)).then(|| why.to_string())
         };
-        let (is_broken, admits) = (says(BROKEN), says(ADMIT));
+        let (broken, admits) = (says(BROKEN), says(ADMIT).is_some());
+        let is_broken = broken.is_some();
+        let why = broken.filter(|w| !w.is_empty());
+        why.iter().for_each(|w| self.notes.push(format!("epoch {} is over: {w}", self.group.epoch)));
         if touches("worker/") || is_broken || admits {
             out.extend(self.regroup(registry, is_broken || admits, admits)?);
         }
@@ -228,34 +237,41 @@ impl Roster {
     }
 
     /// The first map: from what the servers' disks hold, if they hold anything.
-    fn first_map(&mut self, registry: &Registry, present: &[Server]) -> Result<Map> {
-        let mut best: BTreeMap<u32, (Position, Server)> = BTreeMap::new();
-        for (key, text) in registry.list("disk/") {
-            let server = key["disk/".len()..].parse::<Server>().ok().filter(|s| present.contains(s));
-            let Some(server) = server else { continue };
-            for line in String::from_utf8_lossy(text).lines() {
-                let numbers: Vec<u64> = line.split(' ').filter_map(|n| n.parse().ok()).collect();
-                let [partition, epoch, applied, settled] = numbers[..] else {
-                    return Err(Error::refused(format!("server {server} says of its disk {line:?}")));
-                };
-                let found = (Position { epoch, applied, settled }, server);
-                let entry = best.entry(partition as u32).or_insert(found);
-                *entry = (*entry).max(found);
-            }
-        }
+    fn first_map(&mut self, registry: &mut Registry, present: &[Server]) -> Result<(Map, Answers)> {
+        let TakeUp { best, step } = take_up::choose(registry, present, self.workers)?;
         if best.is_empty() {
-            return Map::new(self.partitions, present, self.copies, self.workers);
+            return Ok((Map::new(self.partitions, present, self.copies, self.workers)?, Answers::new()));
         }
         self.notes.push(format!("{} partitions are taken up from disk", best.len()));
-        Map::restored(&best, present, self.copies, self.workers)
+        let mut out = Answers::new();
+        if let Some(step) = step {
+            let torn = format!("their files end at different steps: all go back to step {step}, which every one has");
+            self.notes.push(torn);
+            out = registry.publish(TAKE_UP, step.to_string().as_bytes())?;
+        }
+        Ok((Map::restored(&best, present, self.copies, self.workers)?, out))
     }
 
     fn remap(&mut self, registry: &mut Registry, changes: &[Change]) -> Result<Answers> {
         let present: Vec<Server> =
             registry.list("server/").iter().filter_map(|(k, _)| k["server/".len()..].parse().ok()).collect();
+        let mut out = Answers::new();
         let next = match &self.map {
-            None if present.len() < self.servers => return Ok(Answers::new()),
-            None => self.first_map(registry, &present)?,
+            None if present.len() < self.servers => return Ok(out),
+            None => match self.first_map(registry, &present) {
+                Ok((mut map, first)) => {
+                    out = first;
+                    // Some may have been given up before the servers were there.
+                    let gone = self.left.iter().filter_map(|r| usize::try_from(*r).ok());
+                    gone.for_each(|r| map.workers.iter_mut().skip(r).take(1).for_each(|w| *w = false));
+                    map
+                }
+                // Everybody waits for a map: this is what they hear instead.
+                Err(e) => {
+                    self.notes.push(e.to_string());
+                    return registry.publish(MAP, &Map::refusal(&e.to_string()));
+                }
+            },
             Some(old) => {
                 // Whoever takes a server's name anew holds nothing of what the map says it holds.
                 let gone = changes.iter().filter_map(|c| match c {
@@ -273,7 +289,7 @@ impl Roster {
                 next
             }
         };
-        let out = registry.publish(MAP, &next.encode())?;
+        out.extend(registry.publish(MAP, &next.encode())?);
         self.notes.push(format!("epoch {}: {} servers hold the store", next.epoch, present.len()));
         self.map = Some(next);
         Ok(out)
@@ -471,6 +487,14 @@ mod tests {
         job.dies(11);
         job.dies(12);
         assert!(map(&job).has_lost());
+    }
+
+    #[test]
+    fn a_worker_that_was_given_up_before_the_servers_came_is_not_waited_for() {
+        let mut job = Job { registry: Registry::default(), roster: Roster::new(2, 1, 1) };
+        job.roster.left(&mut job.registry, 1, false).unwrap();
+        job.does(10, Ask::Lease(&server_key(0), b"a"));
+        assert_eq!(Map::decode(&job.registry.get(MAP).1.unwrap()).unwrap().workers, [true, false]);
     }
 
     #[test]

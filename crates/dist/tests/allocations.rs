@@ -252,7 +252,7 @@ fn serve(c: &Coordinator, rule: Rule, workers: usize, folder: Option<&Path>) {
     for server in 0..2 {
         let (listen, rule) = ("127.0.0.1:0".parse().unwrap(), Arc::new(rule));
         let disk = folder.map(|f| Disk::new(f.join(server.to_string())));
-        let options = HostOptions { server, workers, listen, secret: secret(), rule, disk, saver: None };
+        let options = HostOptions { secret: secret(), disk, ..HostOptions::new(server, workers, listen, rule) };
         let registrar = registrar(c, "server", server);
         thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
     }

@@ -229,23 +229,19 @@ fn soon() -> Instant {
 }
 /// A store of two servers with disks below `folder`, and a worker.
 fn open(folder: &Path, bytes_max: u64, timeout: Duration) -> (Coordinator, Store) {
+    let (coordinator, store) = open_by(Rule::ASYNC, folder, bytes_max, timeout);
+    (coordinator, store.unwrap())
+}
+fn open_by(rule: Rule, folder: &Path, bytes_max: u64, timeout: Duration) -> (Coordinator, talweg_dist::Result<Store>) {
     let coordinator = Coordinator::start(&"127.0.0.1:0".parse().unwrap(), None, Roster::new(1, 2, 2), |_| {}).unwrap();
     let connect = |role, id| Registrar::connect(coordinator.address(), &Hello::new(role, id), None, soon()).unwrap();
     for server in 0..2 {
         let disk = Disk { bytes_max, ..Disk::new(folder.join(server.to_string())) };
         let (registrar, listen) = (connect("server", server), "127.0.0.1:0".parse().unwrap());
-        let options = HostOptions {
-            server,
-            workers: 1,
-            listen,
-            secret: None,
-            rule: Arc::new(Rule::ASYNC),
-            disk: Some(disk),
-            saver: None,
-        };
+        let options = HostOptions { disk: Some(disk), ..HostOptions::new(server, 1, listen, Arc::new(rule)) };
         thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
     }
-    let store = Store::join(0, false, connect("worker", 0), None, timeout).unwrap();
+    let store = Store::join(0, false, connect("worker", 0), None, timeout);
     (coordinator, store)
 }
 
@@ -296,4 +292,45 @@ fn a_full_disk_says_so_and_loses_nothing() {
     let (_coordinator, mut store) = open(dir.path(), u64::MAX, Duration::from_secs(30));
     assert_eq!(store.step(), settled);
     assert_eq!(store.pull(&[table]).unwrap()[0], vec![settled as f32; 1000]);
+}
+
+/// A power cut without sync: the copies of one partition have lost their ends, those of another have
+/// not. What is taken up is one step of all partitions, or nothing.
+#[test]
+fn partitions_that_lost_different_ends_are_not_mixed() {
+    let table = Table::new(0, 1000, 3, 1024).unwrap();
+    let steps = |store: &mut Store, until: u64| {
+        while store.step() < until {
+            let expected = store.step() as f32;
+            assert_eq!(store.pull(&[table]).unwrap()[0], [expected; 3000], "step {}", store.step());
+            store.push(&table, &[1.0; 3000], 0.0).unwrap();
+            store.clock().unwrap();
+        }
+        store.wait().unwrap();
+    };
+    for rule in [Rule::BSP, Rule::ASYNC] {
+        let dir = tempfile::tempdir().unwrap();
+        let (coordinator, store) = open_by(rule, dir.path(), u64::MAX, Duration::from_secs(30));
+        let mut store = store.unwrap();
+        store.create(&table, &[0.0; 3000]).unwrap();
+        steps(&mut store, 30);
+        drop((store, coordinator));
+        for server in 0..2 {
+            let log = dir.path().join(server.to_string()).join("partition-1.log");
+            let file = OpenOptions::new().write(true).open(&log).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+            assert_eq!(mode & 0o777, 0o600);
+            file.set_len(file.metadata().unwrap().len() * 2 / 3).unwrap();
+        }
+        let (_coordinator, store) = open_by(rule, dir.path(), u64::MAX, Duration::from_secs(30));
+        if rule == Rule::BSP {
+            let mut store = store.unwrap();
+            assert!((15..25).contains(&store.step()), "{}", store.step());
+            steps(&mut store, 40);
+            assert_eq!(store.pull(&[table]).unwrap()[0], [40.0; 3000]);
+        } else {
+            let e = store.err().expect("each worker's pace is its own").to_string();
+            assert!(e.contains("the store on disk is torn") && e.contains("/partition-1.log from step 0 to"), "{e}");
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! The membership store in a real etcd, and keepers that take over from each other. Where there is
 //! no etcd (`TALWEG_ETCD` names the program, else `etcd` is looked for), the tests say so and pass.
-#![cfg(feature = "etcd")]
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -149,4 +148,44 @@ fn whoever_is_elected_goes_on_where_the_last_one_was() {
     second.left(1, false).unwrap();
     assert_eq!(second.list("worker/").len(), 2);
     second.end();
+}
+
+/// A cluster that is stopped for longer than leases last lets them all lapse when it goes on. Nobody
+/// was away but the cluster: the job stays as it was.
+#[test]
+fn a_cluster_that_was_stopped_loses_nobody() {
+    let Some(etcd) = Etcd::start() else { return };
+    let at = etcd.meeting("stopped");
+    at.begin(soon()).unwrap();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let telling = said.clone();
+    let report = move |text: &str| telling.lock().unwrap().push(text.to_string());
+    let _first = keep(&at, || Roster::new(2, 2, 2), report, soon()).unwrap().unwrap();
+    let _second = keep(&at, || Roster::new(2, 2, 2), |_| {}, soon()).unwrap().unwrap();
+    let lines: Vec<Registrar> = (0..4).map(|_| line(&at)).collect();
+    for (i, l) in lines.iter().enumerate() {
+        let number = i as u32 % 2;
+        let key = if i < 2 { worker_key(number) } else { talweg_dist::server_key(number) };
+        l.lease(&key, format!("at{i}").as_bytes(), soon()).unwrap();
+    }
+    let map = || {
+        let (_, bytes) = lines[0].wait("map", 0, soon()).unwrap();
+        talweg_dist::Map::decode(&bytes).unwrap()
+    };
+    let (group_before, map_before) = (group(&at, 1), map());
+    let signal = |s: &str| {
+        let id = etcd.child.id().to_string();
+        assert!(Command::new("kill").args([s, &id]).status().unwrap().success());
+    };
+    signal("-STOP");
+    std::thread::sleep(Duration::from_secs(6));
+    signal("-CONT");
+    // Longer than anybody doubts what has lapsed.
+    std::thread::sleep(Duration::from_secs(6));
+    assert_eq!((group(&at, 1), map()), (group_before, map_before), "{:?}", said.lock().unwrap());
+    let names = |prefix: &str| (0..2).all(|i| lines[0].get(&format!("{prefix}/{i}"), soon()).unwrap().1.is_some());
+    assert!(names("worker") && names("server"));
+    // Who really goes is missed.
+    lines[1].close();
+    assert_eq!(group(&at, 2).workers.len(), 1);
 }

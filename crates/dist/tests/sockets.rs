@@ -35,8 +35,7 @@ fn servers_that(c: &Coordinator, workers: usize, servers: u32, rule: Rule, apply
     for server in 0..servers {
         let registrar = registrar(c, "server", server);
         let listen = "127.0.0.1:0".parse().unwrap();
-        let options =
-            HostOptions { server, workers, listen, secret: secret(), rule: Arc::new(rule), disk: None, saver: None };
+        let options = HostOptions { secret: secret(), ..HostOptions::new(server, workers, listen, Arc::new(rule)) };
         let apply = apply(server);
         thread::spawn(move || Host::run(options, registrar, apply, |_| {}));
     }
@@ -129,6 +128,39 @@ fn async_over_sockets() {
     count(Rule::ASYNC, 2);
 }
 
+/// Workers at their own pace: whoever reads after everybody has settled sees every update, also from
+/// what it would otherwise have read again, and does not wait for one that will not come back.
+#[test]
+fn the_final_state_has_everybodys_updates() {
+    for rule in ["async", "ssp:3", "ssp:3:lazy", "ssp:3:eager"] {
+        let (rule, c): (Rule, _) = (rule.parse().unwrap(), Arc::new(coordinator(4, 2)));
+        servers(&c, 4, 2, rule);
+        let threads: Vec<_> = (0..3)
+            .map(|w| {
+                let c = c.clone();
+                thread::spawn(move || -> Result<f32> {
+                    let mut store = join(&c, w, rule);
+                    let t = Table::new(0, 8, 1, 4)?;
+                    store.create(&t, &[0.0; 8])?;
+                    for _ in 0..3 {
+                        thread::sleep(Duration::from_millis(40 * u64::from(w)));
+                        store.pull(&[t])?;
+                        store.push(&t, &[1.0; 8], 0.0)?;
+                        store.clock()?;
+                    }
+                    assert!(store.settle(true)?);
+                    Ok(store.pull(&[t])?[0].iter().sum())
+                })
+            })
+            .collect();
+        thread::sleep(Duration::from_millis(20));
+        c.left(3, false).unwrap();
+        for t in threads {
+            assert_eq!(t.join().unwrap().unwrap(), 8.0 * 9.0, "{rule}");
+        }
+    }
+}
+
 #[test]
 fn a_server_comes_and_another_leaves_while_a_worker_works() {
     let c = coordinator(1, 2);
@@ -152,15 +184,7 @@ fn a_server_comes_and_another_leaves_while_a_worker_works() {
     work_until(&|m| m.epoch >= 1);
     let registrar = registrar(&c, "server", 2);
     let listen = "127.0.0.1:0".parse().unwrap();
-    let options = HostOptions {
-        server: 2,
-        workers: 1,
-        listen,
-        secret: secret(),
-        rule: Arc::new(Rule::BSP),
-        disk: None,
-        saver: None,
-    };
+    let options = HostOptions { secret: secret(), ..HostOptions::new(2, 1, listen, Arc::new(Rule::BSP)) };
     thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
     work_until(&|m| (0..4).any(|p| m.primary(p) == Some(2)));
     watch.set(&talweg_dist::leave_key(0), b"", soon()).unwrap();
@@ -372,6 +396,29 @@ fn survivors_reduce_without_the_lost_worker() {
     // 0, 1 and 2 have the mean 1; 0 and 2 as well.
     let expected: Vec<f32> = (0..20).map(|s| s as f32 + 1.0).collect();
     assert_eq!(seen, [expected.clone(), expected[..5].to_vec(), expected]);
+}
+
+#[test]
+fn workers_that_disagree_are_told_what_about() {
+    let c = Arc::new(coordinator(3, 0));
+    let compare = |rank: u32, c: Arc<Coordinator>| {
+        let at = "127.0.0.1:0".parse().unwrap();
+        let mut r = Reducer::join(rank, &at, registrar(&c, "worker", rank), secret(), PATIENCE).unwrap();
+        r.compare(&[("WORLD_SIZE", "3".to_string())]).unwrap();
+        let step = if rank == 2 { 0 } else { 35 };
+        let differs = r.compare(&[("wire", "f32".to_string()), ("start step", step.to_string())]);
+        differs.unwrap_err().to_string()
+    };
+    let threads: Vec<_> = (0..3)
+        .map(|rank| {
+            let c = c.clone();
+            thread::spawn(move || compare(rank, c))
+        })
+        .collect();
+    for t in threads {
+        let said = t.join().unwrap();
+        assert!(said.contains("start step 35 on rank 0, but start step 0 on rank 2"), "{said}");
+    }
 }
 
 /// Packed means: what rounding leaves out of one bucket comes with its next mean, also when a worker

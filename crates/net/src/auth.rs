@@ -3,7 +3,8 @@
 //! The caller sends a nonce and who it is; the listener answers with a nonce of its own and a
 //! proof over both; the caller checks it and sends its proof. A recorded handshake is worthless
 //! because the other end's nonce is new; a proof cannot be sent back because it names its side.
-//! The secret authenticates the ends; it does not encrypt what follows. Certificates do: with them
+//! Everything that the ends say to each other is covered by a proof. The secret also makes the keys
+//! that authenticate the frames which follow; it does not encrypt them. Certificates do: with them
 //! the whole handshake goes through TLS.
 
 use crate::tls::Tls;
@@ -42,6 +43,10 @@ impl Secret {
     /// This text, and certificates as well.
     pub fn with_certificates(self, folder: &Path) -> Result<Secret> {
         Ok(Secret { tls: Some(Tls::load(folder)?), ..self })
+    }
+    /// True if there is a text: frames can be authenticated without TLS.
+    pub(crate) fn has_text(&self) -> bool {
+        !self.text.is_empty()
     }
     /// A random one, as text.
     pub fn generate() -> Result<String> {
@@ -90,6 +95,8 @@ impl Hello {
 pub(crate) enum Side {
     Caller,
     Listener,
+    /// The listener's last word.
+    Welcome,
 }
 
 /// Random bytes nobody has seen before.
@@ -100,40 +107,76 @@ pub(crate) fn nonce() -> Result<[u8; NONCE_BYTES]> {
     Ok(n)
 }
 
-fn mac(secret: Option<&Secret>, side: Side, caller: &[u8], listener: &[u8], hello: &[u8]) -> Hmac<Sha256> {
-    let key = secret.map_or(&[][..], |s| &s.text);
-    let mut m = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("any length of key will do");
-    m.update(match side {
-        Side::Caller => b"talweg caller 1",
-        Side::Listener => b"talweg listen 1",
-    });
-    // Nonces have one length and the greeting comes last, so no two inputs read the same.
-    m.update(caller);
-    m.update(listener);
-    m.update(hello);
-    m
+/// What both ends have said in a handshake.
+pub(crate) struct Transcript<'a> {
+    pub secret: Option<&'a Secret>,
+    /// Nonces.
+    pub caller: &'a [u8],
+    pub listener: &'a [u8],
+    /// Who calls.
+    pub hello: &'a [u8],
 }
 
-/// Proof that this side knows the secret; without a secret, that it took part in this handshake.
-pub(crate) fn prove(
-    secret: Option<&Secret>,
-    side: Side,
-    caller: &[u8],
-    listener: &[u8],
-    hello: &[u8],
-) -> [u8; PROOF_BYTES] {
-    mac(secret, side, caller, listener, hello).finalize().into_bytes().into()
+impl Transcript<'_> {
+    fn mac(&self, label: &[u8; 15], more: &[u8]) -> Hmac<Sha256> {
+        let key = self.secret.map_or(&[][..], |s| &s.text);
+        let mut m = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("any length of key will do");
+        m.update(label);
+        // Labels and nonces have one length and the greeting says its own, so no two inputs read the same.
+        m.update(self.caller);
+        m.update(self.listener);
+        m.update(&(self.hello.len() as u32).to_le_bytes());
+        m.update(self.hello);
+        m.update(more);
+        m
+    }
+    fn proof(&self, side: Side, more: &[u8]) -> Hmac<Sha256> {
+        let label = match side {
+            Side::Caller => b"talweg caller 2",
+            Side::Listener => b"talweg listen 2",
+            Side::Welcome => b"talweg enters 2",
+        };
+        self.mac(label, more)
+    }
+    /// Proof that this side knows the secret and says `more`; without a secret, that it took part in
+    /// this handshake.
+    pub fn prove(&self, side: Side, more: &[u8]) -> [u8; PROOF_BYTES] {
+        self.proof(side, more).finalize().into_bytes().into()
+    }
+    /// Checks a proof in constant time.
+    pub fn check(&self, side: Side, more: &[u8], proof: &[u8]) -> Result<()> {
+        let ok = self.proof(side, more).verify_slice(proof);
+        ok.map_err(|_| Error::Refused("the other end does not know the shared secret".to_string()))
+    }
+    /// Keys of the frames that the caller sends, and of those that the listener sends.
+    pub fn keys(&self) -> [[u8; 32]; 2] {
+        [b"talweg frames c", b"talweg frames l"].map(|label| self.mac(label, &[]).finalize().into_bytes().into())
+    }
 }
 
-/// Checks a proof in constant time.
-pub(crate) fn check(
-    secret: Option<&Secret>,
-    side: Side,
-    caller: &[u8],
-    listener: &[u8],
-    hello: &[u8],
-    proof: &[u8],
-) -> Result<()> {
-    let ok = mac(secret, side, caller, listener, hello).verify_slice(proof);
-    ok.map_err(|_| Error::Refused("the other end does not know the shared secret".to_string()))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_of_one_link_one_direction_and_one_secret() {
+        let (a, b) =
+            (Secret::new("correct horse battery staple").unwrap(), Secret::new("another secret of 16").unwrap());
+        let keys = |secret: &Secret, caller: u8, listener: u8, hello: &[u8]| {
+            let (caller, listener) = ([caller; NONCE_BYTES], [listener; NONCE_BYTES]);
+            Transcript { secret: Some(secret), caller: &caller, listener: &listener, hello }.keys()
+        };
+        let all = [
+            keys(&a, 1, 2, b"x"),
+            keys(&a, 2, 1, b"x"),
+            keys(&a, 1, 3, b"x"),
+            keys(&a, 1, 2, b"y"),
+            keys(&b, 1, 2, b"x"),
+        ];
+        let mut distinct: Vec<[u8; 32]> = all.into_iter().flatten().collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), 10);
+        assert_eq!(all[0], keys(&a, 1, 2, b"x"));
+    }
 }

@@ -1,8 +1,9 @@
 //! Connections: sockets whose ends have proved who they are, carrying frames both ways.
 
-use crate::auth::{self, Hello, NONCE_BYTES, PROOF_BYTES, Secret, Side};
+use crate::auth::{self, Hello, NONCE_BYTES, PROOF_BYTES, Secret, Side, Transcript};
 use crate::frame::CHECKED;
 use crate::pump::Pump;
+use crate::seal::{self, Seal, TAG_BYTES, Tag};
 use crate::shared::{Offer, Rings};
 use crate::stream::Stream;
 use crate::tls::{Session, Tls};
@@ -14,7 +15,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 /// Kinds of the handshake; applications use others.
-const HELLO: u8 = 0xF0;
+const HELLO: u8 = 0xF4;
 const CHALLENGE: u8 = 0xF1;
 const PROOF: u8 = 0xF2;
 const WELCOME: u8 = 0xF3;
@@ -112,8 +113,16 @@ impl Connection {
         let checked = !stream.is_local();
         let write = stream.try_clone().map_err(failed)?;
         Ok(Connection {
-            sender: Sender { stream: write, checked },
-            receiver: Receiver { stream, ahead: vec![0; AHEAD].into(), at: 0, end: 0, pending: None },
+            sender: Sender { stream: write, checked, seal: None },
+            receiver: Receiver {
+                stream,
+                ahead: vec![0; AHEAD].into(),
+                at: 0,
+                end: 0,
+                pending: None,
+                seal: None,
+                frame: 0,
+            },
             peer: Hello::default(),
         })
     }
@@ -125,16 +134,35 @@ impl Connection {
     fn encrypted(mut self, session: Session, deadline: Instant) -> Result<Connection> {
         let failed = |e| Error::of(e, "shaking hands");
         self.receiver.stream.encrypt(session, deadline).map_err(failed)?;
-        self.sender = Sender { stream: self.receiver.stream.try_clone().map_err(failed)?, checked: false };
+        self.sender = Sender { stream: self.receiver.stream.try_clone().map_err(failed)?, checked: false, seal: None };
         Ok(self)
     }
     fn share(&mut self, rings: &Rings) {
         self.sender.stream.share(rings.clone());
         self.receiver.stream.share(rings.clone());
     }
+    /// From now on a network that delivers nothing for so long, however little is said, ends the
+    /// connection. (Without it the system tries for a quarter of an hour, ever more rarely.)
+    pub fn detect_loss(&self, within: Duration) -> Result<()> {
+        self.receiver.stream.detect_loss(within).map_err(|e| Error::of(e, "setting up a socket"))
+    }
     /// True if the bytes go through memory that both ends share.
     pub fn is_shared(&self) -> bool {
         self.sender.stream.is_shared()
+    }
+    /// From now on every frame is authenticated, where nothing else sees to it: with keys for what
+    /// this end sends and for what it receives.
+    fn seal(&mut self, secret: Option<&Secret>, sends: [u8; 32], receives: [u8; 32]) {
+        let stream = &self.sender.stream;
+        let is_guarded = stream.is_shared() || stream.is_encrypted() || !stream.is_tcp();
+        if !is_guarded && secret.is_some_and(Secret::has_text) {
+            (self.sender.seal, self.receiver.seal) = (Some(Seal::new(sends)), Some(Seal::new(receives)));
+            self.sender.checked = false;
+        }
+    }
+    /// True if every frame carries a tag that proves where it comes from.
+    pub fn is_sealed(&self) -> bool {
+        self.sender.seal.is_some()
     }
     /// True if the bytes of the socket are encrypted.
     pub fn is_encrypted(&self) -> bool {
@@ -177,16 +205,21 @@ impl Connection {
             return Err(Error::Refused("handshake: a challenge of the wrong length".to_string()));
         }
         let (theirs, proof) = answer.split_at(NONCE_BYTES);
-        auth::check(secret, Side::Listener, &mine, theirs, &text, proof)?;
-        let proof = auth::prove(secret, Side::Caller, &mine, theirs, &text);
+        let said = Transcript { secret, caller: &mine, listener: theirs, hello: &text };
+        said.check(Side::Listener, &[], proof)?;
         // On one machine the bytes had better go through memory.
         let offer = if self.sender.stream.is_local() && shares()? { Offer::make(auth::nonce()?).ok() } else { None };
         let place = offer.as_ref().map(Offer::text).unwrap_or_default();
+        let proof = said.prove(Side::Caller, &place);
         self.send(&Header::new(PROOF), &[&proof, &place], deadline)?;
-        let is_taken = self.expect(WELCOME, deadline)? == SHARES;
-        if let Some(offer) = offer.filter(|_| is_taken) {
+        let welcome = self.expect(WELCOME, deadline)?;
+        let (proof, answer) = welcome.split_at(welcome.len().min(PROOF_BYTES));
+        said.check(Side::Welcome, answer, proof)?;
+        if let Some(offer) = offer.filter(|_| answer == SHARES) {
             self.share(&offer.accepted());
         }
+        let [caller, listener] = said.keys();
+        self.seal(secret, caller, listener);
         Ok(())
     }
     /// The listener's part of the handshake.
@@ -198,18 +231,21 @@ impl Connection {
         let (theirs, text) = greeting.split_at(NONCE_BYTES);
         self.peer = Hello::decode(text)?;
         let mine = auth::nonce()?;
-        let proof = auth::prove(secret, Side::Listener, theirs, &mine, text);
+        let said = Transcript { secret, caller: theirs, listener: &mine, hello: text };
+        let proof = said.prove(Side::Listener, &[]);
         self.send(&Header::new(CHALLENGE), &[&mine, &proof], deadline)?;
         let answer = self.expect(PROOF, deadline)?;
         let (proof, place) = answer.split_at(answer.len().min(PROOF_BYTES));
-        auth::check(secret, Side::Caller, theirs, &mine, text, proof)?;
+        said.check(Side::Caller, place, proof)?;
         // Memory that cannot be had, in another container perhaps, is no reason to refuse.
         let rings = if place.is_empty() || !shares()? { None } else { Offer::take(place).ok() };
         let answer = if rings.is_some() { SHARES } else { &[] };
-        self.send(&Header::new(WELCOME), &[answer], deadline)?;
+        self.send(&Header::new(WELCOME), &[&said.prove(Side::Welcome, answer), answer], deadline)?;
         if let Some(rings) = rings {
             self.share(&rings);
         }
+        let [caller, listener] = said.keys();
+        self.seal(secret, listener, caller);
         Ok(())
     }
 }
@@ -219,6 +255,24 @@ impl Connection {
 pub struct Sender {
     stream: Stream,
     checked: bool,
+    seal: Option<Seal>,
+}
+
+/// What goes before and after the payload of a frame: its header, and tags if frames have them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    head: [u8; HEADER_BYTES + TAG_BYTES],
+    head_len: usize,
+    tail: Tag,
+    tail_len: usize,
+}
+impl Ends {
+    pub fn head(&self) -> &[u8] {
+        &self.head[..self.head_len]
+    }
+    pub fn tail(&self) -> &[u8] {
+        &self.tail[..self.tail_len]
+    }
 }
 
 impl Sender {
@@ -230,21 +284,22 @@ impl Sender {
     /// Sends frames one after the other as [`Sender::send`] does, with few calls of the system.
     pub fn send_frames<'a, P: AsRef<[&'a [u8]]>>(&mut self, frames: &[(Header, P)], deadline: Instant) -> Result<()> {
         for some in frames.chunks(TOGETHER) {
-            let mut heads: SmallVec<[[u8; HEADER_BYTES]; TOGETHER]> = SmallVec::new();
+            let mut ends: SmallVec<[Ends; TOGETHER]> = SmallVec::new();
             for (header, parts) in some {
-                heads.push(self.head(header, parts.as_ref())?);
+                ends.push(self.ends(header, parts.as_ref())?);
             }
-            let mut slices: SmallVec<[IoSlice; 4 * TOGETHER]> = SmallVec::new();
-            for (head, (_, parts)) in heads.iter().zip(some) {
-                slices.push(IoSlice::new(head));
-                slices.extend(parts.as_ref().iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)));
+            let mut slices: SmallVec<[IoSlice; 6 * TOGETHER]> = SmallVec::new();
+            for (ends, (_, parts)) in ends.iter().zip(some) {
+                slices.push(IoSlice::new(ends.head()));
+                let rest = parts.as_ref().iter().copied().chain([ends.tail()]);
+                slices.extend(rest.filter(|p| !p.is_empty()).map(IoSlice::new));
             }
             self.write_all(&mut slices, deadline)?;
         }
         Ok(())
     }
-    /// The bytes of a frame's header.
-    pub(crate) fn head(&self, header: &Header, parts: &[&[u8]]) -> Result<[u8; HEADER_BYTES]> {
+    /// What goes around a payload. Frames go out in the order in which this is asked.
+    pub(crate) fn ends(&self, header: &Header, parts: &[&[u8]]) -> Result<Ends> {
         let length: usize = parts.iter().map(|p| p.len()).sum();
         if length > PAYLOAD_MAX {
             return Err(Error::Refused(format!("a payload has at most {PAYLOAD_MAX} bytes, not {length}")));
@@ -254,7 +309,18 @@ impl Sender {
             h.flags |= CHECKED;
             h.payload_crc = parts.iter().fold(0, |crc, p| crc32c::crc32c_append(crc, p));
         }
-        Ok(h.encode())
+        let (bytes, mut head) = (h.encode(), [0; HEADER_BYTES + TAG_BYTES]);
+        head[..HEADER_BYTES].copy_from_slice(&bytes);
+        let mut ends = Ends { head, head_len: HEADER_BYTES, tail: Tag::default(), tail_len: 0 };
+        if let Some(seal) = &self.seal {
+            let number = seal.number();
+            ends.head[HEADER_BYTES..].copy_from_slice(&seal.header(number, &bytes));
+            ends.head_len += TAG_BYTES;
+            if length > 0 {
+                (ends.tail, ends.tail_len) = (seal.payload(number, parts), TAG_BYTES);
+            }
+        }
+        Ok(ends)
     }
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
@@ -266,7 +332,7 @@ impl Sender {
                 Ok(0) => return Err(Error::Gone("the connection takes no more".to_string())),
                 Ok(n) => IoSlice::advance_slices(&mut slices, n),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Error::of(e, DOING)),
+                Err(e) => return Err(self.stream.error(e, DOING)),
             }
         }
         Ok(())
@@ -278,7 +344,7 @@ impl Sender {
     /// Another handle to the same sending half.
     pub fn try_clone(&self) -> Result<Sender> {
         let stream = self.stream.try_clone().map_err(|e| Error::of(e, "copying a handle"))?;
-        Ok(Sender { stream, checked: self.checked })
+        Ok(Sender { stream, checked: self.checked, seal: self.seal.clone() })
     }
 }
 
@@ -291,6 +357,9 @@ pub struct Receiver {
     end: usize,
     /// Header whose payload has not been taken yet.
     pending: Option<Header>,
+    /// What checks frames, and the number of the last one.
+    seal: Option<Seal>,
+    frame: u64,
 }
 
 impl Receiver {
@@ -305,8 +374,8 @@ impl Receiver {
         if let Some(h) = self.pending.take() {
             self.skip(h.length as usize, deadline)?;
         }
-        let mut b = [0; HEADER_BYTES];
-        while self.end - self.at < HEADER_BYTES {
+        let (mut b, head) = ([0; HEADER_BYTES], self.head_len());
+        while self.end - self.at < head {
             self.ahead.copy_within(self.at..self.end, 0);
             (self.at, self.end) = (0, self.end - self.at);
             // From memory nothing is gained by reading ahead, and what follows can be read to its place.
@@ -315,10 +384,31 @@ impl Receiver {
             self.end += n;
         }
         b.copy_from_slice(&self.ahead[self.at..self.at + HEADER_BYTES]);
-        self.at += HEADER_BYTES;
+        if let Some(seal) = &self.seal {
+            self.frame = seal.number();
+            let mut came = Tag::default();
+            came.copy_from_slice(&self.ahead[self.at + HEADER_BYTES..self.at + head]);
+            let checked = seal::check(&seal.header(self.frame, &b), &came);
+            self.authentic(checked)?;
+        }
+        self.at += head;
         let h = Header::decode(&b)?;
         self.pending = (h.length > 0).then_some(h);
         Ok(h)
+    }
+    /// Bytes before a payload.
+    fn head_len(&self) -> usize {
+        if self.seal.is_some() { HEADER_BYTES + TAG_BYTES } else { HEADER_BYTES }
+    }
+    /// Ends the connection if something on it is not authentic.
+    fn authentic(&self, checked: Result<()>) -> Result<()> {
+        checked.inspect_err(|_| self.stream.shutdown())
+    }
+    /// Reads the tag after a payload and checks it.
+    fn check_payload(&mut self, expected: &Tag, pump: Option<&mut Pump<'_>>, deadline: Instant) -> Result<()> {
+        let mut came = Tag::default();
+        self.fill(&mut came, pump, deadline)?;
+        self.authentic(seal::check(expected, &came))
     }
     /// True if the next frame is here already, whole.
     pub fn has_frame(&self) -> bool {
@@ -330,7 +420,8 @@ impl Receiver {
             here.iter().zip(&mut head).for_each(|(b, to)| *to = *b);
             here.len()
         };
-        let is_whole = |h: Header| n >= HEADER_BYTES + h.length as usize;
+        let tail = |h: &Header| if self.seal.is_some() && h.length > 0 { TAG_BYTES } else { 0 };
+        let is_whole = |h: Header| n >= self.head_len() + h.length as usize + tail(&h);
         self.pending.is_none() && n >= HEADER_BYTES && Header::decode(&head).is_ok_and(is_whole)
     }
     /// Shows the payload of the last header, of `length` bytes, where it lies, piece by piece and in
@@ -352,7 +443,7 @@ impl Receiver {
         let mut left = length;
         while left > 0 {
             match self.stream.show(left, unit, &mut to, deadline) {
-                Ok(0) => return Err(Error::Gone("it closed the connection".to_string())),
+                Ok(0) => return Err(self.stream.ended()),
                 Ok(n) => left -= n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(Error::of(e, "receiving a payload")),
@@ -368,7 +459,7 @@ impl Receiver {
     pub fn payload_into_while(
         &mut self,
         into: &mut [u8],
-        pump: Option<&mut Pump<'_>>,
+        mut pump: Option<&mut Pump<'_>>,
         deadline: Instant,
     ) -> Result<()> {
         let h = self.pending.take().unwrap_or_default();
@@ -377,7 +468,11 @@ impl Receiver {
             self.pending = (h.length > 0).then_some(h);
             return Err(Error::Refused(e));
         }
-        self.fill(into, pump, deadline)?;
+        self.fill(into, pump.as_deref_mut(), deadline)?;
+        if let Some(seal) = self.seal.as_ref().filter(|_| h.length > 0) {
+            let expected = seal.payload(self.frame, &[into]);
+            self.check_payload(&expected, pump, deadline)?;
+        }
         if h.flags & CHECKED != 0 && crc32c::crc32c(into) != h.payload_crc {
             return Err(Error::Refused("the checksum of a payload is wrong".to_string()));
         }
@@ -411,12 +506,16 @@ impl Receiver {
     }
     fn skip(&mut self, mut n: usize, deadline: Instant) -> Result<()> {
         let mut waste = [0; 4096];
+        let mut hash = self.seal.as_ref().map(|s| s.payload_of(self.frame));
         while n > 0 {
             let step = n.min(waste.len());
             self.fill(&mut waste[..step], None, deadline)?;
+            if let Some(h) = &mut hash {
+                h.update(&waste[..step]);
+            }
             n -= step;
         }
-        Ok(())
+        hash.map_or(Ok(()), |h| self.check_payload(&seal::tag(&h), None, deadline))
     }
 }
 
@@ -433,10 +532,10 @@ fn read(
             None => stream.read(into, deadline),
         };
         match read {
-            Ok(0) => return Err(Error::Gone("it closed the connection".to_string())),
+            Ok(0) => return Err(stream.ended()),
             Ok(n) => return Ok(n),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::of(e, doing)),
+            Err(e) => return Err(stream.error(e, doing)),
         }
     }
 }
@@ -497,11 +596,12 @@ impl Listener {
     }
 }
 
-/// Whether what keeps a listener from accepting will pass.
+/// Whether what keeps a listener from accepting will pass: everything but that it is no listener.
+/// (The system also hands on what went wrong with a caller's network.)
 fn passes(e: &io::Error) -> bool {
     use rustix::io::Errno;
-    let passing = [Errno::CONNABORTED, Errno::INTR, Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    passing.iter().any(|p| e.raw_os_error() == Some(p.raw_os_error()))
+    let lasting = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::FAULT];
+    !lasting.iter().any(|p| e.raw_os_error() == Some(p.raw_os_error()))
 }
 
 /// A caller before the handshake.
@@ -511,6 +611,10 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// A handle to end it.
+    pub(crate) fn handle(&self) -> Result<Sender> {
+        self.connection.sender.try_clone()
+    }
     /// Does the handshake.
     pub fn handshake(self, deadline: Instant) -> Result<Connection> {
         let Pending { connection: mut c, secret } = self;

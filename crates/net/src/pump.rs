@@ -1,9 +1,9 @@
 //! Sending while receiving, in one thread: two ends that both have much to send would wait for each
 //! other to receive first, and a second thread for each exchange costs more than it helps.
 
-use crate::connection::Sender;
+use crate::connection::{Ends, Sender};
 use crate::stream::{Stream, is_empty};
-use crate::{Error, HEADER_BYTES, Header, Result};
+use crate::{Error, Header, Result};
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::time::Instant;
@@ -16,8 +16,9 @@ pub struct Pump<'a> {
     data: &'a [u8],
     /// Bytes of a frame.
     piece: usize,
-    /// The frame that is under way: its header, its part of the data, and how much of both is sent.
-    head: [u8; HEADER_BYTES],
+    /// The frame that is under way: what goes around its payload, its part of the data, and how much
+    /// of all is sent.
+    ends: Ends,
     part: Range<usize>,
     sent: usize,
 }
@@ -29,24 +30,31 @@ impl<'a> Pump<'a> {
     /// If a piece is too long for a frame.
     pub fn new(sender: Sender, header: &Header, data: &'a [u8], piece: usize) -> Result<Pump<'a>> {
         let part = 0..piece.min(data.len());
-        let head = sender.head(header, &[&data[part.clone()]])?;
-        Ok(Pump { sender, header: *header, data, piece, head, part, sent: 0 })
+        let ends = sender.ends(header, &[&data[part.clone()]])?;
+        Ok(Pump { sender, header: *header, data, piece, ends, part, sent: 0 })
     }
     /// True if everything is sent, but for what may be owed.
     fn is_over(&self) -> bool {
-        self.part.end == self.data.len() && self.sent == HEADER_BYTES + self.part.len()
+        self.part.end == self.data.len() && self.sent == self.frame_len()
+    }
+    /// Bytes of the frame that is under way.
+    fn frame_len(&self) -> usize {
+        self.ends.head().len() + self.part.len() + self.ends.tail().len()
     }
     /// What is left of the frame that is under way.
-    fn rest(&self) -> [IoSlice<'_>; 2] {
-        let head = &self.head[self.sent.min(HEADER_BYTES)..];
-        let part = &self.data[self.part.clone()];
-        [IoSlice::new(head), IoSlice::new(&part[self.sent.saturating_sub(HEADER_BYTES)..])]
+    fn rest(&self) -> [IoSlice<'_>; 3] {
+        let mut sent = self.sent;
+        [self.ends.head(), &self.data[self.part.clone()], self.ends.tail()].map(|bytes| {
+            let done = sent.min(bytes.len());
+            sent -= done;
+            IoSlice::new(&bytes[done..])
+        })
     }
     fn wrote(&mut self, n: usize) -> Result<()> {
         self.sent += n;
-        if self.sent == HEADER_BYTES + self.part.len() && self.part.end < self.data.len() {
+        if self.sent == self.frame_len() && self.part.end < self.data.len() {
             self.part = self.part.end..(self.part.end + self.piece).min(self.data.len());
-            self.head = self.sender.head(&self.header, &[&self.data[self.part.clone()]])?;
+            self.ends = self.sender.ends(&self.header, &[&self.data[self.part.clone()]])?;
             self.sent = 0;
         }
         Ok(())
@@ -58,7 +66,7 @@ impl<'a> Pump<'a> {
             if !is_empty(&read) {
                 return read;
             }
-            let rest = if self.is_over() { [IoSlice::new(&[]); 2] } else { self.rest() };
+            let rest = if self.is_over() { [IoSlice::new(&[]); 3] } else { self.rest() };
             match self.sender.stream().write_now(&rest) {
                 Ok(n) => self.wrote(n).map_err(io::Error::other)?,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -80,7 +88,7 @@ impl<'a> Pump<'a> {
                 Ok(0) => return Err(Error::Gone("the connection takes no more".to_string())),
                 Ok(n) => self.wrote(n)?,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Error::of(e, "sending")),
+                Err(e) => return Err(self.sender.stream().error(e, "sending")),
             }
         }
         self.sender.stream().flush(deadline).map_err(|e| Error::of(e, "sending"))

@@ -1,12 +1,13 @@
 //! A TCP or Unix socket, plain or under TLS, or shared memory beside one, as one type.
 
+use crate::Error;
 use crate::address::is_loopback;
 use crate::shared::Rings;
 use crate::tls::Session;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -81,18 +82,20 @@ fn left(until: Instant) -> io::Result<Duration> {
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: Socket,
+    /// Who is at the other end of a TCP socket.
+    peer: Option<SocketAddr>,
     tls: Option<Arc<Session>>,
     rings: Option<Rings>,
 }
 
 impl From<TcpStream> for Stream {
     fn from(s: TcpStream) -> Stream {
-        Stream { socket: Socket::Tcp(s), tls: None, rings: None }
+        Stream { peer: s.peer_addr().ok(), socket: Socket::Tcp(s), tls: None, rings: None }
     }
 }
 impl From<UnixStream> for Stream {
     fn from(s: UnixStream) -> Stream {
-        Stream { socket: Socket::Unix(s), tls: None, rings: None }
+        Stream { socket: Socket::Unix(s), peer: None, tls: None, rings: None }
     }
 }
 
@@ -132,10 +135,40 @@ impl Stream {
             Socket::Tcp(s) => Socket::Tcp(s.try_clone()?),
             Socket::Unix(s) => Socket::Unix(s.try_clone()?),
         };
-        Ok(Stream { socket, tls: self.tls.clone(), rings: self.rings.clone() })
+        Ok(Stream { socket, peer: self.peer, tls: self.tls.clone(), rings: self.rings.clone() })
     }
     pub fn set_up(&self) -> io::Result<()> {
         if let Socket::Tcp(s) = &self.socket { s.set_nodelay(true) } else { Ok(()) }
+    }
+    /// From now on a network that delivers nothing for so long ends the connection, also while nobody
+    /// says anything. Other sockets cannot be cut.
+    pub fn detect_loss(&self, within: Duration) -> io::Result<()> {
+        let Socket::Tcp(s) = &self.socket else { return Ok(()) };
+        // The system probes in whole seconds: after a third of the time, and then each second.
+        let within = within.max(Duration::from_secs(1));
+        let idle = Duration::from_secs((within.as_secs() / 3).max(1));
+        sockopt::set_tcp_user_timeout(s, u32::try_from(within.as_millis()).unwrap_or(u32::MAX))?;
+        sockopt::set_tcp_keepidle(s, idle)?;
+        sockopt::set_tcp_keepintvl(s, Duration::from_secs(1))?;
+        sockopt::set_tcp_keepcnt(s, u32::try_from((within - idle).as_secs()).unwrap_or(127).clamp(1, 127))?;
+        sockopt::set_socket_keepalive(s, true)?;
+        Ok(())
+    }
+    /// An error of a read or write, with the other end's name if it is lost.
+    pub fn error(&self, e: io::Error, doing: &'static str) -> Error {
+        let is_cut = e.raw_os_error() == Some(rustix::io::Errno::TIMEDOUT.raw_os_error());
+        match (self.peer, if is_cut { Error::Gone(e.to_string()) } else { Error::of(e, doing) }) {
+            (Some(peer), Error::Gone(_)) if is_cut => {
+                Error::Gone(format!("the network has delivered nothing to or from {peer}"))
+            }
+            (Some(peer), Error::Gone(why)) => Error::Gone(format!("{why} ({peer})")),
+            (_, e) => e,
+        }
+    }
+    /// What to say when nothing will come any more.
+    pub fn ended(&self) -> Error {
+        let peer = self.peer.map_or(String::new(), |p| format!(" ({p})"));
+        Error::Gone(format!("it closed the connection{peer}"))
     }
     pub fn shutdown(&self) {
         if let Some(rings) = &self.rings {

@@ -203,6 +203,17 @@ fn worker_next_step(py: Python<'_>, done: u64) -> PyResult<u64> {
 fn worker_finish(py: Python<'_>) -> PyResult<()> {
     py.detach(nn::parallel::finish).or_raise(py)
 }
+/// After this worker's last step: waits until all have done theirs, if this one has done all of its
+/// own; true if the store has newer parameters.
+#[pyfunction]
+fn worker_settle(py: Python<'_>, has_done_all: bool) -> PyResult<bool> {
+    py.detach(|| nn::parallel::settle(has_done_all)).or_raise(py)
+}
+/// Tells the job that training has failed for good.
+#[pyfunction]
+fn worker_fail(py: Python<'_>, why: &str) -> PyResult<()> {
+    py.detach(|| nn::parallel::fail(why)).or_raise(py)
+}
 /// Tells the launcher how far this worker is.
 #[pyfunction]
 fn worker_tell(py: Python<'_>, step: u64, steps: u64, loss: f64, samples_per_second: f64) -> PyResult<()> {
@@ -220,6 +231,8 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(worker_draw_for, m)?)?;
     m.add_function(wrap_pyfunction!(worker_next_step, m)?)?;
     m.add_function(wrap_pyfunction!(worker_finish, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_settle, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_fail, m)?)?;
     m.add_function(wrap_pyfunction!(worker_tell, m)?)?;
     m.add_function(wrap_pyfunction!(worker_meet, m)?)?;
     m.add_class::<PyGroup>()?;

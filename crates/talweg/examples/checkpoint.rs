@@ -138,7 +138,7 @@ fn store() -> Result<(Coordinator, Store)> {
     };
     for server in 0..2 {
         let (listen, rule, saver) = (at.clone(), Arc::new(Rule::BSP), Some(Arc::new(Parts) as Arc<dyn Saver>));
-        let options = HostOptions { server, workers: 1, listen, secret: None, rule, disk: None, saver };
+        let options = HostOptions { saver, ..HostOptions::new(server, 1, listen, rule) };
         let registrar = registrar("server", server)?;
         std::thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |text| eprintln!("{text}")));
     }

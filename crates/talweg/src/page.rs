@@ -4,10 +4,11 @@
 use dist::Rule;
 use dist::launch::{Board, Snapshot};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use talweg::{Error, Result};
 
 /// The page.
@@ -15,7 +16,14 @@ const PAGE: &str = include_str!("page.html");
 /// A browser that says or takes nothing for so long is cut off.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A request is short; what is longer is not one.
-const REQUEST_MAX: u64 = 16 << 10;
+const REQUEST_MAX: usize = 16 << 10;
+/// Requests answered at once; more are told to come again.
+const REQUESTS_MAX: usize = 32;
+/// How long to wait when the system has no file or thread to give.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The page has its own styles and scripts, and asks this server alone.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+                      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Serves the page from threads of its own until the process ends.
 pub fn serve(port: u16, board: Arc<Board>, rule: Rule) -> Result<()> {
@@ -24,27 +32,66 @@ pub fn serve(port: u16, board: Arc<Board>, rule: Rule) -> Result<()> {
         .map_err(|e| Error::value(format!("the dashboard cannot listen at port {port}: {e}")));
     let (listener, at) = listener?;
     board.note(&format!("dashboard: http://{at}/"));
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let board = board.clone();
-            // A browser that went away is no reason to say anything.
-            std::thread::spawn(move || drop(answer(stream, &board, rule)));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let accepting = move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            if asked.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX {
+                asked.fetch_sub(1, Ordering::Relaxed);
+                refuse(&stream);
+                continue;
+            }
+            let (board, counted) = (board.clone(), asked.clone());
+            let answering = move || {
+                // A browser that went away is no reason to say anything.
+                let _ = answer(&stream, &board, rule);
+                counted.fetch_sub(1, Ordering::Relaxed);
+            };
+            if std::thread::Builder::new().spawn(answering).is_err() {
+                asked.fetch_sub(1, Ordering::Relaxed);
+                std::thread::sleep(PAUSE);
+            }
         }
-    });
-    Ok(())
+    };
+    let spawned = std::thread::Builder::new().name("page".into()).spawn(accepting);
+    spawned.map(drop).map_err(|e| Error::value(format!("the dashboard has no thread: {e}")))
 }
 
-fn answer(stream: TcpStream, board: &Board, rule: Rule) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new(stream.try_clone()?.take(REQUEST_MAX)).lines();
-    let request = lines.next().transpose()?.unwrap_or_default();
-    let mut host = String::new();
-    for line in lines {
-        let line = line?;
-        if line.is_empty() {
-            break;
+/// Says that there are too many, if that can be said without waiting.
+fn refuse(mut stream: &TcpStream) {
+    if stream.set_nonblocking(true).is_ok() {
+        let _ = stream.write(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\r\n");
+    }
+}
+
+/// Reads a request up to its empty line, in all within `PATIENCE`.
+fn request(mut stream: &TcpStream) -> std::io::Result<String> {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut text, mut piece) = (Vec::new(), [0; 2048]);
+    while !text.windows(4).any(|w| w == b"\r\n\r\n") {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || text.len() > REQUEST_MAX {
+            return Err(std::io::ErrorKind::InvalidData.into());
         }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut piece)? {
+            0 => break,
+            n => text.extend_from_slice(&piece[..n]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn answer(stream: &TcpStream, board: &Board, rule: Rule) -> std::io::Result<()> {
+    let text = request(stream)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut lines = text.lines();
+    let request = lines.next().unwrap_or_default();
+    let mut host = String::new();
+    for line in lines.take_while(|l| !l.is_empty()) {
         if let Some((name, value)) = line.split_once(':')
             && name.eq_ignore_ascii_case("host")
         {
@@ -65,6 +112,7 @@ fn answer(stream: TcpStream, board: &Board, rule: Rule) -> std::io::Result<()> {
     let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n");
     let mut stream = stream;
     stream.write_all(head.as_bytes())?;
+    write!(stream, "Content-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\n")?;
     stream.write_all(b"Cache-Control: no-store\r\nConnection: close\r\n\r\n")?;
     stream.write_all(body.as_bytes())
 }

@@ -36,7 +36,7 @@ fn steps(rule: &dyn Rule, name: &str, expected: impl Fn(usize) -> f64) {
     registrar(&c, "worker", 0).set(&rule_key(0, LEN), &text, soon()).unwrap();
     for server in 0..2 {
         let (listen, rule) = ("127.0.0.1:0".parse().unwrap(), Arc::new(dist::Rule::BSP));
-        let options = HostOptions { server, workers: 2, listen, secret: None, rule, disk: None, saver: None };
+        let options = HostOptions::new(server, 2, listen, rule);
         let (line, c) = (registrar(&c, "server", server), c.clone());
         let rules = move || Ok(Box::new(Rules::new(registrar(&c, "server", server), None)) as Box<dyn Apply>);
         thread::spawn(move || Host::run(options, line, rules, |text| eprintln!("{text}")));

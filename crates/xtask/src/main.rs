@@ -86,16 +86,10 @@ fn arm() -> Result<(), String> {
     Ok(())
 }
 
-/// Features that need programs of the system: clusters for membership, buckets for checkpoints.
-/// Where these are missing, that is said.
+/// Features that need programs of the system: buckets for checkpoints. Where these are missing, that
+/// is said.
 fn clusters() -> Result<(), String> {
-    let has_protoc = Command::new("protoc").arg("--version").output().is_ok();
-    if has_protoc {
-        step("etcd", &["test", "-p", "talweg-dist", "--features", "etcd", "--test", "etcd", "--quiet"])?;
-    } else {
-        println!("== etcd: skipped, protoc is not installed (Debian: protobuf-compiler)");
-    }
-    let features = if has_protoc { "talweg/etcd,talweg/s3,talweg-py/s3" } else { "talweg/s3,talweg-py/s3" };
+    let features = "talweg/s3,talweg-py/s3";
     // The extension as well, for the tests of Python, which come last.
     let built = ["--lib", "--bins", "--example", "digits", "--quiet"];
     step("jobs", &[&["build", "-p", "talweg", "-p", "talweg-py", "--features", features][..], &built].concat())?;

@@ -540,7 +540,14 @@ class Trainer:
             c.on_begin(self)
         self._began = (time.monotonic(), self.step)
         with _Interrupts(self):
-            self.history.stop = self._run(self._descend(loss), records)
+            try:
+                self.history.stop = self._run(self._descend(loss), records)
+            except errors.NumericsError as e:
+                _native.worker_fail(str(e))
+                raise
+            if _native.worker_settle(self.history.stop == "done"):
+                self.optimizer._native.take()
+                self._saved = None
             if self._owed is not None:
                 self._owed.keep(self.step)
             if self.history.stop != "interrupted":

@@ -28,8 +28,7 @@ pub fn run<T: Send + 'static>(
     for server in 0..SERVERS {
         let registrar = connect(&coordinator, "server", server)?;
         let (listen, workers) = ("127.0.0.1:0".parse()?, WORKERS as usize);
-        let options =
-            HostOptions { server, workers, listen, secret: None, rule: Arc::new(rule), disk: None, saver: None };
+        let options = HostOptions::new(server, workers, listen, Arc::new(rule));
         thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |e| eprintln!("{e}")));
     }
     let work = Arc::new(work);

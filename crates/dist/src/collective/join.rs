@@ -1,6 +1,7 @@
 //! Joining the ranks of a job for collectives, by whichever back end is asked for.
 
 use super::{Carrier, Embedded, Group};
+use crate::coordinator::cut_max;
 use crate::membership::Registrar;
 use crate::mesh::{Door, links};
 use crate::roster::Members;
@@ -119,6 +120,7 @@ fn form(j: &Joining, members: &Members, door: &Door) -> Result<Group> {
         changed.get()
     };
     let (me, links) = links(members, j.rank as u32, door, j.secret.as_ref(), j.deadline, &is_over)?;
+    links.iter().flatten().try_for_each(|l| l.detect_loss(cut_max()))?;
     let mut group = Group::new(me, members.epoch, links)?;
     group.barrier(j.deadline)?;
     Ok(group)

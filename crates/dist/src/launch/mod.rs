@@ -326,6 +326,7 @@ impl<'a> Job<'a> {
             ("TALWEG_SERVERS", o.servers.to_string()),
             ("TALWEG_CONSISTENCY", o.rule.to_string()),
             ("TALWEG_SECRET", self.secret.clone()),
+            ("TALWEG_HEARTBEAT", o.silence.as_secs_f64().to_string()),
         ];
         vars.into_iter().chain(tls).chain(wire).collect()
     }

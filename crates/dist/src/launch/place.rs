@@ -1,11 +1,12 @@
 //! Finding one's place in a job that somebody else started, from the variables that launchers and
 //! schedulers set.
 
-use crate::{Disk, Error, Filter, HostOptions, Meeting, Result, Rule};
+use crate::{AWAY_MAX, Disk, Error, Filter, HostOptions, Meeting, Result, Rule};
 use net::{Address, Secret};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a process stands in its job.
 #[derive(Clone, Debug, PartialEq)]
@@ -169,17 +170,27 @@ impl Service {
             (None, None) => return Err(Error::value("neither TALWEG_COORDINATOR nor DMLC_PS_ROOT_URI is set")),
         };
         let server = need("TALWEG_SERVER", "DMLC_SERVER_ID")?;
+        let away = number(&var, "TALWEG_AWAY")?.map(|s| Duration::from_secs(s.into()));
+        let listen = listen_toward(&at.address()?)?;
         let options = HostOptions {
-            server,
-            workers: workers as usize,
-            listen: listen_toward(&at.address()?)?,
             secret: secret(&var)?,
-            rule: Arc::new(rule(&var, workers)?),
-            disk: var("TALWEG_STORE_DIR").map(|d| Disk::new(Path::new(&d).join(format!("server-{server}")))),
-            saver: None,
+            away_max: away.unwrap_or(AWAY_MAX),
+            disk: disk(&var, server)?,
+            ..HostOptions::new(server, workers as usize, listen, Arc::new(rule(&var, workers)?))
         };
         Ok(Service::Server { options: Box::new(options), at, servers: servers()?, copies: copies(&var)? })
     }
+}
+
+/// Where a server keeps what it holds, and whether it waits for the device.
+fn disk(var: &impl Vars, server: u32) -> Result<Option<Disk>> {
+    let Some(folder) = var("TALWEG_STORE_DIR") else { return Ok(None) };
+    let sync = match var("TALWEG_STORE_SYNC").as_deref() {
+        None | Some("0") => false,
+        Some("1") => true,
+        Some(other) => return Err(Error::value(format!("TALWEG_STORE_SYNC must be 1 or 0, not {other:?}"))),
+    };
+    Ok(Some(Disk { sync, ..Disk::new(Path::new(&folder).join(format!("server-{server}"))) }))
 }
 
 /// DMLC's scheduler, which keeps the membership store there.
@@ -300,6 +311,23 @@ mod tests {
         ];
         let p = place(&vars).unwrap().unwrap();
         assert_eq!((p.rank, p.servers, p.rule, p.keeps), (0, 2, Rule::backup(1), false));
+    }
+
+    #[test]
+    fn a_server_keeps_what_it_holds_where_it_is_told() {
+        let base = [("TALWEG_COORDINATOR", "127.0.0.1:5"), ("WORLD_SIZE", "1"), ("TALWEG_SERVERS", "1")];
+        let server = |more: &[(&'static str, &'static str)]| {
+            let all = [&base[..], &[("TALWEG_SERVER", "0"), ("TALWEG_STORE_DIR", "/store")], more].concat();
+            match Service::from_env(vars(&all))? {
+                Service::Server { options, .. } => Ok(options),
+                Service::Coordinator { .. } => Err(Error::value("a server serves")),
+            }
+        };
+        let plain = server(&[]).unwrap();
+        assert_eq!((plain.disk, plain.away_max), (Some(Disk::new("/store/server-0")), AWAY_MAX));
+        let other = server(&[("TALWEG_STORE_SYNC", "1"), ("TALWEG_AWAY", "90")]).unwrap();
+        assert!(other.disk.unwrap().sync && other.away_max == Duration::from_secs(90));
+        assert!(server(&[("TALWEG_STORE_SYNC", "yes")]).is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -97,7 +98,8 @@ pub(crate) struct Start<'a> {
 /// A folder for what the processes of a job say.
 pub(crate) fn logs(job: &str) -> Result<PathBuf> {
     let folder = Path::new("talweg-logs").join(job);
-    std::fs::create_dir_all(&folder).map_err(Error::io(format!("making {}", folder.display())))?;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(Error::io(format!("making {}", folder.display())))?;
     say(&format!("[launch] what the processes say is kept in {}", folder.display()));
     Ok(folder)
 }

@@ -71,6 +71,28 @@ fn partitions_move_while_everybody_works() {
 }
 
 #[test]
+fn the_store_serves_on_while_the_keeper_is_stopped() {
+    let expected = World::run(0, Rule::BSP, &Plan::calm()).weights();
+    let (mut during, mut long) = (0, 0);
+    for seed in 0..seeds() {
+        // Never back, in a job to which nothing else happens: nobody needs it.
+        let plan = Plan { pauses: vec![4_000..2_000_000], ..Plan::calm() };
+        let world = World::run(seed, Rule::BSP, &plan);
+        assert_eq!(world.weights(), expected, "seed {seed}");
+        long += world.steps_paused;
+        // Away for a while, and again, while others crash: what needs another epoch waits for it.
+        let begin = 3_000 + 977 * (seed % 40);
+        let pauses = vec![begin..begin + 30_000, begin + 45_000..begin + 80_000];
+        let world = World::run(seed, Rule::BSP, &Plan { pauses, ..Plan::storm(seed) });
+        world.check_counts();
+        world.check_copies();
+        assert_eq!(world.weights(), expected, "seed {seed}");
+        during += world.steps_paused;
+    }
+    assert!(long >= 20 * seeds() && during > seeds(), "{long} and {during} steps were done without a keeper");
+}
+
+#[test]
 fn lazy_and_eager_reads_in_a_storm() {
     check("ssp:3:lazy", Plan::storm);
     check("ssp:3:eager", Plan::storm);

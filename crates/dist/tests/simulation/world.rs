@@ -2,6 +2,7 @@
 
 use net::sim::{Event, Faults, Micros, Network, Node};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use talweg_dist::{
     Add, Client, Consistency, Envelope, Map, Message, Outbox, Partition, Peer, Rows, Rule, Table, Update,
@@ -49,6 +50,8 @@ pub struct Plan {
     pub additions: u32,
     /// Servers that hand over what they hold and leave.
     pub removals: u32,
+    /// When the keeper of the membership store is stopped, and until when.
+    pub pauses: Vec<Range<Micros>>,
 }
 
 impl Plan {
@@ -66,6 +69,7 @@ impl Plan {
             steps: 12,
             additions: 0,
             removals: 0,
+            pauses: Vec::new(),
         }
     }
     /// Everything, differently for each seed.
@@ -126,6 +130,8 @@ pub struct World {
     pub unseen: u64,
     /// Answers and news that the store has sent.
     pub values: u64,
+    /// Steps that were computed while the keeper was stopped.
+    pub steps_paused: u64,
     trouble: Vec<(Micros, Trouble)>,
 }
 
@@ -198,6 +204,7 @@ impl World {
             oldest: 0,
             unseen: 0,
             values: 0,
+            steps_paused: 0,
             trouble: Vec::new(),
         };
         servers.into_iter().for_each(|s| w.start_server(s));
@@ -298,6 +305,10 @@ impl World {
                         self.trouble.push((now, Trouble::NoticeDead(s)));
                     }
                 }
+                // Who is stopped notices nothing, and moves nothing.
+                Trouble::NoticeDead(_) | Trouble::Add | Trouble::Remove if self.is_paused().is_some() => {
+                    self.trouble.push((self.is_paused().unwrap_or(now), t));
+                }
                 Trouble::NoticeDead(s) => {
                     let alive: Vec<u32> = self.servers.keys().filter(|s| !self.dead.contains(s)).copied().collect();
                     self.map = self.map.without(&[s], &alive, COPIES);
@@ -321,6 +332,11 @@ impl World {
         }
     }
 
+    /// Until when the keeper is stopped, if it is.
+    fn is_paused(&self) -> Option<Micros> {
+        let now = self.network.now();
+        self.plan.pauses.iter().find(|p| p.contains(&now)).map(|p| p.end)
+    }
     fn victim(&mut self) -> Option<u32> {
         let alive: Vec<u32> = self.servers.keys().filter(|s| !self.dead.contains(s)).copied().collect();
         // A single copy, with the rest on a server that has left, would be lost by right.
@@ -355,6 +371,9 @@ impl World {
                 let words: Vec<f32> = bytes[64..].as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
                 let e = Envelope::decode(&header, words).unwrap();
                 self.deliver(from, to, e);
+            }
+            Event::Timer { node: COORDINATOR, .. } if self.is_paused().is_some() => {
+                self.network.timer(COORDINATOR, TICK, RESEND);
             }
             Event::Timer { node: COORDINATOR, .. } => {
                 self.rebalance();
@@ -478,6 +497,7 @@ impl World {
 
     fn compute(&mut self, i: usize) {
         let tables = self.tables.clone();
+        self.steps_paused += u64::from(self.is_paused().is_some());
         let w = &mut self.workers[i];
         let Phase::Computing(got) = &w.phase else { return };
         let (step, mut out) = (w.client.step(), Outbox::new());

@@ -91,7 +91,7 @@ fn join() -> Result<Box<dyn Carrier>> {
             rank: place.rank as usize,
             world: place.world as usize,
             listen: listen_toward(&place.coordinator.address()?)?,
-            registrar: lock(&job.teller).0.another(deadline)?,
+            registrar: job.registrar.another(deadline)?,
             secret: place.secret.clone(),
             deadline,
         })

@@ -6,6 +6,7 @@
 //! moves to the parameter store (the op `step_in_store`). Both are nodes of the graph like any
 //! other, so imperative code, `jit` and sessions need nothing special.
 
+mod end;
 mod exchange;
 mod group;
 mod line;
@@ -15,6 +16,7 @@ mod table;
 mod update;
 mod wire;
 
+pub use end::{fail, settle};
 pub use group::Group;
 pub use rule::{RuleText, SlotText, Takes, rule_key};
 pub use table::{Table, clock, staleness_counts, step, wait};
@@ -24,7 +26,9 @@ pub use wire::{Packed, Wire};
 use crate::optim::Rule;
 use crate::train::Progress;
 use dist::launch::{BEGAN, Place, done_key, listen_toward, progress_key};
-use dist::{Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store};
+use dist::{
+    Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store, Teller,
+};
 use ir::{Node, Shape, Value};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -33,8 +37,9 @@ use tensor::{Error, ErrorKind, Result, Tensor, Variable, generator};
 
 /// The table that holds the step which the store counts from; servers keep it as it is.
 pub const ORIGIN: u32 = u32::MAX;
-/// How often a worker tells how far it is, and how long that may take.
+/// How often a worker tells how far it is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
+/// How long saying that it is done may take.
 const TELL_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of a piece of a parameter in the store.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -48,7 +53,9 @@ struct Job {
     place: Place,
     how: How,
     /// For telling how far this worker is, and when that was last told.
-    teller: Mutex<(Registrar, Instant)>,
+    teller: Mutex<(Teller, Instant)>,
+    /// For saying that this worker is done.
+    registrar: Registrar,
     /// Kept alive: the membership store, if this process keeps it or takes part in that.
     _center: Option<Arc<dyn Center>>,
 }
@@ -167,7 +174,7 @@ pub fn finish() -> Result<()> {
     // Only a launcher that is started again asks for this. Without one, worker 0 keeps the membership
     // store, and may have ended before this worker says it: then there is nobody left to tell.
     let key = done_key(job.place.rank);
-    let _ = lock(&job.teller).0.set(&key, b"1", Instant::now() + TELL_LIMIT);
+    let _ = job.registrar.set(&key, b"1", Instant::now() + TELL_LIMIT);
     Ok(())
 }
 
@@ -200,8 +207,8 @@ pub fn tell(p: &Progress) -> Result<()> {
         lock(s).store.staleness_counts().iter().for_each(|n| text += &format!(" {n}"));
     }
     teller.1 = Instant::now();
-    let deadline = Instant::now() + TELL_LIMIT;
-    teller.0.lease(&progress_key(job.place.rank), text.as_bytes(), deadline).map_err(failed)
+    // Training does not wait for a launcher that is stopped.
+    teller.0.lease(&progress_key(job.place.rank), text.as_bytes()).map_err(failed)
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -237,16 +244,23 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
     };
     let hello = Hello::new("worker", place.rank);
     let registrar = Registrar::connect(&place.coordinator, &hello, place.secret.clone(), deadline)?;
-    let teller = Mutex::new((registrar.another(deadline)?, Instant::now()));
+    let teller = Mutex::new((Teller::start(registrar.another(deadline)?)?, Instant::now()));
+    let done = registrar.another(deadline)?;
+    end::check(&done, deadline)?;
     let how = if place.servers == 0 {
         let listen = listen_toward(&place.coordinator.address()?)?;
         let mut reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
         place.wire.into_iter().for_each(|filter| reducer.pack(filter));
+        reducer.compare(&environment(&place))?;
         How::Reduce(Box::new(Mutex::new(reducer)), Mutex::default())
     } else {
         let own = registrar.another(deadline)?;
         let mut store = Store::join(place.rank, place.rule.drops(), registrar, place.secret.clone(), timeout)?;
         store.reuse(&place.rule);
+        if store.workers() != workers {
+            let e = format!("this worker was started as one of {workers}, the store's servers for {}", store.workers());
+            return Err(dist::Error::value(e));
+        }
         let began = store.step();
         How::Store(Box::new(Mutex::new(Shared {
             store,
@@ -257,7 +271,14 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
             first: 0,
         })))
     };
-    Ok(Job { place, how, teller, _center: center })
+    Ok(Job { place, how, teller, registrar: done, _center: center })
+}
+
+/// What the environment has set for this worker, and must have set for all.
+fn environment(place: &Place) -> [(&'static str, String); 3] {
+    let wire = place.wire.map_or("f32".to_string(), |f| f.to_string());
+    let bucket = std::env::var("TALWEG_BUCKET").unwrap_or_else(|_| "unset".to_string());
+    [("WORLD_SIZE", place.world.to_string()), ("TALWEG_WIRE", wire), ("TALWEG_BUCKET", bucket)]
 }
 
 /// Gives all workers the same parameters: those of the first worker, or of the store.

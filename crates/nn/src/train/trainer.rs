@@ -352,7 +352,12 @@ impl<'a> Trainer<'a> {
             parallel::meet(|| self.checkpoint()?.encode())?;
             let Some(batch) = self.loader.next() else { continue };
             let batch = batch?;
-            let loss = self.one(&mut step, &batch)?;
+            let loss = self.one(&mut step, &batch).inspect_err(|e| {
+                if e.kind == ErrorKind::Numerics {
+                    // The error itself says more than that it could not be told.
+                    let _ = parallel::fail(&e.message);
+                }
+            })?;
             (last, samples) = (Some(loss), samples + batch.len());
             let elapsed = start.elapsed();
             let progress = self.progress(loss, &batch, elapsed, self.state.step - first, samples);
@@ -362,6 +367,10 @@ impl<'a> Trainer<'a> {
             let score = self.evaluated(&progress, &mut records)?;
             self.save_if_due(score)?;
         };
+        if parallel::settle(stop == Stop::Done)? {
+            self.optimizer.take()?;
+            self.state.saved = None;
+        }
         if let Some((owed, _)) = &self.owed {
             owed.keep(self.state.step)?;
         }

@@ -79,6 +79,22 @@ fn a_lost_server_is_replaced_and_its_replacement_is_as_good() {
     assert_eq!(one(job.weights(), 2), calm());
 }
 
+/// A launcher that is stopped (Ctrl-Z, a paused machine) for longer than any process waits for an
+/// answer: everybody trains on meanwhile.
+#[test]
+fn a_stopped_launcher_costs_nothing() {
+    let expected = one(Job::start(&["--workers", "2"], 300).weights(), 2);
+    let mut job = Job::start_with(&["--workers", "2", "--servers", "2"], 300, &[("PAUSE_MS", "50")]);
+    job.until("epoch 1: 2 servers");
+    let launcher = job.child.id().to_string();
+    let signal = |s: &str| assert!(Command::new("kill").args([s, &launcher]).status().unwrap().success());
+    signal("-STOP");
+    std::thread::sleep(Duration::from_secs(12));
+    signal("-CONT");
+    let weights = job.weights();
+    assert_eq!(one(weights, 2), expected);
+}
+
 #[test]
 fn a_process_that_hangs_is_ended_and_replaced() {
     let mut job = Job::start(&["--workers", "2", "--heartbeat-timeout", "1"], 900);
