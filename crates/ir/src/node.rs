@@ -338,6 +338,8 @@ struct VarState {
     /// The shared read of this version; weak, as reads keep their variable alive.
     read: Weak<Node>,
     grad: Option<Value>,
+    /// How often the gradient was dropped: what is collected after that is another one.
+    drops: u64,
 }
 
 impl Var {
@@ -350,7 +352,7 @@ impl Var {
             is_parameter: trainable,
             trainable: AtomicBool::new(trainable),
             site,
-            state: Mutex::new(VarState { current: initial, read: Weak::new(), grad: None }),
+            state: Mutex::new(VarState { current: initial, read: Weak::new(), grad: None, drops: 0 }),
         })
     }
     /// Number in program order.
@@ -436,7 +438,13 @@ impl Var {
     }
     /// Replaces its accumulated gradient.
     pub fn set_grad(&self, g: Option<Value>) {
-        self.state.lock().grad = g;
+        let mut state = self.state.lock();
+        state.drops += u64::from(g.is_none());
+        state.grad = g;
+    }
+    /// A number that is the same while one gradient accumulates.
+    pub fn grad_number(&self) -> u64 {
+        self.state.lock().drops
     }
 }
 

@@ -145,8 +145,8 @@ fn body(m: &Python, dim: Option<&Param>, out: &mut String) {
         (true, false) => format!("me.{name}({args})"),
         (false, _) => format!("Tensor::{name}({args})"),
     };
-    if m.method.on_self {
-        out.push_str("        let me = self.tensor();\n");
-    }
-    let _ = writeln!(out, "        call(py, || {call})");
+    let _ = match m.method.on_self {
+        true => writeln!(out, "        call_on(py, self, |me| {call})"),
+        false => writeln!(out, "        call(py, || {call})"),
+    };
 }

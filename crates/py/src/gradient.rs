@@ -1,10 +1,10 @@
 //! Gradients and variables: what is collected, and values that change.
 
 use crate::convert::{Like, arg};
-use crate::error::OrRaise;
-use crate::error::{type_error, value_error};
+use crate::error::{OrRaise, exception, type_error, value_error};
 use crate::site::here;
-use crate::tensor::{Kind, PyTensor, call, wrap};
+use crate::tensor::{PyTensor, call, wrap};
+use crate::view::{Cell, Kind};
 use ::tensor::Variable;
 use pyo3::prelude::*;
 
@@ -13,7 +13,7 @@ impl PyTensor {
     /// True if gradients are collected for it or for something it depends on.
     #[getter]
     pub fn requires_grad(&self) -> bool {
-        match &*self.0.read() {
+        match &self.0.kind() {
             Kind::Value(t) => t.value().is_ok_and(|v| v.node().needs_grad() && !v.node().is_symbolic()),
             Kind::Variable(v) => v.is_trainable(),
         }
@@ -26,10 +26,15 @@ impl PyTensor {
             let t = self.tensor();
             if t.value().is_ok_and(|v| v.node().is_symbolic()) {
                 // A variable would outlive the graph that is being made.
-                return self.change(py, here(py).scope(|| t.requires_grad()));
+                let leaf = here(py).scope(|| t.requires_grad());
+                if let Some(e) = leaf.error() {
+                    return Err(exception(py, e));
+                }
+                self.0.set(Kind::Value(leaf));
+                return Ok(());
             }
             let v = here(py).scope(|| Variable::new("", t.detach())).or_raise(py)?;
-            *self.0.write() = Kind::Variable(v);
+            self.0.set(Kind::Variable(v));
         }
         Ok(())
     }
@@ -46,7 +51,7 @@ impl PyTensor {
     /// True if it was given, not computed.
     #[getter]
     fn is_leaf(&self) -> bool {
-        match &*self.0.read() {
+        match &self.0.kind() {
             Kind::Value(t) => t.value().is_ok_and(|v| v.node().op().is_none()),
             Kind::Variable(_) => true,
         }
@@ -54,7 +59,7 @@ impl PyTensor {
     /// True if it can be assigned.
     #[getter]
     fn is_variable(&self) -> bool {
-        matches!(&*self.0.read(), Kind::Variable(_))
+        matches!(self.0.kind(), Kind::Variable(_))
     }
     /// True if it is a variable that was made to be trained; freezing does not change that.
     #[getter]
@@ -79,11 +84,10 @@ impl PyTensor {
     /// The gradient that `backward` has collected.
     #[getter]
     fn grad(&self, py: Python<'_>) -> PyResult<Option<Py<PyTensor>>> {
-        let g = match &*self.0.read() {
-            Kind::Value(t) => t.grad(),
-            Kind::Variable(v) => v.grad(),
-        };
-        g.map(|g| wrap(py, g)).transpose()
+        match &self.0.kind() {
+            Kind::Value(t) => t.grad().map(|g| wrap(py, g)).transpose(),
+            Kind::Variable(v) => v.grad().map(|g| Py::new(py, PyTensor(Cell::gradient(v, g)))).transpose(),
+        }
     }
     #[setter(grad)]
     fn set_grad(&self, py: Python<'_>, grad: Option<Like>) -> PyResult<()> {
@@ -98,6 +102,8 @@ impl PyTensor {
                     let e = format!("the gradient is {}, but the tensor is {}", value.ty(), v.var().ty());
                     return Err(value_error(e));
                 }
+                // Handles to the one before keep it.
+                v.zero_grad();
                 v.var().set_grad(Some(value.clone()));
             }
         }
@@ -117,20 +123,27 @@ impl PyTensor {
         })
         .or_raise(py)
     }
-    /// The same value without its history.
-    fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        call(py, || self.tensor().detach())
+    /// The same elements without their history: a view.
+    fn detach(&self, py: Python<'_>) -> PyResult<Py<PyTensor>> {
+        let y = here(py).scope(|| self.tensor().detach());
+        match y.error() {
+            Some(e) => Err(exception(py, e)),
+            None => Py::new(py, PyTensor(self.0.detached(y))),
+        }
     }
-    /// The same value without its history.
+    /// The same elements without their history: a view.
     #[getter]
-    fn data(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    fn data(&self, py: Python<'_>) -> PyResult<Py<PyTensor>> {
         self.detach(py)
     }
     #[setter(data)]
     fn set_data(&self, py: Python<'_>, value: Like) -> PyResult<()> {
         match self.variable() {
             Some(v) => here(py).scope(|| v.assign(&value.0)).or_raise(py),
-            None => self.change(py, value.0),
+            None => {
+                self.0.set(Kind::Value(value.0));
+                Ok(())
+            }
         }
     }
     /// The same value under another handle.

@@ -1,10 +1,11 @@
 //! NumPy's indexing: `x[1, ..., None, ::2, mask]` and assignment to it.
 
 use crate::convert::{Other, type_name};
-use crate::error::{index_error, type_error};
+use crate::error::{exception, index_error, type_error};
 use crate::exchange;
 use crate::site::here;
-use crate::tensor::{PyTensor, wrap};
+use crate::tensor::PyTensor;
+use crate::view::Strides;
 use ::tensor::{DType, Index};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
@@ -60,12 +61,24 @@ impl PyTensor {
         let has_mask = parts.iter().any(|p| matches!(p, Index::Tensor(t) if t.dtype().is_ok_and(|d| d == DType::Bool)));
         let read = || site.scope(|| t.index(&parts));
         let y = if has_mask { py.detach(read) } else { read() };
-        wrap(py, y)
+        if let Some(e) = y.error() {
+            return Err(exception(py, e));
+        }
+        Py::new(py, PyTensor(self.0.derive(&t, y, Strides::Any)))
     }
-    fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: Other) -> PyResult<()> {
+    fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let parts = parts(index)?;
         let t = self.tensor();
         let site = here(py);
+        // `x[i] += 1` has written to the view already when it stores it here.
+        let is_basic = !parts.iter().any(|p| matches!(p, Index::Tensor(_)));
+        if is_basic && let Ok(view) = value.cast::<PyTensor>() {
+            let y = site.scope(|| t.index(&parts));
+            if self.0.shows(&t, &y, &view.get().0) {
+                return Ok(());
+            }
+        }
+        let value = value.extract::<Other>()?;
         let y = py.detach(|| site.scope(|| t.index_put(parts, value)));
         self.change(py, y)
     }

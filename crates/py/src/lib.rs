@@ -34,6 +34,7 @@ mod table;
 mod tensor;
 mod transform;
 mod tree;
+mod view;
 
 use pyo3::prelude::*;
 use {cpu as _, cuda as _};

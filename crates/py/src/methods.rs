@@ -3,7 +3,7 @@
 use crate::convert::{
     AxesArg, Count, DTypeArg, Ints, Like, Likes, Other, PaddingArg, PerAxisArg, ShapeArg, Sizes, Word, arg, either,
 };
-use crate::tensor::{PyTensor, call};
+use crate::tensor::{PyTensor, call, call_on};
 use ::tensor::linalg::*;
 use ::tensor::loss::*;
 use ::tensor::nn::*;

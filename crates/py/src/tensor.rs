@@ -7,49 +7,37 @@ use crate::error::{type_error, value_error};
 use crate::exchange;
 use crate::interrupt;
 use crate::site::here;
+use crate::view::{Cell, Kind, Strides};
 use ::tensor::{DType, Error, ErrorKind, Literal, Operand, Result, Tensor, Variable};
 use ir::{Buffer, Complex, Type};
-use parking_lot::RwLock;
 use pyo3::basic::CompareOp;
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyDict, PyTuple};
-
-/// What a handle names.
-#[derive(Clone)]
-pub enum Kind {
-    /// A value.
-    Value(Tensor),
-    /// A variable: reading it gives its value at that point of the program.
-    Variable(Variable),
-}
+use std::sync::Arc;
 
 /// A multi-dimensional array: computed, or to be computed when somebody looks at it.
 #[pyclass(name = "Tensor", module = "talweg", subclass, weakref, frozen)]
-pub struct PyTensor(pub RwLock<Kind>);
+pub struct PyTensor(pub Arc<Cell>);
 
 impl From<Tensor> for PyTensor {
     fn from(t: Tensor) -> PyTensor {
-        PyTensor(RwLock::new(Kind::Value(t)))
+        PyTensor(Cell::new(Kind::Value(t)))
     }
 }
 impl From<Variable> for PyTensor {
     fn from(v: Variable) -> PyTensor {
-        PyTensor(RwLock::new(Kind::Variable(v)))
+        PyTensor(Cell::new(Kind::Variable(v)))
     }
 }
 
 impl PyTensor {
     /// Its value at this point of the program.
     pub fn tensor(&self) -> Tensor {
-        match &*self.0.read() {
-            Kind::Value(t) => t.clone(),
-            Kind::Variable(v) => v.tensor(),
-        }
+        self.0.tensor()
     }
     /// The variable, if it is one.
     pub fn variable(&self) -> Option<Variable> {
-        if let Kind::Variable(v) = &*self.0.read() { Some(v.clone()) } else { None }
+        self.0.variable()
     }
     /// Its value on the host, computed without holding the interpreter.
     pub fn literal(&self, py: Python<'_>) -> PyResult<Literal> {
@@ -66,20 +54,12 @@ impl PyTensor {
             Ok((value.ty().clone(), buffer))
         })
     }
-    /// Makes the handle name another value; a variable is assigned.
+    /// Writes a value in place: to the handle, or to what it is a view of.
     pub fn change(&self, py: Python<'_>, new: Tensor) -> PyResult<()> {
-        if let Some(e) = new.error() {
-            return Err(exception(py, e));
+        match new.error() {
+            Some(e) => Err(exception(py, e)),
+            None => self.0.write(py, new),
         }
-        let Some(v) = self.variable() else {
-            *self.0.write() = Kind::Value(new);
-            return Ok(());
-        };
-        if v.is_trainable() && ir::is_grad_on() {
-            let e = "a tensor that collects gradients cannot be changed in place outside of tw.no_grad()";
-            return Err(PyRuntimeError::new_err(e));
-        }
-        here(py).scope(|| v.assign(&new.cast(v.dtype()))).or_raise(py)
     }
     /// Its value, which must not depend on placeholders.
     fn concrete(&self, py: Python<'_>) -> PyResult<Tensor> {
@@ -107,25 +87,38 @@ pub fn wrap(py: Python<'_>, t: Tensor) -> PyResult<Py<PyTensor>> {
     }
 }
 
+/// Makes a handle of a result.
+pub type Handle<'a> = &'a dyn Fn(Tensor) -> PyTensor;
+
 /// What ops return.
-pub trait Out {
+pub trait Out: Sized {
+    /// As a Python object; `handle` makes the handles.
+    fn object_by(self, py: Python<'_>, handle: Handle<'_>) -> PyResult<Py<PyAny>>;
     /// As a Python object.
-    fn object(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
+    fn object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.object_by(py, &PyTensor::from)
+    }
+}
+fn made(py: Python<'_>, t: Tensor, handle: Handle<'_>) -> PyResult<Py<PyTensor>> {
+    match t.error() {
+        Some(e) => Err(exception(py, e)),
+        None => Py::new(py, handle(t)),
+    }
 }
 impl Out for Tensor {
-    fn object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(wrap(py, self)?.into_any())
+    fn object_by(self, py: Python<'_>, handle: Handle<'_>) -> PyResult<Py<PyAny>> {
+        Ok(made(py, self, handle)?.into_any())
     }
 }
 impl<const N: usize> Out for [Tensor; N] {
-    fn object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let items = self.into_iter().map(|t| wrap(py, t)).collect::<PyResult<Vec<_>>>()?;
+    fn object_by(self, py: Python<'_>, handle: Handle<'_>) -> PyResult<Py<PyAny>> {
+        let items = self.into_iter().map(|t| made(py, t, handle)).collect::<PyResult<Vec<_>>>()?;
         Ok(PyTuple::new(py, items)?.into_any().unbind())
     }
 }
 impl Out for Vec<Tensor> {
-    fn object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let items = self.into_iter().map(|t| wrap(py, t)).collect::<PyResult<Vec<_>>>()?;
+    fn object_by(self, py: Python<'_>, handle: Handle<'_>) -> PyResult<Py<PyAny>> {
+        let items = self.into_iter().map(|t| made(py, t, handle)).collect::<PyResult<Vec<_>>>()?;
         Ok(items.into_pyobject(py)?.into_any().unbind())
     }
 }
@@ -134,6 +127,12 @@ impl Out for Vec<Tensor> {
 pub fn call<R: Out>(py: Python<'_>, f: impl FnOnce() -> R) -> PyResult<Py<PyAny>> {
     let site = here(py);
     interrupt::caught(py, || site.scope(f))?.object(py)
+}
+/// As `call`, of an op on a tensor's value: results that share its elements are views of it.
+pub fn call_on<R: Out>(py: Python<'_>, me: &PyTensor, f: impl FnOnce(&Tensor) -> R) -> PyResult<Py<PyAny>> {
+    let (site, value) = (here(py), me.tensor());
+    let out = interrupt::caught(py, || site.scope(|| f(&value)))?;
+    out.object_by(py, &|y| PyTensor(me.0.derive(&value, y, Strides::Positive)))
 }
 
 /// Fails if a value cannot be known yet.
@@ -318,14 +317,13 @@ impl PyTensor {
     /// The matrix transposed; the order of all axes reversed for other ranks.
     #[getter(T)]
     fn transposed(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let t = self.tensor();
-        let rank = t.rank().or_raise(py)? as i64;
-        call(py, || t.permute(&(0..rank).rev().collect::<Vec<_>>()))
+        let rank = self.tensor().rank().or_raise(py)? as i64;
+        call_on(py, self, |t| t.permute(&(0..rank).rev().collect::<Vec<_>>()))
     }
     /// The last two axes exchanged.
     #[getter(mT)]
     fn matrix_transposed(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        call(py, || self.tensor().t())
+        call_on(py, self, Tensor::t)
     }
     /// The last two axes exchanged, and complex numbers conjugated.
     #[getter(H)]
@@ -335,12 +333,14 @@ impl PyTensor {
     /// The real parts.
     #[getter]
     fn real(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        call(py, || self.tensor().real())
+        let y = here(py).scope(|| self.tensor().real());
+        y.object_by(py, &|y| PyTensor(self.0.part(y, false)))
     }
     /// The imaginary parts; zeros of real numbers.
     #[getter]
     fn imag(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        call(py, || self.tensor().imag())
+        let y = here(py).scope(|| self.tensor().imag());
+        y.object_by(py, &|y| PyTensor(self.0.part(y, true)))
     }
     /// The last two axes exchanged.
     fn t(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -355,9 +355,8 @@ impl PyTensor {
     fn __iter__<'py>(slf: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         slf.get().__len__(py)?;
-        let parts = here(py).scope(|| slf.get().tensor().unbind(0));
-        let parts = parts.into_iter().map(|t| wrap(py, t)).collect::<PyResult<Vec<_>>>()?;
-        Ok(parts.into_pyobject(py)?.try_iter()?.into_any())
+        let parts = call_on(py, slf.get(), |t| t.unbind(0))?;
+        Ok(parts.into_bound(py).try_iter()?.into_any())
     }
     fn __contains__(&self, py: Python<'_>, x: Other) -> PyResult<bool> {
         let found = here(py).scope(|| self.tensor().eq(x).any(..));
