@@ -111,9 +111,7 @@ KEYS = json.loads((HERE / "torch_keys.json").read_text())
 @pytest.mark.parametrize("layer", KEYS)
 def test_state_has_pytorchs_names(layer):
     ours = {n: list(t.shape) for n, t in eval(layer, {"nn": nn}).state_dict().items()}
-    # The count of batches is of no use here; PyTorch adds it where it is missing.
-    theirs = {n: s for n, s in KEYS[layer].items() if not n.endswith("num_batches_tracked")}
-    assert list(ours) == list(theirs) and ours == theirs
+    assert list(ours) == list(KEYS[layer]) and ours == KEYS[layer]
 
 
 def test_the_list_of_keys_is_current():
