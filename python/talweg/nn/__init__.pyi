@@ -102,7 +102,16 @@ class Module:
         """``hook(module, args)`` is called before ``forward`` and may return other arguments."""
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Any:
         """``hook(module, grad_input, grad_output)`` is called when the gradients of the inputs are known, and may
-        return others."""
+        return others.
+
+        A call whose result is never differentiated is kept: run those in ``tw.no_grad()``.
+
+        >>> import talweg as tw
+        >>> seen, layer = [], tw.nn.Linear(4, 2)
+        >>> handle = layer.register_full_backward_hook(lambda module, given, out: seen.append(out[0].tolist()))
+        >>> layer(tw.ones(1, 4)).sum().backward()
+        >>> seen
+        [[[1.0, 1.0]]]"""
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Any:
         """``hook(module, grad_output)`` is called when the gradients of the outputs are known, and may return others."""
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Any:

@@ -1,5 +1,6 @@
 """Hooks of modules: functions called around ``forward`` and when gradients pass a module."""
 
+import functools
 import itertools
 
 from .. import _native
@@ -53,7 +54,7 @@ def call(module, args, kwargs):
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
     gradients = None
-    if own["_backward_hooks"] or own["_backward_pre_hooks"]:
+    if (own["_backward_hooks"] or own["_backward_pre_hooks"]) and _native.is_grad_enabled():
         gradients = _Gradients(module)
         args = gradients.of_inputs(args)
     try:
@@ -79,8 +80,110 @@ def _differentiable(x):
     return isinstance(x, Tensor) and "float" in str(x.dtype) and (x.requires_grad or x.is_symbolic)
 
 
+class _Gradients:
+    """The gradients that pass a module in one call: hooks see those of its outputs and of its inputs.
+
+    The graph is cut before and after the module. When ``backward`` has reached the cut after it, hooks see that gradient,
+    it goes on through the module, hooks see what arrives at the cut before it, and that goes on to what came before.
+    """
+
+    def __init__(self, module):
+        self._module = module
+        self._args = self._inputs = self._outs = self._results = ()
+        self._of_outputs = None
+
+    def of_inputs(self, args):
+        """The arguments behind a cut."""
+        self._args = args
+        if _is_traced(args):
+            args, _ = _watched(list(args), self._at_inputs)
+            return tuple(args)
+        self._inputs = tuple(_leaf(x) for x in args)
+        _tape.append(self.carry_inputs)
+        return tuple(x if leaf is None else leaf * 1 for x, leaf in zip(args, self._inputs))
+
+    def of_outputs(self, out):
+        """The results behind a cut."""
+        single = isinstance(out, Tensor)
+        if not single and not isinstance(out, (tuple, list)):
+            return out
+        outs = [out] if single else list(out)
+        if _is_traced(outs):
+            made, _ = _watched(outs, self._at_traced_outputs)
+        elif not any(map(_differentiable, outs)):
+            return out
+        else:
+            self._outs, self._results = tuple(outs), tuple(_leaf(x) for x in outs)
+            _tape.append(self.carry_outputs)
+            made = [x if leaf is None else leaf * 1 for x, leaf in zip(outs, self._results)]
+        if single:
+            return made[0]
+        return type(out)(*made) if hasattr(out, "_fields") else type(out)(made)
+
+    def carry_outputs(self):
+        """Carries gradients over the cut after the module; False if none has arrived."""
+        gradients = _arrived(self._results)
+        self._of_outputs = None
+        if all(g is None for g in gradients):
+            return False
+        _backward(self._outs, self._at_outputs(gradients))
+        return True
+
+    def carry_inputs(self):
+        """Carries gradients over the cut before the module; False if none has reached its outputs."""
+        if self._of_outputs is None:
+            return False
+        _backward(self._args, self._at_inputs(_arrived(self._inputs)))
+        return True
+
+    def _at_traced_outputs(self, gradients):
+        gradients = self._at_outputs(gradients)
+        if not any(map(_differentiable, self._args)):
+            self._at_inputs((None,) * len(self._args))
+        return gradients
+
+    def _at_outputs(self, gradients):
+        for hook in list(self._module._backward_pre_hooks.values()):
+            changed = hook(self._module, gradients)
+            if changed is not None:
+                gradients = changed if isinstance(changed, tuple) else (changed,)
+        self._of_outputs = gradients
+        return gradients
+
+    def _at_inputs(self, gradients):
+        for hook in list(self._module._backward_hooks.values()):
+            changed = hook(self._module, gradients, self._of_outputs)
+            if changed is not None:
+                gradients = changed if isinstance(changed, tuple) else (changed,)
+        return gradients
+
+
+def _is_traced(tensors):
+    return any(isinstance(x, Tensor) and x.is_symbolic for x in tensors)
+
+
+def _arrived(leaves):
+    """The gradients at a cut, which are then forgotten."""
+    gradients = tuple(None if leaf is None else leaf.grad for leaf in leaves)
+    for leaf in leaves:
+        if leaf is not None:
+            leaf.grad = None
+    return gradients
+
+
+def _leaf(x):
+    return Tensor(x.detach(), variable=True) if _differentiable(x) else None
+
+
+def _backward(tensors, gradients):
+    """Gradients of several tensors go on to what they depend on."""
+    pairs = [(x, g) for x, g in zip(tensors, gradients) if g is not None and _differentiable(x)]
+    if pairs:
+        _native_backward(sum((x * g.stop_gradient()).sum() for x, g in pairs))
+
+
 def _watched(tensors, seen):
-    """The same tensors; ``seen`` gets their gradients, and returns those that pass on."""
+    """The same tensors in a trace; ``seen`` gets their gradients, and returns those that pass on."""
     places = [i for i, x in enumerate(tensors) if _differentiable(x)]
     if not places:
         return tensors, False
@@ -99,42 +202,25 @@ def _watched(tensors, seen):
     return out, True
 
 
-class _Gradients:
-    """The gradients that pass a module in one call: hooks see those of its outputs and of its inputs."""
+# Cuts over which gradients have not been carried yet, oldest first.
+_tape = []
+_native_backward = Tensor.backward
 
-    def __init__(self, module):
-        self._module = module
-        self._inputs = 0
-        self._is_input_watched = False
-        self._of_outputs = None
 
-    def of_inputs(self, args):
-        self._inputs = len(args)
-        args, self._is_input_watched = _watched(list(args), self._at_inputs)
-        return tuple(args)
+def watch_backward():
+    """From now on ``backward`` serves modules with hooks; called when the first hook is registered."""
+    global _native_backward
+    if getattr(Tensor.backward, "serves_hooks", False):
+        return
+    _native_backward = Tensor.backward
 
-    def of_outputs(self, out):
-        single = isinstance(out, Tensor)
-        if not single and not isinstance(out, (tuple, list)):
-            return out
-        watched, _ = _watched([out] if single else list(out), self._at_outputs)
-        if single:
-            return watched[0]
-        return type(out)(*watched) if hasattr(out, "_fields") else type(out)(watched)
+    @functools.wraps(_native_backward)
+    def backward(self, *args, **kwargs):
+        _native_backward(self, *args, **kwargs)
+        for carry in reversed(list(_tape)):
+            if carry() and not kwargs.get("retain_graph"):
+                _tape.remove(carry)
 
-    def _at_outputs(self, gradients):
-        for hook in list(self._module._backward_pre_hooks.values()):
-            changed = hook(self._module, gradients)
-            if changed is not None:
-                gradients = changed if isinstance(changed, tuple) else (changed,)
-        self._of_outputs = gradients
-        if not self._is_input_watched:
-            self._at_inputs((None,) * self._inputs)
-        return gradients
+    backward.serves_hooks = True
+    Tensor.backward = backward
 
-    def _at_inputs(self, gradients):
-        for hook in list(self._module._backward_hooks.values()):
-            changed = hook(self._module, gradients, self._of_outputs)
-            if changed is not None:
-                gradients = changed if isinstance(changed, tuple) else (changed,)
-        return gradients

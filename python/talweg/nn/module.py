@@ -84,7 +84,7 @@ class Module:
     def __setattr__(self, name, value):
         own = self.__dict__
         if isinstance(value, Parameter):
-            self._forget(name)
+            self._forget(name, "_parameters")
             self.register_parameter(name, value)
         elif name in own["_parameters"]:
             if value is not None:
@@ -94,7 +94,7 @@ class Module:
                 )
             own["_parameters"][name] = None
         elif isinstance(value, Module):
-            self._forget(name)
+            self._forget(name, "_modules")
             own["_modules"][name] = value
         elif name in own["_modules"]:
             if value is not None:
@@ -118,13 +118,13 @@ class Module:
         else:
             self._buffers[name] = None if value is None else as_variable(value)
 
-    def _forget(self, name):
-        """Removes an entry of any kind."""
+    def _forget(self, name, kept=None):
+        """Removes an entry of any kind but one, in which it keeps its place."""
         own = self.__dict__
-        if name in own:
-            del own[name]
+        own.pop(name, None)
         for kind in _OWN:
-            own[kind].pop(name, None)
+            if kind != kept:
+                own[kind].pop(name, None)
         own["_non_persistent_buffers_set"].discard(name)
 
     def __delattr__(self, name):
@@ -401,11 +401,23 @@ class Module:
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
         """``hook(module, grad_output)`` is called when the gradients of the outputs are known, and may return others."""
+        hooks.watch_backward()
         return hooks.register(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook, prepend=False):
         """``hook(module, grad_input, grad_output)`` is called when the gradients of the inputs are known, and may
-        return others."""
+        return others.
+
+        A call whose result is never differentiated is kept: run those in ``tw.no_grad()``.
+
+        >>> import talweg as tw
+        >>> seen, layer = [], tw.nn.Linear(4, 2)
+        >>> handle = layer.register_full_backward_hook(lambda module, given, out: seen.append(out[0].tolist()))
+        >>> layer(tw.ones(1, 4)).sum().backward()
+        >>> seen
+        [[[1.0, 1.0]]]
+        """
+        hooks.watch_backward()
         return hooks.register(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook):
