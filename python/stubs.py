@@ -36,8 +36,10 @@ MODULES = [
     "nn.utils.parametrizations",
     "nn.utils.parametrize",
     "nn.utils.rnn",
+    "nn.utils.stateless",
     "optim",
     "optim.lr_scheduler",
+    "optim.swa_utils",
     "random",
     "train",
     "utils",
@@ -51,12 +53,12 @@ end_dim upscale_factor downscale_factor step_size total_steps T_max steps_ patie
 upper max_trips keep_last keep_best evaluate_every save_every k max_iter history_size count seed start step tokens
 class_ blank max_value number growth_interval index diagonal classes num_classes in1_features in2_features kdim vdim
 embed_dim_to_check num_encoder_layers num_decoder_layers num_parameters proj_size n_power_iterations stacklevel sz
-divisor_override total_length"""
+divisor_override total_length T_0 T_mult last_epoch ns_steps step_size_up total_iters"""
 FLOATS = """p eps momentum alpha lr lr_lambda_ gamma eta_min max_lr pct_start div_factor final_div_factor start_lr factor
 threshold min_lr negative_slope beta lambd min_val max_val margin delta label_smoothing gain std mean a b val max_norm
 clip_value d value low high minval maxval stddev weight_decay learning_rate beta1 beta2 epsilon tolerance_grad
 tolerance_change dropout dropout_p bound figure init_scale layer_norm_eps norm_type sparsity tau scale_factor_
-padding_value lower_ upper_bound"""
+padding_value beta2_decay dampening lr_decay momentum_decay power start_factor end_factor t0 best"""
 BOOLS = """bias ceil_mode count_include_pad batch_first bidirectional norm_first concat affine strict training mode
 requires_grad set_to_none has_aux reverse upper_ keepdims keepdim descending stable include_initial shuffle drop_last
 maximize jit is_causal enable_gqa tgt_is_causal trainable persistent log_target log_input full swap return_inverse return_counts
@@ -64,13 +66,14 @@ endpoint train nesterov centered yes enabled full_matrices zero_infinity add_bia
 always_call antialias assign average_attn_weights elementwise_affine enable_nested_tensor error_if_nonfinite foreach
 freeze hard include_last_offset inplace keep_vars leave_parametrized mask_check memory_is_causal need_weights prepend
 recompute_scale_factor remove_duplicate return_indices scale_grad_by_freq sparse src_is_causal track_running_stats
+amsgrad capturable cycle_momentum decoupled_weight_decay differentiable fused three_phase use_buffers
 unsafe use_input_stats use_separate_proj_weight use_trivialization with_kwargs enforce_sorted"""
 SHAPES = "kernel_size stride padding dilation output_padding output_size normalized_shape shape widths"
 TENSORS = """x x1 x2 query key value_ src tgt memory tensor edges input weight loss condition variable tensors_ pred
 other logits target scores targets log_probs predicted operands_ init_ gradient_ anchor positive negative grid input1
 input2 theta in_proj_weight out_proj_weight vec total_norm"""
 STRINGS = """activation reduction name prefix indexing side norm_ equation average path_ line_search_fn watch kind_ UPLO
-approximate nonlinearity padding_mode padding_side tensor_name"""
+approximate nonlinearity padding_mode padding_side tensor_name adjust_lr_fn anneal_strategy scale_mode threshold_mode"""
 TYPES = {
     **dict.fromkeys(INTS.split(), "int"),
     **dict.fromkeys(FLOATS.split(), "float"),
@@ -79,7 +82,28 @@ TYPES = {
     **dict.fromkeys(TENSORS.split(), "Tensor"),
     **dict.fromkeys(STRINGS.split(), "str"),
     "activation": "str | Callable[[Tensor], Tensor]",
-    "adaptive": "Any",
+    **dict.fromkeys("avg_fn multi_avg_fn".split(), "Callable[..., Any] | None"),
+    **dict.fromkeys("base_lr max_lr min_lr swa_lr base_momentum max_momentum".split(), "float | Sequence[float]"),
+    "anneal_epochs": "int",
+    "models": "Sequence[Module]",
+    "parameter_and_buffer_dicts": "Any",
+    "tie_weights": "bool",
+    "epoch": "int | None",
+    "etas": "tuple[float, float]",
+    "step_sizes": "tuple[float, float]",
+    "ns_coefficients": "tuple[float, float, float]",
+    "milestones": "Iterable[int]",
+    "param_group": "dict[str, Any]",
+    "params": "Iterable[Any]",
+    "scale_fn": "Callable[[float], float] | None",
+    "schedulers": "Sequence[Any]",
+    "step_size_down": "int | None",
+    "steps_per_epoch": "int | None",
+    "OneCycleLR.__init__.total_steps": "int | None",
+    "CyclicLR.__init__.mode": "str",
+    "Adafactor.__init__.eps": "tuple[float | None, float]",
+    "LambdaLR.__init__.lr_lambda": "Callable[[int], float] | Sequence[Callable[[int], float]]",
+    "MultiplicativeLR.__init__.lr_lambda": "Callable[[int], float] | Sequence[Callable[[int], float]]",
     **dict.fromkeys(
         """bias_k bias_v in_proj_bias out_proj_bias k_proj_weight q_proj_weight v_proj_weight key_padding_mask src_mask
         src_key_padding_mask tgt_key_padding_mask memory_key_padding_mask offsets per_sample_weights running_mean
@@ -402,7 +426,7 @@ RETURNS = {
     "History.series": "dict[str, list[tuple[int, float]]]",
     "History.svg": "str",
     "LBFGS.state_dict": "dict[str, Tensor]",
-    "LBFGS.step": "float",
+    "LBFGS.step": "Tensor",
     "LSTM.forward": "tuple[Tensor, tuple[Tensor, Tensor]]",
     "Module.apply": "Self",
     "Module.buffers": "Iterator[Tensor]",
@@ -464,11 +488,27 @@ RETURNS = {
     "ParameterDict.pop": "Any",
     "Optimizer.lr": "float",
     "Optimizer.minimize": "Update",
-    "Optimizer.state_dict": "dict[str, Tensor]",
+    "Optimizer.state_dict": "dict[str, Any]",
+    "Optimizer.state": "Any",
     "Optimizer.step": "Any",
+    "Optimizer.register_step_pre_hook": "Any",
+    "Optimizer.register_step_post_hook": "Any",
+    "Optimizer.minimize": "Update",
+    **{f"{n}.minimize": "Update" for n in "SGD Adagrad Adam RMSprop Adadelta NAdam Lion Adafactor Adamax RAdam ASGD Rprop Muon Rule SparseAdam".split()},
+    **{f"{n}.state": "Any" for n in "SGD Adagrad Adam RMSprop Adadelta NAdam Lion Adafactor Adamax RAdam ASGD Rprop Muon Rule SparseAdam".split()},
+    "get_ema_avg_fn": "Callable[..., Tensor]",
+    "get_swa_avg_fn": "Callable[..., Tensor]",
+    "get_ema_multi_avg_fn": "Callable[..., None]",
+    "get_swa_multi_avg_fn": "Callable[..., None]",
+    "AveragedModel.forward": "Any",
+    "AveragedModel.update_parameters": "None",
+    "update_bn": "None",
+    "functional_call": "Any",
+    "stack_module_state": "tuple[dict[str, Tensor], dict[str, Tensor]]",
     "Perplexity.value": "float",
     "RNN.forward": "tuple[Tensor, Tensor]",
-    "ReduceLROnPlateau.state_dict": "dict[str, Any]",
+    "ReduceLROnPlateau.is_better": "bool",
+    "CosineAnnealingWarmRestarts.T_cur": "int",
     "Session.run": "Any",
     "TopK.value": "float",
     "Trainer.fit": "History",
@@ -479,9 +519,10 @@ RETURNS = {
     "assign": "Update",
     "is_tensor": "bool",
     "split": "list[Tensor]",
-    "_Scheduler.get_last_lr": "list[float]",
-    "_Scheduler.lr": "float",
-    "_Scheduler.state_dict": "dict[str, Any]",
+    "LRScheduler.get_last_lr": "list[float]",
+    "LRScheduler.get_lr": "list[float]",
+    "LRScheduler.lr": "float",
+    "LRScheduler.state_dict": "dict[str, Any]",
     "broadcast_arrays": "list[Tensor]",
     "broadcast_shapes": "tuple[int, ...]",
     "can_cast": "bool",
@@ -572,8 +613,10 @@ ATTRIBUTES = {
         "step: int",
         "epoch: int",
     ],
-    "_Scheduler": ["last_epoch: int"],
+    "LRScheduler": ["last_epoch: int", "optimizer: Any", "base_lrs: list[float]"],
 }
+# Methods with other arguments than those of the base, as in PyTorch.
+OVERRIDES = {"ReduceLROnPlateau.step"}
 SPECIAL = {
     "__len__": "int",
     "__iter__": "Iterator[Any]",
@@ -711,7 +754,7 @@ def klass(name, cls, names):
         listed = ", ".join(b.__name__ for b in cls.__bases__)
         return f"class {name}({listed}):\n{documented(cls.__doc__, '')}\n"
     out = [f"class {name}({base.__name__}):" if base else f"class {name}:", documented(cls.__doc__, "")]
-    owners = [name, *(c.__name__ for c in cls.__mro__[1:] if c is not base and c.__name__ in ("_Scheduler",))]
+    owners = [name, *(c.__name__ for c in cls.__mro__[1:] if c is not base and c.__name__ in ("LRScheduler",))]
     for owner in owners:
         out += [f"    {line}" for line in ATTRIBUTES.get(owner, [])]
     found = members(cls, base)
@@ -737,7 +780,10 @@ def klass(name, cls, names):
             if n == "extra_repr" and base is not None:
                 continue
             owner = next((c.__name__ for c in cls.__mro__ if f"{c.__name__}.{n}" in RETURNS and n != "forward"), name)
-            out.append(function(n, value, "    ", owner).rstrip())
+            text = function(n, value, "    ", owner).rstrip()
+            if f"{name}.{n}" in OVERRIDES:
+                text = text.replace(":\n", ":  # type: ignore[override]\n", 1)
+            out.append(text)
             if n == "forward":
                 call = function("__call__", value, "    ", owner)
                 result = returned(f"{owner}.forward", "forward", True)
@@ -771,7 +817,7 @@ def stub(name):
     if is_package:
         parts = sorted(n for n, v in vars(module).items() if inspect.ismodule(v) and v.__name__ == f"{module.__name__}.{n}")
         hidden = {"module", "layers", "containers", "hooks", "parameter", "state", "old_norms", "optimizers", "progress", "trainer"}
-        hidden |= {"curves", "activation", "attention", "common", "convolution", "loss", "normalization", "vision"}
+        hidden |= {"optimizer", "native", "rules", "lbfgs", "curves", "activation", "attention", "common", "convolution", "loss", "normalization", "vision"}
         out += [f"from . import {p} as {p}\n" for p in parts if p not in hidden]
     out.append("\n")
     if name == "compat.v1":

@@ -378,6 +378,23 @@ def test_packed_sequences_go_through_recurrent_layers():
         rnn.pack_sequence(parts)
 
 
+def test_modules_are_functions_of_their_parameters():
+    call = nn.utils.stateless.functional_call
+    m = Tied()
+    before = m.wte.weight
+    x = tw.tensor([[0, 1]])
+    state = {"wte.weight": tw.ones(7, 4), "body.weight": tw.zeros(4, 4), "body.bias": tw.ones(4)}
+    np.testing.assert_allclose(call(m, state, x).numpy(), 4 * np.tanh(1) * np.ones((1, 2, 7)), rtol=1e-5)
+    assert m.wte.weight is before is m.head.weight
+    with pytest.raises(KeyError, match="nothing"):
+        call(m, {"nothing": tw.ones(1)}, x)
+    models = [nn.Linear(3, 2) for _ in range(4)]
+    params, _ = nn.utils.stateless.stack_module_state(models)
+    y = tw.vmap(lambda w, b, x: call(models[0], {"weight": w, "bias": b}, (x,)), in_axes=(0, 0, None))(params["weight"], params["bias"], tw.ones(5, 3))
+    for i, each in enumerate(models):
+        np.testing.assert_allclose(y[i].numpy(), each(tw.ones(5, 3)).numpy(), rtol=1e-5)
+
+
 def test_masks_of_attention_modules_leave_out():
     tw.manual_seed(2)
     m, x = nn.MultiheadAttention(8, 2, batch_first=True), tw.randn(2, 4, 8)

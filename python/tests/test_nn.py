@@ -192,7 +192,7 @@ def test_every_optimizer_lowers_the_loss(name):
         first = first or loss.item()
     assert w.square().sum().item() < first
     state = o.state_dict()
-    assert state["step"].item() == 20
+    assert name == "SGD" or state["state"][0]["step"].item() == 20
     o.load_state_dict(state)
     with pytest.raises(TypeError):
         getattr(tw.optim, name)([w], wrong=1)

@@ -5,7 +5,7 @@ from ..._checked import check, type_error, value_error
 from ..._native import Tensor
 from ..._state import no_grad
 from ...errors import GradientError
-from . import parametrizations, parametrize, rnn
+from . import parametrizations, parametrize, rnn, stateless
 from .old_norms import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 
 __all__ = """

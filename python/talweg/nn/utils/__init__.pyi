@@ -18,6 +18,7 @@ from ...utils.data import Subset
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
 from . import rnn as rnn
+from . import stateless as stateless
 
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """PyTorch's old name of ``clip_grad_norm_``, which changes gradients as well.
