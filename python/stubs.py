@@ -9,6 +9,7 @@ parameter has no type.
 import importlib
 import inspect
 import textwrap
+import types
 from pathlib import Path
 
 import talweg as tw
@@ -32,8 +33,13 @@ MODULES = [
     "nn.functional",
     "nn.init",
     "nn.utils",
+    "nn.utils.parametrizations",
+    "nn.utils.parametrize",
+    "nn.utils.rnn",
+    "nn.utils.stateless",
     "optim",
     "optim.lr_scheduler",
+    "optim.swa_utils",
     "random",
     "train",
     "utils",
@@ -45,19 +51,29 @@ INTS = """in_features out_features num_embeddings embedding_dim in_channels out_
 num_features input_size hidden_size num_layers embed_dim num_heads d_model nhead dim_feedforward heads start_dim
 end_dim upscale_factor downscale_factor step_size total_steps T_max steps_ patience cooldown batch_size n length lower
 upper max_trips keep_last keep_best evaluate_every save_every k max_iter history_size count seed start step tokens
-class_ blank max_value number growth_interval index diagonal classes num_classes"""
+class_ blank max_value number growth_interval index diagonal classes num_classes in1_features in2_features kdim vdim
+embed_dim_to_check num_encoder_layers num_decoder_layers num_parameters proj_size n_power_iterations stacklevel sz
+divisor_override total_length T_0 T_mult last_epoch ns_steps step_size_up total_iters"""
 FLOATS = """p eps momentum alpha lr lr_lambda_ gamma eta_min max_lr pct_start div_factor final_div_factor start_lr factor
 threshold min_lr negative_slope beta lambd min_val max_val margin delta label_smoothing gain std mean a b val max_norm
 clip_value d value low high minval maxval stddev weight_decay learning_rate beta1 beta2 epsilon tolerance_grad
-tolerance_change dropout dropout_p bound figure init_scale"""
+tolerance_change dropout dropout_p bound figure init_scale layer_norm_eps norm_type sparsity tau scale_factor_
+padding_value beta2_decay dampening lr_decay momentum_decay power start_factor end_factor t0 best"""
 BOOLS = """bias ceil_mode count_include_pad batch_first bidirectional norm_first concat affine strict training mode
 requires_grad set_to_none has_aux reverse upper_ keepdims keepdim descending stable include_initial shuffle drop_last
 maximize jit is_causal enable_gqa tgt_is_causal trainable persistent log_target log_input full swap return_inverse return_counts
-endpoint train nesterov centered yes enabled full_matrices zero_infinity"""
+endpoint train nesterov centered yes enabled full_matrices zero_infinity add_bias_kv add_zero_attn align_corners
+always_call antialias assign average_attn_weights elementwise_affine enable_nested_tensor error_if_nonfinite foreach
+freeze hard include_last_offset inplace keep_vars leave_parametrized mask_check memory_is_causal need_weights prepend
+recompute_scale_factor remove_duplicate return_indices scale_grad_by_freq sparse src_is_causal track_running_stats
+amsgrad capturable cycle_momentum decoupled_weight_decay differentiable fused three_phase use_buffers
+unsafe use_input_stats use_separate_proj_weight use_trivialization with_kwargs enforce_sorted"""
 SHAPES = "kernel_size stride padding dilation output_padding output_size normalized_shape shape widths"
 TENSORS = """x x1 x2 query key value_ src tgt memory tensor edges input weight loss condition variable tensors_ pred
-other logits target scores targets log_probs predicted operands_ init_ gradient_"""
-STRINGS = "activation reduction name prefix indexing side norm_ equation average path_ line_search_fn watch kind_ UPLO"
+other logits target scores targets log_probs predicted operands_ init_ gradient_ anchor positive negative grid input1
+input2 theta in_proj_weight out_proj_weight vec total_norm"""
+STRINGS = """activation reduction name prefix indexing side norm_ equation average path_ line_search_fn watch kind_ UPLO
+approximate nonlinearity padding_mode padding_side tensor_name adjust_lr_fn anneal_strategy scale_mode threshold_mode"""
 TYPES = {
     **dict.fromkeys(INTS.split(), "int"),
     **dict.fromkeys(FLOATS.split(), "float"),
@@ -65,7 +81,54 @@ TYPES = {
     **dict.fromkeys(SHAPES.split(), "int | Sequence[int]"),
     **dict.fromkeys(TENSORS.split(), "Tensor"),
     **dict.fromkeys(STRINGS.split(), "str"),
-    "activation": "str",
+    "activation": "str | Callable[[Tensor], Tensor]",
+    **dict.fromkeys("avg_fn multi_avg_fn".split(), "Callable[..., Any] | None"),
+    **dict.fromkeys("base_lr max_lr min_lr swa_lr base_momentum max_momentum".split(), "float | Sequence[float]"),
+    "anneal_epochs": "int",
+    "models": "Sequence[Module]",
+    "parameter_and_buffer_dicts": "Any",
+    "tie_weights": "bool",
+    "epoch": "int | None",
+    "etas": "tuple[float, float]",
+    "step_sizes": "tuple[float, float]",
+    "ns_coefficients": "tuple[float, float, float]",
+    "milestones": "Iterable[int]",
+    "param_group": "dict[str, Any]",
+    "params": "Iterable[Any]",
+    "scale_fn": "Callable[[float], float] | None",
+    "schedulers": "Sequence[Any]",
+    "step_size_down": "int | None",
+    "steps_per_epoch": "int | None",
+    "OneCycleLR.__init__.total_steps": "int | None",
+    "CyclicLR.__init__.mode": "str",
+    "Adafactor.__init__.eps": "tuple[float | None, float]",
+    "LambdaLR.__init__.lr_lambda": "Callable[[int], float] | Sequence[Callable[[int], float]]",
+    "MultiplicativeLR.__init__.lr_lambda": "Callable[[int], float] | Sequence[Callable[[int], float]]",
+    **dict.fromkeys(
+        """bias_k bias_v in_proj_bias out_proj_bias k_proj_weight q_proj_weight v_proj_weight key_padding_mask src_mask
+        src_key_padding_mask tgt_key_padding_mask memory_key_padding_mask offsets per_sample_weights running_mean
+        running_var static_k static_v""".split(),
+        "Tensor | None",
+    ),
+    **dict.fromkeys("size_average reduce generator default destination hx process_group scale_factor sequences".split(), "Any"),
+    "custom_decoder": "Module | None",
+    "custom_encoder": "Module | None",
+    "distance_function": "Callable[[Tensor, Tensor], Tensor] | None",
+    "dst_type": "DTypeLike",
+    "fn": "Callable[..., Any]",
+    "hook": "Callable[..., Any]",
+    "key": "Any",
+    "orthogonal_map": "str | None",
+    "original": "Tensor",
+    "packed_sequences": "PackedSequence",
+    "sequence": "PackedSequence",
+    "padded_sequences": "Tensor",
+    "pad": "Sequence[int]",
+    "parametrization": "Module",
+    "state_dict": "Mapping[str, Any]",
+    "unflattened_size": "Sequence[int]",
+    "var": "Any",
+    "embeddings": "Tensor",
     "argnums": "int | Sequence[int]",
     "array": "Any",
     "arrays": "Sequence[Tensor]",
@@ -363,7 +426,7 @@ RETURNS = {
     "History.series": "dict[str, list[tuple[int, float]]]",
     "History.svg": "str",
     "LBFGS.state_dict": "dict[str, Tensor]",
-    "LBFGS.step": "float",
+    "LBFGS.step": "Tensor",
     "LSTM.forward": "tuple[Tensor, tuple[Tensor, Tensor]]",
     "Module.apply": "Self",
     "Module.buffers": "Iterator[Tensor]",
@@ -371,8 +434,36 @@ RETURNS = {
     "Module.eval": "Self",
     "Module.extra_repr": "str",
     "Module.forward": "Any",
-    "Module.load_state_dict": "tuple[list[str], list[str]]",
+    "Module.load_state_dict": "Any",
+    **dict.fromkeys([f"Module.{n}" for n in "type float double half bfloat16 cuda cpu".split()], "Self"),
+    "Module.get_submodule": "Module",
+    **dict.fromkeys(
+        [f"Module.register_{n}" for n in """forward_hook forward_pre_hook full_backward_hook full_backward_pre_hook
+        state_dict_pre_hook state_dict_post_hook load_state_dict_pre_hook load_state_dict_post_hook""".split()],
+        "Any",
+    ),
+    "Module.register_backward_hook": "None",
     "Module.modules": "Iterator[Module]",
+    "MultiheadAttention.forward": "tuple[Tensor, Tensor | None]",
+    "multi_head_attention_forward": "tuple[Tensor, Tensor | None]",
+    "LSTMCell.forward": "tuple[Tensor, Tensor]",
+    "RNNBase.forward": "Any",
+    "RNNBase.all_weights": "list[list[Tensor]]",
+    **{f"{kind}{n}d.forward": "Any" for kind in ("MaxPool", "AdaptiveMaxPool") for n in (1, 2, 3)},
+    **{f"{kind}{n}d": "Any" for kind in ("max_pool", "adaptive_max_pool") for n in (1, 2, 3)},
+    "Identity.forward": "Any",
+    "calculate_gain": "float",
+    "pack_padded_sequence": "PackedSequence",
+    "pack_sequence": "PackedSequence",
+    "pad_packed_sequence": "tuple[Tensor, Tensor]",
+    "unpack_sequence": "list[Tensor]",
+    "unpad_sequence": "list[Tensor]",
+    "PackedSequence.to": "PackedSequence",
+    "is_parametrized": "bool",
+    **dict.fromkeys("register_parametrization remove_parametrizations weight_norm spectral_norm orthogonal".split(), "Module"),
+    **dict.fromkeys("remove_weight_norm remove_spectral_norm".split(), "Module"),
+    "clip_grads_with_norm_": "None",
+    "vector_to_parameters": "None",
     "Module.named_buffers": "Iterator[tuple[str, Tensor]]",
     "Module.named_children": "Iterator[tuple[str, Module]]",
     "Module.named_modules": "Iterator[tuple[str, Module]]",
@@ -385,17 +476,39 @@ RETURNS = {
     "Module.train": "Self",
     "ModuleDict.items": "Iterable[tuple[str, Module]]",
     "ModuleDict.keys": "Iterable[str]",
-    "ModuleList.extend": "Self",
-    "ModuleList.append": "Self",
+    **{f"{c}.{m}": "Self" for c in ("ModuleList", "Sequential") for m in ("append", "extend", "insert")},
+    **{f"{c}.pop": "Module" for c in ("ModuleList", "Sequential", "ModuleDict")},
+    "ModuleDict.values": "Iterable[Module]",
     "ParameterList.append": "Self",
-    "Sequential.append": "Self",
+    "ParameterList.extend": "Self",
+    "ParameterDict.keys": "Iterable[Any]",
+    "ParameterDict.values": "list[Any]",
+    "ParameterDict.items": "list[tuple[Any, Any]]",
+    "ParameterDict.get": "Any",
+    "ParameterDict.pop": "Any",
     "Optimizer.lr": "float",
     "Optimizer.minimize": "Update",
-    "Optimizer.state_dict": "dict[str, Tensor]",
+    "Optimizer.state_dict": "dict[str, Any]",
+    "Optimizer.state": "Any",
     "Optimizer.step": "Any",
+    "Optimizer.register_step_pre_hook": "Any",
+    "Optimizer.register_step_post_hook": "Any",
+    "Optimizer.minimize": "Update",
+    **{f"{n}.minimize": "Update" for n in "SGD Adagrad Adam RMSprop Adadelta NAdam Lion Adafactor Adamax RAdam ASGD Rprop Muon Rule SparseAdam".split()},
+    **{f"{n}.state": "Any" for n in "SGD Adagrad Adam RMSprop Adadelta NAdam Lion Adafactor Adamax RAdam ASGD Rprop Muon Rule SparseAdam".split()},
+    "get_ema_avg_fn": "Callable[..., Tensor]",
+    "get_swa_avg_fn": "Callable[..., Tensor]",
+    "get_ema_multi_avg_fn": "Callable[..., None]",
+    "get_swa_multi_avg_fn": "Callable[..., None]",
+    "AveragedModel.forward": "Any",
+    "AveragedModel.update_parameters": "None",
+    "update_bn": "None",
+    "functional_call": "Any",
+    "stack_module_state": "tuple[dict[str, Tensor], dict[str, Tensor]]",
     "Perplexity.value": "float",
     "RNN.forward": "tuple[Tensor, Tensor]",
-    "ReduceLROnPlateau.state_dict": "dict[str, Any]",
+    "ReduceLROnPlateau.is_better": "bool",
+    "CosineAnnealingWarmRestarts.T_cur": "int",
     "Session.run": "Any",
     "TopK.value": "float",
     "Trainer.fit": "History",
@@ -406,9 +519,10 @@ RETURNS = {
     "assign": "Update",
     "is_tensor": "bool",
     "split": "list[Tensor]",
-    "_Scheduler.get_last_lr": "list[float]",
-    "_Scheduler.lr": "float",
-    "_Scheduler.state_dict": "dict[str, Any]",
+    "LRScheduler.get_last_lr": "list[float]",
+    "LRScheduler.get_lr": "list[float]",
+    "LRScheduler.lr": "float",
+    "LRScheduler.state_dict": "dict[str, Any]",
     "broadcast_arrays": "list[Tensor]",
     "broadcast_shapes": "tuple[int, ...]",
     "can_cast": "bool",
@@ -470,12 +584,17 @@ RETURNS = {
     "__array_namespace_info__": "Any",
 }
 NOTHING = {"update", "zero_grad", "step", "load_state_dict", "add_param_group", "stop", "close", "begin", "warn", "end"}
-NOTHING |= {"register_parameter", "register_buffer", "add_module", "evaluated"}
+NOTHING |= {"register_parameter", "register_buffer", "register_module", "add_module", "evaluated", "reset_parameters"}
+NOTHING |= {"flatten_parameters", "reset_running_stats", "initialize_parameters", "clear", "set_submodule"}
 # Attributes that instances have.
 ATTRIBUTES = {
     "Module": ["training: bool", "def __getattr__(self, name: str) -> Any: ..."],
     "Optimizer": ["param_groups: list[dict[str, Any]]", "defaults: dict[str, Any]"],
     "Rule": ["slots: dict[str, float]"],
+    **{
+        n: [f"def __call__(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Tensor, {state}]: ..."]
+        for n, state in [("RNN", "Tensor"), ("GRU", "Tensor"), ("LSTM", "tuple[Tensor, Tensor]")]
+    },
     "Linear": ["weight: Tensor", "bias: Tensor | None", "in_features: int", "out_features: int"],
     "QuantizedLinear": ["weight: Tensor", "scale: Tensor", "bias: Tensor | None"],
     "History": [
@@ -494,8 +613,10 @@ ATTRIBUTES = {
         "step: int",
         "epoch: int",
     ],
-    "_Scheduler": ["last_epoch: int"],
+    "LRScheduler": ["last_epoch: int", "optimizer: Any", "base_lrs: list[float]"],
 }
+# Methods with other arguments than those of the base, as in PyTorch.
+OVERRIDES = {"ReduceLROnPlateau.step"}
 SPECIAL = {
     "__len__": "int",
     "__iter__": "Iterator[Any]",
@@ -534,6 +655,10 @@ def typed(where, p):
     if name not in TYPES:
         raise KeyError(f"no type is known for the parameter {name} of {where}: add it to python/stubs.py")
     kind = TYPES[name]
+    if isinstance(p.default, str) and "str" not in kind:
+        kind = "str"
+    if isinstance(p.default, float) and kind == "int":
+        kind = "float"
     if p.default is None and "None" not in kind and kind != "Any":
         kind += " | None"
     return kind
@@ -600,7 +725,7 @@ def function(name, f, indent="", owner="", is_static=False):
 def bases(cls, names):
     """The public class it derives from."""
     for base in cls.__mro__[1:]:
-        if base.__name__ in names and base is not object and base is not cls:
+        if (base.__name__ in names or base in (tw.Tensor, tw.nn.Module)) and base is not object and base is not cls:
             return base
     for base in cls.__mro__[1:]:
         if issubclass(base, BaseException) and base.__module__ == "builtins":
@@ -622,13 +747,14 @@ def members(cls, base):
 def klass(name, cls, names):
     base = bases(cls, names)
     if hasattr(cls, "_fields"):
-        fields = "".join(f"    {f}: {t.__name__}\n" for f, t in cls.__annotations__.items())
+        spelled = lambda t: str(t).replace("talweg.", "") if isinstance(t, types.UnionType) else t.__name__
+        fields = "".join(f"    {f}: {spelled(t)}\n" for f, t in cls.__annotations__.items())
         return f"class {name}(NamedTuple):\n{documented(cls.__doc__, '')}\n{fields}"
     if issubclass(cls, BaseException):
         listed = ", ".join(b.__name__ for b in cls.__bases__)
         return f"class {name}({listed}):\n{documented(cls.__doc__, '')}\n"
     out = [f"class {name}({base.__name__}):" if base else f"class {name}:", documented(cls.__doc__, "")]
-    owners = [name, *(c.__name__ for c in cls.__mro__[1:] if c is not base and c.__name__ in ("_Scheduler",))]
+    owners = [name, *(c.__name__ for c in cls.__mro__[1:] if c is not base and c.__name__ in ("LRScheduler",))]
     for owner in owners:
         out += [f"    {line}" for line in ATTRIBUTES.get(owner, [])]
     found = members(cls, base)
@@ -654,7 +780,10 @@ def klass(name, cls, names):
             if n == "extra_repr" and base is not None:
                 continue
             owner = next((c.__name__ for c in cls.__mro__ if f"{c.__name__}.{n}" in RETURNS and n != "forward"), name)
-            out.append(function(n, value, "    ", owner).rstrip())
+            text = function(n, value, "    ", owner).rstrip()
+            if f"{name}.{n}" in OVERRIDES:
+                text = text.replace(":\n", ":  # type: ignore[override]\n", 1)
+            out.append(text)
             if n == "forward":
                 call = function("__call__", value, "    ", owner)
                 result = returned(f"{owner}.forward", "forward", True)
@@ -687,7 +816,8 @@ def stub(name):
             out.append(f"from {depth}{source} import {w}{again}\n")
     if is_package:
         parts = sorted(n for n, v in vars(module).items() if inspect.ismodule(v) and v.__name__ == f"{module.__name__}.{n}")
-        hidden = {"module", "layers", "losses", "optimizers", "progress", "trainer", "curves"}
+        hidden = {"module", "layers", "containers", "hooks", "parameter", "state", "old_norms", "optimizers", "progress", "trainer"}
+        hidden |= {"optimizer", "native", "rules", "lbfgs", "curves", "activation", "attention", "common", "convolution", "loss", "normalization", "vision"}
         out += [f"from . import {p} as {p}\n" for p in parts if p not in hidden]
     out.append("\n")
     if name == "compat.v1":

@@ -48,7 +48,7 @@ class Captioner(nn.Module):
         self.places = nn.Parameter(tw.randn(3 * 7, WIDTH) * 0.02)  # where in the picture something was seen
         self.words = nn.Embedding(len(WORDS), WIDTH)
         self.positions = nn.Parameter(tw.randn(LENGTH, WIDTH) * 0.02)  # where in the caption a word stands
-        layer = nn.TransformerDecoderLayer(WIDTH, 4, 2 * WIDTH, dropout=0.0, norm_first=True)
+        layer = nn.TransformerDecoderLayer(WIDTH, 4, 2 * WIDTH, dropout=0.0, batch_first=True, norm_first=True)
         self.decoder = nn.TransformerDecoder(layer, 2)
         self.out = nn.Linear(WIDTH, len(WORDS))
 

@@ -59,7 +59,7 @@ class device:
     def __exit__(self, *_exception: Any) -> None:
         ...
 
-def autocast(dtype: DTypeLike | None = 'bfloat16', enabled: bool = True) -> Any:
+def autocast(dtype: str = 'bfloat16', enabled: bool = True) -> Any:
     """A scope or decorator in which products, convolutions and attention run in ``bfloat16`` or ``float16``.
 
     With ``"float8"`` (``float8_e4m3fn``) linear layers whose sizes are multiples of 16 multiply in 8-bit floats, their

@@ -1,19 +1,52 @@
 """Define, then run: variables, sessions, control flow."""
 
+import copy
+
 from . import _native
 from ._checked import check
 from ._native import Tensor, Update
 
 
+class Parameter(Tensor):
+    """A tensor that a module trains: a module registers it when it is assigned to an attribute.
+
+    >>> import talweg as tw
+    >>> p = tw.nn.Parameter(tw.zeros(2))
+    >>> p.requires_grad, isinstance(p, tw.nn.Parameter)
+    (True, True)
+    """
+
+    def __new__(cls, data=None, requires_grad=True, *, name=""):
+        data = _native.zeros(0) if data is None else data
+        if requires_grad:
+            return Tensor.__new__(cls, data, variable=True, trainable=True, name=name)
+        return Tensor.__new__(cls, data, variable=True, trainable=False, name=name)
+
+    def __deepcopy__(self, memo):
+        made = type(self)(self.detach(), self.requires_grad)
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return made
+
+    def __reduce_ex__(self, protocol):
+        return _rebuild, (type(self), self.detach(), self.requires_grad, dict(self.__dict__))
+
+
+def _rebuild(cls, data, requires_grad, attributes):
+    """A parameter from its pickle."""
+    made = cls(data, requires_grad)
+    made.__dict__.update(attributes)
+    return made
+
+
 class _VariableType(type):
     def __instancecheck__(cls, x):
-        return isinstance(x, Tensor) and x.is_variable and (cls._trained is None or x.is_parameter)
+        return isinstance(x, Tensor) and x.is_variable
 
 
 class Variable(metaclass=_VariableType):
     """A tensor that changes by assignment.
 
-    ``Variable(initial)`` is trained; ``trainable=False`` makes a counter or a running mean.
+    ``Variable(initial)`` is a trained ``nn.Parameter``; ``trainable=False`` makes a counter or a running mean.
 
     >>> import talweg as tw
     >>> w = tw.Variable([1.0, 2.0])
@@ -22,10 +55,9 @@ class Variable(metaclass=_VariableType):
     [2.0, 4.0]
     """
 
-    _trained = None
-
     def __new__(cls, initial_value, trainable=True, name="", dtype=None):
-        return Tensor(initial_value, dtype=dtype, variable=True, trainable=trainable, name=name)
+        kind = Parameter if trainable else Tensor
+        return Tensor.__new__(kind, initial_value, dtype=dtype, variable=True, trainable=trainable, name=name)
 
 
 def _flatten(fetches, out):

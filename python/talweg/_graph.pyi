@@ -39,7 +39,7 @@ class Session:
 class Variable:
     """A tensor that changes by assignment.
 
-    ``Variable(initial)`` is trained; ``trainable=False`` makes a counter or a running mean.
+    ``Variable(initial)`` is a trained ``nn.Parameter``; ``trainable=False`` makes a counter or a running mean.
 
     >>> import talweg as tw
     >>> w = tw.Variable([1.0, 2.0])

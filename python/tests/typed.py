@@ -14,7 +14,7 @@ reveal_type(nn.functional.relu(x))  # talweg.Tensor
 reveal_type(tw.linalg.inv(x))  # talweg.Tensor
 reveal_type(tw.cat([x, x]))  # talweg.Tensor
 reveal_type(nn.LSTM(3, 4)(x))  # tuple[talweg.Tensor, tuple[talweg.Tensor, talweg.Tensor]]
-reveal_type(optimizer.state_dict())  # dict[str, talweg.Tensor]
+reveal_type(optimizer.state_dict())  # dict[str, Any]
 reveal_type(tw.train.Trainer(model, optimizer, DataLoader((x,))).fit(lambda x: model(x).sum()))  # talweg.train.History
 reveal_type(tw.fft.rfft(x, n=4))  # talweg.Tensor
 reveal_type(tw.nn.CrossEntropyLoss(label_smoothing=0.1))  # talweg.nn.CrossEntropyLoss

@@ -1,10 +1,8 @@
-"""Models: modules whose parameters are found by attribute, layers, losses.
-
-The layers are those of the Rust side; parameter names are PyTorch's, so that weights move across.
-"""
+"""Models: modules whose parameters are found by attribute, layers, losses: PyTorch's names, arguments and defaults."""
 
 from . import functional, init, utils
+from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .functional import *  # noqa: F403
 from .layers import *  # noqa: F403
-from .losses import *  # noqa: F403
-from .module import Module, ModuleDict, ModuleList, Parameter, ParameterList, Sequential
+from .module import Module
+from .parameter import Buffer, Parameter, UninitializedParameter

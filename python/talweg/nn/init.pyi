@@ -16,26 +16,45 @@ from ..train import Silent
 from ..train import Trainer
 from ..utils.data import Subset
 
+def calculate_gain(nonlinearity: str, param: Tensor | None = None) -> float:
+    """How much a weight must be larger for what an activation takes away.
+
+    >>> import talweg as tw
+    >>> round(tw.nn.init.calculate_gain("relu"), 4), round(tw.nn.init.calculate_gain("tanh"), 4)
+    (1.4142, 1.6667)"""
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One number.
 
     >>> import talweg as tw
     >>> tw.nn.init.constant_(tw.nn.Parameter(tw.zeros(2)), 3.0).tolist()
     [3.0, 3.0]"""
-def kaiming_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Values of the kind kaiming normal."""
-def kaiming_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Values of the kind kaiming uniform."""
-def no_grad(f: Callable[..., Any] | None = None) -> Any:
-    """A scope or decorator in which no gradient is prepared.
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution that returns its input, as many channels as there are.
 
     >>> import talweg as tw
-    >>> x = tw.tensor(2.0, requires_grad=True)
-    >>> with tw.no_grad():
-    ...     y = x * x
-    >>> y.requires_grad
-    False"""
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    >>> w = tw.nn.init.dirac_(tw.nn.Parameter(tw.zeros(1, 1, 3)))
+    >>> w.tolist()
+    [[[0.0, 1.0, 0.0]]]"""
+def eye_(tensor: Tensor) -> Tensor:
+    """Ones on the diagonal of a matrix, zeros elsewhere.
+
+    >>> import talweg as tw
+    >>> tw.nn.init.eye_(tw.nn.Parameter(tw.zeros(2, 2))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]"""
+def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = 'fan_in', nonlinearity: str = 'leaky_relu', generator: Any = None) -> Tensor:
+    """Normal numbers (He and others 2015).
+
+    >>> import talweg as tw
+    >>> tw.nn.init.kaiming_normal_(tw.nn.Parameter(tw.zeros(2, 6)), mode="fan_out").shape
+    (2, 6)"""
+def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = 'fan_in', nonlinearity: str = 'leaky_relu', generator: Any = None) -> Tensor:
+    """Uniform numbers (He and others 2015).
+
+    >>> import talweg as tw
+    >>> w = tw.nn.init.kaiming_uniform_(tw.nn.Parameter(tw.zeros(2, 6)), mode="fan_in", nonlinearity="relu")
+    >>> bool((w.abs() <= 1.0).all())
+    True"""
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal numbers.
 
     >>> import talweg as tw
@@ -47,26 +66,46 @@ def ones_(tensor: Tensor) -> Tensor:
     >>> import talweg as tw
     >>> tw.nn.init.ones_(tw.nn.Parameter(tw.zeros(2))).tolist()
     [1.0, 1.0]"""
-def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Values of the kind orthogonal."""
-def trunc_normal_(tensor: Tensor, std: float = 1.0) -> Tensor:
-    """Normal numbers of at most two standard deviations.
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Rows, or columns if there are fewer of them, at right angles (Saxe and others 2014).
 
     >>> import talweg as tw
-    >>> w = tw.nn.init.trunc_normal_(tw.nn.Parameter(tw.zeros(100)))
-    >>> bool((w.abs() <= 2.0).all())
+    >>> w = tw.nn.init.orthogonal_(tw.nn.Parameter(tw.zeros(3, 3)))
+    >>> bool(tw.allclose(w @ w.T, tw.eye(3), atol=1e-5))
     True"""
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal numbers, of which a share in each column is zero.
+
+    >>> import talweg as tw
+    >>> w = tw.nn.init.sparse_(tw.nn.Parameter(tw.zeros(10, 4)), sparsity=0.3)
+    >>> (w == 0).sum(0).tolist()
+    [3, 3, 3, 3]"""
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Tensor:
+    """Normal numbers between ``a`` and ``b``.
+
+    >>> import talweg as tw
+    >>> w = tw.nn.init.trunc_normal_(tw.nn.Parameter(tw.zeros(100)), std=0.5, a=-0.5, b=0.5)
+    >>> bool((w.abs() <= 0.5).all())
+    True"""
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform numbers from ``a`` to ``b``.
 
     >>> import talweg as tw
     >>> w = tw.nn.init.uniform_(tw.nn.Parameter(tw.zeros(4)), 1.0, 2.0)
     >>> bool((w >= 1.0).all())
     True"""
-def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Values of the kind xavier normal."""
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Values of the kind xavier uniform."""
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal numbers (Glorot and Bengio 2010).
+
+    >>> import talweg as tw
+    >>> tw.nn.init.xavier_normal_(tw.nn.Parameter(tw.zeros(2, 4))).shape
+    (2, 4)"""
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform numbers (Glorot and Bengio 2010).
+
+    >>> import talweg as tw
+    >>> bool((tw.nn.init.xavier_uniform_(tw.nn.Parameter(tw.zeros(2, 4))).abs() <= 1.0).all())
+    True"""
 def zeros_(tensor: Tensor) -> Tensor:
     """Zeros.
 

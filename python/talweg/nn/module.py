@@ -1,168 +1,323 @@
-"""Modules: trees of named parameters."""
+"""Modules: trees of parameters, buffers and modules, as PyTorch's."""
 
-from collections import OrderedDict
+from collections import OrderedDict, namedtuple
 
 from .. import _native
+from .._checked import key_error, type_error, value_error
 from .._native import Tensor
-from .._checked import check, key_error, type_error, value_error
-from .._graph import Variable, _VariableType
+from . import hooks, state
+from .parameter import Parameter, _Buffer, as_variable
+
+_OWN = ("_parameters", "_buffers", "_modules")
 
 
-class Parameter(Variable, metaclass=_VariableType):
-    """A tensor that a module trains. Any trainable variable is one.
-
-    >>> import talweg as tw
-    >>> p = tw.nn.Parameter(tw.zeros(2))
-    >>> p.requires_grad, isinstance(p, tw.nn.Parameter)
-    (True, True)
-    """
-
-    _trained = True
-
-    def __new__(cls, data, requires_grad=True):
-        return Tensor(data, variable=True, trainable=requires_grad)
-
-
-def _join(prefix, name):
-    return f"{prefix}.{name}" if prefix else name
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    def __repr__(self):
+        return "<All keys matched successfully>" if not self.missing_keys and not self.unexpected_keys else super().__repr__()
 
 
 class Module:
     """The base of models: a subclass sets modules and parameters as attributes and has ``forward``.
 
-    >>> class Mlp(Module):
+    >>> import talweg as tw
+    >>> class Mlp(tw.nn.Module):
     ...     def __init__(self):
-    ...         self.hidden = Linear(4, 8)
-    ...         self.out = Linear(8, 2)
+    ...         super().__init__()
+    ...         self.hidden = tw.nn.Linear(4, 8)
+    ...         self.out = tw.nn.Linear(8, 2)
     ...     def forward(self, x):
     ...         return self.out(self.hidden(x).relu())
+    >>> Mlp()(tw.ones(3, 4)).shape
+    (3, 2)
     """
 
-    training = True
+    def __new__(cls, *_args, **_kwargs):
+        # Here and not in __init__: subclasses need not call it.
+        self = object.__new__(cls)
+        self.__dict__.update(
+            training=True,
+            _parameters={},
+            _buffers={},
+            _modules={},
+            _non_persistent_buffers_set=set(),
+            _forward_pre_hooks=OrderedDict(),
+            _forward_hooks=OrderedDict(),
+            _backward_pre_hooks=OrderedDict(),
+            _backward_hooks=OrderedDict(),
+            _hooks_with_kwargs={},
+            _hooks_always={},
+        )
+        return self
+
+    def __init__(self):
+        pass
+
+    @property
+    def training(self):
+        """True in training, False in inference. Every read of a module's mode comes here."""
+        return self.__dict__["training"]
+
+    @training.setter
+    def training(self, mode):
+        self.__dict__["training"] = mode
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args, **kwargs):
+        own = self.__dict__
+        if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
+            return hooks.call(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
+    # Attributes.
+
+    def __getattr__(self, name):
+        # Only what is not an ordinary attribute comes here.
+        own = self.__dict__
+        for kind in _OWN:
+            entries = own.get(kind)
+            if entries is not None and name in entries:
+                return entries[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __setattr__(self, name, value):
-        # A parameter that is there keeps its identity: optimizers hold on to it.
-        if isinstance(value, Module) or (isinstance(value, Tensor) and value.is_variable):
-            order = self.__dict__.setdefault("_order", [])
-            if name not in order:
-                order.append(name)
-        object.__setattr__(self, name, value)
+        own = self.__dict__
+        if isinstance(value, Parameter):
+            self._forget(name, "_parameters")
+            self.register_parameter(name, value)
+        elif name in own["_parameters"]:
+            if value is not None:
+                raise type_error(
+                    f"cannot assign {type(value).__name__} as parameter {name!r}: expected nn.Parameter or None "
+                    f"(to change its values: with tw.no_grad(): module.{name}.copy_(values))"
+                )
+            own["_parameters"][name] = None
+        elif isinstance(value, Module):
+            self._forget(name, "_modules")
+            own["_modules"][name] = value
+        elif name in own["_modules"]:
+            if value is not None:
+                raise type_error(f"cannot assign {type(value).__name__} as child module {name!r}: expected nn.Module or None")
+            own["_modules"][name] = None
+        elif name in own["_buffers"]:
+            self._set_buffer(name, value)
+        elif isinstance(value, _Buffer) or (isinstance(value, Tensor) and value.is_variable and not value.is_parameter):
+            self._forget(name)
+            self.register_buffer(name, value, getattr(value, "persistent", True))
+        else:
+            object.__setattr__(self, name, value)
+
+    def _set_buffer(self, name, value):
+        if value is not None and not isinstance(value, Tensor):
+            raise type_error(f"cannot assign {type(value).__name__} as buffer {name!r}: expected a tensor or None")
+        old = self._buffers[name]
+        if value is not None and old is not None and value.is_symbolic and (value.shape, value.dtype) == (old.shape, old.dtype):
+            # A traced function changes variables; a stand-in must not outlive it.
+            old.assign(value)
+        else:
+            self._buffers[name] = None if value is None else as_variable(value)
+
+    def _forget(self, name, kept=None):
+        """Removes an entry of any kind but one, in which it keeps its place."""
+        own = self.__dict__
+        own.pop(name, None)
+        for kind in _OWN:
+            if kind != kept:
+                own[kind].pop(name, None)
+        own["_non_persistent_buffers_set"].discard(name)
 
     def __delattr__(self, name):
-        if name in self.__dict__.get("_order", []):
-            self._order.remove(name)
-        object.__delattr__(self, name)
+        if any(name in self.__dict__[kind] for kind in _OWN):
+            self._forget(name)
+        else:
+            object.__delattr__(self, name)
+
+    def __dir__(self):
+        names = [*object.__dir__(self), *self._parameters, *self._buffers, *self._modules]
+        return sorted({n for n in names if not n[:1].isdigit()})
+
+    def _check_name(self, kind, name):
+        if not isinstance(name, str):
+            raise type_error(f"the name of a {kind} is a str, not {type(name).__name__}")
+        if "." in name or not name:
+            raise key_error(f"the name of a {kind} is not empty and has no dot: {name!r}")
 
     def register_parameter(self, name, param):
-        """The same as setting an attribute."""
-        setattr(self, name, param)
+        """Registers a parameter; ``None``: the module has none of that name."""
+        self._check_name("parameter", name)
+        if hasattr(self, name) and name not in self._parameters:
+            raise key_error(f"attribute {name!r} already exists")
+        if param is not None and not isinstance(param, Parameter):
+            raise type_error(f"cannot assign {type(param).__name__} as parameter {name!r}: expected nn.Parameter or None")
+        self._parameters[name] = param
 
     def register_buffer(self, name, tensor, persistent=True):
-        """A tensor that is part of the state but not trained."""
-        buffer = Tensor(tensor, variable=True, trainable=False)
-        setattr(self, name, buffer)
-        if not persistent:
-            self._order.remove(name)
+        """Registers a tensor that is part of the state but not trained; ``state_dict`` has it if it is persistent."""
+        self._check_name("buffer", name)
+        if hasattr(self, name) and name not in self._buffers:
+            raise key_error(f"attribute {name!r} already exists")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise type_error(f"cannot assign {type(tensor).__name__} as buffer {name!r}: expected a tensor or None")
+        self._buffers[name] = None if tensor is None else as_variable(tensor)
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name, module):
-        """The same as setting an attribute."""
-        setattr(self, name, module)
+        """Registers a module."""
+        self._check_name("module", name)
+        if module is not None and not isinstance(module, Module):
+            raise type_error(f"add_module: {name} is {type(module).__name__}, not a module")
+        if hasattr(self, name) and name not in self._modules:
+            raise key_error(f"attribute {name!r} already exists")
+        self._modules[name] = module
 
-    def _entries(self):
-        """Own variables and modules, by name and in order."""
-        for name in self.__dict__.get("_order", []):
-            value = self.__dict__.get(name)
-            if isinstance(value, (Module, Tensor)):
-                yield name, value
+    def register_module(self, name, module):
+        """The same as ``add_module``."""
+        self.add_module(name, module)
+
+    # Walks.
 
     def named_children(self):
-        for name, value in self._entries():
-            if isinstance(value, Module):
-                yield name, value
+        """Modules that are attributes, with their names; each once."""
+        seen = set()
+        for name, m in self._modules.items():
+            if m is not None and id(m) not in seen:
+                seen.add(id(m))
+                yield name, m
 
     def children(self):
+        """Modules that are attributes."""
         return (m for _, m in self.named_children())
 
-    def named_modules(self, prefix="", memo=None):
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        """This module and all below it, with their paths."""
         memo = set() if memo is None else memo
-        if id(self) in memo:
+        if remove_duplicate and id(self) in memo:
             return
         memo.add(id(self))
         yield prefix, self
-        for name, child in self.named_children():
-            yield from child.named_modules(_join(prefix, name), memo)
+        for name, m in self._modules.items():
+            if m is not None:
+                yield from m.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self):
+        """This module and all below it."""
         return (m for _, m in self.named_modules())
 
-    def _own_state(self):
-        """Own variables by name, with whether each is a parameter."""
-        for name, value in self._entries():
-            if isinstance(value, Tensor) and value.is_variable:
-                yield name, value
+    def _named_entries(self, kind, prefix, recurse, remove_duplicate):
+        seen = set()
+        for path, m in self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]:
+            for name, t in m.__dict__[kind].items():
+                if t is None or (remove_duplicate and t.variable_id in seen):
+                    continue
+                seen.add(t.variable_id)
+                yield (f"{path}.{name}" if path else name), t
+
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+        """Parameters with their paths; a shared one under its first, unless duplicates are asked for."""
+        return self._named_entries("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse=True):
+        """Parameters, each once."""
+        return (p for _, p in self.named_parameters("", recurse))
+
+    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+        """Buffers with their paths."""
+        return self._named_entries("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse=True):
+        """Buffers, each once."""
+        return (b for _, b in self.named_buffers("", recurse))
 
     def _all_state(self):
-        for prefix, module in self.named_modules():
-            for name, value in module._own_state():
-                yield _join(prefix, name), value
+        """Every variable that ``state_dict`` has, with its path: a tied one under each of its paths."""
+        return ((n, v) for n, v in self.state_dict(keep_vars=True).items() if isinstance(v, Tensor))
 
-    def named_parameters(self):
-        """Trained variables with their paths; a shared one stands under its first."""
-        seen = set()
-        for name, value in self._all_state():
-            key = value.variable_id
-            if value.is_parameter and key not in seen:
-                seen.add(key)
-                yield name, value
+    def get_submodule(self, target):
+        """The module at a path such as ``"encoder.layers.0"``."""
+        m = self
+        for name in target.split(".") if target else []:
+            if name not in m._modules:
+                raise AttributeError(f"{type(m).__name__} has no module {name!r}")
+            m = m._modules[name]
+        return m
 
-    def parameters(self):
-        return (p for _, p in self.named_parameters())
+    def set_submodule(self, target, module, strict=False):
+        """Replaces the module at a path."""
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and name not in parent._modules:
+            raise AttributeError(f"{type(parent).__name__} has no module {name!r}")
+        setattr(parent, name, module)
 
-    def named_buffers(self):
-        return ((n, v) for n, v in self._all_state() if not v.is_parameter)
+    def _get_entry(self, target, kind, what):
+        path, _, name = target.rpartition(".")
+        m = self.get_submodule(path)
+        if m.__dict__[kind].get(name) is None:
+            raise AttributeError(f"{type(m).__name__} has no {what} {name!r}")
+        return m.__dict__[kind][name]
 
-    def buffers(self):
-        return (b for _, b in self.named_buffers())
+    def get_parameter(self, target):
+        """The parameter at a path."""
+        return self._get_entry(target, "_parameters", "parameter")
 
-    def state_dict(self):
-        """Parameters and buffers by path: what a file needs."""
-        return OrderedDict((n, v.detach()) for n, v in self._all_state())
+    def get_buffer(self, target):
+        """The buffer at a path."""
+        return self._get_entry(target, "_buffers", "buffer")
 
-    def load_state_dict(self, state, strict=True):
-        """Takes values by path; arrays of other libraries are converted. Nothing changes if one does not fit."""
-        mine = dict(self._all_state())
-        missing = [n for n in mine if n not in state]
-        # PyTorch counts batches beside the running averages; nothing here needs the count.
-        unexpected = [n for n in state if n not in mine and not n.endswith("num_batches_tracked")]
-        if strict and (missing or unexpected):
-            raise key_error(f"load_state_dict: missing {missing}, unexpected {unexpected}")
-        values = {}
-        for name, variable in mine.items():
-            if name not in state:
-                continue
-            value = state[name] if isinstance(state[name], Tensor) else Tensor(_host(state[name]))
-            if value.shape != variable.shape:
-                raise value_error(f"load_state_dict: {name} is {variable.shape}, but the value is {value.shape}")
-            values[name] = value.astype(variable.dtype)
-        for name, value in values.items():
-            mine[name].assign(value)
-        return missing, unexpected
+    # State.
+
+    def state_dict(self, *, destination=None, prefix="", keep_vars=False):
+        """Parameters and persistent buffers by path; with ``keep_vars`` the variables themselves."""
+        destination = OrderedDict() if destination is None else destination
+        return state.collect(self, destination, prefix, keep_vars)
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        """Adds what this module owns itself."""
+        for name, t in [*self._parameters.items(), *self._buffers.items()]:
+            if t is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = t if keep_vars else t.detach()
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Takes values by path; arrays of other libraries are converted. Nothing changes if one does not fit.
+
+        With ``assign``, tensors replace parameters and buffers, their types included, instead of being copied into them.
+        """
+        missing, unexpected = state.load(self, state_dict, strict, assign)
+        return _IncompatibleKeys(missing, unexpected)
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        """Takes what this module owns itself; a subclass may rename keys first."""
+        state.load_own(self, state_dict, prefix, local_metadata, missing_keys, error_msgs)
+
+    def register_state_dict_pre_hook(self, hook):
+        """``hook(module, prefix, keep_vars)`` is called before ``state_dict`` reads this module."""
+        return hooks.register(self.__dict__.setdefault("_state_dict_pre_hooks", OrderedDict()), hook, False)
+
+    def register_state_dict_post_hook(self, hook):
+        """``hook(module, state_dict, prefix, local_metadata)`` is called after ``state_dict`` has read this module."""
+        return hooks.register(self.__dict__.setdefault("_state_dict_hooks", OrderedDict()), hook, False)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_load_state_dict_pre_hook(self, hook):
+        """``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)``."""
+        return hooks.register(self.__dict__.setdefault("_load_state_dict_pre_hooks", OrderedDict()), hook, False)
+
+    def register_load_state_dict_post_hook(self, hook):
+        """``hook(module, incompatible_keys)`` may remove keys from the lists."""
+        return hooks.register(self.__dict__.setdefault("_load_state_dict_post_hooks", OrderedDict()), hook, False)
+
+    # Modes, types and devices.
 
     def train(self, mode=True):
         """Switches to training, or with ``False`` to inference."""
-        for m in self.modules():
-            object.__setattr__(m, "training", mode)
-            m._set_mode(mode)
+        if not isinstance(mode, bool):
+            raise value_error("train: the mode is True or False")
+        self.training = mode
+        for m in self.children():
+            m.train(mode)
         return self
-
-    def _set_mode(self, mode):
-        """For layers that have a mode of their own."""
 
     def eval(self):
         """Switches to inference."""
@@ -174,175 +329,121 @@ class Module:
             p.requires_grad = requires_grad
         return self
 
-    def zero_grad(self):
-        """Forgets all collected gradients."""
+    def zero_grad(self, set_to_none=True):
+        """Forgets the gradients of all parameters, or makes them zero."""
         for p in self.parameters():
-            p.grad = None
+            if p.grad is not None:
+                p.grad = None if set_to_none else _native.zeros_like(p.grad)
 
-    def apply(self, f):
-        """Calls ``f`` with every module, the innermost first."""
+    def apply(self, fn):
+        """Calls ``fn`` with every module, the innermost first."""
         for child in self.children():
-            child.apply(f)
-        f(self)
+            child.apply(fn)
+        fn(self)
         return self
 
-    def to(self, device):
-        """Moves all parameters and buffers to a device; what the model computes is computed there.
+    def to(self, *args, **kwargs):
+        """Moves parameters and buffers to a device, and floating-point ones to a type: ``to(device)``, ``to(dtype)``,
+        ``to(device, dtype)``, ``to(tensor)``.
 
-        Types stay: ``tw.autocast`` computes in 16 bits with parameters in ``float32``.
+        A parameter of another type is another parameter: make optimizers after that. ``tw.autocast`` computes in
+        16 bits with parameters in ``float32``.
         """
-        if not isinstance(device, str):
-            raise type_error(f"Module.to: expected a device such as 'cuda:0', not {device!r}; for types see tw.autocast")
-        for _, tensor in self._all_state():
-            _native.move_to(tensor, device)
-        return self
+        device, dtype = state.place(args, kwargs)
+        return state.convert(self, device, dtype)
 
-    def cuda(self, index=0):
+    def type(self, dst_type):
+        """Floating-point parameters and buffers in another type."""
+        return self.to(dtype=dst_type)
+
+    def float(self):
+        """Floating-point parameters and buffers in ``float32``."""
+        return self.to(dtype="float32")
+
+    def double(self):
+        """Floating-point parameters and buffers in ``float64``."""
+        return self.to(dtype="float64")
+
+    def half(self):
+        """Floating-point parameters and buffers in ``float16``."""
+        return self.to(dtype="float16")
+
+    def bfloat16(self):
+        """Floating-point parameters and buffers in ``bfloat16``."""
+        return self.to(dtype="bfloat16")
+
+    def cuda(self, device=None):
         """Moves everything to a GPU."""
-        return self.to(f"cuda:{index}")
+        return self.to(device="cuda:0" if device is None else device)
 
     def cpu(self):
         """Moves everything to the host."""
-        return self.to("cpu")
+        return self.to(device="cpu")
+
+    # Hooks.
+
+    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+        """``hook(module, args)`` is called before ``forward`` and may return other arguments."""
+        return hooks.register(self._forward_pre_hooks, hook, prepend, (self._hooks_with_kwargs, with_kwargs))
+
+    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
+        """``hook(module, args, output)`` is called after ``forward`` and may return another output.
+
+        >>> import talweg as tw
+        >>> shapes, layer = [], tw.nn.Linear(4, 2)
+        >>> with layer.register_forward_hook(lambda module, args, output: shapes.append(output.shape)):
+        ...     y = layer(tw.ones(3, 4))
+        >>> shapes
+        [(3, 2)]
+        """
+        flags = [(self._hooks_with_kwargs, with_kwargs), (self._hooks_always, always_call)]
+        return hooks.register(self._forward_hooks, hook, prepend, *flags)
+
+    def register_full_backward_pre_hook(self, hook, prepend=False):
+        """``hook(module, grad_output)`` is called when the gradients of the outputs are known, and may return others."""
+        hooks.watch_backward()
+        return hooks.register(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook, prepend=False):
+        """``hook(module, grad_input, grad_output)`` is called when the gradients of the inputs are known, and may
+        return others.
+
+        A call whose result is never differentiated is kept: run those in ``tw.no_grad()``.
+
+        >>> import talweg as tw
+        >>> seen, layer = [], tw.nn.Linear(4, 2)
+        >>> handle = layer.register_full_backward_hook(lambda module, given, out: seen.append(out[0].tolist()))
+        >>> layer(tw.ones(1, 4)).sum().backward()
+        >>> seen
+        [[[1.0, 1.0]]]
+        """
+        hooks.watch_backward()
+        return hooks.register(self._backward_hooks, hook, prepend)
+
+    def register_backward_hook(self, hook):
+        """PyTorch's deprecated form, whose gradients are not those of the module's inputs."""
+        raise value_error("register_backward_hook: use register_full_backward_hook")
+
+    # Text.
 
     def num_parameters(self):
-        """Number of trained elements."""
-        return sum(p.size for p in self.parameters())
+        """Number of elements of all parameters."""
+        return sum(p.numel() for p in self.parameters())
 
     def extra_repr(self):
         """What stands between the brackets of ``repr``."""
         return ""
 
+    def _get_name(self):
+        return type(self).__name__
+
     def __repr__(self):
-        lines = [f"  ({n}): " + repr(m).replace("\n", "\n  ") for n, m in self.named_children()]
-        head = f"{type(self).__name__}({self.extra_repr()}"
-        return f"{head}\n" + "\n".join(lines) + "\n)" if lines else f"{head})"
+        extra, children = self.extra_repr(), [(n, m) for n, m in self._modules.items()]
+        if not children:
+            return f"{self._get_name()}({extra})" if "\n" not in extra else f"{self._get_name()}(\n  {extra}\n)"
+        lines = [extra] if extra else []
+        lines += [f"({n}): " + repr(m).replace("\n", "\n  ") for n, m in children]
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
-
-def _host(value):
-    """A tensor of another library as something that can be read: PyTorch's must leave autograd first."""
-    return value.detach().cpu() if hasattr(value, "detach") and hasattr(value, "cpu") else value
-
-
-class Sequential(Module):
-    """Modules one after the other.
-
-    >>> import talweg as tw
-    >>> model = tw.nn.Sequential(tw.nn.Linear(4, 8), tw.nn.ReLU(), tw.nn.Linear(8, 2))
-    >>> model(tw.ones(1, 4)).shape, len(model)
-    ((1, 2), 3)
-    """
-
-    def __init__(self, *modules):
-        if len(modules) == 1 and isinstance(modules[0], dict):
-            items = modules[0].items()
-        else:
-            items = ((str(i), m) for i, m in enumerate(modules))
-        for name, m in items:
-            if not isinstance(m, Module):
-                raise type_error(f"Sequential: part {name} is {type(m).__name__}, not a module")
-            setattr(self, name, m)
-
-    def forward(self, x):
-        for m in self.children():
-            x = m(x)
-        return x
-
-    def append(self, module):
-        setattr(self, str(len(self)), module)
-        return self
-
-    def __len__(self):
-        return len(self.__dict__.get("_order", []))
-
-    def __iter__(self):
-        return iter(list(self.children()))
-
-    def __getitem__(self, index):
-        parts = list(self.children())[index]
-        return Sequential(*parts) if isinstance(index, slice) else parts
-
-
-class ModuleList(Module):
-    """Modules by number.
-
-    >>> import talweg as tw
-    >>> layers = tw.nn.ModuleList(tw.nn.Linear(2, 2) for _ in range(3))
-    >>> len(layers), len(list(layers.parameters()))
-    (3, 6)
-    """
-
-    def __init__(self, modules=()):
-        for m in modules:
-            self.append(m)
-
-    append = Sequential.append
-    __len__ = Sequential.__len__
-    __iter__ = Sequential.__iter__
-
-    def extend(self, modules):
-        for m in modules:
-            self.append(m)
-        return self
-
-    def __getitem__(self, index):
-        parts = list(self.children())[index]
-        return ModuleList(parts) if isinstance(index, slice) else parts
-
-
-class ModuleDict(Module):
-    """Modules by name.
-
-    >>> import talweg as tw
-    >>> heads = tw.nn.ModuleDict({"a": tw.nn.Linear(2, 1)})
-    >>> list(heads.keys()), heads["a"](tw.ones(1, 2)).shape
-    (['a'], (1, 1))
-    """
-
-    def __init__(self, modules=None):
-        for name, m in (modules or {}).items():
-            setattr(self, name, m)
-
-    def __getitem__(self, name):
-        return dict(self.named_children())[name]
-
-    def __setitem__(self, name, module):
-        setattr(self, name, module)
-
-    def keys(self):
-        return dict(self.named_children()).keys()
-
-    def items(self):
-        return dict(self.named_children()).items()
-
-    def __len__(self):
-        return len(self.__dict__.get("_order", []))
-
-
-class ParameterList(Module):
-    """Parameters by number.
-
-    >>> import talweg as tw
-    >>> len(tw.nn.ParameterList([tw.zeros(2), tw.zeros(3)]))
-    2
-    """
-
-    def __init__(self, parameters=()):
-        for p in parameters:
-            self.append(p)
-
-    def append(self, parameter):
-        setattr(self, str(len(self)), parameter if isinstance(parameter, Parameter) else Parameter(parameter))
-        return self
-
-    def __len__(self):
-        return len(self.__dict__.get("_order", []))
-
-    def __getitem__(self, index):
-        return [v for _, v in self._own_state()][index]
-
-    def __iter__(self):
-        return iter([v for _, v in self._own_state()])
-
-
-check(globals(), ["ModuleDict", "ModuleList", "ParameterList", "Sequential"])
+    def __setstate__(self, saved):
+        self.__dict__.update(saved)

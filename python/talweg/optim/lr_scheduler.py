@@ -1,57 +1,149 @@
-"""Learning rates that change with the step: pure functions of it."""
+"""Learning rates that change with the step: PyTorch's schedules, which multiply what they find, so that several of them
+work together."""
 
-from .. import _native
-from .._checked import check, value_error
+import bisect
+import math
 
-_make = _native.Schedule
+from .._checked import check, type_error, value_error
+from .optimizer import Optimizer
 
-__all__ = [
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "ExponentialLR",
-    "LambdaLR",
-    "OneCycleLR",
-    "ReduceLROnPlateau",
-    "StepLR",
-    "Warmup",
-]
+__all__ = """
+ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR LRScheduler LambdaLR
+LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau SequentialLR StepLR Warmup
+""".split()
 
 
-class _Scheduler:
-    """Sets the learning rate of every group at each ``step``; ``lr(step)`` says it without setting it."""
+def _each(scheduler, name, value, optimizer):
+    """A value for each group."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) != count:
+        raise value_error(f"{type(scheduler).__name__}: {name} has {len(value)} values for {count} groups")
+    return list(value)
 
-    def __init__(self, optimizer, schedule):
-        self.optimizer, self._schedule, self.last_epoch = optimizer, schedule, 0
-        optimizer.lr = schedule.lr(0)
+
+class LRScheduler:
+    """The base of schedules: a subclass says the learning rate of each group in ``get_lr``, by ``last_epoch``, the number
+    of steps so far."""
+
+    def __init__(self, optimizer, last_epoch=-1):
+        if not isinstance(optimizer, Optimizer):
+            raise type_error(f"{type(self).__name__}: expected an optimizer, not {type(optimizer).__name__}")
+        self.optimizer, self.last_epoch = optimizer, last_epoch
+        for g in optimizer.param_groups:
+            if last_epoch == -1:
+                g.setdefault("initial_lr", float(g["lr"]))
+            elif "initial_lr" not in g:
+                raise value_error(f"{type(self).__name__}: last_epoch is {last_epoch}, but the groups have no initial_lr")
+        self.base_lrs = [g["initial_lr"] for g in optimizer.param_groups]
+        self._step_count = 0
+        self._is_first = True
+        self.step()
+        self._is_first = False
+
+    def get_lr(self):
+        """The learning rate of each group now."""
+        raise NotImplementedError(f"{type(self).__name__} has no get_lr")
+
+    def _closed(self, base, step):
+        """The learning rate of a step by itself, of a group that began with ``base``."""
+        raise value_error(f"{type(self).__name__}: the learning rate of a step follows from the ones before it")
 
     def lr(self, step):
-        """The learning rate of a step, counted from 0."""
-        return self._schedule.lr(step)
+        """The learning rate of the first group at a step, counted from 0, if no other schedule works on it."""
+        return self._closed(self.base_lrs[0], step)
 
-    def step(self):
-        """Goes on to the next step."""
-        self.last_epoch += 1
-        self.optimizer.lr = self.lr(self.last_epoch)
+    def step(self, epoch=None):
+        """Goes on to the next step, or to the one that is given."""
+        self._step_count += 1
+        if epoch is None:
+            self.last_epoch += 1
+            values = self.get_lr()
+        else:
+            self.last_epoch = epoch
+            has_closed = type(self)._closed is not LRScheduler._closed
+            values = [self._closed(base, epoch) for base in self.base_lrs] if has_closed else self.get_lr()
+        for g, value in zip(self.optimizer.param_groups, values):
+            g["lr"] = value
+        self._last_lr = [float(g["lr"]) for g in self.optimizer.param_groups]
 
     def get_last_lr(self):
-        return [g["lr"] for g in self.optimizer.param_groups]
+        """The learning rates that were set last."""
+        return self._last_lr
+
+    def _rates(self):
+        return [float(g["lr"]) for g in self.optimizer.param_groups]
 
     def state_dict(self):
-        return {"last_epoch": self.last_epoch}
+        """Everything but the optimizer and functions."""
+        hidden = ("optimizer", "_is_first")
+        return {k: v for k, v in self.__dict__.items() if k not in hidden and not callable(v)}
 
-    def load_state_dict(self, state):
-        self.last_epoch = state["last_epoch"]
-        self.optimizer.lr = self.lr(self.last_epoch)
-
-
-class ConstantLR(_Scheduler):
-    """Always the same."""
-
-    def __init__(self, optimizer):
-        super().__init__(optimizer, _make.constant(optimizer.lr))
+    def load_state_dict(self, state_dict):
+        """Takes what ``state_dict`` returned, and sets the learning rates."""
+        self.__dict__.update(state_dict)
+        for g, value in zip(self.optimizer.param_groups, self._last_lr):
+            g["lr"] = value
 
 
-class StepLR(_Scheduler):
+class LambdaLR(LRScheduler):
+    """The first learning rate times a function of the step.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=2.0)
+    >>> tw.optim.lr_scheduler.LambdaLR(o, lambda step: 1 / (step + 1)).lr(1)
+    1.0
+    """
+
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        self.lr_lambdas = _functions(self, optimizer, lr_lambda)
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas)]
+
+    def _closed(self, base, step):
+        return base * self.lr_lambdas[self.base_lrs.index(base)](step)
+
+    def state_dict(self):
+        return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
+
+
+def _functions(scheduler, optimizer, f):
+    if not isinstance(optimizer, Optimizer):
+        raise type_error(f"{type(scheduler).__name__}: expected an optimizer, not {type(optimizer).__name__}")
+    functions = _each(scheduler, "lr_lambda", f, optimizer)
+    if not all(map(callable, functions)):
+        raise type_error(f"{type(scheduler).__name__}: lr_lambda is a function of the step, not {type(f).__name__}")
+    return functions
+
+
+class MultiplicativeLR(LRScheduler):
+    """The learning rate times a function of the step, at each step.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.MultiplicativeLR(o, lambda step: 0.5)
+    >>> s.step()
+    >>> s.get_last_lr()
+    [0.5]
+    """
+
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        self.lr_lambdas = _functions(self, optimizer, lr_lambda)
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        if self._is_first:
+            return self._rates()
+        return [rate * f(self.last_epoch) for rate, f in zip(self._rates(), self.lr_lambdas)]
+
+    def state_dict(self):
+        return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
+
+
+class StepLR(LRScheduler):
     """Multiplied by ``gamma`` after every ``step_size`` steps.
 
     >>> import talweg as tw
@@ -61,11 +153,100 @@ class StepLR(_Scheduler):
     [1.0, 1.0, 0.5, 0.5, 0.25]
     """
 
-    def __init__(self, optimizer, step_size, gamma=0.1):
-        super().__init__(optimizer, _make.step_decay(optimizer.lr, step_size, gamma))
+    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        if self.last_epoch == 0 or self.last_epoch % self.step_size:
+            return self._rates()
+        return [rate * self.gamma for rate in self._rates()]
+
+    def _closed(self, base, step):
+        return base * self.gamma ** (step // self.step_size)
 
 
-class ExponentialLR(_Scheduler):
+class MultiStepLR(LRScheduler):
+    """Multiplied by ``gamma`` at each of ``milestones``.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.MultiStepLR(o, [1, 3], gamma=0.5)
+    >>> [s.lr(i) for i in range(5)]
+    [1.0, 0.5, 0.5, 0.25, 0.25]
+    """
+
+    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+        self.milestones, self.gamma = sorted(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        times = self.milestones.count(self.last_epoch)
+        return [rate * self.gamma**times for rate in self._rates()]
+
+    def _closed(self, base, step):
+        return base * self.gamma ** bisect.bisect_right(self.milestones, step)
+
+
+class ConstantLR(LRScheduler):
+    """``factor`` times the learning rate for ``total_iters`` steps, then the whole.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.ConstantLR(o, factor=0.5, total_iters=2)
+    >>> [s.lr(i) for i in range(4)]
+    [0.5, 0.5, 1.0, 1.0]
+    """
+
+    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+        if not 0 <= factor <= 1:
+            raise value_error(f"ConstantLR: factor must lie between 0 and 1, not {factor}")
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        if self.last_epoch == 0:
+            return [rate * self.factor for rate in self._rates()]
+        if self.last_epoch == self.total_iters:
+            return [rate / self.factor for rate in self._rates()]
+        return self._rates()
+
+    def _closed(self, base, step):
+        return base * (self.factor if step < self.total_iters else 1.0)
+
+
+class LinearLR(LRScheduler):
+    """From ``start_factor`` to ``end_factor`` of the learning rate in ``total_iters`` steps.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.LinearLR(o, start_factor=0.5, total_iters=2)
+    >>> [s.lr(i) for i in range(4)]
+    [0.5, 0.75, 1.0, 1.0]
+    """
+
+    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
+            raise value_error(f"LinearLR: factors must lie between 0 and 1, not {start_factor} and {end_factor}")
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self, step):
+        return self.start_factor + (self.end_factor - self.start_factor) * min(step, self.total_iters) / self.total_iters
+
+    def get_lr(self):
+        if self.last_epoch == 0:
+            return [rate * self.start_factor for rate in self._rates()]
+        if self._is_first or self.last_epoch > self.total_iters:
+            return self._rates()
+        ratio = self._factor(self.last_epoch) / self._factor(self.last_epoch - 1)
+        return [rate * ratio for rate in self._rates()]
+
+    def _closed(self, base, step):
+        return base * self._factor(step)
+
+
+class ExponentialLR(LRScheduler):
     """Multiplied by ``gamma`` after every step.
 
     >>> import talweg as tw
@@ -75,12 +256,43 @@ class ExponentialLR(_Scheduler):
     [1.0, 0.5, 0.25]
     """
 
-    def __init__(self, optimizer, gamma):
-        super().__init__(optimizer, _make.exponential(optimizer.lr, gamma))
+    def __init__(self, optimizer, gamma, last_epoch=-1):
+        self.gamma = float(gamma)
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        return self._rates() if self._is_first else [rate * self.gamma for rate in self._rates()]
+
+    def _closed(self, base, step):
+        return base * self.gamma**step
 
 
-class CosineAnnealingLR(_Scheduler):
-    """Half a cosine down to ``eta_min``.
+class PolynomialLR(LRScheduler):
+    """Down to zero in ``total_iters`` steps, by a power of what is left.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.PolynomialLR(o, total_iters=4, power=2.0)
+    >>> [s.lr(i) for i in range(5)]
+    [1.0, 0.5625, 0.25, 0.0625, 0.0]
+    """
+
+    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        if self._is_first or self.last_epoch > self.total_iters:
+            return self._rates()
+        ratio = (1 - self.last_epoch / self.total_iters) / (1 - (self.last_epoch - 1) / self.total_iters)
+        return [rate * ratio**self.power for rate in self._rates()]
+
+    def _closed(self, base, step):
+        return base * (1 - min(step, self.total_iters) / self.total_iters) ** self.power
+
+
+class CosineAnnealingLR(LRScheduler):
+    """Half a cosine down to ``eta_min`` in ``T_max`` steps, and up again after them.
 
     >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
@@ -89,82 +301,397 @@ class CosineAnnealingLR(_Scheduler):
     (0.5, 0.0)
     """
 
-    def __init__(self, optimizer, T_max, eta_min=0.0):
-        super().__init__(optimizer, _make.cosine(optimizer.lr, eta_min, T_max))
+    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+        if T_max < 1:
+            raise value_error(f"CosineAnnealingLR: T_max must be at least 1, not {T_max}")
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        n, step = self.T_max, self.last_epoch
+        if self._is_first and step <= 0:
+            return self._rates()
+        if self._step_count == 1 and step > 0:
+            return [self._closed(base, step) for base in self.base_lrs]
+        if (step - 1 - n) % (2 * n) == 0:
+            turn = (1 - math.cos(math.pi / n)) / 2
+            return [rate + (base - self.eta_min) * turn for base, rate in zip(self.base_lrs, self._rates())]
+        ratio = (1 + math.cos(math.pi * step / n)) / (1 + math.cos(math.pi * (step - 1) / n))
+        return [ratio * (rate - self.eta_min) + self.eta_min for rate in self._rates()]
+
+    def _closed(self, base, step):
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * step / self.T_max)) / 2
 
 
-class OneCycleLR(_Scheduler):
-    """Up to ``max_lr``, then far down."""
-
-    def __init__(self, optimizer, max_lr, total_steps, pct_start=0.3, div_factor=25.0, final_div_factor=1e4):
-        super().__init__(optimizer, _make.one_cycle(max_lr, total_steps, pct_start, div_factor, final_div_factor))
-
-
-class Warmup(_Scheduler):
-    """From ``start`` up in ``steps``, then as another scheduler says.
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half a cosine down to ``eta_min`` in ``T_0`` steps, then again from the top in ``T_mult`` times as many.
 
     >>> import talweg as tw
     >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
-    >>> s = tw.optim.lr_scheduler.Warmup(tw.optim.lr_scheduler.ConstantLR(o), 4)
-    >>> s.lr(4)
-    1.0
+    >>> s = tw.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 2, T_mult=2)
+    >>> [round(s.lr(i), 3) for i in range(7)]
+    [1.0, 0.5, 1.0, 0.854, 0.5, 0.146, 1.0]
+    """
+
+    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
+        if T_0 < 1 or T_mult < 1 or T_0 != int(T_0) or T_mult != int(T_mult):
+            raise value_error(f"CosineAnnealingWarmRestarts: T_0 and T_mult are whole numbers of at least 1, not {T_0} and {T_mult}")
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def _place(self, step):
+        """Steps since the last restart, and of how many."""
+        length = self.T_0
+        if self.T_mult == 1:
+            return step % length, length
+        while step >= length:
+            step, length = step - length, length * self.T_mult
+        return step, length
+
+    def _closed(self, base, step):
+        at, length = self._place(step)
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * at / length)) / 2
+
+    def get_lr(self):
+        return [self._closed(base, max(self.last_epoch, 0)) for base in self.base_lrs]
+
+    @property
+    def T_cur(self):
+        """Steps since the last restart."""
+        return self._place(max(self.last_epoch, 0))[0]
+
+
+class _Momentum:
+    """The momentum of groups as a schedule changes it: ``momentum``, or the first of ``betas``."""
+
+    def __init__(self, scheduler, optimizer):
+        settings = optimizer.defaults
+        if "momentum" not in settings and "betas" not in settings:
+            raise value_error(f"{type(scheduler).__name__}: cycle_momentum needs an optimizer with momentum or betas; or cycle_momentum=False")
+        self._optimizer, self._is_beta = optimizer, "betas" in settings
+        if hasattr(optimizer, "cycle_momentum"):
+            optimizer.cycle_momentum()
+
+    def set(self, values):
+        if len(set(values)) > 1 and hasattr(self._optimizer, "cycle_momentum"):
+            raise value_error("a momentum that is cycled is the same for all groups")
+        for g, m in zip(self._optimizer.param_groups, values):
+            if self._is_beta:
+                g["betas"] = (m, *g["betas"][1:])
+            else:
+                g["momentum"] = m
+
+
+class CyclicLR(LRScheduler):
+    """Up from ``base_lr`` to ``max_lr`` and down again, over and over (Smith 2017).
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.CyclicLR(o, 0.1, 0.5, step_size_up=2, cycle_momentum=False)
+    >>> [round(s.lr(i), 3) for i in range(5)]
+    [0.1, 0.3, 0.5, 0.3, 0.1]
+    """
+
+    def __init__(
+        self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
+        scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1,
+    ):  # fmt: skip
+        if not isinstance(optimizer, Optimizer):
+            raise type_error(f"CyclicLR: expected an optimizer, not {type(optimizer).__name__}")
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise value_error(f"CyclicLR: mode is 'triangular', 'triangular2' or 'exp_range', not {mode!r}")
+        lows = _each(self, "base_lr", base_lr, optimizer)
+        if last_epoch == -1:
+            for g, low in zip(optimizer.param_groups, lows):
+                g["lr"] = g["initial_lr"] = float(low)
+        self.max_lrs = _each(self, "max_lr", max_lr, optimizer)
+        self._up, self._down = float(step_size_up), float(step_size_up if step_size_down is None else step_size_down)
+        self.mode, self.gamma, self.cycle_momentum = mode, gamma, cycle_momentum
+        self._scale_fn, self.scale_mode = scale_fn, scale_mode if scale_fn else ("iterations" if mode == "exp_range" else "cycle")
+        self._momentum = _Momentum(self, optimizer) if cycle_momentum else None
+        self.base_momentums = _each(self, "base_momentum", base_momentum, optimizer)
+        self.max_momentums = _each(self, "max_momentum", max_momentum, optimizer)
+        super().__init__(optimizer, last_epoch)
+
+    def _height(self, step):
+        """How far up, from 0 to 1, and the scale of this cycle."""
+        total = self._up + self._down
+        cycle = math.floor(1 + step / total)
+        x, turn = 1.0 + step / total - cycle, self._up / total
+        height = x / turn if x <= turn else (x - 1) / (turn - 1)
+        if self._scale_fn is not None:
+            scale = self._scale_fn(cycle if self.scale_mode == "cycle" else step)
+        else:
+            scale = {"triangular": 1.0, "triangular2": 1 / 2.0 ** (cycle - 1), "exp_range": self.gamma**step}[self.mode]
+        return height * scale
+
+    def get_lr(self):
+        height = self._height(self.last_epoch)
+        if self.cycle_momentum:
+            self._momentum.set([m - (m - low) * height for low, m in zip(self.base_momentums, self.max_momentums)])
+        return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs)]
+
+    def _closed(self, base, step):
+        return base + (self.max_lrs[self.base_lrs.index(base)] - base) * self._height(step)
+
+    def state_dict(self):
+        return {k: v for k, v in super().state_dict().items() if k != "_momentum"}
+
+
+class OneCycleLR(LRScheduler):
+    """Up to ``max_lr``, then far down (Smith and Topin 2019); the momentum goes the other way.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.OneCycleLR(o, 1.0, total_steps=10, cycle_momentum=False)
+    >>> round(s.lr(0), 3), round(s.lr(2), 3), round(s.lr(9), 3)
+    (0.04, 1.0, 0.0)
+    """
+
+    def __init__(
+        self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
+        anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
+        final_div_factor=1e4, three_phase=False, last_epoch=-1,
+    ):  # fmt: skip
+        if not isinstance(optimizer, Optimizer):
+            raise type_error(f"OneCycleLR: expected an optimizer, not {type(optimizer).__name__}")
+        if total_steps is None:
+            if epochs is None or steps_per_epoch is None:
+                raise value_error("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
+            total_steps = epochs * steps_per_epoch
+        if total_steps < 1 or not 0 <= pct_start <= 1:
+            raise value_error(f"OneCycleLR: {total_steps} steps of which {pct_start} go up")
+        if anneal_strategy not in ("cos", "linear"):
+            raise value_error(f"OneCycleLR: anneal_strategy is 'cos' or 'linear', not {anneal_strategy!r}")
+        self.total_steps, self.anneal_strategy, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
+        up = float(pct_start * total_steps) - 1
+        down = float(2 * pct_start * total_steps) - 2 if three_phase else total_steps - 1
+        self._phases = [(up, 0, 1), (down, 1, 0 if three_phase else 2)]
+        if three_phase:
+            self._phases.append((total_steps - 1, 0, 2))
+        self.max_lrs = _each(self, "max_lr", max_lr, optimizer)
+        self._levels = [(high / div_factor, high, high / div_factor / final_div_factor) for high in self.max_lrs]
+        if last_epoch == -1:
+            for g, (first, _, _) in zip(optimizer.param_groups, self._levels):
+                g["lr"] = g["initial_lr"] = first
+        self._momentum = _Momentum(self, optimizer) if cycle_momentum else None
+        low, high = (_each(self, n, v, optimizer) for n, v in (("base_momentum", base_momentum), ("max_momentum", max_momentum)))
+        self._momentums = [(h, l, h) for l, h in zip(low, high)]
+        super().__init__(optimizer, last_epoch)
+
+    def _at(self, levels, step):
+        """The value of a step, between the levels of its phase."""
+        begin = 0.0
+        for i, (end, a, b) in enumerate(self._phases):
+            if step <= end or i == len(self._phases) - 1:
+                share = (step - begin) / (end - begin) if end > begin else 1.0
+                if self.anneal_strategy == "cos":
+                    return levels[b] + (levels[a] - levels[b]) / 2.0 * (math.cos(math.pi * share) + 1)
+                return levels[a] + (levels[b] - levels[a]) * share
+            begin = end
+        raise AssertionError("a schedule has phases")
+
+    def get_lr(self):
+        if self.last_epoch > self.total_steps:
+            raise value_error(f"OneCycleLR: step {self.last_epoch} of {self.total_steps}")
+        if self.cycle_momentum:
+            self._momentum.set([self._at(m, self.last_epoch) for m in self._momentums])
+        return [self._at(levels, self.last_epoch) for levels in self._levels]
+
+    def _closed(self, base, step):
+        return self._at(self._levels[0], step)
+
+    def state_dict(self):
+        return {k: v for k, v in super().state_dict().items() if k != "_momentum"}
+
+
+class Warmup(LRScheduler):
+    """From the portion ``start`` of the first learning rate up in ``steps``, then as another schedule says.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.Warmup(tw.optim.lr_scheduler.ExponentialLR(o, 0.5), 4)
+    >>> s.lr(2), s.lr(4), s.lr(5)
+    (0.5, 1.0, 0.5)
     """
 
     def __init__(self, then, steps, start=0.0):
-        super().__init__(then.optimizer, _make.warmup(steps, start, then._schedule))
+        if not isinstance(then, LRScheduler):
+            raise type_error(f"Warmup: expected a schedule to go on with, not {type(then).__name__}")
+        self._then, self._steps, self._start = then, steps, start
+        for g, base in zip(then.optimizer.param_groups, then.base_lrs):
+            g["lr"] = base
+        super().__init__(then.optimizer)
 
+    def _closed(self, base, step):
+        if step >= self._steps:
+            return self._then._closed(base, step - self._steps)
+        return self._then._closed(base, 0) * (self._start + (1.0 - self._start) * step / self._steps)
 
-class LambdaLR(_Scheduler):
-    """The first learning rate times a function of the step.
-
-    >>> import talweg as tw
-    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=2.0)
-    >>> tw.optim.lr_scheduler.LambdaLR(o, lambda step: 1 / (step + 1)).lr(1)
-    1.0
-    """
-
-    class _Function:
-        def __init__(self, base, f):
-            self._base, self._f = base, f
-
-        def lr(self, step):
-            return self._base * self._f(step)
-
-    def __init__(self, optimizer, lr_lambda):
-        super().__init__(optimizer, self._Function(optimizer.lr, lr_lambda))
-
-
-class ReduceLROnPlateau:
-    """Falls by ``factor`` when a figure stops to improve."""
-
-    def __init__(
-        self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, cooldown=0, min_lr=0.0
-    ):
-        if mode not in ("min", "max"):
-            raise value_error(f"ReduceLROnPlateau: mode is min or max, not {mode!r}")
-        self.optimizer = optimizer
-        self._native = _native.Plateau(
-            optimizer.lr,
-            maximize=mode == "max",
-            factor=factor,
-            patience=patience,
-            threshold=threshold,
-            cooldown=cooldown,
-            lr_min=min_lr,
-        )
-
-    def step(self, metrics):
-        """Takes the next figure."""
-        self.optimizer.lr = self._native.observe(float(metrics))
+    def get_lr(self):
+        return [self._closed(base, self.last_epoch) for base in self.base_lrs]
 
     def state_dict(self):
-        """Learning rate, best figure, and how many came since it and since the last fall."""
-        return {"state": list(self._native.state)}
+        return {k: v for k, v in super().state_dict().items() if k != "_then"}
 
-    def load_state_dict(self, state):
-        """Takes a state."""
-        self._native.state = tuple(state["state"])
-        self.optimizer.lr = self._native.state[0]
+
+class SequentialLR(LRScheduler):
+    """Schedules one after the other; each begins at its milestone.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> first = tw.optim.lr_scheduler.ConstantLR(o, factor=0.5, total_iters=2)
+    >>> s = tw.optim.lr_scheduler.SequentialLR(o, [first, tw.optim.lr_scheduler.ExponentialLR(o, 0.5)], milestones=[2])
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += s.get_last_lr()
+    ...     s.step()
+    >>> rates
+    [0.5, 0.5, 1.0, 0.5]
+    """
+
+    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
+        schedulers, milestones = list(schedulers), list(milestones)
+        if not schedulers or len(milestones) != len(schedulers) - 1:
+            raise value_error(f"SequentialLR: {len(schedulers)} schedules need {len(schedulers) - 1} milestones, not {len(milestones)}")
+        for s in schedulers:
+            if getattr(s, "optimizer", None) is not optimizer:
+                raise value_error("SequentialLR: all schedules must be of the same optimizer")
+        self._schedulers, self._milestones, self.optimizer = schedulers, milestones, optimizer
+        self.last_epoch = last_epoch + 1
+        # The schedules have each taken their first step: only the first one's counts.
+        for g in optimizer.param_groups:
+            g["lr"] = g["initial_lr"]
+        for s in schedulers:
+            s.last_epoch -= 1
+        first = schedulers[0]
+        first._is_first, first._step_count = True, 0
+        first.step()
+        first._is_first = False
+        self._last_lr = first.get_last_lr()
+
+    def step(self, epoch=None):
+        """Goes on to the next step."""
+        if epoch is not None:
+            raise value_error("SequentialLR: a step follows from the ones before it")
+        self.last_epoch += 1
+        at = bisect.bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[at]
+        if at > 0 and self._milestones[at - 1] == self.last_epoch:
+            scheduler.step(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+    def state_dict(self):
+        own = {"last_epoch": self.last_epoch, "_milestones": self._milestones, "_last_lr": self._last_lr}
+        return {**own, "_schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state_dict):
+        state = dict(state_dict)
+        parts = state.pop("_schedulers")
+        self.__dict__.update(state)
+        for s, part in zip(self._schedulers, parts):
+            s.load_state_dict(part)
+        for g, value in zip(self.optimizer.param_groups, self._last_lr):
+            g["lr"] = value
+
+
+class ChainedScheduler(LRScheduler):
+    """Schedules that work together: each multiplies what the others have set.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> both = [tw.optim.lr_scheduler.ExponentialLR(o, 0.5), tw.optim.lr_scheduler.ExponentialLR(o, 0.1)]
+    >>> s = tw.optim.lr_scheduler.ChainedScheduler(both)
+    >>> s.step()
+    >>> s.get_last_lr()
+    [0.05]
+    """
+
+    def __init__(self, schedulers, optimizer=None):
+        schedulers = list(schedulers)
+        if not schedulers:
+            raise value_error("ChainedScheduler: there are no schedules")
+        optimizer = optimizer or schedulers[0].optimizer
+        if any(s.optimizer is not optimizer for s in schedulers):
+            raise value_error("ChainedScheduler: all schedules must be of the same optimizer")
+        self._schedulers, self.optimizer = schedulers, optimizer
+        self._last_lr = [float(g["lr"]) for g in optimizer.param_groups]
+
+    def step(self, epoch=None):
+        """Goes on to the next step of all."""
+        for s in self._schedulers:
+            s.step()
+        self._last_lr = self._rates()
+
+    def state_dict(self):
+        return {"_schedulers": [s.state_dict() for s in self._schedulers], "_last_lr": self._last_lr}
+
+    load_state_dict = SequentialLR.load_state_dict
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Falls by ``factor`` when a figure has not improved for more than ``patience`` steps.
+
+    >>> import talweg as tw
+    >>> o = tw.optim.SGD([tw.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> s = tw.optim.lr_scheduler.ReduceLROnPlateau(o, factor=0.5, patience=1)
+    >>> for loss in [3.0, 3.0, 3.0]:
+    ...     s.step(loss)
+    >>> o.param_groups[0]["lr"]
+    0.5
+    """
+
+    def __init__(
+        self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0, min_lr=0,
+        eps=1e-8,
+    ):  # fmt: skip
+        if not isinstance(optimizer, Optimizer):
+            raise type_error(f"ReduceLROnPlateau: expected an optimizer, not {type(optimizer).__name__}")
+        if mode not in ("min", "max"):
+            raise value_error(f"ReduceLROnPlateau: mode is min or max, not {mode!r}")
+        if threshold_mode not in ("rel", "abs"):
+            raise value_error(f"ReduceLROnPlateau: threshold_mode is rel or abs, not {threshold_mode!r}")
+        if factor >= 1.0:
+            raise value_error(f"ReduceLROnPlateau: factor must be less than 1, not {factor}")
+        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
+        self.min_lrs = _each(self, "min_lr", min_lr, optimizer)
+        self.last_epoch = 0
+        self._last_lr = [float(g["lr"]) for g in optimizer.param_groups]
+        self._reset()
+
+    def _reset(self):
+        self.best = math.inf if self.mode == "min" else -math.inf
+        self.cooldown_counter = self.num_bad_epochs = 0
+
+    def is_better(self, a, best):
+        """True if a figure is an improvement."""
+        sign = 1 if self.mode == "min" else -1
+        if self.threshold_mode == "rel":
+            return sign * a < sign * (best * (1 - sign * self.threshold)) if math.isfinite(best) else sign * a < sign * best
+        return sign * a < sign * (best - sign * self.threshold)
+
+    def step(self, metrics, epoch=None):
+        """Takes the next figure."""
+        value = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self.is_better(value, self.best):
+            self.best, self.num_bad_epochs = value, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            for g, least in zip(self.optimizer.param_groups, self.min_lrs):
+                old = float(g["lr"])
+                new = max(old * self.factor, least)
+                if old - new > self.eps:
+                    g["lr"] = new
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self._rates()
 
 
 check(globals(), __all__)

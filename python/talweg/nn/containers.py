@@ -1,0 +1,307 @@
+"""Modules and parameters in lists and dictionaries."""
+
+import operator
+from collections import OrderedDict
+
+from .._checked import check, type_error
+from .._native import Tensor
+from .module import Module
+from .parameter import Parameter
+
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+
+def _at(index, size):
+    i = operator.index(index)
+    if not -size <= i < size:
+        raise IndexError(f"index {i} is out of range for {size} entries")
+    return str(i % size)
+
+
+class _List(Module):
+    """Modules under the names 0, 1, 2, ..."""
+
+    def _renumbered(self, modules):
+        self._modules.clear()
+        for i, m in enumerate(modules):
+            self.add_module(str(i), m)
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(list(self._modules.values()))
+
+    def __setitem__(self, index, module):
+        setattr(self, list(self._modules)[int(_at(index, len(self)))], module)
+
+    def __delitem__(self, index):
+        kept = list(self._modules.items())
+        if isinstance(index, slice):
+            del kept[index]
+        else:
+            del kept[int(_at(index, len(self)))]
+        self._renumbered([m for _, m in kept])
+
+    def append(self, module):
+        """Adds a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules):
+        """Adds modules at the end."""
+        for m in list(modules):
+            self.append(m)
+        return self
+
+    def insert(self, index, module):
+        """Adds a module before another."""
+        modules = list(self)
+        modules.insert(index, module)
+        self._renumbered(modules)
+        return self
+
+    def pop(self, key):
+        """Removes a module and returns it."""
+        m = self[key]
+        del self[key]
+        return m
+
+
+class Sequential(_List):
+    """Modules one after the other.
+
+    >>> import talweg as tw
+    >>> model = tw.nn.Sequential(tw.nn.Linear(4, 8), tw.nn.ReLU(), tw.nn.Linear(8, 2))
+    >>> model(tw.ones(1, 4)).shape, len(model)
+    ((1, 2), 3)
+    """
+
+    def __init__(self, *modules):
+        if len(modules) == 1 and isinstance(modules[0], dict):
+            items = modules[0].items()
+        else:
+            items = ((str(i), m) for i, m in enumerate(modules))
+        for name, m in items:
+            if not isinstance(m, Module):
+                raise type_error(f"Sequential: part {name} is {type(m).__name__}, not a module")
+            self.add_module(name, m)
+
+    def forward(self, input):
+        for m in self._modules.values():
+            input = m(input)
+        return input
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return list(self._modules.values())[int(_at(index, len(self)))]
+
+    def __delitem__(self, index):
+        names = list(self._modules)
+        for name in names[index] if isinstance(index, slice) else [names[int(_at(index, len(self)))]]:
+            delattr(self, name)
+        if all(n.isdigit() for n in self._modules):
+            self._renumbered(list(self))
+
+    def __add__(self, other):
+        if not isinstance(other, Sequential):
+            raise type_error(f"Sequential: expected another Sequential, not {type(other).__name__}")
+        return Sequential(*self, *other)
+
+
+class ModuleList(_List):
+    """Modules by number.
+
+    >>> import talweg as tw
+    >>> layers = tw.nn.ModuleList(tw.nn.Linear(2, 2) for _ in range(3))
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
+
+    def __init__(self, modules=None):
+        self.extend(modules or ())
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return self._modules[_at(index, len(self))]
+
+    def __add__(self, other):
+        return ModuleList([*self, *other])
+
+    def __iadd__(self, modules):
+        return self.extend(modules)
+
+    def __contains__(self, module):
+        return any(m is module for m in self)
+
+
+class ModuleDict(Module):
+    """Modules by name.
+
+    >>> import talweg as tw
+    >>> heads = tw.nn.ModuleDict({"a": tw.nn.Linear(2, 1)})
+    >>> list(heads.keys()), heads["a"](tw.ones(1, 2)).shape
+    (['a'], (1, 1))
+    """
+
+    def __init__(self, modules=None):
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key):
+        return self._modules[key]
+
+    def __setitem__(self, key, module):
+        self.add_module(key, module)
+
+    def __delitem__(self, key):
+        del self._modules[key]
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules)
+
+    def __contains__(self, key):
+        return key in self._modules
+
+    def keys(self):
+        return self._modules.keys()
+
+    def items(self):
+        return self._modules.items()
+
+    def values(self):
+        return self._modules.values()
+
+    def clear(self):
+        """Removes all modules."""
+        self._modules.clear()
+
+    def pop(self, key):
+        """Removes a module and returns it."""
+        return self._modules.pop(key)
+
+    def update(self, modules):
+        """Adds modules from a dictionary or from pairs."""
+        for name, m in modules.items() if hasattr(modules, "items") else modules:
+            self[name] = m
+
+
+def _kept(value):
+    """Tensors in containers of parameters become parameters."""
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
+class ParameterList(Module):
+    """Parameters by number.
+
+    >>> import talweg as tw
+    >>> len(tw.nn.ParameterList([tw.zeros(2), tw.zeros(3)]))
+    2
+    """
+
+    def __init__(self, values=None):
+        self.__dict__["_size"] = 0
+        self.extend(values or ())
+
+    def append(self, value):
+        """Adds a parameter at the end."""
+        self.__dict__["_size"] += 1
+        setattr(self, str(self._size - 1), _kept(value))
+        return self
+
+    def extend(self, values):
+        """Adds parameters at the end."""
+        for v in list(values):
+            self.append(v)
+        return self
+
+    def __len__(self):
+        return self._size
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return getattr(self, _at(index, len(self)))
+
+    def __setitem__(self, index, value):
+        setattr(self, _at(index, len(self)), _kept(value))
+
+    def __iter__(self):
+        return iter([self[i] for i in range(len(self))])
+
+    def __iadd__(self, values):
+        return self.extend(values)
+
+    def extra_repr(self):
+        return "\n  ".join(f"({i}): {type(v).__name__} of size {tuple(v.shape)}" for i, v in enumerate(self) if isinstance(v, Tensor))
+
+
+class ParameterDict(Module):
+    """Parameters by name.
+
+    >>> import talweg as tw
+    >>> p = tw.nn.ParameterDict({"scale": tw.ones(2)})
+    >>> p["scale"].shape, list(p.state_dict())
+    ((2,), ['scale'])
+    """
+
+    def __init__(self, parameters=None):
+        self.__dict__["_keys"] = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key):
+        return getattr(self, str(key)) if key in self._keys else self._keys[key]
+
+    def __setitem__(self, key, value):
+        self._keys[key] = None
+        setattr(self, str(key), _kept(value))
+
+    def __delitem__(self, key):
+        del self._keys[key]
+        delattr(self, str(key))
+
+    def __len__(self):
+        return len(self._keys)
+
+    def __iter__(self):
+        return iter(self._keys)
+
+    def __contains__(self, key):
+        return key in self._keys
+
+    def keys(self):
+        return self._keys.keys()
+
+    def values(self):
+        return [self[k] for k in self._keys]
+
+    def items(self):
+        return [(k, self[k]) for k in self._keys]
+
+    def get(self, key, default=None):
+        return self[key] if key in self else default
+
+    def pop(self, key):
+        """Removes a parameter and returns it."""
+        v = self[key]
+        del self[key]
+        return v
+
+    def clear(self):
+        """Removes all parameters."""
+        for k in list(self._keys):
+            del self[k]
+
+    def update(self, parameters):
+        """Adds parameters from a dictionary or from pairs."""
+        for k, v in parameters.items() if hasattr(parameters, "items") else parameters:
+            self[k] = v
+
+
+check(globals(), __all__)

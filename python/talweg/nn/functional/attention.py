@@ -1,0 +1,163 @@
+"""Attention."""
+
+from ... import _native
+from ..._checked import check, value_error
+from ..._native import Tensor
+from .common import probability
+from .convolution import dropout, linear
+
+__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
+
+
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *, query_lengths=None, key_lengths=None
+):  # fmt: skip
+    """Attention of queries ``[..., H, L, E]`` with keys and values. In a bool mask, true takes part; others are added
+    to the scores. Of sequences of several lengths, ``query_lengths`` and ``key_lengths`` say how much of each counts.
+
+    >>> import talweg as tw
+    >>> q = tw.randn(2, 2, 5, 4)
+    >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True, key_lengths=tw.tensor([5, 3])).shape
+    (2, 2, 5, 4)
+    """
+    if not 0.0 <= dropout_p <= 1.0:
+        raise value_error(f"scaled_dot_product_attention: dropout_p must lie between 0 and 1, not {dropout_p}")
+    if is_causal and attn_mask is not None:
+        raise value_error("scaled_dot_product_attention: give attn_mask or is_causal, not both")
+    return query.attention(
+        key,
+        value,
+        mask=attn_mask,
+        causal=is_causal,
+        scale=scale,
+        grouped=enable_gqa,
+        dropout=(dropout_p, _native.random_key()) if dropout_p > 0.0 else None,
+        query_lengths=query_lengths,
+        key_lengths=key_lengths,
+    )
+
+
+def is_bool(mask):
+    """True for a mask of true and false."""
+    return str(mask.dtype).endswith("bool")
+
+
+def _additive(mask, dtype):
+    """A mask that is added to scores."""
+    return Tensor.where(mask, float("-inf"), 0.0).astype(dtype) if is_bool(mask) else mask.astype(dtype)
+
+
+def joined_mask(attn_mask, key_padding_mask, batch, heads, dtype):
+    """PyTorch's masks of modules, in which true is left out, as one that ``Tensor.attention`` takes: in a bool one true
+    takes part."""
+    masks = []
+    if attn_mask is not None:
+        shape = attn_mask.shape
+        if len(shape) == 3:
+            if shape[0] != batch * heads:
+                raise value_error(f"attn_mask is {tuple(shape)}, but there are {batch} sequences of {heads} heads")
+            attn_mask = attn_mask.reshape(batch, heads, *shape[1:])
+        elif len(shape) != 2:
+            raise value_error(f"attn_mask must be [L, S] or [N heads, L, S], not {tuple(shape)}")
+        masks.append(attn_mask)
+    if key_padding_mask is not None:
+        if len(key_padding_mask.shape) != 2 or key_padding_mask.shape[0] != batch:
+            raise value_error(f"key_padding_mask must be [{batch}, S], not {tuple(key_padding_mask.shape)}")
+        masks.append(key_padding_mask.reshape(batch, 1, 1, -1))
+    if not masks:
+        return None
+    if all(map(is_bool, masks)):
+        out = masks[0] if len(masks) == 1 else masks[0] | masks[1]
+        return ~out
+    first, *rest = (_additive(m, dtype) for m in masks)
+    return first + rest[0] if rest else first
+
+
+def attention_weights(q, k, mask, causal, lengths, dropout_p):
+    """The weights ``[N, H, L, S]``, written out."""
+    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+    if causal:
+        rows, columns = scores.shape[-2:]
+        seen = _native.arange(columns).unsqueeze(0) <= _native.arange(rows).unsqueeze(1)
+        scores = Tensor.where(seen, scores, float("-inf"))
+    if lengths is not None:
+        inside = _native.arange(scores.shape[-1]) < lengths.reshape(-1, 1, 1, 1)
+        scores = Tensor.where(inside, scores, float("-inf"))
+    if mask is not None:
+        scores = Tensor.where(mask, scores, float("-inf")) if is_bool(mask) else scores + mask
+    weights = scores.softmax(-1)
+    return dropout(weights, dropout_p) if dropout_p > 0.0 else weights
+
+
+def attend(q, k, v, mask, causal, lengths, dropout_p, need_weights):
+    """The result of each head, and the weights if they are asked for. Where nothing is dropped the weights are apart
+    from the result: nobody computes them who does not look."""
+    if not need_weights or dropout_p == 0.0:
+        settings = dict(mask=mask, causal=causal, key_lengths=lengths)
+        out = q.attention(k, v, dropout=(dropout_p, _native.random_key()) if dropout_p > 0.0 else None, **settings)
+        return out, attention_weights(q, k, mask, causal, lengths, 0.0) if need_weights else None
+    weights = attention_weights(q, k, mask, causal, lengths, dropout_p)
+    return weights @ v, weights
+
+
+def multi_head_attention_forward(
+    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
+    dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
+    use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None,
+    static_v=None, average_attn_weights=True, is_causal=False, *, key_lengths=None,
+):  # fmt: skip
+    """Attention of several heads over ``[L, N, E]``, or ``[L, E]`` without a batch: the result, and the weights or None.
+
+    In bool masks, true is left out; others are added to the scores.
+    """
+    probability("multi_head_attention_forward", dropout_p)
+    is_single = query.ndim == 2
+    if is_single:
+        query, key, value = (t.unsqueeze(1) for t in (query, key, value))
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    if query.ndim != 3 or key.ndim != 3 or value.ndim != 3:
+        raise value_error(f"multi_head_attention_forward: expected 2 or 3 dimensions, not {query.ndim}, {key.ndim}, {value.ndim}")
+    batch, width = query.shape[1], query.shape[2]
+    if width != embed_dim_to_check:
+        raise value_error(f"multi_head_attention_forward: expected {embed_dim_to_check} channels, not {width}")
+    if static_k is not None or static_v is not None:
+        raise value_error("multi_head_attention_forward: static_k and static_v are not supported; use scaled_dot_product_attention")
+    if is_causal and attn_mask is not None and key_padding_mask is None and not need_weights:
+        attn_mask = None  # the mask is what the hint says
+    elif attn_mask is not None:
+        is_causal = False
+    weights = [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else in_proj_weight.chunk(3, 0)
+    biases = [None] * 3 if in_proj_bias is None else in_proj_bias.chunk(3, 0)
+    projected = [linear(x.transpose(0, 1), w, b) for x, w, b in zip((query, key, value), weights, biases)]
+    extra = 0
+    if bias_k is not None:
+        projected[1] = Tensor.concat([projected[1], bias_k.broadcast_to((batch, 1, width))], 1)
+        projected[2] = Tensor.concat([projected[2], bias_v.broadcast_to((batch, 1, width))], 1)
+        extra += 1
+    if add_zero_attn:
+        projected[1:] = [x.pad((0, 0, 0, 1)) for x in projected[1:]]
+        extra += 1
+    if extra:
+        if is_causal or key_lengths is not None:
+            raise value_error("multi_head_attention_forward: with add_bias_kv or add_zero_attn give masks, not is_causal or lengths")
+        attn_mask, key_padding_mask = (None if m is None else _widened(m, extra) for m in (attn_mask, key_padding_mask))
+    q, k, v = (x.reshape(batch, x.shape[1], num_heads, width // num_heads).transpose(1, 2) for x in projected)
+    mask = joined_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
+    drop = dropout_p if training else 0.0
+    out, attention = attend(q, k, v, mask, is_causal, key_lengths, drop, need_weights)
+    out = linear(out.transpose(1, 2).reshape(batch, query.shape[0], width), out_proj_weight, out_proj_bias)
+    out = out.transpose(0, 1)
+    if attention is not None and average_attn_weights:
+        attention = attention.mean(1)
+    if is_single:
+        return out.squeeze(1), None if attention is None else attention.squeeze(0)
+    return out, attention
+
+
+def _widened(mask, extra):
+    """A mask with columns for keys that are always seen."""
+    columns = _native.zeros(*mask.shape[:-1], extra, dtype=mask.dtype)
+    return Tensor.concat([mask, columns], -1)
+
+
+check(globals(), __all__)

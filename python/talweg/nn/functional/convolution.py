@@ -1,0 +1,233 @@
+"""Linear maps, convolutions, pooling, dropout."""
+
+from ... import _native
+from ..._checked import check, value_error
+from ..._native import Tensor
+from .common import in_place, probability, sizes, tensor
+
+__all__ = ["bilinear", "fold", "linear", "unfold"]
+
+
+def linear(input, weight, bias=None):
+    """y = x Wᵀ + b on the last dimension.
+
+    >>> import talweg as tw
+    >>> tw.nn.functional.linear(tw.ones(3, 4), tw.ones(2, 4), tw.ones(2)).tolist()[0]
+    [5.0, 5.0]
+    """
+    return tensor(input).linear(weight, bias)
+
+
+def bilinear(input1, input2, weight, bias=None):
+    """y = x₁ᵀ W x₂ + b."""
+    return tensor(input1).bilinear(input2, weight, bias)
+
+
+def _public(f, name, doc):
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = doc
+    __all__.append(name)
+    return f
+
+
+def _conv(n):
+    call = getattr(Tensor, f"conv{n}d")
+
+    def f(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        return call(tensor(input), weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+    return _public(f, f"conv{n}d", f"Convolution of {n} dimensions with weights ``[out, in / groups, *kernel]``.")
+
+
+def _conv_transpose(n):
+    call = getattr(Tensor, f"conv_transpose{n}d")
+
+    def f(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+        settings = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, output_padding=output_padding)
+        return call(tensor(input), weight, bias, **settings)
+
+    return _public(f, f"conv_transpose{n}d", f"Transposed convolution of {n} dimensions.")
+
+
+conv1d, conv2d, conv3d = map(_conv, (1, 2, 3))
+conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_conv_transpose, (1, 2, 3))
+
+
+def _max_pool(n):
+    plain, with_index = getattr(Tensor, f"max_pool{n}d"), getattr(Tensor, f"max_pool{n}d_index")
+
+    def f(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+        settings = dict(stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        return (with_index if return_indices else plain)(tensor(input), kernel_size, **settings)
+
+    return _public(f, f"max_pool{n}d", "The largest element of each window; with ``return_indices`` also where it is.")
+
+
+def _avg_pool(n):
+    call = getattr(Tensor, f"avg_pool{n}d")
+
+    def f(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+        settings = dict(stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+        return call(tensor(input), kernel_size, divisor_override=divisor_override, **settings)
+
+    def f1(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+        return f(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+    return _public(f1 if n == 1 else f, f"avg_pool{n}d", "The mean of each window.")
+
+
+def _adaptive_sizes(x, n, output_size):
+    return tuple(x.shape[x.ndim - n + i] if s is None else s for i, s in enumerate(sizes(output_size, n)))
+
+
+def _adaptive_avg(n):
+    call = getattr(Tensor, f"adaptive_avg_pool{n}d")
+
+    def f(input, output_size):
+        x = tensor(input)
+        return call(x, _adaptive_sizes(x, n, output_size))
+
+    return _public(f, f"adaptive_avg_pool{n}d", "Means of as many windows as asked for; ``None``: as many as elements.")
+
+
+def _adaptive_max(n):
+    plain, with_index = getattr(Tensor, f"adaptive_max_pool{n}d"), getattr(Tensor, f"adaptive_max_pool{n}d_index")
+
+    def f(input, output_size, return_indices=False):
+        x = tensor(input)
+        return (with_index if return_indices else plain)(x, _adaptive_sizes(x, n, output_size))
+
+    return _public(f, f"adaptive_max_pool{n}d", "The largest elements of as many windows as asked for.")
+
+
+max_pool1d, max_pool2d, max_pool3d = map(_max_pool, (1, 2, 3))
+avg_pool1d, avg_pool2d, avg_pool3d = map(_avg_pool, (1, 2, 3))
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg, (1, 2, 3))
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
+
+
+def _lp_pool(n):
+    pool = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}[n]
+
+    def f(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+        x, p = tensor(input), float(norm_type)
+        count = 1
+        for k in sizes(kernel_size, n):
+            count *= k
+        mean = pool(x**p, kernel_size, stride, 0, ceil_mode)
+        return (mean.sign() * mean.abs().relu() * count) ** (1.0 / p)
+
+    return _public(f, f"lp_pool{n}d", "The p-th root of the sum of p-th powers of each window.")
+
+
+lp_pool1d, lp_pool2d, lp_pool3d = map(_lp_pool, (1, 2, 3))
+
+
+def _max_unpool(n):
+    def f(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+        x = tensor(input)
+        kernel = sizes(kernel_size, n)
+        step, pad = kernel if stride is None else sizes(stride, n), sizes(padding, n)
+        small = x.shape[x.ndim - n :]
+        out = tuple((s - 1) * t - 2 * p + k for s, t, p, k in zip(small, step, pad, kernel))
+        if output_size is not None:
+            out = tuple(output_size)[-n:]
+        lead = x.shape[: x.ndim - n]
+        count = 1
+        for s in out:
+            count *= s
+        flat = _native.zeros(*lead, count, dtype=x.dtype)
+        filled = flat.scatter(-1, indices.reshape(*lead, -1).astype("int64"), x.reshape(*lead, -1))
+        return filled.reshape(*lead, *out)
+
+    return _public(f, f"max_unpool{n}d", "Elements back at the places ``max_pool`` has taken them from, zeros elsewhere.")
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = map(_max_unpool, (1, 2, 3))
+
+
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """Windows of pictures ``[N, C, H, W]`` as columns ``[N, C kernel, windows]``.
+
+    >>> import talweg as tw
+    >>> tw.nn.functional.unfold(tw.ones(1, 2, 4, 4), kernel_size=2, stride=2).shape
+    (1, 8, 4)
+    """
+    x = tensor(input)
+    if x.ndim == 3:
+        return unfold(x.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)
+    return x.im2col(sizes(kernel_size, 2), stride=sizes(stride, 2), padding=sizes(padding, 2), dilation=sizes(dilation, 2))
+
+
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """Columns added up to pictures: the transpose of ``unfold``."""
+    x = tensor(input)
+    if x.ndim == 2:
+        return fold(x.unsqueeze(0), output_size, kernel_size, dilation, padding, stride).squeeze(0)
+    places = dict(stride=sizes(stride, 2), padding=sizes(padding, 2), dilation=sizes(dilation, 2))
+    return x.col2im(sizes(output_size, 2), sizes(kernel_size, 2), **places)
+
+
+def dropout(input, p=0.5, training=True, inplace=False):
+    """Elements set to zero with probability ``p``, the others scaled up.
+
+    >>> import talweg as tw
+    >>> tw.nn.functional.dropout(tw.ones(3), 0.5, training=False).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    probability("dropout", p)
+    if not training or p == 0.0:
+        return tensor(input)
+    return in_place(input, tensor(input).dropout(p, _native.random_key()), inplace)
+
+
+def _dropout(n):
+    def f(input, p=0.5, training=True, inplace=False):
+        name, x = f"dropout{n}d", tensor(input)
+        probability(name, p)
+        # Without a batch the channels come first; PyTorch reads [N, C, L] in dropout2d as a batch.
+        batch = 2 if x.ndim == n + 2 or n == 2 else 1
+        if x.ndim not in (n + 1, n + 2):
+            raise value_error(f"{name}: expected {n + 1} or {n + 2} dimensions, not {x.ndim}")
+        if not training or p == 0.0:
+            return x
+        if p == 1.0:
+            return in_place(input, x * 0, inplace)
+        shape = x.shape[:batch] + (1,) * (x.ndim - batch)
+        kept = Tensor.random_bernoulli(_native.random_key(), _native.full(shape, 1.0 - p))
+        return in_place(input, Tensor.where(kept, x / (1.0 - p), 0.0), inplace)
+
+    return _public(f, f"dropout{n}d", "Whole channels set to zero with probability ``p``, the others scaled up.")
+
+
+dropout1d, dropout2d, dropout3d = map(_dropout, (1, 2, 3))
+
+
+def _alpha(name, x, p, shape):
+    probability(name, p)
+    if p == 1.0:
+        return x * 0
+    low = -1.7580993408473766
+    a = ((1 - p) * (1 + p * low**2)) ** -0.5
+    kept = Tensor.random_bernoulli(_native.random_key(), _native.full(shape, 1.0 - p))
+    return Tensor.where(kept, x, low) * a - a * low * p
+
+
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """Dropout that keeps mean and variance of what ``selu`` returns."""
+    x = tensor(input)
+    probability("alpha_dropout", p)
+    return in_place(input, _alpha("alpha_dropout", x, p, x.shape), inplace) if training and p > 0.0 else x
+
+
+def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """``alpha_dropout`` of whole channels."""
+    x = tensor(input)
+    probability("feature_alpha_dropout", p)
+    shape = x.shape[:2] + (1,) * (x.ndim - 2)
+    return in_place(input, _alpha("feature_alpha_dropout", x, p, shape), inplace) if training and p > 0.0 else x
+
+
+__all__ += ["alpha_dropout", "dropout", "feature_alpha_dropout"]
+
+check(globals(), __all__)

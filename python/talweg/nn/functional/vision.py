@@ -1,0 +1,115 @@
+"""Padding, resizing and sampling of pictures."""
+
+from ... import _native
+from ..._checked import check, value_error
+from .common import sizes, tensor
+
+__all__ = """
+affine_grid channel_shuffle grid_sample interpolate pad pixel_shuffle pixel_unshuffle upsample upsample_bilinear
+upsample_nearest
+""".split()
+
+
+def pad(input, pad, mode="constant", value=None):
+    """Padded at the edges of the last dimensions: ``pad`` are before and after, last dimension first.
+
+    >>> import talweg as tw
+    >>> tw.nn.functional.pad(tw.ones(2), (1, 1), value=5.0).tolist()
+    [5.0, 1.0, 1.0, 5.0]
+    """
+    if value is not None and mode != "constant":
+        raise value_error(f"pad: value is for mode='constant', not {mode!r}")
+    return tensor(input).pad(pad, mode, 0.0 if value is None else value)
+
+
+def interpolate(
+    input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False
+):
+    """Resized pictures: to ``size``, or by ``scale_factor``."""
+    if antialias:
+        raise value_error("interpolate: antialias=True is not supported: filter first, for example with avg_pool2d")
+    if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
+        raise value_error(f"interpolate: align_corners is for linear and cubic modes, not {mode!r}")
+    x = tensor(input)
+    ranks = {"linear": 3, "bilinear": 4, "trilinear": 5, "bicubic": 4}
+    if mode in ranks and x.ndim != ranks[mode]:
+        raise value_error(f"interpolate: mode {mode!r} is for {ranks[mode]} dimensions, not {x.ndim}")
+    if recompute_scale_factor:
+        if scale_factor is None:
+            raise value_error("interpolate: recompute_scale_factor needs scale_factor")
+        factors = sizes(scale_factor, x.ndim - 2)
+        size, scale_factor = tuple(int(s * f) for s, f in zip(x.shape[2:], factors)), None
+    return x.interpolate(size, scale_factor, mode, bool(align_corners))
+
+
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    """The old name of ``interpolate``."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    """The old name of ``interpolate(mode="nearest")``."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """The old name of ``interpolate(mode="bilinear", align_corners=True)``."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    """Pictures read at places ``grid [N, H, W, 2]`` between -1 and 1."""
+    return tensor(input).grid_sample(grid, mode, padding_mode, bool(align_corners))
+
+
+def _line(count, align_corners, dtype):
+    if align_corners:
+        return _native.linspace(-1.0, 1.0, count).astype(dtype) if count > 1 else _native.zeros(1, dtype=dtype)
+    return ((_native.arange(count).astype(dtype) * 2 + 1) / count) - 1
+
+
+def affine_grid(theta, size, align_corners=None):
+    """Places for ``grid_sample``: those of a picture of ``size [N, C, H, W]`` after the affine map ``theta [N, 2, 3]``.
+
+    >>> import talweg as tw
+    >>> same = tw.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> tw.nn.functional.affine_grid(same, (1, 1, 2, 2), align_corners=True).tolist()[0][0]
+    [[-1.0, -1.0], [1.0, -1.0]]
+    """
+    theta = tensor(theta)
+    spatial = tuple(size)[2:]
+    rank = len(spatial)
+    if tuple(theta.shape[1:]) != (rank, rank + 1):
+        raise value_error(f"affine_grid: theta must be [N, {rank}, {rank + 1}], not {tuple(theta.shape)}")
+    axes = []
+    for i, count in enumerate(spatial):
+        line = _line(count, bool(align_corners), theta.dtype)
+        shape = [1] * rank
+        shape[i] = count
+        axes.append(line.reshape(shape).broadcast_to(spatial))
+    axes = [*reversed(axes), axes[0] * 0 + 1]
+    base = _native.Tensor.stack(axes, -1).reshape(1, -1, rank + 1)
+    out = base.matmul(theta.transpose(1, 2))
+    return out.reshape(theta.shape[0], *spatial, rank)
+
+
+def pixel_shuffle(input, upscale_factor):
+    """Channels to places: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``."""
+    return tensor(input).pixel_shuffle(upscale_factor)
+
+
+def pixel_unshuffle(input, downscale_factor):
+    """Places to channels: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``."""
+    return tensor(input).pixel_unshuffle(downscale_factor)
+
+
+def channel_shuffle(input, groups):
+    """Channels of several groups interleaved."""
+    x = tensor(input)
+    n, c, *rest = x.shape
+    if c % groups:
+        raise value_error(f"channel_shuffle: {groups} groups do not divide {c} channels")
+    return x.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(x.shape)
+
+
+check(globals(), __all__)

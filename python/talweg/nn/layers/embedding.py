@@ -1,0 +1,172 @@
+"""Tables of vectors, and distances between vectors."""
+
+from ..._checked import check, value_error
+from .. import functional as F
+from .. import init
+from ..._state import no_grad
+from ..module import Module
+from ..parameter import Parameter
+from .common import parameter, placed, shown, size
+
+__all__ = ["CosineSimilarity", "Embedding", "EmbeddingBag", "PairwiseDistance"]
+
+
+class _Table(Module):
+    def _make(self, num_embeddings, embedding_dim, padding_idx, weight):
+        self.num_embeddings = size(self, "num_embeddings", num_embeddings)
+        self.embedding_dim = size(self, "embedding_dim", embedding_dim)
+        name = type(self).__name__
+        if padding_idx is not None and not -self.num_embeddings <= padding_idx < self.num_embeddings:
+            raise value_error(f"{name}: padding_idx {padding_idx} is not within {num_embeddings} embeddings")
+        self.padding_idx = None if padding_idx is None else padding_idx % self.num_embeddings
+        if weight is None:
+            self.weight = parameter(self.num_embeddings, self.embedding_dim)
+            self.reset_parameters()
+        else:
+            if tuple(weight.shape) != (self.num_embeddings, self.embedding_dim):
+                raise value_error(f"{name}: the weight is {tuple(weight.shape)}, not {(num_embeddings, embedding_dim)}")
+            self.weight = weight if isinstance(weight, Parameter) else Parameter(weight)
+
+    def reset_parameters(self):
+        """Normal numbers, and zeros at ``padding_idx``."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with no_grad():
+                self.weight[self.padding_idx] = 0.0
+
+    @classmethod
+    def _of(cls, embeddings, freeze, **settings):
+        if len(embeddings.shape) != 2:
+            raise value_error(f"{cls.__name__}: a table has 2 dimensions, not {len(embeddings.shape)}")
+        made = cls(*embeddings.shape, _weight=embeddings, **settings)
+        made.weight.requires_grad = not freeze
+        return made
+
+    def extra_repr(self):
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        settings = {k: getattr(self, k) for k, plain in self._shown.items() if getattr(self, k) != plain}
+        return f"{text}, {shown(**settings)}" if settings else text
+
+
+class Embedding(_Table):
+    """Row i of a table for each whole number i.
+
+    >>> import talweg as tw
+    >>> tw.nn.Embedding(10, 4)(tw.tensor([[1, 2], [3, 4]])).shape
+    (2, 2, 4)
+    """
+
+    _shown = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
+
+    def __init__(
+        self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
+        sparse=False, _weight=None, _freeze=False, device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__()
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
+        self._make(num_embeddings, embedding_dim, padding_idx, _weight)
+        if _freeze:
+            self.weight.requires_grad = False
+        placed(self, device, dtype)
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+    ):
+        """A layer with a table that is there already, not trained unless ``freeze`` is false.
+
+        >>> import talweg as tw
+        >>> tw.nn.Embedding.from_pretrained(tw.tensor([[1.0], [2.0]]))(tw.tensor([1])).tolist()
+        [[2.0]]
+        """
+        settings = dict(padding_idx=padding_idx, max_norm=max_norm, norm_type=norm_type)
+        return cls._of(embeddings, freeze, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse, **settings)
+
+    def forward(self, input):
+        settings = (self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+        return F.embedding(input, self.weight, *settings)
+
+
+class EmbeddingBag(_Table):
+    """Sums, means or maxima of rows of a table.
+
+    >>> import talweg as tw
+    >>> bag = tw.nn.EmbeddingBag(10, 3, mode="sum")
+    >>> bag(tw.tensor([1, 2, 4, 5]), tw.tensor([0, 2])).shape
+    (2, 3)
+    """
+
+    _shown = {"max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "mode": None, "padding_idx": None}
+
+    def __init__(
+        self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
+        sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__()
+        if mode not in ("sum", "mean", "max"):
+            raise value_error(f"EmbeddingBag: mode is 'sum', 'mean' or 'max', not {mode!r}")
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
+        self._make(num_embeddings, embedding_dim, padding_idx, _weight)
+        placed(self, device, dtype)
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
+        include_last_offset=False, padding_idx=None,
+    ):  # fmt: skip
+        """A layer with a table that is there already, not trained unless ``freeze`` is false."""
+        settings = dict(max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, mode=mode)
+        settings |= dict(sparse=sparse, include_last_offset=include_last_offset, padding_idx=padding_idx)
+        return cls._of(embeddings, freeze, **settings)
+
+    def forward(self, input, offsets=None, per_sample_weights=None):
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between vectors along a dimension.
+
+    >>> import talweg as tw
+    >>> tw.nn.CosineSimilarity(dim=0)(tw.tensor([1.0, 0.0]), tw.tensor([2.0, 0.0])).item()
+    1.0
+    """
+
+    def __init__(self, dim=1, eps=1e-8):
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1, x2):
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class PairwiseDistance(Module):
+    """The p-norm of the difference along the last dimension.
+
+    >>> import talweg as tw
+    >>> round(tw.nn.PairwiseDistance()(tw.zeros(1, 2), tw.tensor([[3.0, 4.0]])).item(), 3)
+    5.0
+    """
+
+    def __init__(self, p=2.0, eps=1e-6, keepdim=False):
+        super().__init__()
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
+
+    def forward(self, x1, x2):
+        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+
+
+check(globals(), __all__)

@@ -1,0 +1,107 @@
+"""Layers over graphs: nodes ``[N, inputs]`` and edges ``[2, E]``, whose first row is where an edge comes from and whose
+second where it goes to. Parameters have PyTorch Geometric's names."""
+
+from ... import _native
+from ..._checked import check
+from ..._native import Tensor
+from ...errors import ShapeError
+from .. import init
+from ..module import Module
+from .common import parameter, size
+from .linear import Linear
+
+__all__ = ["GAT", "GCN"]
+
+
+def _looped(x, edges):
+    """Sources and targets of the edges, with one more from each node to itself, and the number of nodes."""
+    if edges.ndim != 2 or edges.shape[0] != 2 or not str(edges.dtype).endswith("int64"):
+        raise ShapeError(_native.located(f"edges must be int64[2, E], not {edges.dtype}{list(edges.shape)}"))
+    nodes = x.shape[0]
+    own = _native.arange(nodes)
+    return Tensor.concat([edges.select(0, 0), own]), Tensor.concat([edges.select(0, 1), own]), nodes
+
+
+def _sent_to(to, nodes, sent):
+    """What arrives at each node, added up."""
+    return _native.zeros(nodes, *sent.shape[1:], dtype=sent.dtype).index_add(0, to, sent)
+
+
+class GCN(Module):
+    """Graph convolution (Kipf and Welling 2017) of nodes ``[N, inputs]`` along edges ``[2, E]``. Every node gets an edge
+    to itself: the edges given should have none.
+
+    >>> import talweg as tw
+    >>> tw.nn.GCN(3, 4)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
+    (3, 4)
+    """
+
+    def __init__(self, in_channels, out_channels):
+        super().__init__()
+        self.in_channels, self.out_channels = size(self, "in_channels", in_channels), size(self, "out_channels", out_channels)
+        self.lin = Linear(self.in_channels, self.out_channels, bias=False)
+        self.bias = parameter(self.out_channels)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Glorot's weights and no bias."""
+        init.xavier_uniform_(self.lin.weight)
+        init.zeros_(self.bias)
+
+    def forward(self, x, edges):
+        source, to, nodes = _looped(x, edges)
+        h = self.lin(x)
+        degree = _sent_to(to, nodes, _native.ones(to.shape[0], dtype=h.dtype))
+        scale = (1.0 / degree.sqrt()).unsqueeze(-1)
+        # Both square roots belong to nodes, so they are applied to nodes, not to edges.
+        return _sent_to(to, nodes, (h * scale).take(source, 0)) * scale + self.bias
+
+    def extra_repr(self):
+        return f"{self.in_channels}, {self.out_channels}"
+
+
+class GAT(Module):
+    """Graph attention (Veličković and others 2018); ``concat`` puts the heads side by side, else they are averaged. Every
+    node gets an edge to itself: the edges given should have none.
+
+    >>> import talweg as tw
+    >>> tw.nn.GAT(3, 4, heads=2)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
+    (3, 8)
+    """
+
+    def __init__(self, in_channels, out_channels, heads=1, concat=True):
+        super().__init__()
+        self.in_channels, self.out_channels = size(self, "in_channels", in_channels), size(self, "out_channels", out_channels)
+        self.heads, self.concat = size(self, "heads", heads, 1), concat
+        self.lin = Linear(self.in_channels, self.heads * self.out_channels, bias=False)
+        self.att_src, self.att_dst = (parameter(1, self.heads, self.out_channels) for _ in range(2))
+        self.bias = parameter(self.heads * self.out_channels if concat else self.out_channels)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Glorot's weights and no bias."""
+        bound = (6.0 / (self.heads + self.out_channels)) ** 0.5
+        init.xavier_uniform_(self.lin.weight)
+        init.uniform_(self.att_src, -bound, bound)
+        init.uniform_(self.att_dst, -bound, bound)
+        init.zeros_(self.bias)
+
+    def forward(self, x, edges):
+        source, to, nodes = _looped(x, edges)
+        h = self.lin(x).reshape(nodes, self.heads, self.out_channels)
+        raw = (h * self.att_src).sum(-1).take(source, 0) + (h * self.att_dst).sum(-1).take(to, 0)
+        raw = raw.leaky_relu(0.2)
+        # Softmax over the edges that meet in a node; the largest is taken out first.
+        index = to.unsqueeze(-1).broadcast_to(raw.shape)
+        top = _native.zeros(nodes, self.heads, dtype=h.dtype).scatter_reduce(0, index, raw.stop_gradient(), "amax", False)
+        share = (raw - top.take(to, 0)).exp()
+        share = share / _sent_to(to, nodes, share).take(to, 0)
+        y = _sent_to(to, nodes, h.take(source, 0) * share.unsqueeze(-1))
+        y = y.reshape(nodes, -1) if self.concat else y.mean(1)
+        return y + self.bias
+
+    def extra_repr(self):
+        return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
+
+
+check(globals(), __all__)

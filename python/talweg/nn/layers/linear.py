@@ -1,0 +1,205 @@
+"""Linear maps, and layers that only move elements."""
+
+import math
+
+from ... import _native
+from ..._checked import check, type_error
+from .. import functional as F
+from .. import init
+from ..module import Module
+from ..parameter import Parameter, UninitializedParameter
+from .common import parameter, placed, shown, size
+
+__all__ = ["Bilinear", "Flatten", "Identity", "LazyLinear", "Linear", "QuantizedLinear", "Unflatten"]
+
+
+class Identity(Module):
+    """What comes in; arguments are taken and not used, as in PyTorch.
+
+    >>> import talweg as tw
+    >>> tw.nn.Identity(54, unused=0.1)(tw.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+
+    def forward(self, input):
+        return input
+
+
+class Linear(Module):
+    """y = x Wᵀ + b on the last dimension.
+
+    >>> import talweg as tw
+    >>> tw.nn.Linear(4, 2)(tw.ones(3, 4)).shape
+    (3, 2)
+    """
+
+    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        self.in_features = size(self, "in_features", in_features)
+        self.out_features = size(self, "out_features", out_features)
+        self.weight = parameter(self.out_features, self.in_features)
+        self.register_parameter("bias", parameter(self.out_features) if bias else None)
+        self.reset_parameters()
+        placed(self, device, dtype)
+
+    def reset_parameters(self):
+        """Uniform in ±1/√in_features."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input):
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self):
+        return shown(in_features=self.in_features, out_features=self.out_features, bias=self.bias is not None)
+
+
+class LazyModule(Module):
+    """A module whose parameters get their shapes from the first input; then it is of class ``cls_to_become``."""
+
+    cls_to_become = None
+
+    def __call__(self, *args, **kwargs):
+        if self.has_uninitialized_params():
+            self.initialize_parameters(*args, **kwargs)
+            placed(self, *self.__dict__.pop("_place"))
+        self.__class__ = self.cls_to_become
+        return self(*args, **kwargs)
+
+    def has_uninitialized_params(self):
+        """True before the first call."""
+        return any(isinstance(p, UninitializedParameter) for p in self.parameters(recurse=False))
+
+
+class LazyLinear(LazyModule, Linear):
+    """A ``Linear`` whose ``in_features`` are those of its first input.
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.LazyLinear(3)
+    >>> layer(tw.ones(2, 5)).shape, layer
+    ((2, 3), Linear(in_features=5, out_features=3, bias=True))
+    """
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features, bias=True, device=None, dtype=None):
+        Module.__init__(self)
+        self.in_features, self.out_features = 0, size(self, "out_features", out_features)
+        self.weight = UninitializedParameter()
+        self.register_parameter("bias", UninitializedParameter() if bias else None)
+        self.__dict__["_place"] = (device, dtype)
+
+    def reset_parameters(self):
+        if not self.has_uninitialized_params():
+            super().reset_parameters()
+
+    def initialize_parameters(self, input):
+        """Makes the parameters for an input."""
+        self.in_features = input.shape[-1]
+        self.weight = parameter(self.out_features, self.in_features)
+        if self.bias is not None:
+            self.bias = parameter(self.out_features)
+        self.reset_parameters()
+
+
+class QuantizedLinear(Module):
+    """A trained ``Linear`` with a weight of 8-bit integers and a scale for each output, for inference: a quarter of
+    the memory, and on processors that multiply bytes several times as fast. Each row of x is quantized as it comes.
+
+    >>> import talweg as tw
+    >>> tw.nn.QuantizedLinear(tw.nn.Linear(4, 2))(tw.ones(3, 4)).shape
+    (3, 2)
+    """
+
+    def __init__(self, linear):
+        super().__init__()
+        if not isinstance(linear, Linear):
+            raise type_error(f"QuantizedLinear: expected a Linear, not {type(linear).__name__}")
+        weight, scale = linear.weight.detach().quantize(-1)
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
+
+    def forward(self, x):
+        return x.quantized_linear(self.weight, self.scale, self.bias)
+
+
+class Bilinear(Module):
+    """y = x₁ᵀ W x₂ + b.
+
+    >>> import talweg as tw
+    >>> tw.nn.Bilinear(3, 4, 2)(tw.ones(5, 3), tw.ones(5, 4)).shape
+    (5, 2)
+    """
+
+    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        self.in1_features, self.in2_features = size(self, "in1_features", in1_features, 1), size(self, "in2_features", in2_features)
+        self.out_features = size(self, "out_features", out_features)
+        self.weight = parameter(self.out_features, self.in1_features, self.in2_features)
+        self.register_parameter("bias", parameter(self.out_features) if bias else None)
+        self.reset_parameters()
+        placed(self, device, dtype)
+
+    def reset_parameters(self):
+        """Uniform in ±1/√in1_features."""
+        bound = 1 / math.sqrt(self.in1_features)
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1, input2):
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self):
+        sizes = dict(in1_features=self.in1_features, in2_features=self.in2_features, out_features=self.out_features)
+        return shown(**sizes, bias=self.bias is not None)
+
+
+class Flatten(Module):
+    """Several dimensions as one.
+
+    >>> import talweg as tw
+    >>> tw.nn.Flatten()(tw.ones(2, 3, 4)).shape
+    (2, 12)
+    """
+
+    def __init__(self, start_dim=1, end_dim=-1):
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, input):
+        x = input if isinstance(input, _native.Tensor) else _native.tensor(input)
+        return x.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self):
+        return shown(start_dim=self.start_dim, end_dim=self.end_dim)
+
+
+class Unflatten(Module):
+    """One dimension as several.
+
+    >>> import talweg as tw
+    >>> tw.nn.Unflatten(1, (2, 3))(tw.ones(4, 6)).shape
+    (4, 2, 3)
+    """
+
+    def __init__(self, dim, unflattened_size):
+        super().__init__()
+        if not isinstance(dim, int):
+            raise type_error("Unflatten: dimensions have no names: dim is a whole number")
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+
+    def forward(self, input):
+        return input.unflatten(self.dim, self.unflattened_size)
+
+    def extra_repr(self):
+        return shown(dim=self.dim, unflattened_size=self.unflattened_size)
+
+
+check(globals(), __all__)

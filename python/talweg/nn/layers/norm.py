@@ -1,0 +1,330 @@
+"""Normalizations."""
+
+from ... import _native, distributed
+from ..._checked import check, value_error
+from ..._native import Tensor
+from .. import functional as F
+from .. import init
+from ..module import Module
+from ..parameter import UninitializedParameter
+from .common import parameter, placed, shown, size, window
+from .linear import LazyModule
+
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm", "SyncBatchNorm"]
+
+
+def _public(cls):
+    __all__.append(cls.__name__)
+    return cls
+
+
+class LayerNorm(Module):
+    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted.
+
+    >>> import talweg as tw
+    >>> tw.nn.LayerNorm(4)(tw.randn(2, 4)).shape
+    (2, 4)
+    """
+
+    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
+        super().__init__()
+        rank = len(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else 1
+        self.normalized_shape = window(self, "normalized_shape", normalized_shape, rank)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.register_parameter("weight", parameter(*self.normalized_shape) if elementwise_affine else None)
+        self.register_parameter("bias", parameter(*self.normalized_shape) if elementwise_affine and bias else None)
+        self.reset_parameters()
+        placed(self, device, dtype)
+
+    def reset_parameters(self):
+        """Ones and zeros."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input):
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self):
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class RMSNorm(Module):
+    """Divided by the root of the mean square over the last dimensions, then scaled.
+
+    >>> import talweg as tw
+    >>> tw.nn.RMSNorm(4)(tw.randn(2, 4)).shape
+    (2, 4)
+    """
+
+    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
+        super().__init__()
+        rank = len(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else 1
+        self.normalized_shape = window(self, "normalized_shape", normalized_shape, rank)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.register_parameter("weight", parameter(*self.normalized_shape) if elementwise_affine else None)
+        self.reset_parameters()
+        placed(self, device, dtype)
+
+    def reset_parameters(self):
+        """Ones."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input):
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self):
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Mean 0 and variance 1 over groups of channels, then scaled and shifted.
+
+    >>> import talweg as tw
+    >>> tw.nn.GroupNorm(2, 4)(tw.randn(3, 4, 5)).shape
+    (3, 4, 5)
+    """
+
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None):
+        super().__init__()
+        self.num_groups, self.num_channels = size(self, "num_groups", num_groups, 1), size(self, "num_channels", num_channels)
+        if self.num_channels % self.num_groups:
+            raise value_error(f"GroupNorm: {num_groups} groups do not divide {num_channels} channels")
+        self.eps, self.affine = eps, affine
+        self.register_parameter("weight", parameter(self.num_channels) if affine else None)
+        self.register_parameter("bias", parameter(self.num_channels) if affine else None)
+        self.reset_parameters()
+        placed(self, device, dtype)
+
+    reset_parameters = LayerNorm.reset_parameters
+
+    def forward(self, input):
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self):
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class _NormBase(Module):
+    """Running averages of channels, scale and shift."""
+
+    _ranks = ()
+
+    def _make(self, num_features, eps, momentum, affine, track_running_stats):
+        self.num_features = size(self, "num_features", num_features)
+        self.eps, self.momentum, self.affine, self.track_running_stats = eps, momentum, affine, track_running_stats
+        n = self.num_features
+        self.register_parameter("weight", parameter(n) if affine else None)
+        self.register_parameter("bias", parameter(n) if affine else None)
+        self.register_buffer("running_mean", _native.zeros(n) if track_running_stats else None)
+        self.register_buffer("running_var", _native.ones(n) if track_running_stats else None)
+        count = _native.zeros((), dtype="int64") if track_running_stats else None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self):
+        """Running averages as at the beginning."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self):
+        """Ones and zeros, and running averages as at the beginning."""
+        self.reset_running_stats()
+        LayerNorm.reset_parameters(self)
+
+    def _check_rank(self, input):
+        if input.ndim not in self._ranks:
+            expected = " or ".join(map(str, self._ranks))
+            raise value_error(f"{type(self).__name__}: expected {expected} dimensions, not {input.ndim}")
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        # Older files do not count batches.
+        if self.num_batches_tracked is not None:
+            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked.detach())
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+    def extra_repr(self):
+        settings = dict(eps=self.eps, momentum=self.momentum, affine=self.affine, track_running_stats=self.track_running_stats)
+        return f"{self.num_features}, {shown(**settings)}"
+
+
+class _BatchNorm(_NormBase):
+    """Batch normalization of channels at axis 1."""
+
+    def __init__(
+        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
+    ):
+        super().__init__()
+        self._make(num_features, eps, momentum, affine, track_running_stats)
+        placed(self, device, dtype)
+
+    def _factor(self):
+        """Counts the batch; its weight in the running averages."""
+        if not self.training or not self.track_running_stats:
+            return 0.0 if self.momentum is None else self.momentum
+        self.num_batches_tracked.add_(1)
+        return 1.0 / self.num_batches_tracked.astype("float32") if self.momentum is None else self.momentum
+
+    def forward(self, input):
+        self._check_rank(input)
+        by_batch = self.training or self.running_mean is None
+        keeps = not self.training or self.track_running_stats
+        running = (self.running_mean, self.running_var) if keeps else (None, None)
+        return F.batch_norm(input, *running, self.weight, self.bias, by_batch, self._factor(), self.eps)
+
+
+def _batch_norm(rank, shapes, ranks):
+    doc = f"Batch normalization of {shapes}: by the batch's statistics in training, by running averages in inference."
+    body = {"__doc__": doc, "_ranks": ranks, "__module__": __name__}
+    return _public(type(f"BatchNorm{rank}d", (_BatchNorm,), body))
+
+
+BatchNorm1d = _batch_norm(1, "``[N, C]`` or ``[N, C, L]``", (2, 3))
+BatchNorm2d = _batch_norm(2, "``[N, C, H, W]``", (4,))
+BatchNorm3d = _batch_norm(3, "``[N, C, D, H, W]``", (5,))
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalization whose statistics are those of the batches of all workers.
+
+    >>> import talweg as tw
+    >>> model = tw.nn.Sequential(tw.nn.Conv2d(1, 2, 3), tw.nn.BatchNorm2d(2))
+    >>> tw.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
+    SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+    """
+
+    _ranks = (2, 3, 4, 5)
+
+    def __init__(
+        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None, dtype=None
+    ):  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module, process_group=None):
+        """The module with every batch normalization in it replaced; parameters and buffers stay."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
+            made._parameters.update(module._parameters)
+            made._buffers.update(module._buffers)
+            made.training = module.training
+            return made
+        for name, child in module.named_children():
+            module._modules[name] = cls.convert_sync_batchnorm(child, process_group)
+        return module
+
+    def forward(self, input):
+        if not self.training or distributed.world_size() == 1:
+            return super().forward(input)
+        self._check_rank(input)
+        axes = tuple(i for i in range(input.ndim) if i != 1)
+        count = input.numel() / self.num_features
+        sums = Tensor.concat([input.sum(axes), input.square().sum(axes), _native.full((1,), count, dtype=input.dtype)])
+        sums = distributed.all_reduce(sums, group=self.process_group)
+        total = sums[-1]
+        mean = sums[: self.num_features] / total
+        var = sums[self.num_features : -1] / total - mean.square()
+        factor = self._factor()
+        if self.track_running_stats:
+            F.normalization._moved(self.running_mean, mean, factor)
+            F.normalization._moved(self.running_var, var * total / (total - 1), factor)
+        return input.batch_norm(mean, var, self.weight, self.bias, self.eps)
+
+
+class _InstanceNorm(_NormBase):
+    """Normalization of each channel of each example."""
+
+    def __init__(
+        self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None
+    ):
+        super().__init__()
+        self._make(num_features, eps, momentum, affine, track_running_stats)
+        placed(self, device, dtype)
+
+    def forward(self, input):
+        self._check_rank(input)
+        if input.ndim == self._ranks[0]:
+            return self.forward(input.unsqueeze(0)).squeeze(0)
+        by_input = self.training or not self.track_running_stats
+        momentum = 0.0 if self.momentum is None else self.momentum
+        return F.instance_norm(input, self.running_mean, self.running_var, self.weight, self.bias, by_input, momentum, self.eps)
+
+
+def _instance_norm(rank, shapes):
+    doc = f"Mean 0 and variance 1 of each channel of each example of {shapes}."
+    body = {"__doc__": doc, "_ranks": (rank + 1, rank + 2), "__module__": __name__}
+    return _public(type(f"InstanceNorm{rank}d", (_InstanceNorm,), body))
+
+
+InstanceNorm1d = _instance_norm(1, "``[N, C, L]``")
+InstanceNorm2d = _instance_norm(2, "``[N, C, H, W]``")
+InstanceNorm3d = _instance_norm(3, "``[N, C, D, H, W]``")
+
+
+class _LazyNorm(LazyModule):
+    def initialize_parameters(self, input):
+        """Makes parameters and running averages for an input."""
+        channels = input.shape[1] if input.ndim == max(self._ranks) or 2 in self._ranks else input.shape[0]
+        settings = self.__dict__.pop("_lazy_settings")
+        for name in ("weight", "bias"):
+            self._parameters.pop(name, None)
+        self._make(channels, *settings)
+
+
+def _lazy(cls, affine, tracks):
+    def __init__(self, eps=1e-5, momentum=0.1, affine=affine, track_running_stats=tracks, device=None, dtype=None):
+        Module.__init__(self)
+        self.num_features = 0
+        self.eps, self.momentum, self.affine, self.track_running_stats = eps, momentum, affine, track_running_stats
+        self.register_parameter("weight", UninitializedParameter() if affine else None)
+        self.register_parameter("bias", UninitializedParameter() if affine else None)
+        self.__dict__["_lazy_settings"] = (eps, momentum, affine, track_running_stats)
+        self.__dict__["_place"] = (device, dtype)
+
+    def has_uninitialized_params(self):
+        return "_lazy_settings" in self.__dict__
+
+    doc = f"A ``{cls.__name__}`` whose ``num_features`` are the channels of its first input."
+    body = {"__init__": __init__, "cls_to_become": cls, "__doc__": doc, "__module__": __name__}
+    body["has_uninitialized_params"] = has_uninitialized_params
+    return _public(type(f"Lazy{cls.__name__}", (_LazyNorm, cls), body))
+
+
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (_lazy(c, True, True) for c in (BatchNorm1d, BatchNorm2d, BatchNorm3d))
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
+    _lazy(c, False, False) for c in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
+)
+
+
+class LocalResponseNorm(Module):
+    """Divided by a power of the mean square of neighboring channels.
+
+    >>> import talweg as tw
+    >>> tw.nn.LocalResponseNorm(2)(tw.ones(1, 4, 3, 3)).shape
+    (1, 4, 3, 3)
+    """
+
+    def __init__(self, size, alpha=1e-4, beta=0.75, k=1.0):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input):
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self):
+        return f"{self.size}, {shown(alpha=self.alpha, beta=self.beta, k=self.k)}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """``LocalResponseNorm`` of pictures."""
+
+    def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
+        super().__init__(size, alpha, beta, k)
+
+
+check(globals(), __all__)

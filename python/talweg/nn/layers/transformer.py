@@ -1,0 +1,321 @@
+"""Attention of several heads and the transformer, with PyTorch's masks: in a bool mask, true is left out."""
+
+import copy
+
+from ... import _native
+from ..._checked import check, type_error, value_error
+from .. import functional as F
+from .. import init
+from ..containers import ModuleList
+from ..module import Module
+from .activation import Dropout
+from .common import parameter, placed, probability, size
+from .linear import Linear
+from .norm import LayerNorm
+
+__all__ = """
+MultiheadAttention Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer
+""".split()
+
+
+class MultiheadAttention(Module):
+    """Attention of several heads over ``[L, N, E]``, or ``[N, L, E]`` with ``batch_first``: the result and the weights.
+
+    >>> import talweg as tw
+    >>> x = tw.randn(2, 5, 8)
+    >>> y, weights = tw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
+    >>> y.shape, weights.shape
+    ((2, 5, 8), (2, 5, 5))
+    """
+
+    def __init__(
+        self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None,
+        batch_first=False, device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__()
+        self.embed_dim, self.num_heads = size(self, "embed_dim", embed_dim, 1), size(self, "num_heads", num_heads, 1)
+        if self.embed_dim % self.num_heads:
+            raise value_error(f"MultiheadAttention: {num_heads} heads do not divide a width of {embed_dim}")
+        self.head_dim, self.dropout = self.embed_dim // self.num_heads, probability(self, dropout)
+        self.batch_first, self.add_zero_attn = batch_first, add_zero_attn
+        e = self.embed_dim
+        self.kdim, self.vdim = e if kdim is None else kdim, e if vdim is None else vdim
+        self._qkv_same_embed_dim = self.kdim == e and self.vdim == e
+        if self._qkv_same_embed_dim:
+            self.in_proj_weight = parameter(3 * e, e)
+        else:
+            self.q_proj_weight, self.k_proj_weight = parameter(e, e), parameter(e, self.kdim)
+            self.v_proj_weight = parameter(e, self.vdim)
+        for name in ["q_proj_weight", "k_proj_weight", "v_proj_weight"] if self._qkv_same_embed_dim else ["in_proj_weight"]:
+            self.register_parameter(name, None)
+        self.register_parameter("in_proj_bias", parameter(3 * e) if bias else None)
+        self.out_proj = Linear(e, e, bias)
+        self.bias_k = parameter(1, 1, e) if add_bias_kv else None
+        self.bias_v = parameter(1, 1, e) if add_bias_kv else None
+        self._reset_parameters()
+        placed(self, device, dtype)
+
+    def _reset_parameters(self):
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
+
+    def forward(
+        self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True,
+        is_causal=False, *, key_lengths=None,
+    ):  # fmt: skip
+        """The result, and the weights ``[N, L, S]`` (``[N, heads, L, S]`` if they are not averaged) or None.
+
+        ``key_padding_mask [N, S]`` and ``attn_mask [L, S]`` or ``[N heads, L, S]``: true is left out; others are added to
+        the scores. ``key_lengths [N]``: how many keys of each sequence count.
+        """
+        turned = self.batch_first and query.ndim == 3
+        if turned:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        out, weights = F.multi_head_attention_forward(
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            training=self.training,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=not self._qkv_same_embed_dim,
+            q_proj_weight=self.q_proj_weight,
+            k_proj_weight=self.k_proj_weight,
+            v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+            key_lengths=key_lengths,
+        )
+        return out.transpose(0, 1) if turned else out, weights
+
+
+def _activation(layer, activation):
+    known = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+    if callable(activation):
+        return activation
+    if activation not in known:
+        raise value_error(f"{type(layer).__name__}: activation is a function, 'relu', 'gelu' or 'silu', not {activation!r}")
+    return known[activation]
+
+
+class _Layer(Module):
+    """Attention and two linear maps, each with a residual and a normalization."""
+
+    _attentions = ()
+
+    def _make(self, d_model, nhead, dim_feedforward, dropout, activation, eps, batch_first, norm_first, bias):
+        if not isinstance(dim_feedforward, int):
+            raise type_error(f"{type(self).__name__}: dim_feedforward is a whole number, not {type(dim_feedforward).__name__}")
+        for name in self._attentions:
+            setattr(self, name, MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first))
+        self.linear1 = Linear(d_model, dim_feedforward, bias)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias)
+        self.norm_first = norm_first
+        for i in range(len(self._attentions) + 1):
+            setattr(self, f"norm{i + 1}", LayerNorm(d_model, eps, bias=bias))
+        for i in range(len(self._attentions) + 1):
+            setattr(self, f"dropout{i + 1}", Dropout(dropout))
+        self.activation = _activation(self, activation)
+
+    def _feed_forward(self, x, dropout):
+        return dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+    def _residual(self, x, norm, f):
+        return x + f(norm(x)) if self.norm_first else norm(x + f(x))
+
+
+class TransformerEncoderLayer(_Layer):
+    """Attention and a two-layer network, each with a residual and a normalization.
+
+    >>> import talweg as tw
+    >>> tw.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(tw.randn(2, 5, 8)).shape
+    (2, 5, 8)
+    """
+
+    _attentions = ("self_attn",)
+
+    def __init__(
+        self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5,
+        batch_first=False, norm_first=False, bias=True, device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__()
+        self._make(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
+        placed(self, device, dtype)
+
+    def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False, *, src_lengths=None):
+        """In bool masks, true is left out. ``src_lengths [N]``: how much of each sequence counts."""
+        masks = dict(attn_mask=src_mask, key_padding_mask=src_key_padding_mask, is_causal=is_causal, key_lengths=src_lengths)
+        attend = lambda x: self.dropout1(self.self_attn(x, x, x, need_weights=False, **masks)[0])  # noqa: E731
+        x = self._residual(src, self.norm1, attend)
+        return self._residual(x, self.norm2, lambda x: self._feed_forward(x, self.dropout2))
+
+
+class TransformerDecoderLayer(_Layer):
+    """Attention to itself, attention to a memory, and a two-layer network.
+
+    >>> import talweg as tw
+    >>> x = tw.randn(5, 2, 8)
+    >>> tw.nn.TransformerDecoderLayer(8, 2, 16)(x, x, tgt_is_causal=True).shape
+    (5, 2, 8)
+    """
+
+    _attentions = ("self_attn", "multihead_attn")
+
+    def __init__(
+        self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5,
+        batch_first=False, norm_first=False, bias=True, device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__()
+        self._make(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
+        placed(self, device, dtype)
+
+    def forward(
+        self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
+        tgt_is_causal=False, memory_is_causal=False, *, tgt_lengths=None, memory_lengths=None,
+    ):  # fmt: skip
+        """In bool masks, true is left out. ``tgt_lengths``, ``memory_lengths``: how much of each sequence counts."""
+        own = dict(attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask, is_causal=tgt_is_causal, key_lengths=tgt_lengths)
+        cross = dict(attn_mask=memory_mask, key_padding_mask=memory_key_padding_mask)
+        cross |= dict(is_causal=memory_is_causal, key_lengths=memory_lengths)
+        to_self = lambda x: self.dropout1(self.self_attn(x, x, x, need_weights=False, **own)[0])  # noqa: E731
+        to_memory = lambda x: self.dropout2(self.multihead_attn(x, memory, memory, need_weights=False, **cross)[0])  # noqa: E731
+        x = self._residual(tgt, self.norm1, to_self)
+        x = self._residual(x, self.norm2, to_memory)
+        return self._residual(x, self.norm3, lambda x: self._feed_forward(x, self.dropout3))
+
+
+def _copies(stack, layer, num_layers):
+    if not isinstance(layer, Module):
+        raise type_error(f"{type(stack).__name__}: expected a layer, not {type(layer).__name__}")
+    stack.layers = ModuleList(copy.deepcopy(layer) for _ in range(size(stack, "num_layers", num_layers)))
+    stack.num_layers = num_layers
+
+
+class TransformerEncoder(Module):
+    """Encoder layers on top of each other, copies of the one that is given.
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
+    >>> tw.nn.TransformerEncoder(layer, 3)(tw.randn(5, 2, 8)).shape
+    (5, 2, 8)
+    """
+
+    def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
+        super().__init__()
+        _copies(self, encoder_layer, num_layers)
+        # PyTorch's hints for its nested tensors, which do not change results.
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.norm = norm
+
+    def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None, *, src_lengths=None):
+        masks = dict(src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+        if src_lengths is not None:
+            masks["src_lengths"] = src_lengths
+        for layer in self.layers:
+            src = layer(src, **masks)
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """Decoder layers on top of each other, copies of the one that is given, all with the same memory.
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> tw.nn.TransformerDecoder(layer, 2)(tw.randn(2, 5, 8), tw.randn(2, 7, 8)).shape
+    (2, 5, 8)
+    """
+
+    def __init__(self, decoder_layer, num_layers, norm=None):
+        super().__init__()
+        _copies(self, decoder_layer, num_layers)
+        self.norm = norm
+
+    def forward(
+        self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
+        tgt_is_causal=None, memory_is_causal=False, *, tgt_lengths=None, memory_lengths=None,
+    ):  # fmt: skip
+        masks = dict(tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask)
+        masks |= dict(memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=bool(tgt_is_causal))
+        lengths = dict(tgt_lengths=tgt_lengths, memory_lengths=memory_lengths)
+        masks |= {k: v for k, v in lengths.items() if v is not None}
+        for layer in self.layers:
+            tgt = layer(tgt, memory, memory_is_causal=memory_is_causal, **masks)
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """Encoder and decoder (Vaswani and others 2017).
+
+    >>> import talweg as tw
+    >>> model = tw.nn.Transformer(8, 2, 1, 1, dim_feedforward=16)
+    >>> model(tw.randn(5, 2, 8), tw.randn(3, 2, 8)).shape
+    (3, 2, 8)
+    """
+
+    def __init__(
+        self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, dropout=0.1,
+        activation="relu", custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5, batch_first=False,
+        norm_first=False, bias=True, device=None, dtype=None,
+    ):  # fmt: skip
+        super().__init__()
+        settings = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
+        norm = lambda: LayerNorm(d_model, layer_norm_eps, bias=bias)  # noqa: E731
+        if custom_encoder is None:
+            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*settings), num_encoder_layers, norm())
+        if custom_decoder is None:
+            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*settings), num_decoder_layers, norm())
+        self.encoder, self.decoder = custom_encoder, custom_decoder
+        self._reset_parameters()
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        placed(self, device, dtype)
+
+    def _reset_parameters(self):
+        for p in self.parameters():
+            if p.ndim > 1:
+                init.xavier_uniform_(p)
+
+    def forward(
+        self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None,
+        tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None,
+        memory_is_causal=False,
+    ):  # fmt: skip
+        """In bool masks, true is left out."""
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise value_error(f"Transformer: expected {self.d_model} channels, not {src.shape[-1]} and {tgt.shape[-1]}")
+        memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
+        masks = (tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal, memory_is_causal)
+        return self.decoder(tgt, memory, *masks)
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz, device=None, dtype=None):
+        """A mask in which nothing sees what follows it: -inf above the diagonal, zeros elsewhere.
+
+        >>> import talweg as tw
+        >>> tw.nn.Transformer.generate_square_subsequent_mask(2).tolist()
+        [[0.0, -inf], [0.0, 0.0]]
+        """
+        after = _native.arange(sz).unsqueeze(0) > _native.arange(sz).unsqueeze(1)
+        mask = _native.Tensor.where(after, float("-inf"), 0.0).astype("float32" if dtype is None else dtype)
+        return mask if device is None else mask.to_device(device)
+
+
+check(globals(), __all__)

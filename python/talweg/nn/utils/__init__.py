@@ -1,0 +1,131 @@
+"""Gradients cut off before a step, parameters as one vector, weights with a norm of their own."""
+
+from ... import _native
+from ..._checked import check, type_error, value_error
+from ..._native import Tensor
+from ..._state import no_grad
+from ...errors import GradientError
+from . import parametrizations, parametrize, rnn, stateless
+from .old_norms import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
+
+__all__ = """
+clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm parameters_to_vector
+remove_spectral_norm remove_weight_norm spectral_norm vector_to_parameters weight_norm
+""".split()
+
+
+def _listed(parameters):
+    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
+
+
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The norm of all tensors as if they were one vector.
+
+    >>> import talweg as tw
+    >>> tw.nn.utils.get_total_norm([tw.tensor([3.0]), tw.tensor([4.0])]).item()
+    5.0
+    """
+    tensors = _listed(tensors)
+    if not tensors:
+        return _native.tensor(0.0)
+    p = float(norm_type)
+    norms = Tensor.stack([t.vector_norm(p) if t.ndim else t.abs() for t in tensors])
+    total = norms.vector_norm(p)
+    if error_if_nonfinite and not bool(total.is_finite()):
+        raise GradientError(_native.located(f"the norm of order {p} of the gradients is {total.item()}"))
+    return total
+
+
+def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+    """Scales gradients by ``max_norm / total_norm`` where that is less than 1.
+
+    >>> import talweg as tw
+    >>> w = tw.tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w / 2).sum().backward()
+    >>> tw.nn.utils.clip_grads_with_norm_([w], 1.0, tw.tensor(5.0))
+    >>> w.grad.tolist()
+    [0.6, 0.8]
+    """
+    with no_grad():
+        scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for p in _listed(parameters):
+            if p.grad is not None:
+                p.grad = (p.grad * scale).astype(p.grad.dtype)
+
+
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """Scales gradients so that their common norm is at most ``max_norm``; returns the norm before. ``foreach`` says how
+    PyTorch computes it, and changes nothing.
+
+    >>> import talweg as tw
+    >>> w = tw.tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w / 2).sum().backward()
+    >>> tw.nn.utils.clip_grad_norm_([w], 1.0).item(), w.grad.tolist()
+    (5.0, [0.6, 0.8])
+    """
+    parameters = _listed(parameters)
+    if float(norm_type) == 2.0 and not error_if_nonfinite:
+        if not any(p.grad is not None for p in parameters):
+            return _native.tensor(0.0)
+        return _native.clip_grad_norm(parameters, max_norm)
+    total = get_total_norm([p.grad for p in parameters if p.grad is not None], norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """PyTorch's old name of ``clip_grad_norm_``, which changes gradients as well.
+
+    >>> import talweg as tw
+    >>> tw.nn.utils.clip_grad_norm([], 1.0).item()
+    0.0
+    """
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(parameters, clip_value, foreach=None):
+    """Cuts gradients off at ±``clip_value``.
+
+    >>> import talweg as tw
+    >>> w = tw.tensor([3.0, 0.5], requires_grad=True)
+    >>> (w * w / 2).sum().backward()
+    >>> tw.nn.utils.clip_grad_value_([w], 1.0)
+    >>> w.grad.tolist()
+    [1.0, 0.5]
+    """
+    _native.clip_grad_value(_listed(parameters), clip_value)
+
+
+def parameters_to_vector(parameters):
+    """All parameters one after the other.
+
+    >>> import talweg as tw
+    >>> tw.nn.utils.parameters_to_vector(tw.nn.Linear(2, 3).parameters()).shape
+    (9,)
+    """
+    return Tensor.concat([p.reshape(-1) for p in _listed(parameters)])
+
+
+def vector_to_parameters(vec, parameters):
+    """The parameters take their values from a vector.
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.Linear(1, 1)
+    >>> tw.nn.utils.vector_to_parameters(tw.tensor([2.0, 3.0]), layer.parameters())
+    >>> layer.weight.item(), layer.bias.item()
+    (2.0, 3.0)
+    """
+    if not isinstance(vec, Tensor):
+        raise type_error(f"vector_to_parameters: expected a tensor, not {type(vec).__name__}")
+    parameters = _listed(parameters)
+    total = sum(p.numel() for p in parameters)
+    if tuple(vec.shape) != (total,):
+        raise value_error(f"vector_to_parameters: the parameters have {total} elements, but the vector is {tuple(vec.shape)}")
+    at = 0
+    with no_grad():
+        for p in parameters:
+            p.copy_(vec[at : at + p.numel()].reshape(p.shape))
+            at += p.numel()
+
+
+check(globals(), __all__)

@@ -1,0 +1,137 @@
+"""Parameters that are computed from others at each read: ``weight = f(original)``."""
+
+from ..._checked import check, value_error
+from ..._native import Tensor
+from ..containers import ModuleDict, ModuleList
+from ..module import Module
+from ..parameter import Parameter
+
+__all__ = ["ParametrizationList", "is_parametrized", "register_parametrization", "remove_parametrizations"]
+
+
+class ParametrizationList(ModuleList):
+    """The functions that make a parameter, in order, and what they are made of: ``original``, or ``original0``, ...
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))
+    >>> [n for n, _ in layer.parametrizations.weight.named_parameters()]
+    ['original0', 'original1']
+    """
+
+    def __init__(self, modules, original):
+        super().__init__(modules)
+        value = original
+        for m in reversed(list(self)):
+            if hasattr(m, "right_inverse"):
+                value = m.right_inverse(value)
+        self.is_tensor = isinstance(value, Tensor)
+        values = {"original": value} if self.is_tensor else {f"original{i}": v for i, v in enumerate(value)}
+        self.__dict__["_names"] = list(values)
+        for name, v in values.items():
+            if isinstance(original, Parameter):
+                same = isinstance(v, Parameter)
+                setattr(self, name, v if same else Parameter(v.detach(), original.requires_grad))
+            else:
+                self.register_buffer(name, v)
+
+    def forward(self):
+        values = [getattr(self, n) for n in self._names]
+        first, *rest = list(self)
+        x = first(*values)
+        for m in rest:
+            x = m(x)
+        return x
+
+
+def _getter(name):
+    return property(lambda self: self.parametrizations[name]())
+
+
+def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
+    """``module.tensor_name`` becomes ``parametrization(original)``.
+
+    >>> import talweg as tw
+    >>> class Symmetric(tw.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).T
+    >>> layer = tw.nn.Linear(3, 3)
+    >>> layer = tw.nn.utils.parametrize.register_parametrization(layer, "weight", Symmetric())
+    >>> bool((layer.weight == layer.weight.T).all())
+    True
+    """
+    if is_parametrized(module, tensor_name):
+        module.parametrizations[tensor_name].append(parametrization)
+        return module
+    kind = "_parameters" if tensor_name in module._parameters else "_buffers"
+    original = module.__dict__[kind].get(tensor_name)
+    if original is None:
+        raise value_error(f"register_parametrization: {type(module).__name__} has no parameter or buffer {tensor_name!r}")
+    made = ParametrizationList([parametrization], original)
+    if not unsafe and tuple(made().shape) != tuple(original.shape):
+        raise value_error(f"register_parametrization: the result is {tuple(made().shape)}, not {tuple(original.shape)}; or unsafe=True")
+    del module.__dict__[kind][tensor_name]
+    if not is_parametrized(module):
+        module.parametrizations = ModuleDict()
+        cls = type(module)
+        body = {"__module__": cls.__module__, "_plain_class": cls, "__reduce_ex__": _reduce}
+        module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), body)
+    setattr(type(module), tensor_name, _getter(tensor_name))
+    module.parametrizations[tensor_name] = made
+    return module
+
+
+def _reduce(self, protocol):
+    return _rebuild, (self._plain_class, list(self.parametrizations.keys()), dict(self.__dict__))
+
+
+def _rebuild(cls, names, state):
+    """A module with parametrizations from its pickle, or a copy of one."""
+    module = cls.__new__(cls)
+    body = {"__module__": cls.__module__, "_plain_class": cls, "__reduce_ex__": _reduce}
+    module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), {**body, **{n: _getter(n) for n in names}})
+    module.__dict__.update(state)
+    return module
+
+
+def is_parametrized(module, tensor_name=None):
+    """True if a module, or one of its tensors, has parametrizations.
+
+    >>> import talweg as tw
+    >>> tw.nn.utils.parametrize.is_parametrized(tw.nn.Linear(2, 2))
+    False
+    """
+    own = module._modules.get("parametrizations")
+    if not isinstance(own, ModuleDict) or len(own) == 0:
+        return False
+    return True if tensor_name is None else tensor_name in own
+
+
+def remove_parametrizations(module, tensor_name, leave_parametrized=True):
+    """The tensor is an ordinary one again: with the value it has, or what it was made of.
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))
+    >>> layer = tw.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    >>> isinstance(layer.weight, tw.nn.Parameter)
+    True
+    """
+    if not is_parametrized(module, tensor_name):
+        raise value_error(f"remove_parametrizations: {tensor_name!r} has no parametrization")
+    made = module.parametrizations[tensor_name]
+    if not leave_parametrized and not made.is_tensor:
+        raise value_error("remove_parametrizations: leave_parametrized=False needs one original tensor")
+    first = getattr(made, made._names[0])
+    value = made().detach() if leave_parametrized else first
+    delattr(type(module), tensor_name)
+    del module.parametrizations[tensor_name]
+    if len(module.parametrizations) == 0:
+        delattr(module, "parametrizations")
+        module.__class__ = type(module)._plain_class
+    if isinstance(first, Parameter):
+        module.register_parameter(tensor_name, value if isinstance(value, Parameter) else Parameter(value, first.requires_grad))
+    else:
+        module.register_buffer(tensor_name, value)
+    return module
+
+
+check(globals(), [n for n in __all__ if n[0].islower()])

@@ -1,0 +1,273 @@
+"""Optimizers whose steps are made on the Rust side: built-in rules, and rules in tensor code."""
+
+from .. import _native
+from .._checked import type_error, value_error
+from .._native import Tensor
+from ..nn.state import _host
+from .optimizer import Optimizer, load_flat
+
+# Settings of each group that an engine keeps apart; groups that differ in others have an engine each.
+_PER_GROUP = ("lr", "weight_decay")
+
+
+class Engine:
+    """The Rust side's optimizer for groups with the same settings but for rate and decay."""
+
+    def __init__(self, native, settings, group):
+        self.native, self.settings, self.groups = native, settings, [group]
+
+    def params(self):
+        return [p for g in self.groups for p in g["params"]]
+
+    def state(self):
+        """Variables by parameter and name."""
+        out = [{} for _ in self.params()]
+        for name, variable in self.native.state():
+            kind, _, rest = name.partition(".")
+            if kind == "state":
+                number, _, slot = rest.partition(".")
+                out[int(number)][slot] = variable
+        return out
+
+    def steps(self):
+        """How many steps were made, a variable."""
+        return next(v for n, v in self.native.state() if n == "step")
+
+
+class NativeOptimizer(Optimizer):
+    """A rule applied to parameters.
+
+    ``step`` uses the gradients that ``backward`` has collected, and forgets them; ``minimize`` makes the
+    update of a graph instead, for a session.
+    """
+
+    _has_steps = True
+
+    def _prepare(self):
+        super()._prepare()
+        self._engines, self._is_stale = [], False
+
+    # Engines.
+
+    def _made(self, params, settings):
+        """An engine of the Rust side for parameters with the settings of their group."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule")
+
+    def _settings_of(self, group):
+        """The settings of a group by which its engine is made, but for rate and decay."""
+        return {k: group[k] for k in self.defaults if k not in _PER_GROUP}
+
+    def _changed(self, group, key):
+        if key == "lr":
+            for engine in self._engines:
+                for i, g in enumerate(engine.groups):
+                    if g is group:
+                        engine.native.set_group_lr(i, float(group["lr"]))
+        elif key == "params" or key in self.defaults:
+            self._is_stale = True
+
+    def _added(self, group):
+        lr, decay = float(group.get("lr", 0.0)), float(group.get("weight_decay", 0.0))
+        settings = self._settings_of(group)
+        for engine in self._engines:
+            if engine.settings == settings:
+                engine.native.add_group(group["params"], lr, decay)
+                engine.groups.append(group)
+                return
+        given = {**settings, "lr": lr, **({"weight_decay": decay} if "weight_decay" in self.defaults else {})}
+        self._engines.append(Engine(self._made(group["params"], given), settings, group))
+
+    def _current(self):
+        """The engines, made anew if a setting has changed since."""
+        if self._is_stale:
+            self._is_stale = False
+            old = [(dict(zip((p.variable_id for p in e.params()), e.state())), e.steps()) for e in self._engines]
+            self._engines = []
+            for g in self.param_groups:
+                self._added(g)
+            for engine in self._engines:
+                for p, own in zip(engine.params(), engine.state()):
+                    for states, steps in old:
+                        if p.variable_id in states:
+                            engine.steps().assign(steps.detach())
+                        for name, v in states.get(p.variable_id, {}).items():
+                            if name in own and own[name].shape == v.shape:
+                                own[name].assign(v.detach())
+        return self._engines
+
+    @property
+    def _native(self):
+        """The one engine, for those who know no others: trainers, scalers of gradients."""
+        first, *rest = self._current()
+        if rest:
+            raise value_error(
+                f"{type(self).__name__}: groups that differ in more than lr and weight_decay work with step() and minimize() "
+                "only: not with Trainer, GradScaler and launch"
+            )
+        if self._is_ascending():
+            raise value_error(f"{type(self).__name__}: maximize=True works with step() and minimize() only: return -loss instead")
+        return first.native
+
+    def _is_ascending(self):
+        return any(g.get("maximize") for g in self.param_groups)
+
+    # Steps.
+
+    def step(self, closure=None):
+        """One step with the collected gradients, which are then forgotten."""
+        for hook in list(self._pre_hooks.values()):
+            hook(self, (closure,), {})
+        loss = closure() if closure is not None else None
+        engines = self._current()
+        if len(engines) > 1:
+            # One whose parameters have no gradients stays as it is.
+            engines = [e for e in engines if any(p.grad is not None for p in e.params())] or engines[:1]
+        for engine in engines:
+            for g in engine.groups:
+                if g.get("maximize"):
+                    for p in g["params"]:
+                        p.grad = None if p.grad is None else -p.grad
+            engine.native.step()
+        for hook in list(self._post_hooks.values()):
+            hook(self, (closure,), {})
+        return loss
+
+    def minimize(self, loss):
+        """The update that makes a loss smaller, for ``Session.run`` or ``apply``."""
+        engines = self._current()
+        if len(engines) > 1:
+            raise value_error("minimize: groups may differ in lr and weight_decay only")
+        return engines[0].native.minimize(-loss if self._is_ascending() else loss)
+
+    # State.
+
+    @property
+    def state(self):
+        """The state of each parameter, by name: variables, which may be written to."""
+        out = {}
+        for engine in self._current():
+            steps = engine.steps()
+            if int(steps.item()) == 0:
+                continue
+            for p, own in zip(engine.params(), engine.state()):
+                out[p] = {**({"step": steps} if self._has_steps else {}), **own}
+        return out
+
+    def _take_state(self, state):
+        params = self._numbered()
+        plan = []
+        for engine in self._current():
+            steps = 0.0
+            for p, own in zip(engine.params(), engine.state()):
+                given = state.get(next(i for i, q in enumerate(params) if q is p), {})
+                for name, variable in own.items():
+                    value = given.get(name)
+                    if value is None:
+                        value = _absent(name, p, variable)
+                    value = _host(value) if hasattr(value, "shape") else _native.tensor(value)
+                    if value.ndim == 0:
+                        value = value.broadcast_to(variable.shape)
+                    if value.shape != variable.shape:
+                        raise value_error(f"load_state_dict: {name} is {tuple(variable.shape)}, but the value is {tuple(value.shape)}")
+                    plan.append((variable, value))
+                if given:
+                    steps = max(steps, float(given.get("step", 1.0)))
+            plan.append((engine.steps(), _native.tensor(steps)))
+        for variable, value in plan:
+            variable.assign(value.astype(variable.dtype))
+
+    def load_state_dict(self, state_dict):
+        """Takes what ``state_dict`` returned, here or in PyTorch, or the ``"optimizer"`` part of a checkpoint; nothing
+        changes if it does not fit."""
+        if "param_groups" in state_dict:
+            super().load_state_dict(state_dict)
+            return
+        load_flat(self._native.state(), state_dict)
+        for i, g in enumerate(self.param_groups):
+            dict.__setitem__(g, "lr", float(state_dict[f"group.{i}.lr"]))
+
+    def _own_attributes(self):
+        return {k: v for k, v in super()._own_attributes().items() if k not in ("_engines", "_is_stale")}
+
+
+def _absent(name, param, variable):
+    """What a state begins with that a file does not have."""
+    if name == "master":  # the value that a 16-bit parameter is rounded from
+        return param.detach()
+    return _native.ones_like(variable) if name == "mu_product" else _native.zeros_like(variable)
+
+
+class Rule(NativeOptimizer):
+    """An optimizer of one's own: a subclass says in tensor code how one parameter moves.
+
+    >>> import talweg as tw
+    >>> class Momentum(tw.optim.Rule):
+    ...     defaults = {"lr": 0.1, "beta": 0.5}
+    ...     slots = {"speed": 0.0}
+    ...
+    ...     def update(self, param, grad, state, lr, step, weight_decay):
+    ...         speed = self.settings["beta"] * state["speed"] + grad
+    ...         return param - lr * speed, {"speed": speed}
+    >>> w = tw.nn.Parameter([1.0, 2.0])
+    >>> optimizer = Momentum([w], lr=0.5)
+    >>> for _ in range(2):
+    ...     w.square().sum().backward()
+    ...     optimizer.step()
+    >>> w.tolist()
+    [-0.5, -1.0]
+
+    ``slots`` names what is kept for each parameter, arrays like it that begin with these numbers. ``update`` returns the
+    new parameter and the new state; ``lr`` and ``step``, which counts from 1, are tensors. It runs wherever the built-in
+    rules do: in graphs, under ``jit``, with gradients that are averaged over workers, and on servers of the parameter
+    store; there it may use numbers and other tensors as they are when the optimizer is made, but no variables.
+    """
+
+    defaults = {"lr": 1e-3}
+    slots = {}
+
+    def __init__(self, params, **settings):
+        known = type(self).defaults
+        unknown = set(settings) - set(known)
+        if unknown:
+            name = type(self).__name__
+            raise type_error(f"{name} has no setting {sorted(unknown)[0]!r}; it has {sorted(known)}")
+        super().__init__(params, {**known, **settings})
+
+    @property
+    def settings(self):
+        """What it was made with."""
+        return dict(self.defaults)
+
+    def update(self, param, grad, state, lr, step, weight_decay):
+        """One step of one parameter: ``(parameter, state)``. A subclass says it."""
+        raise NotImplementedError(f"{type(self).__name__} has no update")
+
+    def _settings_of(self, group):
+        # ``update`` asks for the optimizer's settings, not for a group's.
+        for k in self.defaults:
+            if k not in _PER_GROUP and group.get(k) != self.defaults[k]:
+                raise value_error(f"{type(self).__name__}: a group of a Rule may have an lr and a weight_decay of its own, not {k!r}")
+        return {}
+
+    def _made(self, params, settings):
+        decay = float(settings.get("weight_decay", 0.0))
+        return _native.Optimizer.of_rule(self, params, settings.get("lr", 0.0), decay, list(self.slots.items()))
+
+
+class TensorRule:
+    """A built-in rule in tensor code, with the settings of one group: what ``Optimizer.of_rule`` calls."""
+
+    slots = {}
+
+    def __init__(self, settings):
+        self.settings = settings
+
+    def made(self, params, lr, weight_decay):
+        """The engine for parameters."""
+        slots = [(k, float(v)) for k, v in self.slots.items()]
+        return _native.Optimizer.of_rule(self, params, lr, weight_decay, slots)
+
+
+def where(condition, a, b):
+    """``a`` where a condition holds, else ``b``."""
+    return Tensor.where(condition, a, b)
