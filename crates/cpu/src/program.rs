@@ -332,6 +332,11 @@ impl Compiled {
         }
         let answer = |(a, ty): &(Answer, Type)| match a {
             Answer::Input(k) => match &inputs[*k] {
+                // Another library that has the input's memory must not write into the result.
+                Buffer::Host(l) if l.buffer().outside() > 0 => {
+                    let bytes = Arc::new(Bytes::copy_of(l.bytes()));
+                    Buffer::Host(Literal::from_buffer(ty.dtype, ty.shape.clone(), bytes))
+                }
                 Buffer::Host(l) => Buffer::Host(l.reshaped(&ty.shape)),
                 other => other.clone(),
             },
