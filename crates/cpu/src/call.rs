@@ -121,6 +121,11 @@ pub fn accepts(n: &FlatNode, operand: usize, layout: &Layout) -> bool {
     }
 }
 
+/// Whether a node only holds back what uses its results, which are its operands.
+pub fn is_fence(n: &FlatNode) -> bool {
+    n.op.name == "barrier"
+}
+
 /// The axis along which a kernel puts its operands one behind the other, if that is all it does.
 pub fn joins(n: &FlatNode) -> Option<usize> {
     if n.op.name == "concat" { n.attrs.size("axis").ok() } else { None }
@@ -140,7 +145,8 @@ pub fn writes(n: &FlatNode, result: usize, layout: &Layout) -> bool {
 pub fn may_fail(n: &FlatNode) -> bool {
     match n.op.name {
         "matmul" | "int_matmul" | "conv" | "conv_input_grad" | "conv_weight_grad" | "max_pool_index" | "concat"
-        | "pad" | "fold" | "iota" | "cumsum" | "argmax" | "argmin" | "sort" | "random_bits" => false,
+        | "pad" | "fold" | "iota" | "cumsum" | "argmax" | "argmin" | "sort" | "random_bits" | "barrier"
+        | "attention" | "attention_grad" => false,
         "scan" => n.attrs.graph("body").map_or(true, |g| g.nodes.iter().any(may_fail_inside)),
         _ => true,
     }
@@ -186,6 +192,8 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepa
         "argmin" => scan::extreme(attrs, args, outs, false),
         "sort" => scan::sort(attrs, args, outs),
         "random_bits" => scan::random_bits(args, outs),
+        // Its results lie where its operands do.
+        _ if is_fence(n) => Some(Box::new(|_: Bases| Ok(())) as Prepared),
         "scan" => Some(turns::prepare(attrs, args, outs)?),
         _ => None,
     };

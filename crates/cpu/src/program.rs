@@ -53,7 +53,7 @@ pub struct Compiled {
     inputs: Vec<Type>,
     consts: Vec<Literal>,
     answers: Vec<(Answer, Type)>,
-    /// The first wave that may overwrite an input: nothing can fail from there on.
+    /// The first wave that may overwrite an input: nothing fails or is interrupted from there on.
     commit: usize,
     /// What each region is, for traces.
     described: OnceLock<Vec<Arc<trace::Region>>>,
@@ -61,6 +61,59 @@ pub struct Compiled {
     frames: Mutex<Vec<Frame>>,
     /// Whether it has run before.
     has_run: AtomicBool,
+}
+
+/// Regions in the order in which they run, and their memory.
+struct Planned {
+    fused: Fused,
+    /// The cuts of loops.
+    plans: Vec<Option<Plan>>,
+    arrangement: Arrangement,
+    commit: usize,
+}
+
+impl Planned {
+    /// The plan of a fused graph. Where values are computed again behind fences, a weight's gradient that
+    /// waits together with the update, for what can fail, keeps them alive: then the product may run alone.
+    fn best(fused: Fused) -> Planned {
+        let may_wait =
+            fused.fence.iter().any(Option::is_some) && fused.regions.iter().any(|r| may_fail(r, &fused.graph));
+        let apart = may_wait.then(|| Planned::new(fused.clone(), false));
+        let joined = Planned::new(fused, true);
+        let bytes = |p: &Planned| p.arrangement.arena_bytes;
+        apart.filter(|p| bytes(p) < bytes(&joined) / 8 * 7).unwrap_or(joined)
+    }
+
+    fn new(mut fused: Fused, feeds_updates: bool) -> Planned {
+        feed(&mut fused, &call::feeds, feeds_updates);
+        let light: Vec<bool> = fused.regions.iter().map(|r| is_light(r, &fused.graph)).collect();
+        let fails: Vec<bool> = fused.regions.iter().map(|r| may_fail(r, &fused.graph)).collect();
+        let is_soon = |r: &Region| match r {
+            Region::Call { node, .. } => fused.graph.nodes[*node].attrs.bool(SOON).unwrap_or(false),
+            Region::Loop(_) => false,
+        };
+        let soon: Vec<bool> = fused.regions.iter().map(is_soon).collect();
+        let fused = schedule(fused, &light, &fails, &soon);
+        let graph = &fused.graph;
+        let plan = |r: &Region| if let Region::Loop(l) = r { Some(plan(l, graph)) } else { None };
+        let plans: Vec<Option<Plan>> = fused.regions.iter().map(plan).collect();
+        let scratch = |(r, p): (&Region, &Option<Plan>)| match (r, p) {
+            (Region::Loop(l), Some(p)) => tile::scratch_bytes(l, p),
+            _ => 0,
+        };
+        let scratch: Vec<usize> = fused.regions.iter().zip(&plans).map(scratch).collect();
+        let first = fused.regions.iter().rposition(|r| may_fail(r, graph)).map_or(0, |r| r + 1);
+        let arrangement = arrange(&fused, &scratch, first, &|_| None);
+        debug_assert_eq!(passes::check_arrangement(&fused, &arrangement, &scratch, &|_| None), Ok(()));
+        let is_donated = |s: &Slot| match arrangement.home(*s) {
+            Home::Result(b) => arrangement.buffers[b].donor.is_some(),
+            _ => false,
+        };
+        // What may fail is never light, so no wave reaches over the last of it.
+        let overwrites = |w: &Range<usize>| fused.regions[w.clone()].iter().any(|r| r.writes().iter().any(is_donated));
+        let commit = fused.waves.iter().position(overwrites).unwrap_or(fused.waves.len());
+        Planned { plans, arrangement, commit, fused }
+    }
 }
 
 /// What one run needs beside its inputs; kept from run to run, so that a run allocates nothing but
@@ -84,37 +137,14 @@ enum Held {
 impl Compiled {
     /// Compiles a graph of primitive ops and claimed composites.
     pub fn new(graph: Graph) -> Result<Compiled> {
-        let mut fused = fuse(&graph, &Target { row_max: &|_| ROW_MAX, share_min: SHARE_MIN, accepts: &call::accepts })?;
+        let target =
+            Target { row_max: &|_| ROW_MAX, share_min: SHARE_MIN, accepts: &call::accepts, fences: &call::is_fence };
+        let mut fused = fuse(&graph, &target)?;
         redirect(&mut fused, &Moves { joins: &call::joins, writes: &call::writes, accepts: &call::accepts });
-        feed(&mut fused, &call::feeds);
-        let light: Vec<bool> = fused.regions.iter().map(|r| is_light(r, &fused.graph)).collect();
-        let may_fail =
-            |r: &Region, graph: &Graph| matches!(r, Region::Call { node, .. } if call::may_fail(&graph.nodes[*node]));
-        let fails: Vec<bool> = fused.regions.iter().map(|r| may_fail(r, &fused.graph)).collect();
-        let is_soon = |r: &Region| match r {
-            Region::Call { node, .. } => fused.graph.nodes[*node].attrs.bool(SOON).unwrap_or(false),
-            Region::Loop(_) => false,
-        };
-        let soon: Vec<bool> = fused.regions.iter().map(is_soon).collect();
-        let fused = schedule(fused, &light, &fails, &soon);
+        let Planned { fused, plans, arrangement, commit } = Planned::best(fused);
         let graph = &fused.graph;
-        let plans: Vec<_> =
-            fused.regions.iter().map(|r| if let Region::Loop(l) = r { Some(plan(l, graph)) } else { None }).collect();
-        let scratch: Vec<usize> = fused
-            .regions
-            .iter()
-            .zip(&plans)
-            .map(|(r, p)| if let (Region::Loop(l), Some(p)) = (r, p) { tile::scratch_bytes(l, p) } else { 0 })
-            .collect();
-        let first = fused.regions.iter().rposition(|r| may_fail(r, graph)).map_or(0, |r| r + 1);
-        let arrangement = arrange(&fused, &scratch, first, &|_| None);
-        // What may fail is never light, so no wave reaches over that point.
-        let commit = fused.waves.partition_point(|w| w.start < first);
-        debug_assert_eq!(passes::check_arrangement(&fused, &arrangement, &scratch), Ok(()));
-
         let consts = constants(graph);
-        let roots = graph.outputs.iter().map(|&s| place_of(graph, &fused.places, s).root);
-        let read: BTreeSet<Slot> = fused.regions.iter().flat_map(Region::reads).chain(roots).collect();
+        let read: BTreeSet<Slot> = fused.regions.iter().flat_map(Region::reads).chain(fused.results()).collect();
         let map = BaseMap { graph, arrangement: &arrangement, consts: &consts, read: &read };
         let mut work = Vec::with_capacity(fused.regions.len());
         for ((r, region), plan) in fused.regions.iter().enumerate().zip(plans) {
@@ -243,15 +273,18 @@ impl Compiled {
 
     /// Runs over memory of the caller's: inputs, result buffers, constants, arena.
     pub(crate) fn run_regions(&self, bases: Bases) -> Result<()> {
-        self.run_waves(0..self.fused.waves.len(), bases)
+        self.run_waves(0..self.fused.waves.len(), bases, true)
     }
 
-    fn run_waves(&self, which: Range<usize>, bases: Bases) -> Result<()> {
+    /// Runs some waves; if `is_open`, they may be interrupted.
+    fn run_waves(&self, which: Range<usize>, bases: Bases, is_open: bool) -> Result<()> {
         if trace::is_on() {
             return self.run_traced(which, bases);
         }
         self.fused.waves[which].iter().try_for_each(|w| {
-            interrupt::check()?;
+            if is_open {
+                interrupt::check()?;
+            }
             self.run_wave(w, &|r| self.run_region(r, bases))
         })
     }
@@ -299,6 +332,11 @@ impl Compiled {
         }
         let answer = |(a, ty): &(Answer, Type)| match a {
             Answer::Input(k) => match &inputs[*k] {
+                // Another library that has the input's memory must not write into the result.
+                Buffer::Host(l) if l.buffer().outside() > 0 => {
+                    let bytes = Arc::new(Bytes::copy_of(l.bytes()));
+                    Buffer::Host(Literal::from_buffer(ty.dtype, ty.shape.clone(), bytes))
+                }
                 Buffer::Host(l) => Buffer::Host(l.reshaped(&ty.shape)),
                 other => other.clone(),
             },
@@ -344,10 +382,10 @@ impl Program for Compiled {
         let frame = self.frames.lock().pop();
         let mut frame = frame.unwrap_or_default();
         self.fill(&mut frame, inputs)?;
-        let done = self.run_waves(0..self.commit, Bases(&frame.bases));
+        let done = self.run_waves(0..self.commit, Bases(&frame.bases), true).and_then(|()| interrupt::check());
         if done.is_ok() {
             let overwritten = Overwritten { inputs, results: &frame.results };
-            self.run_waves(self.commit..self.fused.waves.len(), Bases(&frame.bases))?;
+            self.run_waves(self.commit..self.fused.waves.len(), Bases(&frame.bases), false)?;
             std::mem::forget(overwritten);
         }
         let answers = done.map(|()| self.take_answers(&mut frame, inputs));
@@ -384,6 +422,11 @@ impl Program for Compiled {
     fn explain(&self) -> String {
         explain::explain(&self.fused, &self.arrangement, &self.memory())
     }
+}
+
+/// Whether running a region can be an error.
+fn may_fail(r: &Region, graph: &Graph) -> bool {
+    matches!(r, Region::Call { node, .. } if call::may_fail(&graph.nodes[*node]))
 }
 
 /// The cut of a loop.
@@ -453,7 +496,7 @@ impl BaseMap<'_> {
             Home::Input(k) => (k, 0),
             Home::Result(b) => (self.graph.inputs.len() + b, 0),
             Home::Const(i) => {
-                let at = self.consts.iter().position(|(j, _)| *j == i).expect("every constant is listed");
+                let at = self.consts.binary_search_by_key(&i, |c| c.0).expect("every constant is listed, in order");
                 (self.graph.inputs.len() + self.arrangement.buffers.len() + at, 0)
             }
             Home::Arena(at) => (self.arena() as usize, at),
@@ -525,7 +568,7 @@ impl BaseMap<'_> {
     }
     fn answer(&self, fused: &Fused, s: Slot) -> (Answer, Type) {
         let ty = self.graph.ty(s).clone();
-        let root = place_of(self.graph, &fused.places, s).root;
+        let root = place_of(&fused.places, s).root;
         let answer = match self.arrangement.home(root) {
             Home::Input(k) => Answer::Input(k),
             Home::Result(b) => Answer::Result(b),

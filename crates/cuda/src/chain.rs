@@ -71,7 +71,7 @@ fn a_loop(fused: &Fused, r: usize) -> Option<&Loop> {
 
 /// True if nobody but some regions, all of them, needs a value.
 fn is_only_for(fused: &Fused, s: Slot, readers: &[usize]) -> bool {
-    let is_result = fused.graph.outputs.iter().any(|&o| place_of(&fused.graph, &fused.places, o).root == s);
+    let is_result = fused.graph.outputs.iter().any(|&o| place_of(&fused.places, o).root == s);
     let is_right = |(r, region): (usize, &Region)| readers.contains(&r) == region.reads().contains(&s);
     !is_result && fused.regions.iter().enumerate().all(is_right)
 }

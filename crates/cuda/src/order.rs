@@ -4,8 +4,8 @@
 
 use crate::emit::together;
 use ir::Slot;
-use passes::{Fused, Region, place_of};
-use rustc_hash::{FxHashMap, FxHashSet};
+use passes::{Fused, Region};
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 
 /// How far ahead a loop is looked for that could join others.
@@ -17,10 +17,9 @@ const POINTERS_MAX: usize = 440;
 pub fn order(fused: Fused) -> Fused {
     let o = Order::new(&fused);
     let (order, waves) = o.waves();
-    let Fused { graph, places, regions, .. } = fused;
-    let mut regions: Vec<Option<Region>> = regions.into_iter().map(Some).collect();
+    let mut regions: Vec<Option<Region>> = fused.regions.into_iter().map(Some).collect();
     let regions = order.iter().filter_map(|&r| regions[r].take()).collect();
-    Fused { graph, places, regions, waves }
+    Fused { regions, waves, ..fused }
 }
 
 struct Order {
@@ -39,7 +38,7 @@ struct Order {
 impl Order {
     fn new(fused: &Fused) -> Order {
         let graph = &fused.graph;
-        let results: FxHashSet<Slot> = graph.outputs.iter().map(|&s| place_of(graph, &fused.places, s).root).collect();
+        let results = fused.results();
         let mut writer: FxHashMap<Slot, usize> = FxHashMap::default();
         for (r, region) in fused.regions.iter().enumerate() {
             writer.extend(region.writes().into_iter().map(|s| (s, r)));

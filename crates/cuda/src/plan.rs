@@ -202,13 +202,16 @@ impl Plan {
         let graph = activate(&absorb(&turn(graph)?)?, chip.wins)?;
         let graph = side_by_side(&heads_last(&graph)?, has)?;
         let graph = channels_last(&graph, has)?;
-        let fused = fuse(&graph, &Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts })?;
+        let target =
+            Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts, fences: &|_| false };
+        let fused = fuse(&graph, &target)?;
         let fused = chain(order(remake(fused)), chip.major);
         let needs = needs(&fused, chip);
         let scratch: Vec<usize> = needs.iter().map(|&(bytes, _)| bytes).collect();
         // What runs on the host may fail; nothing is overwritten before the last of it is done.
         let commit = needs.iter().rposition(|&(_, is_host)| is_host).map_or(0, |r| r + 1);
         let arrangement = arrange(&fused, &scratch, commit, &overwrites);
+        debug_assert_eq!(passes::check_arrangement(&fused, &arrangement, &scratch, &overwrites), Ok(()));
         let graph = &fused.graph;
         let nodes = graph.nodes.iter().enumerate().filter(|(_, n)| matches!(n.op.meaning, Meaning::Const));
         let consts = nodes.filter_map(|(i, n)| n.attrs.literal("value").ok().map(|c| (i, c.clone()))).collect();
@@ -398,7 +401,7 @@ impl Plan {
     /// True if nothing but loops reads a value.
     fn is_only_counted(&self, s: Slot) -> bool {
         let graph = &self.fused.graph;
-        let is_result = graph.outputs.iter().any(|&o| place_of(graph, &self.fused.places, o).root == s);
+        let is_result = graph.outputs.iter().any(|&o| place_of(&self.fused.places, o).root == s);
         let is_called = |r: &Region| matches!(r, Region::Call { args, .. } if args.iter().any(|p| p.root == s));
         !is_result && !self.fused.regions.iter().any(is_called)
     }
@@ -418,7 +421,7 @@ impl Plan {
             Home::Input(k) => (k, 0),
             Home::Result(b) => (self.inputs.len() + b, 0),
             Home::Const(i) => {
-                let at = self.consts.iter().position(|(j, _)| *j == i).expect("every constant is listed");
+                let at = self.consts.binary_search_by_key(&i, |c| c.0).expect("every constant is listed, in order");
                 (self.inputs.len() + self.arrangement.buffers.len() + at, 0)
             }
             Home::Arena(at) => (self.arena(), at),
@@ -441,7 +444,7 @@ impl Plan {
 
     fn answer(&self, s: Slot) -> (Answer, Type) {
         let graph = &self.fused.graph;
-        let root = place_of(graph, &self.fused.places, s).root;
+        let root = place_of(&self.fused.places, s).root;
         let answer = match self.arrangement.home(root) {
             Home::Input(k) => Answer::Input(k),
             Home::Result(b) => Answer::Result(b),

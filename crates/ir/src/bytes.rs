@@ -6,7 +6,8 @@
 use memmap2::MmapMut;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// 64 bytes on a 64-byte boundary: a cache line, and the widest vector load.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
@@ -178,6 +179,24 @@ impl Drop for Reserve {
 pub struct Bytes {
     block: Block,
     len: usize,
+    /// How many arrays of other libraries lie in it.
+    outside: AtomicUsize,
+}
+
+/// Memory that another library has until this is dropped. It may write there, whatever it was told.
+pub struct Outside(Arc<Bytes>);
+
+impl Outside {
+    /// Hands memory out.
+    pub fn new(bytes: Arc<Bytes>) -> Outside {
+        bytes.outside.fetch_add(1, Ordering::Relaxed);
+        Outside(bytes)
+    }
+}
+impl Drop for Outside {
+    fn drop(&mut self) {
+        self.0.outside.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Bytes {
@@ -189,20 +208,20 @@ impl Bytes {
     pub fn zeroed(len: usize) -> Bytes {
         match take(len) {
             Some(block) => {
-                let mut b = Bytes { block, len };
+                let mut b = Bytes::of(block, len);
                 b.as_mut().fill(0);
                 b
             }
-            None => Bytes { block: Block::zeroed(len), len },
+            None => Bytes::of(Block::zeroed(len), len),
         }
     }
     /// `len` bytes of any content, for whoever writes all of them: from a freed block where one of
     /// this size is kept.
     pub fn any(len: usize) -> Bytes {
         if let Some(block) = take(len) {
-            return Bytes { block, len };
+            return Bytes::of(block, len);
         }
-        let mut b = Bytes { block: Block::zeroed(len), len };
+        let mut b = Bytes::of(Block::zeroed(len), len);
         if cfg!(debug_assertions) {
             // Whoever relies on zeros shows in the tests.
             b.as_mut().fill(0xA5);
@@ -221,7 +240,15 @@ impl Bytes {
     }
     /// Memory that is lent.
     pub fn lent(memory: Box<dyn Lent>) -> Bytes {
-        Bytes { len: memory.bytes().len(), block: Block::Lent(memory) }
+        let len = memory.bytes().len();
+        Bytes::of(Block::Lent(memory), len)
+    }
+    fn of(block: Block, len: usize) -> Bytes {
+        Bytes { block, len, outside: AtomicUsize::new(0) }
+    }
+    /// How many arrays of other libraries lie in it.
+    pub fn outside(&self) -> usize {
+        self.outside.load(Ordering::Relaxed)
     }
     /// Whether the memory is somebody else's.
     pub fn is_lent(&self) -> bool {

@@ -24,7 +24,7 @@ mod verify;
 
 pub use attr::{Attr, AttrKind, Attrs};
 pub use buffer::{Buffer, Loan, Storage};
-pub use bytes::{Bytes, Lent, OUT_OF_MEMORY, Reserve};
+pub use bytes::{Bytes, Lent, OUT_OF_MEMORY, Outside, Reserve};
 pub use dtype::{DType, Element};
 pub use error::{Error, ErrorKind, Result, Site};
 pub use float8::{f8e4m3, f8e5m2};

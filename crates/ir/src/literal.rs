@@ -125,6 +125,10 @@ impl Literal {
     pub fn buffer(&self) -> &Arc<Bytes> {
         &self.bytes
     }
+    /// How many values lie in the buffer, this one included; arrays of other libraries do not count.
+    pub fn holders(&self) -> usize {
+        Arc::strong_count(&self.bytes).saturating_sub(self.bytes.outside())
+    }
     /// The buffer for writing, if nobody else holds it or has lent it.
     pub fn buffer_mut(&mut self) -> Option<&mut [u8]> {
         Arc::get_mut(&mut self.bytes).filter(|b| !b.is_lent()).map(AsMut::as_mut)

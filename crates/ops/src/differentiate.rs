@@ -7,7 +7,7 @@ use crate::tensor::held;
 use crate::{Tensor, autocast};
 use ir::{Call, Error, ErrorKind, Grad, GradCall, Meaning, Node, Result, Source, Type, Value, no_grad};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What lies between some results and the values their gradient is wanted for.
@@ -20,15 +20,21 @@ fn key(v: &Value) -> (u64, usize) {
     (v.node().id(), v.out())
 }
 
+/// The numbers of the nodes of some values.
+fn ids(values: &[Value]) -> BTreeSet<u64> {
+    values.iter().map(|v| v.node().id()).collect()
+}
+
 /// Walks from `outputs` to the leaves; `stop` values are not looked behind.
 fn reach(outputs: &[Value], stop: &[Value]) -> Reach {
+    let stop = ids(stop);
     let mut nodes = BTreeMap::new();
     let mut stack: Vec<Value> = outputs.to_vec();
     while let Some(v) = stack.pop() {
         if nodes.contains_key(&v.node().id()) {
             continue;
         }
-        let is_leaf = v.node().op().is_none() || stop.iter().any(|s| Arc::ptr_eq(s.node(), v.node()));
+        let is_leaf = v.node().op().is_none() || stop.contains(&v.node().id());
         let inputs = if is_leaf { SmallVec::new() } else { v.node().inputs() };
         stack.extend(inputs.iter().cloned());
         nodes.insert(v.node().id(), (v.node().clone(), inputs));
@@ -62,9 +68,9 @@ fn pull_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], sto
     let Reach { nodes } = reach(outputs, if stop { wrt } else { &[] });
     // Inputs come before their users, so one pass in order finds what leads to `wrt`.
     let mut leads: BTreeMap<u64, bool> = BTreeMap::new();
-    for (id, (node, inputs)) in &nodes {
-        let yes = wrt.iter().any(|w| Arc::ptr_eq(w.node(), node))
-            || inputs.iter().any(|v| v.ty().dtype.is_inexact() && leads[&v.node().id()]);
+    let ends = ids(wrt);
+    for (id, (_, inputs)) in &nodes {
+        let yes = ends.contains(id) || inputs.iter().any(|v| v.ty().dtype.is_inexact() && leads[&v.node().id()]);
         leads.insert(*id, yes);
     }
     let mut grads = BTreeMap::new();

@@ -7,8 +7,9 @@
 
 use crate::{Feed, Fused, Loop, Region, Step, Store};
 use ir::{FlatNode, Graph, Meaning, Slot};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Offsets in the arena are multiples of this: a cache line, and the widest vector.
@@ -105,10 +106,10 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
         let mut others = fused.waves[wave[r]].clone().filter(|&o| o != r);
         !others.any(|o| fused.regions[o].reads().contains(&v))
     };
-    let results: Vec<Slot> = graph.outputs.iter().map(|&s| crate::place_of(graph, &fused.places, s).root).collect();
+    let results = fused.results();
     let mut blocks: Vec<Block> = Vec::new();
     // The block of each value in the arena.
-    let mut block_of: Vec<(Slot, usize)> = Vec::new();
+    let mut block_of: FxHashMap<Slot, usize> = FxHashMap::default();
     let mut donated = vec![false; graph.inputs.len()];
     for (r, region) in fused.regions.iter().enumerate() {
         let mut taken: Vec<usize> = Vec::new();
@@ -122,11 +123,11 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
             }
             let is_new = |s: Slot| match a.home(s) {
                 Home::Result(b) => a.buffers[b].donor.is_none(),
-                _ => block_of.iter().any(|(v, b)| *v == s && !taken.contains(b)),
+                _ => block_of.get(&s).is_some_and(|b| !taken.contains(b)),
             };
             if let Some(s) = hosts(graph, region).find(|&s| Some(slot) == fed && is_new(s)) {
-                match block_of.iter().find(|(v, _)| *v == s) {
-                    Some(&(_, b)) => block_of.push((slot, b)),
+                match block_of.get(&s) {
+                    Some(&b) => drop(block_of.insert(slot, b)),
                     None => a.homes[slot.node as usize][slot.out as usize] = a.home(s),
                 }
                 continue;
@@ -135,7 +136,7 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
                 let donor = if r < commit {
                     None
                 } else {
-                    donor(fused, region, slot, r, &last, &results, &donated, overwrites)
+                    donor(fused, &a, region, slot, r, &last, &results, &donated, overwrites)
                 };
                 let donor = donor.filter(|&k| is_alone(Slot { node: graph.inputs[k], out: 0 }, r));
                 donor.into_iter().for_each(|k| donated[k] = true);
@@ -146,7 +147,7 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
             let to = wave[last[slot.node as usize][slot.out as usize].unwrap_or(r).max(r)];
             let dying = dying(graph, region, slot, r, &last, overwrites)
                 .filter(|&v| is_alone(v, r))
-                .and_then(|v| block_of.iter().rev().find(|(s, _)| *s == v).map(|&(_, b)| b))
+                .and_then(|v| block_of.get(&v).copied())
                 .filter(|b| !taken.contains(b) && blocks[*b].to == wave[r]);
             let b = match dying {
                 Some(b) => {
@@ -159,7 +160,7 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
                     blocks.len() - 1
                 }
             };
-            block_of.push((slot, b));
+            block_of.insert(slot, b);
         }
     }
     let values = blocks.len();
@@ -286,64 +287,138 @@ fn dying(
 /// comes before the variables it reads, and whoever gave it holds it.
 fn donor(
     fused: &Fused,
+    a: &Arrangement,
     region: &Region,
     slot: Slot,
     r: usize,
     last: &[SmallVec<[Option<usize>; 1]>],
-    results: &[Slot],
+    results: &FxHashSet<Slot>,
     donated: &[bool],
     overwrites: Overwrites,
 ) -> Option<usize> {
     let graph = &fused.graph;
     replaceable(graph, region, slot, r, last, overwrites)
         .filter(|v| graph.ty(*v).dtype == graph.ty(slot).dtype && !results.contains(v))
-        .filter_map(|v| graph.inputs.iter().position(|&i| i == v.node).filter(|&k| !donated[k]))
+        .filter_map(|v| if let Home::Input(k) = a.home(v) { Some(k) } else { None })
+        .filter(|&k| !donated[k])
         .max()
 }
 
+/// Blocks from here on are placed in the order of time alone.
+const PACK_MAX: usize = 4096;
+
 /// Offsets for blocks such that those alive together lie apart. The best of a few orders to place
-/// them in: the largest first, those that take the most room for the longest, the earliest.
+/// them in: the largest first, those that take the most room for the longest, the earliest. The first two
+/// compare all blocks with each other, so many blocks are placed in the last alone.
 fn pack(blocks: &[Block]) -> (Vec<usize>, usize) {
     let filled: Vec<usize> = (0..blocks.len()).filter(|&b| blocks[b].bytes > 0).collect();
-    let keys: [fn(&Block) -> (usize, usize); 3] = [
-        |b| (usize::MAX - b.bytes, b.from),
-        |b| (usize::MAX - b.bytes.saturating_mul(b.to - b.from + 1), b.from),
-        |b| (b.from, usize::MAX - b.bytes),
-    ];
-    let packed = keys.map(|key| {
+    let keys: [fn(&Block) -> (usize, usize); 2] =
+        [|b| (usize::MAX - b.bytes, b.from), |b| (usize::MAX - b.bytes.saturating_mul(b.to - b.from + 1), b.from)];
+    let keys = if filled.len() < PACK_MAX { &keys[..] } else { &[] };
+    let packed = keys.iter().map(|key| {
         let mut order = filled.clone();
         order.sort_by_key(|&b| (key(&blocks[b]), b));
         pack_in(blocks, &order)
     });
-    packed.into_iter().min_by_key(|(_, end)| *end).unwrap_or_default()
+    packed.chain([pack_in_time(blocks, &filled)]).min_by_key(|(_, end)| *end).unwrap_or_default()
 }
 
 /// Places blocks one by one, each in the smallest gap that holds it.
 fn pack_in(blocks: &[Block], order: &[usize]) -> (Vec<usize>, usize) {
     let mut offsets = vec![0; blocks.len()];
-    let mut placed: Vec<usize> = Vec::new();
+    // Those placed, in the order in which they lie.
+    let mut placed: Vec<(usize, usize, Block)> = Vec::with_capacity(order.len());
     let mut end = 0;
     for &b in order {
         let x = blocks[b];
-        let mut busy: Vec<(usize, usize)> = placed
-            .iter()
-            .filter(|&&p| blocks[p].from <= x.to && x.from <= blocks[p].to)
-            .map(|&p| (offsets[p], offsets[p] + blocks[p].bytes))
-            .collect();
-        busy.sort_unstable();
         let mut best: Option<(usize, usize)> = None;
         let mut at = 0;
-        for (lo, hi) in busy {
+        for &(lo, hi, _) in placed.iter().filter(|(_, _, p)| p.from <= x.to && x.from <= p.to) {
             if lo >= at + x.bytes && best.is_none_or(|(gap, _)| lo - at < gap) {
                 best = Some((lo - at, at));
             }
             at = at.max(hi);
         }
-        offsets[b] = best.map_or(at, |(_, at)| at);
-        end = end.max(offsets[b] + x.bytes);
-        placed.push(b);
+        let lo = best.map_or(at, |(_, at)| at);
+        offsets[b] = lo;
+        let hi = lo + x.bytes;
+        end = end.max(hi);
+        placed.insert(placed.partition_point(|&(l, h, _)| (l, h) <= (lo, hi)), (lo, hi, x));
     }
     (offsets, end)
+}
+
+/// The same in the order in which blocks come alive, the largest of equals first: what is alive then and
+/// the gaps between are all there is to look at.
+fn pack_in_time(blocks: &[Block], filled: &[usize]) -> (Vec<usize>, usize) {
+    let mut order = filled.to_vec();
+    order.sort_by_key(|&b| (blocks[b].from, usize::MAX - blocks[b].bytes, b));
+    let mut dying = filled.to_vec();
+    dying.sort_by_key(|&b| (blocks[b].to, b));
+    let mut dying = dying.into_iter().peekable();
+    let mut offsets = vec![0; blocks.len()];
+    let mut gaps = Gaps::default();
+    let mut end = 0;
+    for b in order {
+        while let Some(dead) = dying.next_if(|&d| blocks[d].to < blocks[b].from) {
+            gaps.give(offsets[dead], blocks[dead].bytes);
+        }
+        offsets[b] = gaps.take(blocks[b].bytes);
+        end = end.max(offsets[b] + blocks[b].bytes);
+    }
+    (offsets, end)
+}
+
+/// The free stretches below the end of what is in use.
+#[derive(Default)]
+struct Gaps {
+    /// Where each begins, and its size.
+    sizes: BTreeMap<usize, usize>,
+    /// Size and beginning of each.
+    by_size: BTreeSet<(usize, usize)>,
+    /// Nothing beyond is in use.
+    end: usize,
+}
+
+impl Gaps {
+    fn add(&mut self, at: usize, bytes: usize) {
+        if bytes > 0 {
+            self.sizes.insert(at, bytes);
+            self.by_size.insert((bytes, at));
+        }
+    }
+    fn remove(&mut self, at: usize, bytes: usize) {
+        self.sizes.remove(&at);
+        self.by_size.remove(&(bytes, at));
+    }
+    /// The smallest that holds so many bytes, the first of equals; else what comes after the last in use.
+    fn take(&mut self, bytes: usize) -> usize {
+        let found = self.by_size.range((bytes, 0)..).next().copied();
+        let Some((size, at)) = found else {
+            self.end += bytes;
+            return self.end - bytes;
+        };
+        self.remove(at, size);
+        self.add(at + bytes, size - bytes);
+        at
+    }
+    fn give(&mut self, mut at: usize, mut bytes: usize) {
+        if let Some((&before, &size)) = self.sizes.range(..at).next_back()
+            && before + size == at
+        {
+            self.remove(before, size);
+            (at, bytes) = (before, bytes + size);
+        }
+        if let Some(&size) = self.sizes.get(&(at + bytes)) {
+            self.remove(at + bytes, size);
+            bytes += size;
+        }
+        if at + bytes == self.end {
+            self.end = at;
+        } else {
+            self.add(at, bytes);
+        }
+    }
 }
 
 fn live_bytes(blocks: &[Block], regions: usize) -> usize {
@@ -364,18 +439,24 @@ fn live_bytes(blocks: &[Block], regions: usize) -> usize {
 }
 
 /// Checks an arrangement against the regions, without the means it was made by: walks the regions
-/// and says which value is overwritten while it is still needed.
-pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), String> {
+/// and says which value has no memory, or is overwritten while it is still needed.
+pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize], overwrites: Overwrites) -> Result<(), String> {
     let graph = &fused.graph;
     let mut live: Vec<(Slot, usize, usize)> = Vec::new();
     let mut readers: FxHashMap<Slot, usize> = FxHashMap::default();
     fused.regions.iter().flat_map(|r| r.reads()).for_each(|s| *readers.entry(s).or_default() += 1);
     for (r, region) in fused.regions.iter().enumerate() {
+        check_stores(region, r)?;
         for s in region.reads() {
             readers.entry(s).and_modify(|n| *n -= 1);
         }
         let needed_later = |s: Slot| readers.get(&s).is_some_and(|&n| n > 0);
         let reads = region.reads();
+        for s in reads.iter().chain(&region.writes()) {
+            if a.home(*s) == Home::Nowhere && graph.ty(*s).bytes() > 0 {
+                return Err(format!("region {r} works on {s:?}, which has no memory"));
+            }
+        }
         for s in &reads {
             let is_there = !matches!(a.home(*s), Home::Arena(_)) || live.iter().any(|(v, ..)| v == s);
             if !is_there {
@@ -383,13 +464,22 @@ pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), St
             }
         }
         live.retain(|(s, ..)| needed_later(*s) || reads.contains(s));
+        let is_replaced = |v: Slot, s: Slot| steps_alike(region, v, s) || changed(graph, region, overwrites) == Some(v);
         let mut mine: Vec<(Option<Slot>, usize, usize)> = Vec::new();
         if scratch[r] > 0 {
             mine.push((None, a.scratch[r], a.scratch[r] + scratch[r]));
         }
         for s in region.writes() {
-            if let Home::Arena(at) = a.home(s) {
-                mine.push((Some(s), at, at + graph.ty(s).bytes()));
+            match a.home(s) {
+                Home::Arena(at) => mine.push((Some(s), at, at + graph.ty(s).bytes())),
+                Home::Result(b) => {
+                    let given = a.buffers[b].donor.map(|k| Slot { node: graph.inputs[k], out: 0 });
+                    if let Some(v) = given.filter(|&v| needed_later(v) || !is_replaced(v, s)) {
+                        return Err(format!("region {r} writes {s:?} over the input {v:?}, which is still needed"));
+                    }
+                }
+                Home::Nowhere => {}
+                Home::Input(_) | Home::Const(_) => return Err(format!("region {r} writes {s:?}, which is given")),
             }
         }
         for (k, &(s, lo, hi)) in mine.iter().enumerate() {
@@ -404,8 +494,7 @@ pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), St
                 return Err(format!("region {r}: {s:?} overlaps another of its values"));
             }
             for &(v, l, h) in live.iter().filter(|&&(_, l, h)| lo < h && l < hi) {
-                let may_replace =
-                    !needed_later(v) && (l, h) == (lo, hi) && s.is_some_and(|s| steps_alike(region, v, s));
+                let may_replace = !needed_later(v) && (l, h) == (lo, hi) && s.is_some_and(|s| is_replaced(v, s));
                 if !may_replace {
                     return Err(format!("region {r} writes {s:?} over {v:?}, which is still needed"));
                 }
@@ -415,6 +504,24 @@ pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize]) -> Result<(), St
         live.extend(mine.iter().filter_map(|&(s, lo, hi)| s.map(|s| (s, lo, hi))));
     }
     fused.waves.iter().filter(|w| w.len() > 1).try_for_each(|w| check_wave(fused, a, scratch, w.clone()))
+}
+
+/// Checks that a loop stores everything it writes: a reduction over the whole loop goes to the memory of
+/// its node, whether somebody reads it or not.
+fn check_stores(region: &Region, r: usize) -> Result<(), String> {
+    let Region::Loop(l) = region else { return Ok(()) };
+    let unstored = l.steps.iter().enumerate().find_map(|(i, s)| match s {
+        Step::Reduce { node, after: true, .. } => {
+            let slot = Slot::new(*node as usize, 0);
+            (!l.stores.iter().any(|s| s.step as usize == i && s.slot == slot)).then_some(slot)
+        }
+        _ => None,
+    });
+    match unstored {
+        Some(s) => Err(format!("region {r} computes {s:?} without a store")),
+        None if l.stores.is_empty() => Err(format!("region {r} stores nothing")),
+        None => Ok(()),
+    }
 }
 
 /// Checks that no region of a wave writes what another one reads or writes.

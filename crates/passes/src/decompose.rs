@@ -2,7 +2,7 @@
 
 use crate::Rewriter;
 use ir::{Call, Collect, FlatNode, Graph, INPUT, Meaning, Result, Slot, Type, Value, collect};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// Whether a device runs a node itself, given the types of its inputs.
@@ -49,7 +49,9 @@ pub fn graph_of(args: &[Value], outs: &[Value]) -> Result<Graph> {
 /// `since` that is reached, and every other leaf. Each value is named once.
 pub fn captures_of(args: &[Value], outs: &[Value], since: u64) -> Result<Vec<Value>> {
     let leaves = collect(outs, Collect::Trace { since })?.leaves;
-    Ok(leaves.into_iter().filter(|l| !args.iter().any(|a| a.is_same(l))).collect())
+    let key = |v: &Value| (v.node().id(), v.out());
+    let given: FxHashSet<(u64, usize)> = args.iter().map(key).collect();
+    Ok(leaves.into_iter().filter(|l| !given.contains(&key(l))).collect())
 }
 
 /// The flat graph of a traced function; its inputs are `args`, which include what it captured.

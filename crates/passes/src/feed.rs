@@ -2,57 +2,67 @@
 //! by one as they lie: bias, activation, residual and optimizer step then work on pieces of the
 //! result that are still in cache.
 
-use crate::{Feed, Fused, Loop, Place, Region, Step, place_of};
+use crate::{Feed, Fused, Loop, Place, Region, Step};
 use ir::{FlatNode, Slot};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Whether a device runs a kernel with these operands piece by piece.
 pub type Feeds<'a> = &'a dyn Fn(&FlatNode, &[Place]) -> bool;
 
-/// Moves kernels into the loops that they can feed.
-pub fn feed(fused: &mut Fused, feeds: Feeds) {
+/// Moves kernels into the loops that they can feed; into those that may write over an input only where
+/// `updates` says so, as they may have to wait longer than the kernel.
+pub fn feed(fused: &mut Fused, feeds: Feeds, updates: bool) {
+    let results = fused.results();
     let graph = &fused.graph;
-    let outputs: Vec<Slot> = graph.outputs.iter().map(|&s| place_of(graph, &fused.places, s).root).collect();
-    let mut at = 0;
-    while at < fused.regions.len() {
-        let found = match &fused.regions[at] {
-            Region::Call { node, args, .. } => {
-                let n = &graph.nodes[*node];
-                let s = Slot::new(*node, 0);
-                let is_free = n.outs.len() == 1 && !outputs.contains(&s) && feeds(n, args);
-                if is_free {
-                    sole_reader(&fused.regions, s).map(|r| (r, Feed { node: *node, args: args.clone() }))
-                } else {
-                    None
-                }
-            }
-            Region::Loop(_) => None,
-        };
-        let shape = found.as_ref().map(|(_, f)| &graph.nodes[f.node].outs[0].shape);
-        let taken = match (&found, shape) {
-            (Some((r, f)), Some(shape)) if shape.rank() >= 2 => match &fused.regions[*r] {
-                Region::Loop(l) => with_rows(l, f.slot(), shape.count(), shape[shape.rank() - 1]),
-                Region::Call { .. } => None,
-            },
-            _ => None,
-        };
-        match (found, taken) {
-            (Some((r, f)), Some(l)) => {
-                fused.regions[r] = Region::Loop(Loop { feed: Some(f), ..l });
-                fused.regions.remove(at);
-            }
-            _ => at += 1,
+    let mut readers = Readers::new(&fused.regions);
+    for at in 0..fused.regions.len() {
+        let Region::Call { node, args, .. } = &fused.regions[at] else { continue };
+        let (n, s) = (&graph.nodes[*node], Slot::new(*node, 0));
+        let is_free = n.outs.len() == 1 && n.outs[0].shape.rank() >= 2 && !results.contains(&s) && feeds(n, args);
+        let Some(r) = readers.sole(s).filter(|_| is_free) else { continue };
+        let Region::Loop(l) = &fused.regions[r] else { continue };
+        if !updates && fused.updated(&fused.regions[r], &results).next().is_some() {
+            continue;
         }
+        let shape = &n.outs[0].shape;
+        let Some(l) = with_rows(l, s, shape.count(), shape[shape.rank() - 1]) else { continue };
+        let feed = Feed { node: *node, args: args.clone() };
+        let mut roots: SmallVec<[Slot; 4]> = fused.regions[at].reads();
+        roots.sort_unstable();
+        roots.dedup();
+        roots.into_iter().for_each(|root| readers.hand_over(root, at, r, fused.regions[r].reads().contains(&root)));
+        fused.regions[r] = Region::Loop(Loop { feed: Some(feed), ..l });
+        fused.regions[at] = Region::Loop(Loop::default());
     }
-    fused.waves = (0..fused.regions.len()).map(|r| r..r + 1).collect();
+    fused.drop_empty();
 }
 
-/// The only region that reads a value.
-fn sole_reader(regions: &[Region], s: Slot) -> Option<usize> {
-    let mut readers = regions.iter().enumerate().filter(|(_, r)| r.reads().contains(&s)).map(|(i, _)| i);
-    match (readers.next(), readers.next()) {
-        (Some(r), None) => Some(r),
-        _ => None,
+/// How many regions read each value, and the sum of their numbers: the number itself if it is one.
+struct Readers(FxHashMap<Slot, (usize, usize)>);
+
+impl Readers {
+    fn new(regions: &[Region]) -> Readers {
+        let mut all: FxHashMap<Slot, (usize, usize)> = FxHashMap::default();
+        for (r, region) in regions.iter().enumerate() {
+            let mut reads = region.reads();
+            reads.sort_unstable();
+            reads.dedup();
+            for s in reads {
+                let (count, sum) = all.entry(s).or_default();
+                (*count, *sum) = (*count + 1, *sum + r);
+            }
+        }
+        Readers(all)
+    }
+    /// The only region that reads a value.
+    fn sole(&self, s: Slot) -> Option<usize> {
+        self.0.get(&s).filter(|(count, _)| *count == 1).map(|&(_, r)| r)
+    }
+    /// What one region read another one reads, which perhaps did so already.
+    fn hand_over(&mut self, s: Slot, from: usize, to: usize, is_read: bool) {
+        let (count, sum) = self.0.entry(s).or_default();
+        (*count, *sum) = if is_read { (*count - 1, *sum - from) } else { (*count, *sum - from + to) };
     }
 }
 

@@ -5,9 +5,10 @@
 //! agree, no result of a whole loop is needed inside it, and no cycle between regions comes about.
 
 use crate::space::{self, Mask, Split};
-use crate::{Accepts, Along, Place, Region, materialize, place_of, places};
+use crate::{Accepts, Along, Fences, Place, Places, Region, materialize, place_of, places, prune};
 use ir::{FlatNode, Graph, Layout, Meaning, Result, Shape, Slot};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::RefCell;
 use std::ops::Range;
 
 /// What a device can do with a loop.
@@ -20,6 +21,8 @@ pub struct Target<'a> {
     pub share_min: usize,
     /// Which layouts kernels take.
     pub accepts: Accepts<'a>,
+    /// Which nodes only hold back what uses their results; where that is none, they are kernels.
+    pub fences: Fences<'a>,
 }
 
 /// The most nodes a loop may have: compile time and registers stay bounded.
@@ -28,13 +31,18 @@ const NODES_MAX: usize = 256;
 const WHOLE_MAX: usize = 4096;
 /// How many of the loops that read a value are considered for joining.
 const READERS_MAX: usize = 4;
+/// How many regions are looked at, from either side, for a way from one to another.
+const SEARCH_MAX: usize = 4096;
 
 /// A graph cut into regions that run in order.
+#[derive(Clone)]
 pub struct Fused {
     /// The graph, with copies where views need them.
     pub graph: Graph,
-    /// Where each node's first output lies.
-    pub places: Vec<Place>,
+    /// Where each output lies.
+    pub places: Places,
+    /// For each node, the fence that its value was behind, if there is one.
+    pub fence: Vec<Option<u32>>,
     /// The regions, in an order that respects what they need of each other.
     pub regions: Vec<Region>,
     /// The regions again, cut into stretches that may run side by side.
@@ -43,15 +51,53 @@ pub struct Fused {
 
 /// Cuts a graph into regions.
 pub fn fuse(graph: &Graph, target: &Target) -> Result<Fused> {
-    let graph = materialize(graph, target.accepts)?;
-    let places = places(&graph)?;
-    let mut f = Fuser::new(&graph, &places, target);
+    // A value that nobody uses has no memory: no region may compute it.
+    let graph = prune(&materialize(graph, target.accepts, target.fences)?);
+    let places = places(&graph, target.fences)?;
+    let fence = fences(&graph, target.fences);
+    let mut f = Fuser::new(&graph, &places, &fence, target);
     for i in 0..graph.nodes.len() {
         f.place(i)?;
     }
     let regions = f.regions();
     let waves = (0..regions.len()).map(|r| r..r + 1).collect();
-    Ok(Fused { graph, places, regions, waves })
+    Ok(Fused { graph, places, fence, regions, waves })
+}
+
+impl Fused {
+    /// The stored values that outlive a run.
+    pub fn results(&self) -> FxHashSet<Slot> {
+        self.graph.outputs.iter().map(|&s| place_of(&self.places, s).root).collect()
+    }
+    /// The inputs that a region may write a result over: it reads them, and a result has their type.
+    pub(crate) fn updated<'a>(
+        &'a self,
+        region: &Region,
+        results: &'a FxHashSet<Slot>,
+    ) -> impl Iterator<Item = Slot> + use<'a> {
+        let graph = &self.graph;
+        let written: Vec<Slot> = region.writes().into_iter().filter(|s| results.contains(s)).collect();
+        let is_input = |s: &Slot| matches!(graph.node(*s).op.meaning, Meaning::Input);
+        let reads = if written.is_empty() { Default::default() } else { region.reads() };
+        reads.into_iter().filter(is_input).filter(move |v| written.iter().any(|s| graph.ty(*s) == graph.ty(*v)))
+    }
+    /// Drops loops that store nothing, which stand where a region was taken out.
+    pub(crate) fn drop_empty(&mut self) {
+        self.regions.retain(|r| !matches!(r, Region::Loop(l) if l.stores.is_empty()));
+        self.waves = (0..self.regions.len()).map(|r| r..r + 1).collect();
+    }
+}
+
+/// For each node, the fence that its value was behind: its own if it is one, that of what a view shows.
+fn fences(graph: &Graph, is_fence: Fences) -> Vec<Option<u32>> {
+    let mut fence: Vec<Option<u32>> = Vec::with_capacity(graph.nodes.len());
+    for (i, n) in graph.nodes.iter().enumerate() {
+        fence.push(match n.op.meaning {
+            Meaning::View(_) => fence[n.inputs[0].node as usize],
+            _ => is_fence(n).then_some(i as u32),
+        });
+    }
+    fence
 }
 
 /// A node's part in a loop.
@@ -72,12 +118,22 @@ pub(crate) struct Group {
     pub inner: Option<Mask>,
     pub nodes: Vec<usize>,
     is_loop: bool,
+    /// The groups that need it, and those it needs; some more than once.
     next: Vec<usize>,
+    prev: Vec<usize>,
+}
+
+/// The groups that a search has come to: the number of the search and the side it came from.
+#[derive(Default)]
+struct Search {
+    number: u32,
+    seen: Vec<(u32, bool)>,
 }
 
 pub(crate) struct Fuser<'a> {
     pub graph: &'a Graph,
-    pub places: &'a [Place],
+    pub places: &'a Places,
+    fence: &'a [Option<u32>],
     row_max: &'a dyn Fn(usize) -> usize,
     share_min: usize,
     pub groups: Vec<Group>,
@@ -89,6 +145,7 @@ pub(crate) struct Fuser<'a> {
     kept: Vec<bool>,
     /// The loops that read each stored value.
     readers: FxHashMap<Slot, Vec<usize>>,
+    search: RefCell<Search>,
 }
 
 /// How a node would join a group.
@@ -99,12 +156,13 @@ struct Fit {
 }
 
 impl<'a> Fuser<'a> {
-    fn new(graph: &'a Graph, places: &'a [Place], target: &Target<'a>) -> Fuser<'a> {
+    fn new(graph: &'a Graph, places: &'a Places, fence: &'a [Option<u32>], target: &Target<'a>) -> Fuser<'a> {
         let n = graph.nodes.len();
         let nothing = Member { mask: 0, reduce: None, from: 0 };
         Fuser {
             graph,
             places,
+            fence,
             row_max: target.row_max,
             share_min: target.share_min,
             groups: Vec::new(),
@@ -113,6 +171,7 @@ impl<'a> Fuser<'a> {
             members: vec![nothing; n],
             kept: vec![false; n],
             readers: FxHashMap::default(),
+            search: RefCell::default(),
         }
     }
     /// True if a node's value is needed outside its group.
@@ -136,8 +195,8 @@ impl<'a> Fuser<'a> {
     }
 
     /// Where an operand lies.
-    pub fn operand(&self, s: Slot) -> Place {
-        place_of(self.graph, self.places, s)
+    pub fn operand(&self, s: Slot) -> &'a Place {
+        place_of(self.places, s)
     }
     /// True if a value is one number known at compile time.
     pub fn is_number(&self, s: Slot) -> bool {
@@ -146,10 +205,8 @@ impl<'a> Fuser<'a> {
 
     fn place(&mut self, i: usize) -> Result<()> {
         let n = &self.graph.nodes[i];
-        let is_empty = n.outs.iter().all(|t| t.shape.count() == 0);
         match n.op.meaning {
             Meaning::Input | Meaning::Const | Meaning::View(_) => {}
-            _ if is_empty => {}
             Meaning::Scalar(_) | Meaning::Reduce(_) => self.place_in_loop(i)?,
             Meaning::Recast => return Err(ir::Error::bug("a complex number is left").in_op(n.op.name).at(n.site)),
             Meaning::Kernel(_) | Meaning::Composite(_) | Meaning::Control(_) => {
@@ -162,7 +219,7 @@ impl<'a> Fuser<'a> {
 
     fn open(&mut self, dims: Vec<usize>, is_loop: bool) -> usize {
         let g = self.groups.len();
-        self.groups.push(Group { dims, inner: None, nodes: Vec::new(), is_loop, next: Vec::new() });
+        self.groups.push(Group { dims, inner: None, nodes: Vec::new(), is_loop, next: Vec::new(), prev: Vec::new() });
         self.merged.push(g);
         g
     }
@@ -172,8 +229,9 @@ impl<'a> Fuser<'a> {
         self.of[i] = Some(g);
         self.groups[g].nodes.push(i);
         for from in self.needs(i) {
-            if from != g && !self.groups[from].next.contains(&g) {
+            if from != g && self.groups[from].next.last() != Some(&g) {
                 self.groups[from].next.push(g);
+                self.groups[g].prev.push(from);
             }
         }
         if self.groups[g].is_loop {
@@ -186,15 +244,21 @@ impl<'a> Fuser<'a> {
         }
     }
 
-    /// The groups a node's operands are computed in.
+    /// The groups a node's operands are computed in, and the fences that hold them back; each once, in
+    /// the order of the operands.
     fn needs(&self, i: usize) -> Vec<usize> {
         let mut out: Vec<usize> = Vec::new();
-        for &s in &self.graph.nodes[i].inputs {
+        let mut seen: FxHashSet<usize> = FxHashSet::default();
+        let inputs = &self.graph.nodes[i].inputs;
+        for &s in inputs {
             let root = self.operand(s).root.node as usize;
-            if let Some(g) = self.group(root)
-                && !out.contains(&g)
-            {
-                out.push(g);
+            let fence = self.fence[s.node as usize].map(|f| f as usize);
+            for g in [Some(root), fence].into_iter().flatten().filter_map(|n| self.group(n)) {
+                // Few operands need no set.
+                let is_known = if inputs.len() <= 16 { out.contains(&g) } else { !seen.insert(g) };
+                if !is_known {
+                    out.push(g);
+                }
             }
         }
         out
@@ -289,22 +353,32 @@ impl<'a> Fuser<'a> {
         Ok(!needs.iter().any(|&h| h != g && self.reaches(g, h)))
     }
 
-    /// True if `to` needs `from`, directly or through others.
+    /// True if `to` needs `from`, directly or through others, or if that takes too long to find out. The
+    /// search goes from both ends: of a long graph most lies before one of them or after the other.
     fn reaches(&self, from: usize, to: usize) -> bool {
-        let mut seen = vec![false; self.groups.len()];
-        let mut stack = vec![from];
-        while let Some(g) = stack.pop() {
-            for &h in &self.groups[g].next {
-                let h = self.find(h);
-                if h == to {
-                    return true;
-                }
-                if !std::mem::replace(&mut seen[h], true) {
-                    stack.push(h);
+        let Search { number, seen } = &mut *self.search.borrow_mut();
+        *number += 1;
+        seen.resize(self.groups.len(), (0, false));
+        let mut queues = [vec![from], vec![to]];
+        (seen[from], seen[to]) = ((*number, false), (*number, true));
+        for at in 0..SEARCH_MAX {
+            for (side, queue) in queues.iter_mut().enumerate() {
+                let Some(&g) = queue.get(at) else { return false };
+                let group = &self.groups[g];
+                for &h in if side == 0 { &group.next } else { &group.prev } {
+                    let h = self.find(h);
+                    match seen[h] {
+                        (n, is_back) if n == *number && is_back == (side == 0) => return true,
+                        (n, _) if n == *number => {}
+                        _ => {
+                            seen[h] = (*number, side == 1);
+                            queue.push(h);
+                        }
+                    }
                 }
             }
         }
-        false
+        true
     }
 
     fn may_merge(&self, a: usize, b: usize) -> bool {
@@ -327,16 +401,14 @@ impl<'a> Fuser<'a> {
         self.resize(b, &sb);
         let b_nodes = std::mem::take(&mut self.groups[b].nodes);
         let b_next = std::mem::take(&mut self.groups[b].next);
+        let b_prev = std::mem::take(&mut self.groups[b].prev);
         let inner = self.groups[b].inner;
         let ga = &mut self.groups[a];
         ga.inner = ga.inner.or(inner);
         ga.nodes.extend(b_nodes);
         ga.nodes.sort_unstable();
-        for g in b_next {
-            if !ga.next.contains(&g) {
-                ga.next.push(g);
-            }
-        }
+        ga.next.extend(b_next);
+        ga.prev.extend(b_prev);
         self.merged[b] = a;
     }
 
@@ -498,8 +570,9 @@ impl<'a> Fuser<'a> {
         let own = |o: usize| Place { root: Slot::new(node, o), layout: Layout::contiguous(&n.outs[o].shape) };
         Region::Call {
             node,
-            args: n.inputs.iter().map(|&s| self.operand(s)).collect(),
-            outs: (0..n.outs.len()).map(own).collect(),
+            args: n.inputs.iter().map(|&s| self.operand(s).clone()).collect(),
+            // What a fence holds back stays where it is.
+            outs: if self.fence[node].is_some() { Vec::new() } else { (0..n.outs.len()).map(own).collect() },
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Copies where a device cannot do with a view: views that strides cannot express, operands that
-//! a kernel wants contiguous, results that are views.
+//! a kernel wants contiguous, results that are views. Zero-size values and reductions of nothing become
+//! constants: no region computes them, and nothing is kept alive for them.
 //!
 //! Afterwards every view in the graph can be said with strides over a value that exists.
 
@@ -8,6 +9,7 @@ use ir::{
     Attrs, Batch, CONST, Call, FlatNode, Grad, Graph, INPUT, Layout, Literal, Meaning, Monoid, Op, Out, Result, Scalar,
     Slot, Type,
 };
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// A value's elements in row-major order; what makes a view into a value of its own.
@@ -42,37 +44,48 @@ pub struct Place {
     pub layout: Layout,
 }
 
-/// Where each node's first output lies; views point to what they show.
-pub fn places(graph: &Graph) -> Result<Vec<Place>> {
-    let mut places: Vec<Place> = Vec::with_capacity(graph.nodes.len());
+/// Where each output of each node lies.
+pub type Places = Vec<SmallVec<[Place; 1]>>;
+
+/// Whether the results of a node are its operands, held back until all of them are there.
+pub type Fences<'a> = &'a dyn Fn(&FlatNode) -> bool;
+
+/// Where every output lies; views and what a fence holds back point to the value they show.
+pub fn places(graph: &Graph, fences: Fences) -> Result<Places> {
+    let mut places = Places::with_capacity(graph.nodes.len());
     for (i, n) in graph.nodes.iter().enumerate() {
-        let place = match n.op.meaning {
+        places.push(match n.op.meaning {
             Meaning::View(f) => {
-                let from = place_of(graph, &places, n.inputs[0]);
+                let from = place_of(&places, n.inputs[0]);
                 let types = graph.input_types(n);
                 let layout = f(&Call { types: &types, attrs: &n.attrs }, &from.layout)?.ok_or_else(|| {
                     ir::Error::bug("a view that strides cannot express is left").in_op(n.op.name).at(n.site)
                 })?;
-                Place { root: from.root, layout }
+                SmallVec::from_iter([Place { root: from.root, layout }])
             }
-            _ => Place { root: Slot::new(i, 0), layout: Layout::contiguous(&n.outs[0].shape) },
-        };
-        places.push(place);
+            _ if fences(n) => n.inputs.iter().map(|&s| place_of(&places, s).clone()).collect(),
+            _ => own(i, n),
+        });
     }
     Ok(places)
 }
 
-/// Where any value lies, given the places of first outputs.
-pub fn place_of(graph: &Graph, places: &[Place], s: Slot) -> Place {
-    match s.out {
-        0 => places[s.node as usize].clone(),
-        _ => Place { root: s, layout: Layout::contiguous(&graph.ty(s).shape) },
-    }
+/// The places of a node whose outputs have memory of their own.
+fn own(i: usize, n: &FlatNode) -> SmallVec<[Place; 1]> {
+    let place = |(o, t): (usize, &Type)| Place { root: Slot::new(i, o), layout: Layout::contiguous(&t.shape) };
+    n.outs.iter().enumerate().map(place).collect()
 }
 
-/// Puts copies where they are needed, and constants in place of reductions of nothing.
-pub fn materialize(graph: &Graph, accepts: Accepts) -> Result<Graph> {
-    let mut m = Materializer { rw: Rewriter::new(graph), accepts, places: Vec::new(), copies: Vec::new() };
+/// Where a value lies.
+pub fn place_of(places: &Places, s: Slot) -> &Place {
+    &places[s.node as usize][s.out as usize]
+}
+
+/// Puts copies where they are needed, and constants in place of zero-size values and of reductions of
+/// nothing. What only those used is left in the graph, without a use.
+pub fn materialize(graph: &Graph, accepts: Accepts, fences: Fences) -> Result<Graph> {
+    let rw = Rewriter::new(graph);
+    let mut m = Materializer { rw, accepts, fences, places: Vec::new(), copies: FxHashMap::default() };
     for n in &graph.nodes {
         m.node(graph, n)?;
     }
@@ -85,19 +98,20 @@ pub fn materialize(graph: &Graph, accepts: Accepts) -> Result<Graph> {
 struct Materializer<'a> {
     rw: Rewriter<'a>,
     accepts: Accepts<'a>,
-    /// Of each new node's first output.
-    places: Vec<Place>,
-    copies: Vec<(Slot, Slot)>,
+    fences: Fences<'a>,
+    /// Of the new graph.
+    places: Places,
+    copies: FxHashMap<Slot, Slot>,
 }
 
 impl Materializer<'_> {
     fn place(&self, s: Slot) -> Place {
-        place_of(&self.rw.new, &self.places, s)
+        place_of(&self.places, s).clone()
     }
 
     fn push(&mut self, n: &FlatNode, inputs: SmallVec<[Slot; 3]>) -> Slot {
         let at = self.rw.new.push_typed(n.op, inputs, n.attrs.clone(), n.outs.clone(), n.site);
-        self.places.push(Place { root: at, layout: Layout::contiguous(&n.outs[0].shape) });
+        self.places.push(own(at.node as usize, n));
         at
     }
 
@@ -111,18 +125,35 @@ impl Materializer<'_> {
     }
 
     fn copy(&mut self, s: Slot) -> Result<Slot> {
-        if let Some(&(_, c)) = self.copies.iter().find(|(of, _)| *of == s) {
+        if let Some(&c) = self.copies.get(&s) {
             return Ok(c);
         }
         let site = self.rw.new.node(s).site;
         let c = self.rw.new.push(&COPY, &[s], Attrs::new(), site)?;
-        let layout = Layout::contiguous(&self.rw.new.ty(c).shape);
-        self.places.push(Place { root: c, layout });
-        self.copies.push((s, c));
+        self.places.push(own(c.node as usize, self.rw.new.node(c)));
+        self.copies.insert(s, c);
         Ok(c)
     }
 
+    /// Puts a constant in place of each output of a node.
+    fn constants(&mut self, n: &FlatNode, values: impl IntoIterator<Item = Literal>) {
+        let constant = |(ty, value): (&Type, Literal)| FlatNode {
+            op: &CONST,
+            inputs: SmallVec::new(),
+            attrs: Attrs::new().with("value", value),
+            outs: SmallVec::from_iter([ty.clone()]),
+            site: n.site,
+        };
+        let nodes: Vec<FlatNode> = n.outs.iter().zip(values).map(constant).collect();
+        let slots: Vec<Slot> = nodes.iter().map(|c| self.push(c, SmallVec::new())).collect();
+        self.rw.replace(slots);
+    }
+
     fn node(&mut self, old: &Graph, n: &FlatNode) -> Result<()> {
+        if is_nothing(n) {
+            self.constants(n, n.outs.iter().map(|t| Literal::zeros(t.dtype, t.shape.clone())));
+            return Ok(());
+        }
         let types = old.input_types(n);
         let mut inputs: SmallVec<[Slot; 3]> = n.inputs.iter().map(|&s| self.rw.at(s)).collect();
         match n.op.meaning {
@@ -139,12 +170,15 @@ impl Materializer<'_> {
                     ir::Error::bug("a view of a contiguous tensor must exist").in_op(n.op.name).at(n.site)
                 })?;
                 let at = self.keep(n, inputs);
-                self.places[at.node as usize] = Place { root: from.root, layout };
+                self.places[at.node as usize] = SmallVec::from_iter([Place { root: from.root, layout }]);
+            }
+            _ if (self.fences)(n) => {
+                let held = inputs.iter().map(|&s| self.place(s)).collect();
+                let at = self.keep(n, inputs);
+                self.places[at.node as usize] = held;
             }
             Meaning::Reduce(m) if types[0].shape.count() == 0 && n.outs[0].shape.count() > 0 => {
-                let attrs = Attrs::new().with("value", neutral(m, &n.outs[0]));
-                let constant = FlatNode { op: &CONST, inputs: SmallVec::new(), attrs, ..n.clone() };
-                self.keep(&constant, SmallVec::new());
+                self.constants(n, [neutral(m, &n.outs[0])]);
             }
             Meaning::Kernel(_) | Meaning::Composite(_) | Meaning::Control(_) => {
                 for (i, s) in inputs.iter_mut().enumerate() {
@@ -172,6 +206,12 @@ impl Materializer<'_> {
             && place.layout.shape.count() == root.shape.count();
         if is_whole { Ok(s) } else { self.copy(s) }
     }
+}
+
+/// True if a node computes no element. What talks to other processes runs all the same: they wait for it.
+fn is_nothing(n: &FlatNode) -> bool {
+    let is_given = matches!(n.op.meaning, Meaning::Input | Meaning::Const);
+    !is_given && !n.is_ordered() && n.outs.iter().all(|t| t.shape.count() == 0)
 }
 
 /// What a reduction of no elements gives.

@@ -15,13 +15,35 @@ pub struct Stage {
 /// compiles.
 pub fn stages(graph: &Graph, forms: &[Form], claims: Claims, eval: Eval) -> Result<Vec<Stage>> {
     let mut out: Vec<Stage> = Vec::new();
+    each_stage(graph, forms, claims, eval, &mut |name, g| out.push(Stage { name, graph: g.clone() }))?;
+    Ok(out)
+}
+
+/// The graph a device compiles.
+pub fn optimize_with(graph: &Graph, forms: &[Form], claims: Claims, eval: Eval) -> Result<Graph> {
+    each_stage(graph, forms, claims, eval, &mut |_, _| {})
+}
+
+/// The graph a device compiles, without looking for forms.
+pub fn optimize(graph: &Graph, claims: Claims, eval: Eval) -> Result<Graph> {
+    optimize_with(graph, &[], claims, eval)
+}
+
+/// Runs every stage; `see` is shown each result.
+fn each_stage(
+    graph: &Graph,
+    forms: &[Form],
+    claims: Claims,
+    eval: Eval,
+    see: &mut dyn FnMut(&'static str, &Graph),
+) -> Result<Graph> {
     let mut step = |name, g: Result<Graph>| -> Result<Graph> {
         let g = g?;
         // A pass that breaks a rule is found where it does so, not where a device stumbles.
         if cfg!(debug_assertions) {
             g.verify().map_err(|e| Error { message: format!("after {name}: {}", e.message), ..e })?;
         }
-        out.push(Stage { name, graph: g.clone() });
+        see(name, &g);
         Ok(g)
     };
     let paired = if has_complex(graph) { Some(step("pair", pair(graph))?) } else { None };
@@ -35,12 +57,5 @@ pub fn stages(graph: &Graph, forms: &[Form], claims: Claims, eval: Eval) -> Resu
     let g = step("fold", fold(&g, eval))?;
     let g = step("simplify", simplify(&g))?;
     let g = step("deduplicate", Ok(deduplicate(&g)))?;
-    step("prune", Ok(prune(&g)))?;
-    Ok(out)
-}
-
-/// The graph a device compiles, without looking for forms.
-pub fn optimize(graph: &Graph, claims: Claims, eval: Eval) -> Result<Graph> {
-    let last = stages(graph, &[], claims, eval)?.pop();
-    Ok(last.expect("the pipeline has stages").graph)
+    step("prune", Ok(prune(&g)))
 }

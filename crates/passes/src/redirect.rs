@@ -2,8 +2,9 @@
 //! of a cell, or the gradients of queries, keys and values, then are parts of one tensor from the
 //! start, and what all heads saw lies token by token.
 
-use crate::{Accepts, COPY, Fused, Loop, Place, Region, Step, Store, place_of};
+use crate::{Accepts, COPY, Fused, Loop, Place, Region, Step, Store};
 use ir::{FlatNode, Layout, Slot};
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// What a device says about its kernels.
@@ -19,24 +20,49 @@ pub struct Moves<'a> {
 /// Drops kernels that join what one region computes, and loops that put a kernel's result in another
 /// order: who computes it writes it there.
 pub fn redirect(fused: &mut Fused, moves: &Moves) {
-    each(fused, |fused, at| {
-        if let Some(parts) = parts(fused, at, moves) {
-            let _ = in_loop(fused, at, &parts) || in_kernel(fused, at, &parts, moves);
+    let mut uses = Uses::new(fused);
+    for at in 0..fused.regions.len() {
+        if let Some(parts) = parts(fused, &uses, at, moves) {
+            let _ = in_loop(fused, &mut uses, at, &parts) || in_kernel(fused, &mut uses, at, &parts, moves);
         }
-    });
-    each(fused, |fused, at| {
-        in_order(fused, at, moves);
-    });
-    fused.waves = (0..fused.regions.len()).map(|r| r..r + 1).collect();
+    }
+    for at in 0..fused.regions.len() {
+        in_order(fused, &mut uses, at, moves);
+    }
+    fused.drop_empty();
 }
 
-/// Calls `f` for every region, which may drop it and some before it.
-fn each(fused: &mut Fused, mut f: impl FnMut(&mut Fused, usize)) {
-    let mut at = 0;
-    while at < fused.regions.len() {
-        let behind = fused.regions.len() - at - 1;
-        f(fused, at);
-        at = fused.regions.len() - behind;
+/// Who reads and writes each value. Regions that are dropped are forgotten where it matters: as readers
+/// of values that are still written.
+struct Uses {
+    readers: FxHashMap<Slot, Vec<usize>>,
+    writer: FxHashMap<Slot, usize>,
+    results: FxHashSet<Slot>,
+}
+
+impl Uses {
+    fn new(fused: &Fused) -> Uses {
+        let mut uses = Uses { readers: FxHashMap::default(), writer: FxHashMap::default(), results: fused.results() };
+        for (r, region) in fused.regions.iter().enumerate() {
+            let mut reads = region.reads();
+            reads.sort_unstable();
+            reads.dedup();
+            reads.into_iter().for_each(|s| uses.readers.entry(s).or_default().push(r));
+            uses.writer.extend(region.writes().into_iter().map(|s| (s, r)));
+        }
+        uses
+    }
+    /// The region that stores a value.
+    fn writer(&self, s: Slot) -> Option<usize> {
+        self.writer.get(&s).copied()
+    }
+    /// The regions that read a value.
+    fn readers(&self, s: Slot) -> &[usize] {
+        self.readers.get(&s).map_or(&[], Vec::as_slice)
+    }
+    /// True if the region alone reads a value.
+    fn is_private(&self, s: Slot, reader: usize) -> bool {
+        !self.results.contains(&s) && self.readers(s).iter().all(|&r| r == reader)
     }
 }
 
@@ -61,7 +87,7 @@ impl Part {
 }
 
 /// The parts that a region joins, each all of a value that nobody else reads.
-fn parts(fused: &Fused, at: usize, moves: &Moves) -> Option<Vec<Part>> {
+fn parts(fused: &Fused, uses: &Uses, at: usize, moves: &Moves) -> Option<Vec<Part>> {
     let Region::Call { node, args, outs } = &fused.regions[at] else { return None };
     let n = &fused.graph.nodes[*node];
     let axis = (moves.joins)(n)?;
@@ -69,10 +95,11 @@ fn parts(fused: &Fused, at: usize, moves: &Moves) -> Option<Vec<Part>> {
     let row = (n.outs[0].shape[axis] * behind) as isize;
     let mut offset = 0;
     let mut parts: Vec<Part> = Vec::new();
+    let mut seen: FxHashSet<Slot> = FxHashSet::default();
     for p in args {
         let run = p.layout.shape[axis] * behind;
         let is_whole = p.layout.is_contiguous() && p.layout.shape.count() == fused.graph.ty(p.root).shape.count();
-        if !is_whole || run == 0 || parts.iter().any(|q| q.from == p.root) || !is_private(fused, p.root, at) {
+        if !is_whole || run == 0 || !seen.insert(p.root) || !uses.is_private(p.root, at) {
             return None;
         }
         parts.push(Part { from: p.root, to: outs[0].root, run: run as isize, row, offset });
@@ -81,22 +108,13 @@ fn parts(fused: &Fused, at: usize, moves: &Moves) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-/// True if the region alone reads a value.
-fn is_private(fused: &Fused, s: Slot, reader: usize) -> bool {
-    let is_result = fused.graph.outputs.iter().any(|&o| place_of(&fused.graph, &fused.places, o).root == s);
-    let others = || fused.regions.iter().enumerate().any(|(r, region)| r != reader && region.reads().contains(&s));
-    !is_result && !others()
-}
-
-/// The region that stores a value.
-fn writer(fused: &Fused, s: Slot) -> Option<usize> {
-    fused.regions.iter().position(|r| r.writes().contains(&s))
-}
-
 /// Has one loop store all parts where they belong, if it computes them.
-fn in_loop(fused: &mut Fused, at: usize, parts: &[Part]) -> bool {
-    let Some(w) = writer(fused, parts[0].from) else { return false };
+fn in_loop(fused: &mut Fused, uses: &mut Uses, at: usize, parts: &[Part]) -> bool {
+    let Some(w) = uses.writer(parts[0].from) else { return false };
     let Region::Loop(l) = &fused.regions[w] else { return false };
+    if l.stores.len() < parts.len() {
+        return false;
+    }
     let mut l = l.clone();
     let mut store = |p: &Part| -> Option<()> {
         let k = l.stores.iter().position(|s| s.slot == p.from)?;
@@ -114,7 +132,8 @@ fn in_loop(fused: &mut Fused, at: usize, parts: &[Part]) -> bool {
         return false;
     }
     fused.regions[w] = Region::Loop(l);
-    fused.regions.remove(at);
+    fused.regions[at] = Region::Loop(Loop::default());
+    uses.writer.insert(parts[0].to, w);
     true
 }
 
@@ -144,18 +163,18 @@ fn split(l: &mut Loop, store: usize, p: &Part) -> Option<()> {
 }
 
 /// Has one kernel write all parts where they belong, if they are its results in another order.
-fn in_kernel(fused: &mut Fused, at: usize, parts: &[Part], moves: &Moves) -> bool {
+fn in_kernel(fused: &mut Fused, uses: &mut Uses, at: usize, parts: &[Part], moves: &Moves) -> bool {
     let graph = &fused.graph;
     let find = |p: &Part| {
-        let r = writer(fused, p.from)?;
+        let r = uses.writer(p.from)?;
         copied(fused, r, p).map(|(s, layout)| (r, s, layout))
     };
     let Some(moved) = parts.iter().map(find).collect::<Option<Vec<_>>>() else { return false };
-    let Some(w) = writer(fused, moved[0].1) else { return false };
+    let Some(w) = uses.writer(moved[0].1) else { return false };
     let Region::Call { node, .. } = &fused.regions[w] else { return false };
     let accepts = |(copy, s, layout): &(usize, Slot, Layout)| {
         s.node as usize == *node
-            && is_private(fused, *s, *copy)
+            && uses.is_private(*s, *copy)
             && (moves.writes)(&graph.nodes[*node], s.out as usize, layout)
     };
     if !moved.iter().all(accepts) {
@@ -167,43 +186,50 @@ fn in_kernel(fused: &mut Fused, at: usize, parts: &[Part], moves: &Moves) -> boo
             outs[s.out as usize] = Place { root: to, layout: layout.clone() };
         }
     }
-    let mut gone: Vec<usize> = moved.iter().map(|m| m.0).chain([at]).collect();
-    gone.sort_unstable();
-    gone.into_iter().rev().for_each(|r| drop(fused.regions.remove(r)));
+    for (r, s, _) in &moved {
+        fused.regions[*r] = Region::Loop(Loop::default());
+        uses.readers.remove(s);
+        uses.writer.remove(s);
+    }
+    fused.regions[at] = Region::Loop(Loop::default());
+    uses.writer.insert(to, w);
     true
 }
 
 /// Has a kernel write its result in the order in which a loop would only copy it, if all others that
 /// read it take it like that.
-fn in_order(fused: &mut Fused, at: usize, moves: &Moves) -> bool {
+fn in_order(fused: &mut Fused, uses: &mut Uses, at: usize, moves: &Moves) -> bool {
     let graph = &fused.graph;
     let Region::Loop(Loop { stores, .. }) = &fused.regions[at] else { return false };
     let [Store { slot: to, .. }] = stores[..] else { return false };
     let here = Part { from: to, to, run: 1, row: 1, offset: 0 };
     let Some((s, layout)) = copied(fused, at, &here) else { return false };
-    let Some(w) = writer(fused, s) else { return false };
-    let is_result = graph.outputs.iter().any(|&o| place_of(graph, &fused.places, o).root == s);
+    let Some(w) = uses.writer(s) else { return false };
     let whole = Layout::contiguous(&layout.shape);
-    let takes = |region: &Region| match region {
+    let takes = |r: usize| match &fused.regions[r] {
         Region::Call { node, args, .. } => args
             .iter()
             .enumerate()
             .all(|(i, p)| p.root != s || (p.layout == whole && (moves.accepts)(&graph.nodes[*node], i, &layout))),
-        Region::Loop(_) => !region.reads().contains(&s),
+        Region::Loop(_) => r == at,
     };
     let is_written = matches!(&fused.regions[w], Region::Call { node, outs, .. }
         if outs[s.out as usize].root == s && (moves.writes)(&graph.nodes[*node], s.out as usize, &layout));
-    let others = || fused.regions.iter().enumerate().filter(|(r, _)| *r != at);
-    if is_result || !is_written || !others().all(|(_, region)| takes(region)) {
+    let readers = uses.readers(s);
+    if uses.results.contains(&s) || !is_written || !readers.iter().all(|&r| takes(r)) {
         return false;
     }
     let place = Place { root: to, layout };
-    for region in &mut fused.regions {
-        if let Region::Call { args, outs, .. } = region {
+    let readers: Vec<usize> = readers.iter().copied().filter(|&r| r != at).collect();
+    for &r in readers.iter().chain([&w]) {
+        if let Region::Call { args, outs, .. } = &mut fused.regions[r] {
             args.iter_mut().chain(outs).filter(|p| p.root == s).for_each(|p| *p = place.clone());
         }
     }
-    fused.regions.remove(at);
+    fused.regions[at] = Region::Loop(Loop::default());
+    uses.readers.remove(&s);
+    uses.readers.entry(to).or_default().extend(readers);
+    uses.writer.insert(to, w);
     true
 }
 

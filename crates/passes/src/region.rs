@@ -5,6 +5,7 @@
 
 use crate::Place;
 use ir::{Graph, Literal, Monoid, Slot};
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -149,12 +150,10 @@ impl Region {
             }
             Region::Call { outs, .. } => outs.iter().map(|p| p.root).collect(),
         };
-        let mut seen: SmallVec<[Slot; 4]> = SmallVec::new();
-        all.retain(|s| {
-            let is_new = !seen.contains(s);
-            seen.push(*s);
-            is_new
-        });
+        if all.len() > 1 {
+            let mut seen: FxHashSet<Slot> = FxHashSet::default();
+            all.retain(|s| seen.insert(*s));
+        }
         all
     }
     /// The graph's nodes it computes.

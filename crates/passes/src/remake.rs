@@ -7,7 +7,7 @@
 //! that is one cheap step away from others, a sum divided by a count, is computed where it is used,
 //! which spares a loop of its own.
 
-use crate::{Along, Fused, Loop, Region, Step, Store, place_of};
+use crate::{Along, Fused, Loop, Region, Step, Store};
 use ir::{Graph, Meaning, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -21,8 +21,7 @@ const BYTES_MIN: usize = 1 << 16;
 
 /// Lets loops compute values again instead of reading them, where that moves fewer bytes.
 pub fn remake(mut fused: Fused) -> Fused {
-    let results: FxHashSet<Slot> =
-        fused.graph.outputs.iter().map(|&s| place_of(&fused.graph, &fused.places, s).root).collect();
+    let results = fused.results();
     let mut readers: FxHashMap<Slot, Vec<usize>> = FxHashMap::default();
     for (r, region) in fused.regions.iter().enumerate() {
         let mut reads = region.reads();
@@ -37,8 +36,7 @@ pub fn remake(mut fused: Fused) -> Fused {
             break;
         }
     }
-    fused.regions.retain(|r| !matches!(r, Region::Loop(l) if l.stores.is_empty()));
-    fused.waves = (0..fused.regions.len()).map(|r| r..r + 1).collect();
+    fused.drop_empty();
     fused
 }
 

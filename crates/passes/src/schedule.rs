@@ -1,9 +1,9 @@
 //! Chooses the order in which regions run: little memory alive at once, and small regions that do
 //! not need each other side by side.
 
-use crate::{Fused, Region};
-use ir::{Graph, Slot};
-use rustc_hash::FxHashMap;
+use crate::{Fused, Region, place_of};
+use ir::{Graph, Meaning, Slot};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -23,15 +23,16 @@ const READY_MAX: usize = 32;
 /// there it may do so. What talks to other processes does so in the order of the program.
 pub fn schedule(fused: Fused, light: &[bool], fails: &[bool], soon: &[bool]) -> Fused {
     let flow = Flow::new(&fused, fails);
-    let program: Vec<usize> = (0..fused.regions.len()).collect();
-    let orders = [program, flow.frugal(), flow.depth_first()];
+    let count = fused.regions.len();
+    let orders = [flow.program(count), flow.frugal(), flow.depth_first()];
     // The first of equals.
     let order = orders.into_iter().min_by_key(|o| flow.peak(o)).unwrap_or_default();
     let (order, waves) = flow.waves(flow.hasten(order, soon), light);
-    let Fused { graph, places, regions, .. } = fused;
-    let mut regions: Vec<Option<Region>> = regions.into_iter().map(Some).collect();
+    // Gates have done their part.
+    let order: Vec<usize> = order.into_iter().filter(|&r| r < count).collect();
+    let mut regions: Vec<Option<Region>> = fused.regions.into_iter().map(Some).collect();
     let regions = order.iter().filter_map(|&r| regions[r].take()).collect();
-    Fused { graph, places, regions, waves }
+    Fused { regions, waves, ..fused }
 }
 
 /// What regions need of each other.
@@ -46,6 +47,9 @@ struct Flow {
     reads: Vec<Vec<usize>>,
     /// For each value: its bytes, and how many regions read it.
     values: Vec<(usize, usize)>,
+    /// Numbers beyond those of regions, for which others only wait, and the region before which each is
+    /// put in the order of the program.
+    gates: Vec<(usize, usize)>,
 }
 
 impl Flow {
@@ -59,6 +63,7 @@ impl Flow {
             writes: vec![Vec::new(); n],
             reads: vec![Vec::new(); n],
             values: Vec::new(),
+            gates: Vec::new(),
         };
         let mut writer: Vec<usize> = Vec::new();
         for (r, region) in fused.regions.iter().enumerate() {
@@ -69,9 +74,10 @@ impl Flow {
                 writer.push(r);
             }
         }
-        for s in graph.outputs.iter().map(|&s| crate::place_of(graph, &fused.places, s).root) {
+        let results = fused.results();
+        for &s in &graph.outputs {
             // Results have memory of their own.
-            if let Some(&v) = number.get(&s) {
+            if let Some(&v) = number.get(&place_of(&fused.places, s).root) {
                 f.values[v].0 = 0;
             }
         }
@@ -83,13 +89,16 @@ impl Flow {
                 f.values[v].1 += 1;
                 f.needs[r].push(writer[v]);
             }
-            f.needs[r].sort_unstable();
-            f.needs[r].dedup();
             f.reads[r] = reads;
         }
-        f.keep_updates_late(fused, fails);
+        f.keep_behind_fences(fused);
+        f.keep_updates_late(fused, fails, &results);
         f.keep_in_order(fused);
-        for r in 0..n {
+        f.needs.iter_mut().for_each(|needs| {
+            needs.sort_unstable();
+            needs.dedup();
+        });
+        for r in 0..f.needs.len() {
             for k in 0..f.needs[r].len() {
                 let from = f.needs[r][k];
                 f.next[from].push(r);
@@ -98,32 +107,63 @@ impl Flow {
         f
     }
 
+    /// Lets what uses a value from behind a fence wait for the fence.
+    fn keep_behind_fences(&mut self, fused: &Fused) {
+        if fused.fence.iter().all(Option::is_none) {
+            return;
+        }
+        let mut region_of: FxHashMap<u32, usize> = FxHashMap::default();
+        for (r, region) in fused.regions.iter().enumerate() {
+            if let Region::Call { node, .. } = region {
+                region_of.insert(*node as u32, r);
+            }
+        }
+        for (r, region) in fused.regions.iter().enumerate() {
+            let inputs = region.nodes().into_iter().flat_map(|n| fused.graph.nodes[n as usize].inputs.iter());
+            let fences = inputs.filter_map(|s| fused.fence[s.node as usize]);
+            self.needs[r].extend(fences.filter_map(|f| region_of.get(&f)));
+        }
+    }
+
     /// Lets regions that may write a result over an input wait for what comes before them in the
-    /// program and reads that input or can fail.
-    fn keep_updates_late(&mut self, fused: &Fused, fails: &[bool]) {
+    /// program and reads that input or can fail. Many wait for the same that can fail: they wait for a
+    /// gate, which waits for all of it.
+    fn keep_updates_late(&mut self, fused: &Fused, fails: &[bool], results: &FxHashSet<Slot>) {
         let graph = &fused.graph;
-        let is_result = |s: &Slot| graph.outputs.iter().any(|&o| crate::place_of(graph, &fused.places, o).root == *s);
-        let inputs =
-            |r: &Region| -> Vec<Slot> { r.reads().into_iter().filter(|s| graph.inputs.contains(&s.node)).collect() };
         let mut readers: FxHashMap<Slot, Vec<usize>> = FxHashMap::default();
+        // What can fail and no gate waits for yet.
         let mut failing: Vec<usize> = Vec::new();
         for (r, region) in fused.regions.iter().enumerate() {
-            let mine = inputs(region);
-            let results: Vec<Slot> = region.writes().into_iter().filter(is_result).collect();
-            let updated = |v: &&Slot| results.iter().any(|s| graph.ty(*s) == graph.ty(**v));
-            let mut waits: Vec<usize> = Vec::new();
-            for v in mine.iter().filter(updated) {
-                waits.extend(readers.get(v).into_iter().flatten());
-                waits.extend(&failing);
+            let updated: Vec<Slot> = fused.updated(region, results).collect();
+            updated.iter().for_each(|v| self.needs[r].extend(readers.get(v).into_iter().flatten()));
+            if !updated.is_empty() {
+                if !failing.is_empty() {
+                    failing.extend(self.gates.last().map(|g| g.0));
+                    self.gates.push((self.needs.len(), r));
+                    self.needs.push(std::mem::take(&mut failing));
+                }
+                self.needs[r].extend(self.gates.last().map(|g| g.0));
             }
-            self.needs[r].extend(waits);
-            self.needs[r].sort_unstable();
-            self.needs[r].dedup();
-            mine.into_iter().for_each(|v| readers.entry(v).or_default().push(r));
+            let inputs = region.reads().into_iter().filter(|s| matches!(graph.node(*s).op.meaning, Meaning::Input));
+            inputs.for_each(|v| readers.entry(v).or_default().push(r));
             if fails[r] {
                 failing.push(r);
             }
         }
+        for list in [&mut self.next, &mut self.writes, &mut self.reads] {
+            list.resize(self.needs.len(), Vec::new());
+        }
+    }
+
+    /// The order of the program.
+    fn program(&self, regions: usize) -> Vec<usize> {
+        let mut gates = self.gates.iter().peekable();
+        let mut order = Vec::with_capacity(self.needs.len());
+        for r in 0..regions {
+            order.extend(gates.next_if(|g| g.1 == r).map(|g| g.0));
+            order.push(r);
+        }
+        order
     }
 
     /// Lets what talks to other processes run one after the other, as in the program.
@@ -133,11 +173,7 @@ impl Flow {
             if !matches!(region, Region::Call { node, .. } if fused.graph.nodes[*node].is_ordered()) {
                 continue;
             }
-            if let Some(before) = last.replace(r) {
-                self.needs[r].push(before);
-                self.needs[r].sort_unstable();
-                self.needs[r].dedup();
-            }
+            self.needs[r].extend(last.replace(r));
         }
     }
 
@@ -168,20 +204,24 @@ impl Flow {
     fn frugal(&self) -> Vec<usize> {
         let mut left: Vec<usize> = self.values.iter().map(|v| v.1).collect();
         let mut waits: Vec<usize> = self.needs.iter().map(Vec::len).collect();
-        let mut ready: BTreeSet<usize> = (0..waits.len()).filter(|&r| waits[r] == 0).collect();
+        // Gates first: they cost nothing, and others wait for them.
+        let first_gate = waits.len() - self.gates.len();
+        let entry = |r: usize| (r < first_gate, r);
+        let mut ready: BTreeSet<(bool, usize)> = (0..waits.len()).filter(|&r| waits[r] == 0).map(entry).collect();
         let mut order = Vec::with_capacity(waits.len());
         let growth = |r: usize, left: &[usize]| {
             let more: usize = self.writes[r].iter().map(|&v| self.values[v].0).sum();
             let less: usize = self.reads[r].iter().filter(|&&v| left[v] == 1).map(|&v| self.values[v].0).sum();
             more as isize - less as isize
         };
-        while let Some(&r) = ready.iter().take(READY_MAX).min_by_key(|&&r| (growth(r, &left), r)) {
-            ready.remove(&r);
+        let key = |&&(is_region, r): &&(bool, usize), left: &[usize]| (is_region, growth(r, left), r);
+        while let Some(&(_, r)) = ready.iter().take(READY_MAX).min_by_key(|e| key(e, &left)) {
+            ready.remove(&entry(r));
             self.freed(r, &mut left);
             for &h in &self.next[r] {
                 waits[h] -= 1;
                 if waits[h] == 0 {
-                    ready.insert(h);
+                    ready.insert(entry(h));
                 }
             }
             order.push(r);
@@ -214,26 +254,27 @@ impl Flow {
 
     /// Puts what is to run soon right behind what it needs.
     fn hasten(&self, order: Vec<usize>, soon: &[bool]) -> Vec<usize> {
-        let mut waiting: Vec<usize> = order.iter().copied().filter(|&r| soon[r]).collect();
-        if waiting.is_empty() {
+        let is_soon = |r: usize| soon.get(r).copied().unwrap_or(false);
+        if !order.iter().any(|&r| is_soon(r)) {
             return order;
         }
-        let mut done = vec![false; order.len()];
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(k, &r)| place[r] = k);
+        let mut waits: Vec<usize> = self.needs.iter().map(Vec::len).collect();
         let mut out = Vec::with_capacity(order.len());
-        let mut run = |r: usize, waiting: &mut Vec<usize>| {
+        // What is ready to run soon, by its place in the order.
+        let first = order.iter().filter(|&&r| is_soon(r) && waits[r] == 0).map(|&r| place[r]);
+        let mut ready: BTreeSet<usize> = first.collect();
+        let mut rest = order.iter().copied().filter(|&r| !is_soon(r));
+        while let Some(r) = ready.pop_first().map(|k| order[k]).or_else(|| rest.next()) {
             out.push(r);
-            done[r] = true;
-            waiting.retain(|&w| {
-                let is_ready = self.needs[w].iter().all(|&n| done[n]);
-                if is_ready {
-                    out.push(w);
-                    done[w] = true;
+            for &h in &self.next[r] {
+                waits[h] -= 1;
+                if waits[h] == 0 && is_soon(h) {
+                    ready.insert(place[h]);
                 }
-                !is_ready
-            });
-        };
-        order.into_iter().filter(|&r| !soon[r]).for_each(|r| run(r, &mut waiting));
-        out.extend(waiting);
+            }
+        }
         out
     }
 
@@ -242,19 +283,25 @@ impl Flow {
         let mut done = vec![false; order.len()];
         let mut out: Vec<usize> = Vec::with_capacity(order.len());
         let mut waves = Vec::new();
+        let is_light = |r: usize| light.get(r).copied().unwrap_or(false);
+        // How many regions, without gates, come before.
+        let mut count = 0;
         for (k, &r) in order.iter().enumerate() {
             if done[r] {
                 continue;
             }
             let start = out.len();
             out.push(r);
-            if light[r] {
-                let is_ready = |h: usize| !done[h] && light[h] && self.needs[h].iter().all(|&n| done[n]);
+            if is_light(r) {
+                let is_ready = |h: usize| !done[h] && is_light(h) && self.needs[h].iter().all(|&n| done[n]);
                 let more = order[k + 1..].iter().take(LOOK_AHEAD).filter(|&&h| is_ready(h)).take(WAVE_MAX - 1);
                 out.extend(more);
             }
             out[start..].iter().for_each(|&h| done[h] = true);
-            waves.push(start..out.len());
+            if r < light.len() {
+                waves.push(count..count + out.len() - start);
+                count += out.len() - start;
+            }
         }
         (out, waves)
     }

@@ -14,13 +14,16 @@ const LINE: &str = "----\n";
 fn accepts(_: &ir::FlatNode, _: usize, layout: &Layout) -> bool {
     layout.is_contiguous()
 }
+fn is_fence(n: &ir::FlatNode) -> bool {
+    n.op.name == "barrier"
+}
 fn fused(g: &Graph) -> Fused {
-    passes::fuse(g, &Target { row_max: &|_| 4096, share_min: 4096, accepts: &accepts }).unwrap()
+    passes::fuse(g, &Target { row_max: &|_| 4096, share_min: 4096, accepts: &accepts, fences: &is_fence }).unwrap()
 }
 
 fn fed(g: &Graph) -> Fused {
     let mut f = fused(g);
-    passes::feed(&mut f, &|n, _| n.op.name == "matmul");
+    passes::feed(&mut f, &|n, _| n.op.name == "matmul", true);
     f
 }
 
@@ -32,7 +35,7 @@ fn redirected(g: &Graph) -> Fused {
     let writes = |n: &ir::FlatNode, o: usize, l: &Layout| takes(n, o, l);
     passes::redirect(&mut f, &passes::Moves { joins: &joins, writes: &writes, accepts: &takes });
     let none = vec![0; f.regions.len()];
-    passes::check_arrangement(&f, &passes::arrange(&f, &none, 0, &|_| None), &none).unwrap();
+    passes::check_arrangement(&f, &passes::arrange(&f, &none, 0, &|_| None), &none, &|_| None).unwrap();
     f
 }
 
@@ -58,7 +61,7 @@ fn homes(g: &Graph) -> String {
     let f = fed(g);
     let none = vec![0; f.regions.len()];
     let a = passes::arrange(&f, &none, 0, &|_| None);
-    passes::check_arrangement(&f, &a, &none).unwrap();
+    passes::check_arrangement(&f, &a, &none, &|_| None).unwrap();
     let mut out = String::new();
     for (i, n) in f.graph.nodes.iter().enumerate() {
         let home = match a.home(Slot::new(i, 0)) {
@@ -94,7 +97,7 @@ fn order(g: &Graph, light: bool, soon: &str) -> String {
     let f = passes::schedule(f, &light, &vec![false; light.len()], &soon);
     let none = vec![0; f.regions.len()];
     let a = passes::arrange(&f, &none, 0, &|_| None);
-    passes::check_arrangement(&f, &a, &none).unwrap();
+    passes::check_arrangement(&f, &a, &none, &|_| None).unwrap();
     let mut out = String::new();
     for w in &f.waves {
         let list = f.regions[w.clone()].iter().map(|r| {
@@ -127,7 +130,7 @@ fn apply(pass: &str, g: &Graph) -> String {
         "simplify" => graph(passes::simplify(g).unwrap()),
         "deduplicate" => graph(passes::deduplicate(g)),
         "recognize" => graph(passes::recognize(g, ops::forms(), &|n, _| n.op.name.starts_with("attention")).unwrap()),
-        "materialize" => graph(passes::materialize(g, &accepts).unwrap()),
+        "materialize" => graph(passes::materialize(g, &accepts, &is_fence).unwrap()),
         "hoist" => halves(g),
         "fuse" => regions(&fused(g)),
         "feed" => regions(&fed(g)),

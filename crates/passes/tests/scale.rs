@@ -38,16 +38,85 @@ fn a_graph_of_100_000_nodes_goes_through_every_stage() {
     let stages = passes::stages(&g, ops::forms(), &|_, _| false, &runtime::reference::run_node).unwrap();
     let last = &stages.last().unwrap().graph;
     assert!(last.nodes.len() > 50_000 && last.nodes.len() < g.nodes.len());
-    let fused = passes::fuse(
-        last,
-        &passes::Target { row_max: &|_| 4096, share_min: 4096, accepts: &|_, _, l| l.is_contiguous() },
-    )
-    .unwrap();
-    let none = vec![false; fused.regions.len()];
-    let fused = passes::schedule(fused, &none, &none, &none);
-    let scratch = vec![0; fused.regions.len()];
-    let a = passes::arrange(&fused, &scratch, 0, &|_| None);
+    let (_, a) = planned(last);
     assert!(a.arena_bytes < 1 << 20, "a chain needs a few values at a time: {} bytes", a.arena_bytes);
+}
+
+/// Everything between the stages and the code, as a device has it done.
+fn planned(g: &Graph) -> (passes::Fused, passes::Arrangement) {
+    let target = passes::Target {
+        row_max: &|_| 4096,
+        share_min: 4096,
+        accepts: &|_, _, l| l.is_contiguous(),
+        fences: &|n| n.op.name == "barrier",
+    };
+    let mut fused = passes::fuse(g, &target).unwrap();
+    let joins = |n: &ir::FlatNode| (n.op.name == "concat").then(|| n.attrs.size("axis").unwrap());
+    let moves = passes::Moves { joins: &joins, writes: &|_, _, _| false, accepts: target.accepts };
+    passes::redirect(&mut fused, &moves);
+    passes::feed(&mut fused, &|n, _| n.op.name == "matmul", true);
+    let (light, none) = (vec![true; fused.regions.len()], vec![false; fused.regions.len()]);
+    let fails: Vec<bool> = (0..fused.regions.len()).map(|r| r % 7 == 0 && 3 * r < fused.regions.len()).collect();
+    let fused = passes::schedule(fused, &light, &fails, &none);
+    let a = passes::arrange(&fused, &none.iter().map(|_| 0).collect::<Vec<_>>(), 0, &|_| None);
+    (fused, a)
+}
+
+/// The training step of a deep network: every layer's values are kept for its gradient, and every weight
+/// is read twice and updated.
+fn training_step(layers: usize) -> Graph {
+    let mut g = Graph::new();
+    let (here, ty) = (Site::here(), Type::new(DType::F32, [4, 4]));
+    let swap = || Attrs::new().with("axes", [1i64, 0]);
+    let mut x = g.input("x", &ty, here);
+    let weights: Vec<_> = (0..layers).map(|l| g.input(&format!("w{l}"), &ty, here)).collect();
+    let mut kept = Vec::new();
+    let mut push = |name: &str, inputs: &[ir::Slot], attrs: Attrs| g.push(op(name), inputs, attrs, here).unwrap();
+    for &w in &weights {
+        let z = push("matmul", &[x, w], Attrs::new());
+        let a = push("tanh", &[z], Attrs::new());
+        kept.push((x, a));
+        x = a;
+    }
+    let mut slope = x;
+    let mut updated = Vec::new();
+    for (&w, &(x, a)) in weights.iter().zip(&kept).rev() {
+        let square = push("square", &[a], Attrs::new());
+        let scaled = push("mul", &[slope, square], Attrs::new());
+        let dz = push("sub", &[slope, scaled], Attrs::new());
+        let (xt, wt) = (push("permute", &[x], swap()), push("permute", &[w], swap()));
+        let dw = push("matmul", &[xt, dz], Attrs::new());
+        updated.push(push("sub", &[w, dw], Attrs::new()));
+        slope = push("matmul", &[dz, wt], Attrs::new());
+    }
+    g.outputs = updated;
+    g
+}
+
+#[test]
+fn the_training_step_of_10_000_layers_is_planned() {
+    let g = training_step(10_000);
+    let last = passes::optimize(&g, &|_, _| false, &runtime::reference::run_node).unwrap();
+    let (fused, a) = planned(&last);
+    // Each layer keeps one value; what else there is comes and goes.
+    assert!(a.arena_bytes < 10_500 * 64, "{} bytes", a.arena_bytes);
+    let in_place = a.buffers.iter().filter(|b| b.donor.is_some()).count();
+    assert!(in_place > 9_000, "{in_place} of {} weights are updated in place", fused.graph.outputs.len());
+}
+
+#[test]
+fn a_value_of_20_000_parts_is_planned() {
+    let mut g = Graph::new();
+    let (here, ty) = (Site::here(), Type::new(DType::F32, [4]));
+    let x = g.input("x", &ty, here);
+    let mut parts = Vec::new();
+    for i in 0..20_000 {
+        let c = g.push(&ir::CONST, &[], Attrs::new().with("value", Literal::scalar(i as f32)), here).unwrap();
+        parts.push(g.push(op("add"), &[x, c], Attrs::new(), here).unwrap());
+    }
+    g.outputs = vec![g.push(op("concat"), &parts, Attrs::new().with("axis", 0i64), here).unwrap()];
+    let (fused, _) = planned(&g);
+    assert!(fused.regions.len() < 20_002);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::exchange::can_share;
 use crate::site::here;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{DType, Literal, Shape, Tensor, engine_named};
-use ir::{Buffer, Bytes, Lent, Loan, Storage, Type, Value};
+use ir::{Buffer, Bytes, Lent, Loan, Outside, Storage, Type, Value};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -180,16 +180,21 @@ impl Wish {
     fn flags(&self, is_copied: bool) -> Option<u64> {
         self.is_versioned.then_some(if is_copied { COPIED } else { READ_ONLY })
     }
-    /// A value in host memory, which was copied there if `is_copied`.
+    /// A value in host memory, which was copied there if `is_copied`. Memory that other values lie in is
+    /// copied: not every library keeps to what it is told about writing.
     fn host(&self, py: Python<'_>, value: Literal, is_copied: bool) -> PyResult<Py<PyAny>> {
-        let is_copied = is_copied || self.needs_copy();
-        let value = if self.needs_copy() {
+        // The tensor's own, and the one at hand.
+        let is_shared = !is_copied && value.holders() > 2 && self.copy != Some(false);
+        let needs_copy = self.needs_copy() || is_shared;
+        let is_copied = is_copied || needs_copy;
+        let value = if needs_copy {
             Literal::from_bytes(value.dtype(), value.shape().clone(), value.bytes()).or_raise(py)?
         } else {
             value
         };
         let (ty, data) = (Type::new(value.dtype(), value.shape().clone()), value.bytes().as_ptr().cast_mut().cast());
-        capsule(py, export(&ty, data, HOST, Box::new(value)), self.flags(is_copied))
+        let memory = Box::new(Outside::new(value.into_buffer()));
+        capsule(py, export(&ty, data, HOST, memory), self.flags(is_copied))
     }
     /// A value in a GPU's memory.
     fn gpu(&self, py: Python<'_>, storage: &Arc<dyn Storage>, ty: &Type) -> PyResult<Py<PyAny>> {

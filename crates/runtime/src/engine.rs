@@ -109,8 +109,8 @@ impl Engine {
 
     /// The graph after every pass that does not depend on the device's memory or code.
     pub fn optimize(&self, graph: &Graph) -> Result<Graph> {
-        let last = self.stages(graph)?.pop();
-        last.map(|s| s.graph).ok_or_else(|| Error::bug("the pipeline is empty"))
+        let device = &self.device;
+        passes::optimize_with(&self.passed(graph)?, self.forms, &|n, t| device.claims(n, t), &reference::run_node)
     }
     /// The graph after each of those passes.
     pub fn stages(&self, graph: &Graph) -> Result<Vec<passes::Stage>> {

@@ -4,6 +4,7 @@ use ir::{Attrs, Buffer, CONST, Collect, Error, ErrorKind, Graph, Hold, Literal, 
 use ops::{engine, generator};
 use parking_lot::Mutex;
 use runtime::{Engine, Program};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -85,8 +86,11 @@ impl Bound {
         let c = collect(&wanted, mode)?;
         let mut draws = 0;
         let mut inputs = Vec::with_capacity(c.leaves.len());
+        let key = |v: &Value| (v.node().id(), v.out());
+        // The first of equals.
+        let fed: FxHashMap<(u64, usize), usize> = feeds.iter().enumerate().rev().map(|(i, f)| (key(f), i)).collect();
         for leaf in &c.leaves {
-            inputs.push(match (feeds.iter().position(|f| f.is_same(leaf)), leaf.node().source()) {
+            inputs.push(match (fed.get(&key(leaf)).copied(), leaf.node().source()) {
                 (Some(i), _) => Input::Feed(i),
                 (None, Source::Read(var)) => Input::Variable(var.clone()),
                 (None, Source::Key) => {
@@ -109,7 +113,9 @@ impl Bound {
             inputs = freeze(&mut graph, inputs, &assigned)?;
         }
         let lent = lent(&inputs, &assigned);
-        let set = (0..assigned.len()).filter(|a| !lent.iter().any(|(_, l)| l == a)).collect();
+        let mut is_lent = vec![false; assigned.len()];
+        lent.iter().for_each(|&(_, a)| is_lent[a] = true);
+        let set = (0..assigned.len()).filter(|&a| !is_lent[a]).collect();
         let (programs, spare) = (Mutex::default(), Mutex::default());
         let fetches = fetches.len();
         let bound = Bound { graph, engine: engine(), programs, inputs, fetches, assigned, lent, set, draws, spare };
@@ -194,14 +200,18 @@ impl Bound {
 
 /// Which assigned variables are read by exactly one input.
 fn lent(inputs: &[Input], assigned: &[Arc<Var>]) -> Vec<(usize, usize)> {
-    let is = |i: &Input, var: &Arc<Var>| matches!(i, Input::Variable(v) if Arc::ptr_eq(v, var));
-    let mut out = Vec::new();
-    for (a, var) in assigned.iter().enumerate() {
-        let mut readers = inputs.iter().enumerate().filter(|(_, i)| is(i, var));
-        if let (Some((k, _)), None) = (readers.next(), readers.next()) {
-            out.push((k, a));
+    let mut readers: FxHashMap<u64, (usize, usize)> = FxHashMap::default();
+    for (k, input) in inputs.iter().enumerate() {
+        if let Input::Variable(v) = input {
+            let (count, _) = readers.get(&v.id()).copied().unwrap_or_default();
+            readers.insert(v.id(), (count + 1, k));
         }
     }
+    let sole = |(a, var): (usize, &Arc<Var>)| match readers.get(&var.id()) {
+        Some(&(1, k)) => Some((k, a)),
+        _ => None,
+    };
+    let mut out: Vec<(usize, usize)> = assigned.iter().enumerate().filter_map(sole).collect();
     out.sort_by_key(|&(_, a)| assigned[a].id());
     out
 }

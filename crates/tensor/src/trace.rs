@@ -2,6 +2,7 @@
 
 use ir::{Result, Value, Var};
 use ops::{Tensor, generator};
+use rustc_hash::FxHashSet;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -9,6 +10,8 @@ struct Trace {
     since: u64,
     /// Variables assigned during the trace, with the value they had before.
     old: Vec<(Arc<Var>, Value)>,
+    /// Their numbers.
+    seen: FxHashSet<u64>,
     /// What must be computed whether or not its value is asked for.
     effects: Vec<Value>,
 }
@@ -21,7 +24,7 @@ pub(crate) fn assigned(var: &Arc<Var>, value: &Tensor) -> Result<Value> {
     let v = value.value()?.clone();
     TRACE.with_borrow_mut(|t| {
         let Some(t) = t else { return Ok(v) };
-        if !t.old.iter().any(|(o, _)| Arc::ptr_eq(o, var)) {
+        if t.seen.insert(var.id()) {
             t.old.push((var.clone(), var.current()));
         }
         // A value from before the trace would look like the variable's own at the next read.
@@ -57,7 +60,7 @@ pub(crate) struct Traced<R> {
 /// Runs `f`, then puts every variable back to what it was.
 pub(crate) fn trace<R>(f: impl FnOnce() -> Result<R>) -> Result<Traced<R>> {
     let since = ir::mark();
-    let outer = TRACE.replace(Some(Trace { since, old: Vec::new(), effects: Vec::new() }));
+    let outer = TRACE.replace(Some(Trace { since, old: Vec::new(), seen: FxHashSet::default(), effects: Vec::new() }));
     let drawn = generator::state();
     let result = f();
     // Tracing draws nothing: the first call draws what the program would have drawn.

@@ -2,10 +2,11 @@
 //!
 //! Values stay within bounds and functions are entered inside the interval their row names, so
 //! that rounding stays rounding: a device that computes in another order must still agree. Ops
-//! that jump (comparisons, rounding) only see values that are exact: inputs and views of them.
+//! that jump (comparisons, rounding) only see values that are exact: inputs and views of them. Some
+//! sizes are zero, and some selections choose nothing.
 
-use ir::{Attrs, CONST, DType, Graph, INPUT, Literal, Meaning, Op, Out, Shape, Site, Slot, Type};
-use ops::Result;
+use ir::{Attrs, CONST, DType, Graph, INPUT, Literal, Meaning, Op, Out, Shape, Site, Slot, Type, Value};
+use ops::{Result, Tensor};
 use runtime::reference;
 
 /// A graph with values for its inputs.
@@ -98,14 +99,23 @@ pub fn random_graph(seed: u64) -> Sample {
 impl Maker {
     fn input(&mut self, name: &str) {
         let rank = self.dice.below(4);
-        let shape: Shape = (0..rank).map(|_| self.dice.pick(&[1, 2, 3, 4, 5, 8, 17])).collect();
+        let shape: Shape = (0..rank).map(|_| self.size()).collect();
         let data: Vec<f64> = (0..shape.count()).map(|_| self.dice.number()).collect();
         self.inputs.push(Literal::from_f64(self.dtype, shape.clone(), &data));
         let slot = self.graph.input(name, &Type::new(self.dtype, shape), Site::UNKNOWN);
         self.known.push(Known { slot, bound: 1.0, exact: true });
     }
+    fn size(&mut self) -> usize {
+        if self.dice.below(24) == 0 { 0 } else { self.dice.pick(&[1, 2, 3, 4, 5, 8, 17]) }
+    }
+    /// A known value: rarely a zero-size one, as whatever uses it is empty as well.
     fn any(&mut self) -> Known {
-        // Later values more often: graphs become deep.
+        let k = self.recent();
+        let is_kept = self.shape(k).count() > 0 || self.dice.below(4) == 0;
+        if is_kept { k } else { self.recent() }
+    }
+    /// Later values more often: graphs become deep.
+    fn recent(&mut self) -> Known {
         let n = self.known.len();
         let back = self.dice.below(n).min(self.dice.below(n));
         self.known[n - 1 - back]
@@ -141,13 +151,14 @@ impl Maker {
     }
 
     fn step(&mut self) -> Result<()> {
-        match self.dice.below(12) {
+        match self.dice.below(13) {
             0..=2 => self.mild(),
             3 | 4 => self.function(),
             5 => self.composite(),
             6 | 7 => self.view(),
             8 | 9 => self.reduction(),
             10 => self.choice(),
+            11 => self.selection(),
             _ => self.kernel(),
         }
     }
@@ -242,7 +253,8 @@ impl Maker {
                     let step = self.dice.pick(&[1i64, 1, 2, -1]);
                     let size = 1 + self.dice.below(d.div_ceil(2));
                     let size = if step == 2 { size } else { size.min(d) };
-                    starts.push(if step < 0 { d as i64 - 1 } else { 0 });
+                    let size = if d == 0 || self.dice.below(16) == 0 { 0 } else { size };
+                    starts.push(if step < 0 && d > 0 { d as i64 - 1 } else { 0 });
                     sizes.push(size as i64);
                     steps.push(step);
                 }
@@ -277,6 +289,8 @@ impl Maker {
         let rank = self.shape(k).rank() as i64;
         let axes: Vec<i64> = (0..rank).filter(|_| self.dice.below(2) == 0).collect();
         let name = self.dice.pick(&["sum", "max", "min", "sum", "mean", "prod"]);
+        // The mean of nothing is NaN, which keeps to no bound.
+        let name = if self.shape(k).count() == 0 && name == "mean" { "sum" } else { name };
         let attrs = Attrs::new().with("axes", &axes);
         let slot = self.push(row(name), &[k.slot], attrs)?;
         let n = self.shape(k).count().max(1) as f64;
@@ -295,6 +309,37 @@ impl Maker {
         let (x, y) = (self.any(), self.any());
         let slot = self.push(row("where"), &[condition, x.slot, y.slot], Attrs::new())?;
         self.add(slot, x.bound.max(y.bound), x.exact && y.exact);
+        Ok(())
+    }
+
+    /// Slices or elements chosen by an index, perhaps of nothing, as they are or added back.
+    fn selection(&mut self) -> Result<()> {
+        let k = self.any();
+        let shape = self.shape(k);
+        if shape.rank() == 0 {
+            return Ok(());
+        }
+        let at = self.dice.below(shape.rank());
+        let count = if shape[at] == 0 { 0 } else { self.dice.pick(&[0, 0, 1, 2, 5]) };
+        let (is_elements, is_added) = (self.dice.below(2) == 0, self.dice.below(2) == 0);
+        let mut places = Shape::new(&[count]);
+        if is_elements {
+            places = shape.clone();
+            places.dims_mut()[at] = count;
+        }
+        let index: Vec<i64> = (0..places.count()).map(|_| self.dice.below(shape[at]) as i64).collect();
+        let index = Literal::from_i64(DType::I64, places, &index);
+        let index = self.push(&CONST, &[], Attrs::new().with("value", index))?;
+        let along = Attrs::new().with("axis", at as i64);
+        let (choose, add) = if is_elements { ("gather", "scatter_add") } else { ("take", "index_add") };
+        let slot = self.push(row(choose), &[k.slot, index], along.clone())?;
+        if !is_added {
+            self.add(slot, k.bound, k.exact);
+            return Ok(());
+        }
+        let slot = self.push(row(add), &[k.slot, index, slot], along)?;
+        let k = self.pressed(Known { slot, bound: f64::INFINITY, exact: false })?;
+        self.known.push(k);
         Ok(())
     }
 
@@ -326,6 +371,19 @@ impl Maker {
         }
         Ok(())
     }
+}
+
+/// The sample that also asks for the gradient of the sum of its outputs with respect to each input.
+pub fn with_gradients(s: &Sample) -> Result<Sample> {
+    let leaves: Vec<Value> = s.inputs.iter().map(|l| Value::data(l.clone(), true, Site::UNKNOWN)).collect();
+    let mut asked: Vec<Tensor> = s.graph.inline(&leaves)?.into_iter().map(Tensor::from).collect();
+    let leaves: Vec<Tensor> = leaves.into_iter().map(Tensor::from).collect();
+    let sum = asked.iter().map(|y| y.sum(..)).reduce(|a, b| a + b).ok_or_else(|| ops::Error::value("no outputs"))?;
+    asked.extend(ops::grad(&sum, &leaves)?);
+    let asked = asked.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
+    let c = ir::collect(&asked, ir::Collect::Now)?;
+    let inputs = c.leaves.iter().map(|v| v.buffer().ok_or_else(|| ops::Error::bug("a leaf without a value"))?.read());
+    Ok(Sample { inputs: inputs.collect::<Result<_>>()?, graph: c.graph })
 }
 
 /// The smallest sample found that still fails: only one output is asked for, and node after node
