@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code)]
 
+use crate::arenas::Arena;
 use crate::call::matmul::Fed;
 use crate::call::{self, Operand, Prepared};
 use crate::explain;
-use crate::interrupt;
 use crate::pool;
 use crate::tile::access::{Bases, Spot, Window};
 use crate::tile::plan::{Plan, ROW_MAX};
@@ -14,15 +14,12 @@ use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Meaning, Result, SOON, Sl
 use parking_lot::Mutex;
 use passes::{Arrangement, Feed, Fused, Home, Loop, Moves, Place, Region, Step, Target};
 use passes::{arrange, feed, fuse, place_of, redirect, schedule};
+use runtime::interrupt::{self, Handling};
 use runtime::{Program, trace};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// A larger arena is given back after a program's first run: much that a program runs before it
-/// trains, such as drawing initial values, never runs again.
-const KEPT_MAX: usize = 1 << 20;
 
 /// Values with at least so many elements are worth reading only once.
 const SHARE_MIN: usize = 4096;
@@ -53,7 +50,8 @@ pub struct Compiled {
     inputs: Vec<Type>,
     consts: Vec<Literal>,
     answers: Vec<(Answer, Type)>,
-    /// The first wave that may overwrite an input: nothing can fail from there on.
+    /// The first wave that may overwrite an input: nothing can fail from there on, and no run is
+    /// interrupted.
     commit: usize,
     /// What each region is, for traces.
     described: OnceLock<Vec<Arc<trace::Region>>>,
@@ -67,7 +65,8 @@ pub struct Compiled {
 /// its results.
 #[derive(Default)]
 struct Frame {
-    arena: Option<Bytes>,
+    /// A small one; a large one is kept for all programs.
+    arena: Option<Arena>,
     bases: Vec<*mut u8>,
     results: Vec<Held>,
 }
@@ -108,8 +107,14 @@ impl Compiled {
             .collect();
         let first = fused.regions.iter().rposition(|r| may_fail(r, graph)).map_or(0, |r| r + 1);
         let arrangement = arrange(&fused, &scratch, first, &|_| None);
+        let overwrites = |r: &Region| {
+            let homes = r.writes().into_iter().map(|s| arrangement.home(s));
+            homes.into_iter().any(|h| matches!(h, Home::Result(b) if arrangement.buffers[b].donor.is_some()))
+        };
+        let overwritten = fused.regions.iter().position(overwrites).unwrap_or(fused.regions.len());
+        debug_assert!(overwritten >= first);
         // What may fail is never light, so no wave reaches over that point.
-        let commit = fused.waves.partition_point(|w| w.start < first);
+        let commit = fused.waves.partition_point(|w| w.end <= overwritten);
         debug_assert_eq!(passes::check_arrangement(&fused, &arrangement, &scratch), Ok(()));
 
         let consts = constants(graph);
@@ -191,9 +196,23 @@ impl Compiled {
             }
         }
         frame.bases.extend(self.const_bases());
-        let arena = frame.arena.get_or_insert_with(|| Bytes::any(self.arrangement.arena_bytes));
-        frame.bases.push(arena.as_mut().as_mut_ptr());
+        self.push_arena(frame);
         Ok(())
+    }
+
+    fn push_arena(&self, frame: &mut Frame) {
+        let arena = frame.arena.get_or_insert_with(|| {
+            let is_first = !self.has_run.swap(true, Ordering::Relaxed);
+            Arena::take(self.arrangement.arena_bytes, is_first)
+        });
+        frame.bases.push(arena.as_mut_ptr());
+    }
+
+    /// Keeps a frame for the next run.
+    fn put_back(&self, mut frame: Frame) {
+        frame.results.clear();
+        frame.arena = frame.arena.filter(Arena::is_small);
+        self.frames.lock().push(frame);
     }
 
     /// Whether these are as many bytes as each input and result has, and every result buffer is one
@@ -329,7 +348,10 @@ impl Compiled {
         let describe = |r: &Region| Arc::new(explain::describe(r, &self.fused.graph));
         let described = self.described.get_or_init(|| self.fused.regions.iter().map(describe).collect());
         let run = |r: usize| trace::time(&described[r], || self.run_region(r, bases));
-        self.fused.waves[which].iter().try_for_each(|w| self.run_wave(w, &run))
+        self.fused.waves[which].iter().try_for_each(|w| {
+            interrupt::check()?;
+            self.run_wave(w, &run)
+        })
     }
 }
 
@@ -347,16 +369,12 @@ impl Program for Compiled {
         let done = self.run_waves(0..self.commit, Bases(&frame.bases));
         if done.is_ok() {
             let overwritten = Overwritten { inputs, results: &frame.results };
-            self.run_waves(self.commit..self.fused.waves.len(), Bases(&frame.bases))?;
+            let rest = self.commit..self.fused.waves.len();
+            interrupt::handling(Handling::Later, || self.run_waves(rest, Bases(&frame.bases)))?;
             std::mem::forget(overwritten);
         }
         let answers = done.map(|()| self.take_answers(&mut frame, inputs));
-        frame.results.clear();
-        let is_first = !self.has_run.swap(true, Ordering::Relaxed);
-        if is_first && self.arrangement.arena_bytes > KEPT_MAX {
-            frame.arena.take().into_iter().for_each(Bytes::release);
-        }
-        self.frames.lock().push(frame);
+        self.put_back(frame);
         answers
     }
 
@@ -372,10 +390,9 @@ impl Program for Compiled {
         let buffers = 0..self.arrangement.buffers.len();
         frame.bases.extend(buffers.filter_map(|b| Some(outs[self.first_answer(b)?].as_mut_ptr())));
         frame.bases.extend(self.const_bases());
-        let arena = frame.arena.get_or_insert_with(|| Bytes::any(self.arrangement.arena_bytes));
-        frame.bases.push(arena.as_mut().as_mut_ptr());
+        self.push_arena(&mut frame);
         let done = self.run_regions(Bases(&frame.bases));
-        self.frames.lock().push(frame);
+        self.put_back(frame);
         done?;
         self.copy_answers(inputs, outs);
         Ok(true)

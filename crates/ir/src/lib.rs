@@ -17,6 +17,7 @@ mod node;
 mod op;
 pub mod picture;
 mod rewrite;
+mod setting;
 mod shape;
 mod site;
 mod text;
@@ -37,5 +38,6 @@ pub use op::{
     Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED, Op, Out, RunGraph, SOON,
     Scalar, Type, Types,
 };
+pub use setting::{Setting, SettingRead, record_settings};
 pub use shape::{Layout, Shape};
 pub use text::Find;

@@ -5,7 +5,7 @@
 //! Variables are chains of values: assigning makes the variable name another value, and a read
 //! fixes the value it had at that point of the program.
 
-use crate::{Attrs, Buffer, CONST, Call, Error, ErrorKind, Literal, Op, Result, Site, Type, Types};
+use crate::{Attrs, Buffer, CONST, Call, Error, ErrorKind, Literal, Op, Result, Setting, Site, Type, Types};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -329,7 +329,9 @@ pub struct Var {
     name: Mutex<Arc<str>>,
     ty: Type,
     is_parameter: bool,
-    trainable: AtomicBool,
+    trainable: Setting,
+    /// The node of its gradient, 0 where it has none: a trace that adds to a gradient depends on it.
+    graded: Setting,
     site: Site,
     state: Mutex<VarState>,
 }
@@ -348,7 +350,8 @@ impl Var {
             name: Mutex::new(name.into()),
             ty: initial.ty().clone(),
             is_parameter: trainable,
-            trainable: AtomicBool::new(trainable),
+            trainable: Setting::new(trainable.into()),
+            graded: Setting::new(0),
             site,
             state: Mutex::new(VarState { current: initial, read: Weak::new(), grad: None }),
         })
@@ -375,11 +378,11 @@ impl Var {
     }
     /// True if gradients flow to it.
     pub fn is_trainable(&self) -> bool {
-        self.trainable.load(Ordering::Relaxed)
+        self.trainable.get() != 0
     }
     /// Freezes or unfreezes it.
     pub fn set_trainable(&self, yes: bool) {
-        self.trainable.store(yes, Ordering::Relaxed);
+        self.trainable.set(yes.into());
         self.state.lock().read = Weak::new();
     }
     /// The line that made it.
@@ -406,6 +409,7 @@ impl Var {
     }
     /// Its value at this point of the program, as a leaf; reads of one version share it.
     pub fn read(self: &Arc<Self>, site: Site) -> Value {
+        let is_trainable = self.is_trainable();
         let mut s = self.state.lock();
         if let Some(node) = s.read.upgrade() {
             return Value { node, out: 0 };
@@ -415,7 +419,7 @@ impl Var {
         outs.push(self.ty.clone());
         let buffer = current.buffer();
         let inputs = if buffer.is_some() { SmallVec::new() } else { SmallVec::from_iter([current]) };
-        let node = Value::node_of(Source::Read(self.clone()), inputs, Attrs::new(), outs, site, self.is_trainable());
+        let node = Value::node_of(Source::Read(self.clone()), inputs, Attrs::new(), outs, site, is_trainable);
         node.state.lock().buffers[0] = buffer;
         s.read = Arc::downgrade(&node);
         Value { node, out: 0 }
@@ -432,11 +436,14 @@ impl Var {
     }
     /// Its accumulated gradient.
     pub fn grad(&self) -> Option<Value> {
+        self.graded.get();
         self.state.lock().grad.clone()
     }
     /// Replaces its accumulated gradient.
     pub fn set_grad(&self, g: Option<Value>) {
-        self.state.lock().grad = g;
+        self.graded.set(g.as_ref().map_or(0, |g| g.node.id));
+        let old = std::mem::replace(&mut self.state.lock().grad, g);
+        drop(old);
     }
 }
 

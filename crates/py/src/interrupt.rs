@@ -1,50 +1,50 @@
 //! Ctrl-C during a long run. The interpreter's own handler only takes a note, to be read when Python
-//! code runs again; ours also asks the running program to end.
+//! code runs again; ours stands in front of it and asks the running program for attention as well.
+//! The program then runs Python's signal handlers between two of its regions, on the main thread:
+//! what they raise ends the run, otherwise it goes on.
 
-use crate::error::{exception, memory_error};
+use crate::error::{carried, exception, memory_error};
 use ::tensor::{Error, Result};
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
+use runtime::interrupt::{self, Listener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::thread::ThreadId;
 
 #[cfg(unix)]
 mod handler {
-    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// The handler from before, which is the interpreter's.
-    static BEFORE: OnceLock<extern "C" fn(libc::c_int)> = OnceLock::new();
+    /// The handler behind ours, which is the interpreter's.
+    static BEHIND: AtomicUsize = AtomicUsize::new(0);
 
     extern "C" fn handle(signal: libc::c_int) {
-        cpu::interrupt::ask();
-        if let Some(before) = BEFORE.get() {
-            before(signal);
+        runtime::interrupt::ask();
+        let behind = BEHIND.load(Ordering::Relaxed);
+        if behind != 0 {
+            // SAFETY: the address of a handler that was installed for this signal.
+            unsafe { std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(behind)(signal) };
         }
     }
 
-    /// Puts ours before the interpreter's, where that is there: a program that ignores the signal
-    /// is left alone.
+    /// Puts ours in front, unless it is there already: `signal.signal` removes it. A program that
+    /// ignores the signal is left alone.
     pub fn install() {
+        let own = handle as extern "C" fn(libc::c_int) as usize;
         // SAFETY: plain calls with structures of our own; the handler stores a flag and calls the
         // interpreter's handler, both of which may be done in a signal handler.
         unsafe {
             let mut old: libc::sigaction = std::mem::zeroed();
-            if libc::sigaction(libc::SIGINT, std::ptr::null(), &mut old) != 0 {
+            if libc::sigaction(libc::SIGINT, std::ptr::null(), &mut old) != 0 || old.sa_sigaction == own {
                 return;
             }
             let is_plain = old.sa_flags & libc::SA_SIGINFO == 0;
             if !is_plain || old.sa_sigaction == libc::SIG_DFL || old.sa_sigaction == libc::SIG_IGN {
                 return;
             }
-            if old.sa_sigaction == handle as extern "C" fn(libc::c_int) as usize {
-                return;
-            }
-            // The interpreter has one handler for all signals: what was found first stays right.
-            let before = std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(old.sa_sigaction);
-            BEFORE.get_or_init(|| before);
+            BEHIND.store(old.sa_sigaction, Ordering::Relaxed);
             let mut new = old;
-            new.sa_sigaction = handle as extern "C" fn(libc::c_int) as usize;
+            new.sa_sigaction = own;
             libc::sigaction(libc::SIGINT, &new, std::ptr::null_mut());
         }
     }
@@ -58,28 +58,29 @@ mod handler {
 /// The thread that imported the package: in most programs the one that signals are for.
 static MAIN: OnceLock<ThreadId> = OnceLock::new();
 
-/// Lets Ctrl-C end runs from now on. `signal.signal` undoes it.
-#[pyfunction]
-#[pyo3(name = "watch_interrupts")]
-pub fn install() {
-    MAIN.get_or_init(|| std::thread::current().id());
-    handler::install();
+fn is_main() -> bool {
+    MAIN.get() == Some(&std::thread::current().id())
 }
 
-/// Computes without holding the interpreter. Ctrl-C ends it between two regions of the program and
-/// is raised here.
+/// Runs Python's handlers of the signals that have come.
+fn attend() -> Result<()> {
+    Python::attach(|py| py.check_signals().map_err(carried))
+}
+
+/// Computes without holding the interpreter. Signal handlers run between two regions of the
+/// program; what they raise is raised here.
 pub fn run<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> PyResult<Result<R>> {
-    if MAIN.get() == Some(&std::thread::current().id()) {
-        // A request from before was for something else, and Python has been told of it.
-        cpu::interrupt::clear();
+    if is_main() {
+        handler::install();
+        if interrupt::clear() {
+            // It came before; if it comes again from here on, the run sees it.
+            py.check_signals()?;
+        }
     }
     let done = py.detach(|| catch_unwind(AssertUnwindSafe(f))).map_err(|panic| panicked(py, panic))?;
-    if done.is_err() && cpu::interrupt::clear() {
-        // The main thread raises what the signal's handler says; another thread just ends.
+    if done.is_ok() {
         py.check_signals()?;
-        return Err(PyKeyboardInterrupt::new_err("the run was interrupted"));
     }
-    py.check_signals()?;
     Ok(done)
 }
 
@@ -113,9 +114,10 @@ fn be_quiet_about_memory() {
     }));
 }
 
-/// Adds the function.
-pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    install();
+/// Listens to signals from now on.
+pub fn register(_: &Bound<'_, PyModule>) -> PyResult<()> {
+    MAIN.get_or_init(|| std::thread::current().id());
+    interrupt::listen(Listener { is_here: is_main, attend });
     be_quiet_about_memory();
-    m.add_function(wrap_pyfunction!(install, m)?)
+    Ok(())
 }

@@ -4,6 +4,7 @@
 mod device;
 mod engine;
 mod hoist;
+pub mod interrupt;
 mod numerics;
 mod offer;
 mod pair;
@@ -13,7 +14,7 @@ pub mod reference;
 pub mod trace;
 
 pub use device::{Device, Memory, Program};
-pub use engine::{Engine, Find, Reference, note_assigned};
+pub use engine::{Engine, Find, Reference, Revision, note_assigned};
 pub use numerics::check_numerics;
 pub use offer::{Offer, devices, open};
 pub use peers::{FindPeers, Peers, offer_peers, peers};

@@ -1,9 +1,10 @@
 //! A compiled graph with where each of its inputs comes from at a run.
 
-use ir::{Attrs, Buffer, CONST, Collect, Error, ErrorKind, Graph, Hold, Literal, Result, Source, Value, Var, collect};
+use ir::{Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Hold, Literal, Result, Source, Value, Var, collect};
 use ops::{engine, generator};
 use parking_lot::Mutex;
-use runtime::{Engine, Program};
+use runtime::interrupt::{self, Handling};
+use runtime::{Engine, Program, Revision};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -41,6 +42,8 @@ impl Input {
 #[derive(Clone)]
 struct Placed {
     device: String,
+    /// How the engine compiled it.
+    revision: Revision,
     program: Arc<dyn Program>,
     /// Inputs by number.
     captured: Arc<[(usize, Buffer)]>,
@@ -63,6 +66,8 @@ pub(crate) struct Bound {
     /// The other assignments.
     set: Vec<usize>,
     draws: u64,
+    /// Whether a run is seen by other processes, so that it cannot be repeated.
+    has_effects: bool,
     /// Lists of inputs that no run is using.
     spare: Mutex<Vec<Vec<Buffer>>>,
 }
@@ -112,7 +117,9 @@ impl Bound {
         let set = (0..assigned.len()).filter(|a| !lent.iter().any(|(_, l)| l == a)).collect();
         let (programs, spare) = (Mutex::default(), Mutex::default());
         let fetches = fetches.len();
-        let bound = Bound { graph, engine: engine(), programs, inputs, fetches, assigned, lent, set, draws, spare };
+        let (engine, has_effects) = (engine(), has_effects(&graph));
+        let bound =
+            Bound { graph, engine, programs, inputs, fetches, assigned, lent, set, draws, has_effects, spare };
         // What does not compile should say so now, not at the first run.
         let known: Vec<Buffer> = bound.inputs.iter().filter_map(Input::known).collect();
         bound.program(&known)?;
@@ -122,10 +129,13 @@ impl Bound {
     /// The program for the device that these inputs live on.
     fn program(&self, inputs: &[Buffer]) -> Result<Placed> {
         let engine = self.engine.of(inputs)?;
+        let revision = engine.revision();
         let mut programs = self.programs.lock();
-        if let Some(p) = programs.iter().find(|p| p.device == engine.device().name()) {
+        let is_here = |p: &Placed| p.device == engine.device().name();
+        if let Some(p) = programs.iter().find(|p| p.revision == revision && is_here(p)) {
             return Ok(p.clone());
         }
+        programs.retain(|p| !is_here(p));
         let mut captured = Vec::new();
         for (k, input) in self.inputs.iter().enumerate() {
             if let Input::Captured(v) = input {
@@ -134,7 +144,7 @@ impl Bound {
             }
         }
         let (device, program) = (engine.device().name().to_string(), engine.compile(&self.graph)?);
-        let placed = Placed { device, program, captured: captured.into() };
+        let placed = Placed { device, revision, program, captured: captured.into() };
         programs.push(placed.clone());
         Ok(placed)
     }
@@ -147,7 +157,22 @@ impl Bound {
     /// Runs it: reads see the values from before, then the assignments happen together. If it
     /// fails, all variables are as they were.
     pub fn run(&self, feeds: &[Buffer]) -> Result<Vec<Buffer>> {
-        let (seed, first) = generator::take(self.draws);
+        let keys = generator::take(self.draws);
+        if self.lent.is_empty() {
+            return self.attempt(feeds, keys);
+        }
+        if !self.has_effects {
+            // A signal handler may read the variables that the run has locked: the run gives them
+            // back first, and is repeated if the handler lets it go on.
+            let done = interrupt::handling(Handling::Outside, || self.attempt(feeds, keys));
+            if done.is_ok() || !interrupt::was_ended()? {
+                return done;
+            }
+        }
+        interrupt::handling(Handling::Later, || self.attempt(feeds, keys))
+    }
+
+    fn attempt(&self, feeds: &[Buffer], (seed, first): (u64, u64)) -> Result<Vec<Buffer>> {
         let spare = self.spare.lock().pop();
         let mut inputs = spare.unwrap_or_default();
         for input in &self.inputs {
@@ -190,6 +215,12 @@ impl Bound {
     pub fn explain(&self) -> String {
         self.programs.lock().iter().map(|p| p.program.explain()).collect()
     }
+}
+
+/// Whether computing a graph is seen by other processes.
+fn has_effects(graph: &Graph) -> bool {
+    let inner = |n: &FlatNode| n.attrs.iter().any(|(_, a)| matches!(a, Attr::Graph(g) if has_effects(g)));
+    graph.nodes.iter().any(|n| n.is_ordered() || inner(n))
 }
 
 /// Which assigned variables are read by exactly one input.

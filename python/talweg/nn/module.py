@@ -38,7 +38,22 @@ class Module:
     ...         return self.out(self.hidden(x).relu())
     """
 
-    training = True
+    @property
+    def training(self):
+        """Whether it behaves as in training. A jitted function that asks is traced for each answer."""
+        return self._own_mode().training
+
+    @training.setter
+    def training(self, mode):
+        self._own_mode().training = bool(mode)
+        self._set_mode(bool(mode))
+
+    def _own_mode(self):
+        # Subclasses need not call ``Module.__init__``.
+        mode = self.__dict__.get("_mode")
+        if mode is None:
+            mode = self.__dict__["_mode"] = _native.Mode()
+        return mode
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} has no forward")
@@ -157,8 +172,7 @@ class Module:
     def train(self, mode=True):
         """Switches to training, or with ``False`` to inference."""
         for m in self.modules():
-            object.__setattr__(m, "training", mode)
-            m._set_mode(mode)
+            m.training = mode
         return self
 
     def _set_mode(self, mode):
