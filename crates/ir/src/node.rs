@@ -42,6 +42,7 @@ pub struct Node {
     site: Site,
     needs_grad: bool,
     is_symbolic: bool,
+    place: u32,
     depth: u32,
     differentiated: AtomicBool,
     state: Mutex<State>,
@@ -50,6 +51,13 @@ pub struct Node {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 thread_local! {
     static GRAD: Cell<bool> = const { Cell::new(true) };
+    static PLACE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Says where what this thread asks for from now on is to be computed, as a number that the caller
+/// knows; 0 is anywhere. Returns what it was before.
+pub fn set_place(place: u32) -> u32 {
+    PLACE.replace(place)
 }
 
 /// A point in program order: nodes made from now on have an id that is not smaller.
@@ -112,6 +120,10 @@ impl Node {
     /// True if a placeholder is among its ancestors: it cannot be computed as the program stands.
     pub fn is_symbolic(&self) -> bool {
         self.is_symbolic
+    }
+    /// Where it is to be computed, as [`set_place`] said when it was made; 0 is anywhere.
+    pub fn place(&self) -> u32 {
+        self.place
     }
     /// Length of the longest chain of uncomputed nodes that ends here, when it was made.
     pub fn depth(&self) -> u32 {
@@ -211,6 +223,7 @@ impl Value {
             site,
             needs_grad: grad,
             is_symbolic,
+            place: PLACE.get(),
             depth,
             differentiated: AtomicBool::new(false),
             state: Mutex::new(State { inputs, buffers, grad: None }),

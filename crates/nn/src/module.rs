@@ -114,10 +114,14 @@ pub trait Layer: Module {
 pub struct Mode(Setting);
 impl Default for Mode {
     fn default() -> Mode {
-        Mode(Setting::new(true.into()))
+        Mode::new(true)
     }
 }
 impl Mode {
+    /// In training or not.
+    pub fn new(training: bool) -> Mode {
+        Mode(Setting::new(training.into()))
+    }
     /// True in training.
     pub fn is_training(&self) -> bool {
         self.0.get() != 0

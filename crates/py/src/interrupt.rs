@@ -9,7 +9,9 @@ use pyo3::prelude::*;
 use runtime::interrupt::{self, Listener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ThreadId;
+use std::time::Instant;
 
 #[cfg(unix)]
 mod handler {
@@ -67,6 +69,19 @@ fn attend() -> Result<()> {
     Python::attach(|py| py.check_signals().map_err(carried))
 }
 
+/// Microseconds since the first question, from 1.
+fn now_us() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_micros() as u64 + 1
+}
+
+/// A run that took less is brief.
+const BRIEF_US: u64 = 1000;
+/// Our handler is looked for at least so often.
+const LOOK_US: u64 = 50_000;
+/// When it was last looked for.
+static LOOKED_US: AtomicU64 = AtomicU64::new(0);
+
 /// Computes without holding the interpreter. Signal handlers run between two regions of the
 /// program; what they raise is raised here.
 pub fn run<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> PyResult<Result<R>> {
@@ -77,6 +92,30 @@ pub fn run<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> PyR
             py.check_signals()?;
         }
     }
+    computed(py, f)
+}
+
+/// [`run`] of something that is computed again and again: where it was brief the last time, the
+/// system is not asked each time whether our handler is in place.
+pub fn run_again<R: Send>(
+    py: Python<'_>,
+    is_brief: &AtomicBool,
+    f: impl FnOnce() -> Result<R> + Send,
+) -> PyResult<Result<R>> {
+    let start = now_us();
+    let is_known =
+        is_brief.load(Ordering::Relaxed) && start.saturating_sub(LOOKED_US.load(Ordering::Relaxed)) < LOOK_US;
+    let done = if is_known {
+        computed(py, f)
+    } else {
+        LOOKED_US.store(start, Ordering::Relaxed);
+        run(py, f)
+    };
+    is_brief.store(now_us() - start < BRIEF_US, Ordering::Relaxed);
+    done
+}
+
+fn computed<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> PyResult<Result<R>> {
     let done = py.detach(|| catch_unwind(AssertUnwindSafe(f))).map_err(|panic| panicked(py, panic))?;
     if done.is_ok() {
         py.check_signals()?;

@@ -13,6 +13,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Forms of arguments kept at most; the one that was not used for the longest goes first.
 const FORMS_MAX: usize = 64;
@@ -22,6 +23,8 @@ const FORMS_MAX: usize = 64;
 struct Form {
     inputs: (Tree, Tree),
     traces: Traces<Arc<Tree>>,
+    /// Whether the last call took next to no time.
+    is_brief: AtomicBool,
 }
 
 impl Form {
@@ -64,7 +67,7 @@ impl PyJit {
                 return Ok(f);
             }
         }
-        let form = Arc::new(Form { inputs, traces: Traces::default() });
+        let form = Arc::new(Form { inputs, traces: Traces::default(), is_brief: AtomicBool::new(false) });
         let mut forms = self.forms.lock();
         let gone = if forms.len() >= FORMS_MAX { Some(forms.remove(0)) } else { None };
         forms.push(form.clone());
@@ -72,14 +75,10 @@ impl PyJit {
         drop(gone);
         Ok(form)
     }
-
 }
 
 /// The positional and the named arguments of a call, and their tensors.
-fn taken_apart(
-    args: &Bound<'_, PyTuple>,
-    kwargs: Option<&Bound<'_, PyDict>>,
-) -> PyResult<((Tree, Tree), Vec<Tensor>)> {
+fn taken_apart(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<((Tree, Tree), Vec<Tensor>)> {
     let mut leaves = Vec::new();
     let positional = flatten(args, &mut leaves)?;
     let named = kwargs.map_or(Ok(Tree::Dict(vec![])), |k| flatten(k, &mut leaves))?;
@@ -123,7 +122,7 @@ impl PyJit {
         // Tracing calls Python under the traces' lock: nobody may wait for that lock while holding
         // the interpreter.
         let call = || form.traces.call(&leaves, |xs| form.trace(&self.f, xs), Arc::clone);
-        let (ys, tree) = interrupt::run(py, || site.scope(call))?.or_raise(py)?;
+        let (ys, tree) = interrupt::run_again(py, &form.is_brief, || site.scope(call))?.or_raise(py)?;
         tree.build(py, &mut ys.into_iter())
     }
     /// The cycle collector asks what it refers to. What is being traced now is not shown, and so
@@ -150,7 +149,9 @@ impl PyJit {
         drop(gone);
     }
     fn __reduce__(&self) -> PyResult<Py<PyAny>> {
-        Err(type_error("a jitted function cannot be pickled or copied: pickle the function itself, and jit it where it is loaded"))
+        Err(type_error(
+            "a jitted function cannot be pickled or copied: pickle the function itself, and jit it where it is loaded",
+        ))
     }
     /// What was compiled for these arguments, for people.
     #[pyo3(signature = (*args, **kwargs))]

@@ -366,9 +366,7 @@ impl PyMode {
     #[new]
     #[pyo3(signature = (training=true))]
     fn new(training: bool) -> PyMode {
-        let mode = Mode::default();
-        mode.set_training(training);
-        PyMode(mode)
+        PyMode(Mode::new(training))
     }
     #[getter]
     fn training(&self) -> bool {

@@ -1,6 +1,7 @@
 //! From live values to computed ones: collect what is pending, compile it once, run it.
 
 use crate::hoist::{Constants, Hoisted};
+use crate::places::{Placement, placement};
 use crate::{Device, Program, numerics, pair, reference};
 use ir::{Attr, Buffer, Collect, Error, ErrorKind, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect};
 use parking_lot::Mutex;
@@ -211,7 +212,8 @@ impl Engine {
         self.compiled.load(Ordering::Relaxed)
     }
 
-    /// Computes the values, and with them every pending assignment of this thread.
+    /// Computes the values, and with them every pending assignment of this thread: what was made in a
+    /// `device` scope on its device, what was made outside of all scopes on this one.
     pub fn evaluate(&self, values: &[Value]) -> Result<()> {
         let vars: Vec<Arc<Var>> = PENDING.take().iter().filter_map(Weak::upgrade).collect();
         let done = self.evaluate_with(values, &vars);
@@ -231,6 +233,14 @@ impl Engine {
             return Ok(());
         }
         let mut c = collect(&fetches, Collect::Now)?;
+        let engine = match placement(&c) {
+            Placement::Anywhere => self,
+            Placement::Here(engine) => engine,
+            Placement::First(engine, first) => {
+                engine.evaluate_with(&first, &[])?;
+                return self.evaluate_with(values, vars);
+            }
+        };
         let asked = c.graph.outputs.len();
         let kept = kept_for_gradients(&c);
         c.graph.outputs.extend(&kept);
@@ -240,8 +250,9 @@ impl Engine {
         for leaf in &c.leaves {
             inputs.push(leaf.buffer().ok_or_else(|| Error::bug(format!("leaf {leaf:?} lost its value")))?);
         }
-        let program = self.of(&inputs)?.compile(&c.graph)?;
-        let mut results = program.run(&mut inputs).map_err(|e| self.own_line(&c.graph, e))?.into_iter();
+        let engine = engine.of(&inputs)?;
+        let program = engine.compile(&c.graph)?;
+        let mut results = program.run(&mut inputs).map_err(|e| engine.own_line(&c.graph, e))?.into_iter();
         for (v, b) in fetches.iter().zip(results.by_ref().take(asked)) {
             v.node().fill(v.out(), b);
         }

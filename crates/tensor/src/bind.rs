@@ -1,10 +1,13 @@
 //! A compiled graph with where each of its inputs comes from at a run.
 
-use ir::{Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Hold, Literal, Result, Source, Value, Var, collect};
+use ir::{
+    Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Hold, Literal, Result, Site, Source, Value,
+    Var, collect,
+};
 use ops::{engine, generator};
 use parking_lot::Mutex;
 use runtime::interrupt::{self, Handling};
-use runtime::{Engine, Program, Revision};
+use runtime::{Engine, Placement, Program, Revision, placement};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -52,8 +55,9 @@ struct Placed {
 /// A graph ready to run many times.
 pub(crate) struct Bound {
     /// What its programs are compiled from.
-    graph: Graph,
-    /// The engine for inputs that are all on the host: the current one when it was made.
+    graph: Arc<Graph>,
+    /// The engine for inputs that are all on the host: of the scope in which its nodes were made, or
+    /// the current one when it was bound.
     engine: &'static Engine,
     /// By the device that the inputs live on.
     programs: Mutex<Vec<Placed>>,
@@ -74,8 +78,36 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// What its programs are compiled from.
-    pub fn graph(&self) -> &Graph {
+    pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
+    }
+    /// Whether a gradient may flow through its results when its feeds need none: it reads something
+    /// that is trained. A run that assigns or is seen elsewhere is no function of its inputs.
+    pub fn is_trained(&self) -> bool {
+        let is_trained = |i: &Input| match i {
+            Input::Variable(var) => var.is_trainable(),
+            Input::Captured(v) => v.node().needs_grad(),
+            Input::Feed(_) | Input::Key(_) => false,
+        };
+        self.is_function() && self.inputs.iter().any(is_trained)
+    }
+    /// Whether a run does nothing but compute its results.
+    pub fn is_function(&self) -> bool {
+        self.assigned.is_empty() && !self.has_effects
+    }
+    /// The keys of one run's random draws.
+    pub fn keys(&self) -> (u64, u64) {
+        generator::take(self.draws)
+    }
+    /// The values that a run with these keys takes its inputs from.
+    pub fn sources(&self, feeds: &[Value], (seed, first): (u64, u64), site: Site) -> Vec<Value> {
+        let source = |input: &Input| match input {
+            Input::Feed(i) => feeds[*i].clone(),
+            Input::Variable(var) => var.read(site),
+            Input::Key(n) => Value::key(key(seed, first + n), site),
+            Input::Captured(v) => v.clone(),
+        };
+        self.inputs.iter().map(source).collect()
     }
     /// Compiles the graph of `fetches` and the assignments; `feeds` are the leaves given at a run.
     pub fn new(
@@ -88,6 +120,8 @@ impl Bound {
         let mut wanted = fetches.to_vec();
         wanted.extend(assigned.iter().map(|(_, v)| v.clone()));
         let c = collect(&wanted, mode)?;
+        // One program runs on one device: that of the only scope around its nodes, if there is one.
+        let engine = if let Placement::Here(engine) = placement(&c) { engine } else { ops::engine() };
         let mut draws = 0;
         let mut inputs = Vec::with_capacity(c.leaves.len());
         for leaf in &c.leaves {
@@ -103,7 +137,7 @@ impl Bound {
                     return Err(Error::new(ErrorKind::Feed, e).at(leaf.node().site()));
                 }
                 (None, _) => {
-                    engine().evaluate(std::slice::from_ref(leaf))?;
+                    ops::engine().evaluate(std::slice::from_ref(leaf))?;
                     Input::Captured(leaf.clone())
                 }
             });
@@ -117,9 +151,8 @@ impl Bound {
         let set = (0..assigned.len()).filter(|a| !lent.iter().any(|(_, l)| l == a)).collect();
         let (programs, spare) = (Mutex::default(), Mutex::default());
         let fetches = fetches.len();
-        let (engine, has_effects) = (engine(), has_effects(&graph));
-        let bound =
-            Bound { graph, engine, programs, inputs, fetches, assigned, lent, set, draws, has_effects, spare };
+        let (has_effects, graph) = (has_effects(&graph), Arc::new(graph));
+        let bound = Bound { graph, engine, programs, inputs, fetches, assigned, lent, set, draws, has_effects, spare };
         // What does not compile should say so now, not at the first run.
         let known: Vec<Buffer> = bound.inputs.iter().filter_map(Input::known).collect();
         bound.program(&known)?;
@@ -156,8 +189,7 @@ impl Bound {
 
     /// Runs it: reads see the values from before, then the assignments happen together. If it
     /// fails, all variables are as they were.
-    pub fn run(&self, feeds: &[Buffer]) -> Result<Vec<Buffer>> {
-        let keys = generator::take(self.draws);
+    pub fn run(&self, feeds: &[Buffer], keys: (u64, u64)) -> Result<Vec<Buffer>> {
         if self.lent.is_empty() {
             return self.attempt(feeds, keys);
         }
@@ -179,10 +211,7 @@ impl Bound {
             inputs.push(match input {
                 Input::Feed(i) => feeds[*i].clone(),
                 Input::Variable(var) => current(var)?,
-                Input::Key(n) => {
-                    let key = [seed as i64, (first + n) as i64];
-                    Buffer::Host(Literal::generate([2], |i| key[i]))
-                }
+                Input::Key(n) => Buffer::Host(key(seed, first + n)),
                 Input::Captured(v) => v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?,
             });
         }
@@ -215,6 +244,12 @@ impl Bound {
     pub fn explain(&self) -> String {
         self.programs.lock().iter().map(|p| p.program.explain()).collect()
     }
+}
+
+/// The key of a random draw.
+fn key(seed: u64, draw: u64) -> Literal {
+    let key = [seed as i64, draw as i64];
+    Literal::generate([2], |i| key[i])
 }
 
 /// Whether computing a graph is seen by other processes.

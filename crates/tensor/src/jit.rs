@@ -3,6 +3,7 @@
 use crate::bind::{Bound, Weights};
 use crate::trace::{Traced, trace};
 use ir::{Buffer, Collect, DType, Graph, Result, SettingRead, Site, Source, Type, Value, collect};
+use ops::control::recorded;
 use ops::{Tensor, autocast_dtype, engine};
 use parking_lot::Mutex;
 use runtime::{Engine, Profile};
@@ -33,6 +34,8 @@ struct Trace<X> {
     settings: Vec<SettingRead>,
     bound: Bound,
     results: Vec<Type>,
+    /// Whether gradients flow to what it reads beside its arguments.
+    is_trained: bool,
     extra: X,
 }
 
@@ -76,9 +79,17 @@ impl<X> Traces<X> {
             feeds.push(a.value()?.buffer().ok_or_else(|| ir::Error::bug("evaluated, but without a value"))?);
         }
         let trace = self.find(args, site, f)?;
-        let results = trace.bound.run(&feeds)?;
-        let computed = |(b, t): (Buffer, &Type)| Value::computed(t.clone(), b, false, site).into();
-        Ok((results.into_iter().zip(&trace.results).map(computed).collect(), keep(&trace.extra)))
+        let keys = trace.bound.keys();
+        let results = trace.bound.run(&feeds, keys)?;
+        let needs_grad = trace.is_trained || args.iter().any(|a| a.value().is_ok_and(|v| v.node().needs_grad()));
+        let results = if needs_grad && trace.scopes.has_grad && trace.bound.is_function() {
+            let feeds = args.iter().map(|a| a.value().cloned()).collect::<Result<Vec<_>>>()?;
+            recorded(trace.bound.graph(), trace.bound.sources(&feeds, keys, site), results, site)?
+        } else {
+            let computed = |(b, t): (Buffer, &Type)| Value::computed(t.clone(), b, false, site);
+            results.into_iter().zip(&trace.results).map(computed).collect()
+        };
+        Ok((results.into_iter().map(Tensor::from).collect(), keep(&trace.extra)))
     }
 
     /// What was compiled for such a call, for people.
@@ -90,7 +101,7 @@ impl<X> Traces<X> {
     /// The graph that was traced for such a call, before any pass.
     #[track_caller]
     pub fn graph(&self, args: &[&Tensor], f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>) -> Result<Graph> {
-        Ok(self.find(args, Site::here(), f)?.bound.graph().clone())
+        Ok((**self.find(args, Site::here(), f)?.bound.graph()).clone())
     }
 
     /// How many there are.
@@ -164,7 +175,8 @@ impl<X> Traces<X> {
         }
         let results = traced.result.iter().map(|v| v.ty().clone()).collect();
         let extra = extra.ok_or_else(|| ir::Error::bug("traced, but nothing was kept"))?;
-        Ok(Trace { arguments, scopes, settings, bound, results, extra })
+        let is_trained = self.weights == Weights::Live && bound.is_trained();
+        Ok(Trace { arguments, scopes, settings, bound, results, is_trained, extra })
     }
 }
 
@@ -176,7 +188,8 @@ pub struct Jit<F> {
 
 /// Makes a function of tensors that is traced once for each key and then replayed. Variables it
 /// reads are read at each call, those it assigns are assigned, and random draws are drawn anew.
-/// Gradients collected inside do not outlive the call.
+/// Gradients collected inside do not outlive the call. A gradient taken of the results runs the
+/// function once more, unless it assigns variables: then none flows.
 ///
 /// A trace is keyed on
 /// - the types of the arguments;

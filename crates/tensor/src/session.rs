@@ -104,7 +104,7 @@ impl Session {
             buffers.push(what.buffer().ok_or_else(|| Error::bug("evaluated, but without a value"))?);
         }
         let entry = self.entry(values, assigned, keys).map_err(|e| e.in_op("run").at(site))?;
-        let results = entry.bound.run(&buffers)?;
+        let results = entry.bound.run(&buffers, entry.bound.keys())?;
         Ok(results
             .into_iter()
             .zip(&entry.fetches)

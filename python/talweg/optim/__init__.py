@@ -90,6 +90,12 @@ class Optimizer:
         for i, g in enumerate(self.param_groups):
             dict.__setitem__(g, "lr", float(state[f"group.{i}.lr"]))
 
+    def __reduce_ex__(self, protocol):
+        raise type_error(
+            f"{type(self).__name__} cannot be pickled or copied, as its parameters belong to a model: keep its state_dict(), "
+            "make an optimizer for the other model's parameters, and load_state_dict() it there"
+        )
+
     def __repr__(self):
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in self._settings.items())})"
 
@@ -228,6 +234,8 @@ class LBFGS:
         )
         self._params = list(params)
         self._native = _native.Lbfgs(self._params, settings)
+
+    __reduce_ex__ = Optimizer.__reduce_ex__
 
     def step(self, closure):
         """One step; the loss at its begin. ``closure`` need not call ``backward``."""

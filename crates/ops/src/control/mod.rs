@@ -20,7 +20,7 @@ crate::table! {
 }
 
 pub use associative::associative_scan;
-pub use checkpoint::checkpoint;
+pub use checkpoint::{checkpoint, recorded};
 pub use cond::cond;
 pub use custom_gradient::custom_gradient;
 pub use scan::{ScanOptions, fori_loop, map, scan, scan_with};
@@ -179,8 +179,8 @@ fn takes_places(g: &Graph) -> bool {
     let is_place = |t: &Type| !t.dtype.is_inexact() && t.dtype != DType::Bool;
     g.nodes.iter().any(|n| {
         let is_loop = matches!(n.op.meaning, Meaning::Scalar(_) | Meaning::View(_) | Meaning::Reduce(_));
-        let inner = |(_, a): (_, &Attr)| matches!(a, Attr::Graph(g) if takes_places(g));
-        (!is_loop && g.input_types(n).iter().any(is_place)) || n.attrs.iter().any(inner)
+        let has_places = |a: &Attr| matches!(a, Attr::Graph(g) if takes_places(g));
+        (!is_loop && g.input_types(n).iter().any(is_place)) || n.attrs.iter().any(|(_, a)| has_places(a))
     })
 }
 

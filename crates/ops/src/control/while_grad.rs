@@ -4,7 +4,7 @@
 //! goes back trip by trip; each step back computes the body again. A higher derivative counts the
 //! trips first: a loop of known length is a `scan`, which can be differentiated any number of times.
 
-use super::{Body, check_inputs, graph, input_types, output_types, scan, tensors, truth, values, vjp_graph, while_loop};
+use super::{Body, check_inputs, graph, input_types, output_types, scan, tensors, values, vjp_graph, while_loop};
 use crate::rules::{GradTensors, f64s, floats};
 use crate::{Error, Result, Tensor, autocast, vjp};
 use ir::{
@@ -138,7 +138,7 @@ fn attrs_of(of: &Attrs, levels: &Levels) -> Result<Attrs> {
     let back = Back::of(body, n, &levels.wanted[0]).graph()?;
     let attrs = Attrs::new().with("cond", of.graph("cond")?.clone()).with("body", body.clone()).with("back", back);
     let attrs = attrs.with("carried", n).with("max_trips", of.size("max_trips")?);
-    Ok(attrs.with("wanted", levels.flags()))
+    Ok(attrs.with("wanted", &levels.flags()[..]))
 }
 
 /// The gradient rule of `while_loop`.
@@ -153,7 +153,7 @@ fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
     let mut levels = Levels::of(c.attrs)?;
     levels.wanted.push(c.wanted.to_vec());
     let cots = (0..c.outputs.len()).map(|o| c.g(o)).collect();
-    applied(c, c.attrs.clone().set("wanted", levels.flags()), cots)
+    applied(c, c.attrs.clone().set("wanted", &levels.flags()[..]), cots)
 }
 
 fn applied(c: &GradCall, attrs: Attrs, cots: Vec<Tensor>) -> Result<Vec<Option<Value>>> {
