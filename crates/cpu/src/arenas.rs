@@ -34,13 +34,14 @@ pub(crate) struct Arena {
 impl Arena {
     /// At least `bytes`, of any content; `is_first` at a program's first run.
     pub(crate) fn take(bytes: usize, is_first: bool) -> Arena {
-        let found = if bytes < SHARED_MIN { Err(None) } else { ARENAS.lock().take(bytes, is_first) };
+        let is_once = is_first && bytes > FIRST_MAX;
+        let found = if bytes < SHARED_MIN { Err(None) } else { ARENAS.lock().take(bytes, is_once) };
         match found {
             Ok(memory) => Arena { memory, is_once: false },
             Err(smaller) => {
                 // Before the new one is asked for.
                 smaller.into_iter().for_each(Bytes::release);
-                Arena { memory: Bytes::any(bytes), is_once: is_first && bytes > FIRST_MAX }
+                Arena { memory: Bytes::any(bytes), is_once }
             }
         }
     }
@@ -66,12 +67,12 @@ impl Drop for Arena {
 
 impl Arenas {
     /// The smallest that fits. If none does, the largest, for the caller to release in exchange for
-    /// a new one; at a program's first run all stay.
-    fn take(&mut self, bytes: usize, is_first: bool) -> Result<Bytes, Option<Bytes>> {
+    /// a new one; all stay where the new one is for one run alone.
+    fn take(&mut self, bytes: usize, is_once: bool) -> Result<Bytes, Option<Bytes>> {
         let at = self.free.partition_point(|b| b.as_slice().len() < bytes);
         match at < self.free.len() {
             true => Ok(self.free.remove(at)),
-            false if is_first => Err(None),
+            false if is_once => Err(None),
             false => Err(self.free.pop()),
         }
     }
@@ -113,7 +114,7 @@ mod tests {
         a.give(inner);
         let outer = a.take(900, false).unwrap();
         assert_eq!((outer.as_slice().len(), sizes(&a)), (1000, vec![10]));
-        assert!(a.take(20, true).is_err_and(|gone| gone.is_none()), "a first run replaces nothing");
+        assert!(a.take(20, true).is_err_and(|gone| gone.is_none()), "what is for one run alone replaces nothing");
         assert!(a.take(20, false).is_err_and(|gone| gone.is_some()));
         a.give(outer);
         assert_eq!(sizes(&a), [1000]);

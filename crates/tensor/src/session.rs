@@ -47,7 +47,9 @@ impl Fetch for Update {
     }
 }
 
-/// Runs graphs with placeholders. Each combination of fetches and feeds is compiled once.
+/// Runs graphs with placeholders. Each combination of fetches and feeds is compiled once. A graph has
+/// the modes of modules and the scopes (`autocast`, `device`, `no_grad`) in which it was made: changing
+/// them later does not change it.
 ///
 /// ```
 /// # use talweg_tensor::{DType, Session, Tensor, Update, Variable, placeholder};
