@@ -123,7 +123,8 @@ def cond(pred, then, otherwise, *operands):
 def while_loop(test, body, init, max_trips=0):
     """Repeats ``value = body(value)`` while ``test(value)`` holds.
 
-    With ``max_trips`` the loop can be differentiated, at the cost of as many trips.
+    Gradients flow through it: they save the value of each trip and compute the body again on the way back. More than
+    ``max_trips`` trips are an error; 0 is no bound.
 
     >>> import talweg as tw
     >>> tw.while_loop(lambda i: i < 10, lambda i: i * 2, tw.tensor(1)).item()

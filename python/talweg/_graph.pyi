@@ -71,7 +71,8 @@ def scan(f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = 
 def while_loop(test: Callable[..., Any], body: Callable[..., Any], init: Any, max_trips: int = 0) -> Any:
     """Repeats ``value = body(value)`` while ``test(value)`` holds.
 
-    With ``max_trips`` the loop can be differentiated, at the cost of as many trips.
+    Gradients flow through it: they save the value of each trip and compute the body again on the way back. More than
+    ``max_trips`` trips are an error; 0 is no bound.
 
     >>> import talweg as tw
     >>> tw.while_loop(lambda i: i < 10, lambda i: i * 2, tw.tensor(1)).item()

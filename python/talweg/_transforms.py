@@ -101,11 +101,16 @@ def vmap(f, in_axes=0, out_axes=0):
 
 
 def jit(f=None, **settings):
-    """A function that is traced once for each form of its arguments, compiled and replayed.
+    """A function that is traced once for each key, compiled and replayed.
 
-    Variables that it reads are read at each call, those it assigns are assigned, random numbers are
-    drawn anew. Numbers and words among the arguments are part of the program: a new one is traced
-    again.
+    The key is what it reads from its environment: types and structure of the arguments, numbers and strings
+    among them, the mode of each module it asks (``train``, ``eval``), ``autocast``, ``no_grad``, the ``device``
+    scope and ``requires_grad`` of the variables it reads. Variables are read at each call, those it assigns are
+    assigned, random numbers are drawn anew. Everything else is frozen as it was when traced: other tensors of
+    a closure, attributes, Python's control flow.
+
+    Gradients flow through the results of a function that assigns nothing; ``backward`` then runs it once more. In
+    inference, ``no_grad`` saves that record.
 
     >>> import talweg as tw
     >>> double = tw.jit(lambda x: x * 2)

@@ -49,11 +49,16 @@ def jacobian(f: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     >>> tw.jacobian(lambda x: x * x)(tw.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]"""
 def jit(f: Callable[..., Any] | None = None, **settings: Any) -> Any:
-    """A function that is traced once for each form of its arguments, compiled and replayed.
+    """A function that is traced once for each key, compiled and replayed.
 
-    Variables that it reads are read at each call, those it assigns are assigned, random numbers are
-    drawn anew. Numbers and words among the arguments are part of the program: a new one is traced
-    again.
+    The key is what it reads from its environment: types and structure of the arguments, numbers and strings
+    among them, the mode of each module it asks (``train``, ``eval``), ``autocast``, ``no_grad``, the ``device``
+    scope and ``requires_grad`` of the variables it reads. Variables are read at each call, those it assigns are
+    assigned, random numbers are drawn anew. Everything else is frozen as it was when traced: other tensors of
+    a closure, attributes, Python's control flow.
+
+    Gradients flow through the results of a function that assigns nothing; ``backward`` then runs it once more. In
+    inference, ``no_grad`` saves that record.
 
     >>> import talweg as tw
     >>> double = tw.jit(lambda x: x * 2)

@@ -213,3 +213,44 @@ def test_files(tmp_path):
         tw.load(path)
     with pytest.raises(TypeError):
         tw.save({"a": "text"}, path)
+
+
+def grown(x, w):
+    return tw.while_loop(lambda y: y < 20.0, lambda y: y * w, x)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tw.jit], ids=["eager", "jit"])
+def test_a_loop_without_a_bound_has_gradients_of_any_order(wrap):
+    x, w = tw.tensor(3.0), tw.tensor(2.0)
+    # 3 w**3
+    assert wrap(tw.grad(grown))(x, w).item() == 8.0
+    assert wrap(tw.grad(grown, argnums=1))(x, w).item() == 36.0
+    assert wrap(tw.grad(tw.grad(grown, argnums=1), argnums=1))(x, w).item() == 36.0
+    xs = tw.tensor([3.0, 1.0, 30.0])
+    assert wrap(tw.vmap(tw.grad(grown), in_axes=(0, None)))(xs, w).tolist() == [8.0, 32.0, 1.0]
+    second = tw.grad(tw.grad(grown, argnums=1), argnums=1)
+    assert wrap(tw.vmap(second, in_axes=(0, None)))(xs, w).tolist() == [36.0, 160.0, 0.0]
+
+
+def test_backward_through_a_loop_of_unknown_length():
+    w = tw.tensor([0.5, 0.25], requires_grad=True)
+    x = tw.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+
+    def recurrent(length):
+        def body(state):
+            i, h = state
+            return i + 1, (h * w + x[i]).tanh()
+
+        return tw.while_loop(lambda s: s[0] < length, body, (tw.tensor(0), tw.zeros(2)))[1].sum()
+
+    h = tw.zeros(2)
+    for i in range(3):
+        h = (h * w + x[i]).tanh()
+    h.sum().backward()
+    want, w.grad = w.grad.numpy(), None
+    recurrent(tw.tensor(3)).backward()
+    np.testing.assert_allclose(w.grad.numpy(), want, rtol=1e-6)
+    # The body never reads behind the end of x, also where others of a batch go on.
+    slopes = tw.vmap(tw.grad(lambda x, n: tw.while_loop(
+        lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] + x[s[0]] ** 2), (tw.tensor(0), tw.tensor(0.0)))[1]))  # fmt: skip
+    assert slopes(tw.ones(3, 2), tw.tensor([2, 1, 0])).tolist() == [[2, 2], [2, 0], [0, 0]]

@@ -205,3 +205,53 @@ def test_complex_decompositions_run_everywhere(name):
     np.testing.assert_allclose((q @ r).numpy(), x, atol=1e-12)
     w, v = tw.linalg.eigh(a.mT.conj() @ a)
     np.testing.assert_allclose(w.sqrt().numpy()[:, ::-1], s.numpy(), rtol=1e-10)
+
+
+class Looked(tw.nn.Module):
+    """A lookup, averages that the forward pass moves, and classes."""
+
+    def __init__(self):
+        self.table, self.inner = tw.nn.Embedding(50, 64), tw.nn.Linear(64, 96)
+        self.norm, self.outer = tw.nn.BatchNorm1d(96), tw.nn.Linear(96, 10)
+
+    def forward(self, i):
+        return self.outer(self.norm(self.inner(self.table(i)).tanh()))
+
+
+@pytest.mark.parametrize("bad", ["index", "class"])
+@pytest.mark.parametrize("is_held", [False, True], ids=["in place", "held"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_step_with_a_bad_index_changes_no_variable(device, bad, is_held):
+    model = Looked().to(device)
+    optimizer = tw.optim.Adam(model.parameters(), lr=0.01)
+
+    @tw.jit
+    def step(i, y):
+        loss = tw.nn.functional.cross_entropy(model(i), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def state():
+        return [v.numpy().copy() for v in model.state_dict().values()] + [v.numpy() for v in optimizer.state_dict().values()]
+
+    rng = np.random.default_rng(0)
+    places, classes = rng.integers(0, 50, 32), rng.integers(0, 10, 32)
+
+    def call(i=places, y=classes):
+        return step(tw.tensor(i).to(device), tw.tensor(y).to(device))
+
+    for _ in range(5):
+        call()
+    call().item()
+    # Memory that somebody else looks at is not written over.
+    held = [p.detach() for p in model.parameters()] if is_held else []
+    before = state()
+    wrong = np.where(np.arange(32) == 7, 77, places if bad == "index" else classes)
+    with pytest.raises(tw.Error, match="77"):
+        # On a GPU the second one is asked for before anybody knows.
+        results = [call(i=wrong) if bad == "index" else call(y=wrong), call()]
+        [r.item() for r in results]
+    assert all((a == b).all() for a, b in zip(before, state()))
+    assert np.isfinite(call().item()) and any((a != b).any() for a, b in zip(before, state()))
+    del held

@@ -182,3 +182,18 @@ except TypeError as e:
 def test_passes_of_ones_own():
     done = subprocess.run([sys.executable, "-c", PASSES], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_tensorflows_while_loop_takes_and_returns_several_values():
+    import talweg.compat.v1 as tf
+
+    w = tf.Variable(2.0)
+    x = tf.placeholder("float32", [])
+    i, y = tf.while_loop(lambda i, y: y < 20.0, lambda i, y: (i + 1, y * w), [tf.constant(0), x])
+    (slope,) = [tw.grad(lambda w: tf.while_loop(lambda y: y < 20.0, lambda y: [y * w], [tw.tensor(3.0)]))(tw.tensor(2.0))]
+    assert slope.item() == 36.0
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert [v.item() for v in session.run([i, y], {x: 3.0})] == [3, 24.0]
+    first = tf.while_loop(lambda i: i < 100, lambda i: i + 1, [0], maximum_iterations=7)
+    assert first.item() == 7

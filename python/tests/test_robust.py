@@ -286,3 +286,129 @@ def test_sizes_that_make_no_sense_are_refused():
         with pytest.raises(tw.Error) as e:
             bad()
         assert isinstance(e.value, ValueError) and "test_robust.py" in str(e.value)
+
+
+INTERRUPTED = """
+import asyncio, os, signal, threading, time, talweg as tw
+
+def interrupt(after):
+    threading.Timer(after, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+def forever():
+    return tw.while_loop(lambda i: i >= 0, lambda i: i + 1 - 1, tw.tensor(1)).item()
+
+def long(trips=20_000):
+    return tw.while_loop(lambda i: i < trips, lambda i: i + 1, tw.tensor(0)).item()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize(
+    "program",
+    [
+        # A notebook installs the default handler before each cell.
+        """
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        interrupt(0.5)
+        try:
+            forever()
+        except KeyboardInterrupt:
+            print("stopped", tw.ones(2).sum().item())
+        """,
+        """
+        class Own(Exception):
+            pass
+        def handle(number, frame):
+            raise Own
+        signal.signal(signal.SIGINT, handle)
+        for _ in range(2):
+            interrupt(0.5)
+            try:
+                forever()
+            except Own:
+                done = tw.ones(2).sum().item()
+        print("stopped", done)
+        """,
+        # A handler that does not raise is run, and the computation goes on.
+        """
+        seen = []
+        def handle(number, frame):
+            seen.append(tw.ones(2).sum().item())
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+        signal.signal(signal.SIGINT, handle)
+        interrupt(0.3), interrupt(1.0)
+        start = time.monotonic()
+        try:
+            forever()
+        except KeyboardInterrupt:
+            assert seen == [2.0, 2.0] and time.monotonic() - start > 0.9
+            print("stopped", seen[0])
+        """,
+        # A step holds its variables; a handler may read them.
+        """
+        w = tw.Variable(tw.tensor(1.0))
+        seen = []
+        def handle(number, frame):
+            seen.append(w.item())
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+        signal.signal(signal.SIGINT, handle)
+        @tw.jit
+        def step(n):
+            i = tw.while_loop(lambda i: i < n, lambda i: i + 1, tw.tensor(0))
+            w.assign(w + 1.0)
+            return i
+        steps = 0
+        interrupt(0.3)
+        while not seen:
+            assert step(tw.tensor(30_000)).item() == 30_000
+            steps += 1
+        assert w.item() == 1.0 + steps, "no step is lost or taken twice"
+        interrupt(0.3)
+        try:
+            step(tw.tensor(2**60))
+        except KeyboardInterrupt:
+            print("stopped", w.item() + 1.0 - steps)
+        """,
+        # The first Ctrl-C cancels the task, which is noticed when it awaits; the second raises at once.
+        """
+        async def main():
+            interrupt(0.3), interrupt(1.0)
+            forever()
+        try:
+            asyncio.run(main())
+        except KeyboardInterrupt:
+            print("stopped", tw.ones(2).sum().item())
+        """,
+        """
+        async def main():
+            interrupt(0.1)
+            long()
+            await asyncio.sleep(30)
+        try:
+            asyncio.run(main())
+        except KeyboardInterrupt:
+            print("stopped", tw.ones(2).sum().item())
+        """,
+    ],
+    ids=["default", "raising", "quiet", "variables", "asyncio", "cancelled"],
+)
+def test_ctrl_c_reaches_the_handler_that_is_installed(program):
+    done = run(INTERRUPTED + textwrap.dedent(program))
+    assert done.stdout.strip() == "stopped 2.0", done
+
+
+def test_another_thread_computes_on_after_ctrl_c():
+    done = run(INTERRUPTED + textwrap.dedent("""
+        out = []
+        thread = threading.Thread(target=lambda: out.append(long(60_000)))
+        thread.start()
+        interrupt(0.1)
+        try:
+            time.sleep(30)
+        except KeyboardInterrupt:
+            thread.join()
+            print(out)
+    """))
+    assert done.stdout.strip() == "[60000]", done

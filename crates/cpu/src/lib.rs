@@ -1,10 +1,10 @@
 //! The CPU: a device that compiles graphs to tile programs and kernel calls, the kernels, and
 //! the threads they run on.
 
+pub mod arenas;
 mod call;
 mod device;
 mod explain;
-pub mod interrupt;
 pub mod kernels;
 pub mod peak;
 pub mod pool;

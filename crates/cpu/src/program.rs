@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code)]
 
+use crate::arenas::Arena;
 use crate::call::matmul::Fed;
 use crate::call::{self, Operand, Prepared};
 use crate::explain;
-use crate::interrupt;
 use crate::pool;
 use crate::tile::access::{Bases, Spot, Window};
 use crate::tile::plan::{Plan, ROW_MAX};
@@ -14,15 +14,12 @@ use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Meaning, Result, SOON, Sl
 use parking_lot::Mutex;
 use passes::{Arrangement, Feed, Fused, Home, Loop, Moves, Place, Region, Step, Target};
 use passes::{arrange, feed, fuse, place_of, redirect, schedule};
+use runtime::interrupt::{self, Handling};
 use runtime::{Program, trace};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// A larger arena is given back after a program's first run: much that a program runs before it
-/// trains, such as drawing initial values, never runs again.
-const KEPT_MAX: usize = 1 << 20;
 
 /// Values with at least so many elements are worth reading only once.
 const SHARE_MIN: usize = 4096;
@@ -53,7 +50,8 @@ pub struct Compiled {
     inputs: Vec<Type>,
     consts: Vec<Literal>,
     answers: Vec<(Answer, Type)>,
-    /// The first wave that may overwrite an input: nothing fails or is interrupted from there on.
+    /// The first wave that may overwrite an input: nothing can fail from there on, and no run is
+    /// interrupted.
     commit: usize,
     /// What each region is, for traces.
     described: OnceLock<Vec<Arc<trace::Region>>>,
@@ -120,7 +118,8 @@ impl Planned {
 /// its results.
 #[derive(Default)]
 struct Frame {
-    arena: Option<Bytes>,
+    /// A small one; a large one is kept for all programs.
+    arena: Option<Arena>,
     bases: Vec<*mut u8>,
     results: Vec<Held>,
 }
@@ -221,9 +220,23 @@ impl Compiled {
             }
         }
         frame.bases.extend(self.const_bases());
-        let arena = frame.arena.get_or_insert_with(|| Bytes::any(self.arrangement.arena_bytes));
-        frame.bases.push(arena.as_mut().as_mut_ptr());
+        self.push_arena(frame);
         Ok(())
+    }
+
+    fn push_arena(&self, frame: &mut Frame) {
+        let arena = frame.arena.get_or_insert_with(|| {
+            let is_first = !self.has_run.swap(true, Ordering::Relaxed);
+            Arena::take(self.arrangement.arena_bytes, is_first)
+        });
+        frame.bases.push(arena.as_mut_ptr());
+    }
+
+    /// Keeps a frame for the next run.
+    fn put_back(&self, mut frame: Frame) {
+        frame.results.clear();
+        frame.arena = frame.arena.filter(Arena::is_small);
+        self.frames.lock().push(frame);
     }
 
     /// Whether these are as many bytes as each input and result has, and every result buffer is one
@@ -273,18 +286,15 @@ impl Compiled {
 
     /// Runs over memory of the caller's: inputs, result buffers, constants, arena.
     pub(crate) fn run_regions(&self, bases: Bases) -> Result<()> {
-        self.run_waves(0..self.fused.waves.len(), bases, true)
+        self.run_waves(0..self.fused.waves.len(), bases)
     }
 
-    /// Runs some waves; if `is_open`, they may be interrupted.
-    fn run_waves(&self, which: Range<usize>, bases: Bases, is_open: bool) -> Result<()> {
+    fn run_waves(&self, which: Range<usize>, bases: Bases) -> Result<()> {
         if trace::is_on() {
             return self.run_traced(which, bases);
         }
         self.fused.waves[which].iter().try_for_each(|w| {
-            if is_open {
-                interrupt::check()?;
-            }
+            interrupt::check()?;
             self.run_wave(w, &|r| self.run_region(r, bases))
         })
     }
@@ -367,7 +377,10 @@ impl Compiled {
         let describe = |r: &Region| Arc::new(explain::describe(r, &self.fused.graph));
         let described = self.described.get_or_init(|| self.fused.regions.iter().map(describe).collect());
         let run = |r: usize| trace::time(&described[r], || self.run_region(r, bases));
-        self.fused.waves[which].iter().try_for_each(|w| self.run_wave(w, &run))
+        self.fused.waves[which].iter().try_for_each(|w| {
+            interrupt::check()?;
+            self.run_wave(w, &run)
+        })
     }
 }
 
@@ -382,19 +395,15 @@ impl Program for Compiled {
         let frame = self.frames.lock().pop();
         let mut frame = frame.unwrap_or_default();
         self.fill(&mut frame, inputs)?;
-        let done = self.run_waves(0..self.commit, Bases(&frame.bases), true).and_then(|()| interrupt::check());
+        let done = self.run_waves(0..self.commit, Bases(&frame.bases)).and_then(|()| interrupt::check());
         if done.is_ok() {
             let overwritten = Overwritten { inputs, results: &frame.results };
-            self.run_waves(self.commit..self.fused.waves.len(), Bases(&frame.bases), false)?;
+            let rest = self.commit..self.fused.waves.len();
+            interrupt::handling(Handling::Later, || self.run_waves(rest, Bases(&frame.bases)))?;
             std::mem::forget(overwritten);
         }
         let answers = done.map(|()| self.take_answers(&mut frame, inputs));
-        frame.results.clear();
-        let is_first = !self.has_run.swap(true, Ordering::Relaxed);
-        if is_first && self.arrangement.arena_bytes > KEPT_MAX {
-            frame.arena.take().into_iter().for_each(Bytes::release);
-        }
-        self.frames.lock().push(frame);
+        self.put_back(frame);
         answers
     }
 
@@ -410,10 +419,9 @@ impl Program for Compiled {
         let buffers = 0..self.arrangement.buffers.len();
         frame.bases.extend(buffers.filter_map(|b| Some(outs[self.first_answer(b)?].as_mut_ptr())));
         frame.bases.extend(self.const_bases());
-        let arena = frame.arena.get_or_insert_with(|| Bytes::any(self.arrangement.arena_bytes));
-        frame.bases.push(arena.as_mut().as_mut_ptr());
+        self.push_arena(&mut frame);
         let done = self.run_regions(Bases(&frame.bases));
-        self.frames.lock().push(frame);
+        self.put_back(frame);
         done?;
         self.copy_answers(inputs, outs);
         Ok(true)

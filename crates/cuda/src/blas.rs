@@ -32,7 +32,7 @@ const SOMEWHERE: u64 = 256;
 static TF32: AtomicBool = AtomicBool::new(false);
 
 /// Whether products of f32 matrices may be computed with 10 bits of precision (TF32), which is
-/// several times faster. Programs compiled from now on follow it; off unless asked for.
+/// several times faster. Runs that begin from now on follow it; off unless asked for.
 pub fn allow_tf32(yes: bool) {
     TF32.store(yes, Ordering::Relaxed);
 }
@@ -40,9 +40,14 @@ pub fn allow_tf32(yes: bool) {
 static ALWAYS: AtomicBool = AtomicBool::new(false);
 
 /// Whether everything that can be computed along with a product is, even where a loop behind it was measured to
-/// be faster: so that all of it can be tested. Programs compiled from now on follow it.
+/// be faster: so that all of it can be tested. Runs that begin from now on follow it.
 pub fn always_along(yes: bool) {
     ALWAYS.store(yes, Ordering::Relaxed);
+}
+
+/// Both switches, as one number.
+pub fn policy() -> u64 {
+    u64::from(TF32.load(Ordering::Relaxed)) | u64::from(ALWAYS.load(Ordering::Relaxed)) << 1
 }
 
 /// The library.

@@ -39,6 +39,8 @@ struct Report {
     /// Number of the launch, from 1; 0 while all is well.
     launch: i64,
     index: i64,
+    /// The status word on the device.
+    status: u64,
 }
 
 /// What to say of a bad index: the op, the user's line, and the words around the index.
@@ -81,6 +83,8 @@ pub struct Context {
     /// Mapped host memory for [`Report`].
     report: *mut Report,
     report_on_device: u64,
+    /// A word on the device that is not 0 from a report on until the host has seen it.
+    pub status: u64,
     blames: Mutex<Vec<Blame>>,
     functions: Mutex<HashMap<String, Function>>,
     blas: OnceLock<Result<Blas>>,
@@ -147,11 +151,15 @@ impl Context {
         let (report, report_on_device) = unsafe {
             let p = cu::malloc_host(size_of::<Report>(), sys::CU_MEMHOSTALLOC_DEVICEMAP).map_err(bad)?;
             let p: *mut Report = p.cast();
-            p.write(Report::default());
+            let status = cu::malloc_sync(size_of::<i64>()).map_err(bad)?;
+            cu::memset_d8_sync(status, 0, size_of::<i64>()).map_err(bad)?;
+            p.write(Report { status, ..Report::default() });
             let mut on_device = 0;
             sys::cuMemHostGetDevicePointer_v2(&mut on_device, p.cast(), 0).result().map_err(bad)?;
             (p, on_device)
         };
+        // SAFETY: just written.
+        let status = unsafe { (*report).status };
         let event = || cu::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(bad);
         Ok(Arc::new(Context {
             name: format!("cuda:{ordinal}"),
@@ -165,6 +173,7 @@ impl Context {
             staging: Mutex::new(Staging::new()?),
             report,
             report_on_device,
+            status,
             blames: Mutex::default(),
             functions: Mutex::default(),
             blas: OnceLock::new(),
@@ -352,7 +361,8 @@ impl Context {
             return Ok(());
         }
         // SAFETY: as above.
-        unsafe { self.report.write_volatile(Report::default()) };
+        unsafe { self.report.write_volatile(Report { status: self.status, ..Report::default() }) };
+        self.fill(self.status, 0, size_of::<i64>())?;
         let Some(b) = self.blames.lock().get(report.launch as usize - 1).cloned() else {
             return Err(Error::bug("a report of an unknown launch"));
         };

@@ -35,6 +35,9 @@ impl Device for Cuda {
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
         Ok(Arc::new(Compiled::new(&self.context, &graph)?))
     }
+    fn policy(&self) -> u64 {
+        crate::blas::policy()
+    }
     fn place(&self, value: &Buffer) -> Result<Buffer> {
         if let Buffer::Device(s) = value
             && s.as_any().downcast_ref::<Held>().is_some_and(|h| h.block.is_on(&self.context))

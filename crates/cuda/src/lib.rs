@@ -17,6 +17,7 @@ pub mod dnn;
 mod eighths;
 pub mod emit;
 mod explain;
+mod guard;
 mod heads;
 pub mod module;
 mod nccl;

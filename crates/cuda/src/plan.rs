@@ -11,6 +11,7 @@ use crate::dnn::{self, Network};
 use crate::eighths::turn;
 use crate::emit::kernels::{self, Operand};
 use crate::emit::{self, Arg, Kernel, few, together, vector};
+use crate::guard;
 use crate::heads::{heads_last, side_by_side};
 use crate::order::order;
 use ir::{Error, FlatNode, Graph, Layout, Literal, Meaning, Result, Slot, Type};
@@ -81,6 +82,8 @@ pub struct Plan {
     pub consts: Vec<(usize, Literal)>,
     /// The results.
     pub answers: Vec<(Answer, Type)>,
+    /// Kernels behind the last region: what brings old values back after a failure.
+    pub after: Vec<Kernel>,
 }
 
 fn accepts(n: &FlatNode, i: usize, l: &Layout) -> bool {
@@ -165,22 +168,34 @@ fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], chip: Chip) -> Way {
     kernels::kernels(n, args, outs, chip.major).map_or(Way::Host, Way::Kernels)
 }
 
-/// Bytes of scratch space of each region, and whether it runs on the host.
-fn needs(fused: &Fused, chip: Chip) -> Vec<(usize, bool)> {
+/// What a region needs and does, before it is known where everything lies.
+struct Needs {
+    /// Bytes of scratch space.
+    scratch: usize,
+    is_host: bool,
+    /// It reports bad indices.
+    reports: bool,
+}
+
+fn needs(fused: &Fused, chip: Chip) -> Vec<Needs> {
+    let on_device = |scratch: usize| Needs { scratch, is_host: false, reports: false };
     let of = |r: &Region| match r {
-        Region::Loop(l) => (emit::lower(l, &fused.graph, true, chip.major).scratch, false),
+        Region::Loop(l) => on_device(emit::lower(l, &fused.graph, true, chip.major).scratch),
         Region::Call { node, args, .. } => {
             let n = &fused.graph.nodes[*node];
             let (args, outs) = operands(&fused.graph, *node, args);
             match way(n, &args, &outs, chip) {
-                Way::Network(network) => (network.scratch, false),
-                Way::Kernels(_) => (kernels::scratch(n, &args), false),
-                Way::Product(_) => (0, false),
-                Way::Host => (0, true),
+                Way::Network(network) => on_device(network.scratch),
+                Way::Kernels(list) => {
+                    let reports = list.iter().any(|k| k.args.contains(&Arg::Report));
+                    Needs { reports, ..on_device(kernels::scratch(n, &args)) }
+                }
+                Way::Product(_) => on_device(0),
+                Way::Host => Needs { is_host: true, ..on_device(0) },
             }
         }
     };
-    let mut needs: Vec<(usize, bool)> = fused.regions.iter().map(of).collect();
+    let mut needs: Vec<Needs> = fused.regions.iter().map(of).collect();
     // What a product leaves for the search for its extremes.
     for wave in &fused.waves {
         if let Some((product, Own::Few)) = chain::product_of(fused, wave, chip.major)
@@ -189,7 +204,7 @@ fn needs(fused: &Fused, chip: Chip) -> Vec<(usize, bool)> {
         {
             let (_, outs) = operands(&fused.graph, *node, args);
             let is_searched = chain::extreme(fused, product + 1..wave.end, &outs[0]).is_some();
-            needs[wave.start].0 += if is_searched { few::scratch(&outs[0]) } else { 0 };
+            needs[wave.start].scratch += if is_searched { few::scratch(&outs[0]) } else { 0 };
         }
     }
     needs
@@ -207,21 +222,24 @@ impl Plan {
         let fused = fuse(&graph, &target)?;
         let fused = chain(order(remake(fused)), chip.major);
         let needs = needs(&fused, chip);
-        let scratch: Vec<usize> = needs.iter().map(|&(bytes, _)| bytes).collect();
+        let scratch: Vec<usize> = needs.iter().map(|n| n.scratch).collect();
         // What runs on the host may fail; nothing is overwritten before the last of it is done.
-        let commit = needs.iter().rposition(|&(_, is_host)| is_host).map_or(0, |r| r + 1);
-        let arrangement = arrange(&fused, &scratch, commit, &overwrites);
+        let commit = needs.iter().rposition(|n| n.is_host).map_or(0, |r| r + 1);
+        let mut arrangement = arrange(&fused, &scratch, commit, &overwrites);
         debug_assert_eq!(passes::check_arrangement(&fused, &arrangement, &scratch, &overwrites), Ok(()));
+        guard::defer(&fused, &needs.iter().map(|n| n.reports).collect::<Vec<_>>(), &mut arrangement);
         let graph = &fused.graph;
         let nodes = graph.nodes.iter().enumerate().filter(|(_, n)| matches!(n.op.meaning, Meaning::Const));
         let consts = nodes.filter_map(|(i, n)| n.attrs.literal("value").ok().map(|c| (i, c.clone()))).collect();
         let inputs = graph.inputs.iter().map(|&i| graph.nodes[i as usize].outs[0].clone()).collect();
-        let mut plan = Plan { arrangement, work: Vec::new(), inputs, consts, answers: Vec::new(), fused };
+        let mut plan =
+            Plan { arrangement, work: Vec::new(), inputs, consts, answers: Vec::new(), after: Vec::new(), fused };
         for r in 0..plan.fused.regions.len() {
             let work = plan.work_of(r, chip)?;
             plan.work.push(work);
         }
         plan.join(chip.major);
+        guard::guard(&mut plan);
         plan.answers = plan.fused.graph.outputs.iter().map(|&s| plan.answer(s)).collect();
         Ok(plan)
     }
@@ -438,7 +456,7 @@ impl Plan {
         match arg {
             Arg::Value(s) => Some(self.spot(s)),
             Arg::Scratch(at) => Some(self.scratch(region, at)),
-            Arg::Report | Arg::Launch => None,
+            Arg::Report | Arg::Launch | Arg::Status => None,
         }
     }
 
@@ -458,15 +476,17 @@ impl Plan {
         (answer, graph.ty(s).clone())
     }
 
-    /// Every kernel, with the region it belongs to.
+    /// Every kernel, with the region it belongs to; those behind the last have no region.
     pub fn kernels(&self) -> impl Iterator<Item = (usize, &Kernel)> {
-        self.work.iter().enumerate().flat_map(|(r, w)| {
+        let after = self.after.iter().map(|k| (self.work.len(), k));
+        let of_regions = self.work.iter().enumerate().flat_map(|(r, w)| {
             let lists: [&[Kernel]; 2] = match w {
                 Work::Kernels(k) => [k, &[]],
                 Work::Network { around: [before, behind], .. } => [before, behind],
                 _ => [&[], &[]],
             };
             lists.into_iter().flatten().map(move |k| (r, k))
-        })
+        });
+        of_regions.chain(after)
     }
 }

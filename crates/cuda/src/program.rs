@@ -16,7 +16,7 @@ use cudarc::driver::{result as cu, sys};
 use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
 use parking_lot::Mutex;
 use passes::Region;
-use runtime::{Program, reference, trace};
+use runtime::{Program, interrupt, reference, trace};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -88,8 +88,9 @@ pub struct Compiled {
     /// What each region is, for traces.
     described: OnceLock<Vec<Arc<trace::Region>>>,
     consts: Vec<Arc<Block>>,
-    /// Working memory of the library's graphs, which run one after the other.
-    workspace: Option<Block>,
+    /// Bytes of working memory of the library's graphs, which run one after the other. A run takes
+    /// them from the pool, as it does its arena.
+    workspace: usize,
     /// Of those that need little, each its own.
     slots: Option<Block>,
     /// Programs of the sub-graphs of control nodes, by node.
@@ -154,11 +155,17 @@ impl Compiled {
             }
             of_region.push(first..tasks.len());
         }
+        for k in &plan.after {
+            let f = functions.next().ok_or_else(|| Error::bug("a kernel without a function"))?;
+            tasks.push(launch(context, &plan, plan.work.len(), k, f)?);
+        }
+        if let Some(last) = of_region.last_mut() {
+            last.end = tasks.len();
+        }
         let consts = plan.consts.iter().map(|(_, c)| Ok(Arc::new(Block::of(context, c.bytes())?)));
         let consts = consts.collect::<Result<_>>()?;
         let wanted = |t: &Task| if let Task::Network { ready, .. } = t { ready.workspace } else { 0 };
-        let workspace = tasks.iter().map(wanted).max().filter(|&n| n > 0);
-        let workspace = workspace.map(|n| Block::new(context, n)).transpose()?;
+        let workspace = tasks.iter().map(wanted).max().unwrap_or(0);
         let slots = if slots > 0 { Some(Block::new(context, slots * SLOT)?) } else { None };
         let can_capture = tasks.len() > 1 && !tasks.iter().any(|t| matches!(t, Task::Host(_)));
         Ok(Compiled {
@@ -247,7 +254,7 @@ impl Compiled {
                 }
                 Task::Network { ready, given, scratch, slot } => {
                     let given: SmallVec<[u64; 9]> = given.iter().map(at).collect();
-                    let shared = || self.workspace.as_ref().map_or(0, |b| b.address);
+                    let shared = || bases[bases.len() - 1];
                     let workspace = self.slot(*slot).unwrap_or_else(shared);
                     ready.run(&self.context, &given, at(scratch), workspace)?;
                 }
@@ -300,6 +307,7 @@ impl Compiled {
     }
 
     fn run_body(&self, g: &Arc<Graph>, inputs: &[Literal]) -> Result<Vec<Literal>> {
+        interrupt::check()?;
         let mut inputs: Vec<Buffer> = inputs.iter().cloned().map(Buffer::Host).collect();
         let results = match self.bodies.iter().find(|(h, _)| Arc::ptr_eq(g, h)) {
             Some((_, p)) => p.run(&mut inputs)?,
@@ -370,6 +378,7 @@ fn launch(context: &Context, plan: &Plan, region: usize, k: &Kernel, f: Function
     let args = k.args.iter().map(|&a| match (plan.pointer(region, a), a, number) {
         (Some(spot), ..) => Value::At(spot),
         (None, Arg::Launch, Some((launch, _))) => Value::Number(launch as u64),
+        (None, Arg::Status, _) => Value::Number(context.status),
         (None, _, n) => Value::Number(n.map_or(0, |(_, report)| report)),
     });
     let (args, is_table, is_move) = (args.collect(), k.is_table, k.is_move);
@@ -435,6 +444,8 @@ impl Program for Compiled {
         bases.extend(self.consts.iter().map(|c| c.address));
         let arena = Block::new(&self.context, self.plan.arrangement.arena_bytes)?;
         bases.push(arena.address);
+        let workspace = (self.workspace > 0).then(|| Block::new(&self.context, self.workspace)).transpose()?;
+        bases.push(workspace.as_ref().map_or(0, |b| b.address));
         self.replay(&bases)?;
         let hold =
             |block: &Arc<Block>, ty: &Type| Buffer::Device(Arc::new(Held { block: block.clone(), ty: ty.clone() }));

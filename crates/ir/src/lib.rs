@@ -17,6 +17,7 @@ mod node;
 mod op;
 pub mod picture;
 mod rewrite;
+mod setting;
 mod shape;
 mod site;
 mod text;
@@ -31,11 +32,12 @@ pub use float8::{f8e4m3, f8e5m2};
 pub use graph::{Collect, Collected, FlatNode, Graph, Slot, broadcast_shapes, collect};
 pub use half::{bf16, f16};
 pub use literal::Literal;
-pub use node::{Hold, Node, Source, Value, Var, is_grad_on, mark, no_grad, set_grad};
+pub use node::{Hold, Node, Source, Value, Var, is_grad_on, mark, no_grad, set_grad, set_place};
 pub use num_complex::Complex;
 pub use op::{
     Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED, Op, Out, RunGraph, SOON,
     Scalar, Type, Types,
 };
+pub use setting::{Setting, SettingRead, record_settings};
 pub use shape::{Layout, Shape};
 pub use text::Find;

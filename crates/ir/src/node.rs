@@ -5,7 +5,7 @@
 //! Variables are chains of values: assigning makes the variable name another value, and a read
 //! fixes the value it had at that point of the program.
 
-use crate::{Attrs, Buffer, CONST, Call, Error, ErrorKind, Literal, Op, Result, Site, Type, Types};
+use crate::{Attrs, Buffer, CONST, Call, Error, ErrorKind, Literal, Op, Result, Setting, Site, Type, Types};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -42,6 +42,7 @@ pub struct Node {
     site: Site,
     needs_grad: bool,
     is_symbolic: bool,
+    place: u32,
     depth: u32,
     differentiated: AtomicBool,
     state: Mutex<State>,
@@ -50,6 +51,13 @@ pub struct Node {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 thread_local! {
     static GRAD: Cell<bool> = const { Cell::new(true) };
+    static PLACE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Says where what this thread asks for from now on is to be computed, as a number that the caller
+/// knows; 0 is anywhere. Returns what it was before.
+pub fn set_place(place: u32) -> u32 {
+    PLACE.replace(place)
 }
 
 /// A point in program order: nodes made from now on have an id that is not smaller.
@@ -112,6 +120,10 @@ impl Node {
     /// True if a placeholder is among its ancestors: it cannot be computed as the program stands.
     pub fn is_symbolic(&self) -> bool {
         self.is_symbolic
+    }
+    /// Where it is to be computed, as [`set_place`] said when it was made; 0 is anywhere.
+    pub fn place(&self) -> u32 {
+        self.place
     }
     /// Length of the longest chain of uncomputed nodes that ends here, when it was made.
     pub fn depth(&self) -> u32 {
@@ -211,6 +223,7 @@ impl Value {
             site,
             needs_grad: grad,
             is_symbolic,
+            place: PLACE.get(),
             depth,
             differentiated: AtomicBool::new(false),
             state: Mutex::new(State { inputs, buffers, grad: None }),
@@ -329,7 +342,9 @@ pub struct Var {
     name: Mutex<Arc<str>>,
     ty: Type,
     is_parameter: bool,
-    trainable: AtomicBool,
+    trainable: Setting,
+    /// The node of its gradient, 0 where it has none: a trace that adds to a gradient depends on it.
+    graded: Setting,
     site: Site,
     state: Mutex<VarState>,
 }
@@ -350,7 +365,8 @@ impl Var {
             name: Mutex::new(name.into()),
             ty: initial.ty().clone(),
             is_parameter: trainable,
-            trainable: AtomicBool::new(trainable),
+            trainable: Setting::new(trainable.into()),
+            graded: Setting::new(0),
             site,
             state: Mutex::new(VarState { current: initial, read: Weak::new(), grad: None, drops: 0 }),
         })
@@ -377,11 +393,11 @@ impl Var {
     }
     /// True if gradients flow to it.
     pub fn is_trainable(&self) -> bool {
-        self.trainable.load(Ordering::Relaxed)
+        self.trainable.get() != 0
     }
     /// Freezes or unfreezes it.
     pub fn set_trainable(&self, yes: bool) {
-        self.trainable.store(yes, Ordering::Relaxed);
+        self.trainable.set(yes.into());
         self.state.lock().read = Weak::new();
     }
     /// The line that made it.
@@ -408,6 +424,7 @@ impl Var {
     }
     /// Its value at this point of the program, as a leaf; reads of one version share it.
     pub fn read(self: &Arc<Self>, site: Site) -> Value {
+        let is_trainable = self.is_trainable();
         let mut s = self.state.lock();
         if let Some(node) = s.read.upgrade() {
             return Value { node, out: 0 };
@@ -417,7 +434,7 @@ impl Var {
         outs.push(self.ty.clone());
         let buffer = current.buffer();
         let inputs = if buffer.is_some() { SmallVec::new() } else { SmallVec::from_iter([current]) };
-        let node = Value::node_of(Source::Read(self.clone()), inputs, Attrs::new(), outs, site, self.is_trainable());
+        let node = Value::node_of(Source::Read(self.clone()), inputs, Attrs::new(), outs, site, is_trainable);
         node.state.lock().buffers[0] = buffer;
         s.read = Arc::downgrade(&node);
         Value { node, out: 0 }
@@ -434,13 +451,18 @@ impl Var {
     }
     /// Its accumulated gradient.
     pub fn grad(&self) -> Option<Value> {
+        self.graded.get();
         self.state.lock().grad.clone()
     }
     /// Replaces its accumulated gradient.
     pub fn set_grad(&self, g: Option<Value>) {
-        let mut state = self.state.lock();
-        state.drops += u64::from(g.is_none());
-        state.grad = g;
+        self.graded.set(g.as_ref().map_or(0, |g| g.node.id));
+        let old = {
+            let mut state = self.state.lock();
+            state.drops += u64::from(g.is_none());
+            std::mem::replace(&mut state.grad, g)
+        };
+        drop(old);
     }
     /// A number that is the same while one gradient accumulates.
     pub fn grad_number(&self) -> u64 {

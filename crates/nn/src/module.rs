@@ -1,7 +1,6 @@
 //! Modules: trees of named parameters and buffers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use tensor::{Result, Tensor, Variable};
+use tensor::{Result, Setting, Tensor, Variable};
 
 /// What a module consists of.
 pub enum Entry<'a> {
@@ -109,22 +108,27 @@ pub trait Layer: Module {
     fn forward(&self, x: &Tensor) -> Tensor;
 }
 
-/// Whether a module behaves as in training; modules start in training.
+/// Whether a module behaves as in training; modules start in training. A jitted function that asks
+/// is traced once for each mode.
 #[derive(Debug)]
-pub struct Mode(AtomicBool);
+pub struct Mode(Setting);
 impl Default for Mode {
     fn default() -> Mode {
-        Mode(AtomicBool::new(true))
+        Mode::new(true)
     }
 }
 impl Mode {
+    /// In training or not.
+    pub fn new(training: bool) -> Mode {
+        Mode(Setting::new(training.into()))
+    }
     /// True in training.
     pub fn is_training(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.get() != 0
     }
     /// Switches.
     pub fn set_training(&self, on: bool) {
-        self.0.store(on, Ordering::Relaxed);
+        self.0.set(on.into());
     }
 }
 impl Module for Mode {

@@ -123,6 +123,11 @@ fn target(dtype: DType) -> Result<Option<DType>> {
     }
 }
 
+/// The type of the scope on this thread, `None` outside of one.
+pub fn autocast_dtype() -> Option<DType> {
+    CURRENT.get()
+}
+
 /// True inside a scope that converts.
 pub(crate) fn is_on() -> bool {
     CURRENT.get().is_some()

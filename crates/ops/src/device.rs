@@ -1,8 +1,8 @@
 //! Which device computes: by name, in a scope, or for the whole program.
 //!
 //! Values stay on the device that computed them, and what uses them is computed there too. Values
-//! on the host go wherever they are needed. Only where all values are on the host does it matter
-//! which device is the current one.
+//! on the host go wherever they are needed: what uses nothing else is computed on the device of the
+//! scope in which it was asked for, wherever it is looked at.
 
 use crate::Tensor;
 use crate::view::reshape;
@@ -70,7 +70,13 @@ pub fn engine_named(name: &str) -> Result<&'static Engine> {
 /// which one had been made so before. A scope is better: see [`device`].
 pub fn set_device(name: Option<&str>) -> Result<Option<&'static str>> {
     let engine = name.map(engine_named).transpose()?;
-    Ok(CURRENT.replace(engine).map(|e| e.device().name()))
+    Ok(enter(engine).map(|e| e.device().name()))
+}
+
+/// Makes an engine the current one, and lets it compute what is made from now on.
+fn enter(engine: Option<&'static Engine>) -> Option<&'static Engine> {
+    ir::set_place(engine.map_or(0, runtime::place_of));
+    CURRENT.replace(engine)
 }
 
 /// The device that this thread has made the current one, if it has.
@@ -78,7 +84,8 @@ pub fn chosen_device() -> Option<&'static str> {
     CURRENT.get().map(|e| e.device().name())
 }
 
-/// Runs `f` with another current device.
+/// Runs `f` with another current device. What `f` asks for is computed there, also if somebody looks
+/// at it only later.
 ///
 /// ```
 /// # use talweg_ops::{Tensor, device};
@@ -90,10 +97,10 @@ pub fn device<R>(name: &str, f: impl FnOnce() -> R) -> Result<R> {
     struct Restore(Option<&'static Engine>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            CURRENT.set(self.0);
+            enter(self.0);
         }
     }
-    let _restore = Restore(CURRENT.replace(Some(engine_named(name)?)));
+    let _restore = Restore(enter(Some(engine_named(name)?)));
     Ok(f())
 }
 

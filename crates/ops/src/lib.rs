@@ -30,7 +30,7 @@ pub mod shape;
 mod tensor;
 pub mod view;
 
-pub use autocast::{Policy, autocast, policy, set_autocast};
+pub use autocast::{Policy, autocast, autocast_dtype, policy, set_autocast};
 pub use batch::vmap;
 pub use device::{chosen_device, device, engine, engine_named, set_device};
 pub use differentiate::{backward, grad, vjp};

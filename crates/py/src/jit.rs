@@ -2,88 +2,87 @@
 //! calling it.
 
 use crate::display::PyGraph;
-use crate::error::OrRaise;
-use crate::error::value_error;
+use crate::error::{OrRaise, type_error};
 use crate::interrupt;
 use crate::site::here;
 use crate::transform::{is_tracing, traced};
 use crate::tree::{Tree, flatten};
-use ::tensor::{Result, Tensor};
-use ir::Type;
+use ::tensor::{Result, Tensor, Traces};
 use parking_lot::Mutex;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-/// Forms of arguments kept at most; a function that gets ever new ones is traced each time beyond.
+/// Forms of arguments kept at most; the one that was not used for the longest goes first.
 const FORMS_MAX: usize = 64;
 
-type Traced = Box<dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync>;
-
-/// What was traced for one form of the arguments.
+/// What was traced for one form of the arguments: tensors in the same places, equal elsewhere. The
+/// form of its result stands beside each trace.
 struct Form {
-    inputs: Arc<(Tree, Tree)>,
-    types: Vec<Type>,
-    program: ::tensor::Jit<Traced>,
-    outputs: Arc<Mutex<Option<Arc<Tree>>>>,
+    inputs: (Tree, Tree),
+    traces: Traces<Arc<Tree>>,
+    /// Whether the last call took next to no time.
+    is_brief: AtomicBool,
 }
 
-/// A function that is traced once for each form of its arguments and then replayed: variables it
-/// reads are read at each call, those it assigns are assigned, random draws are drawn anew.
-/// Python's own control flow is fixed when traced; numbers and words are part of the program.
+impl Form {
+    /// Calls the function with stand-ins.
+    fn trace(&self, f: &Py<PyAny>, xs: &[Tensor]) -> Result<(Vec<Tensor>, Arc<Tree>)> {
+        traced(|py| {
+            let mut xs = xs.iter().cloned();
+            let args = self.inputs.0.build(py, &mut xs)?;
+            let kwargs = self.inputs.1.build(py, &mut xs)?;
+            let out = f.bind(py).call(args.bind(py).cast::<PyTuple>()?, Some(kwargs.bind(py).cast::<PyDict>()?))?;
+            let mut leaves = Vec::new();
+            let tree = flatten(&out, &mut leaves)?;
+            Ok((leaves, Arc::new(tree)))
+        })
+    }
+}
+
+/// A function that is traced once for each form and type of its arguments, scope around the call and
+/// mode of the modules it uses, and then replayed: variables it reads are read at each call, those it
+/// assigns are assigned, random draws are drawn anew. Python's own control flow, numbers, strings,
+/// attributes and captured tensors that are no variables are fixed when traced.
 #[pyclass(name = "Jit", module = "talweg", frozen, dict, weakref)]
 struct PyJit {
     f: Py<PyAny>,
+    /// The last used is the last.
     forms: Mutex<Vec<Arc<Form>>>,
 }
 
 impl PyJit {
-    /// The form with these types and this structure, if it was traced.
-    fn find(&self, py: Python<'_>, args: &Tree, kwargs: &Tree, leaves: &[Tensor]) -> PyResult<Option<Arc<Form>>> {
+    /// The form with this structure.
+    fn form(&self, py: Python<'_>, inputs: (Tree, Tree)) -> PyResult<Arc<Form>> {
         // Comparing may call Python, which must not happen under the lock.
-        let forms: Vec<Arc<Form>> = {
-            let fits = |f: &&Arc<Form>| {
-                f.types.len() == leaves.len()
-                    && f.types.iter().zip(leaves).all(|(t, x)| x.value().is_ok_and(|v| v.ty() == t))
-            };
-            self.forms.lock().iter().filter(fits).cloned().collect()
-        };
-        for f in forms {
-            if f.inputs.0.is_like(args, py)? && f.inputs.1.is_like(kwargs, py)? {
-                return Ok(Some(f));
+        let forms: Vec<Arc<Form>> = self.forms.lock().clone();
+        for f in forms.into_iter().rev() {
+            if f.inputs.0.is_like(&inputs.0, py)? && f.inputs.1.is_like(&inputs.1, py)? {
+                let mut forms = self.forms.lock();
+                if let Some(i) = forms.iter().position(|g| Arc::ptr_eq(&f, g)) {
+                    forms[i..].rotate_left(1);
+                }
+                return Ok(f);
             }
         }
-        Ok(None)
-    }
-
-    fn form(&self, py: Python<'_>, args: Tree, kwargs: Tree, leaves: &[Tensor]) -> PyResult<Arc<Form>> {
-        if let Some(f) = self.find(py, &args, &kwargs, leaves)? {
-            return Ok(f);
-        }
-        let types = leaves.iter().map(|t| Ok(t.value()?.ty().clone())).collect::<Result<Vec<_>>>().or_raise(py)?;
-        let inputs = Arc::new((args, kwargs));
-        let outputs = Arc::new(Mutex::new(None));
-        let (f, given, seen) = (self.f.clone_ref(py), inputs.clone(), outputs.clone());
-        let trace: Traced = Box::new(move |xs| {
-            traced(|py| {
-                let mut xs = xs.iter().cloned();
-                let args = given.0.build(py, &mut xs)?;
-                let kwargs = given.1.build(py, &mut xs)?;
-                let out = f.bind(py).call(args.bind(py).cast::<PyTuple>()?, Some(kwargs.bind(py).cast::<PyDict>()?))?;
-                let mut leaves = Vec::new();
-                let tree = flatten(&out, &mut leaves)?;
-                *seen.lock() = Some(Arc::new(tree));
-                Ok(leaves)
-            })
-        });
-        let form = Arc::new(Form { inputs, types, program: ::tensor::jit(trace), outputs });
+        let form = Arc::new(Form { inputs, traces: Traces::default(), is_brief: AtomicBool::new(false) });
         let mut forms = self.forms.lock();
-        if forms.len() >= FORMS_MAX {
-            forms.remove(0);
-        }
+        let gone = if forms.len() >= FORMS_MAX { Some(forms.remove(0)) } else { None };
         forms.push(form.clone());
+        drop(forms);
+        drop(gone);
         Ok(form)
     }
+}
+
+/// The positional and the named arguments of a call, and their tensors.
+fn taken_apart(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<((Tree, Tree), Vec<Tensor>)> {
+    let mut leaves = Vec::new();
+    let positional = flatten(args, &mut leaves)?;
+    let named = kwargs.map_or(Ok(Tree::Dict(vec![])), |k| flatten(k, &mut leaves))?;
+    Ok(((positional, named), leaves))
 }
 
 #[pymethods]
@@ -114,21 +113,45 @@ impl PyJit {
         if is_tracing() {
             return Ok(self.f.bind(py).call(args, kwargs)?.unbind());
         }
-        let mut leaves = Vec::new();
-        let positional = flatten(args, &mut leaves)?;
-        let named = kwargs.map_or(Ok(Tree::Dict(vec![])), |k| flatten(k, &mut leaves))?;
+        let (inputs, leaves) = taken_apart(args, kwargs)?;
         if leaves.iter().any(|t| t.value().is_ok_and(|v| v.node().is_symbolic())) {
             return Ok(self.f.bind(py).call(args, kwargs)?.unbind());
         }
-        let form = self.form(py, positional, named, &leaves)?;
-        let site = here(py);
-        // Tracing calls Python under the program's lock: nobody may wait for that lock while
-        // holding the interpreter.
-        let done = interrupt::run(py, || site.scope(|| form.program.call(&leaves.iter().collect::<Vec<_>>())))?;
-        let ys = done.or_raise(py)?;
-        let tree = form.outputs.lock().clone();
-        let tree = tree.ok_or_else(|| value_error("the function was not traced"))?;
+        let (form, site) = (self.form(py, inputs)?, here(py));
+        let leaves: Vec<&Tensor> = leaves.iter().collect();
+        // Tracing calls Python under the traces' lock: nobody may wait for that lock while holding
+        // the interpreter.
+        let call = || form.traces.call(&leaves, |xs| form.trace(&self.f, xs), Arc::clone);
+        let (ys, tree) = interrupt::run_again(py, &form.is_brief, || site.scope(call))?.or_raise(py)?;
         tree.build(py, &mut ys.into_iter())
+    }
+    /// The cycle collector asks what it refers to. What is being traced now is not shown, and so
+    /// is not collected.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.f)?;
+        let Some(forms) = self.forms.try_lock() else { return Ok(()) };
+        // Somebody who calls it holds the form as well.
+        for form in forms.iter().filter(|f| Arc::strong_count(f) == 1) {
+            form.inputs.0.traverse(&visit)?;
+            form.inputs.1.traverse(&visit)?;
+            let mut done = Ok(());
+            form.traces.visit(|tree| {
+                if done.is_ok() && Arc::strong_count(tree) == 1 {
+                    done = tree.traverse(&visit);
+                }
+            });
+            done?;
+        }
+        Ok(())
+    }
+    fn __clear__(&self) {
+        let gone = std::mem::take(&mut *self.forms.lock());
+        drop(gone);
+    }
+    fn __reduce__(&self) -> PyResult<Py<PyAny>> {
+        Err(type_error(
+            "a jitted function cannot be pickled or copied: pickle the function itself, and jit it where it is loaded",
+        ))
     }
     /// What was compiled for these arguments, for people.
     #[pyo3(signature = (*args, **kwargs))]
@@ -138,12 +161,10 @@ impl PyJit {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<String> {
-        let mut leaves = Vec::new();
-        let positional = flatten(args, &mut leaves)?;
-        let named = kwargs.map_or(Ok(Tree::Dict(vec![])), |k| flatten(k, &mut leaves))?;
-        let form = self.form(py, positional, named, &leaves)?;
-        let site = here(py);
-        py.detach(|| site.scope(|| form.program.explain(&leaves.iter().collect::<Vec<_>>()))).or_raise(py)
+        let (inputs, leaves) = taken_apart(args, kwargs)?;
+        let form = self.form(py, inputs)?;
+        let (site, leaves) = (here(py), leaves.iter().collect::<Vec<_>>());
+        py.detach(|| site.scope(|| form.traces.explain(&leaves, |xs| form.trace(&self.f, xs)))).or_raise(py)
     }
     /// The graph that was traced for these arguments; the variables' new values come after the
     /// results.
@@ -154,18 +175,16 @@ impl PyJit {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyGraph> {
-        let mut leaves = Vec::new();
-        let positional = flatten(args, &mut leaves)?;
-        let named = kwargs.map_or(Ok(Tree::Dict(vec![])), |k| flatten(k, &mut leaves))?;
-        let form = self.form(py, positional, named, &leaves)?;
-        let site = here(py);
-        let graph = py.detach(|| site.scope(|| form.program.graph(&leaves.iter().collect::<Vec<_>>())));
+        let (inputs, leaves) = taken_apart(args, kwargs)?;
+        let form = self.form(py, inputs)?;
+        let (site, leaves) = (here(py), leaves.iter().collect::<Vec<_>>());
+        let graph = py.detach(|| site.scope(|| form.traces.graph(&leaves, |xs| form.trace(&self.f, xs))));
         graph.map(PyGraph).or_raise(py)
     }
-    /// How many forms of arguments were traced.
+    /// How many traces are kept.
     #[getter]
     fn traces(&self) -> usize {
-        self.forms.lock().len()
+        self.forms.lock().iter().map(|f| f.traces.count()).sum()
     }
 }
 

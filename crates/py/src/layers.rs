@@ -8,10 +8,10 @@ use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use ::tensor::nn::{AttentionOptions, AvgPoolOptions, ConvOptions, MaxPoolOptions, PerAxis};
 use ::tensor::{Error, Result, Tensor};
-use nn::{Entry, Layer, Module, RecurrentOptions, TransformerOptions};
+use nn::{Entry, Layer, Mode, Module, RecurrentOptions, TransformerOptions};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyType};
 
 /// What goes into a layer beside its first tensor.
 struct Inputs {
@@ -357,8 +357,33 @@ fn initial(py: Python<'_>, kind: &str, shape: Ints, gain: f64) -> PyResult<Py<Py
     wrap(py, t.ok_or_else(|| value_error(format!("there are no initial values {kind:?}")))?)
 }
 
+/// Whether a module behaves as in training. A jitted function that asks is traced for each answer.
+#[pyclass(name = "Mode", module = "talweg._native", frozen)]
+struct PyMode(Mode);
+
+#[pymethods]
+impl PyMode {
+    #[new]
+    #[pyo3(signature = (training=true))]
+    fn new(training: bool) -> PyMode {
+        PyMode(Mode::new(training))
+    }
+    #[getter]
+    fn training(&self) -> bool {
+        self.0.is_training()
+    }
+    #[setter]
+    fn set_training(&self, on: bool) {
+        self.0.set_training(on);
+    }
+    fn __reduce__<'py>(slf: &Bound<'py, PyMode>) -> (Bound<'py, PyType>, (bool,)) {
+        (slf.get_type(), (slf.get().training(),))
+    }
+}
+
 /// Adds the class.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyMode>()?;
     m.add_class::<PyLayer>()?;
     m.add_function(wrap_pyfunction!(initial, m)?)
 }

@@ -11,8 +11,10 @@ use ::tensor::{Shape, Tensor, Variable};
 use nn::optim::{self, Lbfgs, LbfgsOptions, Optimizer, Rule, Step};
 use nn::schedule::{self, Schedule};
 use parking_lot::{Mutex, MutexGuard};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::sync::Arc;
 
 /// The variables behind tensors.
 pub fn variables(params: &[Py<PyTensor>]) -> PyResult<Vec<Variable>> {
@@ -66,7 +68,8 @@ rules! {
 
 /// A rule that Python says: `update` of an object, traced.
 struct PyRule {
-    object: Py<PyAny>,
+    /// Shared with the optimizer's class, which shows it to the cycle collector.
+    object: Arc<Py<PyAny>>,
     lr: f64,
     weight_decay: f64,
     /// Names and first values of the state.
@@ -115,12 +118,16 @@ impl Rule for PyRule {
 
 /// A rule applied to parameters.
 #[pyclass(name = "Optimizer", module = "talweg._native", frozen)]
-pub struct PyOptimizer(Mutex<Optimizer>);
+pub struct PyOptimizer {
+    optimizer: Mutex<Optimizer>,
+    /// The rule of one's own, which may well hold the optimizer.
+    rule: Option<Arc<Py<PyAny>>>,
+}
 
 impl PyOptimizer {
     /// The optimizer itself.
     pub fn inner(&self) -> MutexGuard<'_, Optimizer> {
-        self.0.lock()
+        self.optimizer.lock()
     }
 }
 
@@ -136,7 +143,7 @@ impl PyOptimizer {
         let rule = rule(kind, settings)?;
         let params = variables(&params)?;
         let o = here(py).scope(|| Optimizer::new(rule, params.as_slice())).or_raise(py)?;
-        Ok(PyOptimizer(Mutex::new(o)))
+        Ok(PyOptimizer { optimizer: Mutex::new(o), rule: None })
     }
     /// With a rule of one's own: an object with a method `update`.
     #[staticmethod]
@@ -150,10 +157,14 @@ impl PyOptimizer {
     ) -> PyResult<PyOptimizer> {
         // Names of a rule's state are there as long as the program.
         let slots = slots.into_iter().map(|(name, first)| (&*name.leak(), first)).collect();
-        let rule = PyRule { object, lr, weight_decay, slots };
+        let object = Arc::new(object);
+        let rule = PyRule { object: object.clone(), lr, weight_decay, slots };
         let params = variables(&params)?;
         let o = here(py).scope(|| Optimizer::new(rule, params.as_slice())).or_raise(py)?;
-        Ok(PyOptimizer(Mutex::new(o)))
+        Ok(PyOptimizer { optimizer: Mutex::new(o), rule: Some(object) })
+    }
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(self.rule.as_deref())
     }
     /// Adds parameters with a learning rate and weight decay of their own.
     fn add_group(
@@ -164,40 +175,40 @@ impl PyOptimizer {
         #[pyo3(from_py_with = arg)] weight_decay: f64,
     ) -> PyResult<()> {
         let params = variables(&params)?;
-        self.0.lock().add_group(params.as_slice(), lr, weight_decay).or_raise(py)
+        self.optimizer.lock().add_group(params.as_slice(), lr, weight_decay).or_raise(py)
     }
     /// One step with the collected gradients, which are then forgotten.
     fn step(&self, py: Python<'_>) -> PyResult<()> {
-        here(py).scope(|| self.0.lock().step()).or_raise(py)
+        here(py).scope(|| self.optimizer.lock().step()).or_raise(py)
     }
     /// If parameters live in a parameter store: brings them and their state here.
     fn fetch(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.lock().fetch()).or_raise(py)
+        py.detach(|| self.optimizer.lock().fetch()).or_raise(py)
     }
     /// If parameters live in a parameter store: takes what was restored there, unless the run has
     /// begun already.
     fn give(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.lock().give()).or_raise(py)
+        py.detach(|| self.optimizer.lock().give()).or_raise(py)
     }
     /// If parameters live in a parameter store: their values there become those here.
     fn take(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.lock().take()).or_raise(py)
+        py.detach(|| self.optimizer.lock().take()).or_raise(py)
     }
     /// Forgets the collected gradients.
     fn zero_grad(&self) {
-        self.0.lock().parameters().iter().for_each(Variable::zero_grad);
+        self.optimizer.lock().parameters().iter().for_each(Variable::zero_grad);
     }
     /// The assignments that make a loss smaller.
     fn minimize(&self, py: Python<'_>, loss: Like) -> PyResult<PyUpdate> {
-        here(py).scope(|| self.0.lock().minimize(&loss.0)).map(PyUpdate).or_raise(py)
+        here(py).scope(|| self.optimizer.lock().minimize(&loss.0)).map(PyUpdate).or_raise(py)
     }
     #[getter]
     fn lr(&self, py: Python<'_>) -> PyResult<f64> {
-        self.0.lock().lr().or_raise(py)
+        self.optimizer.lock().lr().or_raise(py)
     }
     #[setter]
     fn set_lr(&self, py: Python<'_>, #[pyo3(from_py_with = arg)] lr: f64) -> PyResult<()> {
-        self.0.lock().set_lr(lr).or_raise(py)
+        self.optimizer.lock().set_lr(lr).or_raise(py)
     }
     /// Sets the learning rate of one group.
     fn set_group_lr(
@@ -207,7 +218,7 @@ impl PyOptimizer {
         #[pyo3(from_py_with = arg)] lr: f64,
     ) -> PyResult<()> {
         let name = format!("group.{group}.lr");
-        let state = self.0.lock().state();
+        let state = self.optimizer.lock().state();
         match state.iter().find(|(n, _)| *n == name) {
             Some((_, rate)) => here(py).scope(|| rate.assign(&Tensor::from(lr as f32))).or_raise(py),
             None => Err(value_error(format!("there is no group {group}"))),
@@ -215,7 +226,7 @@ impl PyOptimizer {
     }
     /// Everything a checkpoint needs, by name; parameters are numbered, as in PyTorch.
     fn state(&self) -> Vec<(String, PyTensor)> {
-        let state = self.0.lock().state_by(|place, _| format!("state.{place}"));
+        let state = self.optimizer.lock().state_by(|place, _| format!("state.{place}"));
         state.into_iter().map(|(n, v)| (n, PyTensor::from(v))).collect()
     }
 }

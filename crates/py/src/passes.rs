@@ -7,6 +7,7 @@ use crate::tensor::{PyTensor, wrap};
 use crate::transform::traced;
 use ::tensor::{Result, Tensor, engine};
 use ir::{Attr, Graph, Value};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -25,6 +26,10 @@ pub struct PyOp {
 
 #[pymethods]
 impl PyOp {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.inputs)?;
+        visit.call(&self.attrs)
+    }
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("<op {} of {} inputs, {}>", self.name, self.inputs.bind(py).len(), self.attrs.bind(py).repr()?))
     }

@@ -4,6 +4,7 @@ use crate::error::value_error;
 use crate::exchange;
 use crate::tensor::{PyTensor, wrap};
 use ::tensor::Tensor;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -61,6 +62,22 @@ fn at(obj: &Bound<'_, PyAny>, leaves: &mut Vec<Tensor>, depth: usize) -> PyResul
 }
 
 impl Tree {
+    /// Shows the cycle collector what it refers to.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Tree::Leaf => Ok(()),
+            Tree::List(parts) => parts.iter().try_for_each(|p| p.traverse(visit)),
+            Tree::Tuple(parts, class) => {
+                visit.call(class)?;
+                parts.iter().try_for_each(|p| p.traverse(visit))
+            }
+            Tree::Dict(parts) => parts.iter().try_for_each(|(k, p)| {
+                visit.call(k)?;
+                p.traverse(visit)
+            }),
+            Tree::Other(x) => visit.call(x),
+        }
+    }
     /// Puts an object together again, with other tensors.
     pub fn build(&self, py: Python<'_>, leaves: &mut impl Iterator<Item = Tensor>) -> PyResult<Py<PyAny>> {
         let mut all = |parts: &[Tree]| parts.iter().map(|p| p.build(py, leaves)).collect::<PyResult<Vec<_>>>();

@@ -12,6 +12,11 @@ pub trait Device: Send + Sync {
     fn claims(&self, node: &FlatNode, types: &[Type]) -> bool;
     /// Compiles a graph that holds only primitive ops and claimed composites.
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>>;
+    /// Switches that decide what it compiles, such as the precision of products: a program is used
+    /// again only while they are as they were.
+    fn policy(&self) -> u64 {
+        0
+    }
     /// A value in this device's memory. Programs take values from anywhere; one that is used many
     /// times should not be copied each time.
     fn place(&self, value: &Buffer) -> Result<Buffer> {

@@ -1,13 +1,14 @@
 //! From live values to computed ones: collect what is pending, compile it once, run it.
 
 use crate::hoist::{Constants, Hoisted};
+use crate::places::{Placement, placement};
 use crate::{Device, Program, numerics, pair, reference};
 use ir::{Attr, Buffer, Collect, Error, ErrorKind, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Plans kept at most; beyond it the cache starts again, which costs one compile each.
@@ -21,11 +22,29 @@ pub struct Engine {
     device: Arc<dyn Device>,
     /// Values may live on another device; what uses them is then computed there.
     others: Find,
-    plans: Mutex<FxHashMap<u64, Vec<(Graph, Arc<dyn Program>)>>>,
+    plans: Mutex<FxHashMap<u64, Vec<Plan>>>,
     constants: Mutex<Constants>,
     compiled: AtomicUsize,
     passes: Mutex<Vec<(&'static str, Arc<Pass>)>>,
+    /// How many passes were added.
+    added: AtomicU64,
     forms: &'static [passes::Form],
+}
+
+/// A program with what it was compiled from.
+struct Plan {
+    graph: Graph,
+    policy: u64,
+    program: Arc<dyn Program>,
+}
+
+/// What decides, beside a graph, how an engine compiles it: passes that were added, whether values
+/// are checked, the device's policy. A program is good as long as it has not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revision {
+    passes: u64,
+    is_checking: bool,
+    policy: u64,
 }
 
 /// A pass of the user's own.
@@ -55,6 +74,7 @@ impl Engine {
             constants: Mutex::default(),
             compiled: AtomicUsize::new(0),
             passes: Mutex::default(),
+            added: AtomicU64::new(0),
             forms: &[],
         }
     }
@@ -84,8 +104,15 @@ impl Engine {
     /// of the same types from the same inputs.
     pub fn add_pass(&self, name: &'static str, pass: impl Fn(&Graph) -> Result<Graph> + Send + Sync + 'static) {
         self.passes.lock().push((name, Arc::new(pass)));
+        self.added.fetch_add(1, Ordering::Relaxed);
         // What was compiled has not gone through it.
         self.plans.lock().clear();
+    }
+
+    /// What a program compiled now depends on beside its graph.
+    pub fn revision(&self) -> Revision {
+        let passes = self.added.load(Ordering::Relaxed);
+        Revision { passes, is_checking: numerics::is_checking(), policy: self.device.policy() }
     }
 
     /// The graph after the passes that were added.
@@ -132,9 +159,9 @@ impl Engine {
     fn cached(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
         let mut h = FxHasher::default();
         graph.hash(&mut h);
-        let key = h.finish();
-        let known = |m: &FxHashMap<u64, Vec<(Graph, Arc<dyn Program>)>>| {
-            m.get(&key)?.iter().find(|(g, _)| g == graph).map(|(_, p)| p.clone())
+        let (key, policy) = (h.finish(), self.device.policy());
+        let known = |m: &FxHashMap<u64, Vec<Plan>>| {
+            m.get(&key)?.iter().find(|p| p.policy == policy && p.graph == *graph).map(|p| p.program.clone())
         };
         if let Some(p) = known(&self.plans.lock()) {
             return Ok(p);
@@ -145,7 +172,7 @@ impl Engine {
         if plans.len() >= PLANS_MAX {
             plans.clear();
         }
-        plans.entry(key).or_default().push((graph.clone(), program.clone()));
+        plans.entry(key).or_default().push(Plan { graph: graph.clone(), policy, program: program.clone() });
         Ok(program)
     }
 
@@ -160,9 +187,9 @@ impl Engine {
         let hoisted = self.constants.lock().hoist(graph);
         let graph = hoisted.as_ref().map_or(graph, |(general, _)| general);
         let plans = self.plans.lock();
-        if let Some((compiled, _)) = plans.values().flatten().find(|(g, _)| g == graph) {
+        if let Some(plan) = plans.values().flatten().find(|p| p.graph == *graph) {
             let (mut theirs, mut ours) = (Vec::new(), Vec::new());
-            lines(compiled, &mut theirs);
+            lines(&plan.graph, &mut theirs);
             lines(graph, &mut ours);
             let at = |is_op: &dyn Fn(&str) -> bool| {
                 theirs.iter().position(|(op, site)| e.site.as_ref() == Some(site) && is_op(op))
@@ -185,7 +212,8 @@ impl Engine {
         self.compiled.load(Ordering::Relaxed)
     }
 
-    /// Computes the values, and with them every pending assignment of this thread.
+    /// Computes the values, and with them every pending assignment of this thread: what was made in a
+    /// `device` scope on its device, what was made outside of all scopes on this one.
     pub fn evaluate(&self, values: &[Value]) -> Result<()> {
         let vars: Vec<Arc<Var>> = PENDING.take().iter().filter_map(Weak::upgrade).collect();
         let done = self.evaluate_with(values, &vars);
@@ -205,6 +233,14 @@ impl Engine {
             return Ok(());
         }
         let mut c = collect(&fetches, Collect::Now)?;
+        let engine = match placement(&c) {
+            Placement::Anywhere => self,
+            Placement::Here(engine) => engine,
+            Placement::First(engine, first) => {
+                engine.evaluate_with(&first, &[])?;
+                return self.evaluate_with(values, vars);
+            }
+        };
         let asked = c.graph.outputs.len();
         let kept = kept_for_gradients(&c);
         c.graph.outputs.extend(&kept);
@@ -214,8 +250,9 @@ impl Engine {
         for leaf in &c.leaves {
             inputs.push(leaf.buffer().ok_or_else(|| Error::bug(format!("leaf {leaf:?} lost its value")))?);
         }
-        let program = self.of(&inputs)?.compile(&c.graph)?;
-        let mut results = program.run(&mut inputs).map_err(|e| self.own_line(&c.graph, e))?.into_iter();
+        let engine = engine.of(&inputs)?;
+        let program = engine.compile(&c.graph)?;
+        let mut results = program.run(&mut inputs).map_err(|e| engine.own_line(&c.graph, e))?.into_iter();
         for (v, b) in fetches.iter().zip(results.by_ref().take(asked)) {
             v.node().fill(v.out(), b);
         }

@@ -4,17 +4,20 @@
 mod device;
 mod engine;
 mod hoist;
+pub mod interrupt;
 mod numerics;
 mod offer;
 mod pair;
 mod peers;
+mod places;
 mod profile;
 pub mod reference;
 pub mod trace;
 
 pub use device::{Device, Memory, Program};
-pub use engine::{Engine, Find, Reference, note_assigned};
+pub use engine::{Engine, Find, Reference, Revision, note_assigned};
 pub use numerics::check_numerics;
 pub use offer::{Offer, devices, open};
 pub use peers::{FindPeers, Peers, offer_peers, peers};
+pub use places::{Placement, place_of, placement};
 pub use profile::{Profile, Share, profile};

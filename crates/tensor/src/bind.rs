@@ -1,9 +1,13 @@
 //! A compiled graph with where each of its inputs comes from at a run.
 
-use ir::{Attrs, Buffer, CONST, Collect, Error, ErrorKind, Graph, Hold, Literal, Result, Source, Value, Var, collect};
+use ir::{
+    Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Hold, Literal, Result, Site, Source, Value,
+    Var, collect,
+};
 use ops::{engine, generator};
 use parking_lot::Mutex;
-use runtime::{Engine, Program};
+use runtime::interrupt::{self, Handling};
+use runtime::{Engine, Placement, Program, Revision, placement};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -42,6 +46,8 @@ impl Input {
 #[derive(Clone)]
 struct Placed {
     device: String,
+    /// How the engine compiled it.
+    revision: Revision,
     program: Arc<dyn Program>,
     /// Inputs by number.
     captured: Arc<[(usize, Buffer)]>,
@@ -50,8 +56,9 @@ struct Placed {
 /// A graph ready to run many times.
 pub(crate) struct Bound {
     /// What its programs are compiled from.
-    graph: Graph,
-    /// The engine for inputs that are all on the host: the current one when it was made.
+    graph: Arc<Graph>,
+    /// The engine for inputs that are all on the host: of the scope in which its nodes were made, or
+    /// the current one when it was bound.
     engine: &'static Engine,
     /// By the device that the inputs live on.
     programs: Mutex<Vec<Placed>>,
@@ -64,14 +71,44 @@ pub(crate) struct Bound {
     /// The other assignments.
     set: Vec<usize>,
     draws: u64,
+    /// Whether a run is seen by other processes, so that it cannot be repeated.
+    has_effects: bool,
     /// Lists of inputs that no run is using.
     spare: Mutex<Vec<Vec<Buffer>>>,
 }
 
 impl Bound {
     /// What its programs are compiled from.
-    pub fn graph(&self) -> &Graph {
+    pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
+    }
+    /// Whether a gradient may flow through its results when its feeds need none: it reads something
+    /// that is trained. A run that assigns or is seen elsewhere is no function of its inputs.
+    pub fn is_trained(&self) -> bool {
+        let is_trained = |i: &Input| match i {
+            Input::Variable(var) => var.is_trainable(),
+            Input::Captured(v) => v.node().needs_grad(),
+            Input::Feed(_) | Input::Key(_) => false,
+        };
+        self.is_function() && self.inputs.iter().any(is_trained)
+    }
+    /// Whether a run does nothing but compute its results.
+    pub fn is_function(&self) -> bool {
+        self.assigned.is_empty() && !self.has_effects
+    }
+    /// The keys of one run's random draws.
+    pub fn keys(&self) -> (u64, u64) {
+        generator::take(self.draws)
+    }
+    /// The values that a run with these keys takes its inputs from.
+    pub fn sources(&self, feeds: &[Value], (seed, first): (u64, u64), site: Site) -> Vec<Value> {
+        let source = |input: &Input| match input {
+            Input::Feed(i) => feeds[*i].clone(),
+            Input::Variable(var) => var.read(site),
+            Input::Key(n) => Value::key(key(seed, first + n), site),
+            Input::Captured(v) => v.clone(),
+        };
+        self.inputs.iter().map(source).collect()
     }
     /// Compiles the graph of `fetches` and the assignments; `feeds` are the leaves given at a run.
     pub fn new(
@@ -84,6 +121,8 @@ impl Bound {
         let mut wanted = fetches.to_vec();
         wanted.extend(assigned.iter().map(|(_, v)| v.clone()));
         let c = collect(&wanted, mode)?;
+        // One program runs on one device: that of the only scope around its nodes, if there is one.
+        let engine = if let Placement::Here(engine) = placement(&c) { engine } else { ops::engine() };
         let mut draws = 0;
         let mut inputs = Vec::with_capacity(c.leaves.len());
         let key = |v: &Value| (v.node().id(), v.out());
@@ -102,7 +141,7 @@ impl Bound {
                     return Err(Error::new(ErrorKind::Feed, e).at(leaf.node().site()));
                 }
                 (None, _) => {
-                    engine().evaluate(std::slice::from_ref(leaf))?;
+                    ops::engine().evaluate(std::slice::from_ref(leaf))?;
                     Input::Captured(leaf.clone())
                 }
             });
@@ -118,7 +157,8 @@ impl Bound {
         let set = (0..assigned.len()).filter(|&a| !is_lent[a]).collect();
         let (programs, spare) = (Mutex::default(), Mutex::default());
         let fetches = fetches.len();
-        let bound = Bound { graph, engine: engine(), programs, inputs, fetches, assigned, lent, set, draws, spare };
+        let (has_effects, graph) = (has_effects(&graph), Arc::new(graph));
+        let bound = Bound { graph, engine, programs, inputs, fetches, assigned, lent, set, draws, has_effects, spare };
         // What does not compile should say so now, not at the first run.
         let known: Vec<Buffer> = bound.inputs.iter().filter_map(Input::known).collect();
         bound.program(&known)?;
@@ -128,10 +168,13 @@ impl Bound {
     /// The program for the device that these inputs live on.
     fn program(&self, inputs: &[Buffer]) -> Result<Placed> {
         let engine = self.engine.of(inputs)?;
+        let revision = engine.revision();
         let mut programs = self.programs.lock();
-        if let Some(p) = programs.iter().find(|p| p.device == engine.device().name()) {
+        let is_here = |p: &Placed| p.device == engine.device().name();
+        if let Some(p) = programs.iter().find(|p| p.revision == revision && is_here(p)) {
             return Ok(p.clone());
         }
+        programs.retain(|p| !is_here(p));
         let mut captured = Vec::new();
         for (k, input) in self.inputs.iter().enumerate() {
             if let Input::Captured(v) = input {
@@ -140,7 +183,7 @@ impl Bound {
             }
         }
         let (device, program) = (engine.device().name().to_string(), engine.compile(&self.graph)?);
-        let placed = Placed { device, program, captured: captured.into() };
+        let placed = Placed { device, revision, program, captured: captured.into() };
         programs.push(placed.clone());
         Ok(placed)
     }
@@ -152,18 +195,29 @@ impl Bound {
 
     /// Runs it: reads see the values from before, then the assignments happen together. If it
     /// fails, all variables are as they were.
-    pub fn run(&self, feeds: &[Buffer]) -> Result<Vec<Buffer>> {
-        let (seed, first) = generator::take(self.draws);
+    pub fn run(&self, feeds: &[Buffer], keys: (u64, u64)) -> Result<Vec<Buffer>> {
+        if self.lent.is_empty() {
+            return self.attempt(feeds, keys);
+        }
+        if !self.has_effects {
+            // A signal handler may read the variables that the run has locked: the run gives them
+            // back first, and is repeated if the handler lets it go on.
+            let done = interrupt::handling(Handling::Outside, || self.attempt(feeds, keys));
+            if done.is_ok() || !interrupt::was_ended()? {
+                return done;
+            }
+        }
+        interrupt::handling(Handling::Later, || self.attempt(feeds, keys))
+    }
+
+    fn attempt(&self, feeds: &[Buffer], (seed, first): (u64, u64)) -> Result<Vec<Buffer>> {
         let spare = self.spare.lock().pop();
         let mut inputs = spare.unwrap_or_default();
         for input in &self.inputs {
             inputs.push(match input {
                 Input::Feed(i) => feeds[*i].clone(),
                 Input::Variable(var) => current(var)?,
-                Input::Key(n) => {
-                    let key = [seed as i64, (first + n) as i64];
-                    Buffer::Host(Literal::generate([2], |i| key[i]))
-                }
+                Input::Key(n) => Buffer::Host(key(seed, first + n)),
                 Input::Captured(v) => v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?,
             });
         }
@@ -196,6 +250,18 @@ impl Bound {
     pub fn explain(&self) -> String {
         self.programs.lock().iter().map(|p| p.program.explain()).collect()
     }
+}
+
+/// The key of a random draw.
+fn key(seed: u64, draw: u64) -> Literal {
+    let key = [seed as i64, draw as i64];
+    Literal::generate([2], |i| key[i])
+}
+
+/// Whether computing a graph is seen by other processes.
+fn has_effects(graph: &Graph) -> bool {
+    let inner = |n: &FlatNode| n.attrs.iter().any(|(_, a)| matches!(a, Attr::Graph(g) if has_effects(g)));
+    graph.nodes.iter().any(|n| n.is_ordered() || inner(n))
 }
 
 /// Which assigned variables are read by exactly one input.

@@ -2,27 +2,206 @@
 
 use crate::bind::{Bound, Weights};
 use crate::trace::{Traced, trace};
-use ir::{Buffer, Collect, Graph, Result, Site, Source, Type, Value, collect};
-use ops::{Tensor, engine};
+use ir::{Buffer, Collect, DType, Graph, Result, SettingRead, Site, Source, Type, Value, collect};
+use ops::control::recorded;
+use ops::{Tensor, autocast_dtype, engine};
 use parking_lot::Mutex;
-use runtime::Profile;
+use runtime::{Engine, Profile};
 use std::sync::Arc;
 
-/// Signatures kept at most; a function called with ever new shapes is traced anew each time
-/// beyond it.
-const SIGNATURES_MAX: usize = 64;
+/// Traces kept at most; the one that was not used for the longest goes first.
+const TRACES_MAX: usize = 64;
 
-/// A function traced once for each combination of argument types.
-pub struct Jit<F> {
-    f: F,
-    weights: Weights,
-    traces: Mutex<Vec<(Vec<Type>, Arc<(Bound, Vec<Type>)>)>>,
+/// The scopes around a call that decide what a function traces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Scopes {
+    has_grad: bool,
+    autocast: Option<DType>,
+    engine: usize,
 }
 
-/// Makes a function of tensors that is traced once for each combination of argument types and
-/// then replayed. Variables it reads are read at each call, those it assigns are assigned, and
-/// random draws are drawn anew. Host control flow is fixed when traced. Gradients collected
-/// inside do not outlive the call.
+impl Scopes {
+    fn now() -> Scopes {
+        let engine: *const Engine = engine();
+        Scopes { has_grad: ir::is_grad_on(), autocast: autocast_dtype(), engine: engine.addr() }
+    }
+}
+
+/// A traced function, with everything the trace depends on.
+struct Trace<X> {
+    arguments: Vec<Type>,
+    scopes: Scopes,
+    settings: Vec<SettingRead>,
+    bound: Bound,
+    results: Vec<Type>,
+    /// Whether gradients flow to what it reads beside its arguments.
+    is_trained: bool,
+    extra: X,
+}
+
+impl<X> Trace<X> {
+    fn holds(&self, args: &[&Tensor], scopes: Scopes) -> bool {
+        self.arguments.len() == args.len()
+            && self.scopes == scopes
+            && self.arguments.iter().zip(args).all(|(t, a)| a.value().is_ok_and(|v| v.ty() == t))
+            && self.settings.iter().all(|(setting, value)| setting.is(*value))
+    }
+}
+
+/// The traces of one function, each with something that its caller keeps beside it. What they are
+/// keyed on stands at [`jit`].
+pub struct Traces<X = ()> {
+    weights: Weights,
+    /// The last used is the last.
+    list: Mutex<Vec<Arc<Trace<X>>>>,
+}
+
+impl<X> Default for Traces<X> {
+    fn default() -> Traces<X> {
+        Traces { weights: Weights::Live, list: Mutex::default() }
+    }
+}
+
+impl<X> Traces<X> {
+    /// Calls `f`, or replays what it did at an earlier call with the same key. `keep` sees what was
+    /// kept beside the trace.
+    #[track_caller]
+    pub fn call<K>(
+        &self,
+        args: &[&Tensor],
+        f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>,
+        keep: impl FnOnce(&X) -> K,
+    ) -> Result<(Vec<Tensor>, K)> {
+        let site = Site::here();
+        let mut feeds: Vec<Buffer> = Vec::with_capacity(args.len());
+        for a in args {
+            a.eval()?;
+            feeds.push(a.value()?.buffer().ok_or_else(|| ir::Error::bug("evaluated, but without a value"))?);
+        }
+        let trace = self.find(args, site, f)?;
+        let keys = trace.bound.keys();
+        let results = trace.bound.run(&feeds, keys)?;
+        let needs_grad = trace.is_trained || args.iter().any(|a| a.value().is_ok_and(|v| v.node().needs_grad()));
+        let results = if needs_grad && trace.scopes.has_grad && trace.bound.is_function() {
+            let feeds = args.iter().map(|a| a.value().cloned()).collect::<Result<Vec<_>>>()?;
+            recorded(trace.bound.graph(), trace.bound.sources(&feeds, keys, site), results, site)?
+        } else {
+            let computed = |(b, t): (Buffer, &Type)| Value::computed(t.clone(), b, false, site);
+            results.into_iter().zip(&trace.results).map(computed).collect()
+        };
+        Ok((results.into_iter().map(Tensor::from).collect(), keep(&trace.extra)))
+    }
+
+    /// What was compiled for such a call, for people.
+    #[track_caller]
+    pub fn explain(&self, args: &[&Tensor], f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>) -> Result<String> {
+        Ok(self.find(args, Site::here(), f)?.bound.explain())
+    }
+
+    /// The graph that was traced for such a call, before any pass.
+    #[track_caller]
+    pub fn graph(&self, args: &[&Tensor], f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>) -> Result<Graph> {
+        Ok((**self.find(args, Site::here(), f)?.bound.graph()).clone())
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.list.lock().len()
+    }
+
+    /// Shows what is kept beside each trace, unless one is being made.
+    pub fn visit(&self, mut see: impl FnMut(&X)) {
+        if let Some(list) = self.list.try_lock() {
+            list.iter().for_each(|t| see(&t.extra));
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&self) {
+        let gone = std::mem::take(&mut *self.list.lock());
+        drop(gone);
+    }
+
+    fn find(
+        &self,
+        args: &[&Tensor],
+        site: Site,
+        f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>,
+    ) -> Result<Arc<Trace<X>>> {
+        let scopes = Scopes::now();
+        let mut list = self.list.lock();
+        if let Some(i) = list.iter().rposition(|t| t.holds(args, scopes)) {
+            list[i..].rotate_left(1);
+            return Ok(list[list.len() - 1].clone());
+        }
+        let arguments = args.iter().map(|a| Ok(a.value()?.ty().clone())).collect::<Result<Vec<Type>>>()?;
+        let trace = Arc::new(self.trace(arguments, scopes, site, f)?);
+        if list.len() >= TRACES_MAX {
+            list.remove(0);
+        }
+        list.push(trace.clone());
+        Ok(trace)
+    }
+
+    fn trace(
+        &self,
+        arguments: Vec<Type>,
+        scopes: Scopes,
+        site: Site,
+        f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>,
+    ) -> Result<Trace<X>> {
+        // Pending assignments belong to the program before the trace.
+        engine().evaluate(&[])?;
+        let mut stand_ins = Vec::new();
+        let mut extra = None;
+        let (traced, settings) = ir::record_settings(|| {
+            trace(|| {
+                stand_ins = arguments.iter().map(|t| Value::placeholder("argument", t.clone(), site)).collect();
+                let args: Vec<Tensor> = stand_ins.iter().cloned().map(Tensor::from).collect();
+                let (results, x) = f(&args)?;
+                extra = Some(x);
+                results.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()
+            })
+        });
+        let traced = traced?;
+        let mode = Collect::Trace { since: traced.since };
+        let mut fetches = traced.result.clone();
+        fetches.extend(unasked(&traced, &stand_ins, mode)?);
+        let bound = Bound::new(&fetches, &traced.assigned, &stand_ins, mode, self.weights)?;
+        for var in bound.variables() {
+            if var.grad().is_some_and(|g| g.node().id() >= traced.since) {
+                var.set_grad(None);
+            }
+        }
+        let results = traced.result.iter().map(|v| v.ty().clone()).collect();
+        let extra = extra.ok_or_else(|| ir::Error::bug("traced, but nothing was kept"))?;
+        let is_trained = self.weights == Weights::Live && bound.is_trained();
+        Ok(Trace { arguments, scopes, settings, bound, results, is_trained, extra })
+    }
+}
+
+/// A function that is traced and then replayed: [`jit`].
+pub struct Jit<F> {
+    f: F,
+    traces: Traces,
+}
+
+/// Makes a function of tensors that is traced once for each key and then replayed. Variables it
+/// reads are read at each call, those it assigns are assigned, and random draws are drawn anew.
+/// Gradients collected inside do not outlive the call. A gradient taken of the results runs the
+/// function once more, unless it assigns variables: then none flows.
+///
+/// A trace is keyed on
+/// - the types of the arguments;
+/// - the scopes around the call: [`autocast`](ops::autocast), [`no_grad`](ops::no_grad),
+///   [`device`](ops::device);
+/// - the settings that the function read: modes of modules (training or inference), whether a
+///   variable is trained, the gradient that a variable has collected before the call;
+/// - of the device, the passes added to its engine, `check_numerics` and the precision of products.
+///
+/// So a call after `model.train(false)` is traced anew, and both traces are kept. Everything else is
+/// frozen as it was when traced, as in JAX: host control flow, captured tensors that are no
+/// variables, fields of structs.
 ///
 /// ```
 /// # use talweg_tensor::{Tensor, Variable, jit};
@@ -38,22 +217,18 @@ pub struct Jit<F> {
 /// assert_eq!(step.call(&[&x]).unwrap()[0].item::<f32>().unwrap(), 0.0);
 /// ```
 pub fn jit<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>>(f: F) -> Jit<F> {
-    Jit { f, weights: Weights::Live, traces: Mutex::default() }
+    Jit { f, traces: Traces::default() }
 }
 
 impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
+    fn plain(&self, args: &[Tensor]) -> Result<(Vec<Tensor>, ())> {
+        Ok(((self.f)(args)?, ()))
+    }
+
     /// Calls it.
     #[track_caller]
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>> {
-        let site = Site::here();
-        let mut feeds: Vec<Buffer> = Vec::with_capacity(args.len());
-        for a in args {
-            a.eval()?;
-            feeds.push(a.value()?.buffer().ok_or_else(|| ir::Error::bug("evaluated, but without a value"))?);
-        }
-        let bound = self.bound(args, site)?;
-        let results = bound.0.run(&feeds)?;
-        Ok(results.into_iter().zip(&bound.1).map(|(b, t)| Value::computed(t.clone(), b, false, site).into()).collect())
+        Ok(self.traces.call(args, |a| self.plain(a), |()| ())?.0)
     }
 
     /// Calls it and says where the time went, by region and by line of the function. The first
@@ -69,11 +244,10 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
     /// ```
     #[track_caller]
     pub fn profile(&self, args: &[&Tensor]) -> Result<(Vec<Tensor>, Profile)> {
-        let site = Site::here();
         for a in args {
             a.eval()?;
         }
-        self.bound(args, site)?;
+        self.traces.find(args, Site::here(), |a| self.plain(a))?;
         let (results, profile) = runtime::profile(|| self.call(args));
         Ok((results?, profile))
     }
@@ -93,57 +267,25 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
     /// assert_eq!(f.call(&[&x]).unwrap()[0].item::<f32>().unwrap(), 6.0);
     /// ```
     pub fn frozen(self) -> Jit<F> {
-        Jit { weights: Weights::Frozen, traces: Mutex::default(), ..self }
+        Jit { traces: Traces { weights: Weights::Frozen, list: Mutex::default() }, ..self }
     }
 
-    /// What was compiled for these argument types, for people.
+    /// What was compiled for such a call, for people.
     #[track_caller]
     pub fn explain(&self, args: &[&Tensor]) -> Result<String> {
-        Ok(self.bound(args, Site::here())?.0.explain())
+        self.traces.explain(args, |a| self.plain(a))
     }
 
-    /// The graph that was traced for these argument types, before any pass: its outputs are the
-    /// results, then the new values of the variables it assigns.
+    /// The graph that was traced for such a call, before any pass: its outputs are the results,
+    /// then the new values of the variables it assigns.
     #[track_caller]
     pub fn graph(&self, args: &[&Tensor]) -> Result<Graph> {
-        Ok(self.bound(args, Site::here())?.0.graph().clone())
+        self.traces.graph(args, |a| self.plain(a))
     }
 
-    fn bound(&self, args: &[&Tensor], site: Site) -> Result<Arc<(Bound, Vec<Type>)>> {
-        let mut traces = self.traces.lock();
-        for (types, bound) in traces.iter() {
-            if types.len() == args.len() && types.iter().zip(args).all(|(t, a)| a.value().is_ok_and(|v| v.ty() == t)) {
-                return Ok(bound.clone());
-            }
-        }
-        let types = args.iter().map(|a| Ok(a.value()?.ty().clone())).collect::<Result<Vec<Type>>>()?;
-        let bound = Arc::new(self.trace(&types, site)?);
-        if traces.len() >= SIGNATURES_MAX {
-            traces.remove(0);
-        }
-        traces.push((types, bound.clone()));
-        Ok(bound)
-    }
-
-    fn trace(&self, types: &[Type], site: Site) -> Result<(Bound, Vec<Type>)> {
-        // Pending assignments belong to the program before the trace.
-        engine().evaluate(&[])?;
-        let mut stand_ins = Vec::new();
-        let traced = trace(|| {
-            stand_ins = types.iter().map(|t| Value::placeholder("argument", t.clone(), site)).collect();
-            let args: Vec<Tensor> = stand_ins.iter().cloned().map(Tensor::from).collect();
-            (self.f)(&args)?.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()
-        })?;
-        let mode = Collect::Trace { since: traced.since };
-        let mut fetches = traced.result.clone();
-        fetches.extend(unasked(&traced, &stand_ins, mode)?);
-        let bound = Bound::new(&fetches, &traced.assigned, &stand_ins, mode, self.weights)?;
-        for var in bound.variables() {
-            if var.grad().is_some_and(|g| g.node().id() >= traced.since) {
-                var.set_grad(None);
-            }
-        }
-        Ok((bound, traced.result.iter().map(|v| v.ty().clone()).collect()))
+    /// How many traces there are.
+    pub fn traces(&self) -> usize {
+        self.traces.count()
     }
 }
 

@@ -14,7 +14,8 @@ mod variable;
 use cpu as _;
 
 pub use files::{load, load_npy, save, save_npy};
-pub use jit::{Jit, jit};
+pub use ir::Setting;
+pub use jit::{Jit, Traces, jit};
 pub use ops::*;
 pub use runtime::{Peers, Profile, Program, check_numerics, offer_peers, profile};
 pub use session::{Fetch, Session, placeholder};

@@ -47,7 +47,9 @@ impl Fetch for Update {
     }
 }
 
-/// Runs graphs with placeholders. Each combination of fetches and feeds is compiled once.
+/// Runs graphs with placeholders. Each combination of fetches and feeds is compiled once. A graph has
+/// the modes of modules and the scopes (`autocast`, `device`, `no_grad`) in which it was made: changing
+/// them later does not change it.
 ///
 /// ```
 /// # use talweg_tensor::{DType, Session, Tensor, Update, Variable, placeholder};
@@ -104,7 +106,7 @@ impl Session {
             buffers.push(what.buffer().ok_or_else(|| Error::bug("evaluated, but without a value"))?);
         }
         let entry = self.entry(values, assigned, keys).map_err(|e| e.in_op("run").at(site))?;
-        let results = entry.bound.run(&buffers)?;
+        let results = entry.bound.run(&buffers, entry.bound.keys())?;
         Ok(results
             .into_iter()
             .zip(&entry.fetches)

@@ -100,6 +100,27 @@ def group(*updates):
     return list(updates)
 
 
+def while_loop(cond, body, loop_vars, maximum_iterations=None):
+    """``loop_vars = body(*loop_vars)`` while ``cond(*loop_vars)`` holds; gradients flow through it.
+
+    At most ``maximum_iterations`` times, as in TensorFlow.
+    """
+
+    def listed(values):
+        return list(values) if isinstance(values, (list, tuple)) else [values]
+
+    def test(state):
+        go_on = cond(*state[1])
+        return go_on if maximum_iterations is None else go_on & (state[0] < maximum_iterations)
+
+    def step(state):
+        return [state[0] + 1, listed(body(*state[1]))]
+
+    start = [v if isinstance(v, Tensor) else _tw.tensor(v) for v in loop_vars]
+    last = _tw.while_loop(test, step, [_tw.tensor(0), start])[1]
+    return last[0] if len(last) == 1 else last
+
+
 class Session(_Session):
     """Runs graphs and returns NumPy arrays."""
 

@@ -534,7 +534,6 @@ from .. import view_as_real as view_as_real
 from .. import vmap as vmap
 from .. import vstack as vstack
 from .. import where as where
-from .. import while_loop as while_loop
 from .. import xlog1py as xlog1py
 from .. import xlogy as xlogy
 from .. import zeros as zeros
@@ -577,3 +576,7 @@ def reduce_sum(x: Tensor, axis: int | Sequence[int] | None = None, keepdims: boo
     """The sum along axes."""
 def truncated_normal(shape: int | Sequence[int], mean: float = 0.0, stddev: float = 1.0, dtype: DTypeLike | None = ...) -> Tensor:
     """Normal random numbers of at most two standard deviations."""
+def while_loop(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Sequence[Any], maximum_iterations: int | None = None) -> Any:
+    """``loop_vars = body(*loop_vars)`` while ``cond(*loop_vars)`` holds; gradients flow through it.
+
+    At most ``maximum_iterations`` times, as in TensorFlow."""

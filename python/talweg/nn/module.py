@@ -35,7 +35,7 @@ class Module:
         # Here and not in __init__: subclasses need not call it.
         self = object.__new__(cls)
         self.__dict__.update(
-            training=True,
+            _mode=_native.Mode(),
             _parameters={},
             _buffers={},
             _modules={},
@@ -54,12 +54,12 @@ class Module:
 
     @property
     def training(self):
-        """True in training, False in inference. Every read of a module's mode comes here."""
-        return self.__dict__["training"]
+        """True in training, False in inference. A jitted function that asks is traced for each answer."""
+        return self.__dict__["_mode"].training
 
     @training.setter
     def training(self, mode):
-        self.__dict__["training"] = mode
+        self.__dict__["_mode"].training = bool(mode)
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} has no forward")

@@ -582,4 +582,3 @@ class _Interrupts:
     def __exit__(self, *_exception):
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
-            _native.watch_interrupts()

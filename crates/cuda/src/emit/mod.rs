@@ -49,6 +49,8 @@ pub enum Arg {
     Report,
     /// The number under which it does so.
     Launch,
+    /// What says on the device that a bad index was reported.
+    Status,
 }
 
 /// A kernel with its launch.

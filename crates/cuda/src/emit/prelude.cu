@@ -348,12 +348,14 @@ template <typename T> FN T of_block(const T* at, int n) {
 }
 #endif
 
-// A bad index, for the host to find at the next synchronization.
-struct Report { volatile long long launch, index; };
+// A bad index, for the host to find at the next synchronization, and on the device for kernels that
+// must not change anything then.
+struct Report { volatile long long launch, index; volatile long long* status; };
 FN long long checked(long long i, long long size, Report* report, long long launch) {
     if (i >= 0 && i < size) return i;
     report->index = i;
     __threadfence_system();
     report->launch = launch;
+    *report->status = launch;
     return 0;
 }

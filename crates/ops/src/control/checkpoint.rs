@@ -4,7 +4,8 @@
 use super::{Body, barrier::barrier, chosen, graph, output_types, tensors, types, values};
 use crate::rules::{f64s, floats};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, DType, Grad, GradCall, Meaning, Op, Site, Type, Value};
+use ir::{AttrKind, Attrs, Batch, Buffer, Case, DType, Grad, GradCall, Graph, Meaning, Op, Site, Type, Value};
+use std::sync::Arc;
 
 /// The row of `checkpoint`.
 pub static OP: Op = Op {
@@ -71,6 +72,14 @@ pub fn checkpoint(f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>, xs: &[Tensor
         Ok(tensors(&Value::apply(&OP, args.into_iter().chain(captures).collect(), attrs, site)?))
     };
     run().map_err(|e: Error| e.in_op("checkpoint").at(site))
+}
+
+/// The results of a graph that has been run, as nodes that gradients flow through: a gradient runs
+/// the graph again, as that of [`checkpoint`] does.
+pub fn recorded(body: &Arc<Graph>, inputs: Vec<Value>, results: Vec<Buffer>, site: Site) -> Result<Vec<Value>> {
+    let outs = Value::apply(&OP, inputs.into(), Attrs::new().with("body", body.clone()), site)?;
+    outs.iter().zip(results).for_each(|(v, b)| v.node().fill(v.out(), b));
+    Ok(outs.into_vec())
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
 //! `cond`: one of two functions, chosen when the program runs.
 
-use super::{Body, batch_graph, flags, list, output_types, tensors, types, values, vjp_graph};
+use super::{Body, batch_graph, flags, graph, list, only_active, output_types, takes_places};
+use super::{tensors, types, values, vjp_graph};
 use crate::rules::{f64s, floats};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, BatchCall, Case, DType, Grad, GradCall, Literal, Meaning, Op, Site, Type, Value};
+use ir::{
+    AttrKind, Attrs, Batch, BatchCall, Case, DType, Grad, GradCall, Graph, Literal, Meaning, Op, Site, Type, Value,
+};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The row of `cond`.
 pub static OP: Op = Op {
@@ -84,8 +88,29 @@ fn batch(c: &BatchCall) -> Result<Vec<Value>> {
         return Ok(Value::apply(&OP, c.inputs.iter().cloned().collect(), attrs, Site::here())?.into_vec());
     }
     let pred = Tensor::from(c.inputs[0].clone());
-    let (a, b) = (tensors(&yes.inline(&c.inputs[1..])?), tensors(&no.inline(&c.inputs[1..])?));
+    let a = branch(&yes, &pred, &c.inputs[1..], rest)?;
+    let b = branch(&no, &pred.not(), &c.inputs[1..], rest)?;
     a.iter().zip(&b).map(|(a, b)| Tensor::where_(&flags(&pred, a)?, a, b).value().cloned()).collect()
+}
+
+/// A batched branch for the members that chose it; what the others get does not matter. A branch that
+/// may fail runs only if somebody chose it, and on nothing but what such members have.
+fn branch(g: &Arc<Graph>, chosen: &Tensor, inputs: &[Value], batched: &[bool]) -> Result<Vec<Tensor>> {
+    if !takes_places(g) {
+        return Ok(tensors(&g.inline(inputs)?));
+    }
+    let all: Vec<Value> = std::iter::once(chosen.value()?.clone()).chain(inputs.iter().cloned()).collect();
+    let some = graph(&types(&all), |x| {
+        let seen = only_active(g, &x[0], &x[1..], batched)?;
+        Ok(tensors(&g.inline(&values(&seen)?)?))
+    })?;
+    let none = graph(&types(&all), |_| {
+        let zeros = |t: &Type| Tensor::zeros(t.shape.clone()).cast(t.dtype);
+        Ok(output_types(g).iter().map(zeros).collect())
+    })?;
+    let inputs = std::iter::once(chosen.any(..).value()?.clone()).chain(all).collect();
+    let attrs = Attrs::new().with("then", some).with("else", none);
+    Ok(tensors(&Value::apply(&OP, inputs, attrs, Site::here())?))
 }
 
 /// Runs `then` if `pred` (a single bool) is true, else `otherwise`; both take `inputs` and must

@@ -15,18 +15,19 @@ crate::table! {
     cond,
     custom_gradient,
     scan,
+    while_grad,
     while_loop,
 }
 
 pub use associative::associative_scan;
-pub use checkpoint::checkpoint;
+pub use checkpoint::{checkpoint, recorded};
 pub use cond::cond;
 pub use custom_gradient::custom_gradient;
 pub use scan::{ScanOptions, fori_loop, map, scan, scan_with};
 pub use while_loop::{while_loop, while_loop_within};
 
 use crate::{Error, Result, Tensor, vjp, vmap};
-use ir::{Graph, Literal, Site, Slot, Type, Value};
+use ir::{Attr, DType, Graph, Literal, Meaning, Site, Slot, Type, Value};
 use std::sync::Arc;
 
 /// A function traced over placeholders.
@@ -171,6 +172,33 @@ fn flags(active: &Tensor, like: &Tensor) -> Result<Tensor> {
         shape.push(1);
     }
     Ok(active.reshape(shape))
+}
+
+/// Whether a graph reads at places that it is given: out of range they are an error.
+fn takes_places(g: &Graph) -> bool {
+    let is_place = |t: &Type| !t.dtype.is_inexact() && t.dtype != DType::Bool;
+    g.nodes.iter().any(|n| {
+        let is_loop = matches!(n.op.meaning, Meaning::Scalar(_) | Meaning::View(_) | Meaning::Reduce(_));
+        let has_places = |a: &Attr| matches!(a, Attr::Graph(g) if takes_places(g));
+        (!is_loop && g.input_types(n).iter().any(is_place)) || n.attrs.iter().any(|(_, a)| has_places(a))
+    })
+}
+
+/// The inputs of a batched graph for members that are active; the others get those of the first that
+/// is. A graph that could fail on what it was not meant for never sees it.
+fn only_active(g: &Graph, active: &Tensor, inputs: &[Tensor], marks: &[bool]) -> Result<Vec<Tensor>> {
+    if !takes_places(g) {
+        return Ok(inputs.to_vec());
+    }
+    let first = active.cast(DType::I64).argmax(0);
+    let one = |(x, is_batched): (&Tensor, &bool)| {
+        if !is_batched {
+            return Ok(x.clone());
+        }
+        let like = x.take(&first.reshape([1]), 0).broadcast_to(x.shape()?);
+        Ok(Tensor::where_(&flags(active, x)?, x, &like))
+    };
+    inputs.iter().zip(marks).map(one).collect()
 }
 
 /// Row `i` along the first axis.
