@@ -355,3 +355,107 @@ fn graphs_with_complex_numbers_are_written_and_read() -> Result<()> {
     close("reference", &want, &[SAMPLES[0], SAMPLES[1]].map(|z| z.exp() * C::new(0.5, -2.0)), 1e-5);
     Ok(())
 }
+
+/// A literal with the values as real parts, and others as imaginary parts.
+fn made_complex(l: &Literal) -> Literal {
+    if l.dtype() != DType::F64 {
+        return l.clone();
+    }
+    let part = |i: usize, x: f64| C::new(x, 0.3 * x.cos() - 0.1 * (i as f64).sin());
+    let zs: Vec<C> = l.to_f64().into_iter().enumerate().map(|(i, x)| part(i, x)).collect();
+    Literal::from_complex(DType::C128, l.shape().clone(), &zs)
+}
+
+/// The sum of |y|² over all results, weighted.
+fn length(ys: &[Tensor]) -> Tensor {
+    let weigh = |(k, y): (usize, &Tensor)| y.abs().square().sum(..).cast(DType::F64) * (1.0 + k as f64);
+    ys.iter().enumerate().map(weigh).sum()
+}
+
+#[test]
+fn ops_with_several_results_give_all_of_them_or_refuse() -> Result<()> {
+    let mut defined = Vec::new();
+    for op in talweg_ops::table() {
+        for (i, case) in (op.cases)().iter().enumerate() {
+            // Graphs inside an op have the types they were traced with.
+            let has_graph = case.attrs.iter().any(|(_, a)| matches!(a, ir::Attr::Graph(_)));
+            let reals: Vec<Tensor> = case.inputs.iter().cloned().map(Tensor::from).collect();
+            let by = |xs: &[Tensor]| Tensor::apply(op, &xs.iter().collect::<Vec<_>>(), case.attrs.clone()).into_vec();
+            let real = by(&reals);
+            if real.len() < 2 || has_graph {
+                continue;
+            }
+            let what = format!("{} case {i}", op.name);
+            let literals: Vec<Literal> = case.inputs.iter().map(made_complex).collect();
+            let zs: Vec<Tensor> = literals.iter().cloned().map(Tensor::from).collect();
+            let got = by(&zs);
+            if let Some(e) = got[0].error() {
+                assert!(e.kind == talweg_ops::ErrorKind::DType, "{what}: {e}");
+                continue;
+            }
+            defined.push(op.name);
+            assert_eq!(got.len(), real.len(), "{what}: results");
+            for (y, r) in got.iter().zip(&real) {
+                assert_eq!(y.shape()?, r.shape()?, "{what}");
+                y.literal()?;
+            }
+            // A batch of two, and the gradient against a difference along a direction.
+            let pairs: Vec<Tensor> = zs.iter().map(|z| Tensor::stack(&[z.clone(), z.clone()], 0)).collect();
+            let batch = vmap(|a| Ok(by(a)), &pairs)?;
+            assert_eq!(batch.len(), real.len(), "{what}: batched results");
+            for (b, y) in batch.iter().zip(&got) {
+                assert_same(&what, &b.select(0, 1), y, 1e-9);
+            }
+            if !case.smooth || matches!(op.grad, ir::Grad::Zero | ir::Grad::Missing(_)) {
+                continue;
+            }
+            let Some(at) = zs.iter().position(|z| z.dtype().is_ok_and(|d| d.is_complex())) else { continue };
+            let z = zs[at].requires_grad();
+            let with = |z: Tensor| {
+                let mut zs = zs.clone();
+                zs[at] = z;
+                length(&by(&zs))
+            };
+            let g = grad(&with(z.clone()), from_ref(&z))?.swap_remove(0);
+            let direction = (z.detach() * C::new(0.7, 0.4)).eval()?.clone();
+            let slope = (g.real() * direction.real() + g.imag() * direction.imag()).sum(..).item::<f64>()?;
+            let h = 1e-5;
+            let moved = |h: f64| with(z.detach() + &direction * h).item::<f64>();
+            let want = (moved(h)? - moved(-h)?) / (2.0 * h);
+            assert!((slope - want).abs() <= 1e-5 * want.abs().max(1.0), "{what}: slope {slope}, differences {want}");
+        }
+    }
+    for name in ["split", "unbind", "barrier", "svd", "qr", "eigh", "slogdet"] {
+        assert!(defined.contains(&name), "{name} is refused for complex numbers: {defined:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn rows_and_pieces_of_complex_tensors_are_all_there() -> Result<()> {
+    let all: Vec<C> = (0..6).map(|i| C::new(i as f64, 10.0 - i as f64)).collect();
+    let z = Tensor::new([3, 2], &all).requires_grad();
+    let ways: [(&str, fn(&Tensor) -> Vec<Tensor>); 4] = [
+        ("unbind", |z| z.unbind(0)),
+        ("split", |z| z.split(1, 0)),
+        ("chunk", |z| z.chunk(3, 0)),
+        ("split_sizes", |z| z.split_sizes(&[1, 2], 0)),
+    ];
+    for (what, f) in ways {
+        let parts = f(&z);
+        let flat: Vec<Tensor> = parts.iter().map(|p| p.flatten(0, -1)).collect();
+        close(what, &values(&Tensor::concat(&flat, 0)), &all, 0.0);
+        // Of all parts, under vmap as well.
+        let weighted = |z: &Tensor| length(&f(z));
+        let g = grad(&weighted(&z), from_ref(&z))?.swap_remove(0);
+        let last = values(&g)[5] / all[5];
+        assert!((last - 2.0 * parts.len() as f64).norm() < 1e-12, "{what}: gradient {last}");
+        let batch = Tensor::stack(&[z.clone(), z.clone()], 0);
+        let each = vmap(|a| Ok(vec![weighted(&a[0])]), &[batch])?.swap_remove(0);
+        let one = weighted(&z).item::<f64>()?;
+        assert_eq!(each.to_vec::<f64>()?, [one, one], "{what}");
+    }
+    assert!(Tensor::zeros([0, 2]).unbind(0).is_empty());
+    assert!(z.split(5, 4)[0].error().is_some() && z.unbind(3)[0].error().is_some());
+    Ok(())
+}
