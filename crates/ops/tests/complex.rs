@@ -459,3 +459,166 @@ fn rows_and_pieces_of_complex_tensors_are_all_there() -> Result<()> {
     assert!(z.split(5, 4)[0].error().is_some() && z.unbind(3)[0].error().is_some());
     Ok(())
 }
+
+/// Special values as C's Annex G and the array API want them: real and imaginary part, those of the
+/// result; `None` is a NaN.
+type Special = (f64, f64, Option<f64>, Option<f64>);
+
+#[test]
+fn infinities_and_zeros_follow_annex_g() {
+    use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let tables: [(&str, Function, &[Special]); 12] = [
+        (
+            "exp",
+            Tensor::exp,
+            &[
+                (inf, 0.0, Some(inf), Some(0.0)),
+                (-inf, inf, Some(0.0), Some(0.0)),
+                (inf, inf, Some(inf), None),
+                (-inf, nan, Some(0.0), Some(0.0)),
+                (inf, nan, Some(inf), None),
+                (nan, 0.0, None, Some(0.0)),
+                (-inf, 2.0, Some(-0.0), Some(0.0)),
+            ],
+        ),
+        (
+            "expm1",
+            Tensor::expm1,
+            &[
+                (inf, 0.0, Some(inf), Some(0.0)),
+                (-inf, inf, Some(-1.0), Some(0.0)),
+                (-inf, 2.0, Some(-1.0), Some(0.0)),
+                (inf, inf, Some(inf), None),
+                (nan, 0.0, None, Some(0.0)),
+            ],
+        ),
+        (
+            "cosh",
+            Tensor::cosh,
+            &[
+                (800.0, 0.0, Some(inf), Some(0.0)),
+                (0.0, inf, None, Some(0.0)),
+                (inf, 0.0, Some(inf), Some(0.0)),
+                (inf, inf, Some(inf), None),
+                (inf, nan, Some(inf), None),
+                (nan, 0.0, None, Some(0.0)),
+            ],
+        ),
+        (
+            "sinh",
+            Tensor::sinh,
+            &[
+                (0.0, inf, Some(0.0), None),
+                (inf, 0.0, Some(inf), Some(0.0)),
+                (inf, inf, Some(inf), None),
+                (nan, 0.0, None, Some(0.0)),
+                (-inf, 1.0, Some(-inf), Some(inf)),
+            ],
+        ),
+        (
+            "tanh",
+            Tensor::tanh,
+            &[
+                (inf, inf, Some(1.0), Some(0.0)),
+                (inf, nan, Some(1.0), Some(0.0)),
+                (0.0, inf, Some(0.0), None),
+                (nan, 0.0, None, Some(0.0)),
+                (-inf, 1.0, Some(-1.0), Some(0.0)),
+            ],
+        ),
+        (
+            "acos",
+            Tensor::acos,
+            &[
+                (1.0, inf, Some(FRAC_PI_2), Some(-inf)),
+                (-inf, 1.0, Some(PI), Some(-inf)),
+                (inf, 1.0, Some(0.0), Some(-inf)),
+                (-inf, inf, Some(3.0 * FRAC_PI_4), Some(-inf)),
+                (inf, inf, Some(FRAC_PI_4), Some(-inf)),
+                (inf, nan, None, Some(-inf)),
+                (nan, inf, None, Some(-inf)),
+                (0.0, nan, Some(FRAC_PI_2), None),
+            ],
+        ),
+        ("asin", Tensor::asin, &[(inf, 0.0, Some(FRAC_PI_2), Some(inf)), (0.0, inf, Some(0.0), Some(inf))]),
+        (
+            "acosh",
+            Tensor::acosh,
+            &[
+                (1.0, inf, Some(inf), Some(FRAC_PI_2)),
+                (-inf, 1.0, Some(inf), Some(PI)),
+                (inf, 1.0, Some(inf), Some(0.0)),
+                (-inf, inf, Some(inf), Some(3.0 * FRAC_PI_4)),
+                (inf, inf, Some(inf), Some(FRAC_PI_4)),
+                (nan, inf, Some(inf), None),
+                (0.0, nan, None, Some(FRAC_PI_2)),
+            ],
+        ),
+        (
+            "asinh",
+            Tensor::asinh,
+            &[
+                (1.0, inf, Some(inf), Some(FRAC_PI_2)),
+                (inf, 1.0, Some(inf), Some(0.0)),
+                (inf, inf, Some(inf), Some(FRAC_PI_4)),
+                (inf, nan, Some(inf), None),
+                (nan, 0.0, None, Some(0.0)),
+            ],
+        ),
+        (
+            "atanh",
+            Tensor::atanh,
+            &[
+                (1.0, 0.0, Some(inf), Some(0.0)),
+                (1.0, inf, Some(0.0), Some(FRAC_PI_2)),
+                (inf, 1.0, Some(0.0), Some(FRAC_PI_2)),
+                (inf, inf, Some(0.0), Some(FRAC_PI_2)),
+                (inf, nan, Some(0.0), None),
+                (nan, inf, Some(0.0), Some(FRAC_PI_2)),
+                (0.0, nan, Some(0.0), None),
+            ],
+        ),
+        ("atan", Tensor::atan, &[(inf, 0.0, Some(FRAC_PI_2), Some(0.0)), (0.0, inf, Some(FRAC_PI_2), Some(0.0))]),
+        (
+            "sign",
+            Tensor::sign,
+            &[
+                (inf, 3.0, Some(1.0), Some(0.0)),
+                (0.0, -inf, Some(0.0), Some(-1.0)),
+                (-0.0, 0.0, Some(0.0), Some(0.0)),
+                (nan, 1.0, None, None),
+            ],
+        ),
+    ];
+    for (name, f, cases) in tables {
+        for &(re, im, a, b) in cases {
+            let got = values(&f(&tensor(&[C::new(re, im)])))[0];
+            let is_same = |got: f64, want: Option<f64>| match want {
+                None => got.is_nan(),
+                Some(w) => got == w || (got - w).abs() < 1e-15 * w.abs(),
+            };
+            assert!(is_same(got.re, a) && is_same(got.im, b), "{name}({re} + {im} i) is {got}, not {a:?} + {b:?} i");
+        }
+    }
+}
+
+#[test]
+fn inverse_tangents_keep_their_digits_near_their_poles() {
+    // mpmath with 40 digits: atan(1.04 i) = π/2 + 1.966… i by the side of +0, atanh(-1.04 + 0.001 i).
+    let z = values(&tensor(&[C::new(0.0, 1.04)]).atan())[0];
+    assert!((z.im - 0.5 * (2.04f64 / 0.04).ln()).abs() < 4e-16 * 2.0, "{z}");
+    for x in [1.04, 0.97, -1.04, -0.97, 1.0000001] {
+        let y = 0.001;
+        // |1 + z|² / |1 - z|² exactly enough.
+        let want = 0.25 * (((1.0 + x) * (1.0 + x) + y * y) / ((1.0 - x) * (1.0 - x) + y * y)).ln();
+        let got = values(&tensor(&[C::new(x, y)]).atanh())[0].re;
+        assert!((got - want).abs() < 1e-14 * want.abs(), "{x}: {got} instead of {want}");
+    }
+    // Far away the real part does not vanish early.
+    let far = values(&tensor(&[C::new(1e200, 1e200)]).atanh())[0];
+    assert!((far.re - 5e-201).abs() < 1e-215, "{far}");
+    // At 0 the slope is 1.
+    let z = tensor(&[C::ZERO]).requires_grad();
+    assert_eq!(values(&grad(&z.atanh().real().sum(..), from_ref(&z)).unwrap()[0]), [C::ONE]);
+}
