@@ -190,3 +190,41 @@ fn a_checkpoint_draws_the_same_numbers_again() {
         assert_eq!((y * 2.0f32).to_vec::<f32>().unwrap(), g.to_vec::<f32>().unwrap(), "in a loop: {in_loop}");
     }
 }
+
+#[test]
+fn samples_have_the_bits_of_their_type_and_stay_in_their_interval() {
+    let key = Tensor::from([5i64, 6]);
+    let of = |lo: f64, hi: f64, dtype: DType| {
+        let x = Tensor::random_uniform_of(&key, [200_000], lo, hi, dtype).cast(DType::F64).to_vec::<f64>().unwrap();
+        assert!(x.iter().all(|&x| lo <= x && x < hi), "{dtype} in [{lo}, {hi})");
+        x
+    };
+    for dtype in [DType::BF16, DType::F16, DType::F32, DType::F64] {
+        for (lo, hi) in [(0.0, 1.0), (-1.0, 1.0), (-3.0, 0.0), (1000.0, 1001.0 + 7.0)] {
+            of(lo, hi, dtype);
+        }
+    }
+    // Not multiples of 2⁻²⁴.
+    let mut x = of(0.0, 1.0, DType::F64);
+    assert!(x.iter().any(|x| (x * (1u64 << 24) as f64).fract() != 0.0));
+    x.sort_by(f64::total_cmp);
+    assert!(x.windows(2).all(|w| w[0] != w[1]));
+}
+
+#[test]
+fn huge_ranges_are_drawn_evenly() {
+    let key = Tensor::from([5i64, 6]);
+    let n = 40_000;
+    for range in [3i64 << 61, (1 << 62) + 12345, i64::MAX, (1 << 32) + 1, 1 << 40] {
+        let x = Tensor::random_integers(&key, [n], 0..range).to_vec::<i64>().unwrap();
+        assert!(x.iter().all(|x| (0..range).contains(x)), "{range}");
+        for quarter in 0..4 {
+            let inside = |x: &&i64| (**x as f64 / range as f64 * 4.0) as usize == quarter;
+            let share = x.iter().filter(inside).count() as f64 / n as f64;
+            // Five standard deviations.
+            assert!((share - 0.25).abs() < 0.011, "{range}: quarter {quarter} has {share}");
+        }
+    }
+    let low = Tensor::random_integers(&key, [n], i64::MIN / 2..i64::MAX / 2).to_vec::<i64>().unwrap();
+    assert!(low.iter().any(|&x| x < 0) && low.iter().any(|&x| x > 0));
+}
