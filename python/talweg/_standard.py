@@ -291,7 +291,8 @@ def _cumulative(name, first):
             if x.ndim != 1:
                 raise value_error(f"{cumulative.__name__}: axis must be given for {x.ndim} dimensions")
             axis = 0
-        y = op(x if dtype is None else x.astype(dtype), axis)
+        # Narrow integers are summed in 64 bits and wrap around in their own.
+        y = op(x, axis) if dtype is None else op(x.astype(dtype), axis).astype(dtype)
         if not include_initial:
             return y
         shape = list(y.shape)
@@ -358,6 +359,8 @@ def diff(x, /, n=1, axis=-1, prepend=None, append=None):
     >>> tw.diff(tw.asarray([1, 3, 6]), prepend=tw.asarray([0])).tolist()
     [1, 2, 3]
     """
+    if n == 0:
+        return x
     parts = [t for t in (prepend, x, append) if t is not None]
     return Tensor.diff(Tensor.concat(parts, axis) if len(parts) > 1 else x, n, axis)
 
@@ -387,6 +390,25 @@ def concat(arrays, /, axis=0, *, dim=None):
     if axis is None:
         return Tensor.concat([a.ravel() for a in arrays], 0)
     return Tensor.concat(list(arrays), axis)
+
+
+_take = Tensor.take
+
+
+@_public
+def take(x, /, index, axis=0):
+    """Slices chosen along an axis, which is replaced by the index's dimensions; negative places count from the end.
+
+    >>> import talweg as tw
+    >>> tw.take(tw.asarray([1, 2, 3]), tw.asarray([0, -1])).tolist()
+    [1, 3]
+    """
+    index = _native.tensor(index).astype("int64")
+    size = x.shape[axis] if x.ndim else 1
+    return _take(x, Tensor.where(index < 0, index + size, index), axis)
+
+
+Tensor.take = checked(take)
 
 
 @_public

@@ -182,10 +182,3 @@ def test_a_model_is_trained_through_its_jitted_forward():
 
     # Dropout draws for the gradient what it drew for the result.
     np.testing.assert_allclose(losses(tw.jit), losses(lambda f: f), rtol=1e-5)
-
-
-def test_an_optimizer_says_why_it_cannot_be_pickled():
-    optimizer = tw.optim.Adam([tw.nn.Parameter(tw.ones(2))])
-    for way in [pickle.dumps, copy.copy, copy.deepcopy]:
-        with pytest.raises(TypeError, match="state_dict"):
-            way(optimizer)

@@ -1,7 +1,7 @@
 //! `vmap`: a function of one example becomes a function of a batch.
 
-use crate::Tensor;
-use ir::{Batch, BatchCall, Call, Collect, FlatNode, INPUT, Meaning, Result, Site, Type, Value, collect};
+use crate::{Tensor, generator};
+use ir::{Batch, BatchCall, Call, Collect, DType, FlatNode, INPUT, Meaning, Result, Site, Type, Value, collect};
 use smallvec::SmallVec;
 
 /// Applies `f` to each slice along axis 0 of the arguments, all at once, and stacks the results.
@@ -12,8 +12,23 @@ use smallvec::SmallVec;
 /// let y = vmap(|a| Ok(vec![a[0].sum(..)]), &[x]).unwrap();
 /// assert_eq!(y[0].to_vec::<f32>().unwrap(), [3.0, 7.0]);
 /// ```
+///
+/// What `f` draws at random is drawn for each example: its numbers are a function of the seed, the
+/// number of the draw and the place in the batch.
 #[track_caller]
 pub fn vmap(f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>, args: &[Tensor]) -> Result<Vec<Tensor>> {
+    let index = Value::placeholder("vmap", Type::new(DType::I64, ()), Site::here());
+    let one = |args: &[Tensor]| generator::indexed(&index.clone().into(), || f(args)).0;
+    over_batch(one, args, Some(&index))
+}
+
+/// [`vmap`] of a function that draws nothing; `index`, if given, stands for the place in the batch.
+#[track_caller]
+pub(crate) fn over_batch(
+    f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
+    args: &[Tensor],
+    index: Option<&Value>,
+) -> Result<Vec<Tensor>> {
     let site = Site::here();
     let fail = |e: String| ir::Error::shape(e).in_op("vmap").at(site);
     let mut size = None;
@@ -40,12 +55,13 @@ pub fn vmap(f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>, args: &[Tensor]) -
     for n in &c.graph.nodes {
         if n.op == &INPUT {
             let leaf = leaves.next().expect("a leaf for each input");
-            let arg = stand_ins.iter().position(|s| s.is_same(leaf));
-            let v = match arg {
-                Some(i) => args[i].value()?.clone(),
-                None => leaf.clone(),
+            let v = match stand_ins.iter().position(|s| s.is_same(leaf)) {
+                Some(i) => Some(args[i].value()?.clone()),
+                None if index.is_some_and(|i| i.is_same(leaf)) => Some(Tensor::iota(size, DType::I64).value()?.clone()),
+                None => None,
             };
-            live.push((SmallVec::from_iter([v]), arg.is_some()));
+            let is_batched = v.is_some();
+            live.push((SmallVec::from_iter([v.unwrap_or_else(|| leaf.clone())]), is_batched));
             continue;
         }
         let inputs: Vec<Value> = n.inputs.iter().map(|s| live[s.node as usize].0[s.out as usize].clone()).collect();
@@ -110,7 +126,7 @@ fn batch_node(n: &FlatNode, inputs: &[Value], batched: &[bool], size: usize) -> 
                 .zip(batched)
                 .map(|(v, &b)| if b { Ok(Tensor::from(v.clone())) } else { repeat(&Tensor::from(v.clone()), size) })
                 .collect::<Result<_>>()?;
-            let outs = vmap(
+            let outs = over_batch(
                 |a| {
                     let values = a.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
                     let types: Vec<Type> = values.iter().map(|v| v.ty().clone()).collect();
@@ -118,6 +134,7 @@ fn batch_node(n: &FlatNode, inputs: &[Value], batched: &[bool], size: usize) -> 
                     Ok(outs.into_iter().map(Tensor::from).collect())
                 },
                 &args,
+                None,
             )?;
             outs.iter().map(|t| t.value().cloned()).collect()
         }

@@ -4,8 +4,9 @@
 //! point may be anything, computed or not, and what the function uses beside its arguments stays
 //! as it is.
 
+use crate::batch::over_batch;
 use crate::control::{Body, tensors, types, values};
-use crate::{Error, ErrorKind, Result, Tensor, vjp, vmap};
+use crate::{Error, ErrorKind, Result, Tensor, vjp};
 use ir::{Literal, Site, Value};
 
 /// Runs `f` on stand-ins for `xs` that collect gradients, and puts `xs` in their place.
@@ -155,7 +156,7 @@ pub fn jacobian(f: impl FnOnce(&Tensor) -> Result<Tensor>, x: &Tensor) -> Result
         let mut each = shape.clone();
         each.insert(0, shape.count());
         let basis = Tensor::eye_of(shape.count(), shape.count(), dtype).reshape(each);
-        let rows = vmap(|c| vjp(std::slice::from_ref(&y), c, x), &[basis])?;
+        let rows = over_batch(|c| vjp(std::slice::from_ref(&y), c, x), &[basis], None)?;
         Ok(vec![rows[0].reshape(full)])
     })?;
     Ok(got.swap_remove(0))

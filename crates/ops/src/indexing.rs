@@ -332,6 +332,14 @@ fn python_slice(n: i64, start: Option<i64>, stop: Option<i64>, step: i64) -> Res
     Ok(if size == 0 { (0, 0) } else { (a, size) })
 }
 
+/// A single truth value alone, as a mask over a new first axis: NumPy's rule.
+fn lone_mask(parts: &[Index]) -> Option<Index> {
+    match parts {
+        [Index::Tensor(t)] if t.dtype() == Ok(DType::Bool) && t.rank() == Ok(0) => Some(t.reshape([1]).into()),
+        _ => None,
+    }
+}
+
 /// Applies the plan.
 fn read(x: &Tensor, p: &Plan) -> Result<Tensor> {
     let whole = x.shape()?.iter().zip(&p.sizes).all(|(&d, &s)| d as i64 == s) && p.steps.iter().all(|&s| s == 1);
@@ -367,7 +375,12 @@ impl Tensor {
     /// A mask is computed at once, as the shape of the result depends on it.
     #[track_caller]
     pub fn index(&self, parts: &[Index]) -> Tensor {
-        self.then(|t| plan(&t.shape, parts).and_then(|p| read(self, &p)).map_err(|e| e.in_op("index")))
+        self.then(|t| {
+            if let Some(mask) = lone_mask(parts) {
+                return Ok(self.unsqueeze(0).index(&[mask]));
+            }
+            plan(&t.shape, parts).and_then(|p| read(self, &p)).map_err(|e| e.in_op("index"))
+        })
     }
     /// `index` with a single part or a tuple of parts.
     ///
@@ -403,6 +416,9 @@ impl Tensor {
     #[track_caller]
     fn write(&self, parts: &[Index], values: impl Operand, accumulate: bool) -> Tensor {
         self.then(|t| {
+            if let Some(mask) = lone_mask(parts) {
+                return Ok(self.unsqueeze(0).write(&[mask], values, accumulate).reshape(&t.shape));
+            }
             let fail = |e: Error| e.in_op("index_put");
             let p = plan(&t.shape, parts).map_err(fail)?;
             // Indexing the elements' numbers in the same way says where the values go.

@@ -83,6 +83,21 @@ pub fn expand(args: &[Value], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) 
     let tensors: Vec<Tensor> = args.iter().cloned().map(Tensor::from).collect();
     crate::autocast::off(|| f(&tensors))?.iter().map(|t| t.value().cloned()).collect()
 }
+/// A composite's body that computes in f32 where its inputs are 16-bit floats, which would be rounded
+/// at every step and overflow inside; its results have their type again.
+pub fn expand_wide(args: &[Value], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Vec<Value>> {
+    expand(args, |t| {
+        let is_narrow = |t: &&Tensor| t.dtype().is_ok_and(|d| matches!(d, DType::F16 | DType::BF16));
+        let Some(narrow) = t.iter().find(is_narrow) else { return f(t) };
+        let wide: Vec<Tensor> = t.iter().map(Tensor::widened).collect();
+        let back = |y: Tensor| if y.dtype().is_ok_and(|d| d == DType::F32) { y.cast_like(narrow) } else { y };
+        Ok(f(&wide)?.into_iter().map(back).collect())
+    })
+}
+/// [`expand_wide`] with one result.
+pub fn expand1_wide(args: &[Value], f: impl FnOnce(&[Tensor]) -> Tensor) -> Result<Vec<Value>> {
+    expand_wide(args, |t| Ok(vec![f(t)]))
+}
 /// A composite's body with one result.
 pub fn expand1(args: &[Value], f: impl FnOnce(&[Tensor]) -> Tensor) -> Result<Vec<Value>> {
     expand(args, |t| Ok(vec![f(t)]))

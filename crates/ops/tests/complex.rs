@@ -355,3 +355,270 @@ fn graphs_with_complex_numbers_are_written_and_read() -> Result<()> {
     close("reference", &want, &[SAMPLES[0], SAMPLES[1]].map(|z| z.exp() * C::new(0.5, -2.0)), 1e-5);
     Ok(())
 }
+
+/// A literal with the values as real parts, and others as imaginary parts.
+fn made_complex(l: &Literal) -> Literal {
+    if l.dtype() != DType::F64 {
+        return l.clone();
+    }
+    let part = |i: usize, x: f64| C::new(x, 0.3 * x.cos() - 0.1 * (i as f64).sin());
+    let zs: Vec<C> = l.to_f64().into_iter().enumerate().map(|(i, x)| part(i, x)).collect();
+    Literal::from_complex(DType::C128, l.shape().clone(), &zs)
+}
+
+/// The sum of |y|² over all results, weighted.
+fn length(ys: &[Tensor]) -> Tensor {
+    let weigh = |(k, y): (usize, &Tensor)| y.abs().square().sum(..).cast(DType::F64) * (1.0 + k as f64);
+    ys.iter().enumerate().map(weigh).sum()
+}
+
+#[test]
+fn ops_with_several_results_give_all_of_them_or_refuse() -> Result<()> {
+    let mut defined = Vec::new();
+    for op in talweg_ops::table() {
+        for (i, case) in (op.cases)().iter().enumerate() {
+            // Graphs inside an op have the types they were traced with.
+            let has_graph = case.attrs.iter().any(|(_, a)| matches!(a, ir::Attr::Graph(_)));
+            let reals: Vec<Tensor> = case.inputs.iter().cloned().map(Tensor::from).collect();
+            let by = |xs: &[Tensor]| Tensor::apply(op, &xs.iter().collect::<Vec<_>>(), case.attrs.clone()).into_vec();
+            let real = by(&reals);
+            if real.len() < 2 || has_graph {
+                continue;
+            }
+            let what = format!("{} case {i}", op.name);
+            let literals: Vec<Literal> = case.inputs.iter().map(made_complex).collect();
+            let zs: Vec<Tensor> = literals.iter().cloned().map(Tensor::from).collect();
+            let got = by(&zs);
+            if let Some(e) = got[0].error() {
+                assert!(e.kind == talweg_ops::ErrorKind::DType, "{what}: {e}");
+                continue;
+            }
+            defined.push(op.name);
+            assert_eq!(got.len(), real.len(), "{what}: results");
+            for (y, r) in got.iter().zip(&real) {
+                assert_eq!(y.shape()?, r.shape()?, "{what}");
+                y.literal()?;
+            }
+            // A batch of two, and the gradient against a difference along a direction.
+            let pairs: Vec<Tensor> = zs.iter().map(|z| Tensor::stack(&[z.clone(), z.clone()], 0)).collect();
+            let batch = vmap(|a| Ok(by(a)), &pairs)?;
+            assert_eq!(batch.len(), real.len(), "{what}: batched results");
+            for (b, y) in batch.iter().zip(&got) {
+                assert_same(&what, &b.select(0, 1), y, 1e-9);
+            }
+            if !case.smooth || matches!(op.grad, ir::Grad::Zero | ir::Grad::Missing(_)) {
+                continue;
+            }
+            let Some(at) = zs.iter().position(|z| z.dtype().is_ok_and(|d| d.is_complex())) else { continue };
+            let z = zs[at].requires_grad();
+            let with = |z: Tensor| {
+                let mut zs = zs.clone();
+                zs[at] = z;
+                length(&by(&zs))
+            };
+            let g = grad(&with(z.clone()), from_ref(&z))?.swap_remove(0);
+            let direction = (z.detach() * C::new(0.7, 0.4)).eval()?.clone();
+            let slope = (g.real() * direction.real() + g.imag() * direction.imag()).sum(..).item::<f64>()?;
+            let h = 1e-5;
+            let moved = |h: f64| with(z.detach() + &direction * h).item::<f64>();
+            let want = (moved(h)? - moved(-h)?) / (2.0 * h);
+            assert!((slope - want).abs() <= 1e-5 * want.abs().max(1.0), "{what}: slope {slope}, differences {want}");
+        }
+    }
+    for name in ["split", "unbind", "barrier", "svd", "qr", "eigh", "slogdet"] {
+        assert!(defined.contains(&name), "{name} is refused for complex numbers: {defined:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn rows_and_pieces_of_complex_tensors_are_all_there() -> Result<()> {
+    let all: Vec<C> = (0..6).map(|i| C::new(i as f64, 10.0 - i as f64)).collect();
+    let z = Tensor::new([3, 2], &all).requires_grad();
+    let ways: [(&str, fn(&Tensor) -> Vec<Tensor>); 4] = [
+        ("unbind", |z| z.unbind(0)),
+        ("split", |z| z.split(1, 0)),
+        ("chunk", |z| z.chunk(3, 0)),
+        ("split_sizes", |z| z.split_sizes(&[1, 2], 0)),
+    ];
+    for (what, f) in ways {
+        let parts = f(&z);
+        let flat: Vec<Tensor> = parts.iter().map(|p| p.flatten(0, -1)).collect();
+        close(what, &values(&Tensor::concat(&flat, 0)), &all, 0.0);
+        // Of all parts, under vmap as well.
+        let weighted = |z: &Tensor| length(&f(z));
+        let g = grad(&weighted(&z), from_ref(&z))?.swap_remove(0);
+        let last = values(&g)[5] / all[5];
+        assert!((last - 2.0 * parts.len() as f64).norm() < 1e-12, "{what}: gradient {last}");
+        let batch = Tensor::stack(&[z.clone(), z.clone()], 0);
+        let each = vmap(|a| Ok(vec![weighted(&a[0])]), &[batch])?.swap_remove(0);
+        let one = weighted(&z).item::<f64>()?;
+        assert_eq!(each.to_vec::<f64>()?, [one, one], "{what}");
+    }
+    assert!(Tensor::zeros([0, 2]).unbind(0).is_empty());
+    assert!(z.split(5, 4)[0].error().is_some() && z.unbind(3)[0].error().is_some());
+    Ok(())
+}
+
+/// Special values as C's Annex G and the array API want them: real and imaginary part, those of the
+/// result; `None` is a NaN.
+type Special = (f64, f64, Option<f64>, Option<f64>);
+
+#[test]
+fn infinities_and_zeros_follow_annex_g() {
+    use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let tables: [(&str, Function, &[Special]); 12] = [
+        (
+            "exp",
+            Tensor::exp,
+            &[
+                (inf, 0.0, Some(inf), Some(0.0)),
+                (-inf, inf, Some(0.0), Some(0.0)),
+                (inf, inf, Some(inf), None),
+                (-inf, nan, Some(0.0), Some(0.0)),
+                (inf, nan, Some(inf), None),
+                (nan, 0.0, None, Some(0.0)),
+                (-inf, 2.0, Some(-0.0), Some(0.0)),
+            ],
+        ),
+        (
+            "expm1",
+            Tensor::expm1,
+            &[
+                (inf, 0.0, Some(inf), Some(0.0)),
+                (-inf, inf, Some(-1.0), Some(0.0)),
+                (-inf, 2.0, Some(-1.0), Some(0.0)),
+                (inf, inf, Some(inf), None),
+                (nan, 0.0, None, Some(0.0)),
+            ],
+        ),
+        (
+            "cosh",
+            Tensor::cosh,
+            &[
+                (800.0, 0.0, Some(inf), Some(0.0)),
+                (0.0, inf, None, Some(0.0)),
+                (inf, 0.0, Some(inf), Some(0.0)),
+                (inf, inf, Some(inf), None),
+                (inf, nan, Some(inf), None),
+                (nan, 0.0, None, Some(0.0)),
+            ],
+        ),
+        (
+            "sinh",
+            Tensor::sinh,
+            &[
+                (0.0, inf, Some(0.0), None),
+                (inf, 0.0, Some(inf), Some(0.0)),
+                (inf, inf, Some(inf), None),
+                (nan, 0.0, None, Some(0.0)),
+                (-inf, 1.0, Some(-inf), Some(inf)),
+            ],
+        ),
+        (
+            "tanh",
+            Tensor::tanh,
+            &[
+                (inf, inf, Some(1.0), Some(0.0)),
+                (inf, nan, Some(1.0), Some(0.0)),
+                (0.0, inf, Some(0.0), None),
+                (nan, 0.0, None, Some(0.0)),
+                (-inf, 1.0, Some(-1.0), Some(0.0)),
+            ],
+        ),
+        (
+            "acos",
+            Tensor::acos,
+            &[
+                (1.0, inf, Some(FRAC_PI_2), Some(-inf)),
+                (-inf, 1.0, Some(PI), Some(-inf)),
+                (inf, 1.0, Some(0.0), Some(-inf)),
+                (-inf, inf, Some(3.0 * FRAC_PI_4), Some(-inf)),
+                (inf, inf, Some(FRAC_PI_4), Some(-inf)),
+                (inf, nan, None, Some(-inf)),
+                (nan, inf, None, Some(-inf)),
+                (0.0, nan, Some(FRAC_PI_2), None),
+            ],
+        ),
+        ("asin", Tensor::asin, &[(inf, 0.0, Some(FRAC_PI_2), Some(inf)), (0.0, inf, Some(0.0), Some(inf))]),
+        (
+            "acosh",
+            Tensor::acosh,
+            &[
+                (1.0, inf, Some(inf), Some(FRAC_PI_2)),
+                (-inf, 1.0, Some(inf), Some(PI)),
+                (inf, 1.0, Some(inf), Some(0.0)),
+                (-inf, inf, Some(inf), Some(3.0 * FRAC_PI_4)),
+                (inf, inf, Some(inf), Some(FRAC_PI_4)),
+                (nan, inf, Some(inf), None),
+                (0.0, nan, None, Some(FRAC_PI_2)),
+            ],
+        ),
+        (
+            "asinh",
+            Tensor::asinh,
+            &[
+                (1.0, inf, Some(inf), Some(FRAC_PI_2)),
+                (inf, 1.0, Some(inf), Some(0.0)),
+                (inf, inf, Some(inf), Some(FRAC_PI_4)),
+                (inf, nan, Some(inf), None),
+                (nan, 0.0, None, Some(0.0)),
+            ],
+        ),
+        (
+            "atanh",
+            Tensor::atanh,
+            &[
+                (1.0, 0.0, Some(inf), Some(0.0)),
+                (1.0, inf, Some(0.0), Some(FRAC_PI_2)),
+                (inf, 1.0, Some(0.0), Some(FRAC_PI_2)),
+                (inf, inf, Some(0.0), Some(FRAC_PI_2)),
+                (inf, nan, Some(0.0), None),
+                (nan, inf, Some(0.0), Some(FRAC_PI_2)),
+                (0.0, nan, Some(0.0), None),
+            ],
+        ),
+        ("atan", Tensor::atan, &[(inf, 0.0, Some(FRAC_PI_2), Some(0.0)), (0.0, inf, Some(FRAC_PI_2), Some(0.0))]),
+        (
+            "sign",
+            Tensor::sign,
+            &[
+                (inf, 3.0, Some(1.0), Some(0.0)),
+                (0.0, -inf, Some(0.0), Some(-1.0)),
+                (-0.0, 0.0, Some(0.0), Some(0.0)),
+                (nan, 1.0, None, None),
+            ],
+        ),
+    ];
+    for (name, f, cases) in tables {
+        for &(re, im, a, b) in cases {
+            let got = values(&f(&tensor(&[C::new(re, im)])))[0];
+            let is_same = |got: f64, want: Option<f64>| match want {
+                None => got.is_nan(),
+                Some(w) => got == w || (got - w).abs() < 1e-15 * w.abs(),
+            };
+            assert!(is_same(got.re, a) && is_same(got.im, b), "{name}({re} + {im} i) is {got}, not {a:?} + {b:?} i");
+        }
+    }
+}
+
+#[test]
+fn inverse_tangents_keep_their_digits_near_their_poles() {
+    // mpmath with 40 digits: atan(1.04 i) = π/2 + 1.966… i by the side of +0, atanh(-1.04 + 0.001 i).
+    let z = values(&tensor(&[C::new(0.0, 1.04)]).atan())[0];
+    assert!((z.im - 0.5 * (2.04f64 / 0.04).ln()).abs() < 4e-16 * 2.0, "{z}");
+    for x in [1.04, 0.97, -1.04, -0.97, 1.0000001] {
+        let y = 0.001;
+        // |1 + z|² / |1 - z|² exactly enough.
+        let want = 0.25 * (((1.0 + x) * (1.0 + x) + y * y) / ((1.0 - x) * (1.0 - x) + y * y)).ln();
+        let got = values(&tensor(&[C::new(x, y)]).atanh())[0].re;
+        assert!((got - want).abs() < 1e-14 * want.abs(), "{x}: {got} instead of {want}");
+    }
+    // Far away the real part does not vanish early.
+    let far = values(&tensor(&[C::new(1e200, 1e200)]).atanh())[0];
+    assert!((far.re - 5e-201).abs() < 1e-215, "{far}");
+    // At 0 the slope is 1.
+    let z = tensor(&[C::ZERO]).requires_grad();
+    assert_eq!(values(&grad(&z.atanh().real().sum(..), from_ref(&z)).unwrap()[0]), [C::ONE]);
+}

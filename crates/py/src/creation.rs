@@ -56,18 +56,28 @@ fn uncopied(data: &Bound<'_, PyAny>, dtype: Option<DTypeArg>) -> PyResult<Tensor
 }
 
 /// A shape given as one sequence or size by size.
-fn shape_of(sizes: &Bound<'_, PyTuple>) -> PyResult<Shape> {
-    let s = if sizes.len() == 1 { sizes.get_item(0)?.extract::<ShapeArg>()? } else { sizes.extract::<ShapeArg>()? };
-    Ok(s.0)
+fn shape_of(first: Option<&Bound<'_, PyAny>>, rest: &Bound<'_, PyTuple>) -> PyResult<Shape> {
+    let Some(first) = first else { return Ok(Shape::scalar()) };
+    if rest.is_empty() {
+        return Ok(first.extract::<ShapeArg>()?.0);
+    }
+    let sizes: Vec<Bound<'_, PyAny>> = std::iter::once(first.clone()).chain(rest.iter()).collect();
+    Ok(PyTuple::new(first.py(), sizes)?.extract::<ShapeArg>()?.0)
 }
 
 macro_rules! filled {
     ($($(#[$doc:meta])* $name:ident = |$shape:ident, $dtype:ident| $body:expr;)*) => {$(
         $(#[$doc])*
         #[pyfunction]
-        #[pyo3(signature = (*shape, dtype=None, device=None), text_signature = "(*shape, dtype=None, device=None)")]
-        fn $name(py: Python<'_>, shape: &Bound<'_, PyTuple>, dtype: Option<DTypeArg>, device: Option<&str>) -> PyResult<Py<PyAny>> {
-            let ($shape, $dtype) = (shape_of(shape)?, f32_or(dtype));
+        #[pyo3(signature = (shape=None, *sizes, dtype=None, device=None), text_signature = "(shape=(), *sizes, dtype=None, device=None)")]
+        fn $name(
+            py: Python<'_>,
+            shape: Option<&Bound<'_, PyAny>>,
+            sizes: &Bound<'_, PyTuple>,
+            dtype: Option<DTypeArg>,
+            device: Option<&str>,
+        ) -> PyResult<Py<PyAny>> {
+            let ($shape, $dtype) = (shape_of(shape, sizes)?, f32_or(dtype));
             call(py, || placed($body, device))
         }
     )*};
@@ -80,9 +90,20 @@ filled! {
     /// A tensor whose elements do not matter: zeros.
     empty = |shape, dtype| Tensor::full_of(shape, 0.0, dtype);
     /// Uniform random numbers from 0 to 1.
-    rand = |shape, dtype| Tensor::rand(shape).cast(dtype);
+    rand = |shape, dtype| uniform_of(shape, 0.0, 1.0, dtype);
     /// Normal random numbers of mean 0 and variance 1.
-    randn = |shape, dtype| Tensor::randn(shape).cast(dtype);
+    randn = |shape, dtype| {
+        // A type that is no real float converts numbers of f32.
+        let of = if dtype.is_float() { dtype } else { dtype.part().to_float() };
+        Tensor::random_normal_of(&generator::next_key(), shape, of).cast(dtype)
+    };
+}
+
+/// Uniform random numbers with all the bits of their type; one that is no real float converts
+/// numbers of f32.
+fn uniform_of(shape: Shape, low: f64, high: f64, dtype: DType) -> Tensor {
+    let of = if dtype.is_float() { dtype } else { dtype.part().to_float() };
+    Tensor::random_uniform_of(&generator::next_key(), shape, low, high, of).cast(dtype)
 }
 
 /// A tensor of one number.
@@ -110,7 +131,7 @@ fn uniform(
     #[pyo3(from_py_with = arg)] high: f64,
     dtype: Option<DTypeArg>,
 ) -> PyResult<Py<PyAny>> {
-    call(py, || placed(Tensor::uniform(shape.0, low, high).cast(f32_or(dtype)), None))
+    call(py, || placed(uniform_of(shape.0, low, high, f32_or(dtype)), None))
 }
 /// Whole random numbers from `low` up to but not including `high`.
 #[pyfunction]
@@ -200,8 +221,10 @@ fn parts(x: &Bound<'_, PyAny>) -> PyResult<(f64, f64)> {
 }
 
 fn spaced(start: f64, stop: f64, num: usize, dtype: DType, endpoint: bool) -> Tensor {
-    let stop = if endpoint || num == 0 { stop } else { start + (stop - start) * (num - 1) as f64 / num as f64 };
-    Tensor::linspace_of(start, stop, num, dtype)
+    if endpoint || num == 0 {
+        return Tensor::linspace_of(start, stop, num, dtype);
+    }
+    (Tensor::iota(num, DType::F64) * ((stop - start) / num as f64) + start).cast(dtype)
 }
 
 /// Ones on a diagonal, zeros elsewhere.

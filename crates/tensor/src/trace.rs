@@ -62,7 +62,7 @@ pub(crate) fn trace<R>(f: impl FnOnce() -> Result<R>) -> Result<Traced<R>> {
     let since = ir::mark();
     let outer = TRACE.replace(Some(Trace { since, old: Vec::new(), seen: FxHashSet::default(), effects: Vec::new() }));
     let drawn = generator::state();
-    let result = f();
+    let result = generator::apart(f);
     // Tracing draws nothing: the first call draws what the program would have drawn.
     generator::set_state(drawn);
     let trace = TRACE.replace(outer).expect("set above");

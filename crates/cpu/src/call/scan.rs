@@ -153,20 +153,27 @@ pub fn sort(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepare
     })))
 }
 
-/// 32 random bits an element by Philox4x32-10, of the key and the element's place.
+/// 32 random bits an element by Philox4x32-10, of the element's key and its place.
 pub fn random_bits(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     const TASK: usize = 4096;
     let (key, out) = (args[0].clone(), outs[0].clone());
     Some(Box::new(move |bases| {
-        let n = out.ty.shape.count();
-        // SAFETY: the result is apart from the key.
+        let keys = key.ty.shape.count() / 2;
+        let each = out.ty.shape.count().checked_div(keys).unwrap_or(0);
+        if each == 0 {
+            return Ok(());
+        }
+        // SAFETY: the result is apart from the keys.
         let (key, dst) = unsafe { (rows::<i64>(&key, bases), rows_mut::<u32>(&out, bases)) };
-        let (seed, counter) = (key[0] as u64, key[1] as u64);
-        each_task(n.div_ceil(TASK), 4 * TASK, &|task| {
-            let first = task * TASK;
-            // SAFETY: each task writes its own stretch.
-            let dst = unsafe { dst.slice(first, TASK.min(n - first)) };
-            philox::fill(seed, counter, first as u64, dst);
+        // Several short keys a task, or several tasks a long key.
+        let (group, pieces) = ((TASK / each).max(1), each.div_ceil(TASK));
+        each_task(keys.div_ceil(group) * pieces, 4 * TASK, &|task| {
+            let (from, first) = (task / pieces * group, task % pieces * TASK);
+            for k in from..keys.min(from + group) {
+                // SAFETY: each task writes its own stretch.
+                let dst = unsafe { dst.slice(k * each + first, TASK.min(each - first)) };
+                philox::fill(key[2 * k] as u64, key[2 * k + 1] as u64, first as u64, dst);
+            }
         });
         Ok(())
     }))

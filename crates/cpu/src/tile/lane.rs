@@ -429,6 +429,8 @@ plain1!(sign_f32, f32, f32, |a| if a > 0.0 {
     1.0
 } else if a < 0.0 {
     -1.0
+} else if a == 0.0 {
+    0.0
 } else {
     a
 });
@@ -436,6 +438,8 @@ plain1!(sign_f64, f64, f64, |a| if a > 0.0 {
     1.0
 } else if a < 0.0 {
     -1.0
+} else if a == 0.0 {
+    0.0
 } else {
     a
 });

@@ -204,11 +204,18 @@ FN long long fmod(long long a, long long b) { return b == 0 || b == -1 ? 0 : a %
 FN unsigned long long fmod(unsigned long long a, unsigned long long b) { return b == 0 ? 0 : a % b; }
 FN unsigned long long py_rem(unsigned long long a, unsigned long long b) { return b == 0 ? 0 : a % b; }
 FN unsigned long long floor_divide(unsigned long long a, unsigned long long b) { return b == 0 ? 0 : a / b; }
-FN float py_rem(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-FN double py_rem(double a, double b) { double r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+FN float py_rem(float a, float b) { float r = fmodf(a, b); return r == 0 ? copysignf(r, b) : (r < 0) != (b < 0) ? r + b : r; }
+FN double py_rem(double a, double b) { double r = fmod(a, b); return r == 0 ? copysign(r, b) : (r < 0) != (b < 0) ? r + b : r; }
 FN long long py_rem(long long a, long long b) { long long r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-FN float floor_divide(float a, float b) { return floorf(a / b); }
-FN double floor_divide(double a, double b) { return floor(a / b); }
+// In double for float as well: there the quotient is exact enough for the row's reference.
+FN double floor_divide(double a, double b) {
+    if (b == 0 || fabs(a) == __longlong_as_double(0x7ff0000000000000LL)) return a / b;
+    double r = fmod(a, b), q = (a - r) / b - (r != 0 && (r < 0) != (b < 0) ? 1 : 0);
+    if (q == 0) return copysign(0.0, a / b);
+    double f = floor(q);
+    return q - f > 0.5 ? f + 1 : f;
+}
+FN float floor_divide(float a, float b) { return (float)floor_divide((double)a, (double)b); }
 FN long long floor_divide(long long a, long long b) {
     if (b == 0) return 0;
     if (b == -1) return (long long)(0ULL - (unsigned long long)a);

@@ -2,7 +2,7 @@
 
 use super::promote;
 use crate::Tensor;
-use crate::rules::{expand1, f64s, sample};
+use crate::rules::{expand1_wide, f64s, sample};
 use ir::{AttrKind, Attrs, Batch, Case, DType, Grad, Meaning, Op, Out, Scalar};
 
 /// The row of `addcmul`.
@@ -13,7 +13,7 @@ pub static OP: Op = Op {
     infer: |c| Scalar::infer(c, 3, Out::Same, true),
     meaning: Meaning::Composite(|c, args| {
         let value = c.attrs.float("value")?;
-        expand1(args, |t| {
+        expand1_wide(args, |t| {
             if value == 1.0 { &t[0] + &t[1] * &t[2] } else { &t[0] + &t[1] * value * &t[2] }.cast(c.dtype(0))
         })
     }),

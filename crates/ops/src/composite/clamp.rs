@@ -1,6 +1,6 @@
 //! `clamp`: the value held between two bounds.
 
-use super::promote;
+use super::{promote, share, tie};
 use crate::rules::{GradTensors, expand1, f64s, floats, grads, unbroadcast};
 use crate::{Operand, Tensor};
 use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
@@ -8,18 +8,18 @@ use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
 /// The row of `clamp`.
 pub static OP: Op = Op {
     name: "clamp",
-    doc: "min(max(x, lo), hi), elementwise. At a bound x gets the gradient; hi wins over a greater lo.",
+    doc: "min(max(x, lo), hi), elementwise. At a bound x and a tensor each get half of the gradient, and x none of a number; hi wins over a greater lo.",
     attrs: &[],
     infer: |c| Scalar::infer(c, 3, Out::Same, true),
     meaning: Meaning::Composite(|_, a| expand1(a, |a| a[0].maximum(&a[1]).minimum(&a[2]))),
     grad: Grad::Rule(|c| {
         let (x, lo, hi, g) = (c.x(0), c.x(1), c.x(2), c.g(0));
-        let zero = g.zeros_like();
-        let inside = x.ge(&lo).and(x.le(&hi));
-        let below = x.lt(&lo).and(lo.lt(&hi));
-        let above = x.gt(&hi).or(hi.lt(&lo));
-        let part = |mask: Tensor, i: usize| unbroadcast(Tensor::where_(&mask, &g, &zero), &c.inputs[i].ty().shape);
-        grads([part(inside, 0), part(below, 1), part(above, 2)])
+        let raised = x.maximum(&lo);
+        let of_x = share(&x.gt(&lo), &x.eq(&lo), tie(&c.inputs[1]), &g);
+        let of_raised = share(&raised.lt(&hi), &raised.eq(&hi), tie(&c.inputs[2]), &g);
+        let inside = &g * &of_raised;
+        let part = |g: Tensor, i: usize| unbroadcast(g, &c.inputs[i].ty().shape);
+        grads([part(&inside * &of_x, 0), part(inside * (1.0 - of_x), 1), part(g * (1.0 - of_raised), 2)])
     }),
     batch: Batch::Auto,
     cases: || {

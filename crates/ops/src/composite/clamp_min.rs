@@ -1,5 +1,6 @@
 //! `clamp_min`: the value, not below a bound.
 
+use super::{share, tie};
 use crate::rules::{binary_grad, expand1, f64s, floats};
 use crate::{Operand, Tensor};
 use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
@@ -7,14 +8,15 @@ use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
 /// The row of `clamp_min`.
 pub static OP: Op = Op {
     name: "clamp_min",
-    doc: "x, or the bound where x is below it, elementwise. Where they are equal, x gets the gradient.",
+    doc: "x, or the bound where x is below it, elementwise. Where they are equal, x and a tensor each get half of the gradient, and x none of a number.",
     attrs: &[],
     infer: |c| Scalar::infer(c, 2, Out::Same, true),
     meaning: Meaning::Composite(|_, a| expand1(a, |a| a[0].maximum(&a[1]))),
     grad: Grad::Rule(|c| {
+        let tie = tie(&c.inputs[1]);
         binary_grad(c, |x, lo, _, g| {
-            let (inside, zero) = (x.ge(lo), g.zeros_like());
-            (Tensor::where_(&inside, &g, &zero), Tensor::where_(&inside, &zero, &g))
+            let share = share(&x.gt(&lo), &x.eq(&lo), tie, &g);
+            (&g * &share, &g * (1.0 - share))
         })
     }),
     batch: Batch::Auto,

@@ -1,6 +1,6 @@
 //! `glu`: one half gates the other.
 
-use crate::rules::{expand1, f64s, float, floats, one};
+use crate::rules::{expand1_wide, f64s, float, floats, one};
 use crate::{Error, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
 
@@ -23,7 +23,7 @@ pub static OP: Op = Op {
     meaning: Meaning::Composite(|c, x| {
         let axis = c.axis("axis")?;
         let half = c.shape(0)[axis] / 2;
-        expand1(x, |x| x[0].narrow(axis as i64, 0, half) * x[0].narrow(axis as i64, half, half).sigmoid())
+        expand1_wide(x, |x| x[0].narrow(axis as i64, 0, half) * x[0].narrow(axis as i64, half, half).sigmoid())
     }),
     grad: Grad::Expand,
     batch: Batch::Auto,

@@ -1,7 +1,7 @@
 //! `lerp`: a point on the line between two.
 
 use super::promote;
-use crate::rules::{expand1, f64s, floats};
+use crate::rules::{expand1_wide, f64s, floats};
 use crate::{Operand, Tensor};
 use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
 
@@ -11,7 +11,7 @@ pub static OP: Op = Op {
     doc: "a + weight (b - a), elementwise.",
     attrs: &[],
     infer: |c| Scalar::infer(c, 3, Out::Same, true),
-    meaning: Meaning::Composite(|_, a| expand1(a, |a| &a[0] + &a[2] * (&a[1] - &a[0]))),
+    meaning: Meaning::Composite(|_, a| expand1_wide(a, |a| &a[0] + &a[2] * (&a[1] - &a[0]))),
     grad: Grad::Expand,
     batch: Batch::Auto,
     cases: || {

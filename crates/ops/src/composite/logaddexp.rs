@@ -1,6 +1,6 @@
 //! `logaddexp`: addition of numbers given by their logarithms.
 
-use crate::rules::{binary_grad, expand1, f64s, floats};
+use crate::rules::{binary_grad, expand1_wide, f64s, floats};
 use crate::{Operand, Tensor};
 use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
 
@@ -11,7 +11,7 @@ pub static OP: Op = Op {
     attrs: &[],
     infer: |c| Scalar::infer(c, 2, Out::Same, false),
     meaning: Meaning::Composite(|_, a| {
-        expand1(a, |t| {
+        expand1_wide(a, |t| {
             let (a, b) = (&t[0], &t[1]);
             // Equal arguments, infinite ones among them, need no difference.
             let far = a.maximum(b) + (-(a - b).abs()).exp().log1p();
@@ -20,8 +20,8 @@ pub static OP: Op = Op {
     }),
     grad: Grad::Rule(|c| {
         binary_grad(c, |a, b, _, g| {
-            let d = a - b;
-            (&g * d.sigmoid(), g * (-d).sigmoid())
+            let d = a.widened() - b.widened();
+            (&g * d.sigmoid().cast_like(&g), &g * (-d).sigmoid().cast_like(&g))
         })
     }),
     batch: Batch::Auto,

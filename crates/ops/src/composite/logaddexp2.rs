@@ -1,6 +1,6 @@
 //! `logaddexp2`: addition of numbers given by their logarithms to base 2.
 
-use crate::rules::{binary_grad, expand1, f64s, floats};
+use crate::rules::{binary_grad, expand1_wide, f64s, floats};
 use crate::{Operand, Tensor};
 use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
 use std::f64::consts::LN_2;
@@ -11,11 +11,11 @@ pub static OP: Op = Op {
     doc: "log2(2^a + 2^b) without overflow, elementwise.",
     attrs: &[],
     infer: |c| Scalar::infer(c, 2, Out::Same, false),
-    meaning: Meaning::Composite(|_, a| expand1(a, |t| (&t[0] * LN_2).logaddexp(&t[1] * LN_2) / LN_2)),
+    meaning: Meaning::Composite(|_, a| expand1_wide(a, |t| (&t[0] * LN_2).logaddexp(&t[1] * LN_2) / LN_2)),
     grad: Grad::Rule(|c| {
         binary_grad(c, |a, b, _, g| {
-            let d = (a - b) * LN_2;
-            (&g * d.sigmoid(), g * (-d).sigmoid())
+            let d = (a.widened() - b.widened()) * LN_2;
+            (&g * d.sigmoid().cast_like(&g), &g * (-d).sigmoid().cast_like(&g))
         })
     }),
     batch: Batch::Auto,

@@ -113,6 +113,29 @@ crate::table! {
 }
 
 use crate::{Result, Tensor};
+use ir::Value;
+
+/// What a value gets of the gradient where it is equal to a bound, as in PyTorch: half if that is a
+/// tensor, nothing if it is a number.
+fn tie(bound: &Value) -> f64 {
+    let node = bound.node();
+    match node.op() {
+        Some(op) if op == &ir::CONST => {
+            if bound.ty().shape.rank() == 0 {
+                0.0
+            } else {
+                0.5
+            }
+        }
+        Some(op) if op.is_view() || op == &crate::scalar::cast::OP => node.inputs().first().map_or(0.5, tie),
+        _ => 0.5,
+    }
+}
+/// The share of the gradient: all of it where it `wins`, `tie` of it where it is `equal`.
+fn share(wins: &Tensor, equal: &Tensor, tie: f64, g: &Tensor) -> Tensor {
+    let all = wins.cast_like(g);
+    if tie == 0.0 { all } else { all + equal.cast_like(g) * tie }
+}
 
 /// All tensors in their common element type.
 pub(crate) fn promote<const N: usize>(list: [&Tensor; N]) -> Result<[Tensor; N]> {

@@ -8,9 +8,11 @@ super::activation! {
     /// sin(πx) / (πx), elementwise; 1 at 0.
     sinc();
     body: |x| {
-        let z = x * PI;
-        let safe = Tensor::where_(&x.eq(0.0), &x.ones_like(), &z);
-        Tensor::where_(&x.eq(0.0), &x.ones_like(), safe.sin() / &safe)
+        let safe = Tensor::where_(&x.eq(0.0), &x.ones_like(), x);
+        // The sine of a multiple of π keeps its digits if whole turns are taken out before.
+        let turn = &safe - (&safe * 0.5).round() * 2.0;
+        let turn = Tensor::where_(&turn.abs().gt(0.5), &(turn.sign() - &turn), &turn);
+        Tensor::where_(&x.eq(0.0), &x.ones_like(), (turn * PI).sin() / (safe * PI))
     };
     grad: |x, _y, g| {
         let z = &x * PI;

@@ -1,6 +1,6 @@
 //! `xlog1py`: x log(1 + y), 0 where x is 0.
 
-use crate::rules::{binary_grad, expand1, f64s, sample};
+use crate::rules::{binary_grad, expand1_wide, f64s, sample};
 use crate::{Operand, Tensor};
 use ir::{Attrs, Batch, Case, DType, Grad, Meaning, Op, Out, Scalar};
 
@@ -11,7 +11,7 @@ pub static OP: Op = Op {
     attrs: &[],
     infer: |c| Scalar::infer(c, 2, Out::Same, false),
     meaning: Meaning::Composite(|_, a| {
-        expand1(a, |t| {
+        expand1_wide(a, |t| {
             let (x, y) = (&t[0], &t[1]);
             let empty = x.eq(0.0).and(y.is_nan().not());
             Tensor::where_(&empty, &x.zeros_like(), x * y.log1p())

@@ -2,9 +2,9 @@
 //!
 //! Closures are traced once, over placeholders of the inputs' types. Whatever they use beside
 //! their arguments (variables, leaves, values computed before) becomes an explicit input of the
-//! op, so gradients reach it and sub-graphs stay closed. A random draw inside a closure is such a
-//! value too: it is drawn once, and every turn of a loop sees the same numbers; give loops the keys
-//! they draw from as rows or carried values.
+//! op, so gradients reach it and sub-graphs stay closed. The key of a random draw inside a closure
+//! is such a value too; a loop folds the index of each iteration into it, so that every iteration
+//! draws numbers of its own, and the gradient draws those of the iteration again.
 
 mod associative;
 mod scan_grad;
@@ -26,7 +26,8 @@ pub use custom_gradient::custom_gradient;
 pub use scan::{ScanOptions, fori_loop, map, scan, scan_with};
 pub use while_loop::{while_loop, while_loop_within};
 
-use crate::{Error, Result, Tensor, vjp, vmap};
+use crate::batch::over_batch;
+use crate::{Error, Result, Tensor, generator, vjp};
 use ir::{Attr, DType, Graph, Literal, Meaning, Site, Slot, Type, Value};
 use std::sync::Arc;
 
@@ -44,6 +45,17 @@ impl Body {
         let args: Vec<Value> = types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
         let outs = values(&f(&tensors(&args))?)?;
         Ok(Body { args, outs, since })
+    }
+    /// The body of a loop. If it draws random numbers, `index` stands for the number of the
+    /// iteration.
+    fn trace_loop(
+        types: &[Type],
+        site: Site,
+        f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
+    ) -> Result<(Body, Option<Value>)> {
+        let index = Value::placeholder("", Type::new(DType::I64, ()), site);
+        let (body, is_drawn) = generator::indexed(&index.clone().into(), || Body::trace(types, site, f));
+        Ok((body?, is_drawn.then_some(index)))
     }
     /// What it uses beside its arguments.
     pub(crate) fn captures(&self) -> Result<Vec<Value>> {
@@ -141,7 +153,7 @@ fn batch_graph(g: &Graph, batched: &[bool], size: usize) -> Result<Arc<Graph>> {
         if !batched.contains(&true) {
             return tensors(&g.inline(&values(xs)?)?).iter().map(|t| repeat(t, size)).collect();
         }
-        vmap(
+        over_batch(
             |rows| {
                 let mut rows = rows.iter();
                 let mixed: Vec<Tensor> = xs
@@ -152,6 +164,7 @@ fn batch_graph(g: &Graph, batched: &[bool], size: usize) -> Result<Arc<Graph>> {
                 Ok(tensors(&g.inline(&values(&mixed)?)?))
             },
             &chosen(xs, batched),
+            None,
         )
     })
 }

@@ -223,7 +223,7 @@ pub fn scan_with(
 ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
     let site = Site::here();
     let run = || {
-        let (start, rows) = (values(init)?, values(xs)?);
+        let (start, mut rows) = (values(init)?, values(xs)?);
         let length = match (rows.first(), options.length) {
             (Some(r), _) if r.ty().shape.rank() == 0 => return Err(Error::shape("a scalar has no rows to go along")),
             (Some(r), _) => r.ty().shape[0],
@@ -240,24 +240,29 @@ pub fn scan_with(
         }
         let n = start.len();
         let mut carried = 0;
-        let body = Body::trace(&list, site, |a| {
+        let (mut body, index) = Body::trace_loop(&list, site, |a| {
             let (c, y) = f(&a[..n], &a[n..])?;
             carried = c.len();
             Ok([c, y].concat())
         })?;
+        if let Some(index) = index {
+            body.args.push(index);
+            rows.push(Tensor::iota(length, DType::I64).value()?.clone());
+        }
         if carried != n {
             return Err(Error::value(format!("the body must return {n} carried values, but it returns {carried}")));
         }
         let captures = body.captures()?;
         let mut graph = body.graph(&captures)?;
+        let m = rows.len();
         let inputs: SmallVec<[Value; 2]> = start.into_iter().chain(rows).chain(captures).collect();
         let given = output_types(&graph).len();
         // A gradient needs what each step found: kept here it need not be computed again.
         if inputs.iter().any(|v| v.node().needs_grad()) && ir::is_grad_on() {
-            graph = Arc::new(saving(&graph, n, n + xs.len())?);
+            graph = Arc::new(saving(&graph, n, n + m)?);
         }
         let saved = output_types(&graph).len() - given;
-        let p = Parts { carried: n, rows: xs.len(), length, reverse: options.reverse, saved };
+        let p = Parts { carried: n, rows: m, length, reverse: options.reverse, saved };
         let outs = tensors(&Value::apply(&OP, inputs, p.attrs(graph), site)?);
         Ok((outs[..n].to_vec(), outs[n..given].to_vec()))
     };

@@ -7,8 +7,9 @@
 
 use super::scan::{OP, Parts};
 use super::{chosen, graph, input_types, output_types, saving_inputs, tensors, values};
+use crate::batch::over_batch;
 use crate::rules::GradTensors;
-use crate::{Result, Tensor, vjp, vmap};
+use crate::{Result, Tensor, vjp};
 use ir::{FlatNode, GradCall, Graph, Meaning, Site, Slot, Type, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -409,9 +410,10 @@ impl Stacked<'_> {
         if views.is_empty() {
             return Ok(x);
         }
-        let viewed = vmap(
+        let viewed = over_batch(
             |x| Ok(vec![views.iter().try_fold(x[0].clone(), |x, &v| self.view(v, &x))?]),
             std::slice::from_ref(&x),
+            None,
         )?;
         Ok(viewed[0].clone())
     }

@@ -150,13 +150,22 @@ pub fn while_loop_within(
 ) -> Result<Vec<Tensor>> {
     let site = Site::here();
     let run = || {
-        let start = values(init)?;
-        let test = Body::trace(&types(&start), site, |c| Ok(vec![test(c)?]))?;
-        let body = Body::trace(&types(&start), site, body)?;
+        let mut start = values(init)?;
+        let n = start.len();
+        let (mut test, i) = Body::trace_loop(&types(&start), site, |c| Ok(vec![test(c)?]))?;
+        let (mut body, j) = Body::trace_loop(&types(&start), site, body)?;
+        if let Some(unused) = i.as_ref().or(j.as_ref()).cloned() {
+            // What is drawn differs by the number of the trip, which is carried along.
+            let index = j.unwrap_or_else(|| unused.clone());
+            body.outs.push((Tensor::from(index.clone()) + 1i64).value()?.clone());
+            body.args.push(index);
+            test.args.push(i.unwrap_or(unused));
+            start.push(Tensor::from(0i64).value()?.clone());
+        }
         let captures = Body::captures_of(&[&test, &body])?;
         let attrs = Attrs::new().with("cond", test.graph(&captures)?).with("body", body.graph(&captures)?);
         let attrs = attrs.with("carried", start.len()).with("max_trips", max_trips);
-        Ok(tensors(&Value::apply(&OP, start.into_iter().chain(captures).collect(), attrs, site)?))
+        Ok(tensors(&Value::apply(&OP, start.into_iter().chain(captures).collect(), attrs, site)?[..n]))
     };
     run().map_err(|e: Error| e.in_op("while_loop").at(site))
 }

@@ -55,7 +55,8 @@ impl Tensor {
             if index.count()? == 0 {
                 // As in PyTorch, an empty index may have any shape.
                 axis(along, t.shape.rank().max(1)).map_err(|e| e.in_op("gather"))?;
-                return Ok(Tensor::full_of(index.shape()?, 0.0, t.dtype));
+                // A slice of nothing, through which the gradient is zeros.
+                return Ok(self.reshape([t.shape.count()]).narrow(0, 0, 0).reshape(index.shape()?));
             }
             if t.shape.rank() == 0 || index.rank()? == 0 {
                 // As in PyTorch, a scalar counts as a vector of one element.

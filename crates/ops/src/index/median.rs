@@ -40,16 +40,29 @@ impl Tensor {
         self.middle_in(&OP, &Axes::from(along))
     }
     /// The middle element along an axis, or of all for `..`; of an
-    /// even number, the lower of the two in the middle. The axis disappears.
+    /// even number, the lower of the two in the middle. The axis disappears. Equal elements share
+    /// the gradient of `..` evenly.
     #[track_caller]
     pub fn median(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
         let [value, _] = self.middle_in(&OP, &axes);
-        value
+        self.shared_middle(value, &axes)
     }
 }
 
 impl Tensor {
+    /// The middle of all elements, whose gradient equal elements share evenly, as in PyTorch; along
+    /// an axis one of them has it.
+    pub(super) fn shared_middle(&self, middle: Tensor, axes: &Axes) -> Tensor {
+        if *axes != Axes::All || !self.dtype().is_ok_and(|d| d.is_float()) {
+            return middle;
+        }
+        middle.then(|_| {
+            let middle = middle.stop_gradient();
+            let hit = self.eq(&middle).or(self.is_nan().and(middle.is_nan()));
+            Ok(Tensor::where_(&hit, self, f64::NEG_INFINITY).max(..))
+        })
+    }
     /// The middle element and its place, with NaN left out or winning.
     pub(super) fn middle(&self, at: usize, skip_nan: bool) -> Result<[Tensor; 2]> {
         let size = self.shape()?[at] as i64;

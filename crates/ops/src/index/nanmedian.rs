@@ -48,6 +48,6 @@ impl Tensor {
     pub fn nanmedian(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
         let [value, _] = self.middle_in(&OP, &axes);
-        value
+        self.shared_middle(value, &axes)
     }
 }

@@ -109,15 +109,16 @@ fn arange<N: Number>(range: Range<N>, step: N) -> Result<Tensor> {
     if N::DTYPE.is_float() {
         let (from, by) = (start.to_f64(), step.to_f64());
         let size = ((stop.to_f64() - from) / by).ceil();
-        if !size.is_finite() || size > isize::MAX as f64 || size < 0.0 && stop != start {
+        if !size.is_finite() || size > isize::MAX as f64 {
             return Err(bad());
         }
         return Ok((Tensor::iota(size.max(0.0) as usize, DType::F64) * by + from).cast(N::DTYPE));
     }
     let (from, to, by) = (start.to_int(), stop.to_int(), step.to_int());
-    if by == 0 || (to - from) * by.signum() < 0 {
+    if by == 0 {
         return Err(bad());
     }
-    let size = ((to - from).abs() + by.abs() - 1) / by.abs();
+    // A range that leads the other way is empty.
+    let size = (((to - from) * by.signum()).max(0) + by.abs() - 1) / by.abs();
     Ok((Tensor::iota(size as usize, DType::I64) * by as i64 + from as i64).cast(N::DTYPE))
 }

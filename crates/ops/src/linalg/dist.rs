@@ -9,7 +9,7 @@ super::composite!(
     "The norm of order `ord` of the difference of two tensors that broadcast.",
     2,
     [("ord", Float)],
-    |c, t| Ok((&t[0] - &t[1]).vector_norm(c.attrs.float("ord")?, ..)),
+    |c, t| Ok((t[0].widened() - t[1].widened()).vector_norm(c.attrs.float("ord")?, ..).cast(c.dtype(0).part())),
     || {
         let by = |p: f64| Attrs::new().with("ord", p);
         vec![

@@ -11,7 +11,7 @@ super::composite!(
     [],
     |c, t| {
         super::matrix(c, 1)?;
-        Ok(t[0].pinv().matmul(&t[1]))
+        Ok(t[0].widened().pinv().matmul(t[1].widened()).cast(c.dtype(0)))
     },
     || {
         vec![

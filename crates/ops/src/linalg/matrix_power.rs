@@ -13,7 +13,8 @@ super::composite!(
     |c, t| {
         let size = square(c, 0)?;
         let n = c.attrs.int("n")?;
-        let mut base = if n < 0 { t[0].inv() } else { t[0].clone() };
+        let x = t[0].widened();
+        let mut base = if n < 0 { x.inv() } else { x };
         let mut rest = n.unsigned_abs();
         let mut out: Option<Tensor> = None;
         while rest > 0 {
@@ -25,7 +26,8 @@ super::composite!(
                 base = base.matmul(&base);
             }
         }
-        Ok(out.unwrap_or_else(|| Tensor::eye_of(size, size, c.dtype(0)).broadcast_to(c.shape(0))))
+        let one = || Tensor::eye_of(size, size, c.dtype(0)).broadcast_to(c.shape(0));
+        Ok(out.map_or_else(one, |y| y.cast(c.dtype(0))))
     },
     || {
         let by = |n: i64| Attrs::new().with("n", n);

@@ -111,6 +111,12 @@ pub fn qr<T: Number>(a: &[T], m: usize, n: usize, columns: usize) -> (Vec<T>, Ve
 /// `v` and `factor` so that `I - factor* v v*` takes the vector to a real multiple of its first
 /// direction, and `I - factor v v*` takes it back; `None` if it is there already.
 pub fn reflector<T: Number>(mut v: Vec<T>) -> Option<(Vec<T>, T)> {
+    // Squares of small numbers must not vanish; a power of two changes no digit.
+    let most = v.iter().fold(0.0, |m: f64, x| m.max(x.size()));
+    if most > 0.0 && most.is_finite() {
+        let scale = 2f64.powi(-(most.log2().floor() as i32).clamp(-1000, 1000));
+        v.iter_mut().for_each(|x| *x = *x * scale);
+    }
     let tail: f64 = v[1..].iter().map(|x| x.square()).sum();
     let alpha = v[0];
     if tail == 0.0 && alpha.size() == alpha.re().abs() {

@@ -1,7 +1,7 @@
 //! `vecdot`: products of vectors that lie along one axis.
 
 use crate::rules::{f64s, floats};
-use crate::{Operand, Tensor, axis};
+use crate::{Error, Operand, Result, Tensor, axis};
 use ir::{Attrs, Case};
 
 super::composite!(
@@ -10,7 +10,7 @@ super::composite!(
     2,
     [("axis", Int)],
     |c, t| {
-        let y = &t[0] * &t[1];
+        let y = t[0].widened() * t[1].widened();
         Ok(y.sum(c.attrs.int("axis")?).cast(c.dtype(0)))
     },
     || {
@@ -25,13 +25,22 @@ super::composite!(
 );
 
 impl Tensor {
-    /// Sums of products along one axis of two tensors that broadcast.
+    /// Sums of products along one axis, of one size in both, of two tensors that broadcast.
     #[track_caller]
     pub fn vecdot(&self, other: impl Operand, along: i64) -> Tensor {
         self.then(|_| {
             let (a, b) = self.promoted(other)?;
             let rank = a.rank()?.max(b.rank()?);
             let at = axis(along, rank).map_err(|e| e.in_op("vecdot"))? as i64 - rank as i64;
+            let size = |t: &Tensor| -> Result<usize> {
+                let shape = t.shape()?;
+                Ok(shape.rank().checked_sub(-at as usize).map_or(1, |d| shape[d]))
+            };
+            let (m, n) = (size(&a)?, size(&b)?);
+            if m != n {
+                let e = format!("sizes along axis {along} differ: {} · {}", a.shape()?, b.shape()?);
+                return Err(Error::shape(e).in_op("vecdot"));
+            }
             Ok(Tensor::apply1(&OP, &[&a, &b], Attrs::new().with("axis", at)))
         })
     }

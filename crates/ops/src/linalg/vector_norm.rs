@@ -1,6 +1,6 @@
 //! `vector_norm`: the length of vectors, by any order.
 
-use crate::rules::{GradTensors, expand, f64s, floats, grads};
+use crate::rules::{GradTensors, expand_wide, f64s, floats, grads};
 use crate::{Axes, Result, Tensor, reduce};
 use ir::{AttrKind, Attrs, Case, DType, Grad, GradCall, Meaning, Op, Site, Value};
 
@@ -21,10 +21,10 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Composite(|c, x| {
         let (ord, axes) = (c.attrs.float("ord")?, c.attrs.ints("axes")?);
-        expand(x, |t| {
+        expand_wide(x, |t| {
             let x = &if c.dtype(0).is_complex() { t[0].abs() } else { t[0].clone() };
             Ok(vec![match ord {
-                0.0 => x.ne(0.0).cast(c.dtype(0).part()).sum_keep(axes),
+                0.0 => x.ne(0.0).cast_like(x).sum_keep(axes),
                 1.0 => x.abs().sum_keep(axes),
                 2.0 => (x * x).sum_keep(axes).sqrt(),
                 f64::INFINITY => x.abs().max_keep(axes),
@@ -60,7 +60,8 @@ pub static OP: Op = Op {
 /// PyTorch's choices where the norm has no derivative: zero at zero, ties share evenly.
 fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
     let (ord, axes) = (c.attrs.float("ord")?, c.attrs.ints("axes")?);
-    let (x, y, g) = (c.x(0), c.y(0), c.g(0));
+    let dtype = c.inputs[0].ty().dtype;
+    let (x, y, g) = (c.x(0).widened(), c.y(0).widened(), c.g(0).widened());
     if ord == 0.0 {
         return Ok(vec![None]);
     }
@@ -73,7 +74,7 @@ fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
     let x_zero = x.eq(0.0);
     let safe = Tensor::where_(&x_zero, &x.ones_like(), &magnitude);
     let masked = |t: Tensor| Tensor::where_(&x_zero, &t.zeros_like(), &t);
-    grads([match ord {
+    let slope = match ord {
         1.0 => x.sign() * g,
         2.0 => scaled(g / whole) * x,
         p if p.is_infinite() => {
@@ -83,7 +84,8 @@ fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {
         p if p < 1.0 => masked(x.sign() * safe.pow(p - 1.0)) * g * y.pow(1.0 - p),
         p if p < 2.0 => masked(x.sign() * safe.pow(p - 1.0)) * scaled(g / whole.pow(p - 1.0)),
         p => &x * masked(safe.pow(p - 2.0)) * scaled(g / whole.pow(p - 1.0)),
-    }])
+    };
+    grads([slope.cast(dtype)])
 }
 
 impl Tensor {

@@ -50,8 +50,10 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     expand(args, |v| {
         let classes = class_axis(c)?;
         let weight = v.get(2);
+        // The logits stay as they are; sums of losses need more than 16 bits.
+        let narrow = |y: Tensor| vec![y.cast_like(&v[0])];
         if smoothing == 0.0 && !v[1].dtype()?.is_float() {
-            return Ok(vec![of_numbers(c, v, reduction)?]);
+            return Ok(narrow(of_numbers(c, v, reduction)?));
         }
         let target = if v[1].dtype()?.is_float() {
             Target { p: mixed(&v[1], weight, smoothing, classes)?, scale: None }
@@ -61,11 +63,11 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
         let x = as_batch(&v[0], classes)?;
         let p = as_batch(&target.p, classes)?;
         let shape = v[0].shape()?.reduce(&[classes], false);
-        let each = x.softmax_cross_entropy(&p, 1).reshape(shape);
-        Ok(vec![match (reduction, target.scale) {
-            (Reduction::Mean, Some(scale)) => weighted_mean(&each, &scale),
+        let each = x.softmax_cross_entropy(&p, 1).reshape(shape).widened();
+        Ok(narrow(match (reduction, target.scale) {
+            (Reduction::Mean, Some(scale)) => weighted_mean(&each, &scale.widened()),
             _ => reduction.apply(&each),
-        }])
+        }))
     })
 }
 
@@ -73,9 +75,9 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
 fn of_numbers(c: &Call, v: &[Tensor], reduction: Reduction) -> Result<Tensor> {
     let classes = Classes::new(OP.name, c, v)?;
     let (numbers, counts) = classes.counted()?;
-    let scale = classes.scale(&numbers, &counts)?;
+    let scale = classes.scale(&numbers, &counts)?.widened();
     let each = Tensor::apply1(&class_cross_entropy::OP, &[&v[0], &numbers], Attrs::new().with("axis", classes.axis));
-    let each = Tensor::where_(&counts, &(each * &scale), 0.0);
+    let each = Tensor::where_(&counts, &(each.widened() * &scale), 0.0);
     Ok(match reduction {
         Reduction::Mean => weighted_mean(&each, &scale),
         other => other.apply(&each),

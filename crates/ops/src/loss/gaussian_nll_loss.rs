@@ -40,7 +40,8 @@ fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
 
 impl Tensor {
     /// Negative log-likelihood of a target under a normal distribution with this mean and the given
-    /// variance (at least `eps`, usually 1e-6); with its constant term if `full`; reduced.
+    /// variance (at least `eps`, usually 1e-6); with its constant term if `full`; reduced. A variance
+    /// without the last dimension is that of whole rows.
     #[track_caller]
     pub fn gaussian_nll_loss(
         &self,
@@ -51,6 +52,10 @@ impl Tensor {
         reduction: Reduction,
     ) -> Tensor {
         let attrs = Attrs::new().with("full", full).with("eps", eps).with("reduction", reduction);
+        let is_of_rows = self
+            .shape()
+            .is_ok_and(|x| x.split_last().is_some_and(|(_, lead)| variance.shape().is_ok_and(|v| *v.dims() == *lead)));
+        let variance = if is_of_rows { &variance.unsqueeze(-1) } else { variance };
         self.loss3(&OP, target, variance, attrs)
     }
 }

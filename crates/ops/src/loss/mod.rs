@@ -96,7 +96,7 @@ fn reduction(c: &Call) -> Result<Reduction> {
 
 /// A composite's body: the losses of single elements, reduced as the call asks.
 fn body(c: &Call, args: &[Value], each: impl FnOnce(&[Tensor]) -> Result<Tensor>) -> Result<Vec<Value>> {
-    crate::rules::expand(args, |t| Ok(vec![reduction(c)?.apply(&each(t)?)]))
+    crate::rules::expand_wide(args, |t| Ok(vec![reduction(c)?.apply(&each(t)?)]))
 }
 
 /// Fails unless all inputs are floats of one element type.

@@ -1,7 +1,7 @@
 //! `nll_loss`: the negative log-probability of a class, and what losses over classes share.
 
 use super::{REDUCTION, Reduction};
-use crate::rules::{by_expansion, expand, f64s, float, floats, i64s, sample};
+use crate::rules::{by_expansion, expand_wide, f64s, float, floats, i64s, sample};
 use crate::{Error, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Result, Shape, Value};
 
@@ -154,7 +154,7 @@ pub(super) fn weighted_mean(each: &Tensor, weights: &Tensor) -> Tensor {
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let reduction = super::reduction(c)?;
-    expand(args, |v| {
+    expand_wide(args, |v| {
         let axis = class_axis(c)? as i64;
         if v[1].dtype()?.is_float() {
             return Err(Error::dtype(format!("class numbers must be integers, not {}", v[1].dtype()?)));

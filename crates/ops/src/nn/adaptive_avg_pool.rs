@@ -1,7 +1,7 @@
 //! `adaptive_avg_pool`: means of windows chosen so that a given number of them cover the input.
 
 use super::window::{PerAxis, along_axis, spatial, table, table_size};
-use crate::rules::{expand, f64s, float, floats, one};
+use crate::rules::{expand_wide, f64s, float, floats, one};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 use std::ops::Range;
@@ -52,7 +52,7 @@ pub(super) fn window(i: usize, size: usize, out: usize) -> Range<usize> {
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let out = c.attrs.sizes("out")?;
-    expand(args, |v| {
+    expand_wide(args, |v| {
         let mut y = v[0].clone();
         for (i, &n) in out.iter().enumerate() {
             y = along(&y, i + 2, n)?;

@@ -2,7 +2,7 @@
 
 use super::avg_pool_grad;
 use super::window::{AvgPoolOptions, PerAxis, Sizes, Windows, reach, spatial, table, table_size};
-use crate::rules::{GradTensors, expand, f64s, float, floats, grads, one};
+use crate::rules::{GradTensors, expand_wide, f64s, float, floats, grads, one};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 
@@ -62,7 +62,7 @@ pub(super) fn by(window: &[i64], stride: &[i64], padding: &[i64], out: &[i64], c
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let w = windows(c.attrs, c.shape(0))?;
-    expand(args, |x| Ok(vec![divided(window_sums(&x[0], c.shape(0), &w), c.attrs, c.shape(0), &w)?]))
+    expand_wide(args, |x| Ok(vec![divided(window_sums(&x[0], c.shape(0), &w), c.attrs, c.shape(0), &w)?]))
 }
 
 /// The windows over an input of this shape, checked.

@@ -2,7 +2,7 @@
 
 use super::avg_pool::{self, ATTRS, borders, by, divided, windows};
 use super::conv_input_grad::{shape, without_shape};
-use crate::rules::{GradTensors, expand, f64s, float, floats, grads, one};
+use crate::rules::{GradTensors, expand_wide, f64s, float, floats, grads, one};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Batch, Call, Case, Grad, Meaning, Op, Value};
 
@@ -43,7 +43,7 @@ pub static OP: Op = Op {
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let to = shape(c.attrs)?;
     let w = windows(c.attrs, &to)?;
-    expand(args, |g| {
+    expand_wide(args, |g| {
         let rank = w.window.len();
         let share = divided(g[0].clone(), c.attrs, &to, &w)?;
         let mut wide = share.shape()?;

@@ -1,6 +1,6 @@
 //! `bilinear`: a map that is linear in each of two inputs.
 
-use crate::rules::{by_expansion, expand, f64s, floats, one_dtype};
+use crate::rules::{by_expansion, expand_wide, f64s, floats, one_dtype};
 use crate::{Error, Result, Tensor};
 use ir::{Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
 
@@ -45,7 +45,7 @@ pub static OP: Op = Op {
 };
 
 fn body(_: &Call, args: &[Value]) -> Result<Vec<Value>> {
-    expand(args, |v| {
+    expand_wide(args, |v| {
         let (a, b, w) = (v[0].shape()?, v[1].shape()?, v[2].shape()?);
         let rows: usize = a[..a.rank() - 1].iter().product();
         // One matrix product over the first input, then a weighted sum over the second.

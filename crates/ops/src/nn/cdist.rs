@@ -1,7 +1,7 @@
 //! `cdist`: the distance of every vector from every other.
 
 use super::distance::norm_keep;
-use crate::rules::{by_expansion, expand, f64s, float, floats, one_dtype};
+use crate::rules::{by_expansion, expand_wide, f64s, float, floats, one_dtype};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
 
@@ -37,7 +37,7 @@ pub static OP: Op = Op {
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let p = c.attrs.float("p")?;
-    expand(args, |v| {
+    expand_wide(args, |v| {
         let d = v[0].unsqueeze(-2) - v[1].unsqueeze(-3);
         Ok(vec![norm_keep(&d, p, -1)?.squeeze(-1)])
     })

@@ -1,7 +1,7 @@
 //! `cosine_similarity`: the cosine of the angle between vectors.
 
 use super::distance::length_keep;
-use crate::rules::{by_expansion, expand1, f64s, float, floats, one_dtype};
+use crate::rules::{by_expansion, expand1_wide, f64s, float, floats, one_dtype};
 use crate::{Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Value};
 
@@ -35,7 +35,7 @@ pub static OP: Op = Op {
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let (along, eps) = (c.attrs.int("axis")?, c.attrs.float("eps")?);
-    expand1(args, |v| {
+    expand1_wide(args, |v| {
         let unit = |x: &Tensor| {
             let length = length_keep(x, along);
             x / (&length + (length.maximum(eps) - &length).stop_gradient())

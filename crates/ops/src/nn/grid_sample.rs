@@ -1,7 +1,7 @@
 //! `grid_sample`: an image read at given places.
 
 use super::interpolate::CUBIC;
-use crate::rules::{by_expansion, expand, f64s, float, floats, one_dtype, sample};
+use crate::rules::{by_expansion, expand_wide, f64s, float, floats, one_dtype, sample};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Shape, Value};
 
@@ -148,7 +148,7 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
         "reflection" => Outside::Reflection,
         other => return Err(Error::value(format!("padding must be zeros, border or reflection, not {other:?}"))),
     };
-    expand(args, |v| {
+    expand_wide(args, |v| {
         let sizes = &shape[2..];
         let along = |i: usize| {
             let g = v[1].select(-1, (sizes.len() - 1 - i) as i64);

@@ -2,7 +2,7 @@
 
 use super::adaptive_avg_pool::weights_size;
 use super::window::{PerAxis, Sizes, along_axis, table, table_size};
-use crate::rules::{expand, f64s, float, floats, one};
+use crate::rules::{expand, expand_wide, f64s, float, floats, one};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape, Value};
 use smallvec::SmallVec;
@@ -92,13 +92,16 @@ fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     if mode == Interpolation::Area {
         return expand(args, |v| Ok(vec![area(&v[0], &out)]));
     }
-    expand(args, |v| {
+    let run = |v: &[Tensor]| {
         let mut y = v[0].clone();
         for i in 0..out.len() {
             y = along(&y, i + 2, c.shape(0)[i + 2], out[i], mode, Grid { step: step[i], align });
         }
         Ok(vec![y])
-    })
+    };
+    // The nearest elements are moved, others mixed.
+    let is_nearest = matches!(mode, Interpolation::Nearest | Interpolation::NearestExact);
+    if is_nearest { expand(args, run) } else { expand_wide(args, run) }
 }
 
 fn area(x: &Tensor, out: &[usize]) -> Tensor {

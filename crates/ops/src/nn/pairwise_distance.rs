@@ -2,7 +2,7 @@
 
 use super::distance::norm_keep;
 use crate::Tensor;
-use crate::rules::{by_expansion, expand, f64s, float, floats, one_dtype};
+use crate::rules::{by_expansion, expand_wide, f64s, float, floats, one_dtype};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Value};
 
 /// The row of `pairwise_distance`.
@@ -35,7 +35,7 @@ pub static OP: Op = Op {
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {
     let (p, eps) = (c.attrs.float("p")?, c.attrs.float("eps")?);
-    expand(args, |v| {
+    expand_wide(args, |v| {
         let d = &v[0] - &v[1];
         Ok(vec![norm_keep(&if eps == 0.0 { d } else { d + eps }, p, -1)?])
     })

@@ -73,11 +73,19 @@ pub(super) fn div(a: &Pair, b: &Pair) -> Pair {
     Pair::new((p + q * ratio) / divisor, Tensor::where_(&is_first, &im, &-&im))
 }
 
-/// The direction; 0 for 0.
+/// The direction; 0 for 0. Of an infinite number only the infinite parts count.
 fn sign(z: &Pair) -> Pair {
+    let is_far = z.re.is_inf().or(z.im.is_inf()).and(z.re.is_nan().or(z.im.is_nan()).logical_not());
+    let near = |x: &Tensor| {
+        let at_infinity = x.is_inf().cast_like(x).copysign(x.stop_gradient());
+        Tensor::where_(&is_far, &at_infinity, x)
+    };
+    let z = Pair::new(near(&z.re), near(&z.im));
     let size = z.abs();
-    let size = Tensor::where_(&size.eq(0.0), &size.ones_like(), &size);
-    Pair::new(&z.re / &size, &z.im / size)
+    let is_zero = size.eq(0.0);
+    let size = Tensor::where_(&is_zero, &size.ones_like(), &size);
+    let part = |x: &Tensor| Tensor::where_(&is_zero, &x.zeros_like(), x / &size);
+    Pair::new(part(&z.re), part(&z.im))
 }
 
 /// The whole number that is the exponent everywhere, if it is a small one.

@@ -6,7 +6,7 @@
 use super::arithmetic::{div, unary};
 use super::{Pair, Rule};
 use crate::Tensor;
-use std::f64::consts::{LN_2, LN_10};
+use std::f64::consts::{FRAC_PI_2, LN_2, LN_10};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
@@ -52,18 +52,27 @@ fn pick(c: &Tensor, a: impl crate::Operand, b: &Tensor) -> Tensor {
     Tensor::where_(&c.logical_not(), b, a)
 }
 
+/// True for infinities and NaN.
+fn is_wild(x: &Tensor) -> Tensor {
+    x.is_finite().logical_not()
+}
+
 pub(super) fn exp(z: &Pair) -> Pair {
-    let size = z.re.exp();
+    let (size, wild) = (z.re.exp(), is_wild(&z.im));
     // A real number stays one, even where its exponential is infinite.
     let im = pick(&z.im.eq(0.0), &z.im, &(&size * z.im.sin()));
-    let is_none = z.re.eq(f64::NEG_INFINITY);
-    Pair::new(pick(&is_none, 0.0, &(&size * z.im.cos())), pick(&is_none, 0.0, &im))
+    let (is_none, is_all) = (z.re.eq(f64::NEG_INFINITY).and(&wild), z.re.eq(f64::INFINITY).and(wild));
+    let re = pick(&is_all, f64::INFINITY, &(&size * z.im.cos()));
+    Pair::new(pick(&is_none, 0.0, &re), pick(&is_none, 0.0, &im))
 }
 
 /// Near 0 without losing digits: e^x cos y - 1 = (e^x - 1) cos y - 2 sin²(y / 2).
 fn expm1(z: &Pair) -> Pair {
     let half = (&z.im * 0.5).sin();
-    Pair::new(z.re.expm1() * z.im.cos() - half.square() * 2.0, exp(z).im)
+    let re = z.re.expm1() * z.im.cos() - half.square() * 2.0;
+    let re = pick(&z.re.eq(f64::NEG_INFINITY), -1.0, &re);
+    let re = pick(&z.re.eq(f64::INFINITY).and(is_wild(&z.im)), f64::INFINITY, &re);
+    Pair::new(re, exp(z).im)
 }
 
 pub(super) fn log(z: &Pair) -> Pair {
@@ -102,11 +111,19 @@ pub(super) fn sqrt(z: &Pair) -> Pair {
     Pair::new(re, Tensor::where_(&is_zero.or(&is_far), &z.im, im))
 }
 
+/// Zeros and infinities of one part are not lost to infinities and NaN of the other, as C's Annex G
+/// says; so below.
 fn sinh(z: &Pair) -> Pair {
-    Pair::new(z.re.sinh() * z.im.cos(), z.re.cosh() * z.im.sin())
+    let wild = is_wild(&z.im);
+    let re = pick(&z.re.eq(0.0).or(z.re.is_inf()).and(wild), &z.re, &(z.re.sinh() * z.im.cos()));
+    Pair::new(re, pick(&z.im.eq(0.0), &z.im, &(z.re.cosh() * z.im.sin())))
 }
 fn cosh(z: &Pair) -> Pair {
-    Pair::new(z.re.cosh() * z.im.cos(), z.re.sinh() * z.im.sin())
+    let wild = is_wild(&z.im);
+    let re = pick(&z.re.is_inf().and(&wild), f64::INFINITY, &(z.re.cosh() * z.im.cos()));
+    let im = pick(&z.re.eq(0.0).and(wild), 0.0, &(z.re.sinh() * z.im.sin()));
+    let side = z.re.ones_like().copysign(&z.re);
+    Pair::new(re, pick(&z.im.eq(0.0), &z.im * side, &im))
 }
 
 /// Where the real part is large, the result is 1 or -1 but for an imaginary rest that vanishes.
@@ -119,9 +136,11 @@ fn tanh(z: &Pair) -> Pair {
     let divisor = &beta * s.square() + 1.0;
     let rho = (s.square() + 1.0).sqrt();
     let rest = z.im.sin() * z.im.cos() * (z.re.abs() * -2.0).exp() * 4.0;
+    let rest = pick(&z.re.is_inf().and(is_wild(&z.im)), 0.0, &rest);
+    let re = pick(&z.re.eq(0.0).and(is_wild(&z.im)), &z.re, &(beta * rho * &s / &divisor));
     Pair::new(
-        Tensor::where_(&is_large, &z.re.sign(), beta * rho * &s / &divisor),
-        Tensor::where_(&is_large, &rest, t / divisor),
+        Tensor::where_(&is_large, &z.re.sign(), re),
+        pick(&z.im.eq(0.0), &z.im, &Tensor::where_(&is_large, &rest, t / divisor)),
     )
 }
 
@@ -130,22 +149,56 @@ fn roots(z: &Pair) -> (Pair, Pair) {
     (sqrt(&Pair::new(1.0 - &z.re, -&z.im)), sqrt(&Pair::new(&z.re + 1.0, z.im.clone())))
 }
 
+/// `y`, or where a part of `z` is infinite, these parts.
+fn unless_far(z: &Pair, y: Pair, far: impl FnOnce(&Tensor, &Tensor) -> (Tensor, Tensor)) -> Pair {
+    let is_far = z.re.is_inf().or(z.im.is_inf());
+    let (re, im) = far(&z.re.stop_gradient(), &z.im.stop_gradient());
+    Pair::new(pick(&is_far, &re, &y.re), pick(&is_far, &im, &y.im))
+}
+/// A number with the sign of another.
+fn signed(x: f64, like: &Tensor) -> Tensor {
+    like.full_like(x).copysign(like)
+}
+/// True where one part is 0 and the other NaN.
+fn is_half(zero: &Tensor, nan: &Tensor) -> Tensor {
+    zero.eq(0.0).and(nan.is_nan())
+}
+
 fn asin(z: &Pair) -> Pair {
     let (m, p) = roots(z);
-    Pair::new(z.re.atan2(&m.re * &p.re - &m.im * &p.im), (&m.re * &p.im - &m.im * &p.re).asinh())
+    let re = z.re.atan2(&m.re * &p.re - &m.im * &p.im);
+    let re = pick(&is_half(&z.re, &z.im), &z.re, &re);
+    let y = Pair::new(re, (&m.re * &p.im - &m.im * &p.re).asinh());
+    unless_far(z, y, |re, im| (re.atan2(im.abs()), signed(f64::INFINITY, im)))
 }
 fn acos(z: &Pair) -> Pair {
     let (m, p) = roots(z);
-    Pair::new(m.re.atan2(&p.re) * 2.0, (&p.re * &m.im - &p.im * &m.re).asinh())
+    let re = pick(&is_half(&z.re, &z.im), FRAC_PI_2, &(m.re.atan2(&p.re) * 2.0));
+    let y = Pair::new(re, (&p.re * &m.im - &p.im * &m.re).asinh());
+    unless_far(z, y, |re, im| (im.abs().atan2(re), -signed(f64::INFINITY, im)))
 }
 fn acosh(z: &Pair) -> Pair {
     let m = sqrt(&Pair::new(&z.re - 1.0, z.im.clone()));
     let p = sqrt(&Pair::new(&z.re + 1.0, z.im.clone()));
-    Pair::new((&m.re * &p.re + &m.im * &p.im).asinh(), m.im.atan2(&p.re) * 2.0)
+    let im = pick(&is_half(&z.re, &z.im), FRAC_PI_2, &(m.im.atan2(&p.re) * 2.0));
+    let y = Pair::new((&m.re * &p.re + &m.im * &p.im).asinh(), im);
+    unless_far(z, y, |re, im| (re.full_like(f64::INFINITY), im.atan2(re)))
 }
+/// As it is odd, of the number with a positive real part, where no digits cancel near ±1.
 fn atanh(z: &Pair) -> Pair {
-    let down = 1.0 - &z.re;
-    let far = down.square() + z.im.square();
-    let re = (&z.re * 4.0 / far).log1p() * 0.25;
-    Pair::new(re, (&z.im * 2.0).atan2(down * (&z.re + 1.0) - z.im.square()) * 0.5)
+    /// Beyond this x / |z|² is the real part to the last digit of f64, and its squares may overflow.
+    const LARGE: f64 = 1e8;
+    let side = Tensor::where_(&z.re.lt(0.0), &z.re.full_like(-1.0), &z.re.ones_like());
+    let x = &z.re * &side;
+    let down = 1.0 - &x;
+    let size = z.abs();
+    let is_large = size.gt(LARGE);
+    let far = pick(&is_large, 1.0, &(down.square() + z.im.square()));
+    let by = pick(&is_large, &size, &size.ones_like());
+    let re = Tensor::where_(&is_large, &(&x / &by / by), (&x * 4.0 / far).log1p() * 0.25) * side;
+    let re = pick(&is_half(&z.re, &z.im), &z.re, &re);
+    let im = (&z.im * 2.0).atan2(down * (x + 1.0) - z.im.square()) * 0.5;
+    unless_far(z, Pair::new(re, im), |re, im| {
+        (signed(0.0, re), Tensor::where_(&im.is_nan(), im, signed(FRAC_PI_2, im)))
+    })
 }

@@ -174,7 +174,7 @@ fn rule(name: &str) -> Option<Rule> {
         Some(match name {
             // Linear ops, and those that move elements.
             "add" | "sub" | "neg" | "sum" | "cumsum" | "where" | "round" | "concat" | "gather" | "scatter"
-            | "scatter_add" | "take" | "index_add" | "fold" => parts,
+            | "scatter_add" | "take" | "index_add" | "fold" | "nan_to_num" => parts,
             "pad" => pad,
             "barrier" => barrier,
             "cast" => cast,

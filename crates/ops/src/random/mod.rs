@@ -3,6 +3,7 @@
 //! A key is a tensor of two i64: a seed and a counter. The same key gives the same numbers on
 //! every device and in every order of evaluation; different counters give independent ones. The
 //! first elements of a longer sample equal those of a shorter one.
+//! In loops and under `vmap`, [`fold`] makes a key for each iteration and example out of one.
 
 crate::table! {
     dropout,
@@ -20,7 +21,7 @@ crate::table! {
 pub use random_bits::philox;
 
 use crate::{DType, Error, Result, Tensor};
-use ir::{Call, Shape};
+use ir::{Call, Literal, Shape, Site, Value};
 
 /// Checks that input `i` is a key.
 fn check_key(c: &Call, i: usize) -> Result<()> {
@@ -29,6 +30,16 @@ fn check_key(c: &Call, i: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::value(format!("a key is i64[2], a seed and a counter; this is {t}")))
+}
+
+/// The key of iteration or example `index`, an i64 scalar, of a draw: bits of the draw's key are the
+/// seed and the first counter of a stream of keys.
+#[track_caller]
+pub(crate) fn fold(key: &Tensor, index: &Tensor) -> Tensor {
+    let words = Tensor::random_bits(key, [2, 2]).cast(DType::I64);
+    let stream = words.select(-1, 0).shl(32).or(words.select(-1, 1));
+    let counter = Value::constant(Literal::generate([2], |i| i as i64), Site::here());
+    stream + Tensor::from(counter) * index
 }
 
 /// The shape in attribute `shape`.

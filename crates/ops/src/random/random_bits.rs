@@ -5,40 +5,46 @@
 //! counter is the element's place divided by 4 (low word first), then the key tensor's counter;
 //! the key is the seed; the place modulo 4 selects the word.
 
-use super::{check_key, shape_of};
+use super::shape_of;
 use crate::rules::{i64s, one};
-use crate::{DType, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Literal, Meaning, Op, Shape};
+use crate::{DType, Error, Result, Tensor};
+use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape};
 
 /// The row of `random_bits`.
 pub static OP: Op = Op {
     name: "random_bits",
-    doc: "32 random bits for each element by Philox4x32-10, a function of the key and the element's place alone.",
+    doc: "32 random bits for each element by Philox4x32-10, a function of the key and the element's place alone. Keys \
+          i64[…, 2] give bits of `shape` each.",
     attrs: &[("shape", AttrKind::Ints)],
     infer: |c| {
         c.arity(1)?;
-        check_key(c, 0)?;
-        one(DType::U32, shape_of(c)?)
+        one(DType::U32, out_shape(c)?)
     },
     meaning: Meaning::Kernel(|c, args| {
-        let key = args[0].to_i64();
-        let mut block = (u64::MAX, [0; 4]);
+        let keys = args[0].to_i64();
+        let each = shape_of(c)?.count() as u64;
+        let mut block = (u64::MAX, u64::MAX, [0; 4]);
         let bits = |i: usize| {
-            let at = i as u64 / 4;
-            if block.0 != at {
-                block = (at, philox(&words(at, key[1] as u64), &halves(key[0] as u64)));
+            let (k, place) = (i as u64 / each, i as u64 % each);
+            if (block.0, block.1) != (k, place / 4) {
+                let key = [keys[2 * k as usize] as u64, keys[2 * k as usize + 1] as u64];
+                block = (k, place / 4, philox(&words(place / 4, key[1]), &halves(key[0])));
             }
-            block.1[i % 4]
+            block.2[place as usize % 4]
         };
-        Ok(vec![Literal::generate(shape_of(c)?, bits)])
+        Ok(vec![Literal::generate(out_shape(c)?, bits)])
     }),
     grad: Grad::Zero,
-    batch: Batch::Auto,
+    batch: Batch::Rule(|c| {
+        let keys = Tensor::from(c.inputs[0].clone());
+        Ok(vec![Tensor::apply1(c.op, &[&keys], c.attrs.clone()).value()?.clone()])
+    }),
     cases: || {
         let of = |shape: &[usize]| Attrs::new().with("shape", shape);
         let u32s = |x: &[u32]| Literal::generate([x.len()], |i| x[i]);
         vec![
             Case::new(vec![i64s([2], &[7, 9])], of(&[2, 3])),
+            Case::new(vec![i64s([2, 2], &[7, 9, 8, 9])], of(&[3, 3])),
             Case::new(vec![i64s([2], &[0, 0])], of(&[4])).expect(
                 vec![u32s(&[0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8])],
                 "Random123, kat_vectors: philox4x32 10 of zeros",
@@ -46,6 +52,15 @@ pub static OP: Op = Op {
         ]
     },
 };
+
+/// The dimensions of the keys, then those of the bits of each.
+fn out_shape(c: &Call) -> Result<Shape> {
+    let keys = &c.types[0];
+    match keys.shape.split_last() {
+        Some((2, lead)) if keys.dtype == DType::I64 => Ok(lead.iter().chain(shape_of(c)?.dims()).copied().collect()),
+        _ => Err(Error::value(format!("keys are i64[…, 2], a seed and a counter each; this is {keys}"))),
+    }
+}
 
 /// Low and high word.
 fn halves(x: u64) -> [u32; 2] {

@@ -3,7 +3,7 @@
 use super::{check_key, float_of, shape_of, unit};
 use crate::rules::{expand1, f64s, i64s, one};
 use crate::{DType, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Batch, Case, Grad, Literal, Meaning, Op, Shape, bf16, f16};
 
 /// The row of `random_uniform`.
 pub static OP: Op = Op {
@@ -20,7 +20,12 @@ pub static OP: Op = Op {
         let (dtype, shape) = (float_of(c)?, shape_of(c)?);
         expand1(args, |t| {
             let x = unit(&t[0], &shape, dtype);
-            if (lo, hi) == (0.0, 1.0) { x } else { x * (hi - lo) + lo }
+            if (lo, hi) == (0.0, 1.0) {
+                return x;
+            }
+            let y = x.widened() * (hi - lo) + lo;
+            // Rounding may reach hi, which is left out.
+            if lo < hi { y.minimum(below(hi, dtype)).cast(dtype) } else { y.cast(dtype) }
         })
     }),
     grad: Grad::Zero,
@@ -40,9 +45,25 @@ pub static OP: Op = Op {
     },
 };
 
+/// The greatest number of a float type below another.
+fn below(x: f64, dtype: DType) -> f64 {
+    let nearest = Literal::scalar_f64(dtype, x).to_f64()[0];
+    let down = |bits: u16| match bits {
+        0 | 0x8000 => 0x8001,
+        b if b < 0x8000 => b - 1,
+        b => b + 1,
+    };
+    match dtype {
+        _ if nearest < x => nearest,
+        DType::F64 => nearest.next_down(),
+        DType::F32 => f64::from((nearest as f32).next_down()),
+        DType::F16 => f16::from_bits(down(f16::from_f64(nearest).to_bits())).to_f64(),
+        _ => bf16::from_bits(down(bf16::from_f64(nearest).to_bits())).to_f64(),
+    }
+}
+
 impl Tensor {
-    /// f32 numbers evenly distributed in [lo, hi), from a key: i64, a seed and a counter. Rounding
-    /// can give hi itself where the interval lies far from 0.
+    /// f32 numbers evenly distributed in [lo, hi), from a key: i64, a seed and a counter.
     ///
     /// ```
     /// # use talweg_ops::Tensor;

@@ -1,6 +1,6 @@
 //! `mean`: the arithmetic mean along axes.
 
-use crate::rules::{expand1, f64s, float, floats};
+use crate::rules::{expand1_wide, f64s, float, floats};
 use crate::{Axes, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Site};
 
@@ -13,7 +13,7 @@ pub static OP: Op = Op {
     meaning: Meaning::Composite(|c, x| {
         let axes = c.attrs.ints("axes")?;
         let n: usize = c.attrs.sizes("axes")?.iter().map(|&a| c.shape(0)[a]).product();
-        expand1(x, |x| x[0].sum_keep(axes) / n as f64)
+        expand1_wide(x, |x| x[0].sum_keep(axes) / n as f64)
     }),
     grad: Grad::Expand,
     batch: super::BATCH,

@@ -1,6 +1,6 @@
 //! `nanmean`: the mean along axes with NaN left out.
 
-use crate::rules::{expand1, f64s, float, floats};
+use crate::rules::{expand1_wide, f64s, float, floats};
 use crate::{Axes, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Site};
 
@@ -12,7 +12,7 @@ pub static OP: Op = Op {
     infer: |c| super::infer(c).and_then(|out| float(c, 0).map(|()| out)),
     meaning: Meaning::Composite(|c, x| {
         let axes = c.attrs.ints("axes")?;
-        expand1(x, |x| {
+        expand1_wide(x, |x| {
             let count = x[0].is_nan().not().sum_keep(axes).cast_like(&x[0]);
             x[0].nan_to_zero().sum_keep(axes) / count
         })

@@ -1,7 +1,7 @@
 //! `std`: the standard deviation along axes.
 
 use super::var::divisor;
-use crate::rules::{GradTensors, expand1, f64s, float, floats, grads};
+use crate::rules::{GradTensors, expand1_wide, f64s, float, floats, grads};
 use crate::{Axes, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Meaning, Op, Site};
 
@@ -13,14 +13,14 @@ pub static OP: Op = Op {
     infer: |c| super::infer(c).and_then(|out| float(c, 0).map(|()| out)),
     meaning: Meaning::Composite(|c, x| {
         let (axes, correction) = (c.attrs.ints("axes")?, c.attrs.float("correction")?);
-        expand1(x, |x| x[0].var_keep(axes, correction).sqrt())
+        expand1_wide(x, |x| x[0].var_keep(axes, correction).sqrt())
     }),
     grad: Grad::Rule(|c| {
         let (axes, ty) = (c.attrs.ints("axes")?, c.inputs[0].ty().clone());
         let divisor = divisor(&Call { types: &[ty], attrs: c.attrs })?;
-        let (x, y, g) = (c.x(0), c.y(0), c.g(0));
+        let (x, y, g) = (c.x(0).widened(), c.y(0).widened(), c.g(0).widened());
         let slope = Tensor::where_(&y.eq(0.0), &g.zeros_like(), g / &y);
-        grads([(&x - x.mean_keep(axes)) * (slope * (1.0 / divisor))])
+        grads([((&x - x.mean_keep(axes)) * (slope * (1.0 / divisor))).cast_like(&c.x(0))])
     }),
     batch: super::BATCH,
     cases: || {

@@ -1,6 +1,6 @@
 //! `var`: the variance along axes.
 
-use crate::rules::{GradTensors, expand1, f64s, float, floats, grads};
+use crate::rules::{GradTensors, expand1_wide, f64s, float, floats, grads};
 use crate::{Axes, Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Meaning, Op, Site};
 
@@ -13,13 +13,14 @@ pub static OP: Op = Op {
     infer: |c| super::infer(c).and_then(|out| float(c, 0).map(|()| out)),
     meaning: Meaning::Composite(|c, x| {
         let (axes, divisor) = (c.attrs.ints("axes")?, divisor(c)?);
-        expand1(x, |x| (&x[0] - x[0].mean_keep(axes)).square().sum_keep(axes) / divisor.max(0.0))
+        expand1_wide(x, |x| (&x[0] - x[0].mean_keep(axes)).square().sum_keep(axes) / divisor.max(0.0))
     }),
     grad: Grad::Rule(|c| {
         let (axes, ty) = (c.attrs.ints("axes")?, c.inputs[0].ty().clone());
         let divisor = divisor(&Call { types: &[ty], attrs: c.attrs })?;
-        let x = c.x(0);
-        grads([(&x - x.mean_keep(axes)) * (c.g(0) * (2.0 / divisor))])
+        let x = c.x(0).widened();
+        let slope = (&x - x.mean_keep(axes)) * (c.g(0).widened() * (2.0 / divisor));
+        grads([slope.cast_like(&c.x(0))])
     }),
     batch: super::BATCH,
     cases: || {

@@ -1,5 +1,6 @@
 //! `atan2`: the angle of a point.
 
+use crate::Tensor;
 use crate::rules::binary_grad;
 
 crate::binary! {
@@ -10,6 +11,11 @@ crate::binary! {
     code: "atan2({0}, {1})";
     neutral: None;
     domain: (0.3, 2.0);
-    grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| { let k = g / (a.square() + b.square()); (&k * b, -(k * a)) }));
+    grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| {
+        // 0 at the origin, as in PyTorch.
+        let length = a.square() + b.square();
+        let k = g / Tensor::where_(&length.eq(0.0), &length.ones_like(), &length);
+        (&k * b, -(k * a))
+    }));
     example: [1.0, 1.0, -1.0], [1.0, -1.0, 0.0] => [std::f64::consts::FRAC_PI_4, 3.0 * std::f64::consts::FRAC_PI_4, -std::f64::consts::FRAC_PI_2], "exact angles";
 }

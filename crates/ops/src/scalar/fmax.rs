@@ -1,10 +1,9 @@
 //! `fmax`: the greater of two that is a number.
 
-use crate::Tensor;
 use crate::rules::binary_grad;
 
 crate::binary! {
-    /// The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie the first gets the gradient.
+    /// The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient.
     fmax(a, b) -> Same;
     float: f64::max;
     int: Some(|a, b| a.max(b));
@@ -12,9 +11,9 @@ crate::binary! {
     neutral: None;
     domain: (-2.0, 2.0);
     grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| {
-        let first = a.ge(&b).or(b.is_nan());
-        let zero = g.zeros_like();
-        (Tensor::where_(&first, &g, &zero), Tensor::where_(&first, &zero, &g))
+        let (first, second) = (a.gt(&b).or(b.is_nan()), b.gt(&a).or(a.is_nan()));
+        let share = (first.cast_like(&g) + 1.0 - second.cast_like(&g)) * 0.5;
+        (&g * &share, &g * (1.0 - share))
     }));
     example: [1.0, f64::NAN, 3.0], [2.0, 2.0, f64::NAN] => [2.0, 2.0, 3.0], "by hand";
 }

@@ -1,6 +1,6 @@
 //! `cov`: the covariance matrix.
 
-use crate::rules::{by_expansion, expand1, f64s, float, floats};
+use crate::rules::{by_expansion, expand1_wide, f64s, float, floats};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
 
@@ -29,7 +29,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     float(c, 0)?;
     let [_, n] = super::matrix(c)?;
     let divisor = (n as f64 - c.attrs.float("correction")?).max(0.0);
-    expand1(x, |x| {
+    expand1_wide(x, |x| {
         let centered = &x[0] - x[0].mean_keep(-1);
         centered.matmul(centered.t()) / divisor
     })

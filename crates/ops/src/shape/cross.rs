@@ -1,6 +1,6 @@
 //! `cross`: the vector product in three dimensions.
 
-use crate::rules::{by_expansion, expand1, f64s, floats};
+use crate::rules::{by_expansion, expand1_wide, f64s, floats};
 use crate::{Error, Result, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
 
@@ -31,7 +31,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
         return Err(Error::shape(format!("axis {at} of {a} and {b} must both be of size 3")));
     }
     let along = at as i64;
-    expand1(x, |x| {
+    expand1_wide(x, |x| {
         let turned = |t: &Tensor, by: i64| t.roll(&[by], along);
         turned(&x[0], -1) * turned(&x[1], -2) - turned(&x[0], -2) * turned(&x[1], -1)
     })

@@ -22,6 +22,8 @@ pub static OP: Op = Op {
             Case::new(vec![floats([2, 3], 1)], by(&[1, -1], &[0, 1], "reflect")),
             Case::new(vec![floats([2, 3], 2)], by(&[1, 2], &[3, -1], "replicate")),
             Case::new(vec![floats([2, 3], 3)], by(&[0, 2], &[2, 1], "circular")),
+            Case::new(vec![f64s([4], &[0., 1., 2., 3.])], by(&[-1], &[1], "circular"))
+                .expect(vec![f64s([4], &[1., 2., 3., 1.])], "PyTorch 2.15: F.pad(arange(4.), (-1, 1), 'circular')"),
             Case::new(vec![x.clone()], by(&[2], &[3], "reflect")).expect(
                 vec![f64s([10], &[3., 2., 1., 2., 3., 4., 5., 4., 3., 2.])],
                 "NumPy manual: np.pad(a, (2, 3), 'reflect')",
@@ -50,7 +52,8 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
             "reflect" => size as i64 - 1,
             "replicate" if size > 0 => i64::MAX,
             "replicate" => 0,
-            "circular" => size as i64,
+            // The border comes from what is left after cropping.
+            "circular" => size as i64 + lo[d].min(0) + hi[d].min(0),
             _ => return Err(Error::value(format!("mode must be reflect, replicate or circular, not {mode}"))),
         };
         if lo[d].max(hi[d]) > most.max(0) {
@@ -58,14 +61,19 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
             return Err(Error::shape(e));
         }
     }
-    // The borders come from the whole axis; what is to be cropped goes afterward.
-    let crop = |w: &[i64]| -> Vec<i64> { w.iter().map(|&w| w.min(0)).collect() };
-    expand1(x, |x| {
-        let wide = (0..shape.rank()).fold(x[0].clone(), |x, d| {
+    let crops = lo.iter().chain(hi).any(|&w| w < 0);
+    let negative = |w: &[i64]| -> Vec<i64> { w.iter().map(|&w| w.min(0)).collect() };
+    let cropped = |x: Tensor| if crops { x.pad_raw(&negative(lo), &negative(hi), 0.0) } else { x };
+    let widened = |x: Tensor| {
+        (0..shape.rank()).fold(x, |x, d| {
             let (before, after) = (lo[d].max(0) as usize, hi[d].max(0) as usize);
             if before + after == 0 { x } else { widen(&x, d, before, after, mode) }
-        });
-        if lo.iter().chain(hi).any(|&w| w < 0) { wide.pad_raw(&crop(lo), &crop(hi), 0.0) } else { wide }
+        })
+    };
+    // As in PyTorch, a circular border comes from the cropped axis, the others from the whole one.
+    expand1(x, |x| {
+        let x = x[0].clone();
+        if mode == "circular" { widened(cropped(x)) } else { cropped(widened(x)) }
     })
 }
 

@@ -60,15 +60,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn split_sizes(&self, sizes: &[usize], along: i64) -> Vec<Tensor> {
-        let first = self.then(|_| {
+        let site = ir::Site::here();
+        let pieces = || -> Result<Vec<Tensor>> {
             let (x, at) = self.at_axis("split", along)?;
-            // One of the outputs; its node has the others.
-            Ok(Tensor::apply(&OP, &[&x], Attrs::new().with("axis", at).with("sizes", sizes)).swap_remove(0))
-        });
-        match first.value() {
-            Ok(v) => (0..sizes.len()).map(|i| v.sibling(i).into()).collect(),
-            Err(_) => vec![first; sizes.len().max(1)],
-        }
+            let pieces = Tensor::apply(&OP, &[&x], Attrs::new().with("axis", at).with("sizes", sizes));
+            pieces[0].value()?;
+            Ok(pieces.into_vec())
+        };
+        site.scope(pieces).unwrap_or_else(|e| vec![e.at(site).into(); sizes.len().max(1)])
     }
     /// Consecutive pieces of `size` along an axis, the last one smaller if it does not divide.
     #[track_caller]

@@ -1,6 +1,6 @@
 //! `trace`: the sum of the diagonal.
 
-use crate::rules::{by_expansion, expand1, f64s, floats};
+use crate::rules::{by_expansion, expand1_wide, f64s, floats};
 use crate::{Result, Tensor};
 use ir::{Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
 
@@ -26,7 +26,7 @@ pub static OP: Op = Op {
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
     c.arity(1)?;
     super::matrix(c)?;
-    expand1(x, |x| x[0].diagonal(0, -2, -1).sum(-1))
+    expand1_wide(x, |x| x[0].diagonal(0, -2, -1).sum(-1))
 }
 
 impl Tensor {

@@ -1,7 +1,7 @@
 //! `unbind`: the slices along an axis, one tensor each.
 
 use crate::rules::{expand, f64s, floats};
-use crate::{Error, Tensor, axis};
+use crate::{Error, Result, Tensor, axis};
 use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Type};
 
 /// Each result is a value of its own in the graph: more of them than this is a mistake, and would
@@ -43,16 +43,18 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// The slices along an axis, one tensor each, without the axis.
+    /// The slices along an axis, one tensor each, without the axis; none along an empty axis.
     #[track_caller]
     pub fn unbind(&self, along: i64) -> Vec<Tensor> {
-        let first = self.then(|t| {
-            let at = axis(along, t.shape.rank()).map_err(|e| e.in_op("unbind"))?;
-            Ok(Tensor::apply(&OP, &[self], Attrs::new().with("axis", at)).swap_remove(0))
-        });
-        match first.value() {
-            Ok(v) => (0..v.node().outs().len()).map(|i| v.sibling(i).into()).collect(),
-            Err(_) => vec![first],
-        }
+        let site = ir::Site::here();
+        let slices = || -> Result<Vec<Tensor>> {
+            let shape = self.shape()?;
+            let at = axis(along, shape.rank()).map_err(|e| e.in_op("unbind"))?;
+            if shape[at] == 0 {
+                return Ok(vec![]);
+            }
+            Ok(Tensor::apply(&OP, &[self], Attrs::new().with("axis", at)).into_vec())
+        };
+        site.scope(slices).unwrap_or_else(|e| vec![e.at(site).into()])
     }
 }

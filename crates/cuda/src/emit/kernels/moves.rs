@@ -349,15 +349,18 @@ pub fn iota(c: &Call) -> Option<Vec<Kernel>> {
     Text::new().writes("y", y).each(y.ty.shape.count(), &format!("y[i] = put_{}(({class})i);\n", y.ty.dtype))
 }
 
-/// 32 random bits an element by Philox4x32-10, of the key and the element's place.
+/// 32 random bits an element by Philox4x32-10, of the element's key and its place.
 pub fn random_bits(c: &Call) -> Option<Vec<Kernel>> {
     let (key, y) = (&c.args[0], &c.outs[0]);
-    let n = y.ty.shape.count();
+    let keys = key.ty.shape.count() / 2;
+    let each = y.ty.shape.count().checked_div(keys).unwrap_or(0);
+    let blocks = each.div_ceil(4).max(1);
     let body = format!(
-        "const unsigned long long seed = key[0], counter = key[1];\n\
-         unsigned w[4] = {{(unsigned)i, (unsigned)(i >> 32), (unsigned)counter, (unsigned)(counter >> 32)}};\n\
+        "const idx k = i / {blocks}, b = i % {blocks};\n\
+         const unsigned long long seed = key[2 * k], counter = key[2 * k + 1];\n\
+         unsigned w[4] = {{(unsigned)b, (unsigned)(b >> 32), (unsigned)counter, (unsigned)(counter >> 32)}};\n\
          philox(w, (unsigned)seed, (unsigned)(seed >> 32));\n\
-         for (int k = 0; k < 4; k++) if (i * 4 + k < {n}) y[i * 4 + k] = w[k];\n"
+         for (int e = 0; e < 4; e++) if (b * 4 + e < {each}) y[k * {each} + b * 4 + e] = w[e];\n"
     );
-    Text::new().reads("key", key).writes("y", y).each(n.div_ceil(4), &body)
+    Text::new().reads("key", key).writes("y", y).each(keys * each.div_ceil(4), &body)
 }

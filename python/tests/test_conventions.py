@@ -1,0 +1,147 @@
+"""What NumPy, PyTorch and the array API agree on at the edges: empty ranges, negative places, masks without dimensions,
+element types of running sums, division, default arguments."""
+
+import math
+
+import numpy as np
+import pytest
+
+import talweg as tw
+import talweg.nn.functional as F
+
+
+def test_rows_of_complex_tensors_are_all_there():
+    z = tw.tensor(np.arange(6).reshape(2, 3) * (1 + 2j))
+    for parts in (list(z), z.unbind(0), tw.unstack(z), z.split(1), z.chunk(2), tw.jit(lambda z: list(z.unbind(0)))(z)):
+        assert np.array_equal(np.stack([p.numpy() for p in parts]).reshape(2, 3), z.numpy())
+    rows = tw.vmap(lambda r: tw.stack(list(r)))(z)
+    assert np.array_equal(rows.numpy(), z.numpy())
+    g = tw.grad(lambda x: sum((r.abs() ** 2).sum() for r in x))(z)
+    assert np.allclose(g.numpy(), 2 * z.numpy())
+
+
+def test_loops_and_batches_draw_anew():
+    rows = tw.scan(lambda c, _: (c, tw.rand(2)), tw.zeros(()), None, length=3)[1].numpy()
+    assert len({r.tobytes() for r in rows}) == 3
+    batch = tw.vmap(lambda x: F.dropout(x, 0.5))(tw.ones(4, 100)).numpy()
+    assert len({r.tobytes() for r in batch}) == 4
+    tw.manual_seed(3)
+    a = tw.vmap(lambda x: x * tw.randn(3))(tw.ones(2)).numpy()
+    tw.manual_seed(3)
+    assert np.array_equal(a, tw.jit(tw.vmap(lambda x: x * tw.randn(3)))(tw.ones(2)).numpy())
+
+
+def test_an_empty_axis_has_no_slices():
+    assert tw.unstack(tw.zeros(0, 3)) == ()
+    assert len(tw.unstack(tw.zeros((2, 0)), axis=1)) == 0
+
+
+def test_a_range_that_leads_nowhere_is_empty():
+    assert tw.arange(1, 0).shape == (0,) and tw.arange(0.0, 1.0, -0.5).shape == (0,)
+    assert tw.arange(3, 0, -2).tolist() == [3, 1]
+    with pytest.raises(ValueError):
+        tw.arange(0, 3, 0)
+
+
+def test_negative_places_count_from_the_end():
+    x = tw.arange(6).reshape(2, 3)
+    assert tw.take(x, tw.tensor([-1, 0]), axis=1).tolist() == [[2, 0], [5, 3]]
+    assert x.take(tw.tensor([-1], dtype="int8"), 0).tolist() == [[3, 4, 5]]
+    assert tw.take(tw.arange(300), tw.tensor([-1], dtype="int8")).tolist() == [299]
+    with pytest.raises(IndexError):
+        tw.take(x, tw.tensor([-3])).tolist()
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "float64", "int32"])
+def test_running_sums_have_the_type_that_was_asked_for(kind):
+    x = tw.tensor([100, 100, 100])
+    for f, g in ((tw.cumulative_sum, np.cumsum), (tw.cumulative_prod, np.cumprod)):
+        y = f(x, dtype=getattr(tw, kind))
+        assert y.dtype.name == kind
+        assert np.array_equal(y.numpy(), g(x.numpy().astype(kind), dtype=kind))
+
+
+def test_a_shape_by_its_name():
+    for f in (tw.zeros, tw.ones, tw.empty, tw.rand, tw.randn):
+        assert f(shape=(2, 3)).shape == f((2, 3)).shape == f(2, 3).shape == (2, 3)
+        assert f(()).shape == f().shape == () and f(shape=4).shape == f(4).shape == (4,)
+    assert tw.full(shape=(2,), fill_value=1).tolist() == [1, 1]
+
+
+def test_a_mask_without_dimensions():
+    x = tw.tensor(3.0)
+    assert x[tw.tensor(True)].tolist() == [3.0] and x[tw.tensor(False)].tolist() == []
+    assert tw.zeros(2, 3)[tw.tensor(True)].shape == (1, 2, 3)
+    x[tw.tensor(True)] = 5.0
+    assert x.item() == 5.0
+    x[tw.tensor(False)] = 7.0
+    assert x.item() == 5.0
+
+
+def test_floats_divide_as_in_python():
+    inf = math.inf
+    for a, b in [(1.0, 0.1), (-1.0, inf), (1.0, -inf), (7.5, -2.0), (-0.0, 3.0), (0.0, -3.0), (1e300, 3.0), (5.3, 0.1)]:
+        q, r = tw.tensor(a, dtype="float64") // b, tw.tensor(a, dtype="float64") % b
+        assert (repr(q.item()), repr(r.item())) == (repr(a // b), repr(a % b)), (a, b)
+    for kind in ("float16", "float32"):
+        x, y = np.linspace(-9, 9, 41).astype(kind), np.array(0.7, kind)
+        assert np.array_equal((tw.tensor(x) // tw.tensor(y)).numpy(), x // y)
+
+
+def test_functions_at_their_ends():
+    for kind in ("float16", "float32", "float64"):
+        assert np.isnan(tw.acosh(tw.tensor([-30000.0, -1e4, 0.5], dtype=kind)).numpy()).all()
+        most = np.finfo(kind).max
+        assert tw.nan_to_num(tw.tensor([math.nan, math.inf, -math.inf], dtype=kind)).tolist() == [0.0, most, -most]
+    assert tw.nan_to_num(tw.tensor([math.inf], dtype="bfloat16")).astype("float32").isfinite().all()
+    assert tw.nan_to_num(tw.tensor([complex(math.nan, math.inf)])).numpy()[0].real == 0.0
+    assert F.gelu(tw.tensor([2e38])).item() == pytest.approx(2e38)
+    assert not np.signbit(tw.sign(tw.tensor([-0.0])).numpy()[0])
+    assert tw.cov(tw.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).tolist() == [[1.0, -1.0], [-1.0, 1.0]]
+
+
+def test_random_numbers_of_every_type():
+    x = tw.rand(100000, dtype="float64").numpy()
+    assert (x * 2**24 % 1 != 0).mean() > 0.9 and len(np.unique(x)) == len(x)
+    z = tw.randn(1000, dtype="float64").numpy()
+    assert (z.astype("float32") != z).mean() > 0.9
+    for kind in ("float16", "bfloat16"):
+        assert (tw.rand(200000, dtype=kind).astype("float32") < 1).all()
+    share = (tw.randint(0, 3 * 2**61, (20000,)).numpy() < 3 * 2**59).mean()
+    assert abs(share - 0.25) < 0.02
+
+
+def test_borders_losses_and_differences():
+    x = tw.arange(4.0).reshape(1, 1, 4)
+    assert F.pad(x, (-1, 1), mode="circular").tolist() == [[[1.0, 2.0, 3.0, 1.0]]]
+    x = tw.tensor([[1.0, 2.0], [3.0, 5.0]])
+    v = tw.tensor([1.0, 4.0])
+    got = F.gaussian_nll_loss(x, tw.zeros(2, 2), v, reduction="none")
+    want = 0.5 * (np.log(v.numpy())[:, None] + x.numpy() ** 2 / v.numpy()[:, None])
+    assert np.allclose(got.numpy(), want)
+    assert tw.diff(tw.arange(3), n=0, append=tw.arange(2)).tolist() == [0, 1, 2]
+
+
+def test_half_precision_does_not_overflow_inside():
+    x = tw.tensor(np.linspace(-600, 600, 60), dtype="float16")
+    a = x.numpy().astype("float64")
+    assert x.std().item() == pytest.approx(a.std(), rel=2e-3)
+    assert tw.linalg.vector_norm(x).item() == pytest.approx(np.linalg.norm(a), rel=2e-3)
+    assert F.cosine_similarity(x, x, 0).item() == pytest.approx(1.0, rel=2e-3)
+    assert x.dist(x * 0.5, 2.0).item() == pytest.approx(np.linalg.norm(a / 2), rel=2e-3)
+    assert tw.full((2000,), 600.0, dtype="float16").mean().item() == 600.0
+    y = tw.tensor([-0.6797], dtype="bfloat16")
+    assert tw.logaddexp(y, y).astype("float32").item() == pytest.approx(0.0135, rel=5e-3)
+
+
+def test_matrices():
+    a = np.array([[1.0, 1e103], [2.0, 3e103]])
+    for x in (a, a[:, ::-1]):
+        q, r = tw.linalg.qr(tw.tensor(x))
+        assert np.allclose(q.numpy() @ r.numpy() / np.abs(x).max(0), x / np.abs(x).max(0))
+    with pytest.raises((ValueError, tw.errors.ShapeError if hasattr(tw.errors, "ShapeError") else ValueError)):
+        tw.vecdot(tw.tensor([0.0]), tw.tensor([1.0, 2.0]))
+    x = tw.tensor(np.stack([np.diag([4.0, 1.0]), np.diag([4.0, 3.0])]))
+    p = tw.linalg.pinv(x, rtol=tw.tensor([0.5, 0.5]))
+    assert np.allclose(p.numpy(), [np.diag([0.25, 0.0]), np.diag([0.25, 1 / 3])])
+    assert np.array_equal(tw.linspace(0.1, 0.7, 7, endpoint=False, dtype="float64").numpy(), np.linspace(0.1, 0.7, 7, endpoint=False))
