@@ -122,7 +122,8 @@ class RNNBase(Module):
         count, ways = _CELLS[self.mode][2], self.num_layers * (2 if self.bidirectional else 1)
         shapes = [(ways, rows, self.proj_size or self.hidden_size), (ways, rows, self.hidden_size)][:count]
         if state is None:
-            return [_native.zeros(*shape, dtype=x.dtype) for shape in shapes]
+            zeros = {shape: _native.zeros(*shape, dtype=x.dtype) for shape in shapes}
+            return [zeros[shape] for shape in shapes]
         state = [state] if isinstance(state, Tensor) else list(state)
         if len(state) != count:
             raise value_error(f"{type(self).__name__}: the state consists of {count} tensors, not {len(state)}")
