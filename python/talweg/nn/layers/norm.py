@@ -87,14 +87,14 @@ class GroupNorm(Module):
     (3, 4, 5)
     """
 
-    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None):
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
         super().__init__()
         self.num_groups, self.num_channels = size(self, "num_groups", num_groups, 1), size(self, "num_channels", num_channels)
         if self.num_channels % self.num_groups:
             raise value_error(f"GroupNorm: {num_groups} groups do not divide {num_channels} channels")
         self.eps, self.affine = eps, affine
         self.register_parameter("weight", parameter(self.num_channels) if affine else None)
-        self.register_parameter("bias", parameter(self.num_channels) if affine else None)
+        self.register_parameter("bias", parameter(self.num_channels) if affine and bias else None)
         self.reset_parameters()
         placed(self, device, dtype)
 
@@ -112,12 +112,12 @@ class _NormBase(Module):
 
     _ranks = ()
 
-    def _make(self, num_features, eps, momentum, affine, track_running_stats):
+    def _make(self, num_features, eps, momentum, affine, track_running_stats, bias=True):
         self.num_features = size(self, "num_features", num_features)
         self.eps, self.momentum, self.affine, self.track_running_stats = eps, momentum, affine, track_running_stats
         n = self.num_features
         self.register_parameter("weight", parameter(n) if affine else None)
-        self.register_parameter("bias", parameter(n) if affine else None)
+        self.register_parameter("bias", parameter(n) if affine and bias else None)
         self.register_buffer("running_mean", _native.zeros(n) if track_running_stats else None)
         self.register_buffer("running_var", _native.ones(n) if track_running_stats else None)
         count = _native.zeros((), dtype="int64") if track_running_stats else None
@@ -156,10 +156,10 @@ class _BatchNorm(_NormBase):
     """Batch normalization of channels at axis 1."""
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
-    ):
+        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True
+    ):  # fmt: skip
         super().__init__()
-        self._make(num_features, eps, momentum, affine, track_running_stats)
+        self._make(num_features, eps, momentum, affine, track_running_stats, bias)
         placed(self, device, dtype)
 
     def _factor(self):
@@ -200,9 +200,10 @@ class SyncBatchNorm(_BatchNorm):
     _ranks = (2, 3, 4, 5)
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None, dtype=None
+        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None,
+        dtype=None, *, bias=True,
     ):  # fmt: skip
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
     @classmethod
@@ -240,10 +241,10 @@ class _InstanceNorm(_NormBase):
     """Normalization of each channel of each example."""
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None
-    ):
+        self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None, *, bias=True
+    ):  # fmt: skip
         super().__init__()
-        self._make(num_features, eps, momentum, affine, track_running_stats)
+        self._make(num_features, eps, momentum, affine, track_running_stats, bias)
         placed(self, device, dtype)
 
     def forward(self, input):
@@ -277,13 +278,15 @@ class _LazyNorm(LazyModule):
 
 
 def _lazy(cls, affine, tracks):
-    def __init__(self, eps=1e-5, momentum=0.1, affine=affine, track_running_stats=tracks, device=None, dtype=None):
+    def __init__(
+        self, eps=1e-5, momentum=0.1, affine=affine, track_running_stats=tracks, device=None, dtype=None, *, bias=True
+    ):
         Module.__init__(self)
         self.num_features = 0
         self.eps, self.momentum, self.affine, self.track_running_stats = eps, momentum, affine, track_running_stats
         self.register_parameter("weight", UninitializedParameter() if affine else None)
-        self.register_parameter("bias", UninitializedParameter() if affine else None)
-        self.__dict__["_lazy_settings"] = (eps, momentum, affine, track_running_stats)
+        self.register_parameter("bias", UninitializedParameter() if affine and bias else None)
+        self.__dict__["_lazy_settings"] = (eps, momentum, affine, track_running_stats, bias)
         self.__dict__["_place"] = (device, dtype)
 
     def has_uninitialized_params(self):
