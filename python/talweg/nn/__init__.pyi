@@ -1506,7 +1506,7 @@ class SyncBatchNorm(Module):
     >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Conv2d(1, 2, 3), tw.nn.BatchNorm2d(2))
     >>> tw.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
-    SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)"""
+    SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"""
     def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, process_group: Any = None, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...

@@ -47,7 +47,8 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        settings = dict(eps=self.eps, elementwise_affine=self.elementwise_affine, bias=self.bias is not None)
+        return f"{self.normalized_shape}, {shown(**settings)}"
 
 
 class RMSNorm(Module):
@@ -104,7 +105,8 @@ class GroupNorm(Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        settings = dict(eps=self.eps, affine=self.affine, bias=self.bias is not None)
+        return f"{self.num_groups}, {self.num_channels}, {shown(**settings)}"
 
 
 class _NormBase(Module):
@@ -148,8 +150,8 @@ class _NormBase(Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def extra_repr(self):
-        settings = dict(eps=self.eps, momentum=self.momentum, affine=self.affine, track_running_stats=self.track_running_stats)
-        return f"{self.num_features}, {shown(**settings)}"
+        settings = dict(eps=self.eps, momentum=self.momentum, affine=self.affine, bias=self.bias is not None)
+        return f"{self.num_features}, {shown(**settings)}, track_running_stats={self.track_running_stats}"
 
 
 class _BatchNorm(_NormBase):
@@ -194,7 +196,7 @@ class SyncBatchNorm(_BatchNorm):
     >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Conv2d(1, 2, 3), tw.nn.BatchNorm2d(2))
     >>> tw.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
-    SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+    SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
     """
 
     _ranks = (2, 3, 4, 5)

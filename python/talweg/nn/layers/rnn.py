@@ -305,7 +305,8 @@ class RNNCellBase(Module):
 
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}"
-        return text if self.bias else f"{text}, bias={self.bias}"
+        text = text if self.bias else f"{text}, bias={self.bias}"
+        return text if getattr(self, "nonlinearity", "tanh") == "tanh" else f"{text}, nonlinearity={self.nonlinearity}"
 
 
 class RNNCell(RNNCellBase):
