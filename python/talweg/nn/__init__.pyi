@@ -71,7 +71,7 @@ class Module:
         """Takes values by path; arrays of other libraries are converted. Nothing changes if one does not fit.
 
         With ``assign``, tensors replace parameters and buffers, their types included, instead of being copied into them."""
-    def modules(self) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it."""
     def named_buffers(self, prefix: str = '', recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
         """Buffers with their paths."""
@@ -130,6 +130,8 @@ class Module:
         """Freezes or unfreezes all parameters."""
     def set_submodule(self, target: Tensor, module: Module, strict: bool = False) -> None:
         """Replaces the module at a path."""
+    def share_memory(self) -> None:
+        """PyTorch's way to share parameters with other processes, which there is none of here."""
     def state_dict(self, *, destination: Any = None, prefix: str = '', keep_vars: bool = False) -> dict[str, Tensor]:
         """Parameters and persistent buffers by path; with ``keep_vars`` the variables themselves."""
     def to(self, *args: Any, **kwargs: Any) -> Self:
@@ -138,12 +140,34 @@ class Module:
 
         A parameter of another type is another parameter: make optimizers after that. ``tw.autocast`` computes in
         16 bits with parameters in ``float32``."""
+    def to_empty(self, *, device: str | None, recurse: bool = True) -> Self:
+        """Moves everything to a device, where the values mean nothing until they are set."""
     def train(self, mode: bool = True) -> Self:
         """Switches to training, or with ``False`` to inference."""
     def type(self, dst_type: DTypeLike) -> Self:
         """Floating-point parameters and buffers in another type."""
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or makes them zero."""
+
+class AdaptiveLogSoftmaxWithLoss(Module):
+    """A softmax by clusters (Grave and others 2017): the first ``cutoffs[0]`` classes and the other clusters make up the
+    head, and each cluster has a smaller network of its own.
+
+    >>> import talweg as tw
+    >>> m = tw.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[4, 10])
+    >>> output, loss = m(tw.randn(3, 8), tw.tensor([0, 5, 19]))
+    >>> output.shape, m.log_prob(tw.randn(3, 8)).shape
+    ((3,), (3, 20))"""
+    def __init__(self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def forward(self, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        ...
+    def __call__(self, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]: ...
+    def log_prob(self, input: Tensor) -> Tensor:
+        """The log-probabilities of all classes."""
+    def predict(self, input: Tensor) -> Tensor:
+        """The most likely classes."""
+    def reset_parameters(self) -> None:
+        """All parts as at the beginning."""
 
 class BCELoss(Module):
     """Of probabilities."""
@@ -219,6 +243,10 @@ class CrossEntropyLoss(Module):
         ...
     def __call__(self, input: Tensor, target: Tensor) -> Tensor: ...
 
+class DataParallel(Module):
+    """PyTorch's training on several GPUs from one process: refused, since processes do it here."""
+    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int | None = 0) -> None: ...
+
 class ELU(Module):
     """x, and alpha (exp(x) - 1) below zero."""
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None: ...
@@ -292,7 +320,7 @@ class GroupNorm(Module):
     >>> import talweg as tw
     >>> tw.nn.GroupNorm(2, 4)(tw.randn(3, 4, 5)).shape
     (3, 4, 5)"""
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-05, affine: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-05, affine: bool = True, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
     def __call__(self, input: Tensor) -> Tensor: ...
@@ -1345,7 +1373,7 @@ class UpsamplingNearest2d(Upsample):
 
 class BatchNorm1d(Module):
     """Batch normalization of ``[N, C]`` or ``[N, C, L]``: by the batch's statistics in training, by running averages in inference."""
-    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
     def __call__(self, input: Tensor) -> Tensor: ...
@@ -1356,7 +1384,7 @@ class BatchNorm1d(Module):
 
 class BatchNorm2d(Module):
     """Batch normalization of ``[N, C, H, W]``: by the batch's statistics in training, by running averages in inference."""
-    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
     def __call__(self, input: Tensor) -> Tensor: ...
@@ -1367,7 +1395,7 @@ class BatchNorm2d(Module):
 
 class BatchNorm3d(Module):
     """Batch normalization of ``[N, C, D, H, W]``: by the batch's statistics in training, by running averages in inference."""
-    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
     def __call__(self, input: Tensor) -> Tensor: ...
@@ -1426,7 +1454,7 @@ class ConvTranspose3d(Module):
 
 class InstanceNorm1d(Module):
     """Mean 0 and variance 1 of each channel of each example of ``[N, C, L]``."""
-    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
     def __call__(self, input: Tensor) -> Tensor: ...
@@ -1437,7 +1465,7 @@ class InstanceNorm1d(Module):
 
 class InstanceNorm2d(Module):
     """Mean 0 and variance 1 of each channel of each example of ``[N, C, H, W]``."""
-    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
     def __call__(self, input: Tensor) -> Tensor: ...
@@ -1448,7 +1476,7 @@ class InstanceNorm2d(Module):
 
 class InstanceNorm3d(Module):
     """Mean 0 and variance 1 of each channel of each example of ``[N, C, D, H, W]``."""
-    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
     def __call__(self, input: Tensor) -> Tensor: ...
@@ -1478,8 +1506,8 @@ class SyncBatchNorm(Module):
     >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Conv2d(1, 2, 3), tw.nn.BatchNorm2d(2))
     >>> tw.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
-    SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)"""
-    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, process_group: Any = None, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"""
+    def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, process_group: Any = None, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
     def __call__(self, input: Tensor) -> Tensor: ...
@@ -1535,7 +1563,7 @@ class LazyConv3d(Conv3d):
 
 class LazyBatchNorm1d(BatchNorm1d):
     """A ``BatchNorm1d`` whose ``num_features`` are the channels of its first input."""
-    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def has_uninitialized_params(self) -> Tensor:
         ...
     def initialize_parameters(self, input: Tensor) -> None:
@@ -1543,7 +1571,7 @@ class LazyBatchNorm1d(BatchNorm1d):
 
 class LazyBatchNorm2d(BatchNorm2d):
     """A ``BatchNorm2d`` whose ``num_features`` are the channels of its first input."""
-    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def has_uninitialized_params(self) -> Tensor:
         ...
     def initialize_parameters(self, input: Tensor) -> None:
@@ -1551,7 +1579,7 @@ class LazyBatchNorm2d(BatchNorm2d):
 
 class LazyBatchNorm3d(BatchNorm3d):
     """A ``BatchNorm3d`` whose ``num_features`` are the channels of its first input."""
-    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def has_uninitialized_params(self) -> Tensor:
         ...
     def initialize_parameters(self, input: Tensor) -> None:
@@ -1583,7 +1611,7 @@ class LazyConvTranspose3d(ConvTranspose3d):
 
 class LazyInstanceNorm1d(InstanceNorm1d):
     """A ``InstanceNorm1d`` whose ``num_features`` are the channels of its first input."""
-    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def has_uninitialized_params(self) -> Tensor:
         ...
     def initialize_parameters(self, input: Tensor) -> None:
@@ -1591,7 +1619,7 @@ class LazyInstanceNorm1d(InstanceNorm1d):
 
 class LazyInstanceNorm2d(InstanceNorm2d):
     """A ``InstanceNorm2d`` whose ``num_features`` are the channels of its first input."""
-    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def has_uninitialized_params(self) -> Tensor:
         ...
     def initialize_parameters(self, input: Tensor) -> None:
@@ -1599,7 +1627,7 @@ class LazyInstanceNorm2d(InstanceNorm2d):
 
 class LazyInstanceNorm3d(InstanceNorm3d):
     """A ``InstanceNorm3d`` whose ``num_features`` are the channels of its first input."""
-    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
+    def __init__(self, eps: float = 1e-05, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def has_uninitialized_params(self) -> Tensor:
         ...
     def initialize_parameters(self, input: Tensor) -> None:
@@ -1656,6 +1684,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     """Of scores before the sigmoid."""
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x, and alpha (exp(x / alpha) - 1) below zero."""
+def celu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``celu`` in place."""
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of several groups interleaved."""
 def conv1d(input: Tensor, weight: Tensor | None, bias: bool | None = None, stride: int | Sequence[int] | None = 1, padding: int | str | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:
@@ -1702,6 +1732,8 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Whole channels set to zero with probability ``p``, the others scaled up."""
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x, and alpha (exp(x) - 1) below zero."""
+def elu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``elu`` in place."""
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
     """Row i of ``weight`` for each whole number i. Gradients are dense, also with ``sparse``.
 
@@ -1746,6 +1778,8 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0, 0.0, 1.125, 6.0]"""
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x between ``min_val`` and ``max_val``."""
+def hardtanh_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``hardtanh`` in place."""
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
     """x where the target is 1, max(0, margin - x) where it is -1."""
 def huber_loss(input: Tensor, target: Tensor, reduction: str = 'mean', delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
@@ -1766,6 +1800,8 @@ def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Ten
     [[-1.0, 1.0]]"""
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x, and ``negative_slope`` x below zero."""
+def leaky_relu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``leaky_relu`` in place."""
 def linear(input: Tensor, weight: Tensor, bias: bool | None = None) -> Tensor:
     """y = x Wᵀ + b on the last dimension.
 
@@ -1788,10 +1824,16 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     """max(0, -target (input1 - input2) + margin)."""
 def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | str | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """The largest element of each window; with ``return_indices`` also where it is."""
+def max_pool1d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """``max_pool1d`` with ``return_indices=True``."""
 def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | str | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """The largest element of each window; with ``return_indices`` also where it is."""
+def max_pool2d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """``max_pool2d`` with ``return_indices=True``."""
 def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | str | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """The largest element of each window; with ``return_indices`` also where it is."""
+def max_pool3d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """``max_pool3d`` with ``return_indices=True``."""
 def max_unpool1d(input: Tensor, indices: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | str | Sequence[int] = 0, output_size: int | Sequence[int] | None = None) -> Tensor:
     """Elements back at the places ``max_pool`` has taken them from, zeros elsewhere."""
 def max_unpool2d(input: Tensor, indices: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | str | Sequence[int] = 0, output_size: int | Sequence[int] | None = None) -> Tensor:
@@ -1805,7 +1847,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0, 0.969363784118920]"""
 def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = 'mean', weight: Tensor | None = None) -> Tensor:
     """Squares of differences."""
-def multi_head_attention_forward(query: Tensor, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False, *, key_lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+def multi_head_attention_forward(query: Tensor, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False) -> tuple[Tensor, Tensor | None]:
     """Attention of several heads over ``[L, N, E]``, or ``[L, E]`` without a batch: the result, and the weights or None.
 
     In bool masks, true is left out; others are added to the scores."""
@@ -1854,12 +1896,14 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
     >>> tensor([-2.0, 0.5, 7.0]).relu6().tolist()  # by hand
     [0.0, 0.5, 6.0]"""
-def relu_(input: Tensor) -> Tensor:
+def relu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """``relu`` in place."""
 def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divided by the root of the mean square over the last dimensions, then scaled. Without ``eps``, the type's epsilon."""
 def rrelu(input: Tensor, lower: float = 0.125, upper: float = 0.3333333333333333, training: bool = False, inplace: bool = False) -> Tensor:
     """A leaky ReLU whose slope is drawn between ``lower`` and ``upper``; in inference it is their mean."""
+def rrelu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``rrelu`` in place."""
 def scaled_dot_product_attention(query: Tensor, key: Any, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False, *, query_lengths: Tensor | None = None, key_lengths: Tensor | None = None) -> Tensor:
     """Attention of queries ``[..., H, L, E]`` with keys and values. In a bool mask, true takes part; others are added
     to the scores. Of sequences of several lengths, ``query_lengths`` and ``key_lengths`` say how much of each counts.
@@ -1873,6 +1917,8 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
     >>> tensor([-1.0, 0.0, 1.0]).selu().tolist()  # Klambauer and others, equations 2 and 14
     [-1.1113307378125625, 0.0, 1.0507009873554805]"""
+def selu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``selu`` in place."""
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x)), elementwise.
 
@@ -1916,6 +1962,8 @@ def tanhshrink(input: Tensor) -> Tensor:
     [0.0, 0.23840584404423515]"""
 def threshold(input: Tensor, threshold: float, value: Any, inplace: bool = False) -> Tensor:
     """x where it is above ``threshold``, else ``value``."""
+def threshold_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``threshold`` in place."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-06, swap: bool = False, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
     """max(0, |anchor - positive| - |anchor - negative| + margin)."""
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False, reduction: str = 'mean') -> Tensor:

@@ -43,6 +43,22 @@ class _List(Module):
             del kept[int(_at(index, len(self)))]
         self._renumbered([m for _, m in kept])
 
+    def __repr__(self):
+        # Equal neighbors are shown once.
+        runs = []
+        for i, m in enumerate(self._modules.values()):
+            text = repr(m)
+            if runs and runs[-1][2] == text and isinstance(self, ModuleList):
+                runs[-1][1] = i
+            else:
+                runs.append([i, i, text])
+        names, lines = list(self._modules), []
+        for first, last, text in runs:
+            head = f"({names[first]})" if first == last else f"({first}-{last})"
+            text = text if first == last else f"{last - first + 1} x {text}"
+            lines.append(f"{head}: " + text.replace("\n", "\n  "))
+        return f"{self._get_name()}(" + ("\n  " + "\n  ".join(lines) + "\n)" if lines else ")")
+
     def append(self, module):
         """Adds a module at the end."""
         self.add_module(str(len(self)), module)

@@ -249,4 +249,21 @@ def orthogonal_(tensor, gain=1, generator=None):
     return _fill(tensor, _native.initial("orthogonal", tensor.shape, float(gain)))
 
 
+def _old(f):
+    """PyTorch's deprecated name of a function, without the underscore."""
+
+    def g(*args, **kwargs):
+        warnings.warn(f"nn.init.{f.__name__[:-1]} is PyTorch's old name of nn.init.{f.__name__}", FutureWarning, stacklevel=2)
+        return f(*args, **kwargs)
+
+    g.__name__ = g.__qualname__ = f.__name__[:-1]
+    g.__doc__ = f"PyTorch's old name of ``{f.__name__}``."
+    __all__.append(g.__name__)
+    return g
+
+
+uniform, normal, constant, eye, dirac, sparse = map(_old, (uniform_, normal_, constant_, eye_, dirac_, sparse_))
+xavier_uniform, xavier_normal, kaiming_uniform = map(_old, (xavier_uniform_, xavier_normal_, kaiming_uniform_))
+kaiming_normal, orthogonal = map(_old, (kaiming_normal_, orthogonal_))
+
 check(globals(), __all__)

@@ -200,9 +200,9 @@ class Module:
             if m is not None:
                 yield from m.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self):
+    def modules(self, remove_duplicate=True):
         """This module and all below it."""
-        return (m for _, m in self.named_modules())
+        return (m for _, m in self.named_modules(remove_duplicate=remove_duplicate))
 
     def _named_entries(self, kind, prefix, recurse, remove_duplicate):
         seen = set()
@@ -379,6 +379,14 @@ class Module:
     def cpu(self):
         """Moves everything to the host."""
         return self.to(device="cpu")
+
+    def to_empty(self, *, device, recurse=True):
+        """Moves everything to a device, where the values mean nothing until they are set."""
+        return self.to(device=device)
+
+    def share_memory(self):
+        """PyTorch's way to share parameters with other processes, which there is none of here."""
+        raise value_error("share_memory: parameters of several processes are shared by `talweg launch` and tw.distributed")
 
     # Hooks.
 

@@ -59,6 +59,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     """Of scores before the sigmoid."""
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x, and alpha (exp(x / alpha) - 1) below zero."""
+def celu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``celu`` in place."""
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of several groups interleaved."""
 def conv1d(input: Tensor, weight: Tensor | None, bias: bool | None = None, stride: int | Sequence[int] | None = 1, padding: int | str | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:
@@ -105,6 +107,8 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Whole channels set to zero with probability ``p``, the others scaled up."""
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x, and alpha (exp(x) - 1) below zero."""
+def elu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``elu`` in place."""
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
     """Row i of ``weight`` for each whole number i. Gradients are dense, also with ``sparse``.
 
@@ -149,6 +153,8 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0, 0.0, 1.125, 6.0]"""
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x between ``min_val`` and ``max_val``."""
+def hardtanh_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``hardtanh`` in place."""
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
     """x where the target is 1, max(0, margin - x) where it is -1."""
 def huber_loss(input: Tensor, target: Tensor, reduction: str = 'mean', delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
@@ -169,6 +175,8 @@ def layer_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Ten
     [[-1.0, 1.0]]"""
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x, and ``negative_slope`` x below zero."""
+def leaky_relu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``leaky_relu`` in place."""
 def linear(input: Tensor, weight: Tensor, bias: bool | None = None) -> Tensor:
     """y = x Wᵀ + b on the last dimension.
 
@@ -191,10 +199,16 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     """max(0, -target (input1 - input2) + margin)."""
 def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | str | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """The largest element of each window; with ``return_indices`` also where it is."""
+def max_pool1d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """``max_pool1d`` with ``return_indices=True``."""
 def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | str | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """The largest element of each window; with ``return_indices`` also where it is."""
+def max_pool2d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """``max_pool2d`` with ``return_indices=True``."""
 def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | str | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """The largest element of each window; with ``return_indices`` also where it is."""
+def max_pool3d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """``max_pool3d`` with ``return_indices=True``."""
 def max_unpool1d(input: Tensor, indices: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | str | Sequence[int] = 0, output_size: int | Sequence[int] | None = None) -> Tensor:
     """Elements back at the places ``max_pool`` has taken them from, zeros elsewhere."""
 def max_unpool2d(input: Tensor, indices: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | str | Sequence[int] = 0, output_size: int | Sequence[int] | None = None) -> Tensor:
@@ -208,7 +222,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0, 0.969363784118920]"""
 def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = 'mean', weight: Tensor | None = None) -> Tensor:
     """Squares of differences."""
-def multi_head_attention_forward(query: Tensor, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False, *, key_lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+def multi_head_attention_forward(query: Tensor, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False) -> tuple[Tensor, Tensor | None]:
     """Attention of several heads over ``[L, N, E]``, or ``[L, E]`` without a batch: the result, and the weights or None.
 
     In bool masks, true is left out; others are added to the scores."""
@@ -257,12 +271,14 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
     >>> tensor([-2.0, 0.5, 7.0]).relu6().tolist()  # by hand
     [0.0, 0.5, 6.0]"""
-def relu_(input: Tensor) -> Tensor:
+def relu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """``relu`` in place."""
 def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divided by the root of the mean square over the last dimensions, then scaled. Without ``eps``, the type's epsilon."""
 def rrelu(input: Tensor, lower: float = 0.125, upper: float = 0.3333333333333333, training: bool = False, inplace: bool = False) -> Tensor:
     """A leaky ReLU whose slope is drawn between ``lower`` and ``upper``; in inference it is their mean."""
+def rrelu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``rrelu`` in place."""
 def scaled_dot_product_attention(query: Tensor, key: Any, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False, *, query_lengths: Tensor | None = None, key_lengths: Tensor | None = None) -> Tensor:
     """Attention of queries ``[..., H, L, E]`` with keys and values. In a bool mask, true takes part; others are added
     to the scores. Of sequences of several lengths, ``query_lengths`` and ``key_lengths`` say how much of each counts.
@@ -276,6 +292,8 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
     >>> tensor([-1.0, 0.0, 1.0]).selu().tolist()  # Klambauer and others, equations 2 and 14
     [-1.1113307378125625, 0.0, 1.0507009873554805]"""
+def selu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``selu`` in place."""
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x)), elementwise.
 
@@ -319,6 +337,8 @@ def tanhshrink(input: Tensor) -> Tensor:
     [0.0, 0.23840584404423515]"""
 def threshold(input: Tensor, threshold: float, value: Any, inplace: bool = False) -> Tensor:
     """x where it is above ``threshold``, else ``value``."""
+def threshold_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``threshold`` in place."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-06, swap: bool = False, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
     """max(0, |anchor - positive| - |anchor - negative| + margin)."""
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False, reduction: str = 'mean') -> Tensor:

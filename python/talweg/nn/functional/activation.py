@@ -44,12 +44,6 @@ mish, hardsigmoid, hardswish = (_with_inplace(n) for n in ("mish", "hardsigmoid"
 
 
 @_public
-def relu_(input):
-    """``relu`` in place."""
-    return relu(input, True)
-
-
-@_public
 def gelu(input, approximate="none"):
     """x Φ(x), with the normal distribution function Φ; ``approximate="tanh"``: its approximation by tanh."""
     if approximate not in ("none", "tanh"):
@@ -117,6 +111,21 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     x = tensor(input)
     slope = _native.uniform(x.shape, lower, upper).astype(x.dtype) if training else (lower + upper) / 2
     return in_place(input, Tensor.where(x < 0, x * slope, x), inplace)
+
+
+def _in_place(f):
+    """The in-place form of a function."""
+
+    def g(input, *args, **kwargs):
+        return f(input, *args, **kwargs, inplace=True)
+
+    g.__name__ = g.__qualname__ = f.__name__ + "_"
+    g.__doc__ = f"``{f.__name__}`` in place."
+    return _public(g)
+
+
+relu_, selu_, elu_, celu_ = map(_in_place, (relu, selu, elu, celu))
+leaky_relu_, hardtanh_, threshold_, rrelu_ = map(_in_place, (leaky_relu, hardtanh, threshold, rrelu))
 
 
 @_public

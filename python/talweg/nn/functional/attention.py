@@ -104,54 +104,78 @@ def multi_head_attention_forward(
     query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
     dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
     use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None,
-    static_v=None, average_attn_weights=True, is_causal=False, *, key_lengths=None,
+    static_v=None, average_attn_weights=True, is_causal=False,
 ):  # fmt: skip
     """Attention of several heads over ``[L, N, E]``, or ``[L, E]`` without a batch: the result, and the weights or None.
 
     In bool masks, true is left out; others are added to the scores.
     """
     probability("multi_head_attention_forward", dropout_p)
-    is_single = query.ndim == 2
-    if is_single:
-        query, key, value = (t.unsqueeze(1) for t in (query, key, value))
-        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-    if query.ndim != 3 or key.ndim != 3 or value.ndim != 3:
-        raise value_error(f"multi_head_attention_forward: expected 2 or 3 dimensions, not {query.ndim}, {key.ndim}, {value.ndim}")
-    batch, width = query.shape[1], query.shape[2]
-    if width != embed_dim_to_check:
-        raise value_error(f"multi_head_attention_forward: expected {embed_dim_to_check} channels, not {width}")
     if static_k is not None or static_v is not None:
         raise value_error("multi_head_attention_forward: static_k and static_v are not supported; use scaled_dot_product_attention")
-    if is_causal and attn_mask is not None and key_padding_mask is None and not need_weights:
-        attn_mask = None  # the mask is what the hint says
-    elif attn_mask is not None:
-        is_causal = False
+    if query.shape[-1] != embed_dim_to_check:
+        raise value_error(f"multi_head_attention_forward: expected {embed_dim_to_check} channels, not {query.shape[-1]}")
     weights = [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else in_proj_weight.chunk(3, 0)
-    biases = [None] * 3 if in_proj_bias is None else in_proj_bias.chunk(3, 0)
-    projected = [linear(x.transpose(0, 1), w, b) for x, w, b in zip((query, key, value), weights, biases)]
-    extra = 0
-    if bias_k is not None:
-        projected[1] = Tensor.concat([projected[1], bias_k.broadcast_to((batch, 1, width))], 1)
-        projected[2] = Tensor.concat([projected[2], bias_v.broadcast_to((batch, 1, width))], 1)
-        extra += 1
-    if add_zero_attn:
-        projected[1:] = [x.pad((0, 0, 0, 1)) for x in projected[1:]]
-        extra += 1
-    if extra:
-        if is_causal or key_lengths is not None:
-            raise value_error("multi_head_attention_forward: with add_bias_kv or add_zero_attn give masks, not is_causal or lengths")
-        attn_mask, key_padding_mask = (None if m is None else _widened(m, extra) for m in (attn_mask, key_padding_mask))
-    q, k, v = (x.reshape(batch, x.shape[1], num_heads, width // num_heads).transpose(1, 2) for x in projected)
-    mask = joined_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
+    heads = Heads(num_heads, weights, in_proj_bias, bias_k, bias_v, add_zero_attn, out_proj_weight, out_proj_bias)
     drop = dropout_p if training else 0.0
-    out, attention = attend(q, k, v, mask, is_causal, key_lengths, drop, need_weights)
-    out = linear(out.transpose(1, 2).reshape(batch, query.shape[0], width), out_proj_weight, out_proj_bias)
-    out = out.transpose(0, 1)
-    if attention is not None and average_attn_weights:
-        attention = attention.mean(1)
-    if is_single:
-        return out.squeeze(1), None if attention is None else attention.squeeze(0)
-    return out, attention
+    masks = (attn_mask, key_padding_mask, is_causal, None)
+    return heads.attend(query, key, value, False, masks, drop, need_weights, average_attn_weights)
+
+
+class Heads:
+    """The weights of attention of several heads."""
+
+    def __init__(self, count, weights, biases, bias_k, bias_v, add_zero_attn, out_weight, out_bias):
+        self._count, self._weights = count, weights
+        self._biases = [None] * 3 if biases is None else biases.chunk(3, 0)
+        self._bias_k, self._bias_v, self._add_zero_attn = bias_k, bias_v, add_zero_attn
+        self._out = (out_weight, out_bias)
+
+    def attend(self, query, key, value, batch_first, masks, dropout_p, need_weights, average):
+        """The result, and the weights or None. ``masks``: of the scores, of the keys, whether causal, the keys' lengths."""
+        ranks = {query.ndim, key.ndim, value.ndim}
+        if ranks not in ({2}, {3}):
+            raise value_error(f"attention: expected 2 or 3 dimensions, not {query.ndim}, {key.ndim} and {value.ndim}")
+        attn_mask, key_padding_mask, is_causal, lengths = masks
+        if ranks == {2}:
+            turn, back = (lambda x: x.unsqueeze(0)), (lambda x: x.squeeze(0))
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        else:
+            turn = back = (lambda x: x) if batch_first else (lambda x: x.transpose(0, 1))
+        if is_causal and attn_mask is not None and key_padding_mask is None and not need_weights:
+            attn_mask = None  # the mask is what the hint says
+        elif attn_mask is not None:
+            is_causal = False
+        # Once for tensors that are one.
+        turned = {id(x): turn(x) for x in (query, key, value)}
+        masks = (attn_mask, key_padding_mask, is_causal, lengths)
+        out, weights = self._batch([turned[id(x)] for x in (query, key, value)], masks, dropout_p, need_weights)
+        if weights is not None:
+            weights = weights.mean(1) if average else weights
+            weights = weights.squeeze(0) if ranks == {2} else weights
+        return back(out), weights
+
+    def _batch(self, tensors, masks, dropout_p, need_weights):
+        """Over ``[N, L, E]``."""
+        attn_mask, key_padding_mask, is_causal, lengths = masks
+        n, length, width = tensors[0].shape
+        projected = [linear(x, w, b) for x, w, b in zip(tensors, self._weights, self._biases)]
+        extra = 0
+        if self._bias_k is not None:
+            projected[1] = Tensor.concat([projected[1], self._bias_k.broadcast_to((n, 1, width))], 1)
+            projected[2] = Tensor.concat([projected[2], self._bias_v.broadcast_to((n, 1, width))], 1)
+            extra += 1
+        if self._add_zero_attn:
+            projected[1:] = [x.pad((0, 0, 0, 1)) for x in projected[1:]]
+            extra += 1
+        if extra:
+            if is_causal or lengths is not None:
+                raise value_error("attention: with add_bias_kv or add_zero_attn give masks, not is_causal or lengths")
+            attn_mask, key_padding_mask = (None if m is None else _widened(m, extra) for m in (attn_mask, key_padding_mask))
+        q, k, v = (x.reshape(n, x.shape[1], self._count, width // self._count).transpose(1, 2) for x in projected)
+        mask = joined_mask(attn_mask, key_padding_mask, n, self._count, q.dtype)
+        out, weights = attend(q, k, v, mask, is_causal, lengths, dropout_p, need_weights)
+        return linear(out.transpose(1, 2).reshape(n, length, width), *self._out), weights
 
 
 def _widened(mask, extra):

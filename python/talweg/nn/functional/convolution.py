@@ -53,12 +53,19 @@ conv1d, conv2d, conv3d = map(_conv, (1, 2, 3))
 conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_conv_transpose, (1, 2, 3))
 
 
+def _indexed(pair):
+    """Values and where they are; no gradient flows through the latter."""
+    return pair[0], pair[1].detach()
+
+
 def _max_pool(n):
     plain, with_index = getattr(Tensor, f"max_pool{n}d"), getattr(Tensor, f"max_pool{n}d_index")
 
     def f(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
         settings = dict(stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
-        return (with_index if return_indices else plain)(tensor(input), kernel_size, **settings)
+        if not return_indices:
+            return plain(tensor(input), kernel_size, **settings)
+        return _indexed(with_index(tensor(input), kernel_size, **settings))
 
     return _public(f, f"max_pool{n}d", "The largest element of each window; with ``return_indices`` also where it is.")
 
@@ -95,12 +102,21 @@ def _adaptive_max(n):
 
     def f(input, output_size, return_indices=False):
         x = tensor(input)
-        return (with_index if return_indices else plain)(x, _adaptive_sizes(x, n, output_size))
+        wanted = _adaptive_sizes(x, n, output_size)
+        return _indexed(with_index(x, wanted)) if return_indices else plain(x, wanted)
 
     return _public(f, f"adaptive_max_pool{n}d", "The largest elements of as many windows as asked for.")
 
 
+def _with_indices(pool):
+    def f(*args, **kwargs):
+        return pool(*args, **{**kwargs, "return_indices": True})
+
+    return _public(f, f"{pool.__name__}_with_indices", f"``{pool.__name__}`` with ``return_indices=True``.")
+
+
 max_pool1d, max_pool2d, max_pool3d = map(_max_pool, (1, 2, 3))
+max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = map(_with_indices, (max_pool1d, max_pool2d, max_pool3d))
 avg_pool1d, avg_pool2d, avg_pool3d = map(_avg_pool, (1, 2, 3))
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg, (1, 2, 3))
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))

@@ -33,7 +33,7 @@ def _module(name, f, defaults, hidden=()):
         values = {k: self.__dict__[k] for k in defaults}
         if values.get("inplace") is False:
             del values["inplace"]
-        return shown(**values)
+        return f"{values['lambd']}" if "lambd" in values else shown(**values)
 
     doc = (f.__doc__ or "").split(">>>")[0].strip() or f"The function {f.__name__} as a module."
     body = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__doc__": doc, "__module__": __name__}

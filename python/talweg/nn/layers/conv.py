@@ -79,7 +79,7 @@ class _ConvNd(Module):
     def extra_repr(self):
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         if self.padding != (0,) * self._rank:
-            text += f", padding={self.padding!r}"
+            text += f", padding={self.padding}"
         if self.dilation != (1,) * self._rank:
             text += f", dilation={self.dilation}"
         if self.output_padding != (0,) * self._rank:
@@ -261,7 +261,9 @@ def _avg_pool(rank):
         self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
 
     def init1(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
-        keep(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
+        stride = kernel_size if stride is None else stride
+        sizes = [(n,) if isinstance(n, int) else n for n in (kernel_size, stride, padding)]
+        keep(self, *sizes, ceil_mode, count_include_pad)
 
     def init(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
         keep(self, kernel_size, stride, padding, ceil_mode, count_include_pad)

@@ -47,7 +47,8 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        settings = dict(eps=self.eps, elementwise_affine=self.elementwise_affine, bias=self.bias is not None)
+        return f"{self.normalized_shape}, {shown(**settings)}"
 
 
 class RMSNorm(Module):
@@ -87,14 +88,14 @@ class GroupNorm(Module):
     (3, 4, 5)
     """
 
-    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None):
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
         super().__init__()
         self.num_groups, self.num_channels = size(self, "num_groups", num_groups, 1), size(self, "num_channels", num_channels)
         if self.num_channels % self.num_groups:
             raise value_error(f"GroupNorm: {num_groups} groups do not divide {num_channels} channels")
         self.eps, self.affine = eps, affine
         self.register_parameter("weight", parameter(self.num_channels) if affine else None)
-        self.register_parameter("bias", parameter(self.num_channels) if affine else None)
+        self.register_parameter("bias", parameter(self.num_channels) if affine and bias else None)
         self.reset_parameters()
         placed(self, device, dtype)
 
@@ -104,7 +105,8 @@ class GroupNorm(Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        settings = dict(eps=self.eps, affine=self.affine, bias=self.bias is not None)
+        return f"{self.num_groups}, {self.num_channels}, {shown(**settings)}"
 
 
 class _NormBase(Module):
@@ -112,12 +114,12 @@ class _NormBase(Module):
 
     _ranks = ()
 
-    def _make(self, num_features, eps, momentum, affine, track_running_stats):
+    def _make(self, num_features, eps, momentum, affine, track_running_stats, bias=True):
         self.num_features = size(self, "num_features", num_features)
         self.eps, self.momentum, self.affine, self.track_running_stats = eps, momentum, affine, track_running_stats
         n = self.num_features
         self.register_parameter("weight", parameter(n) if affine else None)
-        self.register_parameter("bias", parameter(n) if affine else None)
+        self.register_parameter("bias", parameter(n) if affine and bias else None)
         self.register_buffer("running_mean", _native.zeros(n) if track_running_stats else None)
         self.register_buffer("running_var", _native.ones(n) if track_running_stats else None)
         count = _native.zeros((), dtype="int64") if track_running_stats else None
@@ -148,18 +150,18 @@ class _NormBase(Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def extra_repr(self):
-        settings = dict(eps=self.eps, momentum=self.momentum, affine=self.affine, track_running_stats=self.track_running_stats)
-        return f"{self.num_features}, {shown(**settings)}"
+        settings = dict(eps=self.eps, momentum=self.momentum, affine=self.affine, bias=self.bias is not None)
+        return f"{self.num_features}, {shown(**settings)}, track_running_stats={self.track_running_stats}"
 
 
 class _BatchNorm(_NormBase):
     """Batch normalization of channels at axis 1."""
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
-    ):
+        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True
+    ):  # fmt: skip
         super().__init__()
-        self._make(num_features, eps, momentum, affine, track_running_stats)
+        self._make(num_features, eps, momentum, affine, track_running_stats, bias)
         placed(self, device, dtype)
 
     def _factor(self):
@@ -194,15 +196,16 @@ class SyncBatchNorm(_BatchNorm):
     >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Conv2d(1, 2, 3), tw.nn.BatchNorm2d(2))
     >>> tw.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
-    SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+    SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
     """
 
     _ranks = (2, 3, 4, 5)
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None, dtype=None
+        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None,
+        dtype=None, *, bias=True,
     ):  # fmt: skip
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
     @classmethod
@@ -240,10 +243,10 @@ class _InstanceNorm(_NormBase):
     """Normalization of each channel of each example."""
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None
-    ):
+        self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None, *, bias=True
+    ):  # fmt: skip
         super().__init__()
-        self._make(num_features, eps, momentum, affine, track_running_stats)
+        self._make(num_features, eps, momentum, affine, track_running_stats, bias)
         placed(self, device, dtype)
 
     def forward(self, input):
@@ -277,13 +280,15 @@ class _LazyNorm(LazyModule):
 
 
 def _lazy(cls, affine, tracks):
-    def __init__(self, eps=1e-5, momentum=0.1, affine=affine, track_running_stats=tracks, device=None, dtype=None):
+    def __init__(
+        self, eps=1e-5, momentum=0.1, affine=affine, track_running_stats=tracks, device=None, dtype=None, *, bias=True
+    ):
         Module.__init__(self)
         self.num_features = 0
         self.eps, self.momentum, self.affine, self.track_running_stats = eps, momentum, affine, track_running_stats
         self.register_parameter("weight", UninitializedParameter() if affine else None)
-        self.register_parameter("bias", UninitializedParameter() if affine else None)
-        self.__dict__["_lazy_settings"] = (eps, momentum, affine, track_running_stats)
+        self.register_parameter("bias", UninitializedParameter() if affine and bias else None)
+        self.__dict__["_lazy_settings"] = (eps, momentum, affine, track_running_stats, bias)
         self.__dict__["_place"] = (device, dtype)
 
     def has_uninitialized_params(self):

@@ -122,7 +122,8 @@ class RNNBase(Module):
         count, ways = _CELLS[self.mode][2], self.num_layers * (2 if self.bidirectional else 1)
         shapes = [(ways, rows, self.proj_size or self.hidden_size), (ways, rows, self.hidden_size)][:count]
         if state is None:
-            return [_native.zeros(*shape, dtype=x.dtype) for shape in shapes]
+            zeros = {shape: _native.zeros(*shape, dtype=x.dtype) for shape in shapes}
+            return [zeros[shape] for shape in shapes]
         state = [state] if isinstance(state, Tensor) else list(state)
         if len(state) != count:
             raise value_error(f"{type(self).__name__}: the state consists of {count} tensors, not {len(state)}")
@@ -304,7 +305,8 @@ class RNNCellBase(Module):
 
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}"
-        return text if self.bias else f"{text}, bias={self.bias}"
+        text = text if self.bias else f"{text}, bias={self.bias}"
+        return text if getattr(self, "nonlinearity", "tanh") == "tanh" else f"{text}, nonlinearity={self.nonlinearity}"
 
 
 class RNNCell(RNNCellBase):

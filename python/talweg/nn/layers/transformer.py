@@ -75,36 +75,15 @@ class MultiheadAttention(Module):
         ``key_padding_mask [N, S]`` and ``attn_mask [L, S]`` or ``[N heads, L, S]``: true is left out; others are added to
         the scores. ``key_lengths [N]``: how many keys of each sequence count.
         """
-        turned = self.batch_first and query.ndim == 3
-        if turned:
-            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        out, weights = F.multi_head_attention_forward(
-            query,
-            key,
-            value,
-            self.embed_dim,
-            self.num_heads,
-            self.in_proj_weight,
-            self.in_proj_bias,
-            self.bias_k,
-            self.bias_v,
-            self.add_zero_attn,
-            self.dropout,
-            self.out_proj.weight,
-            self.out_proj.bias,
-            training=self.training,
-            key_padding_mask=key_padding_mask,
-            need_weights=need_weights,
-            attn_mask=attn_mask,
-            use_separate_proj_weight=not self._qkv_same_embed_dim,
-            q_proj_weight=self.q_proj_weight,
-            k_proj_weight=self.k_proj_weight,
-            v_proj_weight=self.v_proj_weight,
-            average_attn_weights=average_attn_weights,
-            is_causal=is_causal,
-            key_lengths=key_lengths,
-        )
-        return out.transpose(0, 1) if turned else out, weights
+        if query.shape[-1] != self.embed_dim:
+            raise value_error(f"MultiheadAttention: expected {self.embed_dim} channels, not {query.shape[-1]}")
+        own = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        weights = self.in_proj_weight.chunk(3, 0) if self._qkv_same_embed_dim else own
+        biases = (self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn)
+        heads = F.attention.Heads(self.num_heads, weights, *biases, self.out_proj.weight, self.out_proj.bias)
+        masks = (attn_mask, key_padding_mask, is_causal, key_lengths)
+        drop = self.dropout if self.training else 0.0
+        return heads.attend(query, key, value, self.batch_first, masks, drop, need_weights, average_attn_weights)
 
 
 def _activation(layer, activation):

@@ -72,7 +72,9 @@ class Upsample(Module):
 
     def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None):
         super().__init__()
-        self.size, self.scale_factor, self.mode = size, scale_factor, mode
+        many = isinstance(scale_factor, (tuple, list))
+        factor = tuple(map(float, scale_factor)) if many else None if scale_factor is None else float(scale_factor)
+        self.size, self.scale_factor, self.mode = size, factor, mode
         self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
 
     def forward(self, input):

@@ -10,7 +10,7 @@ from .old_norms import remove_spectral_norm, remove_weight_norm, spectral_norm, 
 
 __all__ = """
 clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm parameters_to_vector
-remove_spectral_norm remove_weight_norm spectral_norm vector_to_parameters weight_norm
+remove_spectral_norm remove_weight_norm skip_init spectral_norm vector_to_parameters weight_norm
 """.split()
 
 
@@ -126,6 +126,17 @@ def vector_to_parameters(vec, parameters):
         for p in parameters:
             p.copy_(vec[at : at + p.numel()].reshape(p.shape))
             at += p.numel()
+
+
+def skip_init(module_cls, *args, **kwargs):
+    """A module whose parameters will be set later. Initial values are computed when somebody looks at them, so that those
+    that are replaced cost nothing.
+
+    >>> import talweg as tw
+    >>> tw.nn.utils.skip_init(tw.nn.Linear, 2, 3).weight.shape
+    (3, 2)
+    """
+    return module_cls(*args, **kwargs)
 
 
 check(globals(), __all__)

@@ -77,6 +77,13 @@ def remove_weight_norm(module: Module, name: str = 'weight') -> Module:
     >>> import talweg as tw
     >>> list(tw.nn.utils.remove_weight_norm(tw.nn.utils.weight_norm(tw.nn.Linear(2, 3))).state_dict())
     ['bias', 'weight']"""
+def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
+    """A module whose parameters will be set later. Initial values are computed when somebody looks at them, so that those
+    that are replaced cost nothing.
+
+    >>> import talweg as tw
+    >>> tw.nn.utils.skip_init(tw.nn.Linear, 2, 3).weight.shape
+    (3, 2)"""
 def spectral_norm(module: Module, name: str = 'weight', n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
     """The weight divided by its largest singular value; newer programs use ``nn.utils.parametrizations.spectral_norm``.
 

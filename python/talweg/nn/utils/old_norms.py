@@ -72,7 +72,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     if dim is None:
         dim = 1 if "ConvTranspose" in type(module).__name__ else 0
     weight = _split(module, name)
-    norm = _SpectralNorm(weight, n_power_iterations, dim, eps)
+    norm = _SpectralNorm(weight, n_power_iterations, dim, eps, is_old=True)
     module.register_parameter(name + "_orig", weight)
     module.register_buffer(name + "_u", norm._u)
     module.register_buffer(name + "_v", norm._v)

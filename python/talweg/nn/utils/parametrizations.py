@@ -31,16 +31,17 @@ class _WeightNorm(Module):
 
 
 class _SpectralNorm(Module):
-    def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
+    def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12, is_old=False):
         super().__init__()
         if n_power_iterations < 1:
             raise value_error(f"spectral_norm: n_power_iterations is at least 1, not {n_power_iterations}")
         self.dim, self.eps, self.n_power_iterations = dim % max(weight.ndim, 1), eps, n_power_iterations
+        self._is_old = is_old  # which begins with v, and with vectors as they were drawn
         if weight.ndim > 1:
             rows, columns = self._matrix(weight).shape
             self.register_buffer("_u", _native.randn(rows).normalize(2.0, 0, eps))
             self.register_buffer("_v", _native.randn(columns).normalize(2.0, 0, eps))
-            self._iterate(self._matrix(weight.detach()), 15)
+            self._iterate(self._matrix(weight.detach()), 0 if is_old else 15)
 
     def _matrix(self, weight):
         return weight.moveaxis(self.dim, 0).flatten(1)
@@ -48,9 +49,15 @@ class _SpectralNorm(Module):
     def _iterate(self, matrix, times):
         with no_grad():
             u, v = self._u.detach(), self._v.detach()
+            to_u = lambda v: matrix.matmul(v.unsqueeze(1)).squeeze(1).normalize(2.0, 0, self.eps)  # noqa: E731
+            to_v = lambda u: matrix.transpose(0, 1).matmul(u.unsqueeze(1)).squeeze(1).normalize(2.0, 0, self.eps)  # noqa: E731
             for _ in range(times):
-                u = matrix.matmul(v.unsqueeze(1)).squeeze(1).normalize(2.0, 0, self.eps)
-                v = matrix.transpose(0, 1).matmul(u.unsqueeze(1)).squeeze(1).normalize(2.0, 0, self.eps)
+                if self._is_old:
+                    v = to_v(u)
+                    u = to_u(v)
+                else:
+                    u = to_u(v)
+                    v = to_v(u)
             self._u.copy_(u)
             self._v.copy_(v)
 

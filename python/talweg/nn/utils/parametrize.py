@@ -1,12 +1,16 @@
 """Parameters that are computed from others at each read: ``weight = f(original)``."""
 
+import contextlib
+
 from ..._checked import check, value_error
 from ..._native import Tensor
 from ..containers import ModuleDict, ModuleList
 from ..module import Module
 from ..parameter import Parameter
 
-__all__ = ["ParametrizationList", "is_parametrized", "register_parametrization", "remove_parametrizations"]
+__all__ = """
+ParametrizationList cached is_parametrized register_parametrization remove_parametrizations type_before_parametrizations
+""".split()
 
 
 class ParametrizationList(ModuleList):
@@ -104,6 +108,28 @@ def is_parametrized(module, tensor_name=None):
     if not isinstance(own, ModuleDict) or len(own) == 0:
         return False
     return True if tensor_name is None else tensor_name in own
+
+
+def type_before_parametrizations(module):
+    """The class of a module as if it had no parametrizations.
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))
+    >>> tw.nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    'Linear'
+    """
+    return type(module)._plain_class if is_parametrized(module) else type(module)
+
+
+@contextlib.contextmanager
+def cached():
+    """A scope in which PyTorch computes each parametrization once; here equal expressions are computed once anyway.
+
+    >>> import talweg as tw
+    >>> with tw.nn.utils.parametrize.cached():
+    ...     y = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))(tw.ones(1, 2))
+    """
+    yield
 
 
 def remove_parametrizations(module, tensor_name, leave_parametrized=True):

@@ -44,6 +44,12 @@ class ParametrizationList(Module):
     def pop(self, key: Any) -> Module:
         """Removes a module and returns it."""
 
+def cached() -> Any:
+    """A scope in which PyTorch computes each parametrization once; here equal expressions are computed once anyway.
+
+    >>> import talweg as tw
+    >>> with tw.nn.utils.parametrize.cached():
+    ...     y = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))(tw.ones(1, 2))"""
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """True if a module, or one of its tensors, has parametrizations.
 
@@ -69,3 +75,10 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     >>> layer = tw.nn.utils.parametrize.remove_parametrizations(layer, "weight")
     >>> isinstance(layer.weight, tw.nn.Parameter)
     True"""
+def type_before_parametrizations(module: Module) -> type:
+    """The class of a module as if it had no parametrizations.
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.utils.parametrizations.weight_norm(tw.nn.Linear(2, 3))
+    >>> tw.nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    'Linear'"""

@@ -41,7 +41,7 @@ def _replaced(module, state, tie_weights, strict):
             entries[n][0][entries[n][1]] = old
 
 
-def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):
     """``module(*args, **kwargs)`` with other tensors in the place of its parameters and buffers, by path.
 
     >>> import talweg as tw
@@ -50,7 +50,7 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     >>> tw.grad(loss)({"weight": tw.zeros(1, 2)}, tw.ones(3, 2))["weight"].tolist()
     [[3.0, 3.0]]
     """
-    dicts = parameter_and_buffer_dicts
+    dicts = parameters_and_buffers
     dicts = [dicts] if hasattr(dicts, "keys") else list(dicts)
     state = {}
     for d in dicts:

@@ -16,7 +16,7 @@ from ...train import Silent
 from ...train import Trainer
 from ...utils.data import Subset
 
-def functional_call(module: Module, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: Any = None, *, tie_weights: bool = True, strict: bool = False) -> Any:
+def functional_call(module: Module, parameters_and_buffers: Any, args: Any = None, kwargs: Any = None, *, tie_weights: bool = True, strict: bool = False) -> Any:
     """``module(*args, **kwargs)`` with other tensors in the place of its parameters and buffers, by path.
 
     >>> import talweg as tw

@@ -1,0 +1,84 @@
+"""Softmax over many classes of which few are frequent, and what PyTorch has that is elsewhere here."""
+
+from typing import NamedTuple
+
+from ..._checked import check, value_error
+from ..._native import Tensor
+from .. import functional as F
+from ..containers import ModuleList, Sequential
+from ..module import Module
+from .common import placed, size
+from .linear import Linear
+
+__all__ = ["AdaptiveLogSoftmaxWithLoss", "DataParallel"]
+
+
+class _Result(NamedTuple):
+    output: Tensor
+    loss: Tensor
+
+
+class AdaptiveLogSoftmaxWithLoss(Module):
+    """A softmax by clusters (Grave and others 2017): the first ``cutoffs[0]`` classes and the other clusters make up the
+    head, and each cluster has a smaller network of its own.
+
+    >>> import talweg as tw
+    >>> m = tw.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[4, 10])
+    >>> output, loss = m(tw.randn(3, 8), tw.tensor([0, 5, 19]))
+    >>> output.shape, m.log_prob(tw.randn(3, 8)).shape
+    ((3,), (3, 20))
+    """
+
+    def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):
+        super().__init__()
+        cutoffs = list(cutoffs)
+        if not cutoffs or cutoffs != sorted(set(cutoffs)) or cutoffs[0] <= 0 or cutoffs[-1] > n_classes - 1:
+            raise value_error(f"AdaptiveLogSoftmaxWithLoss: cutoffs must rise between 1 and {n_classes - 1}, not {cutoffs}")
+        self.in_features, self.n_classes = size(self, "in_features", in_features, 1), size(self, "n_classes", n_classes, 1)
+        self.cutoffs, self.div_value, self.head_bias = [*cutoffs, n_classes], div_value, head_bias
+        self.shortlist_size, self.n_clusters = self.cutoffs[0], len(self.cutoffs) - 1
+        self.head_size = self.shortlist_size + self.n_clusters
+        self.head = Linear(self.in_features, self.head_size, bias=head_bias)
+        self.tail = ModuleList()
+        for i in range(self.n_clusters):
+            hidden, out = int(self.in_features // (div_value ** (i + 1))), self.cutoffs[i + 1] - self.cutoffs[i]
+            self.tail.append(Sequential(Linear(self.in_features, hidden, bias=False), Linear(hidden, out, bias=False)))
+        placed(self, device, dtype)
+
+    def reset_parameters(self):
+        """All parts as at the beginning."""
+        self.head.reset_parameters()
+        for a, b in self.tail:
+            a.reset_parameters()
+            b.reset_parameters()
+
+    def log_prob(self, input):
+        """The log-probabilities of all classes."""
+        head = F.log_softmax(self.head(input), dim=1)
+        parts = [head[:, : self.shortlist_size]]
+        for i, tail in enumerate(self.tail):
+            parts.append(F.log_softmax(tail(input), dim=1) + head[:, self.shortlist_size + i].unsqueeze(1))
+        return Tensor.concat(parts, 1)
+
+    def predict(self, input):
+        """The most likely classes."""
+        return self.log_prob(input).argmax(1)
+
+    def forward(self, input, target):
+        is_single = input.ndim == 1
+        x, y = (input.unsqueeze(0), target.reshape(1)) if is_single else (input, target)
+        if x.ndim != 2 or tuple(y.shape) != (x.shape[0],):
+            raise value_error(f"AdaptiveLogSoftmaxWithLoss: expected [N, C] and [N], not {tuple(x.shape)} and {tuple(y.shape)}")
+        output = self.log_prob(x).gather(1, y.unsqueeze(1)).squeeze(1)
+        return _Result(output.squeeze(0) if is_single else output, -output.mean())
+
+
+class DataParallel(Module):
+    """PyTorch's training on several GPUs from one process: refused, since processes do it here."""
+
+    def __init__(self, module, device_ids=None, output_device=None, dim=0):
+        super().__init__()
+        raise value_error("DataParallel: several devices are used by several processes: talweg launch --workers N python script.py")
+
+
+check(globals(), __all__)
