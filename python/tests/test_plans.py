@@ -65,8 +65,14 @@ def test_two_results_never_share_memory_that_another_library_writes():
     overwrite(row)
     assert x.tolist() == [1.0, 2.0, 3.0]
     v = tw.Variable(tw.tensor([1.0, 2.0]))
-    overwrite(v)
-    assert v.tolist() == [1.0, 2.0]
+
+    def step():
+        new = v + 1
+        v.assign(new)
+        return new
+
+    overwrite(tw.jit(step)())
+    assert v.tolist() == [2.0, 3.0]
 
 
 def test_memory_that_was_lent_is_not_shared_afterwards():

@@ -5,11 +5,11 @@
 //! element is then read and written by the same point of the loop. A kernel may where the device
 //! says so, and one that feeds a loop puts its result where the loop stores one of its own.
 
+use crate::pack::{Block, pack};
 use crate::{Feed, Fused, Loop, Region, Step, Store};
 use ir::{FlatNode, Graph, Meaning, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Offsets in the arena are multiples of this: a cache line, and the widest vector.
@@ -64,14 +64,6 @@ impl Arrangement {
     pub fn peak_bytes(&self) -> usize {
         self.arena_bytes + self.buffers.iter().map(|b| b.bytes).sum::<usize>()
     }
-}
-
-/// A stretch of the arena with its lifetime, in waves.
-#[derive(Clone, Copy)]
-struct Block {
-    bytes: usize,
-    from: usize,
-    to: usize,
 }
 
 /// The operand, by number, that a kernel changes into its result where nobody else needs it.
@@ -185,13 +177,13 @@ fn is_chain(fused: &Fused, wave: &Range<usize>) -> bool {
 }
 
 /// The value that a kernel feeds a loop with.
-fn fed_slot(region: &Region) -> Option<Slot> {
+pub(crate) fn fed_slot(region: &Region) -> Option<Slot> {
     let Region::Loop(l) = region else { return None };
     l.feed.as_ref().map(Feed::slot)
 }
 
 /// What a fed loop stores at the very elements that it is fed, and could be computed over them.
-fn hosts<'a>(graph: &'a Graph, region: &'a Region) -> impl Iterator<Item = Slot> + 'a {
+pub(crate) fn hosts<'a>(graph: &'a Graph, region: &'a Region) -> impl Iterator<Item = Slot> + 'a {
     let fed = fed_slot(region);
     let stores = match region {
         Region::Loop(Loop { stores, .. }) => stores.as_slice(),
@@ -263,7 +255,7 @@ fn only_store(l: &Loop, slot: Slot) -> Option<&Store> {
 }
 
 /// The value that a kernel changes into its result: all of a stored value that it reads once.
-fn changed(graph: &Graph, region: &Region, overwrites: Overwrites) -> Option<Slot> {
+pub(crate) fn changed(graph: &Graph, region: &Region, overwrites: Overwrites) -> Option<Slot> {
     let Region::Call { node, args, .. } = region else { return None };
     let n = &graph.nodes[*node];
     let place = &args[overwrites(n)?];
@@ -304,123 +296,6 @@ fn donor(
         .max()
 }
 
-/// Blocks from here on are placed in the order of time alone.
-const PACK_MAX: usize = 4096;
-
-/// Offsets for blocks such that those alive together lie apart. The best of a few orders to place
-/// them in: the largest first, those that take the most room for the longest, the earliest. The first two
-/// compare all blocks with each other, so many blocks are placed in the last alone.
-fn pack(blocks: &[Block]) -> (Vec<usize>, usize) {
-    let filled: Vec<usize> = (0..blocks.len()).filter(|&b| blocks[b].bytes > 0).collect();
-    let keys: [fn(&Block) -> (usize, usize); 2] =
-        [|b| (usize::MAX - b.bytes, b.from), |b| (usize::MAX - b.bytes.saturating_mul(b.to - b.from + 1), b.from)];
-    let keys = if filled.len() < PACK_MAX { &keys[..] } else { &[] };
-    let packed = keys.iter().map(|key| {
-        let mut order = filled.clone();
-        order.sort_by_key(|&b| (key(&blocks[b]), b));
-        pack_in(blocks, &order)
-    });
-    packed.chain([pack_in_time(blocks, &filled)]).min_by_key(|(_, end)| *end).unwrap_or_default()
-}
-
-/// Places blocks one by one, each in the smallest gap that holds it.
-fn pack_in(blocks: &[Block], order: &[usize]) -> (Vec<usize>, usize) {
-    let mut offsets = vec![0; blocks.len()];
-    // Those placed, in the order in which they lie.
-    let mut placed: Vec<(usize, usize, Block)> = Vec::with_capacity(order.len());
-    let mut end = 0;
-    for &b in order {
-        let x = blocks[b];
-        let mut best: Option<(usize, usize)> = None;
-        let mut at = 0;
-        for &(lo, hi, _) in placed.iter().filter(|(_, _, p)| p.from <= x.to && x.from <= p.to) {
-            if lo >= at + x.bytes && best.is_none_or(|(gap, _)| lo - at < gap) {
-                best = Some((lo - at, at));
-            }
-            at = at.max(hi);
-        }
-        let lo = best.map_or(at, |(_, at)| at);
-        offsets[b] = lo;
-        let hi = lo + x.bytes;
-        end = end.max(hi);
-        placed.insert(placed.partition_point(|&(l, h, _)| (l, h) <= (lo, hi)), (lo, hi, x));
-    }
-    (offsets, end)
-}
-
-/// The same in the order in which blocks come alive, the largest of equals first: what is alive then and
-/// the gaps between are all there is to look at.
-fn pack_in_time(blocks: &[Block], filled: &[usize]) -> (Vec<usize>, usize) {
-    let mut order = filled.to_vec();
-    order.sort_by_key(|&b| (blocks[b].from, usize::MAX - blocks[b].bytes, b));
-    let mut dying = filled.to_vec();
-    dying.sort_by_key(|&b| (blocks[b].to, b));
-    let mut dying = dying.into_iter().peekable();
-    let mut offsets = vec![0; blocks.len()];
-    let mut gaps = Gaps::default();
-    let mut end = 0;
-    for b in order {
-        while let Some(dead) = dying.next_if(|&d| blocks[d].to < blocks[b].from) {
-            gaps.give(offsets[dead], blocks[dead].bytes);
-        }
-        offsets[b] = gaps.take(blocks[b].bytes);
-        end = end.max(offsets[b] + blocks[b].bytes);
-    }
-    (offsets, end)
-}
-
-/// The free stretches below the end of what is in use.
-#[derive(Default)]
-struct Gaps {
-    /// Where each begins, and its size.
-    sizes: BTreeMap<usize, usize>,
-    /// Size and beginning of each.
-    by_size: BTreeSet<(usize, usize)>,
-    /// Nothing beyond is in use.
-    end: usize,
-}
-
-impl Gaps {
-    fn add(&mut self, at: usize, bytes: usize) {
-        if bytes > 0 {
-            self.sizes.insert(at, bytes);
-            self.by_size.insert((bytes, at));
-        }
-    }
-    fn remove(&mut self, at: usize, bytes: usize) {
-        self.sizes.remove(&at);
-        self.by_size.remove(&(bytes, at));
-    }
-    /// The smallest that holds so many bytes, the first of equals; else what comes after the last in use.
-    fn take(&mut self, bytes: usize) -> usize {
-        let found = self.by_size.range((bytes, 0)..).next().copied();
-        let Some((size, at)) = found else {
-            self.end += bytes;
-            return self.end - bytes;
-        };
-        self.remove(at, size);
-        self.add(at + bytes, size - bytes);
-        at
-    }
-    fn give(&mut self, mut at: usize, mut bytes: usize) {
-        if let Some((&before, &size)) = self.sizes.range(..at).next_back()
-            && before + size == at
-        {
-            self.remove(before, size);
-            (at, bytes) = (before, bytes + size);
-        }
-        if let Some(&size) = self.sizes.get(&(at + bytes)) {
-            self.remove(at + bytes, size);
-            bytes += size;
-        }
-        if at + bytes == self.end {
-            self.end = at;
-        } else {
-            self.add(at, bytes);
-        }
-    }
-}
-
 fn live_bytes(blocks: &[Block], regions: usize) -> usize {
     let mut change = vec![0isize; regions + 1];
     for b in blocks {
@@ -438,125 +313,9 @@ fn live_bytes(blocks: &[Block], regions: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// Checks an arrangement against the regions, without the means it was made by: walks the regions
-/// and says which value has no memory, or is overwritten while it is still needed.
-pub fn check(fused: &Fused, a: &Arrangement, scratch: &[usize], overwrites: Overwrites) -> Result<(), String> {
-    let graph = &fused.graph;
-    let mut live: Vec<(Slot, usize, usize)> = Vec::new();
-    let mut readers: FxHashMap<Slot, usize> = FxHashMap::default();
-    fused.regions.iter().flat_map(|r| r.reads()).for_each(|s| *readers.entry(s).or_default() += 1);
-    for (r, region) in fused.regions.iter().enumerate() {
-        check_stores(region, r)?;
-        for s in region.reads() {
-            readers.entry(s).and_modify(|n| *n -= 1);
-        }
-        let needed_later = |s: Slot| readers.get(&s).is_some_and(|&n| n > 0);
-        let reads = region.reads();
-        for s in reads.iter().chain(&region.writes()) {
-            if a.home(*s) == Home::Nowhere && graph.ty(*s).bytes() > 0 {
-                return Err(format!("region {r} works on {s:?}, which has no memory"));
-            }
-        }
-        for s in &reads {
-            let is_there = !matches!(a.home(*s), Home::Arena(_)) || live.iter().any(|(v, ..)| v == s);
-            if !is_there {
-                return Err(format!("region {r} reads {s:?}, which is not in the arena"));
-            }
-        }
-        live.retain(|(s, ..)| needed_later(*s) || reads.contains(s));
-        let is_replaced = |v: Slot, s: Slot| steps_alike(region, v, s) || changed(graph, region, overwrites) == Some(v);
-        let mut mine: Vec<(Option<Slot>, usize, usize)> = Vec::new();
-        if scratch[r] > 0 {
-            mine.push((None, a.scratch[r], a.scratch[r] + scratch[r]));
-        }
-        for s in region.writes() {
-            match a.home(s) {
-                Home::Arena(at) => mine.push((Some(s), at, at + graph.ty(s).bytes())),
-                Home::Result(b) => {
-                    let given = a.buffers[b].donor.map(|k| Slot { node: graph.inputs[k], out: 0 });
-                    if let Some(v) = given.filter(|&v| needed_later(v) || !is_replaced(v, s)) {
-                        return Err(format!("region {r} writes {s:?} over the input {v:?}, which is still needed"));
-                    }
-                }
-                Home::Nowhere => {}
-                Home::Input(_) | Home::Const(_) => return Err(format!("region {r} writes {s:?}, which is given")),
-            }
-        }
-        for (k, &(s, lo, hi)) in mine.iter().enumerate() {
-            if hi > a.arena_bytes {
-                return Err(format!("region {r}: {s:?} lies beyond the arena"));
-            }
-            let is_hosted = |o: Option<Slot>| {
-                let pair = [(o, s), (s, o)].into_iter().find(|(f, _)| f.is_some() && *f == fed_slot(region));
-                pair.is_some_and(|(_, host)| hosts(graph, region).any(|h| Some(h) == host))
-            };
-            if mine[..k].iter().any(|&(o, l, h)| lo < h && l < hi && !((l, h) == (lo, hi) && is_hosted(o))) {
-                return Err(format!("region {r}: {s:?} overlaps another of its values"));
-            }
-            for &(v, l, h) in live.iter().filter(|&&(_, l, h)| lo < h && l < hi) {
-                let may_replace = !needed_later(v) && (l, h) == (lo, hi) && s.is_some_and(|s| is_replaced(v, s));
-                if !may_replace {
-                    return Err(format!("region {r} writes {s:?} over {v:?}, which is still needed"));
-                }
-            }
-        }
-        live.retain(|(s, ..)| needed_later(*s));
-        live.extend(mine.iter().filter_map(|&(s, lo, hi)| s.map(|s| (s, lo, hi))));
-    }
-    fused.waves.iter().filter(|w| w.len() > 1).try_for_each(|w| check_wave(fused, a, scratch, w.clone()))
-}
-
-/// Checks that a loop stores everything it writes: a reduction over the whole loop goes to the memory of
-/// its node, whether somebody reads it or not.
-fn check_stores(region: &Region, r: usize) -> Result<(), String> {
-    let Region::Loop(l) = region else { return Ok(()) };
-    let unstored = l.steps.iter().enumerate().find_map(|(i, s)| match s {
-        Step::Reduce { node, after: true, .. } => {
-            let slot = Slot::new(*node as usize, 0);
-            (!l.stores.iter().any(|s| s.step as usize == i && s.slot == slot)).then_some(slot)
-        }
-        _ => None,
-    });
-    match unstored {
-        Some(s) => Err(format!("region {r} computes {s:?} without a store")),
-        None if l.stores.is_empty() => Err(format!("region {r} stores nothing")),
-        None => Ok(()),
-    }
-}
-
-/// Checks that no region of a wave writes what another one reads or writes.
-fn check_wave(fused: &Fused, a: &Arrangement, scratch: &[usize], wave: Range<usize>) -> Result<(), String> {
-    let graph = &fused.graph;
-    // Inputs and results have memory of their own unless a result takes over an input's.
-    let place = |s: Slot| match a.home(s) {
-        Home::Arena(at) => (usize::MAX, at, at + graph.ty(s).bytes()),
-        Home::Input(k) => (k, 0, 1),
-        Home::Result(b) => (a.buffers[b].donor.unwrap_or(graph.inputs.len() + b), 0, 1),
-        Home::Nowhere | Home::Const(_) => (usize::MAX, 0, 0),
-    };
-    let writes = |r: usize| {
-        let mut list: Vec<_> = fused.regions[r].writes().iter().map(|&s| place(s)).collect();
-        list.push((usize::MAX, a.scratch[r], a.scratch[r] + scratch[r]));
-        list
-    };
-    for r in wave.clone() {
-        for o in wave.clone().filter(|&o| o != r) {
-            let mut others = writes(o);
-            // What a region takes from another one of its wave is there when it does.
-            let made = fused.regions[r].writes();
-            others.extend(fused.regions[o].reads().iter().filter(|s| !made.contains(s)).map(|&s| place(s)));
-            let meets = |x: &(usize, usize, usize)| others.iter().any(|y| x.0 == y.0 && x.1 < y.2 && y.1 < x.2);
-            if writes(r).iter().any(meets) {
-                return Err(format!("regions {r} and {o} run side by side, but one writes where the other works"));
-            }
-        }
-    }
-    Ok(())
-}
-
 /// True if a loop reads `v` only at the element of `s` that the same point writes. Every size of a
 /// space is greater than 1, so steps are alike only if strides are.
-fn steps_alike(region: &Region, v: Slot, s: Slot) -> bool {
+pub(crate) fn steps_alike(region: &Region, v: Slot, s: Slot) -> bool {
     let Region::Loop(l) = region else { return false };
     let Some(store) = only_store(l, s) else { return false };
     !matches!(l.steps[store.step as usize], Step::Reduce { .. })

@@ -6,6 +6,7 @@
 //! claims.
 
 mod arrange;
+mod check;
 mod decompose;
 mod deduplicate;
 mod feed;
@@ -13,6 +14,7 @@ mod fold;
 mod fuse;
 mod hoist;
 mod materialize;
+mod pack;
 mod pair;
 mod pipeline;
 mod prune;
@@ -26,7 +28,8 @@ mod simplify;
 mod space;
 mod weave;
 
-pub use arrange::{ALIGN, Arrangement, Buffer as ResultBuffer, Home, Overwrites, arrange, check as check_arrangement};
+pub use arrange::{ALIGN, Arrangement, Buffer as ResultBuffer, Home, Overwrites, arrange};
+pub use check::check as check_arrangement;
 pub use decompose::{Claims, body_of, captures_of, decompose, graph_of, splice};
 pub use deduplicate::deduplicate;
 pub use feed::{Feeds, feed};

@@ -98,8 +98,8 @@ fn the_training_step_of_10_000_layers_is_planned() {
     let g = training_step(10_000);
     let last = passes::optimize(&g, &|_, _| false, &runtime::reference::run_node).unwrap();
     let (fused, a) = planned(&last);
-    // Each layer keeps one value; what else there is comes and goes.
-    assert!(a.arena_bytes < 10_500 * 64, "{} bytes", a.arena_bytes);
+    // Each layer keeps its value and the square of it; what else there is comes and goes.
+    assert!(a.arena_bytes < 20_500 * 64, "{} bytes", a.arena_bytes);
     let in_place = a.buffers.iter().filter(|b| b.donor.is_some()).count();
     assert!(in_place > 9_000, "{in_place} of {} weights are updated in place", fused.graph.outputs.len());
 }

@@ -89,7 +89,7 @@ fn gradients_are_those_without() -> Result<()> {
     let w = Variable::new("w", Tensor::linspace(-0.5, 0.5, 256).reshape([16, 16]))?;
     let gradient = |is_checkpointed: bool| -> Result<Vec<f32>> {
         let f = |x: &Tensor| x.matmul(&w.tensor()).tanh().matmul(&w.tensor()).silu();
-        let y = if is_checkpointed { checkpoint(|x| Ok(vec![f(&x[0])]), &[x.clone()])?.swap_remove(0) } else { f(&x) };
+        let y = if is_checkpointed { checkpoint(|x| Ok(vec![f(&x[0])]), from_ref(&x))?.swap_remove(0) } else { f(&x) };
         y.square().sum(..).backward()?;
         let g = w.grad().unwrap().to_vec::<f32>();
         w.zero_grad();
