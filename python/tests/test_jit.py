@@ -165,6 +165,7 @@ def test_gradients_flow_through_jitted_results():
     with tw.no_grad():
         assert not f(x)[0].requires_grad
     assert not f(x.detach())[0].requires_grad
+    assert tw.jit(lambda x: None)(x) is None
 
 
 def test_a_model_is_trained_through_its_jitted_forward():

@@ -49,26 +49,32 @@ pub fn defer(fused: &Fused, reports: &[bool], arrangement: &mut Arrangement) {
     }
 }
 
-/// Guards every kernel that writes over an input, where a kernel reports bad indices.
+/// Guards every kernel that writes over an input, where a kernel reports bad indices. A product that
+/// puts elements into caches stays as it is: it loads its weights before the launch before it has
+/// ended, and looking at the status would keep it from that.
 pub fn guard(plan: &mut Plan) {
     if !plan.kernels().any(|(_, k)| k.args.contains(&Arg::Report)) {
         return;
     }
     let arrangement = &plan.arrangement;
-    let given: BTreeSet<Slot> = arrangement.buffers.iter().filter(|b| b.donor.is_some()).map(|b| b.slot).collect();
-    if given.is_empty() {
-        return;
-    }
-    let is_given = |s: Slot| match arrangement.home(s) {
+    let is_given = |s: &Slot| match arrangement.home(*s) {
         Home::Result(b) => arrangement.buffers[b].donor.is_some(),
         _ => false,
     };
-    let writes = |k: &Kernel| !k.is_move && k.args.iter().any(|a| matches!(a, Arg::Value(s) if is_given(*s)));
-    for work in &mut plan.work {
+    // The launches of a wave stand with its first region.
+    let Fused { regions, waves, .. } = &plan.fused;
+    let of_wave = |r: usize| waves.iter().find(|w| w.contains(&r)).cloned().unwrap_or(r..r + 1);
+    let written = |r: usize| of_wave(r).flat_map(|r| regions[r].writes()).filter(is_given).collect::<Vec<Slot>>();
+    for (r, work) in plan.work.iter_mut().enumerate() {
         let lists: [&mut [Kernel]; 2] = match work {
             Work::Kernels(list) => [list, &mut []],
             Work::Network { around: [before, behind], .. } => [before, behind],
             _ => continue,
+        };
+        let written = written(r);
+        let writes = |k: &Kernel| {
+            let is_put = k.args.contains(&Arg::Report) && waits(k);
+            !k.is_move && !is_put && k.args.iter().any(|a| matches!(a, Arg::Value(s) if written.contains(s)))
         };
         lists.into_iter().flatten().filter(|k| writes(k)).for_each(guarded);
     }
@@ -85,14 +91,18 @@ pub fn guard(plan: &mut Plan) {
     plan.after = kept;
 }
 
+/// Whether a kernel waits for the launch before it in its own time.
+fn waits(k: &Kernel) -> bool {
+    k.source.contains("_others();")
+}
+
 /// Lets a kernel end at once if something has failed.
 fn guarded(k: &mut Kernel) {
     let name = k.source.find(" run(").expect("a kernel has an entry point");
     let open = name + k.source[name..].find(") {\n").expect("which has a body");
     let start = open + ") {\n".len();
-    // A kernel that waits for the launch before it in its own time waits here instead.
-    let waits = k.source[start..].contains("_others();");
-    let wait = if waits { "await_others();\n" } else { "" };
+    // What the launch before has found is known from then on.
+    let wait = if waits(k) { "await_others();\n" } else { "" };
     if k.is_table {
         let n = k.args.len();
         let look = GUARD.replace("*status", &format!("*(const volatile long long*)t.at[{n}]"));

@@ -103,7 +103,7 @@ mod tests {
         let (a, b) = (Setting::new(0), Setting::new(0));
         let (inner, outer) = record_settings(|| {
             a.get();
-            let caught = std::panic::catch_unwind(|| record_settings(|| panic!("in the middle")));
+            let caught = std::panic::catch_unwind(|| record_settings::<()>(|| panic!("in the middle")));
             assert!(caught.is_err());
             record_settings(|| b.get()).1
         });

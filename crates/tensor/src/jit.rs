@@ -82,7 +82,8 @@ impl<X> Traces<X> {
         let keys = trace.bound.keys();
         let results = trace.bound.run(&feeds, keys)?;
         let needs_grad = trace.is_trained || args.iter().any(|a| a.value().is_ok_and(|v| v.node().needs_grad()));
-        let results = if needs_grad && trace.scopes.has_grad && trace.bound.is_function() {
+        let is_recorded = needs_grad && trace.scopes.has_grad && trace.bound.is_function() && !results.is_empty();
+        let results = if is_recorded {
             let feeds = args.iter().map(|a| a.value().cloned()).collect::<Result<Vec<_>>>()?;
             recorded(trace.bound.graph(), trace.bound.sources(&feeds, keys, site), results, site)?
         } else {
