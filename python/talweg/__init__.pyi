@@ -2290,9 +2290,6 @@ def svdvals(x: Tensor, /) -> Tensor:
     """Singular values in descending order."""
 def swapaxes(x: Tensor, /, a: builtins.int, b: builtins.int) -> Tensor:
     """Two axes swapped: NumPy's name of `transpose(a, b)`."""
-def take(x: Tensor, /, index: TensorLike, axis: builtins.int = 0) -> Tensor:
-    """Slices chosen along an axis, which is replaced by the index's dimensions. Along axis 0,
-    `y[i, ...] = x[index[i], ...]`: the lookup in an embedding."""
 def take_along_axis(x: Tensor, /, index: TensorLike, axis: builtins.int = -1) -> Tensor:
     """Elements chosen along an axis by an index of the same rank, which broadcasts with the
     tensor beside the axis; negative places count from the end. Inverts `sort` and `argsort`."""

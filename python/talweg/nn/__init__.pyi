@@ -141,10 +141,7 @@ class ELU(Module):
     def __call__(self, x: Tensor) -> Tensor: ...
 
 class GELU(Module):
-    """x Φ(x) with the normal distribution function Φ, elementwise; exact, by the error function.
-
-    >>> tensor([0.0, 1.0, -1.0]).gelu().tolist()  # Abramowitz and Stegun, table 26.1
-    [0.0, 0.8413447460685429, -0.15865525393145707]"""
+    """x Φ(x) with the normal distribution function Φ, elementwise; exact, by the error function."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def forward(self, x: Tensor) -> Tensor:
         ...
@@ -152,7 +149,8 @@ class GELU(Module):
 
 class GaussianNLLLoss(Module):
     """Negative log-likelihood of a target under a normal distribution with this mean and the given
-    variance (at least `eps`, usually 1e-6); with its constant term if `full`; reduced."""
+    variance (at least `eps`, usually 1e-6); with its constant term if `full`; reduced. A variance
+    without the last dimension is that of whole rows."""
     def __init__(self, **settings: Any) -> None: ...
     def forward(self, *tensors: Any) -> Tensor:
         ...
