@@ -112,11 +112,11 @@ asarray = tensor
 array = tensor
 as_tensor = tensor
 def placeholder(dtype: DTypeLike, shape: Sequence[builtins.int] | None = None, name: str = "placeholder") -> Tensor: ...
-def zeros(*shape: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
-def ones(*shape: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
-def empty(*shape: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
-def rand(*shape: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
-def randn(*shape: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
+def zeros(shape: Any = ..., *sizes: int, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
+def ones(shape: Any = ..., *sizes: int, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
+def empty(shape: Any = ..., *sizes: int, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
+def rand(shape: Any = ..., *sizes: int, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
+def randn(shape: Any = ..., *sizes: int, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def full(shape: ShapeLike, fill_value: TensorLike, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def zeros_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
 def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor: ...
@@ -499,7 +499,7 @@ class Tensor:
         at least `eps` (usually 1e-8)."""
     def count_nonzero(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """How many elements are not zero along axes (`..` for all), which disappear."""
-    def cov(self, correction: builtins.float = 0.0) -> Tensor:
+    def cov(self, correction: builtins.float = 1.0) -> Tensor:
         """Covariances of the rows of a matrix: a variable a row, an observation a column; divided by
         the number of observations less `correction`."""
     def cross(self, other: TensorLike, axis: builtins.int = -1) -> Tensor:
@@ -642,14 +642,15 @@ class Tensor:
         >>> tensor([-1.5, 1.5]).floor().tolist()  # by hand
         [-2.0, 1.0]"""
     def floor_divide(self, other: TensorLike) -> Tensor:
-        """Quotient rounded down, elementwise, as Python's `//`; integer division by 0 gives 0.
+        """Quotient rounded down, elementwise, as Python's `//`: of floats, `a - a % b` divided by b. An infinite dividend
+        gives an infinite quotient, as the array API wants; integer division by 0 gives 0.
 
         >>> tensor([7.0, -7.0, 7.0]).floor_divide(tensor([2.0, 2.0, -2.0])).tolist()  # Python manual: // rounds toward minus infinity
         [3.0, -4.0, -4.0]"""
     def fmax(self, other: TensorLike) -> Tensor:
-        """The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie the first gets the gradient."""
+        """The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
     def fmin(self, other: TensorLike) -> Tensor:
-        """The lesser of two, elementwise; a NaN is ignored where the other is a number. At a tie the first gets the gradient."""
+        """The lesser of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
     def fmod(self, other: TensorLike) -> Tensor:
         """Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 gives 0.
 
@@ -670,17 +671,15 @@ class Tensor:
         `y[i, j] = x[index[i, j], j]`."""
     def gaussian_nll_loss(self, target: TensorLike, variance: TensorLike, full: builtins.bool, eps: builtins.float = 1e-6, reduction: str = "mean") -> Tensor:
         """Negative log-likelihood of a target under a normal distribution with this mean and the given
-        variance (at least `eps`, usually 1e-6); with its constant term if `full`; reduced."""
+        variance (at least `eps`, usually 1e-6); with its constant term if `full`; reduced. A variance
+        without the last dimension is that of whole rows."""
     def ge(self, other: TensorLike) -> Tensor:
         """Whether `a >= b`, elementwise; false where either is NaN.
 
         >>> tensor([1.0, 2.0, 3.0]).ge(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
         [False, True, True]"""
     def gelu(self) -> Tensor:
-        """x Φ(x) with the normal distribution function Φ, elementwise; exact, by the error function.
-
-        >>> tensor([0.0, 1.0, -1.0]).gelu().tolist()  # Abramowitz and Stegun, table 26.1
-        [0.0, 0.8413447460685429, -0.15865525393145707]"""
+        """x Φ(x) with the normal distribution function Φ, elementwise; exact, by the error function."""
     def gelu_tanh(self) -> Tensor:
         """x Φ(x) with Φ approximated by tanh, elementwise: 0.5 x (1 + tanh(sqrt(2/π) (x + 0.044715 x³))).
 
@@ -911,7 +910,8 @@ class Tensor:
         """Arithmetic mean along axes (`..` for all), which disappear; integers are converted to f32."""
     def median(self, axis: Axis = None) -> Tensor:
         """The middle element along an axis, or of all for `..`; of an
-        even number, the lower of the two in the middle. The axis disappears."""
+        even number, the lower of the two in the middle. The axis disappears. Equal elements share
+        the gradient of `..` evenly."""
     def median_index(self, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
         """The middle element along an axis and its place;
         of an even number, the lower of the two in the middle. The axis disappears."""
@@ -951,8 +951,9 @@ class Tensor:
     def mvlgamma(self, p: builtins.int) -> Tensor:
         """Logarithm of the multivariate gamma function of dimension `p`, elementwise:
         p (p - 1) / 4 log π + Σ lgamma(x - i / 2) for i from 0 to p - 1."""
-    def nan_to_num(self, nan: builtins.float = 0.0, posinf: builtins.float = 3.4028234663852886e38, neginf: builtins.float = -3.4028234663852886e38) -> Tensor:
-        """x with NaN, inf and -inf replaced by numbers, elementwise."""
+    def nan_to_num(self, nan: builtins.float = 0.0, posinf: builtins.float = 1.7976931348623157e308, neginf: builtins.float = -1.7976931348623157e308) -> Tensor:
+        """x with NaN, inf and -inf replaced by numbers, elementwise; finite numbers beyond the element
+        type's greatest become that."""
     def nanmean(self, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """Arithmetic mean with NaN left out, along axes (`..` for all), which disappear."""
     def nanmedian(self, axis: Axis = None) -> Tensor:
@@ -1078,8 +1079,7 @@ class Tensor:
         is there, from a key: i64, a seed and a counter."""
     @staticmethod
     def random_uniform(key: TensorLike, shape: ShapeLike, lo: builtins.float, hi: builtins.float) -> Tensor:
-        """f32 numbers evenly distributed in [lo, hi), from a key: i64, a seed and a counter. Rounding
-        can give hi itself where the interval lies far from 0."""
+        """f32 numbers evenly distributed in [lo, hi), from a key: i64, a seed and a counter."""
     @staticmethod
     def random_uniform_of(key: TensorLike, shape: ShapeLike, lo: builtins.float, hi: builtins.float, dtype: DTypeLike) -> Tensor:
         """Numbers of type `dtype` evenly distributed in [lo, hi), from a key."""
@@ -1173,7 +1173,7 @@ class Tensor:
         >>> tensor([0.0, 1.0986122886681098, -800.0]).sigmoid().tolist()  # by hand: the logit of 3/4 is log 3
         [0.5, 0.75, 0.0]"""
     def sign(self) -> Tensor:
-        """-1, 0 or 1 by the sign, elementwise; NaN stays NaN.
+        """-1, 0 or 1 by the sign, elementwise; 0 of both zeros, and NaN stays NaN.
 
         >>> tensor([-1.5, 0.0, 2.0]).sign().tolist()  # by hand
         [-1.0, 0.0, 1.0]"""
@@ -1309,7 +1309,7 @@ class Tensor:
         >>> tensor([-1.7, 1.7]).trunc().tolist()  # by hand
         [-1.0, 1.0]"""
     def unbind(self, axis: builtins.int = 0) -> list[Tensor]:
-        """The slices along an axis, one tensor each, without the axis."""
+        """The slices along an axis, one tensor each, without the axis; none along an empty axis."""
     def unflatten(self, axis: builtins.int, sizes: ShapeLike) -> Tensor:
         """One dimension split into several; one size may be -1: whatever is left."""
     def unfold(self, axis: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
@@ -1324,7 +1324,7 @@ class Tensor:
     def var_mean(self, axis: Axis = None, correction: builtins.float = 0.0) -> tuple[Tensor, Tensor]:
         """Variance and mean along axes, which disappear."""
     def vecdot(self, other: TensorLike, axis: builtins.int = -1) -> Tensor:
-        """Sums of products along one axis of two tensors that broadcast."""
+        """Sums of products along one axis, of one size in both, of two tensors that broadcast."""
     def vector_norm(self, ord: builtins.float = 2.0, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
         """The length of the vectors along axes (`..` for all), which disappear, by an order: 2 for
         Euclid's, 1 for the sum of magnitudes, infinity for the greatest, 0 for the number of
@@ -1576,7 +1576,7 @@ def cosine_similarity(x: Tensor, /, other: TensorLike, axis: builtins.int = 1, e
     at least `eps` (usually 1e-8)."""
 def count_nonzero(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """How many elements are not zero along axes (`..` for all), which disappear."""
-def cov(x: Tensor, /, correction: builtins.float = 0.0) -> Tensor:
+def cov(x: Tensor, /, correction: builtins.float = 1.0) -> Tensor:
     """Covariances of the rows of a matrix: a variable a row, an observation a column; divided by
     the number of observations less `correction`."""
 def cross(x: Tensor, /, other: TensorLike, axis: builtins.int = -1) -> Tensor:
@@ -1709,14 +1709,15 @@ def floor(x: Tensor, /) -> Tensor:
     >>> tensor([-1.5, 1.5]).floor().tolist()  # by hand
     [-2.0, 1.0]"""
 def floor_divide(x: Tensor, /, other: TensorLike) -> Tensor:
-    """Quotient rounded down, elementwise, as Python's `//`; integer division by 0 gives 0.
+    """Quotient rounded down, elementwise, as Python's `//`: of floats, `a - a % b` divided by b. An infinite dividend
+    gives an infinite quotient, as the array API wants; integer division by 0 gives 0.
 
     >>> tensor([7.0, -7.0, 7.0]).floor_divide(tensor([2.0, 2.0, -2.0])).tolist()  # Python manual: // rounds toward minus infinity
     [3.0, -4.0, -4.0]"""
 def fmax(x: Tensor, /, other: TensorLike) -> Tensor:
-    """The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie the first gets the gradient."""
+    """The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
 def fmin(x: Tensor, /, other: TensorLike) -> Tensor:
-    """The lesser of two, elementwise; a NaN is ignored where the other is a number. At a tie the first gets the gradient."""
+    """The lesser of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient."""
 def fmod(x: Tensor, /, other: TensorLike) -> Tensor:
     """Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 gives 0.
 
@@ -1735,17 +1736,15 @@ def gather(x: Tensor, /, axis: builtins.int, index: TensorLike) -> Tensor:
     `y[i, j] = x[index[i, j], j]`."""
 def gaussian_nll_loss(x: Tensor, /, target: TensorLike, variance: TensorLike, full: builtins.bool, eps: builtins.float = 1e-6, reduction: str = "mean") -> Tensor:
     """Negative log-likelihood of a target under a normal distribution with this mean and the given
-    variance (at least `eps`, usually 1e-6); with its constant term if `full`; reduced."""
+    variance (at least `eps`, usually 1e-6); with its constant term if `full`; reduced. A variance
+    without the last dimension is that of whole rows."""
 def ge(x: Tensor, /, other: TensorLike) -> Tensor:
     """Whether `a >= b`, elementwise; false where either is NaN.
 
     >>> tensor([1.0, 2.0, 3.0]).ge(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
     [False, True, True]"""
 def gelu(x: Tensor, /) -> Tensor:
-    """x Φ(x) with the normal distribution function Φ, elementwise; exact, by the error function.
-
-    >>> tensor([0.0, 1.0, -1.0]).gelu().tolist()  # Abramowitz and Stegun, table 26.1
-    [0.0, 0.8413447460685429, -0.15865525393145707]"""
+    """x Φ(x) with the normal distribution function Φ, elementwise; exact, by the error function."""
 def gelu_tanh(x: Tensor, /) -> Tensor:
     """x Φ(x) with Φ approximated by tanh, elementwise: 0.5 x (1 + tanh(sqrt(2/π) (x + 0.044715 x³))).
 
@@ -1975,7 +1974,8 @@ def mean(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Te
     """Arithmetic mean along axes (`..` for all), which disappear; integers are converted to f32."""
 def median(x: Tensor, /, axis: Axis = None) -> Tensor:
     """The middle element along an axis, or of all for `..`; of an
-    even number, the lower of the two in the middle. The axis disappears."""
+    even number, the lower of the two in the middle. The axis disappears. Equal elements share
+    the gradient of `..` evenly."""
 def median_index(x: Tensor, /, axis: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The middle element along an axis and its place;
     of an even number, the lower of the two in the middle. The axis disappears."""
@@ -2011,8 +2011,9 @@ def mv(x: Tensor, /, vector: TensorLike) -> Tensor:
 def mvlgamma(x: Tensor, /, p: builtins.int) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension `p`, elementwise:
     p (p - 1) / 4 log π + Σ lgamma(x - i / 2) for i from 0 to p - 1."""
-def nan_to_num(x: Tensor, /, nan: builtins.float = 0.0, posinf: builtins.float = 3.4028234663852886e38, neginf: builtins.float = -3.4028234663852886e38) -> Tensor:
-    """x with NaN, inf and -inf replaced by numbers, elementwise."""
+def nan_to_num(x: Tensor, /, nan: builtins.float = 0.0, posinf: builtins.float = 1.7976931348623157e308, neginf: builtins.float = -1.7976931348623157e308) -> Tensor:
+    """x with NaN, inf and -inf replaced by numbers, elementwise; finite numbers beyond the element
+    type's greatest become that."""
 def nanmean(x: Tensor, /, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Arithmetic mean with NaN left out, along axes (`..` for all), which disappear."""
 def nanmedian(x: Tensor, /, axis: Axis = None) -> Tensor:
@@ -2121,8 +2122,7 @@ def random_truncated_normal(key: TensorLike, shape: ShapeLike, lo: builtins.floa
     """f32 numbers in [lo, hi], distributed as the normal distribution with mean 0 and variance 1
     is there, from a key: i64, a seed and a counter."""
 def random_uniform(key: TensorLike, shape: ShapeLike, lo: builtins.float, hi: builtins.float) -> Tensor:
-    """f32 numbers evenly distributed in [lo, hi), from a key: i64, a seed and a counter. Rounding
-    can give hi itself where the interval lies far from 0."""
+    """f32 numbers evenly distributed in [lo, hi), from a key: i64, a seed and a counter."""
 def random_uniform_of(key: TensorLike, shape: ShapeLike, lo: builtins.float, hi: builtins.float, dtype: DTypeLike) -> Tensor:
     """Numbers of type `dtype` evenly distributed in [lo, hi), from a key."""
 def ravel(x: Tensor, /) -> Tensor:
@@ -2208,7 +2208,7 @@ def sigmoid(x: Tensor, /) -> Tensor:
     >>> tensor([0.0, 1.0986122886681098, -800.0]).sigmoid().tolist()  # by hand: the logit of 3/4 is log 3
     [0.5, 0.75, 0.0]"""
 def sign(x: Tensor, /) -> Tensor:
-    """-1, 0 or 1 by the sign, elementwise; NaN stays NaN.
+    """-1, 0 or 1 by the sign, elementwise; 0 of both zeros, and NaN stays NaN.
 
     >>> tensor([-1.5, 0.0, 2.0]).sign().tolist()  # by hand
     [-1.0, 0.0, 1.0]"""
@@ -2290,9 +2290,6 @@ def svdvals(x: Tensor, /) -> Tensor:
     """Singular values in descending order."""
 def swapaxes(x: Tensor, /, a: builtins.int, b: builtins.int) -> Tensor:
     """Two axes swapped: NumPy's name of `transpose(a, b)`."""
-def take(x: Tensor, /, index: TensorLike, axis: builtins.int = 0) -> Tensor:
-    """Slices chosen along an axis, which is replaced by the index's dimensions. Along axis 0,
-    `y[i, ...] = x[index[i], ...]`: the lookup in an embedding."""
 def take_along_axis(x: Tensor, /, index: TensorLike, axis: builtins.int = -1) -> Tensor:
     """Elements chosen along an axis by an index of the same rank, which broadcasts with the
     tensor beside the axis; negative places count from the end. Inverts `sort` and `argsort`."""
@@ -2336,7 +2333,7 @@ def trunc(x: Tensor, /) -> Tensor:
     >>> tensor([-1.7, 1.7]).trunc().tolist()  # by hand
     [-1.0, 1.0]"""
 def unbind(x: Tensor, /, axis: builtins.int = 0) -> list[Tensor]:
-    """The slices along an axis, one tensor each, without the axis."""
+    """The slices along an axis, one tensor each, without the axis; none along an empty axis."""
 def unflatten(x: Tensor, /, axis: builtins.int, sizes: ShapeLike) -> Tensor:
     """One dimension split into several; one size may be -1: whatever is left."""
 def unfold(x: Tensor, /, axis: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
@@ -2351,7 +2348,7 @@ def var(x: Tensor, /, axis: Axis = None, correction: builtins.float = 0.0, keepd
 def var_mean(x: Tensor, /, axis: Axis = None, correction: builtins.float = 0.0) -> tuple[Tensor, Tensor]:
     """Variance and mean along axes, which disappear."""
 def vecdot(x: Tensor, /, other: TensorLike, axis: builtins.int = -1) -> Tensor:
-    """Sums of products along one axis of two tensors that broadcast."""
+    """Sums of products along one axis, of one size in both, of two tensors that broadcast."""
 def vector_norm(x: Tensor, /, ord: builtins.float = 2.0, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The length of the vectors along axes (`..` for all), which disappear, by an order: 2 for
     Euclid's, 1 for the sum of magnitudes, infinity for the greatest, 0 for the number of

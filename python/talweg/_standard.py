@@ -252,6 +252,8 @@ def nonzero(x, /):
     >>> [t.tolist() for t in tw.nonzero(tw.asarray([[0, 1], [1, 0]]))]
     [[0, 1], [1, 0]]
     """
+    if x.ndim == 0:
+        raise value_error("nonzero: a tensor without dimensions has no places")
     return tuple(x.nonzero().unbind(1))
 
 

@@ -277,6 +277,12 @@ subtract = Tensor.sub
 def sum(x: Tensor, /, axis: int | Sequence[int] | None = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, dim: int | Sequence[int] | None = None, keepdim: bool | None = None) -> Tensor:
     """Sum along axes (`..` for all), which disappear; integers and bool are summed in 64 bits."""
 swapdims = Tensor.swapaxes
+def take(x: Tensor, /, index: Any, axis: int | None = 0) -> Tensor:
+    """Slices chosen along an axis, which is replaced by the index's dimensions; negative places count from the end.
+
+    >>> import talweg as tw
+    >>> tw.take(tw.asarray([1, 2, 3]), tw.asarray([0, -1])).tolist()
+    [1, 3]"""
 def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Sequence[int]] = 2) -> Tensor:
     """Products summed over axes: the last of one with the first of the other, or two lists of them.
 

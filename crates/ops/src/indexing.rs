@@ -268,7 +268,9 @@ fn full(shape: &Shape, parts: &[Index]) -> Result<(Vec<Index>, bool)> {
                 let behind = if gap.is_some() { remaining(parts, part)? } else { 0 };
                 let from = if gap.is_some() { shape.rank().checked_sub(behind) } else { Some(used) };
                 let covered = from.and_then(|f| shape.get(f..f + dims.rank()));
-                if dims.rank() == 0 || covered != Some(dims.dims()) {
+                // As in NumPy, an empty mask selects nothing of any axis.
+                let fits = |c: &[usize]| c.iter().zip(dims.dims()).all(|(c, d)| c == d || *d == 0);
+                if dims.rank() == 0 || !covered.is_some_and(fits) {
                     return Err(Error::index(format!("a mask of shape {dims} does not fit {shape} from axis {used}")));
                 }
                 used += dims.rank();

@@ -224,7 +224,8 @@ fn spaced(start: f64, stop: f64, num: usize, dtype: DType, endpoint: bool) -> Te
     if endpoint || num == 0 {
         return Tensor::linspace_of(start, stop, num, dtype);
     }
-    (Tensor::iota(num, DType::F64) * ((stop - start) / num as f64) + start).cast(dtype)
+    // The same numbers as of one more, without the last.
+    Tensor::linspace_of(start, stop, num + 1, dtype).narrow(0, 0, num)
 }
 
 /// Ones on a diagonal, zeros elsewhere.

@@ -120,13 +120,7 @@ use ir::Value;
 fn tie(bound: &Value) -> f64 {
     let node = bound.node();
     match node.op() {
-        Some(op) if op == &ir::CONST => {
-            if bound.ty().shape.rank() == 0 {
-                0.0
-            } else {
-                0.5
-            }
-        }
+        Some(op) if op == &ir::CONST && bound.ty().shape.rank() == 0 => 0.0,
         Some(op) if op.is_view() || op == &crate::scalar::cast::OP => node.inputs().first().map_or(0.5, tie),
         _ => 0.5,
     }

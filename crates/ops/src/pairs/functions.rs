@@ -136,10 +136,12 @@ fn tanh(z: &Pair) -> Pair {
     let divisor = &beta * s.square() + 1.0;
     let rho = (s.square() + 1.0).sqrt();
     let rest = z.im.sin() * z.im.cos() * (z.re.abs() * -2.0).exp() * 4.0;
-    let rest = pick(&z.re.is_inf().and(is_wild(&z.im)), 0.0, &rest);
-    let re = pick(&z.re.eq(0.0).and(is_wild(&z.im)), &z.re, &(beta * rho * &s / &divisor));
+    let rest = pick(&z.re.is_inf(), signed(0.0, &z.im), &rest);
+    let wild = is_wild(&z.im);
+    let re = pick(&z.re.eq(0.0).and(&wild), &z.re, &(beta * rho * &s / &divisor));
+    let side = pick(&z.re.is_finite().and(wild), f64::NAN, &z.re.sign());
     Pair::new(
-        Tensor::where_(&is_large, &z.re.sign(), re),
+        Tensor::where_(&is_large, &side, re),
         pick(&z.im.eq(0.0), &z.im, &Tensor::where_(&is_large, &rest, t / divisor)),
     )
 }

@@ -53,7 +53,7 @@ fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {
             "replicate" if size > 0 => i64::MAX,
             "replicate" => 0,
             // The border comes from what is left after cropping.
-            "circular" => size as i64 + lo[d].min(0) + hi[d].min(0),
+            "circular" => (size as i64).saturating_add(lo[d].min(0)).saturating_add(hi[d].min(0)),
             _ => return Err(Error::value(format!("mode must be reflect, replicate or circular, not {mode}"))),
         };
         if lo[d].max(hi[d]) > most.max(0) {
