@@ -252,6 +252,26 @@ def test_gradients_may_be_made_zero():
     assert ps[1].grad is None
 
 
+def test_a_gradient_that_a_step_has_used_up_cannot_be_read():
+    (w, b), unused = params(tw), nn.Parameter([1.0])
+    o = tw.optim.SGD([w, b, unused], lr=0.1)
+    loss([w, b]).backward()
+    assert w.grad is not None
+    o.step()
+    with pytest.raises(tw.GradientError, match="test_torch_optim.py"):
+        w.grad
+    assert unused.grad is None
+    for p in (copy.deepcopy(w), pickle.loads(pickle.dumps(w))):
+        assert p.grad is None
+    loss([w, b]).backward()
+    assert w.grad is not None
+    o.step()
+    o.zero_grad()
+    assert w.grad is None
+    w.grad = tw.ones(3, 4)
+    assert w.grad.sum().item() == 12
+
+
 def test_optimizers_are_copied_with_their_model():
     ps = params(tw)
     o = tw.optim.AdamW([{"params": ps[:1]}, {"params": ps[1:], "lr": 0.3}], lr=0.1)

@@ -2,6 +2,7 @@
 
 from .. import _native
 from .._checked import type_error, value_error
+from .._graph import Parameter, has_grad
 from .._native import Tensor
 from ..nn.state import _host
 from .optimizer import Optimizer, load_flat
@@ -121,13 +122,16 @@ class NativeOptimizer(Optimizer):
         engines = self._current()
         if len(engines) > 1:
             # One whose parameters have no gradients stays as it is.
-            engines = [e for e in engines if any(p.grad is not None for p in e.params())] or engines[:1]
+            engines = [e for e in engines if any(map(has_grad, e.params()))] or engines[:1]
         for engine in engines:
-            for g in engine.groups:
+            trained = [(p, g) for g in engine.groups for p in g["params"] if has_grad(p)]
+            for p, g in trained:
                 if g.get("maximize"):
-                    for p in g["params"]:
-                        p.grad = None if p.grad is None else -p.grad
+                    p.grad = -p.grad
             engine.native.step()
+            for p, _ in trained:
+                if isinstance(p, Parameter):
+                    p.__dict__["_is_used_up"] = True
         for hook in list(self._post_hooks.values()):
             hook(self, (closure,), {})
         return loss
