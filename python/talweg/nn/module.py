@@ -12,6 +12,17 @@ from .parameter import Parameter, _Buffer, as_variable
 _OWN = ("_parameters", "_buffers", "_modules")
 
 
+class _PlainMode:
+    """Training or inference."""
+
+    def __init__(self, training=True):
+        self.training = training
+
+
+# One of the Rust side's, of whose reads a traced function knows.
+Mode = getattr(_native, "Mode", _PlainMode)
+
+
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     def __repr__(self):
         return "<All keys matched successfully>" if not self.missing_keys and not self.unexpected_keys else super().__repr__()
@@ -36,7 +47,7 @@ class Module:
         # Here and not in __init__: subclasses need not call it.
         self = object.__new__(cls)
         self.__dict__.update(
-            training=True,
+            _mode=Mode(),
             _parameters={},
             _buffers={},
             _modules={},
@@ -56,11 +67,11 @@ class Module:
     @property
     def training(self):
         """True in training, False in inference. Every read of a module's mode comes here."""
-        return self.__dict__["training"]
+        return self.__dict__["_mode"].training
 
     @training.setter
     def training(self, mode):
-        self.__dict__["training"] = mode
+        self.__dict__["_mode"].training = bool(mode)
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} has no forward")
