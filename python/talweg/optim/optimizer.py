@@ -19,8 +19,10 @@ class Group(dict):
         self._optimizer = optimizer
 
     def __setitem__(self, key, value):
+        is_same = key in self and self[key] is value
         super().__setitem__(key, value)
-        self._optimizer._changed(self, key)
+        if not is_same:
+            self._optimizer._changed(self, key)
 
     def update(self, *args, **kwargs):
         for key, value in dict(*args, **kwargs).items():
