@@ -47,7 +47,7 @@ class Module:
         # Here and not in __init__: subclasses need not call it.
         self = object.__new__(cls)
         self.__dict__.update(
-            _mode=Mode(),
+            _training_mode=Mode(),
             _parameters={},
             _buffers={},
             _modules={},
@@ -67,11 +67,11 @@ class Module:
     @property
     def training(self):
         """True in training, False in inference. Every read of a module's mode comes here."""
-        return self.__dict__["_mode"].training
+        return self.__dict__["_training_mode"].training
 
     @training.setter
     def training(self, mode):
-        self.__dict__["_mode"].training = bool(mode)
+        self.__dict__["_training_mode"].training = bool(mode)
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} has no forward")
