@@ -332,7 +332,8 @@ TYPES = {
     "Warmup.__init__.start": "float",
     "where.x1": "Any",
     "where.x2": "Any",
-    "save.tensors": "Any",
+    "obj": "Any",
+    "map_location": "Any",
     "astype.dtype": "DTypeLike",
     "isdtype.dtype": "DTypeLike",
     "cast.dtype": "DTypeLike",
@@ -576,7 +577,7 @@ RETURNS = {
     "jacobian": "Callable[[Tensor], Tensor]",
     "jit": "Any",
     "jvp": "tuple[Any, Any]",
-    "load": "dict[str, Tensor]",
+    "load": "Any",
     "load_checkpoint": "dict[str, Tensor]",
     "meshgrid": "list[Tensor]",
     "no_grad": "Any",
@@ -834,7 +835,7 @@ def stub(name):
     if is_package:
         parts = sorted(n for n, v in vars(module).items() if inspect.ismodule(v) and v.__name__ == f"{module.__name__}.{n}")
         hidden = {"module", "layers", "containers", "hooks", "parameter", "state", "old_norms", "optimizers", "progress", "trainer"}
-        hidden |= {"optimizer", "native", "rules", "lbfgs", "curves", "activation", "attention", "common", "convolution", "loss", "normalization", "vision"}
+        hidden |= {"optimizer", "native", "rules", "lbfgs", "schedule", "cycles", "curves", "activation", "attention", "common", "convolution", "loss", "normalization", "vision"}
         out += [f"from . import {p} as {p}\n" for p in parts if p not in hidden]
     out.append("\n")
     if name == "compat.v1":

@@ -5,6 +5,7 @@ import copy
 from . import _native
 from ._checked import check
 from ._native import Tensor, Update
+from .errors import GradientError
 
 
 class Parameter(Tensor):
@@ -22,13 +23,38 @@ class Parameter(Tensor):
             return Tensor.__new__(cls, data, variable=True, trainable=True, name=name)
         return Tensor.__new__(cls, data, variable=True, trainable=False, name=name)
 
+    @property
+    def grad(self):
+        """The gradient that ``backward`` has collected. An optimizer's step uses it up: reading it then is an error."""
+        found = _grad.__get__(self)
+        if found is None and self.__dict__.get("_is_used_up"):
+            e = "the gradient was used up by optimizer.step(): read it before the step, or call zero_grad() after it"
+            raise GradientError(_native.located(e))
+        return found
+
+    @grad.setter
+    def grad(self, value):
+        self.__dict__.pop("_is_used_up", None)
+        _grad.__set__(self, value)
+
+    def _attributes(self):
+        return {k: v for k, v in self.__dict__.items() if k != "_is_used_up"}
+
     def __deepcopy__(self, memo):
         made = type(self)(self.detach(), self.requires_grad)
-        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        made.__dict__.update(copy.deepcopy(self._attributes(), memo))
         return made
 
     def __reduce_ex__(self, protocol):
-        return _rebuild, (type(self), self.detach(), self.requires_grad, dict(self.__dict__))
+        return _rebuild, (type(self), self.detach(), self.requires_grad, self._attributes())
+
+
+_grad = Tensor.grad
+
+
+def has_grad(tensor):
+    """True if a gradient was collected and not used up."""
+    return _grad.__get__(tensor) is not None
 
 
 def _rebuild(cls, data, requires_grad, attributes):

@@ -40,8 +40,9 @@ def enable_grad(f: Callable[..., Any] | None = None) -> Any:
     True"""
 def is_grad_enabled() -> bool:
     """True unless inside `no_grad`."""
-def load(path: str | PathLike[str]) -> dict[str, Tensor]:
-    """Reads every tensor of a safetensors file: a dict by name.
+def load(path: str | PathLike[str], map_location: Any = None) -> Any:
+    """Reads what ``save`` has written; of any other safetensors file, its tensors by name. ``map_location``: the device
+    to read to.
 
     >>> import talweg as tw
     >>> import os, tempfile
@@ -58,14 +59,16 @@ def no_grad(f: Callable[..., Any] | None = None) -> Any:
     ...     y = x * x
     >>> y.requires_grad
     False"""
-def save(tensors: Any, path: str | PathLike[str]) -> None:
-    """Writes a dict of tensors, such as ``model.state_dict()``, as a safetensors file.
+def save(obj: Any, path: str | PathLike[str]) -> None:
+    """Writes tensors, such as ``model.state_dict()``, or dicts and lists with tensors, numbers and strings in them, as a
+    safetensors file.
 
-    The file appears whole or not at all. PyTorch's order of arguments; the names are the keys.
+    The file appears whole or not at all. PyTorch's order of arguments; tensors are named by their path.
 
     >>> import talweg as tw
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
-    >>> tw.save({"w": tw.ones(2)}, path)
-    >>> tw.load(path)["w"].tolist()
-    [1.0, 1.0]"""
+    >>> tw.save({"model": {"w": tw.ones(2)}, "epoch": 3}, path)
+    >>> found = tw.load(path)
+    >>> found["model"]["w"].tolist(), found["epoch"]
+    ([1.0, 1.0], 3)"""

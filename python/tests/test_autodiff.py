@@ -192,7 +192,8 @@ def test_files(tmp_path):
     path = tmp_path / "w.safetensors"
     tw.save({"a": tw.tensor([1.0, 2.0]), "deep": {"b": np.arange(3)}}, path)
     got = tw.load(path)
-    assert got["a"].tolist() == [1, 2] and got["deep.b"].tolist() == [0, 1, 2]
+    assert got["a"].tolist() == [1, 2] and got["deep"]["b"].tolist() == [0, 1, 2]
+    assert [n for n, _ in tw._native.load_tensors(str(path))] == ["__form__", "a", "deep.b"]
     z = tw.asarray(np.array([[1 + 2j, 3.5 - 1j]]))
     tw.save({"z": z, "w": z.astype("complex64"), "x": z.real}, path)
     back = tw.load(path)
@@ -211,8 +212,30 @@ def test_files(tmp_path):
     path.write_bytes(b"nonsense")
     with pytest.raises(tw.FormatError):
         tw.load(path)
-    with pytest.raises(TypeError):
-        tw.save({"a": "text"}, path)
+    with pytest.raises(TypeError, match="a.0 is object"):
+        tw.save({"a": [object()]}, path)
+    with pytest.raises(ValueError, match="same path"):
+        tw.save({"a": {"b": tw.ones(1)}, "a.b": tw.ones(1)}, path)
+
+
+def test_files_of_training_states(tmp_path):
+    path = tmp_path / "state.pt"
+    model = tw.nn.Linear(2, 1)
+    optimizer = tw.optim.Adam(model.parameters(), lr=0.1)
+    model(tw.ones(1, 2)).sum().backward()
+    optimizer.step()
+    state = {"epoch": 3, "best": float("inf"), "model": model.state_dict(), "optimizer": optimizer.state_dict(), "name": None, "seen": (1, [2.5, "x"])}
+    tw.save(state, path)
+    found = tw.load(path, map_location="cpu")
+    assert {k: found[k] for k in ("epoch", "best", "name", "seen")} == {k: state[k] for k in ("epoch", "best", "name", "seen")}
+    other = tw.nn.Linear(2, 1)
+    again = tw.optim.Adam(other.parameters())
+    other.load_state_dict(found["model"])
+    again.load_state_dict(found["optimizer"])
+    assert other.weight.tolist() == model.weight.tolist() and again.param_groups[0]["lr"] == 0.1
+    assert again.state_dict()["state"][1]["exp_avg"].tolist() == optimizer.state_dict()["state"][1]["exp_avg"].tolist()
+    tw.save(tw.ones(2), path)
+    assert tw.load(path).tolist() == [1, 1]
 
 
 def grown(x, w):

@@ -342,6 +342,28 @@ def test_lazy_layers_take_shapes_from_their_input():
     assert loaded(tw.ones(1, 3)).tolist() == [[4, 4]]
 
 
+def test_batch_norm_of_several_workers_is_that_of_the_whole_batch(monkeypatch):
+    tw.manual_seed(0)
+    x = tw.randn(6, 3, 2, 2) + 100.0
+    whole, part = nn.BatchNorm2d(3), nn.SyncBatchNorm(3)
+    other = x[4:]
+
+    def all_reduce(mine, group=None):
+        """What the other worker, which has the last two examples, adds."""
+        if mine.shape[0] == 4:
+            return mine + tw.cat([other.sum((0, 2, 3)), tw.tensor([8.0])])
+        return mine + (other - x.mean((0, 2, 3)).reshape(1, 3, 1, 1)).square().sum((0, 2, 3))
+
+    monkeypatch.setattr(tw.distributed, "world_size", lambda: 2)
+    monkeypatch.setattr(tw.distributed, "all_reduce", all_reduce)
+    np.testing.assert_allclose(part(x[:4]).detach().numpy(), whole(x)[:4].detach().numpy(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(part.running_var.numpy(), whole.running_var.numpy(), rtol=1e-3)
+    assert part.num_batches_tracked.item() == 1
+    monkeypatch.undo()
+    model = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+    assert type(model[1]) is nn.SyncBatchNorm and model(tw.ones(4, 2)).shape == (4, 3)
+
+
 def test_weights_with_norms():
     layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
     w = layer.weight.tolist()

@@ -210,7 +210,22 @@ def test_groups_have_settings_of_their_own():
     assert runs[1][1].param_groups[1]["name"] == "bias" and runs[1][1].defaults["lr"] == 0.1
 
 
-def test_a_changed_setting_counts_in_a_jitted_step_or_raises():
+def test_small_steps_of_16_bit_parameters_survive_a_changed_setting():
+    w = nn.Parameter(tw.ones(2)).detach()
+    model = nn.Linear(2, 1, bias=False).bfloat16()
+    nn.init.ones_(model.weight)
+    o = tw.optim.SGD(model.parameters(), lr=1e-3)
+    for i in range(8):
+        if i == 4:
+            o.param_groups[0]["weight_decay"] = 1e-9
+        o.zero_grad()
+        model(w.astype("bfloat16")).sum().backward()
+        o.step()
+    # One step of 0.001 is lost beside 1 in bfloat16; eight of them are not.
+    assert model.weight.astype("float32").tolist() == [[0.9921875, 0.9921875]]
+
+
+def test_a_changed_learning_rate_counts_in_a_jitted_step():
     w = nn.Parameter([1.0])
     o = tw.optim.SGD([w], lr=0.5)
 
@@ -250,6 +265,45 @@ def test_gradients_may_be_made_zero():
     assert ps[1].grad.tolist() == [0] * 4
     o.zero_grad()
     assert ps[1].grad is None
+
+
+def test_a_gradient_that_a_step_has_used_up_cannot_be_read():
+    (w, b), unused = params(tw), nn.Parameter([1.0])
+    o = tw.optim.SGD([w, b, unused], lr=0.1)
+    loss([w, b]).backward()
+    assert w.grad is not None
+    o.step()
+    with pytest.raises(tw.GradientError, match="test_torch_optim.py"):
+        w.grad
+    assert unused.grad is None
+    for p in (copy.deepcopy(w), pickle.loads(pickle.dumps(w))):
+        assert p.grad is None
+    loss([w, b]).backward()
+    assert w.grad is not None
+    o.step()
+    o.zero_grad()
+    assert w.grad is None
+    w.grad = tw.ones(3, 4)
+    assert w.grad.sum().item() == 12
+
+
+def test_parameters_that_are_trained_later_begin_with_their_first_step():
+    runs = []
+    for library in (torch, tw):
+        w, b = params(library)
+        o = library.optim.Adam([w, b], lr=0.1)
+        for i in range(8):
+            b.requires_grad_(i >= 4)
+            o.zero_grad()
+            loss([w, b]).backward()
+            o.step()
+        runs.append(([w, b], o.state_dict()))
+    same(runs[1][0], runs[0][0])
+    assert [int(s["step"]) for s in runs[1][1]["state"].values()] == [8, 4]
+    w, b = (nn.Parameter(p.detach().numpy()) for p in runs[0][0])
+    o = tw.optim.Adam([w, b], lr=0.1)
+    o.load_state_dict(runs[0][1])
+    assert [int(s["step"]) for s in o.state_dict()["state"].values()] == [8, 4]
 
 
 def test_optimizers_are_copied_with_their_model():

@@ -582,6 +582,10 @@ class Parameter(Tensor):
     >>> p.requires_grad, isinstance(p, tw.nn.Parameter)
     (True, True)"""
     def __init__(self, data: Any = None, requires_grad: bool = True, *, name: str = '') -> None: ...
+    @property
+    def grad(self) -> Any: ...
+    @grad.setter
+    def grad(self, value: Any) -> None: ...
 
 class ParameterDict(Module):
     """Parameters by name.

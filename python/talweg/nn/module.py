@@ -4,6 +4,7 @@ from collections import OrderedDict, namedtuple
 
 from .. import _native
 from .._checked import key_error, type_error, value_error
+from .._graph import has_grad
 from .._native import Tensor
 from . import hooks, state
 from .parameter import Parameter, _Buffer, as_variable
@@ -332,8 +333,7 @@ class Module:
     def zero_grad(self, set_to_none=True):
         """Forgets the gradients of all parameters, or makes them zero."""
         for p in self.parameters():
-            if p.grad is not None:
-                p.grad = None if set_to_none else _native.zeros_like(p.grad)
+            p.grad = None if set_to_none or not has_grad(p) else _native.zeros_like(p.grad)
 
     def apply(self, fn):
         """Calls ``fn`` with every module, the innermost first."""

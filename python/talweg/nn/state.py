@@ -2,6 +2,7 @@
 
 from .. import _native
 from .._checked import key_error, type_error, value_error
+from .._graph import has_grad
 from .._native import Tensor, dtype as _dtype
 from .parameter import Parameter, is_lazy
 
@@ -169,7 +170,7 @@ def _retyped(t, dtype):
     if not isinstance(t, Parameter):
         return Tensor(t.detach().astype(dtype), variable=True, trainable=False)
     new = type(t)(t.detach().astype(dtype), t.requires_grad)
-    new.__dict__.update(t.__dict__)
-    if t.grad is not None:
+    new.__dict__.update(t._attributes())
+    if has_grad(t):
         new.grad = t.grad.astype(dtype)
     return new

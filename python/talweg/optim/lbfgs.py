@@ -2,6 +2,7 @@
 
 from .. import _native
 from .._checked import check, type_error, value_error
+from .._graph import has_grad
 from .._native import Tensor
 from .optimizer import load_flat
 
@@ -55,8 +56,7 @@ class LBFGS:
     def zero_grad(self, set_to_none=True):
         """Forgets collected gradients, or makes them zero."""
         for p in self._params:
-            if p.grad is not None:
-                p.grad = None if set_to_none else _native.zeros_like(p.grad)
+            p.grad = None if set_to_none or not has_grad(p) else _native.zeros_like(p.grad)
 
     def state_dict(self):
         """Everything a checkpoint needs, by name."""

@@ -2,22 +2,26 @@
 
 from .. import _native
 from .._checked import type_error, value_error
+from .._graph import Parameter, has_grad
 from .._native import Tensor
 from ..nn.state import _host
 from .optimizer import Optimizer, load_flat
 
 # Settings of each group that an engine keeps apart; groups that differ in others have an engine each.
 _PER_GROUP = ("lr", "weight_decay")
+# Settings that say how PyTorch computes a step, and the direction, which is no matter of the rule.
+HINTS = ("foreach", "fused", "capturable", "differentiable", "maximize")
 
 
 class Engine:
-    """The Rust side's optimizer for groups with the same settings but for rate and decay."""
+    """The Rust side's optimizer for parameters with the same settings, but for rate and decay, and the same number of
+    steps."""
 
-    def __init__(self, native, settings, group):
-        self.native, self.settings, self.groups = native, settings, [group]
+    def __init__(self, native, key, group, params):
+        self.native, self.key, self.parts = native, key, [(group, params)]
 
     def params(self):
-        return [p for g in self.groups for p in g["params"]]
+        return [p for _, params in self.parts for p in params]
 
     def state(self):
         """Variables by parameter and name."""
@@ -45,7 +49,10 @@ class NativeOptimizer(Optimizer):
 
     def _prepare(self):
         super()._prepare()
-        self._engines, self._is_stale = [], False
+        self._engines = []
+        self._cohorts = {}  # of parameters whose steps are counted apart from the others'
+        self._trained = set()
+        self._is_handed_out = False  # to somebody who knows one engine only
 
     # Engines.
 
@@ -60,49 +67,65 @@ class NativeOptimizer(Optimizer):
     def _changed(self, group, key):
         if key == "lr":
             for engine in self._engines:
-                for i, g in enumerate(engine.groups):
+                for i, (g, _) in enumerate(engine.parts):
                     if g is group:
                         engine.native.set_group_lr(i, float(group["lr"]))
-        elif key == "params" or key in self.defaults:
-            self._is_stale = True
+        elif key == "params" or key in self.defaults and key not in HINTS:
+            self._rebuild()
 
     def _added(self, group):
+        cohorts = {}
+        for p in group["params"]:
+            cohorts.setdefault(self._cohorts.get(p.variable_id), []).append(p)
+        for cohort, params in cohorts.items():
+            self._add_part(group, params, cohort)
+
+    def _add_part(self, group, params, cohort):
         lr, decay = float(group.get("lr", 0.0)), float(group.get("weight_decay", 0.0))
         settings = self._settings_of(group)
         for engine in self._engines:
-            if engine.settings == settings:
-                engine.native.add_group(group["params"], lr, decay)
-                engine.groups.append(group)
+            if engine.key == (settings, cohort):
+                engine.native.add_group(params, lr, decay)
+                engine.parts.append((group, params))
                 return
         given = {**settings, "lr": lr, **({"weight_decay": decay} if "weight_decay" in self.defaults else {})}
-        self._engines.append(Engine(self._made(group["params"], given), settings, group))
+        self._engines.append(Engine(self._made(params, given), (settings, cohort), group, params))
 
-    def _current(self):
-        """The engines, made anew if a setting has changed since."""
-        if self._is_stale:
-            self._is_stale = False
-            old = [(dict(zip((p.variable_id for p in e.params()), e.state())), e.steps()) for e in self._engines]
-            self._engines = []
-            for g in self.param_groups:
-                self._added(g)
-            for engine in self._engines:
-                for p, own in zip(engine.params(), engine.state()):
-                    for states, steps in old:
-                        if p.variable_id in states:
-                            engine.steps().assign(steps.detach())
-                        for name, v in states.get(p.variable_id, {}).items():
-                            if name in own and own[name].shape == v.shape:
-                                own[name].assign(v.detach())
-        return self._engines
+    def _rebuild(self, fresh=()):
+        """Makes the engines anew; those of ``fresh`` parameters begin at step 0, the others go on."""
+        old = [(dict(zip((p.variable_id for p in e.params()), e.state())), e.steps()) for e in self._engines]
+        self._engines = []
+        for g in self.param_groups:
+            self._added(g)
+        for engine in self._engines:
+            for p, own in zip(engine.params(), engine.state()):
+                for states, steps in old if p.variable_id not in fresh else ():
+                    if p.variable_id in states:
+                        engine.steps().assign(steps.detach())
+                    for name, v in states.get(p.variable_id, {}).items():
+                        if name in own and own[name].shape == v.shape:
+                            own[name].assign(v.detach())
+
+    def _count_late_ones_apart(self):
+        """Parameters that get their first gradient after others have made steps begin at step 1, as in PyTorch."""
+        for engine in self._engines:
+            with_gradient = [p for p in engine.params() if has_grad(p)]
+            late = {p.variable_id for p in with_gradient if p.variable_id not in self._trained}
+            if late and any(p.variable_id in self._trained for p in engine.params()) and not with_gradient[0].grad.is_symbolic:
+                number = len(self._cohorts) + 1
+                self._cohorts.update(dict.fromkeys(late, number))
+                self._rebuild(late)
+                return
 
     @property
     def _native(self):
         """The one engine, for those who know no others: trainers, scalers of gradients."""
-        first, *rest = self._current()
+        first, *rest = self._engines
+        self._is_handed_out = True
         if rest:
             raise value_error(
-                f"{type(self).__name__}: groups that differ in more than lr and weight_decay work with step() and minimize() "
-                "only: not with Trainer, GradScaler and launch"
+                f"{type(self).__name__}: groups that differ in more than lr and weight_decay, and parameters that were "
+                "trained later than others, work with step() only: not with Trainer, GradScaler and launch"
             )
         if self._is_ascending():
             raise value_error(f"{type(self).__name__}: maximize=True works with step() and minimize() only: return -loss instead")
@@ -118,23 +141,29 @@ class NativeOptimizer(Optimizer):
         for hook in list(self._pre_hooks.values()):
             hook(self, (closure,), {})
         loss = closure() if closure is not None else None
-        engines = self._current()
+        if not self._is_handed_out and 0 < len(self._trained) < len(self._numbered()):
+            self._count_late_ones_apart()
+        engines = self._engines
         if len(engines) > 1:
             # One whose parameters have no gradients stays as it is.
-            engines = [e for e in engines if any(p.grad is not None for p in e.params())] or engines[:1]
+            engines = [e for e in engines if any(map(has_grad, e.params()))] or engines[:1]
         for engine in engines:
-            for g in engine.groups:
+            trained = [(p, g) for g, params in engine.parts for p in params if has_grad(p)]
+            for p, g in trained:
                 if g.get("maximize"):
-                    for p in g["params"]:
-                        p.grad = None if p.grad is None else -p.grad
+                    p.grad = -p.grad
             engine.native.step()
+            for p, _ in trained:
+                self._trained.add(p.variable_id)
+                if isinstance(p, Parameter):
+                    p.__dict__["_is_used_up"] = True
         for hook in list(self._post_hooks.values()):
             hook(self, (closure,), {})
         return loss
 
     def minimize(self, loss):
         """The update that makes a loss smaller, for ``Session.run`` or ``apply``."""
-        engines = self._current()
+        engines = self._engines
         if len(engines) > 1:
             raise value_error("minimize: groups may differ in lr and weight_decay only")
         return engines[0].native.minimize(-loss if self._is_ascending() else loss)
@@ -145,7 +174,7 @@ class NativeOptimizer(Optimizer):
     def state(self):
         """The state of each parameter, by name: variables, which may be written to."""
         out = {}
-        for engine in self._current():
+        for engine in self._engines:
             steps = engine.steps()
             if int(steps.item()) == 0:
                 continue
@@ -155,8 +184,13 @@ class NativeOptimizer(Optimizer):
 
     def _take_state(self, state):
         params = self._numbered()
+        counts = {p.variable_id: float(state[i].get("step", 1.0)) for i, p in enumerate(params) if state.get(i)}
+        if len(set(counts.values())) > 1:
+            self._cohorts = {i: f"after {n} steps" for i, n in counts.items()}
+            self._rebuild()
+        self._trained = set(counts)
         plan = []
-        for engine in self._current():
+        for engine in self._engines:
             steps = 0.0
             for p, own in zip(engine.params(), engine.state()):
                 given = state.get(next(i for i, q in enumerate(params) if q is p), {})
@@ -187,7 +221,7 @@ class NativeOptimizer(Optimizer):
             dict.__setitem__(g, "lr", float(state_dict[f"group.{i}.lr"]))
 
     def _own_attributes(self):
-        return {k: v for k, v in super()._own_attributes().items() if k not in ("_engines", "_is_stale")}
+        return {k: v for k, v in super()._own_attributes().items() if k not in ("_engines", "_cohorts", "_trained")}
 
 
 def _absent(name, param, variable):

@@ -4,6 +4,7 @@ from collections import OrderedDict, defaultdict
 
 from .. import _native
 from .._checked import key_error, type_error, value_error
+from .._graph import has_grad
 from .._native import Tensor
 from ..nn import hooks
 from ..nn.parameter import is_lazy
@@ -18,8 +19,10 @@ class Group(dict):
         self._optimizer = optimizer
 
     def __setitem__(self, key, value):
+        is_same = key in self and self[key] is value
         super().__setitem__(key, value)
-        self._optimizer._changed(self, key)
+        if not is_same:
+            self._optimizer._changed(self, key)
 
     def update(self, *args, **kwargs):
         for key, value in dict(*args, **kwargs).items():
@@ -118,8 +121,7 @@ class Optimizer:
         """Forgets the collected gradients, or makes them zero."""
         for g in self.param_groups:
             for p in g["params"]:
-                if p.grad is not None:
-                    p.grad = None if set_to_none else _native.zeros_like(p.grad)
+                p.grad = None if set_to_none or not has_grad(p) else _native.zeros_like(p.grad)
 
     def register_step_pre_hook(self, hook):
         """``hook(optimizer, args, kwargs)`` is called before each step."""

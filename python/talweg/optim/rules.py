@@ -9,13 +9,11 @@ import math
 from .. import _native
 from .._checked import check, type_error, value_error
 from .._native import Tensor
-from .native import NativeOptimizer, TensorRule, where
+from .native import HINTS, NativeOptimizer, TensorRule, where
 
 __all__ = """
 ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax Lion Muon NAdam RAdam RMSprop Rprop SGD SparseAdam
 """.split()
-
-_HINTS = ("foreach", "fused", "capturable", "differentiable", "maximize")
 
 
 class _BuiltIn(NativeOptimizer):
@@ -44,7 +42,7 @@ class _BuiltIn(NativeOptimizer):
                 raise value_error(f"{name}: betas must be at least 0 and less than 1, not {settings['betas']}")
 
     def _settings_of(self, group):
-        return {k: v for k, v in super()._settings_of(group).items() if k not in _HINTS}
+        return {k: v for k, v in super()._settings_of(group).items() if k not in HINTS}
 
     def cycle_momentum(self):
         """The momentum becomes a variable, which a schedule may set at each step."""
@@ -52,7 +50,7 @@ class _BuiltIn(NativeOptimizer):
             raise value_error(f"{type(self).__name__}: its momentum cannot be cycled: give the schedule cycle_momentum=False")
         if self._momentum is None:
             self._momentum = Tensor(0.0, variable=True, trainable=False)
-            self._is_stale = True
+            self._rebuild()
 
     def _first_moment(self, group):
         return float(group["betas"][0] if "betas" in group else group["momentum"])

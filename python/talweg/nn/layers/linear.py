@@ -7,7 +7,7 @@ from ..._checked import check, type_error
 from .. import functional as F
 from .. import init
 from ..module import Module
-from ..parameter import Parameter, UninitializedParameter
+from ..parameter import UninitializedParameter
 from .common import parameter, placed, shown, size
 
 __all__ = ["Bilinear", "Flatten", "Identity", "LazyLinear", "Linear", "QuantizedLinear", "Unflatten"]

@@ -226,12 +226,13 @@ class SyncBatchNorm(_BatchNorm):
             return super().forward(input)
         self._check_rank(input)
         axes = tuple(i for i in range(input.ndim) if i != 1)
-        count = input.numel() / self.num_features
-        sums = Tensor.concat([input.sum(axes), input.square().sum(axes), _native.full((1,), count, dtype=input.dtype)])
-        sums = distributed.all_reduce(sums, group=self.process_group)
+        shape = [1, self.num_features] + [1] * (input.ndim - 2)
+        count = _native.full((1,), input.numel() / self.num_features, dtype=input.dtype)
+        sums = distributed.all_reduce(Tensor.concat([input.sum(axes), count]), group=self.process_group)
         total = sums[-1]
-        mean = sums[: self.num_features] / total
-        var = sums[self.num_features : -1] / total - mean.square()
+        mean = sums[:-1] / total
+        # Squares of differences from the mean of all, which the difference of two large sums would lose.
+        var = distributed.all_reduce((input - mean.reshape(shape)).square().sum(axes), group=self.process_group) / total
         factor = self._factor()
         if self.track_running_stats:
             F.normalization._moved(self.running_mean, mean, factor)

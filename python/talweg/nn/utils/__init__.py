@@ -2,6 +2,7 @@
 
 from ... import _native
 from ..._checked import check, type_error, value_error
+from ..._graph import has_grad
 from ..._native import Tensor
 from ..._state import no_grad
 from ...errors import GradientError
@@ -49,7 +50,7 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
     with no_grad():
         scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         for p in _listed(parameters):
-            if p.grad is not None:
+            if has_grad(p):
                 p.grad = (p.grad * scale).astype(p.grad.dtype)
 
 
@@ -65,10 +66,10 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     """
     parameters = _listed(parameters)
     if float(norm_type) == 2.0 and not error_if_nonfinite:
-        if not any(p.grad is not None for p in parameters):
+        if not any(map(has_grad, parameters)):
             return _native.tensor(0.0)
         return _native.clip_grad_norm(parameters, max_norm)
-    total = get_total_norm([p.grad for p in parameters if p.grad is not None], norm_type, error_if_nonfinite)
+    total = get_total_norm([p.grad for p in parameters if has_grad(p)], norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total
 

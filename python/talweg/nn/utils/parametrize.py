@@ -5,7 +5,6 @@ import contextlib
 from ..._checked import check, value_error
 from ..._native import Tensor
 from ..containers import ModuleDict, ModuleList
-from ..module import Module
 from ..parameter import Parameter
 
 __all__ = """

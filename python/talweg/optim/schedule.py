@@ -1,0 +1,83 @@
+"""The base of schedules of learning rates."""
+
+from .._checked import check, type_error, value_error
+from .optimizer import Optimizer
+
+__all__ = ["LRScheduler"]
+
+
+def each(scheduler, name, value, optimizer):
+    """A value for each group."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) != count:
+        raise value_error(f"{type(scheduler).__name__}: {name} has {len(value)} values for {count} groups")
+    return list(value)
+
+
+class LRScheduler:
+    """The base of schedules: a subclass says the learning rate of each group in ``get_lr``, by ``last_epoch``, the number
+    of steps so far."""
+
+    def __init__(self, optimizer, last_epoch=-1):
+        if not isinstance(optimizer, Optimizer):
+            raise type_error(f"{type(self).__name__}: expected an optimizer, not {type(optimizer).__name__}")
+        self.optimizer, self.last_epoch = optimizer, last_epoch
+        for g in optimizer.param_groups:
+            if last_epoch == -1:
+                g.setdefault("initial_lr", float(g["lr"]))
+            elif "initial_lr" not in g:
+                raise value_error(f"{type(self).__name__}: last_epoch is {last_epoch}, but the groups have no initial_lr")
+        self.base_lrs = [g["initial_lr"] for g in optimizer.param_groups]
+        self._step_count = 0
+        self._is_first = True
+        self.step()
+        self._is_first = False
+
+    def get_lr(self):
+        """The learning rate of each group now."""
+        raise NotImplementedError(f"{type(self).__name__} has no get_lr")
+
+    def _closed(self, base, step):
+        """The learning rate of a step by itself, of a group that began with ``base``."""
+        raise value_error(f"{type(self).__name__}: the learning rate of a step follows from the ones before it")
+
+    def lr(self, step):
+        """The learning rate of the first group at a step, counted from 0, if no other schedule works on it."""
+        return self._closed(self.base_lrs[0], step)
+
+    def step(self, epoch=None):
+        """Goes on to the next step, or to the one that is given."""
+        self._step_count += 1
+        if epoch is None:
+            self.last_epoch += 1
+            values = self.get_lr()
+        else:
+            self.last_epoch = epoch
+            has_closed = type(self)._closed is not LRScheduler._closed
+            values = [self._closed(base, epoch) for base in self.base_lrs] if has_closed else self.get_lr()
+        for g, value in zip(self.optimizer.param_groups, values):
+            g["lr"] = value
+        self._last_lr = [float(g["lr"]) for g in self.optimizer.param_groups]
+
+    def get_last_lr(self):
+        """The learning rates that were set last."""
+        return self._last_lr
+
+    def _rates(self):
+        return [float(g["lr"]) for g in self.optimizer.param_groups]
+
+    def state_dict(self):
+        """Everything but the optimizer and functions."""
+        hidden = ("optimizer", "_is_first")
+        return {k: v for k, v in self.__dict__.items() if k not in hidden and not callable(v)}
+
+    def load_state_dict(self, state_dict):
+        """Takes what ``state_dict`` returned, and sets the learning rates."""
+        self.__dict__.update(state_dict)
+        for g, value in zip(self.optimizer.param_groups, self._last_lr):
+            g["lr"] = value
+
+
+check(globals(), __all__)
