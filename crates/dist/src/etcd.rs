@@ -403,9 +403,11 @@ impl Center for Keeper {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.look().keys.get(key).cloned()
     }
+    fn set(&self, key: &str, value: &[u8]) -> Result<()> {
+        self.line.call(&Ask::Set(key, value), Instant::now() + AWAY_MAX).map(drop)
+    }
     fn left(&self, rank: u32, is_done: bool) -> Result<()> {
-        let deadline = Instant::now() + AWAY_MAX;
-        self.line.call(&Ask::Set(&left_key(rank), &left_value(is_done)), deadline).map(drop)
+        self.set(&left_key(rank), &left_value(is_done))
     }
     fn hung(&self) -> Vec<Hung> {
         let (mut seen, ttl) = (self.look(), self.line.cluster.ttl);

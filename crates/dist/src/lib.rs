@@ -28,6 +28,7 @@ mod mesh;
 mod message;
 mod overlap;
 mod partition;
+pub mod pulse;
 mod reduce;
 mod registry;
 mod remote;

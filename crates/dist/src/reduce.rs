@@ -22,6 +22,13 @@ const GIVES: u64 = 2;
 /// it came when others had computed already.
 const LATE: u64 = 4;
 
+/// How often those who stay look whether somebody has come.
+const STAY_EVERY: Duration = Duration::from_millis(20);
+/// How long to wait before a group is tried again whose members could not be reached, at first and at
+/// most: whoever is dead is missed by the membership store in the meantime.
+const AGAIN: Duration = Duration::from_millis(5);
+const AGAIN_MAX: Duration = Duration::from_millis(500);
+
 /// What one member tells the others when a group is formed.
 #[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
@@ -70,6 +77,8 @@ pub struct Reducer {
     is_late: bool,
     /// Somebody waits to be let in: all members have agreed on it in the last operation.
     admits: bool,
+    /// How long to wait before the next group that does not work is complained of.
+    again: Duration,
     /// No call waits longer.
     pub timeout: Duration,
 }
@@ -106,6 +115,7 @@ impl Reducer {
             is_new: true,
             is_late,
             admits: false,
+            again: AGAIN,
             timeout,
         };
         if !is_late {
@@ -116,6 +126,10 @@ impl Reducer {
             }
         }
         Ok(r)
+    }
+    /// Operations that are complete.
+    pub fn done(&self) -> u64 {
+        self.done
     }
     /// How many workers reduce together now.
     pub fn workers(&self) -> usize {
@@ -202,9 +216,12 @@ impl Reducer {
     }
     /// Nobody leaves before everybody has come: a worker that is done stays for the others, who
     /// might need the last result.
-    pub fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self, limit: Duration) -> Result<()> {
+        let timeout = std::mem::replace(&mut self.timeout, limit);
         // In a bucket of its own: what another owes stays.
-        self.mean_of(usize::MAX, &mut [])
+        let done = self.mean_of(usize::MAX, &mut []);
+        self.timeout = timeout;
+        done
     }
 
     /// Between two steps: lets in workers that wait, with what `give` says. A worker that came
@@ -224,6 +241,25 @@ impl Reducer {
             self.agree(Some(&mut *give), deadline)?;
         }
         Ok(None)
+    }
+    /// After the last step, where lost workers are started again: waits for those that are missing, for
+    /// so long at most, and lets them in with what `give` says, so that every worker has its part in the end.
+    pub fn stay(&mut self, give: Give, limit: Duration) -> Result<()> {
+        let until = Instant::now() + limit;
+        loop {
+            let flag = |is: bool| if is { 1.0 } else { 0.0 };
+            let misses = flag(self.watch.misses() && Instant::now() < until);
+            self.counted(&[flag(self.watch.waits()), misses], |group, data, sum, deadline| {
+                sum.extend_from_slice(data);
+                group.all_reduce(bytemuck::cast_slice_mut(sum), Element::F32, Combine::Sum, deadline)
+            })?;
+            self.admits = self.last[0] > 0.0;
+            match (self.admits, self.last[1] > 0.0) {
+                (true, _) => drop(self.meet(give)?),
+                (false, true) => std::thread::sleep(STAY_EVERY),
+                (false, false) => return Ok(()),
+            }
+        }
     }
     fn enter(&mut self, deadline: Instant) -> Result<Vec<u8>> {
         loop {
@@ -271,6 +307,7 @@ impl Reducer {
                 Ok(()) => {
                     std::mem::swap(&mut self.spare, &mut self.last);
                     self.done += 1;
+                    self.again = AGAIN;
                     return Ok(());
                 }
                 Err(e @ (Error::Value(_) | Error::Refused(_))) => return Err(e),
@@ -285,9 +322,23 @@ impl Reducer {
         self.watch.check()?;
         if let Some(mut group) = self.group.take() {
             group.close();
+            if why == roster::BROKEN {
+                self.pause(group.epoch());
+            }
             self.registrar.set(why, group.epoch().to_string().as_bytes(), deadline)?;
         }
         Ok(())
+    }
+
+    /// Before a group that does not work is complained of: each time longer, but no longer than until
+    /// there is another. A lost member is missed by the membership store in the meantime, so that the
+    /// next group is without it, instead of many with it.
+    fn pause(&mut self, epoch: u64) {
+        let until = Instant::now() + self.again;
+        while Instant::now() < until && !self.watch.is_over(epoch) {
+            std::thread::sleep(AGAIN);
+        }
+        self.again = (2 * self.again).min(AGAIN_MAX);
     }
 
     /// Forms the newest group that this worker is in.
@@ -311,7 +362,11 @@ impl Reducer {
                 }
                 Err(e) if Instant::now() >= deadline => return Err(e),
                 // Whoever got further must not wait for this worker.
-                Err(_) => self.registrar.set(roster::BROKEN, members.epoch.to_string().as_bytes(), deadline)?,
+                Err(_) if self.watch.is_over(members.epoch) => {}
+                Err(_) => {
+                    self.pause(members.epoch);
+                    self.registrar.set(roster::BROKEN, members.epoch.to_string().as_bytes(), deadline)?;
+                }
             }
         }
     }

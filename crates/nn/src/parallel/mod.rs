@@ -9,6 +9,7 @@
 mod exchange;
 mod group;
 mod line;
+mod pulse;
 mod rows;
 mod rule;
 mod table;
@@ -16,6 +17,7 @@ mod update;
 mod wire;
 
 pub use group::Group;
+pub use pulse::{ask_to_stop, done, goes_on, leave, run_begins, saved, saving};
 pub use rule::{RuleText, SlotText, Takes, rule_key};
 pub use table::{Table, clock, staleness_counts, step, wait};
 pub use update::{Compiled, Pushed};
@@ -23,19 +25,22 @@ pub use wire::{Packed, Wire};
 
 use crate::optim::Rule;
 use crate::train::Progress;
-use dist::launch::{BEGAN, Place, done_key, listen_toward, progress_key};
+use dist::launch::{BEGAN, Place, listen_toward, progress_key};
 use dist::{Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store};
 use ir::{Node, Shape, Value};
+use pulse::exchange;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
-use tensor::{Error, ErrorKind, Result, Tensor, Variable, generator};
+use tensor::{Error, Result, Tensor, Variable, generator};
 
 /// The table that holds the step which the store counts from; servers keep it as it is.
 pub const ORIGIN: u32 = u32::MAX;
 /// How often a worker tells how far it is, and how long that may take.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 const TELL_LIMIT: Duration = Duration::from_secs(30);
+/// How long workers that are done wait for one that is being started again.
+const STAY_LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of a piece of a parameter in the store.
 const BLOCK_BYTES: usize = 1 << 20;
 /// The logarithm of how many random draws a step may take.
@@ -47,10 +52,19 @@ const SAVE_LIMIT: Duration = Duration::from_secs(3600);
 struct Job {
     place: Place,
     how: How,
-    /// For telling how far this worker is, and when that was last told.
-    teller: Mutex<(Registrar, Instant)>,
+    /// For telling how far this worker is.
+    teller: Mutex<Teller>,
     /// Kept alive: the membership store, if this process keeps it or takes part in that.
     _center: Option<Arc<dyn Center>>,
+}
+
+/// Tells how far this worker is.
+struct Teller {
+    line: Registrar,
+    /// When that was last told.
+    told: Instant,
+    /// Samples that this process has trained on.
+    samples: u64,
 }
 
 enum How {
@@ -112,7 +126,7 @@ pub struct Begin {
 /// the store's word counts.
 pub fn begin(restored: u64) -> Result<Begin> {
     let Some(How::Store(s)) = job()?.map(|j| &j.how) else { return Ok(Begin { origin: restored, step: restored }) };
-    let mut shared = lock(s);
+    let mut shared = exchange(s);
     // In the store itself, so that it is where the steps are: on every copy and on disk.
     let table = dist::Table::new(ORIGIN, 1, 2, usize::MAX).map_err(failed)?;
     let halves = [restored as u32, (restored >> 32) as u32].map(f32::from_bits);
@@ -150,24 +164,33 @@ pub fn draw_for(step: u64) -> Result<()> {
 pub fn meet(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(None) };
     let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
-    lock(r).meet(&mut give).map_err(failed)
+    exchange(r).meet(&mut give).map_err(failed)
 }
 /// True if this worker replaces one that was lost and has not been told what the others know.
 pub fn is_late() -> Result<bool> {
     let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(false) };
     Ok(lock(r).is_late())
 }
-/// After the last step: waits for the others, who might need this worker's last result, and says
-/// that this one is done.
+/// After the last step: where lost workers are started again, waits for those that are missing and lets
+/// them in with the bytes that `give` makes, as [`meet`] does, so that every worker is done in the end.
+pub fn stay(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<()> {
+    let Some(job) = job()? else { return Ok(()) };
+    if let How::Reduce(r, _) = &job.how
+        && job.place.replaces
+    {
+        let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
+        exchange(r).stay(&mut give, STAY_LIMIT).map_err(failed)?;
+    }
+    Ok(())
+}
+/// After the last step and the last checkpoint: waits for the others, who might need this worker's last
+/// result.
 pub fn finish() -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
     if let How::Reduce(r, _) = &job.how {
-        lock(r).finish().map_err(failed)?;
+        // The others wait while the last checkpoint is written.
+        exchange(r).finish(SAVE_LIMIT).map_err(failed)?;
     }
-    // Only a launcher that is started again asks for this. Without one, worker 0 keeps the membership
-    // store, and may have ended before this worker says it: then there is nobody left to tell.
-    let key = done_key(job.place.rank);
-    let _ = lock(&job.teller).0.set(&key, b"1", Instant::now() + TELL_LIMIT);
     Ok(())
 }
 
@@ -192,16 +215,17 @@ pub(crate) fn take_owed(bytes: &[u8]) -> Result<()> {
 pub fn tell(p: &Progress) -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
     let mut teller = lock(&job.teller);
-    if teller.1.elapsed() < TELL_EVERY && p.step < p.steps {
+    teller.samples += p.samples as u64;
+    if teller.told.elapsed() < TELL_EVERY && p.step < p.steps {
         return Ok(());
     }
-    let mut text = format!("{} {} {} {}", p.step, p.steps, p.loss, p.samples_per_second);
+    let mut text = format!("{} {} {} {}", p.step, p.steps, p.loss, teller.samples);
     if let How::Store(s) = &job.how {
         lock(s).store.staleness_counts().iter().for_each(|n| text += &format!(" {n}"));
     }
-    teller.1 = Instant::now();
+    teller.told = Instant::now();
     let deadline = Instant::now() + TELL_LIMIT;
-    teller.0.lease(&progress_key(job.place.rank), text.as_bytes(), deadline).map_err(failed)
+    teller.line.lease(&progress_key(job.place.rank), text.as_bytes(), deadline).map_err(failed)
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -209,7 +233,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 fn failed(e: dist::Error) -> Error {
-    Error::new(ErrorKind::Io, e.to_string())
+    pulse::error(&e, e.to_string())
 }
 
 fn join() -> Result<Option<Job>> {
@@ -218,10 +242,10 @@ fn join() -> Result<Option<Job>> {
     let timeout = line::timeout()?;
     let (rank, world, at) = (place.rank, place.world, place.coordinator.address());
     let at = at.map_or_else(|e| e.to_string(), |a| a.to_string());
-    join_at(place, timeout).map(Some).map_err(|e| {
+    pulse::exchanging(|| join_at(place, timeout)).map(Some).map_err(|e| {
         let seconds = timeout.as_secs();
         let who = format!("worker {rank} of {world}, all of which meet at {at} within {seconds} s (TALWEG_TIMEOUT)");
-        Error::new(ErrorKind::Io, format!("{e}; this is {who}"))
+        pulse::error(&e, format!("{e}; this is {who}"))
     })
 }
 fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
@@ -237,7 +261,8 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
     };
     let hello = Hello::new("worker", place.rank);
     let registrar = Registrar::connect(&place.coordinator, &hello, place.secret.clone(), deadline)?;
-    let teller = Mutex::new((registrar.another(deadline)?, Instant::now()));
+    let teller = Mutex::new(Teller { line: registrar.another(deadline)?, told: Instant::now(), samples: 0 });
+    pulse::start(registrar.another(deadline)?, place.rank, place.world)?;
     let how = if place.servers == 0 {
         let listen = listen_toward(&place.coordinator.address()?)?;
         let mut reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
@@ -273,7 +298,7 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
         How::Reduce(r, _) if lock(r).is_late() => Ok(vec![None; params.len()]),
         How::Reduce(r, _) => {
             let mut all: Vec<f32> = values.concat();
-            lock(r).broadcast(&mut all).map_err(failed)?;
+            exchange(r).broadcast(&mut all).map_err(failed)?;
             let mut at = 0;
             for (p, v) in params.iter().zip(&values) {
                 assign(p, &all[at..at + v.len()])?;
@@ -282,7 +307,7 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
             Ok(vec![None; params.len()])
         }
         How::Store(s) => {
-            let mut shared = lock(s);
+            let mut shared = exchange(s);
             let first = shared.tables.len();
             for (p, v) in params.iter().zip(&values) {
                 shared.register(p, v, rule, weight_decay)?;
@@ -381,7 +406,7 @@ pub(crate) fn save(to: impl Fn(u32) -> String) -> Result<Saving> {
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there is no parameter store"));
     };
-    lock(shared).store.save(to).map_err(failed)
+    exchange(shared).store.save(to).map_err(failed)
 }
 /// Waits until they have; answers where.
 pub(crate) fn wait_for(saving: Saving) -> Result<Vec<String>> {
@@ -397,7 +422,7 @@ fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &dist::Table) -> Result
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there is no parameter store"));
     };
-    let mut shared = lock(shared);
+    let mut shared = exchange(shared);
     let t = shared.tables.get(table as usize).copied();
     let t = t.ok_or_else(|| Error::bug(format!("there is no table {table} in the store")))?;
     f(&mut shared, &t)
