@@ -22,6 +22,8 @@ or keeps the others waiting for longer than ``TALWEG_TIMEOUT`` seconds is an err
 Under ``talweg launch --servers`` there is the parameter store as well: ``Table``, ``clock``, ``wait``.
 """
 
+import atexit
+
 from . import _native
 from ._native import Group
 from ._checked import check, checked, type_error, value_error
@@ -239,5 +241,8 @@ __all__ = [
     "wait",
     "world_size",
 ]
+
+# A program without a Trainer says how far it has come when it ends.
+atexit.register(_native.worker_leave)
 
 check(globals(), __all__)

@@ -22,12 +22,14 @@ const GIVES: u64 = 2;
 /// it came when others had computed already.
 const LATE: u64 = 4;
 
-/// How long to wait before a group is given up that follows one that failed, at first, and how often
-/// that is doubled.
-const AGAIN: Duration = Duration::from_millis(20);
-const FAILURES_MAX: u32 = 6;
 /// Longest text of what workers compare.
 const FACTS_MAX: u64 = 64 << 10;
+/// How often those who stay look whether somebody has come.
+const STAY_EVERY: Duration = Duration::from_millis(20);
+/// How long to wait before a group is tried again whose members could not be reached, at first and at
+/// most: whoever is dead is missed by the membership store in the meantime.
+const AGAIN: Duration = Duration::from_millis(5);
+const AGAIN_MAX: Duration = Duration::from_millis(500);
 
 /// What one member tells the others when a group is formed.
 #[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
@@ -77,10 +79,10 @@ pub struct Reducer {
     is_late: bool,
     /// It was told by others what they know.
     was_told: bool,
-    /// Groups that have failed one after the other.
-    failures: u32,
     /// Somebody waits to be let in: all members have agreed on it in the last operation.
     admits: bool,
+    /// How long to wait before the next group that does not work is complained of.
+    again: Duration,
     /// No call waits longer.
     pub timeout: Duration,
 }
@@ -117,8 +119,8 @@ impl Reducer {
             is_new: true,
             is_late,
             was_told: false,
-            failures: 0,
             admits: false,
+            again: AGAIN,
             timeout,
         };
         if !is_late {
@@ -129,6 +131,10 @@ impl Reducer {
             }
         }
         Ok(r)
+    }
+    /// Operations that are complete.
+    pub fn done(&self) -> u64 {
+        self.done
     }
     /// How many workers reduce together now.
     pub fn workers(&self) -> usize {
@@ -242,9 +248,12 @@ impl Reducer {
     }
     /// Nobody leaves before everybody has come: a worker that is done stays for the others, who
     /// might need the last result.
-    pub fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self, limit: Duration) -> Result<()> {
+        let timeout = std::mem::replace(&mut self.timeout, limit);
         // In a bucket of its own: what another owes stays.
-        self.mean_of(usize::MAX, &mut [])
+        let done = self.mean_of(usize::MAX, &mut []);
+        self.timeout = timeout;
+        done
     }
 
     /// Between two steps: lets in workers that wait, with what `give` says. A worker that came
@@ -264,6 +273,25 @@ impl Reducer {
             self.agree(Some(&mut *give), deadline)?;
         }
         Ok(None)
+    }
+    /// After the last step, where lost workers are started again: waits for those that are missing, for
+    /// so long at most, and lets them in with what `give` says, so that every worker has its part in the end.
+    pub fn stay(&mut self, give: Give, limit: Duration) -> Result<()> {
+        let until = Instant::now() + limit;
+        loop {
+            let flag = |is: bool| if is { 1.0 } else { 0.0 };
+            let misses = flag(self.watch.misses() && Instant::now() < until);
+            self.counted(&[flag(self.watch.waits()), misses], |group, data, sum, deadline| {
+                sum.extend_from_slice(data);
+                group.all_reduce(bytemuck::cast_slice_mut(sum), Element::F32, Combine::Sum, deadline)
+            })?;
+            self.admits = self.last[0] > 0.0;
+            match (self.admits, self.last[1] > 0.0) {
+                (true, _) => drop(self.meet(give)?),
+                (false, true) => std::thread::sleep(STAY_EVERY),
+                (false, false) => return Ok(()),
+            }
+        }
     }
     fn enter(&mut self, deadline: Instant) -> Result<Vec<u8>> {
         loop {
@@ -310,7 +338,7 @@ impl Reducer {
             match operation(group, data, &mut self.spare, deadline) {
                 Ok(()) => {
                     std::mem::swap(&mut self.spare, &mut self.last);
-                    (self.done, self.failures) = (self.done + 1, 0);
+                    (self.done, self.again) = (self.done + 1, AGAIN);
                     return Ok(());
                 }
                 Err(e @ (Error::Value(_) | Error::Refused(_))) => return Err(e),
@@ -332,12 +360,21 @@ impl Reducer {
     }
     fn say_over(&mut self, key: &str, epoch: u64, why: &str, deadline: Instant) -> Result<()> {
         if key == roster::BROKEN {
-            let pause = AGAIN * (1 << self.failures) / 2;
-            self.failures = (self.failures + 1).min(FAILURES_MAX);
-            std::thread::sleep(if self.failures > 1 { pause } else { Duration::ZERO });
+            self.pause(epoch);
         }
         let why = if why.is_empty() { String::new() } else { format!(" worker {}: {why}", self.rank) };
         self.registrar.set(key, format!("{epoch}{why}").as_bytes(), deadline)
+    }
+
+    /// Before a group that does not work is complained of: each time longer, but no longer than until
+    /// there is another. A lost member is missed by the membership store in the meantime, so that the
+    /// next group is without it, instead of many with it.
+    fn pause(&mut self, epoch: u64) {
+        let until = Instant::now() + self.again;
+        while Instant::now() < until && !self.watch.is_over(epoch) {
+            std::thread::sleep(AGAIN);
+        }
+        self.again = (2 * self.again).min(AGAIN_MAX);
     }
 
     /// Forms the newest group that this worker is in.
@@ -360,6 +397,7 @@ impl Reducer {
                     return Ok(());
                 }
                 Err(e) if Instant::now() >= deadline => return Err(e),
+                Err(_) if self.watch.is_over(members.epoch) => {}
                 // Whoever got further must not wait for this worker.
                 Err(e) => self.say_over(roster::BROKEN, members.epoch, &e.to_string(), deadline)?,
             }

@@ -161,14 +161,15 @@ fn worker_count(py: Python<'_>) -> PyResult<usize> {
 /// waits is answered these bytes.
 #[pyfunction]
 fn worker_meet<'py>(py: Python<'py>, give: Py<PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let give = || {
-        Python::attach(|py| {
-            let bytes = give.call0(py).and_then(|b| b.extract::<Vec<u8>>(py));
-            bytes.map_err(|e| Error::value(format!("meet: what is to be given must be bytes: {e}")))
-        })
-    };
-    let state = py.detach(|| nn::parallel::meet(give)).or_raise(py)?;
+    let state = py.detach(|| nn::parallel::meet(|| given(&give))).or_raise(py)?;
     Ok(state.map(|s| PyBytes::new(py, &s)))
+}
+/// The bytes that a Python function answers.
+fn given(give: &Py<PyAny>) -> ::tensor::Result<Vec<u8>> {
+    Python::attach(|py| {
+        let bytes = give.call0(py).and_then(|b| b.extract::<Vec<u8>>(py));
+        bytes.map_err(|e| Error::value(format!("meet: what is to be given must be bytes: {e}")))
+    })
 }
 
 /// True if this worker replaces one that was lost and has not been told what the others know.
@@ -203,21 +204,46 @@ fn worker_next_step(py: Python<'_>, done: u64) -> PyResult<u64> {
 fn worker_finish(py: Python<'_>) -> PyResult<()> {
     py.detach(nn::parallel::finish).or_raise(py)
 }
-/// After this worker's last step: waits until all have done theirs, if this one has done all of its
-/// own; true if the store has newer parameters.
+/// After this worker's last step: waits for the others as far as they may need each other; true if the
+/// store has newer parameters.
 #[pyfunction]
-fn worker_settle(py: Python<'_>, has_done_all: bool) -> PyResult<bool> {
-    py.detach(|| nn::parallel::settle(has_done_all)).or_raise(py)
+fn worker_settle(py: Python<'_>, has_done_all: bool, give: Py<PyAny>) -> PyResult<bool> {
+    py.detach(|| nn::parallel::settle(has_done_all, || given(&give))).or_raise(py)
 }
 /// Tells the job that training has failed for good.
 #[pyfunction]
 fn worker_fail(py: Python<'_>, why: &str) -> PyResult<()> {
     py.detach(|| nn::parallel::fail(why)).or_raise(py)
 }
+/// A run begins that asks before each step and says when it is done.
+#[pyfunction]
+fn worker_run_begins(py: Python<'_>, step: u64) -> PyResult<()> {
+    py.detach(|| nn::parallel::run_begins(step)).or_raise(py)
+}
+/// Before a step: whether it is to be done, or all workers have stopped after an earlier one.
+#[pyfunction]
+fn worker_goes_on(py: Python<'_>, step: u64) -> PyResult<bool> {
+    py.detach(|| nn::parallel::goes_on(step)).or_raise(py)
+}
+/// Asks all workers to stop after a common step; false if this process is alone.
+#[pyfunction]
+fn worker_ask_to_stop(py: Python<'_>) -> PyResult<bool> {
+    py.detach(nn::parallel::ask_to_stop).or_raise(py)
+}
+/// The run is complete, with everything that it had to save.
+#[pyfunction]
+fn worker_done(py: Python<'_>) -> PyResult<()> {
+    py.detach(nn::parallel::done).or_raise(py)
+}
+/// The program ends.
+#[pyfunction]
+fn worker_leave(py: Python<'_>) {
+    py.detach(nn::parallel::leave);
+}
 /// Tells the launcher how far this worker is.
 #[pyfunction]
-fn worker_tell(py: Python<'_>, step: u64, steps: u64, loss: f64, samples_per_second: f64) -> PyResult<()> {
-    let progress = Progress { step, steps, loss, samples_per_second, ..Progress::default() };
+fn worker_tell(py: Python<'_>, step: u64, steps: u64, loss: f64, samples: usize) -> PyResult<()> {
+    let progress = Progress { step, steps, loss, samples, ..Progress::default() };
     py.detach(|| nn::parallel::tell(&progress)).or_raise(py)
 }
 
@@ -233,6 +259,11 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(worker_finish, m)?)?;
     m.add_function(wrap_pyfunction!(worker_settle, m)?)?;
     m.add_function(wrap_pyfunction!(worker_fail, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_run_begins, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_goes_on, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_ask_to_stop, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_done, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_leave, m)?)?;
     m.add_function(wrap_pyfunction!(worker_tell, m)?)?;
     m.add_function(wrap_pyfunction!(worker_meet, m)?)?;
     m.add_class::<PyGroup>()?;

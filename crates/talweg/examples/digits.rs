@@ -8,7 +8,7 @@
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
 //! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `TELL=1`
-//! says each, `LAYERS` and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam`
+//! says each, `HANG=R:S` lets worker R hang after step S once, `LAYERS` and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam`
 //! or `adafactor`, `CLIP` bounds the length of the gradients, and `CHECKPOINTS` names a folder to save to
 //! and to go on from.
 
@@ -18,14 +18,15 @@ use talweg::nn::optim::{Adafactor, NAdam, Rule, Sgd};
 use talweg::nn::train::{Checkpoints, Progress, Report, Trainer};
 use talweg::prelude::*;
 
-/// Says each step if it should, and pauses after it.
-struct Pause(Duration, bool);
+/// Says each step if it should, and pauses after it: for ever if it is to hang.
+struct Pause(Duration, bool, Option<u64>);
 impl Report for Pause {
     fn step(&mut self, p: &Progress) {
         if self.1 {
             println!("did step {}", p.step);
         }
-        std::thread::sleep(self.0);
+        let hangs = self.2.is_some_and(|at| p.step >= at);
+        std::thread::sleep(if hangs { Duration::MAX } else { self.0 });
     }
 }
 
@@ -33,7 +34,8 @@ fn main() -> Result<()> {
     let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
     let is_quick = std::env::var("TALWEG_QUICK").is_ok();
     let steps = number("STEPS").unwrap_or(if is_quick { 20 } else { 500 });
-    let pause = Pause(Duration::from_millis(number("PAUSE_MS").unwrap_or(0)), number("TELL").is_some());
+    let pause = Duration::from_millis(number("PAUSE_MS").unwrap_or(0));
+    let pause = Pause(pause, number("TELL").is_some(), hang());
     manual_seed(0);
     let (layers, width) = (number("LAYERS").unwrap_or(1), number("WIDTH").unwrap_or(32) as usize);
     let mut model = Sequential::new();
@@ -65,6 +67,13 @@ fn main() -> Result<()> {
     println!("step {}, loss {:.4}", outcome.step, outcome.loss.unwrap_or(f64::NAN));
     println!("weights {:016x}", fingerprint(&model)?);
     Ok(())
+}
+
+/// The step after which the first life of this worker hangs, if it is to.
+fn hang() -> Option<u64> {
+    let (hang, name) = (std::env::var("HANG").ok()?, |name: &str| std::env::var(name).unwrap_or_default());
+    let (rank, step) = hang.split_once(':')?;
+    (rank == name("RANK") && name("TORCHELASTIC_RESTART_COUNT") == "0").then(|| step.parse().ok())?
 }
 
 /// A number that changes with any bit of the parameters.

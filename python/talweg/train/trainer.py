@@ -10,7 +10,6 @@ import math
 import os
 import signal
 import threading
-import time
 
 from .. import _native, distributed, errors
 from .._checked import checked, key_error, type_error, value_error
@@ -318,9 +317,7 @@ class Trainer:
     def _tell(self, loss):
         """Tells the launcher how far this worker is."""
         if self._workers > 1:
-            seconds = max(time.monotonic() - self._began[0], 1e-9)
-            rate = (self.step - self._began[1]) * self._size / seconds
-            _native.worker_tell(self.step, self.total or self.step, loss, rate)
+            _native.worker_tell(self.step, self.total or self.step, loss, self._size)
 
     def _part(self, batch):
         """This worker's part of a batch."""
@@ -466,6 +463,8 @@ class Trainer:
         return self.epoch >= self._epochs
 
     def _run(self, step, records):
+        if not self._is_over() and not _native.worker_goes_on(self.step + 1):
+            return "interrupted"
         while not self._is_over():
             length, batches = self._length(), self._batches()
             batch = next(batches, None)
@@ -514,7 +513,10 @@ class Trainer:
             return "early"
         if self._is_over():
             return "done"
-        return "interrupted" if self._stop else None
+        # Among other workers all of them agree on a last step.
+        if self._stop and not _native.worker_ask_to_stop():
+            return "interrupted"
+        return None if _native.worker_goes_on(self.step + 1) else "interrupted"
 
     def fit(self, loss):
         """Trains until the end; returns the history.
@@ -522,6 +524,7 @@ class Trainer:
         ``loss`` gets the parts of a batch that is a tuple or a list, the values of a dict by name, or the batch
         itself.
         """
+        _native.worker_run_begins(self.step)
         self._join()
         if self._folder is not None:
             later = self._folder.later(self.step)
@@ -538,26 +541,26 @@ class Trainer:
         self.report.begin(self)
         for c in self.callbacks:
             c.on_begin(self)
-        self._began = (time.monotonic(), self.step)
         with _Interrupts(self):
             try:
                 self.history.stop = self._run(self._descend(loss), records)
             except errors.NumericsError as e:
                 _native.worker_fail(str(e))
                 raise
-            if _native.worker_settle(self.history.stop == "done"):
+            give = lambda: _native.encode_checkpoint(self.step, self._state(), self._notes())
+            if _native.worker_settle(self.history.stop == "done", give):
                 self.optimizer._native.take()
                 self._saved = None
             if self._owed is not None:
                 self._owed.keep(self.step)
-            if self.history.stop != "interrupted":
-                _native.worker_finish()
             if self._folder is not None:
                 if self._saved != self.step:
                     self._save(None, True)
                 self._folder.wait()
                 self._tell_given_up()
+            _native.worker_finish()
         records.flush()
+        _native.worker_done()
         self.report.end(self)
         for c in self.callbacks:
             c.on_end(self)

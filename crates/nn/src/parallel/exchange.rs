@@ -4,10 +4,10 @@
 //! Gradients that are more than a bucket are reduced in buckets, the last layers' first: a bucket's
 //! reduction begins when its gradients are there and goes on while the others are computed.
 
-use super::{How, failed, job, lock, setting};
-use dist::Overlap;
+use super::{How, failed, job, lock, pulse, setting};
+use dist::{Overlap, Reducer};
 use ir::{AttrKind, Batch, Bytes, Call, Grad, Meaning, ORDERED, SOON, Type};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tensor::{Attrs, DType, Error, Literal, Op, Result, Shape, Tensor};
 
 /// Bytes of gradients that are worth a message of their own; `TALWEG_BUCKET` says another number.
@@ -185,7 +185,7 @@ fn with_overlap<T>(f: impl FnOnce(&mut Overlap) -> dist::Result<T>) -> Result<T>
     let mut overlap = lock(overlap);
     if overlap.is_none() {
         let reduce = |number: usize, bucket: &mut [f32]| match job().map(|j| j.map(|j| &j.how)) {
-            Ok(Some(How::Reduce(reducer, _))) => lock(reducer).mean_of(number, bucket),
+            Ok(Some(How::Reduce(reducer, _))) => reduce(reducer, number, bucket),
             _ => Err(dist::Error::value("there are no workers to reduce with")),
         };
         *overlap = Some(Overlap::new(reduce).map_err(failed)?);
@@ -213,13 +213,22 @@ fn run_end(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     with_overlap(|o| o.end(number(c, "bucket").map_err(|e| dist::Error::value(e.to_string()))?, args.len(), cut))
 }
 
+/// The mean over all workers, counted as a step of this one.
+fn reduce(reducer: &Mutex<Reducer>, bucket: usize, data: &mut [f32]) -> dist::Result<()> {
+    let mut reducer = pulse::exchange(reducer);
+    reducer.mean_of(bucket, data)?;
+    let world = job().ok().flatten().map_or(0, |j| j.place.world as usize);
+    pulse::stepped(reducer.done(), world.saturating_sub(reducer.workers()));
+    Ok(())
+}
+
 fn run_mean(_: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let Some(How::Reduce(reducer, _)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there are no workers to reduce with"));
     };
     let mut all = Vec::with_capacity(args[1..].iter().map(Literal::count).sum());
     args[1..].iter().for_each(|g| all.extend_from_slice(g.stored::<f32>()));
-    lock(reducer).mean(&mut all).map_err(failed)?;
+    reduce(reducer, 0, &mut all).map_err(failed)?;
     let mut at = 0;
     let cut = |g: &Literal| {
         at += g.count();
@@ -232,7 +241,7 @@ fn run_step(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there is no parameter store"));
     };
-    let mut shared = lock(shared);
+    let mut shared = pulse::exchange(shared);
     let mut tables = Vec::new();
     for id in c.attrs.ints("tables")? {
         let table = usize::try_from(*id).ok().and_then(|i| shared.tables.get(i).copied());
@@ -244,6 +253,7 @@ fn run_step(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
         shared.store.push(table, grad.stored::<f32>(), rate).map_err(failed)?;
     }
     shared.store.clock().map_err(failed)?;
+    pulse::stepped(shared.store.step(), 0);
     let mut values: Vec<Literal> = grads.iter().map(|g| unwritten(g.shape())).collect();
     let mut into: Vec<&mut [f32]> = values.iter_mut().map(Literal::stored_mut::<f32>).collect();
     shared.store.pull_into(&tables, &mut into).map_err(failed)?;

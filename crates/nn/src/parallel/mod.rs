@@ -10,14 +10,16 @@ mod end;
 mod exchange;
 mod group;
 mod line;
+mod pulse;
 mod rows;
 mod rule;
 mod table;
 mod update;
 mod wire;
 
-pub use end::{fail, settle};
+pub use end::{done, fail, finish, leave, settle};
 pub use group::Group;
+pub use pulse::{ask_to_stop, goes_on, run_begins, saved, saving};
 pub use rule::{RuleText, SlotText, Takes, rule_key};
 pub use table::{Table, clock, staleness_counts, step, wait};
 pub use update::{Compiled, Pushed};
@@ -25,22 +27,21 @@ pub use wire::{Packed, Wire};
 
 use crate::optim::Rule;
 use crate::train::Progress;
-use dist::launch::{BEGAN, Place, done_key, listen_toward, progress_key};
+use dist::launch::{BEGAN, Place, listen_toward, progress_key};
 use dist::{
     Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store, Teller,
 };
 use ir::{Node, Shape, Value};
+use pulse::exchange;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
-use tensor::{Error, ErrorKind, Result, Tensor, Variable, generator};
+use tensor::{Error, Result, Tensor, Variable, generator};
 
 /// The table that holds the step which the store counts from; servers keep it as it is.
 pub const ORIGIN: u32 = u32::MAX;
 /// How often a worker tells how far it is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
-/// How long saying that it is done may take.
-const TELL_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of a piece of a parameter in the store.
 const BLOCK_BYTES: usize = 1 << 20;
 /// The logarithm of how many random draws a step may take.
@@ -52,12 +53,20 @@ const SAVE_LIMIT: Duration = Duration::from_secs(3600);
 struct Job {
     place: Place,
     how: How,
-    /// For telling how far this worker is, and when that was last told.
-    teller: Mutex<(Teller, Instant)>,
-    /// For saying that this worker is done.
+    /// Publishes what the launcher reads; training never waits for a launcher that is stopped.
+    teller: Arc<Teller>,
+    /// For questions to the membership store.
     registrar: Registrar,
+    told: Mutex<Told>,
     /// Kept alive: the membership store, if this process keeps it or takes part in that.
     _center: Option<Arc<dyn Center>>,
+}
+
+/// What was last told of how far this worker is.
+struct Told {
+    at: Instant,
+    /// Samples that this process has trained on.
+    samples: u64,
 }
 
 enum How {
@@ -119,7 +128,7 @@ pub struct Begin {
 /// the store's word counts.
 pub fn begin(restored: u64) -> Result<Begin> {
     let Some(How::Store(s)) = job()?.map(|j| &j.how) else { return Ok(Begin { origin: restored, step: restored }) };
-    let mut shared = lock(s);
+    let mut shared = exchange(s);
     // In the store itself, so that it is where the steps are: on every copy and on disk.
     let table = dist::Table::new(ORIGIN, 1, 2, usize::MAX).map_err(failed)?;
     let halves = [restored as u32, (restored >> 32) as u32].map(f32::from_bits);
@@ -157,25 +166,12 @@ pub fn draw_for(step: u64) -> Result<()> {
 pub fn meet(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(None) };
     let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
-    lock(r).meet(&mut give).map_err(failed)
+    exchange(r).meet(&mut give).map_err(failed)
 }
 /// True if this worker replaces one that was lost and has not been told what the others know.
 pub fn is_late() -> Result<bool> {
     let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(false) };
     Ok(lock(r).is_late())
-}
-/// After the last step: waits for the others, who might need this worker's last result, and says
-/// that this one is done.
-pub fn finish() -> Result<()> {
-    let Some(job) = job()? else { return Ok(()) };
-    if let How::Reduce(r, _) = &job.how {
-        lock(r).finish().map_err(failed)?;
-    }
-    // Only a launcher that is started again asks for this. Without one, worker 0 keeps the membership
-    // store, and may have ended before this worker says it: then there is nobody left to tell.
-    let key = done_key(job.place.rank);
-    let _ = job.registrar.set(&key, b"1", Instant::now() + TELL_LIMIT);
-    Ok(())
 }
 
 /// What packing has left out of this worker's gradients so far; `None` if nothing is packed.
@@ -198,17 +194,17 @@ pub(crate) fn take_owed(bytes: &[u8]) -> Result<()> {
 /// Tells the launcher how far this worker is, a few times a second at most.
 pub fn tell(p: &Progress) -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
-    let mut teller = lock(&job.teller);
-    if teller.1.elapsed() < TELL_EVERY && p.step < p.steps {
+    let mut told = lock(&job.told);
+    told.samples += p.samples as u64;
+    if told.at.elapsed() < TELL_EVERY && p.step < p.steps {
         return Ok(());
     }
-    let mut text = format!("{} {} {} {}", p.step, p.steps, p.loss, p.samples_per_second);
+    told.at = Instant::now();
+    let mut text = format!("{} {} {} {}", p.step, p.steps, p.loss, told.samples);
     if let How::Store(s) = &job.how {
         lock(s).store.staleness_counts().iter().for_each(|n| text += &format!(" {n}"));
     }
-    teller.1 = Instant::now();
-    // Training does not wait for a launcher that is stopped.
-    teller.0.lease(&progress_key(job.place.rank), text.as_bytes()).map_err(failed)
+    job.teller.lease(&progress_key(job.place.rank), text.as_bytes()).map_err(failed)
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -216,7 +212,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 fn failed(e: dist::Error) -> Error {
-    Error::new(ErrorKind::Io, e.to_string())
+    pulse::error(&e, e.to_string())
 }
 
 fn join() -> Result<Option<Job>> {
@@ -225,10 +221,10 @@ fn join() -> Result<Option<Job>> {
     let timeout = line::timeout()?;
     let (rank, world, at) = (place.rank, place.world, place.coordinator.address());
     let at = at.map_or_else(|e| e.to_string(), |a| a.to_string());
-    join_at(place, timeout).map(Some).map_err(|e| {
+    pulse::exchanging(|| join_at(place, timeout)).map(Some).map_err(|e| {
         let seconds = timeout.as_secs();
         let who = format!("worker {rank} of {world}, all of which meet at {at} within {seconds} s (TALWEG_TIMEOUT)");
-        Error::new(ErrorKind::Io, format!("{e}; this is {who}"))
+        pulse::error(&e, format!("{e}; this is {who}"))
     })
 }
 fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
@@ -244,9 +240,10 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
     };
     let hello = Hello::new("worker", place.rank);
     let registrar = Registrar::connect(&place.coordinator, &hello, place.secret.clone(), deadline)?;
-    let teller = Mutex::new((Teller::start(registrar.another(deadline)?)?, Instant::now()));
-    let done = registrar.another(deadline)?;
-    end::check(&done, deadline)?;
+    end::check(&registrar, deadline)?;
+    let teller = Arc::new(Teller::start(registrar.another(deadline)?)?);
+    let asking = registrar.another(deadline)?;
+    pulse::start(teller.clone(), registrar.another(deadline)?, place.rank, place.world)?;
     let how = if place.servers == 0 {
         let listen = listen_toward(&place.coordinator.address()?)?;
         let mut reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
@@ -271,7 +268,8 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
             first: 0,
         })))
     };
-    Ok(Job { place, how, teller, registrar: done, _center: center })
+    let told = Mutex::new(Told { at: Instant::now(), samples: 0 });
+    Ok(Job { place, how, teller, registrar: asking, told, _center: center })
 }
 
 /// What the environment has set for this worker, and must have set for all.
@@ -294,7 +292,7 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
         How::Reduce(r, _) if lock(r).is_late() => Ok(vec![None; params.len()]),
         How::Reduce(r, _) => {
             let mut all: Vec<f32> = values.concat();
-            lock(r).broadcast(&mut all).map_err(failed)?;
+            exchange(r).broadcast(&mut all).map_err(failed)?;
             let mut at = 0;
             for (p, v) in params.iter().zip(&values) {
                 assign(p, &all[at..at + v.len()])?;
@@ -303,7 +301,7 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
             Ok(vec![None; params.len()])
         }
         How::Store(s) => {
-            let mut shared = lock(s);
+            let mut shared = exchange(s);
             let first = shared.tables.len();
             for (p, v) in params.iter().zip(&values) {
                 shared.register(p, v, rule, weight_decay)?;
@@ -402,7 +400,7 @@ pub(crate) fn save(to: impl Fn(u32) -> String) -> Result<Saving> {
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there is no parameter store"));
     };
-    lock(shared).store.save(to).map_err(failed)
+    exchange(shared).store.save(to).map_err(failed)
 }
 /// Waits until they have; answers where.
 pub(crate) fn wait_for(saving: Saving) -> Result<Vec<String>> {
@@ -418,7 +416,7 @@ fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &dist::Table) -> Result
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there is no parameter store"));
     };
-    let mut shared = lock(shared);
+    let mut shared = exchange(shared);
     let t = shared.tables.get(table as usize).copied();
     let t = t.ok_or_else(|| Error::bug(format!("there is no table {table} in the store")))?;
     f(&mut shared, &t)

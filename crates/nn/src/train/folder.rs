@@ -3,6 +3,7 @@
 
 use super::checkpoint::Checkpoint;
 use super::parts::{PART, part_name};
+use crate::parallel;
 use data::Place;
 use ir::Reserve;
 use std::path::{Path, PathBuf};
@@ -195,7 +196,7 @@ impl Checkpoints {
     pub fn wait(&mut self) -> Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
         let panicked = || Error::bug("the thread that writes checkpoints panicked");
-        self.given_up.extend(writing.join().unwrap_or_else(|_| Err(panicked()))?);
+        self.given_up.extend(parallel::saving(|| writing.join()).unwrap_or_else(|_| Err(panicked()))?);
         Ok(())
     }
 
@@ -278,6 +279,7 @@ fn name(step: u64) -> String {
 impl Policy {
     fn save(&self, checkpoint: &Checkpoint) -> Result<()> {
         checkpoint.save_to(&self.place, &name(checkpoint.step))?;
+        parallel::saved(checkpoint.step, &self.place.path(&name(checkpoint.step)))?;
         // Later steps belong to a run that was given up or damaged; they are not ours to remove.
         let steps: Vec<u64> = self.steps()?.into_iter().filter(|s| *s <= checkpoint.step).collect();
         let mut keep: Vec<u64> = steps.iter().rev().take(self.last).copied().collect();

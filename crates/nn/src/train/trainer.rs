@@ -315,6 +315,7 @@ impl<'a> Trainer<'a> {
 
     /// Trains with a function that does a whole step and answers its loss.
     pub fn run(&mut self, mut step: impl FnMut(&Batch) -> Result<Tensor>) -> Result<Outcome> {
+        parallel::run_begins(self.state.step)?;
         self.share()?;
         if let Some((folder, _)) = &mut self.checkpoints
             && let Some(path) = folder.later(self.state.step)?
@@ -346,7 +347,10 @@ impl<'a> Trainer<'a> {
                 break Stop::Done;
             }
             // After the two above: a run that is over is not called interrupted.
-            if self.stop.load(Ordering::Relaxed) {
+            if self.stop.load(Ordering::Relaxed) && !parallel::ask_to_stop()? {
+                break Stop::Interrupted;
+            }
+            if !parallel::goes_on(self.state.step + 1)? {
                 break Stop::Interrupted;
             }
             parallel::meet(|| self.checkpoint()?.encode())?;
@@ -367,18 +371,17 @@ impl<'a> Trainer<'a> {
             let score = self.evaluated(&progress, &mut records)?;
             self.save_if_due(score)?;
         };
-        if parallel::settle(stop == Stop::Done)? {
+        if parallel::settle(stop == Stop::Done, || self.checkpoint()?.encode())? {
             self.optimizer.take()?;
             self.state.saved = None;
         }
         if let Some((owed, _)) = &self.owed {
             owed.keep(self.state.step)?;
         }
-        if stop != Stop::Interrupted {
-            parallel::finish()?;
-        }
         let checkpoint = self.save_last()?;
+        parallel::finish()?;
         records.close()?;
+        parallel::done()?;
         let outcome = Outcome { stop, step: self.state.step, loss: last, best: self.state.best, checkpoint };
         self.report.ended(&outcome);
         Ok(outcome)

@@ -43,7 +43,7 @@ fn other_machines_are_called_and_ranks_follow_the_file() {
 
 #[test]
 fn a_job_ends_when_too_few_are_left() {
-    let fails = "[ $RANK = 0 ] && exec sleep 60; exit 3";
+    let fails = "[ $RANK = 0 ] && exec sleep 60; kill -9 $$";
     let ended = launch(&["--workers", "2:3", "--max-restarts", "0", "sh", "-c", fails]);
     assert!(!ended.status.success());
     assert!(text(&ended.stdout).contains("fewer than 2: the job ends"), "{}", text(&ended.stdout));
@@ -186,6 +186,15 @@ fn the_page_shows_the_job() {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
+    let (status, metrics) = ask(&at, "GET /metrics", &at);
+    assert!(status.contains("200"));
+    for line in [
+        "# TYPE talweg_worker_step gauge",
+        "talweg_worker_step{rank=\"1\"} ",
+        "talweg_process_up{process=\"server 0\"} 1",
+    ] {
+        assert!(metrics.lines().any(|l| l.starts_with(line)), "{line}: {metrics}");
+    }
     assert_eq!((state["consistency"].as_str(), state["bound"].as_u64()), (Some("ssp:3"), Some(3)));
     assert_eq!(state["processes"].as_array().unwrap().len(), 4);
     assert!(state["history"][0][2].as_f64().unwrap() > 0.0, "{}", state["history"]);

@@ -36,17 +36,19 @@ impl Job {
     }
     /// As [`Job::start`], with more variables.
     pub fn start_with(args: &[&str], steps: u32, vars: &[(&str, &str)]) -> Job {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_talweg"))
-            .arg("launch")
+        let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
+        c.arg("launch")
             .args(args)
             .arg(digits())
             .env("STEPS", steps.to_string())
             .env("PAUSE_MS", if steps > 100 { "3" } else { "0" })
             .env("TALWEG_THREADS", "1")
-            .envs(vars.iter().copied())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .envs(vars.iter().copied());
+        Job::of(c)
+    }
+    /// A job of any command.
+    pub fn of(mut command: Command) -> Job {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
         let out = child.stdout.take().unwrap();
         std::thread::spawn(move || BufReader::new(out).lines().map_while(Result::ok).try_for_each(|l| send.send(l)));

@@ -1,6 +1,7 @@
 //! `talweg launch` with real processes and real kills. The program is the example `digits`, which
 //! knows nothing of other processes and prints a fingerprint of its weights.
 
+mod ending;
 mod etcd;
 mod faces;
 mod job;
