@@ -12,6 +12,7 @@ pub use place::{Place, Service, Vars, listen_toward};
 pub use process::Machine;
 
 use crate::coordinator::Coordinator;
+use crate::etcd::ETCD_VARS;
 use crate::membership::{Center, Hung, Meeting, keep};
 use crate::roster::{self, Members, Roster};
 use crate::{Error, Filter, Map, Result, Rule};
@@ -328,7 +329,9 @@ impl<'a> Job<'a> {
             ("TALWEG_SECRET", self.secret.clone()),
             ("TALWEG_HEARTBEAT", o.silence.as_secs_f64().to_string()),
         ];
-        vars.into_iter().chain(tls).chain(wire).collect()
+        // Other machines need what this one was given to speak to the cluster.
+        let etcd = ETCD_VARS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
+        vars.into_iter().chain(tls).chain(wire).chain(etcd).collect()
     }
 
     /// Until every worker has ended; answers whether the job succeeded.
