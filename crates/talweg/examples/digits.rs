@@ -8,9 +8,10 @@
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
 //! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `TELL=1`
-//! says each, `HANG=R:S` lets worker R hang after step S once, `LAYERS` and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam`
-//! or `adafactor`, `CLIP` bounds the length of the gradients, and `CHECKPOINTS` names a folder to save to
-//! and to go on from.
+//! says each, `HANG=R:S` lets worker R hang after step S once, `LAYERS` and `WIDTH` make the model
+//! deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam` or `adafactor`, `LR` the learning rate of
+//! `sgd`, `CLIP` bounds the length of the gradients, and `CHECKPOINTS` names a folder to save to and to
+//! go on from.
 
 use std::time::Duration;
 use talweg::data::{Digits, Loader};
@@ -47,7 +48,10 @@ fn main() -> Result<()> {
     let rule: Box<dyn Rule> = match std::env::var("OPTIMIZER").as_deref() {
         Ok("nadam") => Box::new(NAdam::default()),
         Ok("adafactor") => Box::new(Adafactor::default()),
-        Ok("sgd") => Box::new(Sgd { lr: 0.1, momentum: 0.9, ..Sgd::default() }),
+        Ok("sgd") => {
+            let lr = std::env::var("LR").ok().and_then(|s| s.parse().ok()).unwrap_or(0.1);
+            Box::new(Sgd { lr, momentum: 0.9, ..Sgd::default() })
+        }
         _ => Box::new(Adam::default()),
     };
     let optimizer = Optimizer::new(rule, &model)?;

@@ -20,6 +20,7 @@ use crate::teller::FOREVER;
 use crate::{Error, Result};
 use client::{Client, Event, PAUSE, has_value, put, was_changed};
 use http::Access;
+pub(crate) use http::ETCD_VARS;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;

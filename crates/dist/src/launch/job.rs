@@ -7,6 +7,7 @@ use super::running::{Entry, Ledger, Running};
 use super::summary::Summary;
 use super::{Board, Launch, board, listen_toward};
 use crate::coordinator::Coordinator;
+use crate::etcd::ETCD_VARS;
 use crate::membership::{Center, Meeting, keep};
 use crate::roster::Roster;
 use crate::{Error, Result};
@@ -237,7 +238,9 @@ impl<'a> Job<'a> {
             ("TALWEG_SECRET", self.secret.clone()),
             ("TALWEG_HEARTBEAT", o.silence.as_secs_f64().to_string()),
         ];
-        vars.into_iter().chain(tls).chain(wire).collect()
+        // Other machines need what this one was given to speak to the cluster.
+        let etcd = ETCD_VARS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
+        vars.into_iter().chain(tls).chain(wire).chain(etcd).collect()
     }
 
     pub fn end(mut self) {

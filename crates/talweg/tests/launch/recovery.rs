@@ -95,6 +95,21 @@ fn a_stopped_launcher_costs_nothing() {
     assert_eq!(one(weights, 2), expected);
 }
 
+/// Replacements must not train on after a step that made NaN of everything, however many there may be.
+#[test]
+fn a_run_that_diverges_fails() {
+    for servers in ["0", "2"] {
+        let mut c = Command::new("timeout");
+        c.args(["200", env!("CARGO_BIN_EXE_talweg"), "launch", "--workers", "2", "--servers", servers]);
+        c.args(["--max-restarts", "40"]).arg(digits());
+        let vars = [("STEPS", "8"), ("OPTIMIZER", "sgd"), ("LR", "1e30"), ("TALWEG_THREADS", "1")];
+        let out = c.envs(vars).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(!out.status.success() && out.status.code() != Some(124), "{servers} servers: {said}");
+        assert!(said.contains("the loss is") && !said.contains("weights "), "{servers} servers: {said}");
+    }
+}
+
 #[test]
 fn a_process_that_hangs_is_ended_and_replaced() {
     let mut job = Job::start(&["--workers", "2", "--heartbeat-timeout", "1"], 900);
