@@ -162,11 +162,24 @@ pub fn random_bits(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
         // SAFETY: the result is apart from the key.
         let (key, dst) = unsafe { (rows::<i64>(&key, bases), rows_mut::<u32>(&out, bases)) };
         let (seed, counter) = (key[0] as u64, key[1] as u64);
+        // Elements of a larger draw that come before, given in rows.
+        let row: usize = out.ty.shape.iter().skip(1).product();
+        let before = key.get(2).map_or(0, |rows| *rows as u64 * row as u64);
         each_task(n.div_ceil(TASK), 4 * TASK, &|task| {
             let first = task * TASK;
             // SAFETY: each task writes its own stretch.
             let dst = unsafe { dst.slice(first, TASK.min(n - first)) };
-            philox::fill(seed, counter, first as u64, dst);
+            let place = before + first as u64;
+            // The first elements may lie within a block of four.
+            let (skipped, mut block) = ((place % 4) as usize, [0; 4]);
+            let head = if skipped == 0 { 0 } else { (4 - skipped).min(dst.len()) };
+            if head > 0 {
+                philox::fill(seed, counter, place - skipped as u64, &mut block);
+                dst[..head].copy_from_slice(&block[skipped..][..head]);
+            }
+            if head < dst.len() {
+                philox::fill(seed, counter, place + head as u64, &mut dst[head..]);
+            }
         });
         Ok(())
     }))

@@ -3,7 +3,8 @@
 //! J. K. Salmon and others, "Parallel random numbers: as easy as 1, 2, 3" (2011). The generator
 //! is a function from a counter of four words and a key of two words to four words. Here the
 //! counter is the element's place divided by 4 (low word first), then the key tensor's counter;
-//! the key is the seed; the place modulo 4 selects the word.
+//! the key is the seed; the place modulo 4 selects the word. A key tensor of three numbers says besides
+//! how many rows (of the first axis) of a larger draw come before: these elements' places follow theirs.
 
 use super::{check_key, shape_of};
 use crate::rules::{i64s, one};
@@ -21,16 +22,19 @@ pub static OP: Op = Op {
         one(DType::U32, shape_of(c)?)
     },
     meaning: Meaning::Kernel(|c, args| {
-        let key = args[0].to_i64();
+        let (key, shape) = (args[0].to_i64(), shape_of(c)?);
+        let row: usize = shape.iter().skip(1).product();
+        let first = key.get(2).map_or(0, |rows| *rows as u64 * row as u64);
         let mut block = (u64::MAX, [0; 4]);
         let bits = |i: usize| {
-            let at = i as u64 / 4;
+            let place = first + i as u64;
+            let at = place / 4;
             if block.0 != at {
                 block = (at, philox(&words(at, key[1] as u64), &halves(key[0] as u64)));
             }
-            block.1[i % 4]
+            block.1[(place % 4) as usize]
         };
-        Ok(vec![Literal::generate(shape_of(c)?, bits)])
+        Ok(vec![Literal::generate(shape, bits)])
     }),
     grad: Grad::Zero,
     batch: Batch::Auto,
@@ -39,6 +43,11 @@ pub static OP: Op = Op {
         let u32s = |x: &[u32]| Literal::generate([x.len()], |i| x[i]);
         vec![
             Case::new(vec![i64s([2], &[7, 9])], of(&[2, 3])),
+            Case::new(vec![i64s([3], &[7, 9, 5])], of(&[2, 3])),
+            Case::new(vec![i64s([3], &[0, 0, 1])], of(&[3])).expect(
+                vec![u32s(&[0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8])],
+                "the words after the first of Random123's answer for zeros",
+            ),
             Case::new(vec![i64s([2], &[0, 0])], of(&[4])).expect(
                 vec![u32s(&[0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8])],
                 "Random123, kat_vectors: philox4x32 10 of zeros",
@@ -75,7 +84,15 @@ pub fn philox(counter: &[u32; 4], key: &[u32; 2]) -> [u32; 4] {
 
 impl Tensor {
     /// 32 random bits for each element, u32, a function of the key and the element's place alone.
-    /// A key is an i64 tensor of a seed and a counter.
+    /// A key is an i64 tensor of a seed and a counter, and perhaps the number of rows that come before
+    /// these in a larger draw.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// let whole = Tensor::random_bits(&Tensor::from([7i64, 9]), [5, 3]).to_vec::<u32>().unwrap();
+    /// let rest = Tensor::random_bits(&Tensor::from([7i64, 9, 2]), [3, 3]).to_vec::<u32>().unwrap();
+    /// assert_eq!(whole[6..], rest);
+    /// ```
     #[track_caller]
     pub fn random_bits(key: &Tensor, shape: impl Into<Shape>) -> Tensor {
         Tensor::apply1(&OP, &[key], Attrs::new().with("shape", &shape.into()))

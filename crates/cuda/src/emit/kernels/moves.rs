@@ -353,6 +353,21 @@ pub fn iota(c: &Call) -> Option<Vec<Kernel>> {
 pub fn random_bits(c: &Call) -> Option<Vec<Kernel>> {
     let (key, y) = (&c.args[0], &c.outs[0]);
     let n = y.ty.shape.count();
+    if key.ty.shape.count() == 3 {
+        // Rows of a larger draw come before: blocks of four need not begin with the result.
+        let row: usize = y.ty.shape.iter().skip(1).product();
+        let body = format!(
+            "const unsigned long long seed = key[0], counter = key[1], before = key[2] * {row}ull;\n\
+             const unsigned long long at = before / 4 + i;\n\
+             unsigned w[4] = {{(unsigned)at, (unsigned)(at >> 32), (unsigned)counter, (unsigned)(counter >> 32)}};\n\
+             philox(w, (unsigned)seed, (unsigned)(seed >> 32));\n\
+             for (int k = 0; k < 4; k++) {{\n\
+             const long long to = (long long)(at * 4 + k) - (long long)before;\n\
+             if (to >= 0 && to < {n}) y[to] = w[k];\n\
+             }}\n"
+        );
+        return Text::new().reads("key", key).writes("y", y).each(n / 4 + 2, &body);
+    }
     let body = format!(
         "const unsigned long long seed = key[0], counter = key[1];\n\
          unsigned w[4] = {{(unsigned)i, (unsigned)(i >> 32), (unsigned)counter, (unsigned)(counter >> 32)}};\n\
