@@ -28,6 +28,7 @@ mod mesh;
 mod message;
 mod overlap;
 mod partition;
+mod record;
 mod reduce;
 mod registry;
 mod remote;

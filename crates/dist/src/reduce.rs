@@ -11,7 +11,7 @@ use crate::filter::{Owed, Residuals};
 use crate::membership::Registrar;
 use crate::mesh::{Door, Watch, mesh};
 use crate::roster::{self, Members};
-use crate::{Error, Filter, Result, spare};
+use crate::{Error, Filter, Result, merge, spare};
 use net::{Address, Secret};
 use std::time::{Duration, Instant};
 
@@ -121,6 +121,10 @@ impl Reducer {
     pub fn workers(&self) -> usize {
         self.group.as_ref().map_or(0, Group::ranks)
     }
+    /// True if no worker of a lower rank reduces with this one.
+    pub fn is_first(&self) -> bool {
+        self.group.as_ref().map_or(self.rank == 0, |g| g.rank() == 0)
+    }
     /// True if this worker has to be told what the others know before it can take part.
     pub fn is_late(&self) -> bool {
         self.is_late
@@ -143,20 +147,21 @@ impl Reducer {
     /// Everybody's data becomes the mean of everybody's data. If a worker is lost meanwhile, of
     /// the others'.
     pub fn mean(&mut self, data: &mut [f32]) -> Result<()> {
-        self.mean_of(0, data)
+        self.mean_of(0, 1.0, data)
     }
-    /// As [`Reducer::mean`], of one of several buckets in turn.
-    pub fn mean_of(&mut self, bucket: usize, data: &mut [f32]) -> Result<()> {
+    /// As [`Reducer::mean`], of one of several buckets in turn and with this worker's data counting so
+    /// much. What counts nothing is not looked at.
+    pub fn mean_of(&mut self, bucket: usize, weight: f32, data: &mut [f32]) -> Result<()> {
         let waits = if self.watch.waits() { 1.0 } else { 0.0 };
         if let Some(filter) = self.filter {
-            return self.packed_mean(filter, bucket, waits, data);
+            return self.packed_mean(filter, bucket, [waits, weight], data);
         }
         self.counted(data, |group, data, sum, deadline| {
-            // The last element says whether anybody knows of a worker that waits: all must know.
-            sum.extend_from_slice(data);
-            sum.push(waits);
+            // The element after the data says whether anybody knows of a worker that waits: all must know.
+            sum.extend_from_slice(&merge::weighted(data, weight));
+            sum.extend([waits, weight]);
             group.all_reduce(bytemuck::cast_slice_mut(sum), Element::F32, Combine::Sum, deadline)?;
-            let n = group.ranks() as f32;
+            let n = counts(sum[data.len() + 1]);
             sum[..data.len()].iter_mut().for_each(|x| *x /= n);
             Ok(())
         })?;
@@ -164,7 +169,7 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
-    fn packed_mean(&mut self, filter: Filter, bucket: usize, waits: f32, data: &mut [f32]) -> Result<()> {
+    fn packed_mean(&mut self, filter: Filter, bucket: usize, said: [f32; 2], data: &mut [f32]) -> Result<()> {
         let key = Owed::Block(0, bucket as u64);
         let mut owed = std::mem::take(self.residuals.0.entry(key).or_default());
         owed.resize(data.len(), 0.0);
@@ -173,12 +178,13 @@ impl Reducer {
             // Of what breaks off nothing counts.
             let next = spare::make_mut(&mut next);
             next.copy_from_slice(&owed);
-            sum.extend_from_slice(data);
+            sum.extend_from_slice(&merge::weighted(data, said[1]));
             group.all_reduce_packed(sum, filter, next, deadline)?;
-            let (n, mut waits) = (group.ranks() as f32, [waits]);
+            let mut all = said;
+            group.all_reduce(bytemuck::cast_slice_mut(&mut all), Element::F32, Combine::Sum, deadline)?;
+            let n = counts(all[1]);
             sum.iter_mut().for_each(|x| *x /= n);
-            group.all_reduce(bytemuck::cast_slice_mut(&mut waits), Element::F32, Combine::Sum, deadline)?;
-            sum.push(waits[0]);
+            sum.extend(all);
             Ok(())
         });
         if done.is_ok() {
@@ -200,11 +206,24 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
+    /// Everybody's data, in the order of ranks; all must give as much.
+    pub fn gather(&mut self, data: &[f32]) -> Result<Vec<Vec<f32>>> {
+        self.counted(data, |group, data, all, deadline| {
+            let (me, each) = (group.rank(), data.len());
+            all.resize(group.ranks() * each, 0.0);
+            all[me * each..][..each].copy_from_slice(data);
+            group.all_gather(bytemuck::cast_slice_mut(all), size_of_val(data), deadline)
+        })?;
+        Ok(self.last.chunks(data.len().max(1)).map(<[f32]>::to_vec).collect())
+    }
     /// Nobody leaves before everybody has come: a worker that is done stays for the others, who
     /// might need the last result.
-    pub fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self, limit: Duration) -> Result<()> {
+        let timeout = std::mem::replace(&mut self.timeout, limit);
         // In a bucket of its own: what another owes stays.
-        self.mean_of(usize::MAX, &mut [])
+        let done = self.mean_of(usize::MAX, 1.0, &mut []);
+        self.timeout = timeout;
+        done
     }
 
     /// Between two steps: lets in workers that wait, with what `give` says. A worker that came
@@ -375,6 +394,10 @@ impl Reducer {
     }
 }
 
+/// What everybody's data counts together; where that is nothing the mean is 0.
+fn counts(weights: f32) -> f32 {
+    if weights > 0.0 { weights } else { 1.0 }
+}
 /// Sends bytes with their number.
 fn send(group: &mut Group, to: usize, bytes: &[u8], deadline: Instant) -> Result<()> {
     group.send(to, &(bytes.len() as u64).to_le_bytes(), deadline)?;

@@ -392,7 +392,7 @@ fn packed_means_are_right_over_many_steps() {
             }
             for (bucket, sum) in sums.iter_mut().enumerate() {
                 let mut x: Vec<f32> = (0..sum.len()).map(|i| value(i + 1000 * bucket, rank)).collect();
-                r.mean_of(bucket, &mut x).unwrap();
+                r.mean_of(bucket, 1.0, &mut x).unwrap();
                 if step >= 10 {
                     sum.iter_mut().zip(&x).for_each(|(s, x)| *s += f64::from(*x));
                 }

@@ -68,7 +68,7 @@ def dropout(x, p=0.5, training=True):
     """
     if not 0.0 <= p <= 1.0:
         raise value_error(f"dropout: p must lie between 0 and 1, not {p}")
-    return x.dropout(p, _native.random_key()) if training and p > 0.0 else x
+    return x.dropout(p, _native.batch_key(x)) if training and p > 0.0 else x
 
 
 def scaled_dot_product_attention(
@@ -91,7 +91,7 @@ def scaled_dot_product_attention(
         causal=is_causal,
         scale=scale,
         grouped=enable_gqa,
-        dropout=(dropout_p, _native.random_key()) if dropout_p > 0.0 else None,
+        dropout=(dropout_p, _native.batch_key(query)) if dropout_p > 0.0 else None,
         query_lengths=query_lengths,
         key_lengths=key_lengths,
     )

@@ -9,14 +9,18 @@
 mod exchange;
 mod group;
 mod line;
+mod part;
 mod rows;
 mod rule;
+mod same;
 mod table;
 mod update;
 mod wire;
 
 pub use group::Group;
+pub use part::{next_key, part};
 pub use rule::{RuleText, SlotText, Takes, rule_key};
+pub use same::agree;
 pub use table::{Table, clock, staleness_counts, step, wait};
 pub use update::{Compiled, Pushed};
 pub use wire::{Packed, Wire};
@@ -40,6 +44,9 @@ const TELL_LIMIT: Duration = Duration::from_secs(30);
 const BLOCK_BYTES: usize = 1 << 20;
 /// The logarithm of how many random draws a step may take.
 const DRAWS_BITS: u32 = 32;
+/// The key that says that the job's last checkpoint is written, and how often to look for it.
+const SAVED: &str = "saved";
+const GLANCE: Duration = Duration::from_millis(20);
 /// How long servers may take to write a checkpoint.
 const SAVE_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -69,6 +76,10 @@ struct Shared {
     /// The step of the store that this process began with, and the one that the store counts from.
     began: u64,
     first: u64,
+    /// What the worker whose place this one takes had given before that step.
+    kept: Option<Vec<u8>>,
+    /// What this worker gave before the step it is in, on its way to the store with that step.
+    given: Option<Vec<u8>>,
 }
 
 /// Gradients that are means over all workers already, as clipped ones are.
@@ -133,36 +144,78 @@ pub fn next_step(done: u64) -> Result<u64> {
     Ok(done.max(shared.first + shared.store.step()))
 }
 
-/// With a parameter store, before a step: what it draws at random follows from its number, so that a
-/// worker that takes the place of a lost one, or does a step again, draws the same.
+/// Before a step that others may not wait for, as with backup workers: what it draws at random follows
+/// from its number, so that a worker that leaves steps out draws what the others draw.
 pub fn draw_for(step: u64) -> Result<()> {
-    if has_store()? {
+    if job()?.is_some_and(|j| matches!(j.how, How::Store(_)) && j.place.rule.drops()) {
         let (seed, _) = generator::state();
         generator::set_state((seed, step << DRAWS_BITS));
     }
     Ok(())
 }
 
-/// Between two steps of all-reduce: lets in workers that replace lost ones, with the bytes that
-/// `give` makes of everything that decides the next step. A worker that is such a replacement is
-/// answered these bytes and must take them over before its first step. `Trainer` does all this
-/// itself; a loop of one's own calls it before each step, or does without replacements.
+/// Before each step: hands over the bytes that `give` makes of everything that decides the step, for
+/// a worker that replaces a lost one. Such a replacement is answered these bytes at its first call and
+/// must take them over. `Trainer` does all this itself; a loop of one's own calls it before each step.
+///
+/// Under all-reduce `give` is called only when somebody waits to be let in, and a loop that never
+/// calls `meet` does without replacements. With a parameter store the bytes are kept in the store with
+/// the step: `give` is called each time, and need not give what the store holds. The replacement does
+/// the newest step again that the store has of its predecessor ([`step`] says which), from what that
+/// one gave before it.
 pub fn meet(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
-    let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(None) };
-    let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
-    lock(r).meet(&mut give).map_err(failed)
+    match job()?.map(|j| &j.how) {
+        None => Ok(None),
+        Some(How::Reduce(r, _)) => {
+            let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
+            lock(r).meet(&mut give).map_err(failed)
+        }
+        Some(How::Store(s)) => {
+            let kept = lock(s).kept.take();
+            let given = kept.clone().map_or_else(give, Ok)?;
+            lock(s).given = Some(given);
+            Ok(kept)
+        }
+    }
 }
-/// True if this worker replaces one that was lost and has not been told what the others know.
+/// True if this worker replaces one that was lost and has not been told by [`meet`] how to go on.
 pub fn is_late() -> Result<bool> {
-    let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(false) };
-    Ok(lock(r).is_late())
+    Ok(match job()?.map(|j| &j.how) {
+        None => false,
+        Some(How::Reduce(r, _)) => lock(r).is_late(),
+        Some(How::Store(s)) => lock(s).kept.is_some(),
+    })
 }
-/// After the last step: waits for the others, who might need this worker's last result, and says
-/// that this one is done.
-pub fn finish() -> Result<()> {
+/// Whether this worker writes the job's files: the first of those that take part does. While worker 0
+/// is missing, or when it will not come back, that is another.
+pub fn writes_files() -> Result<bool> {
+    Ok(match job()?.map(|j| &j.how) {
+        None => true,
+        Some(How::Reduce(r, _)) => lock(r).is_first(),
+        Some(How::Store(s)) => lock(s).store.is_first(),
+    })
+}
+/// After the last step: `save` writes the last checkpoint, if this worker [`writes_files`]; the others wait
+/// until it is there, and one of them saves if its writer is lost. Then this worker is done; one that is
+/// killed before is started again.
+pub fn finish(mut save: impl FnMut() -> Result<()>) -> Result<()> {
+    save()?;
     let Some(job) = job()? else { return Ok(()) };
-    if let How::Reduce(r, _) = &job.how {
-        lock(r).finish().map_err(failed)?;
+    match &job.how {
+        How::Reduce(r, _) => {
+            lock(r).finish(SAVE_LIMIT).map_err(failed)?;
+            save()?;
+        }
+        How::Store(s) => {
+            let soon = || Instant::now() + TELL_LIMIT;
+            // The writer may be far behind, where the rule allows that; or be lost, which the map says.
+            while !writes_files()? && lock(s).registrar.get(SAVED, soon()).map_err(failed)?.1.is_none() {
+                std::thread::sleep(GLANCE);
+                lock(s).store.look().map_err(failed)?;
+            }
+            save()?;
+            lock(s).registrar.set(SAVED, b"1", soon()).map_err(failed)?;
+        }
     }
     // Only a launcher that is started again asks for this. Without one, worker 0 keeps the membership
     // store, and may have ended before this worker says it: then there is nobody left to tell.
@@ -247,6 +300,7 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
         let own = registrar.another(deadline)?;
         let mut store = Store::join(place.rank, place.rule.drops(), registrar, place.secret.clone(), timeout)?;
         store.reuse(&place.rule);
+        let kept = store.kept()?;
         let began = store.step();
         How::Store(Box::new(Mutex::new(Shared {
             store,
@@ -255,6 +309,8 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
             wire: place.wire,
             began,
             first: 0,
+            kept,
+            given: None,
         })))
     };
     Ok(Job { place, how, teller, _center: center })
@@ -306,6 +362,13 @@ fn assign(p: &Variable, values: &[f32]) -> Result<()> {
 }
 
 impl Shared {
+    /// Ends this worker's step, with what it gave before it.
+    fn clock(&mut self) -> dist::Result<()> {
+        if let Some(given) = self.given.take() {
+            self.store.keep(&given)?;
+        }
+        self.store.clock()
+    }
     /// Sends a parameter and its update rule to the store.
     fn register(&mut self, p: &Variable, values: &[f32], rule: &dyn Rule, weight_decay: f64) -> Result<()> {
         let whole = RuleText::of(rule, &p.shape(), weight_decay)?;
@@ -404,6 +467,7 @@ fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &dist::Table) -> Result
 }
 
 pub(crate) use exchange::{Push, step_in_store};
+pub(crate) use part::set_part;
 /// True if parameters live in the store.
 pub fn has_store() -> Result<bool> {
     Ok(matches!(job()?.map(|j| &j.how), Some(How::Store(_))))

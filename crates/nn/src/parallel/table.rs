@@ -211,7 +211,10 @@ fn with_store<T>(f: impl FnOnce(&mut dist::Store) -> dist::Result<T>) -> Result<
 pub fn clock() -> Result<()> {
     match job()? {
         None => lock(&ALONE).clock(),
-        Some(_) => with_store(dist::Store::clock),
+        Some(job) => match &job.how {
+            How::Store(shared) => lock(shared).clock().map_err(failed),
+            How::Reduce(..) => Err(no_servers()),
+        },
     }
 }
 /// Waits until every step so far would survive the loss of a server.
