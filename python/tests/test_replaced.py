@@ -107,3 +107,45 @@ def test_a_killed_worker_0_leaves_no_trace_with_one_server_or_three(tmp_path):
     calm = run(tmp_path, "cycle", "none", "", "")
     for servers, at in [("1", "17"), ("3", "39")]:
         assert run(tmp_path, "cycle", "0", "step", at, servers)[:2] == calm[:2], servers
+
+
+LOOP = """
+import json, os, signal, sys
+import talweg as tw
+from talweg import distributed as dist
+
+who, mark = sys.argv[1:]
+rank = dist.rank()
+tw.manual_seed(0)
+x = tw.randn(30, 8, 3)
+w = tw.nn.Parameter(tw.zeros(3))
+optimizer = tw.optim.SGD([w], lr=0.1)
+seen, step = 0.0, dist.step()
+while step < 30:
+    given = dist.meet(lambda: json.dumps([step, seen, optimizer.lr]).encode())
+    if given is not None:
+        step, seen, optimizer.lr = json.loads(given)
+    mine = dist.shard(x[step])
+    ((mine * w).sum(1) - mine.sum(1)).square().mean().backward()
+    optimizer.step()
+    seen += w.sum().item()
+    optimizer.lr *= 0.97
+    if who == str(rank) and step == 17 and not os.path.exists(mark):
+        open(mark, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    step += 1
+print(f"ends {rank}", [seen, optimizer.lr, w.tolist()], flush=True)
+"""
+
+
+@pytest.mark.parametrize("who", ["0", "1"])
+def test_a_loop_of_ones_own_goes_on_from_what_it_gave(tmp_path, who):
+    script = tmp_path / "loop.py"
+    script.write_text(LOOP)
+    ends = []
+    for victim in ["nobody", who]:
+        words = [str(TALWEG), "launch", "--workers", "2", "--servers", "2", sys.executable, str(script)]
+        done = subprocess.run([*words, victim, str(tmp_path / "mark")], capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stdout + done.stderr
+        ends.append(dict(re.findall(r"ends (\d) (.*)", done.stdout)))
+    assert (tmp_path / "mark").exists() and len(ends[0]) == 2 and ends[0] == ends[1], ends
