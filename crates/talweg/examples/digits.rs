@@ -8,10 +8,11 @@
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
 //! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `TELL=1`
-//! says each, `SUMS=1` the sum of all magnitudes, `LAYERS` and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam`
-//! or `adafactor`, `CLIP` bounds the length of the gradients, `NORM=1` adds batch normalization and dropout,
-//! `PATIENCE` evaluates every ten steps, lowers the learning rate on a plateau and stops after so many
-//! evaluations without a new best, and `CHECKPOINTS` names a folder to save to and to go on from.
+//! says each, `SUMS=1` the sum of all magnitudes in the end, `LAYERS` and `WIDTH` make the model deeper and
+//! wider, `OPTIMIZER` is `adam`, `sgd`, `nadam` or `adafactor`, `CLIP` bounds the length of the gradients,
+//! `NORM=1` adds batch normalization and dropout, `PATIENCE` evaluates every ten steps, lowers the learning
+//! rate on a plateau and stops after so many evaluations without a new best, and `CHECKPOINTS` names a
+//! folder to save to and to go on from.
 
 use std::time::Duration;
 use talweg::data::{Digits, Loader};
