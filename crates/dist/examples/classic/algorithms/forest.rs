@@ -11,8 +11,6 @@ use net::sim::Random;
 use std::fmt;
 use talweg_dist::{Result, Rule, Table};
 
-/// Trees of the example.
-pub const TREES: usize = 24;
 const DEPTH: u32 = 10;
 const BINS: usize = 4;
 const CLASSES: usize = 10;
