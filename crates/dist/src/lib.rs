@@ -28,6 +28,7 @@ mod message;
 mod overlap;
 mod partition;
 pub mod pulse;
+mod record;
 mod reduce;
 mod registry;
 mod remote;

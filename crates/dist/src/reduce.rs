@@ -11,7 +11,7 @@ use crate::filter::{Owed, Residuals};
 use crate::membership::Registrar;
 use crate::mesh::{Door, Watch, mesh};
 use crate::roster::{self, Members};
-use crate::{Error, Filter, Result, spare};
+use crate::{Error, Filter, Result, merge, spare};
 use net::{Address, Secret};
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,6 @@ const GIVES: u64 = 2;
 /// it came when others had computed already.
 const LATE: u64 = 4;
 
-/// Longest text of what workers compare.
-const FACTS_MAX: u64 = 64 << 10;
 /// How often those who stay look whether somebody has come.
 const STAY_EVERY: Duration = Duration::from_millis(20);
 /// How long to wait before a group is tried again whose members could not be reached, at first and at
@@ -77,8 +75,6 @@ pub struct Reducer {
     residuals: Residuals,
     is_new: bool,
     is_late: bool,
-    /// It was told by others what they know.
-    was_told: bool,
     /// Somebody waits to be let in: all members have agreed on it in the last operation.
     admits: bool,
     /// How long to wait before the next group that does not work is complained of.
@@ -118,7 +114,6 @@ impl Reducer {
             residuals: Residuals::default(),
             is_new: true,
             is_late,
-            was_told: false,
             admits: false,
             again: AGAIN,
             timeout,
@@ -139,6 +134,10 @@ impl Reducer {
     /// How many workers reduce together now.
     pub fn workers(&self) -> usize {
         self.group.as_ref().map_or(0, Group::ranks)
+    }
+    /// True if no worker of a lower rank reduces with this one.
+    pub fn is_first(&self) -> bool {
+        self.group.as_ref().map_or(self.rank == 0, |g| g.rank() == 0)
     }
     /// True if this worker has to be told what the others know before it can take part.
     pub fn is_late(&self) -> bool {
@@ -162,20 +161,21 @@ impl Reducer {
     /// Everybody's data becomes the mean of everybody's data. If a worker is lost meanwhile, of
     /// the others'.
     pub fn mean(&mut self, data: &mut [f32]) -> Result<()> {
-        self.mean_of(0, data)
+        self.mean_of(0, 1.0, data)
     }
-    /// As [`Reducer::mean`], of one of several buckets in turn.
-    pub fn mean_of(&mut self, bucket: usize, data: &mut [f32]) -> Result<()> {
+    /// As [`Reducer::mean`], of one of several buckets in turn and with this worker's data counting so
+    /// much. What counts nothing is not looked at.
+    pub fn mean_of(&mut self, bucket: usize, weight: f32, data: &mut [f32]) -> Result<()> {
         let waits = if self.watch.waits() { 1.0 } else { 0.0 };
         if let Some(filter) = self.filter {
-            return self.packed_mean(filter, bucket, waits, data);
+            return self.packed_mean(filter, bucket, [waits, weight], data);
         }
         self.counted(data, |group, data, sum, deadline| {
-            // The last element says whether anybody knows of a worker that waits: all must know.
-            sum.extend_from_slice(data);
-            sum.push(waits);
+            // The element after the data says whether anybody knows of a worker that waits: all must know.
+            sum.extend_from_slice(&merge::weighted(data, weight));
+            sum.extend([waits, weight]);
             group.all_reduce(bytemuck::cast_slice_mut(sum), Element::F32, Combine::Sum, deadline)?;
-            let n = group.ranks() as f32;
+            let n = counts(sum[data.len() + 1]);
             sum[..data.len()].iter_mut().for_each(|x| *x /= n);
             Ok(())
         })?;
@@ -183,7 +183,7 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
-    fn packed_mean(&mut self, filter: Filter, bucket: usize, waits: f32, data: &mut [f32]) -> Result<()> {
+    fn packed_mean(&mut self, filter: Filter, bucket: usize, said: [f32; 2], data: &mut [f32]) -> Result<()> {
         let key = Owed::Block(0, bucket as u64);
         let mut owed = std::mem::take(self.residuals.0.entry(key).or_default());
         owed.resize(data.len(), 0.0);
@@ -192,12 +192,13 @@ impl Reducer {
             // Of what breaks off nothing counts.
             let next = spare::make_mut(&mut next);
             next.copy_from_slice(&owed);
-            sum.extend_from_slice(data);
+            sum.extend_from_slice(&merge::weighted(data, said[1]));
             group.all_reduce_packed(sum, filter, next, deadline)?;
-            let (n, mut waits) = (group.ranks() as f32, [waits]);
+            let mut all = said;
+            group.all_reduce(bytemuck::cast_slice_mut(&mut all), Element::F32, Combine::Sum, deadline)?;
+            let n = counts(all[1]);
             sum.iter_mut().for_each(|x| *x /= n);
-            group.all_reduce(bytemuck::cast_slice_mut(&mut waits), Element::F32, Combine::Sum, deadline)?;
-            sum.push(waits[0]);
+            sum.extend(all);
             Ok(())
         });
         if done.is_ok() {
@@ -210,33 +211,6 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
-    /// Compares what must be the same on all workers before the first step, by name: an error says
-    /// what differs, and on which ranks. A worker that replaces a lost one is told by the others
-    /// instead.
-    pub fn compare(&mut self, facts: &[(&str, String)]) -> Result<()> {
-        if self.is_late || self.was_told {
-            return Ok(());
-        }
-        let mut own = self.rank.to_string();
-        facts.iter().for_each(|(name, value)| own += &format!("\n{name}\t{}", value.replace(['\n', '\0'], " ")));
-        self.counted(&[], |group, _, all, deadline| {
-            let (me, ranks) = (group.rank(), group.ranks());
-            let mut lengths = vec![0u64; ranks];
-            lengths[me] = own.len() as u64;
-            group.all_gather(bytemuck::cast_slice_mut(&mut lengths), 8, deadline)?;
-            let longest = lengths.into_iter().max().unwrap_or(0);
-            if longest > FACTS_MAX {
-                return Err(Error::value(format!("{longest} bytes are too many to compare")));
-            }
-            let size = (longest as usize + 1).next_multiple_of(4);
-            let mut texts = vec![0u8; size * ranks];
-            texts[me * size..][..own.len()].copy_from_slice(own.as_bytes());
-            group.all_gather(&mut texts, size, deadline)?;
-            *all = bytemuck::pod_collect_to_vec(&texts);
-            Ok(())
-        })?;
-        differences(bytemuck::cast_slice(&self.last))
-    }
     /// Everybody's data becomes that of the first worker.
     pub fn broadcast(&mut self, data: &mut [f32]) -> Result<()> {
         self.counted(data, |group, data, first, deadline| {
@@ -246,12 +220,22 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
+    /// Everybody's data, in the order of ranks; all must give as much.
+    pub fn gather(&mut self, data: &[f32]) -> Result<Vec<Vec<f32>>> {
+        self.counted(data, |group, data, all, deadline| {
+            let (me, each) = (group.rank(), data.len());
+            all.resize(group.ranks() * each, 0.0);
+            all[me * each..][..each].copy_from_slice(data);
+            group.all_gather(bytemuck::cast_slice_mut(all), size_of_val(data), deadline)
+        })?;
+        Ok(self.last.chunks(data.len().max(1)).map(<[f32]>::to_vec).collect())
+    }
     /// Nobody leaves before everybody has come: a worker that is done stays for the others, who
     /// might need the last result.
     pub fn finish(&mut self, limit: Duration) -> Result<()> {
         let timeout = std::mem::replace(&mut self.timeout, limit);
         // In a bucket of its own: what another owes stays.
-        let done = self.mean_of(usize::MAX, &mut []);
+        let done = self.mean_of(usize::MAX, 1.0, &mut []);
         self.timeout = timeout;
         done
     }
@@ -455,7 +439,7 @@ impl Reducer {
                     send(group, to, &state, deadline)?;
                 } else if me == to {
                     met = Met::State(receive(group, giver, deadline)?);
-                    (self.done, self.is_new, self.is_late, self.was_told) = (most, false, false, true);
+                    (self.done, self.is_new, self.is_late) = (most, false, false);
                 }
             }
         }
@@ -463,32 +447,10 @@ impl Reducer {
     }
 }
 
-/// Of texts with zeros between them, each a rank and then lines of names and values: an error if two
-/// ranks have different values.
-fn differences(texts: &[u8]) -> Result<()> {
-    let text = String::from_utf8_lossy(texts);
-    let mut first: Option<Vec<&str>> = None;
-    for own in text.split('\0').filter(|t| !t.is_empty()) {
-        let lines: Vec<&str> = own.lines().collect();
-        let Some(known) = &first else {
-            first = Some(lines);
-            continue;
-        };
-        let differs = |i: &usize| known.get(*i) != lines.get(*i);
-        let Some(at) = (1..known.len().max(lines.len())).find(differs) else { continue };
-        let say = |of: &[&str]| match of.get(at).and_then(|l| l.split_once('\t')) {
-            Some((name, value)) => format!("{name} {value} on rank {}", of[0]),
-            None => format!("nothing on rank {}", of[0]),
-        };
-        return Err(Error::value(format!(
-            "the workers do not agree: {}, but {}; all of them must be started alike, with checkpoints that all can read",
-            say(known),
-            say(&lines)
-        )));
-    }
-    Ok(())
+/// What everybody's data counts together; where that is nothing the mean is 0.
+fn counts(weights: f32) -> f32 {
+    if weights > 0.0 { weights } else { 1.0 }
 }
-
 /// Sends bytes with their number.
 fn send(group: &mut Group, to: usize, bytes: &[u8], deadline: Instant) -> Result<()> {
     group.send(to, &(bytes.len() as u64).to_le_bytes(), deadline)?;

@@ -2,7 +2,8 @@
 //! collectives on tensors.
 
 use crate::convert::arg;
-use crate::error::{OrRaise, index_error, value_error};
+use crate::error::{OrRaise, carried, index_error, value_error};
+use crate::optim::PyOptimizer;
 use crate::tensor::{Out, PyTensor, run};
 use ::tensor::{Combine, Error, Tensor};
 use nn::parallel::{Group, Wire};
@@ -157,6 +158,18 @@ fn worker_rank(py: Python<'_>) -> PyResult<usize> {
 fn worker_count(py: Python<'_>) -> PyResult<usize> {
     py.detach(nn::parallel::world).or_raise(py)
 }
+/// Which rows of a batch of so many are this worker's: the first, and the one after the last.
+#[pyfunction]
+fn worker_part(py: Python<'_>, total: usize) -> PyResult<(usize, usize)> {
+    let part = nn::parallel::part(total).or_raise(py)?.given();
+    Ok((part.start, part.end))
+}
+/// The key of the next draw for a tensor that may have a row for each row of this worker's part of a batch.
+#[pyfunction]
+fn batch_key(py: Python<'_>, x: &PyTensor) -> PyResult<Py<PyAny>> {
+    // The generator is this thread's.
+    nn::parallel::next_key(&x.tensor()).object(py)
+}
 /// Between two steps: lets in workers that wait, with the bytes that `give` answers; a worker that
 /// waits is answered these bytes.
 #[pyfunction]
@@ -188,7 +201,7 @@ fn worker_has_store(py: Python<'_>) -> PyResult<bool> {
 fn worker_begin(py: Python<'_>, restored: u64) -> PyResult<(u64, u64)> {
     py.detach(|| nn::parallel::begin(restored)).map(|b| (b.origin, b.step)).or_raise(py)
 }
-/// With a store, before a step: what it draws at random follows from its number.
+/// With backup workers, before a step: what it draws at random follows from its number.
 #[pyfunction]
 fn worker_draw_for(py: Python<'_>, step: u64) -> PyResult<()> {
     // The generator is this thread's.
@@ -199,10 +212,29 @@ fn worker_draw_for(py: Python<'_>, step: u64) -> PyResult<()> {
 fn worker_next_step(py: Python<'_>, done: u64) -> PyResult<u64> {
     py.detach(|| nn::parallel::next_step(done)).or_raise(py)
 }
-/// After the last step: waits for the others, who might need this worker's last result.
+/// Before the first step: fails unless all workers say the same.
 #[pyfunction]
-fn worker_finish(py: Python<'_>) -> PyResult<()> {
-    py.detach(nn::parallel::finish).or_raise(py)
+fn worker_agree(py: Python<'_>, settings: Vec<(String, String)>, optimizer: &PyOptimizer) -> PyResult<()> {
+    let agree = || {
+        let mut all: Vec<(&str, String)> = settings.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        // The store keeps its rules when it is taken up again.
+        if !nn::parallel::has_store()? {
+            all.extend(optimizer.inner().settings()?);
+        }
+        nn::parallel::agree(&all)
+    };
+    py.detach(agree).or_raise(py)
+}
+/// Whether this worker writes the job's files: the first of those that take part does.
+#[pyfunction]
+fn worker_writes_files(py: Python<'_>) -> PyResult<bool> {
+    py.detach(nn::parallel::writes_files).or_raise(py)
+}
+/// After the last step: the last checkpoint is written by `save`, here or by another worker.
+#[pyfunction]
+fn worker_finish(py: Python<'_>, save: Py<PyAny>) -> PyResult<()> {
+    let save = || Python::attach(|py| save.call0(py).map(drop).map_err(carried));
+    py.detach(|| nn::parallel::finish(save)).or_raise(py)
 }
 /// After this worker's last step: waits for the others as far as they may need each other; true if the
 /// store has newer parameters.
@@ -256,6 +288,8 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(worker_begin, m)?)?;
     m.add_function(wrap_pyfunction!(worker_draw_for, m)?)?;
     m.add_function(wrap_pyfunction!(worker_next_step, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_agree, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_writes_files, m)?)?;
     m.add_function(wrap_pyfunction!(worker_finish, m)?)?;
     m.add_function(wrap_pyfunction!(worker_settle, m)?)?;
     m.add_function(wrap_pyfunction!(worker_fail, m)?)?;
@@ -266,6 +300,8 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(worker_leave, m)?)?;
     m.add_function(wrap_pyfunction!(worker_tell, m)?)?;
     m.add_function(wrap_pyfunction!(worker_meet, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_part, m)?)?;
+    m.add_function(wrap_pyfunction!(batch_key, m)?)?;
     m.add_class::<PyGroup>()?;
     m.add_function(wrap_pyfunction!(group_world, m)?)?;
     m.add_function(wrap_pyfunction!(group_part, m)?)?;

@@ -8,15 +8,19 @@
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
 //! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `TELL=1`
-//! says each, `HANG=R:S` lets worker R hang after step S once, `LAYERS` and `WIDTH` make the model
-//! deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam` or `adafactor`, `LR` the learning rate of
-//! `sgd`, `CLIP` bounds the length of the gradients, and `CHECKPOINTS` names a folder to save to and to
-//! go on from.
+//! says each, `SUMS=1` the sum of all magnitudes in the end, `HANG=R:S` lets worker R hang after step S
+//! once, `LAYERS` and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam` or
+//! `adafactor`, `LR` the learning rate of `sgd`, `CLIP` bounds the length of the gradients, `NORM=1` adds
+//! batch normalization and dropout, `PATIENCE` evaluates every ten steps, lowers the learning rate on a
+//! plateau and stops after so many evaluations without a new best, and `CHECKPOINTS` names a folder to
+//! save to and to go on from.
 
 use std::time::Duration;
 use talweg::data::{Digits, Loader};
 use talweg::nn::optim::{Adafactor, NAdam, Rule, Sgd};
-use talweg::nn::train::{Checkpoints, Progress, Report, Trainer};
+use talweg::nn::schedule::Plateau;
+use talweg::nn::train::{Checkpoints, Goal, Progress, Report, Trainer};
+use talweg::nn::{BatchNorm, Dropout, column};
 use talweg::prelude::*;
 
 /// Says each step if it should, and pauses after it: for ever if it is to hang.
@@ -42,7 +46,11 @@ fn main() -> Result<()> {
     let mut model = Sequential::new();
     for i in 0..layers {
         let inputs = if i == 0 { 784 } else { width };
-        model = model.with(Linear::new(inputs, width)?).with(Activation::new("relu", Tensor::relu));
+        model = model.with(Linear::new(inputs, width)?);
+        if number("NORM").is_some() {
+            model = model.with(BatchNorm::new(width)?).with(Dropout::new(0.1));
+        }
+        model = model.with(Activation::new("relu", Tensor::relu));
     }
     let model = model.with(Linear::new(if layers == 0 { 784 } else { width }, 10)?);
     let rule: Box<dyn Rule> = match std::env::var("OPTIMIZER").as_deref() {
@@ -56,9 +64,19 @@ fn main() -> Result<()> {
     };
     let optimizer = Optimizer::new(rule, &model)?;
     let mut batches = Loader::builder(Digits::new(0, 4_000)).batch(64).shuffle(0).drop_last(true).build()?;
+    let held = Loader::builder(Digits::new(1, 200)).batch(200).build()?.next().transpose()?;
     let mut trainer = Trainer::new(&model, &optimizer, &mut batches).steps(steps).report(pause);
     if let Some(max) = std::env::var("CLIP").ok().and_then(|s| s.parse().ok()) {
         trainer = trainer.clip_norm(max);
+    }
+    if let (Some(patience), Some(held)) = (number("PATIENCE"), &held) {
+        let loss = || {
+            let x = column(held, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+            let loss = model.forward(&x).cross_entropy(&column(held, "label")?, Default::default());
+            Ok(vec![("loss".to_string(), loss.item::<f64>()?)])
+        };
+        let plateau = Plateau { patience: 0, factor: 0.5, ..Plateau::new(optimizer.lr()?) };
+        trainer = trainer.evaluate(10, loss).watch("loss", Goal::Min).plateau(plateau).patience(patience);
     }
     if let Ok(folder) = std::env::var("CHECKPOINTS") {
         trainer = trainer.checkpoints(Checkpoints::open(folder)?, 20);
@@ -69,6 +87,13 @@ fn main() -> Result<()> {
         Ok(model.forward(&x).cross_entropy(&batch[1], Default::default()))
     })?;
     println!("step {}, loss {:.4}", outcome.step, outcome.loss.unwrap_or(f64::NAN));
+    if let Some((best, step)) = outcome.best {
+        println!("best {best:e} at step {step}, learning rate {:e}", optimizer.lr()?);
+    }
+    if number("SUMS").is_some() {
+        let sums = model.state().iter().map(|(_, v)| v.tensor().abs().sum(..).item::<f64>()).sum::<Result<f64>>()?;
+        println!("sums {sums}");
+    }
     println!("weights {:016x}", fingerprint(&model)?);
     Ok(())
 }

@@ -2,14 +2,17 @@
 //! must train past.
 
 use super::pulse::{exchange, exchanging, run_ends, steps_outside_runs};
-use super::{How, JOB, Job, SAVE_LIMIT, failed, job};
+use super::{How, JOB, Job, SAVE_LIMIT, failed, job, lock, writes_files};
 use dist::pulse::{End, FAILED, done_key};
-use dist::{Consistency, Registrar};
+use dist::{Consistency, FOREVER, Registrar};
 use std::time::{Duration, Instant};
 use tensor::Result;
 
 /// How long workers that are done wait for one that is being started again.
 const STAY_LIMIT: Duration = Duration::from_secs(60);
+/// Key that says that the store's last checkpoint is written, and how often to look for it.
+const WRITTEN: &str = "written";
+const GLANCE: Duration = Duration::from_millis(20);
 /// How long saying that the job has failed may take.
 const FAIL_LIMIT: Duration = Duration::from_secs(30);
 
@@ -29,13 +32,29 @@ pub fn settle(has_done_all: bool, mut give: impl FnMut() -> Result<Vec<u8>>) -> 
         How::Store(s) => exchange(s).store.settle(has_done_all && !job.place.rule.gathers()).map_err(failed),
     }
 }
-/// After the last checkpoint: waits for the others, who might need this worker's last result.
-pub fn finish() -> Result<()> {
-    if let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) {
-        // The others wait while the last checkpoint is written.
-        exchange(r).finish(SAVE_LIMIT).map_err(failed)?;
+/// After [`settle`]: `save` writes the last checkpoint, if this worker [`writes_files`]; the others wait
+/// until it is there, and one of them saves if its writer is lost. So nobody leaves whose last result
+/// another might need.
+pub fn finish(mut save: impl FnMut() -> Result<()>) -> Result<()> {
+    save()?;
+    let Some(job) = job()? else { return Ok(()) };
+    match &job.how {
+        How::Reduce(r, _) => {
+            exchange(r).finish(SAVE_LIMIT).map_err(failed)?;
+            save()
+        }
+        How::Store(s) => {
+            let forever = Instant::now() + FOREVER;
+            let is_written = || job.registrar.get(WRITTEN, forever).map(|(_, v)| v.is_some()).map_err(failed);
+            // The writer may be far behind, where the rule allows that; or be lost, which the map says.
+            while !writes_files()? && !is_written()? {
+                exchanging(|| std::thread::sleep(GLANCE));
+                lock(s).store.look().map_err(failed)?;
+            }
+            save()?;
+            job.registrar.set(WRITTEN, b"1", forever).map_err(failed)
+        }
     }
-    Ok(())
 }
 /// The run is complete, with everything that it had to save.
 pub fn done() -> Result<()> {

@@ -10,17 +10,21 @@ mod end;
 mod exchange;
 mod group;
 mod line;
+mod part;
 mod pulse;
 mod rows;
 mod rule;
+mod same;
 mod table;
 mod update;
 mod wire;
 
 pub use end::{done, fail, finish, leave, settle};
 pub use group::Group;
+pub use part::{next_key, part};
 pub use pulse::{ask_to_stop, goes_on, run_begins, saved, saving};
 pub use rule::{RuleText, SlotText, Takes, rule_key};
+pub use same::agree;
 pub use table::{Table, clock, staleness_counts, step, wait};
 pub use update::{Compiled, Pushed};
 pub use wire::{Packed, Wire};
@@ -85,6 +89,10 @@ struct Shared {
     /// The step of the store that this process began with, and the one that the store counts from.
     began: u64,
     first: u64,
+    /// What the worker whose place this one takes had given before that step.
+    kept: Option<Vec<u8>>,
+    /// What this worker gave before the step it is in, on its way to the store with that step.
+    given: Option<Vec<u8>>,
 }
 
 /// Gradients that are means over all workers already, as clipped ones are.
@@ -149,29 +157,56 @@ pub fn next_step(done: u64) -> Result<u64> {
     Ok(done.max(shared.first + shared.store.step()))
 }
 
-/// With a parameter store, before a step: what it draws at random follows from its number, so that a
-/// worker that takes the place of a lost one, or does a step again, draws the same.
+/// Before a step that others may not wait for, as with backup workers: what it draws at random follows
+/// from its number, so that a worker that leaves steps out draws what the others draw.
 pub fn draw_for(step: u64) -> Result<()> {
-    if has_store()? {
+    if job()?.is_some_and(|j| matches!(j.how, How::Store(_)) && j.place.rule.drops()) {
         let (seed, _) = generator::state();
         generator::set_state((seed, step << DRAWS_BITS));
     }
     Ok(())
 }
 
-/// Between two steps of all-reduce: lets in workers that replace lost ones, with the bytes that
-/// `give` makes of everything that decides the next step. A worker that is such a replacement is
-/// answered these bytes and must take them over before its first step. `Trainer` does all this
-/// itself; a loop of one's own calls it before each step, or does without replacements.
+/// Before each step: hands over the bytes that `give` makes of everything that decides the step, for
+/// a worker that replaces a lost one. Such a replacement is answered these bytes at its first call and
+/// must take them over. `Trainer` does all this itself; a loop of one's own calls it before each step.
+///
+/// Under all-reduce `give` is called only when somebody waits to be let in, and a loop that never
+/// calls `meet` does without replacements. With a parameter store the bytes are kept in the store with
+/// the step: `give` is called each time, and need not give what the store holds. The replacement does
+/// the newest step again that the store has of its predecessor ([`step`] says which), from what that
+/// one gave before it.
 pub fn meet(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
-    let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(None) };
-    let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
-    exchange(r).meet(&mut give).map_err(failed)
+    match job()?.map(|j| &j.how) {
+        None => Ok(None),
+        Some(How::Reduce(r, _)) => {
+            let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
+            exchange(r).meet(&mut give).map_err(failed)
+        }
+        Some(How::Store(s)) => {
+            let kept = lock(s).kept.take();
+            let given = kept.clone().map_or_else(give, Ok)?;
+            lock(s).given = Some(given);
+            Ok(kept)
+        }
+    }
 }
-/// True if this worker replaces one that was lost and has not been told what the others know.
+/// True if this worker replaces one that was lost and has not been told by [`meet`] how to go on.
 pub fn is_late() -> Result<bool> {
-    let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(false) };
-    Ok(lock(r).is_late())
+    Ok(match job()?.map(|j| &j.how) {
+        None => false,
+        Some(How::Reduce(r, _)) => lock(r).is_late(),
+        Some(How::Store(s)) => lock(s).kept.is_some(),
+    })
+}
+/// Whether this worker writes the job's files: the first of those that take part does. While worker 0
+/// is missing, or when it will not come back, that is another.
+pub fn writes_files() -> Result<bool> {
+    Ok(match job()?.map(|j| &j.how) {
+        None => true,
+        Some(How::Reduce(r, _)) => lock(r).is_first(),
+        Some(How::Store(s)) => lock(s).store.is_first(),
+    })
 }
 
 /// What packing has left out of this worker's gradients so far; `None` if nothing is packed.
@@ -248,7 +283,10 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
         let listen = listen_toward(&place.coordinator.address()?)?;
         let mut reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
         place.wire.into_iter().for_each(|filter| reducer.pack(filter));
-        reducer.compare(&environment(&place))?;
+        // A worker that replaces a lost one has nobody to compare with.
+        if !reducer.is_late() && reducer.done() == 0 {
+            same::compare(&mut reducer, place.rank, &environment(&place))?;
+        }
         How::Reduce(Box::new(Mutex::new(reducer)), Mutex::default())
     } else {
         let own = registrar.another(deadline)?;
@@ -258,6 +296,7 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
             let e = format!("this worker was started as one of {workers}, the store's servers for {}", store.workers());
             return Err(dist::Error::value(e));
         }
+        let kept = store.kept()?;
         let began = store.step();
         How::Store(Box::new(Mutex::new(Shared {
             store,
@@ -266,6 +305,8 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
             wire: place.wire,
             began,
             first: 0,
+            kept,
+            given: None,
         })))
     };
     let told = Mutex::new(Told { at: Instant::now(), samples: 0 });
@@ -325,6 +366,15 @@ fn assign(p: &Variable, values: &[f32]) -> Result<()> {
 }
 
 impl Shared {
+    /// Ends this worker's step, with what it gave before it.
+    fn clock(&mut self) -> dist::Result<()> {
+        if let Some(given) = self.given.take() {
+            self.store.keep(&given)?;
+        }
+        self.store.clock()?;
+        pulse::stepped(self.store.step(), 0);
+        Ok(())
+    }
     /// Sends a parameter and its update rule to the store.
     fn register(&mut self, p: &Variable, values: &[f32], rule: &dyn Rule, weight_decay: f64) -> Result<()> {
         let whole = RuleText::of(rule, &p.shape(), weight_decay)?;
@@ -423,6 +473,7 @@ fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &dist::Table) -> Result
 }
 
 pub(crate) use exchange::{Push, step_in_store};
+pub(crate) use part::set_part;
 /// True if parameters live in the store.
 pub fn has_store() -> Result<bool> {
     Ok(matches!(job()?.map(|j| &j.how), Some(How::Store(_))))

@@ -128,7 +128,7 @@ fn processes_that_disagree_about_their_number_are_told() {
     for process in [start("0", "2"), start("1", "4")] {
         let out = process.wait_with_output().unwrap();
         let said = text(&out.stderr);
-        assert!(!out.status.success() && said.contains("WORLD_SIZE 2 on rank 0, but WORLD_SIZE 4 on rank 1"), "{said}");
+        assert!(!out.status.success() && said.contains("WORLD_SIZE is 2 on worker 0, 4 on worker 1"), "{said}");
     }
 }
 

@@ -84,12 +84,17 @@ impl Job {
         self.signal("-9", name);
     }
     /// Waits for the end; answers the fingerprints that workers have printed.
-    pub fn weights(mut self) -> Vec<String> {
+    pub fn weights(self) -> Vec<String> {
+        self.ended().0
+    }
+    /// The same, with everything that was printed.
+    pub fn ended(mut self) -> (Vec<String>, Vec<String>) {
         while let Ok(line) = self.lines.recv_timeout(self.ends.saturating_duration_since(Instant::now())) {
             self.seen.push(line);
         }
         assert!(self.child.wait().unwrap().success(), "{}", self.seen.join("\n"));
-        self.seen.iter().filter_map(|l| Some(l.split_once("weights ")?.1.to_string())).collect()
+        let weights = self.seen.iter().filter_map(|l| Some(l.split_once("weights ")?.1.to_string())).collect();
+        (weights, std::mem::take(&mut self.seen))
     }
 }
 impl Drop for Job {

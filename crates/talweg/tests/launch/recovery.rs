@@ -56,6 +56,30 @@ fn killed(name: &str, then: &str) {
 }
 
 #[test]
+fn a_replaced_worker_goes_on_with_buffers_plateau_and_patience() {
+    let vars = [("NORM", "1"), ("PATIENCE", "8"), ("LAYERS", "2"), ("OPTIMIZER", "sgd")];
+    let said = |mut job: Job, kill: Option<&str>| {
+        if let Some(name) = kill {
+            job.until("epoch 1: 2 servers");
+            std::thread::sleep(Duration::from_millis(400));
+            job.kill(name);
+            job.until("it is started again");
+        }
+        let (mut weights, seen) = job.ended();
+        // Running statistics are each worker's own.
+        weights.sort_unstable();
+        let best = seen.iter().filter(|l| l.contains("] best ")).map(|l| l[10..].to_string());
+        (weights, best.collect::<Vec<_>>())
+    };
+    let start = || Job::start_with(&["--workers", "2", "--servers", "2"], 400, &vars);
+    let calm = said(start(), None);
+    assert_eq!((calm.0.len(), calm.1.len()), (2, 2), "{calm:?}");
+    for name in ["worker 0", "worker 1"] {
+        assert_eq!(said(start(), Some(name)), calm, "{name}");
+    }
+}
+
+#[test]
 fn a_killed_worker_is_replaced_and_leaves_no_trace() {
     killed("worker 1", "it is started again");
 }

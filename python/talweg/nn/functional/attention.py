@@ -31,7 +31,7 @@ def scaled_dot_product_attention(
         causal=is_causal,
         scale=scale,
         grouped=enable_gqa,
-        dropout=(dropout_p, _native.random_key()) if dropout_p > 0.0 else None,
+        dropout=(dropout_p, _native.batch_key(query)) if dropout_p > 0.0 else None,
         query_lengths=query_lengths,
         key_lengths=key_lengths,
     )
@@ -94,7 +94,7 @@ def attend(q, k, v, mask, causal, lengths, dropout_p, need_weights):
     from the result: nobody computes them who does not look."""
     if not need_weights or dropout_p == 0.0:
         settings = dict(mask=mask, causal=causal, key_lengths=lengths)
-        out = q.attention(k, v, dropout=(dropout_p, _native.random_key()) if dropout_p > 0.0 else None, **settings)
+        out = q.attention(k, v, dropout=(dropout_p, _native.batch_key(q)) if dropout_p > 0.0 else None, **settings)
         return out, attention_weights(q, k, mask, causal, lengths, 0.0) if need_weights else None
     weights = attention_weights(q, k, mask, causal, lengths, dropout_p)
     return weights @ v, weights
