@@ -3,6 +3,8 @@
 import os
 import pathlib
 import re
+import shutil
+import socket
 import subprocess
 import sys
 
@@ -31,10 +33,11 @@ print("weights", [v for p in model.parameters() for v in p.numpy().ravel().tolis
 """
 
 
-def run(words, folder):
+def run(words, folder, cwd=None):
     script = folder / "script.py"
     script.write_text(SCRIPT)
-    done = subprocess.run([*words, sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    command = [*words, sys.executable, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return [eval(w) for w in re.findall(r"weights (\[.*\])", done.stdout)]
 
@@ -383,3 +386,72 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return min(s.getsockname()[1], 65_000)
+PACE = """
+import sys, time
+import talweg as tw
+from talweg.utils.data import DataLoader, digits
+
+tw.manual_seed(0)
+model = tw.nn.Sequential(tw.nn.Flatten(), tw.nn.Linear(784, 10))
+
+class Slow(tw.train.Callback):
+    def on_step(self, trainer, loss):
+        time.sleep(0.02 * tw.distributed.rank())
+
+trainer = tw.train.Trainer(
+    model,
+    tw.optim.SGD(model.parameters(), lr=float(sys.argv[1])),
+    DataLoader(digits(640), batch_size=64, shuffle=True),
+    steps=8,
+    checkpoints=sys.argv[2],
+    callbacks=[Slow()],
+)
+trainer.fit(lambda x, y: tw.nn.functional.cross_entropy(model(x.float() / 255), y))
+print("final", hash(tuple(v for p in model.parameters() for v in p.numpy().ravel().tolist())))
+"""
+
+
+def pace(folder, args, rate):
+    script = folder / "pace.py"
+    script.write_text(PACE)
+    command = [str(TALWEG), "launch", "--workers", "2", *args, sys.executable, str(script), rate, str(folder / "saved")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+def test_workers_at_their_own_pace_end_with_everybodys_updates(tmp_path):
+    done = pace(tmp_path, ["--servers", "1", "--consistency", "async"], "0.1")
+    finals = re.findall(r"final (\S+)", done.stdout)
+    assert done.returncode == 0 and len(finals) == 2 and finals[0] == finals[1], done.stdout + done.stderr
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_a_run_that_diverges_fails_however_often_it_is_started_again(tmp_path, servers):
+    done = pace(tmp_path, ["--servers", servers, "--max-restarts", "10"], "1e38")
+    assert done.returncode != 0 and "final" not in done.stdout, done.stdout
+    assert "NumericsError" in done.stdout
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+def test_membership_in_etcd(tmp_path):
+    program = shutil.which(os.environ.get("TALWEG_ETCD", "etcd"))
+    if program is None:
+        pytest.skip("etcd is not installed")
+    ports = []
+    for _ in range(2):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            ports.append(s.getsockname()[1])
+    client, peer = (f"http://127.0.0.1:{p}" for p in ports)
+    words = [program, "--data-dir", str(tmp_path / "data"), "--initial-cluster", f"default={peer}"]
+    words += ["--listen-client-urls", client, "--advertise-client-urls", client]
+    words += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+    etcd = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        at = f"etcd://127.0.0.1:{ports[0]}/python"
+        both = run([str(TALWEG), "launch", "--workers", "2", "--servers", "1", "--membership", at], tmp_path, tmp_path)
+    finally:
+        etcd.kill()
+        etcd.wait()
+    assert len(both) == 2 and both[0] == both[1]
