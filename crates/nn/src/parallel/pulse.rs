@@ -3,7 +3,7 @@
 
 use super::{JOB, Job, TELL_LIMIT, failed, job, lock};
 use dist::Registrar;
-use dist::pulse::{Doing, End, Gate, Pulse, Run, SAVED, STOP, done_key, pulse_key};
+use dist::pulse::{Doing, End, Gate, Pulse, Run, SAVED, STEPPED, STOP, done_key, pulse_key};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -78,7 +78,9 @@ pub(super) fn exchange<T>(m: &Mutex<T>) -> Exchange<'_, T> {
 /// Carries a collective of the program.
 pub(super) fn collective<T>(f: impl FnOnce() -> dist::Result<T>) -> dist::Result<T> {
     let done = exchanging(f);
-    COLLECTIVES.fetch_add(u64::from(done.is_ok()), Relaxed);
+    if done.is_ok() && COLLECTIVES.fetch_add(1, Relaxed) == 0 {
+        say_stepped();
+    }
     done
 }
 /// Runs an exchange that needs no lock.
@@ -93,8 +95,17 @@ pub fn saving<T>(f: impl FnOnce() -> T) -> T {
 }
 /// Exchanges of all workers that are complete, and how many were missing from the last.
 pub(super) fn stepped(steps: u64, missing: usize) {
-    STEPS.store(steps, Relaxed);
+    if STEPS.swap(steps, Relaxed) == 0 {
+        say_stepped();
+    }
     MISSED.fetch_add(missing as u64, Relaxed);
+}
+/// The program works: it has done a first step.
+fn say_stepped() {
+    if let Some(Ok(Some(job))) = JOB.get() {
+        // Who cannot say it finds that out elsewhere.
+        let _ = lock(&job.teller).line.set(STEPPED, b"1", Instant::now() + TELL_LIMIT);
+    }
 }
 
 /// Tells the pulse, and takes part in stops, until the membership store is gone.
@@ -124,12 +135,10 @@ pub(super) fn start(line: Registrar, rank: u32, world: u32) -> dist::Result<()> 
 pub fn run_begins(step: u64) -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
     GATE.enter(step);
-    if RUN.swap(1, Relaxed) == 2 {
-        // The one before it was done; this one is not.
-        let deadline = Instant::now() + TELL_LIMIT;
-        lock(&job.teller).line.delete(&done_key(job.place.rank), deadline).map_err(failed)?;
-    }
-    Ok(())
+    RUN.store(1, Relaxed);
+    let deadline = Instant::now() + TELL_LIMIT;
+    let (key, going) = (done_key(job.place.rank), End::Going.encode());
+    lock(&job.teller).line.set(&key, going.as_bytes(), deadline).map_err(failed)
 }
 /// Before a step: whether it is to be done. False if the job was asked to stop and the workers have
 /// agreed on an earlier one as the last.
