@@ -122,9 +122,18 @@ impl Watch {
     pub fn waits(&self) -> bool {
         self.news.lock().waits
     }
-    /// True if somebody is missing who may still come.
-    pub fn misses(&self) -> bool {
-        self.news.lock().misses
+    /// Tells whether somebody waits to be let in, and whether somebody is missing who may still come, once
+    /// what is known is as new as a group.
+    pub fn absent(&self) -> impl Fn(u64, Instant) -> (bool, bool) + use<> {
+        let news = self.news.clone();
+        move |epoch, deadline| loop {
+            let known = news.lock();
+            if known.epoch >= epoch || Instant::now() >= deadline {
+                return (known.waits, known.misses);
+            }
+            drop(known);
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
     /// An error if the membership store is gone: nobody can say who is in the job.
     pub fn check(&self) -> Result<()> {

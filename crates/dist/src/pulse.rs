@@ -18,7 +18,7 @@ use std::time::Instant;
 pub fn pulse_key(rank: u32) -> String {
     format!("pulse/{rank}")
 }
-/// Key under which a worker says how it ended: see [`End`].
+/// Key under which a worker says whether it is done: see [`End`].
 pub fn done_key(rank: u32) -> String {
     format!("done/{rank}")
 }
@@ -31,6 +31,8 @@ pub fn begun_key(rank: u32) -> String {
 pub const STOP: &str = "stop";
 /// Key of that step.
 pub const LAST: &str = "last";
+/// Key that says that some worker has done a step, or called a collective.
+pub const STEPPED: &str = "stepped";
 /// Key of the newest checkpoint that is on disk: its step and its path.
 pub const SAVED: &str = "saved";
 
@@ -118,9 +120,11 @@ impl Pulse {
     }
 }
 
-/// How a worker says that it ended.
+/// What a worker says of its run, at once: a pulse may come too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
+    /// A run is under way that will say when it is complete.
+    Going,
     /// Its run is complete, the last checkpoint included.
     Done,
     /// The program ended without a run, after so many steps.
@@ -130,6 +134,7 @@ impl End {
     /// As text.
     pub fn encode(self) -> String {
         match self {
+            End::Going => "going".to_string(),
             End::Done => "done".to_string(),
             End::Left(steps) => format!("left {steps}"),
         }
@@ -137,6 +142,7 @@ impl End {
     /// From text; `None` if it says nothing.
     pub fn decode(bytes: &[u8]) -> Option<End> {
         match std::str::from_utf8(bytes).ok()? {
+            "going" => Some(End::Going),
             "done" => Some(End::Done),
             text => text.strip_prefix("left ")?.parse().ok().map(End::Left),
         }
@@ -262,7 +268,7 @@ mod tests {
         for bad in ["", "1 2 3", "1 2 3 4", "1 2 3 4 c", "1 2 3 4 xx", "a 2 3 4 cn"] {
             assert_eq!(Pulse::decode(bad.as_bytes()), None, "{bad:?}");
         }
-        for end in [End::Done, End::Left(15)] {
+        for end in [End::Going, End::Done, End::Left(15)] {
             assert_eq!(End::decode(end.encode().as_bytes()), Some(end));
         }
         assert_eq!(End::decode(b"1"), None);

@@ -264,9 +264,11 @@ impl Reducer {
         let until = Instant::now() + limit;
         loop {
             let flag = |is: bool| if is { 1.0 } else { 0.0 };
-            let misses = flag(self.watch.misses() && Instant::now() < until);
-            self.counted(&[flag(self.watch.waits()), misses], |group, data, sum, deadline| {
-                sum.extend_from_slice(data);
+            let absent = self.watch.absent();
+            self.counted(&[0.0; 2], |group, _, sum, deadline| {
+                // Asked at each attempt: whoever is lost in one is missing from the next.
+                let (waits, misses) = absent(group.epoch(), deadline);
+                sum.extend([flag(waits), flag(misses && Instant::now() < until)]);
                 group.all_reduce(bytemuck::cast_slice_mut(sum), Element::F32, Combine::Sum, deadline)
             })?;
             self.admits = self.last[0] > 0.0;

@@ -2,7 +2,7 @@
 //! epoch, the group of workers that reduce together and the map of the parameter store.
 
 use crate::map::{Map, Server};
-use crate::pulse::done_key;
+use crate::pulse::{End, done_key};
 use crate::registry::{Answers, Change, Registry};
 use crate::take_up::{self, TakeUp};
 use crate::{Error, Result};
@@ -219,7 +219,8 @@ impl Roster {
         let mut out = Answers::new();
         if is_over || workers != self.group.workers {
             // That somebody leaves who is done is no news, nor is a group of the same members.
-            let is_done = |r: &u32| registry.get(&done_key(*r)).1.is_some();
+            let end = |r: &u32| registry.get(&done_key(*r)).1.and_then(|v| End::decode(&v));
+            let is_done = |r: &u32| end(r).is_some_and(|e| e != End::Going);
             let gone: Vec<u32> = self.group.workers.iter().filter(|w| !stay.contains(w)).map(|(r, _)| *r).collect();
             let lost = gone.iter().filter(|r| !is_done(r));
             lost.for_each(|r| self.notes.push(format!("worker {r} is gone")));

@@ -25,6 +25,11 @@ pub struct Options {
     /// their part, or MIN:MAX to go on, and succeed, while at least MIN are left.
     #[arg(long, default_value = "1", value_parser = workers)]
     workers: (u32, u32),
+    /// A file with the number of workers. Whoever writes another number into it changes the job's size while
+    /// it runs: it stops after a common step and goes on from there with so many workers. The program must
+    /// keep checkpoints and resume from them.
+    #[arg(long, value_name = "FILE")]
+    resize: Option<PathBuf>,
     /// Servers that hold the parameters; without any, workers reduce gradients among themselves.
     #[arg(long, default_value_t = 0)]
     servers: u32,
@@ -157,11 +162,12 @@ pub fn run(o: &Options) -> Result<ExitCode> {
             let text = text.map_err(|e| Error::value(format!("reading {}: {e}", file.display())))?;
             Machine::parse_all(&text).map_err(failed)?
         }
-        None => vec![Machine::here(o.workers.1)],
+        None => vec![Machine::here(if o.resize.is_some() { u32::MAX } else { o.workers.1 })],
     };
     let launch = Launch {
         workers: o.workers.1,
         workers_min: o.workers.0,
+        resize: o.resize.clone(),
         servers: o.servers,
         copies: o.copies,
         rule: o.consistency,

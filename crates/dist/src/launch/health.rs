@@ -120,9 +120,6 @@ impl Health {
         let others = self.workers.iter().enumerate().filter(|(r, _)| *r != rank as usize);
         others.filter_map(|(_, v)| v.pulse.map(|p| p.steps)).max().unwrap_or(0)
     }
-    pub fn run(&self, rank: u32) -> Run {
-        self.workers.get(rank as usize).and_then(|v| v.pulse).map_or(Run::None, |p| p.run)
-    }
     /// How long nobody has moved.
     pub fn still(&self, now: Instant) -> Duration {
         let last = self.workers.iter().filter(|v| v.is_running).map(|v| v.moved).max();

@@ -46,6 +46,11 @@ pub(super) struct Job<'a> {
     pub(super) looked: Instant,
     /// Something was lost to a signal, or hung.
     pub(super) any_lost: bool,
+    /// When the file of `--resize` was last looked at, and what it asked for in vain.
+    pub(super) resized: Instant,
+    pub(super) refused: Option<u32>,
+    /// The workers were interrupted: how they end is no matter.
+    pub(super) is_interrupted: bool,
     /// The program cannot start.
     pub(super) is_broken: bool,
     /// Since when those that still run have had nobody to reduce with, if so.
@@ -123,6 +128,9 @@ impl<'a> Job<'a> {
             looked: Instant::now(),
             any_lost: false,
             is_broken: false,
+            resized: Instant::now(),
+            refused: None,
+            is_interrupted: false,
             outside: None,
             lock,
         };

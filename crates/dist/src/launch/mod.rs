@@ -26,7 +26,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// When a lost worker or server is started again.
@@ -57,6 +57,8 @@ pub struct Launch {
     pub workers: u32,
     /// The job fails when fewer workers are left and none can be started again.
     pub workers_min: u32,
+    /// A file that says how many workers there are to be, for who changes it while the job runs.
+    pub resize: Option<PathBuf>,
     /// Servers of the parameter store.
     pub servers: u32,
     /// Copies of each partition.
@@ -110,24 +112,34 @@ enum Try {
     Ended(Outcome),
     /// What it had computed is lost, but can be taken up from checkpoints or disks.
     Lost,
+    /// It has stopped at a checkpoint, from which so many workers go on.
+    Resize(u32),
 }
 
 impl Launch {
     /// Starts everything, watches it, and answers how the job ended. When `stop` is set, workers are
     /// asked to stop after a common step. Processes of this machine end with the calling thread.
     pub fn run(&self, board: &Arc<Board>, stop: &AtomicBool) -> Result<Outcome> {
-        self.check()?;
+        let mut options = self.clone();
         let mut summary = summary::Summary::default();
         let mut servers: Vec<u32> = (0..self.servers).collect();
         loop {
-            let mut job = Job::start(self, board, &servers, &mut summary)?;
+            options.check()?;
+            let mut job = Job::start(&options, board, &servers, &mut summary)?;
             let ended = job.watch(stop);
             servers = job.server_numbers();
             job.end();
-            let again = matches!(ended, Ok(Try::Lost));
             let outcome = match ended? {
                 Try::Ended(outcome) => outcome,
-                Try::Lost if again && summary.job_restarts < self.job_restarts_max => {
+                Try::Resize(_) if stop.load(Ordering::Relaxed) => Outcome::Stopped,
+                Try::Resize(workers) => {
+                    (options.workers, options.workers_min) = (workers, self.workers_min.min(workers));
+                    if self.workers_min == self.workers {
+                        options.workers_min = workers;
+                    }
+                    continue;
+                }
+                Try::Lost if summary.job_restarts < self.job_restarts_max => {
                     summary.job_restarts += 1;
                     let (n, max) = (summary.job_restarts, self.job_restarts_max);
                     board.note(&format!("the whole job is started again ({n} of {max})"));

@@ -1,6 +1,6 @@
 //! What the end of a worker means, and when it is started again.
 
-use crate::pulse::{End, Run};
+use crate::pulse::End;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -18,7 +18,6 @@ pub(crate) struct Ended {
     /// What it said of its end.
     pub said: Option<End>,
     pub has_joined: bool,
-    pub run: Run,
 }
 
 /// What the end of a worker means.
@@ -44,7 +43,7 @@ pub(crate) fn judge(e: Ended) -> Verdict {
         (Some(End::Done), false) if is_killed => Verdict::Done,
         (Some(End::Done), false) => Verdict::After,
         (_, false) => Verdict::Failed,
-        (_, true) if e.run == Run::Going => Verdict::Early,
+        (Some(End::Going), true) => Verdict::Early,
         (Some(End::Left(steps)), true) => Verdict::Left(Some(steps)),
         (None, true) if e.has_joined => Verdict::Left(None),
         (None, true) => Verdict::Done,
@@ -70,24 +69,24 @@ mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
 
-    fn ended(code: i32, said: Option<End>, run: Run) -> Ended {
+    fn ended(code: i32, said: Option<End>) -> Ended {
         let status = if code < 0 { ExitStatus::from_raw(-code) } else { ExitStatus::from_raw(code << 8) };
-        Ended { status, said, has_joined: true, run }
+        Ended { status, said, has_joined: true }
     }
 
     #[test]
     fn an_end_is_judged_by_what_the_worker_has_done() {
         let all = [
-            (ended(0, Some(End::Done), Run::Done), Verdict::Done),
-            (ended(-9, Some(End::Done), Run::Done), Verdict::Done),
-            (ended(1, Some(End::Done), Run::Done), Verdict::After),
-            (ended(0, None, Run::Going), Verdict::Early),
-            (ended(0, Some(End::Left(15)), Run::None), Verdict::Left(Some(15))),
-            (ended(0, None, Run::None), Verdict::Left(None)),
-            (Ended { has_joined: false, ..ended(0, None, Run::None) }, Verdict::Done),
-            (ended(1, None, Run::Going), Verdict::Failed),
-            (ended(-9, None, Run::Going), Verdict::Failed),
-            (ended(1, Some(End::Left(15)), Run::None), Verdict::Failed),
+            (ended(0, Some(End::Done)), Verdict::Done),
+            (ended(-9, Some(End::Done)), Verdict::Done),
+            (ended(1, Some(End::Done)), Verdict::After),
+            (ended(0, Some(End::Going)), Verdict::Early),
+            (ended(0, Some(End::Left(15))), Verdict::Left(Some(15))),
+            (ended(0, None), Verdict::Left(None)),
+            (Ended { has_joined: false, ..ended(0, None) }, Verdict::Done),
+            (ended(1, Some(End::Going)), Verdict::Failed),
+            (ended(-9, Some(End::Going)), Verdict::Failed),
+            (ended(1, Some(End::Left(15))), Verdict::Failed),
         ];
         for (end, verdict) in all {
             assert_eq!(judge(end), verdict, "{end:?}");
@@ -97,11 +96,11 @@ mod tests {
     #[test]
     fn a_program_that_cannot_start_is_not_started_again() {
         let soon = Duration::from_secs(1);
-        let fails = ended(2, None, Run::None);
+        let fails = ended(2, None);
         assert!(is_start_failure(&fails, soon, false, false));
         assert!(!is_start_failure(&fails, soon, true, false), "it could start");
         assert!(!is_start_failure(&fails, soon, false, true), "another was killed, and it with it");
-        assert!(!is_start_failure(&ended(-9, None, Run::None), soon, false, false), "it was killed");
+        assert!(!is_start_failure(&ended(-9, None), soon, false, false), "it was killed");
         let stranger = Ended { has_joined: false, ..fails };
         assert!(is_start_failure(&stranger, soon, false, false));
         assert!(!is_start_failure(&stranger, Duration::from_secs(3600), false, false), "who knows what it did");

@@ -6,7 +6,7 @@ use super::policy::{Ended, Verdict, back_off, is_start_failure, judge};
 use super::process::Process;
 use super::{Outcome, Try};
 use crate::membership::Hung;
-use crate::pulse::{End, FAILED, LAST, Pulse, SAVED, STOP, begun_key, done_key, pulse_key};
+use crate::pulse::{End, FAILED, LAST, Pulse, SAVED, STEPPED, STOP, begun_key, done_key, pulse_key};
 use crate::roster::{self, Members};
 use crate::{Map, Result};
 use std::process::ExitStatus;
@@ -22,6 +22,8 @@ const FAREWELL: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(1);
 /// The others' steps are known so long after a worker has ended.
 const ECHO: Duration = Duration::from_millis(500);
+/// How often the file of `--resize` is looked at.
+const RESIZE: Duration = Duration::from_millis(500);
 /// A server that has lived for so long was of use.
 const USEFUL: Duration = Duration::from_secs(1);
 
@@ -29,7 +31,8 @@ const USEFUL: Duration = Duration::from_secs(1);
 struct Stopping {
     since: Instant,
     outcome: Outcome,
-    is_interrupted: bool,
+    /// So many workers are to go on.
+    resize: Option<u32>,
 }
 
 impl Job<'_> {
@@ -62,13 +65,19 @@ impl Job<'_> {
                 }
                 stopping = self.stop(stop)?;
             }
-            if let Some(s) = &mut stopping {
+            if let Some(s) = &stopping {
                 self.interrupt(s);
                 if self.health.still(Instant::now()).min(s.since.elapsed()) > FAREWELL && !self.health.saves() {
                     self.board.note("the workers do not stop: they are killed");
                     return Ok(self.over(s.outcome.clone()));
                 }
             }
+        }
+        if let Some(Stopping { resize: Some(workers), .. }) = stopping
+            && (0..self.workers.len()).all(|w| self.is_done(w))
+        {
+            self.note_summary();
+            return Ok(Try::Resize(workers));
         }
         let outcome = stopping.map_or_else(|| self.outcome(), |s| s.outcome);
         Ok(self.over(outcome))
@@ -78,6 +87,7 @@ impl Job<'_> {
     fn stop(&mut self, stop: &AtomicBool) -> Result<Option<Stopping>> {
         let lost = self.workers.iter().filter(|w| w.part == Some(Part::Lost)).count() as u32;
         let (left, least) = (self.options.workers - lost, self.options.workers_min);
+        let mut resize = None;
         let outcome = if stop.load(Ordering::Relaxed) {
             self.board.note("the workers are asked to stop");
             Outcome::Stopped
@@ -85,23 +95,45 @@ impl Job<'_> {
             let why = format!("{left} workers are left, fewer than {least}: the job ends");
             self.board.note(&why);
             Outcome::Failed(why)
+        } else if let Some(workers) = self.wanted() {
+            resize = Some(workers);
+            self.board.note(&format!("the workers stop, and {workers} of them go on"));
+            Outcome::Failed("the workers did not stop to become others".to_string())
         } else {
             return Ok(None);
         };
         self.coordinator.set(STOP, b"1")?;
-        Ok(Some(Stopping { since: Instant::now(), outcome, is_interrupted: false }))
+        Ok(Some(Stopping { since: Instant::now(), outcome, resize }))
+    }
+    /// How many workers the file of `--resize` asks for, if others than there are and it can be done.
+    fn wanted(&mut self) -> Option<u32> {
+        let is_due = self.logs.is_none() && self.resized.elapsed() > RESIZE;
+        let file = self.options.resize.as_deref().filter(|_| is_due)?;
+        self.resized = Instant::now();
+        let wanted: u32 = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
+        let slots: u32 = self.options.machines.iter().map(|m| m.slots).sum();
+        let is_new = wanted > 0 && wanted != self.options.workers && self.refused != Some(wanted);
+        if !is_new || self.workers.iter().any(|w| w.part.is_some()) {
+            return None;
+        }
+        if wanted > slots {
+            self.refused = Some(wanted);
+            self.board.note(&format!("{wanted} workers are asked for, but the machines take {slots}"));
+        }
+        // Without a checkpoint they would begin anew.
+        (wanted <= slots && self.coordinator.get(SAVED).is_some()).then_some(wanted)
     }
     /// Workers that cannot stop after a common step are interrupted, as by Ctrl-C: those of a program that
     /// has no loop which asks.
-    fn interrupt(&mut self, s: &mut Stopping) {
+    fn interrupt(&mut self, s: &Stopping) {
         let number = |key: &str| self.coordinator.get(key).and_then(|v| String::from_utf8(v).ok()?.parse::<u64>().ok());
         let ranks = 0..self.options.workers;
         let agrees = number(LAST).is_some() || ranks.clone().any(|r| number(&begun_key(r)).is_some());
         let has_joined = |r: u32| self.health.has_joined(r);
         let is_silent = |r: u32| has_joined(r) && self.coordinator.get(&begun_key(r)).is_none();
         let waits = ranks.clone().any(is_silent) && s.since.elapsed() < ANSWER;
-        if !s.is_interrupted && !agrees && !waits {
-            s.is_interrupted = true;
+        if !self.is_interrupted && !agrees && !waits {
+            self.is_interrupted = true;
             self.workers.iter_mut().for_each(|w| w.process.interrupt());
         }
     }
@@ -239,7 +271,8 @@ impl Job<'_> {
         let is_over = any_done && self.options.servers == 0 && group().is_some_and(|g| g.workers.is_empty());
         self.outside = if is_over { self.outside.or_else(|| Some(Instant::now())) } else { None };
         if self.outside.is_some_and(|since| since.elapsed() > self.options.silence) {
-            let waits = |p: &Process| self.coordinator.get(&done_key(p.number)).is_none();
+            let end = |p: &Process| self.coordinator.get(&done_key(p.number)).and_then(|v| End::decode(&v));
+            let waits = |p: &Process| end(p).is_none_or(|e| e == End::Going);
             for w in self.workers.iter_mut().filter(|w| w.part.is_none() && waits(&w.process)) {
                 self.board.note(&format!("{} came when the others were done: it is ended", w.process.name));
                 w.process.kill();
@@ -266,8 +299,9 @@ impl Job<'_> {
             let center = &self.coordinator;
             let said = || center.get(&done_key(rank)).and_then(|v| End::decode(&v));
             let Some(status) = w.process.has_ended(|| said() == Some(End::Done))? else { continue };
-            let (said, has_joined, run) = (said(), self.health.has_joined(rank), self.health.run(rank));
-            let ended = Ended { status, said, has_joined, run };
+            let said = said();
+            let has_joined = said.is_some() || self.health.has_joined(rank);
+            let ended = Ended { status, said, has_joined };
             if let Some(why) = self.worker_ended(i, ended)? {
                 return Ok(Some(why));
             }
@@ -305,14 +339,21 @@ impl Job<'_> {
             _ => format!("{name} ended with {status}"),
         };
         w.process.pass_on(true);
+        if self.is_interrupted {
+            w.part = Some(Part::Lost);
+            self.health.ends(rank, false);
+            return Ok(None);
+        }
         // Whoever took its place would fail as well.
         if let Some(why) = self.coordinator.get(FAILED) {
             return Ok(Some(format!("{how}, and the job has failed: {}", String::from_utf8_lossy(&why))));
         }
-        if is_start_failure(&ended, w.process.began.elapsed(), self.health.any_stepped(), self.any_lost) {
+        let age = w.process.began.elapsed();
+        if is_start_failure(&ended, age, self.any_stepped(), self.any_lost) {
             self.is_broken = true;
             return Ok(Some(format!("{how} before its first step: the program is not started again")));
         }
+        let w = &mut self.workers[at];
         self.any_lost |= is_killed(status);
         let is_useful = self.health.has_stepped(rank) && is_killed(status);
         w.fruitless = if is_useful { 0 } else { w.fruitless + 1 };
@@ -329,6 +370,11 @@ impl Job<'_> {
             self.coordinator.left(rank, false)?;
         }
         Ok(None)
+    }
+
+    /// Whether any worker has ever done a step.
+    fn any_stepped(&self) -> bool {
+        self.health.any_stepped() || self.coordinator.get(STEPPED).is_some()
     }
 
     fn look_after_servers(&mut self) -> Result<()> {

@@ -2,13 +2,13 @@
 //! whether it is done; and the gate by which all workers stop after the same step.
 
 use super::{JOB, failed, job, lock};
-use dist::pulse::{Doing, Gate, Pulse, Run, SAVED, STOP, done_key, pulse_key};
-use dist::{FOREVER, Registrar, Teller};
+use dist::pulse::{Doing, End, Gate, Pulse, Run, SAVED, STEPPED, STOP, done_key, pulse_key};
+use dist::{Registrar, Teller};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tensor::{Error, Result};
 
 /// How often the pulse is told, and how often a stop is looked for while the workers agree on one.
@@ -78,7 +78,9 @@ pub(super) fn exchange<T>(m: &Mutex<T>) -> Exchange<'_, T> {
 /// Carries a collective of the program.
 pub(super) fn collective<T>(f: impl FnOnce() -> dist::Result<T>) -> dist::Result<T> {
     let done = exchanging(f);
-    COLLECTIVES.fetch_add(u64::from(done.is_ok()), Relaxed);
+    if done.is_ok() && COLLECTIVES.fetch_add(1, Relaxed) == 0 {
+        say_stepped();
+    }
     done
 }
 /// Runs an exchange that needs no lock.
@@ -93,8 +95,17 @@ pub fn saving<T>(f: impl FnOnce() -> T) -> T {
 }
 /// Exchanges of all workers that are complete, and how many were missing from the last.
 pub(super) fn stepped(steps: u64, missing: usize) {
-    STEPS.store(steps, Relaxed);
+    if STEPS.swap(steps, Relaxed) == 0 {
+        say_stepped();
+    }
     MISSED.fetch_add(missing as u64, Relaxed);
+}
+/// The program works: it has done a first step.
+fn say_stepped() {
+    if let Some(Ok(Some(job))) = JOB.get() {
+        // Who cannot say it finds that out elsewhere.
+        let _ = job.teller.set(STEPPED, b"1").and_then(|()| job.teller.flush());
+    }
 }
 
 /// Tells the pulse, and takes part in stops, until the membership store is gone.
@@ -124,12 +135,9 @@ pub(super) fn start(teller: Arc<Teller>, line: Registrar, rank: u32, world: u32)
 pub fn run_begins(step: u64) -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
     GATE.enter(step);
-    if RUN.swap(1, Relaxed) == 2 {
-        // The one before it was done; this one is not.
-        let key = done_key(job.place.rank);
-        job.registrar.delete(&key, Instant::now() + FOREVER).map_err(failed)?;
-    }
-    Ok(())
+    RUN.store(1, Relaxed);
+    let told = job.teller.set(&done_key(job.place.rank), End::Going.encode().as_bytes());
+    told.and_then(|()| job.teller.flush()).map_err(failed)
 }
 /// Before a step: whether it is to be done. False if the job was asked to stop and the workers have
 /// agreed on an earlier one as the last.

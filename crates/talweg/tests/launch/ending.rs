@@ -199,3 +199,19 @@ fn progress_bars_are_passed_on_as_they_are_drawn() {
     c.args(["launch", "sh", "-c", "printf '10 %%\\r'; sleep 1000"]);
     Job::of(c).until("[worker 0] 10 %");
 }
+
+#[test]
+fn workers_join_a_running_job_beyond_its_first_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let (size, checkpoints) = (folder.path().join("size"), folder.path().join("run"));
+    std::fs::write(&size, "2\n").unwrap();
+    let args = ["--workers", "2", "--resize", size.to_str().unwrap()];
+    let mut job = Job::start_with(&args, 600, &[("CHECKPOINTS", checkpoints.to_str().unwrap())]);
+    job.until("epoch 1: 2 workers");
+    std::fs::write(&size, "4\n").unwrap();
+    job.until("the workers stop, and 4 of them go on");
+    job.until("epoch 1: 4 workers");
+    let all = job.weights();
+    // The first two have said what they had when they stopped.
+    one(all[2..].to_vec(), 4);
+}
