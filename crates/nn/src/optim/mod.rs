@@ -147,8 +147,9 @@ impl Optimizer {
         };
         let shapes = |g: &Group| g.params.iter().map(|p| format!("{:?}", p.shape().dims())).collect::<String>();
         let rule = |g: &Group| {
-            let text = parallel::RuleText::of(&*self.rule, &Shape::from([2]), g.weight_decay)?.encode();
-            Ok(format!("{:016x}", hash(&text)))
+            // Rules that read variables, or take matrices alone, have no text of this shape.
+            let text = parallel::RuleText::of(&*self.rule, &Shape::from([2]), g.weight_decay);
+            Ok(text.map_or("without a text".to_string(), |t| format!("{:016x}", hash(&t.encode()))))
         };
         Ok(vec![
             ("learning rate", of(&|g| Ok(format!("{:?}", g.lr.tensor().item::<f32>()?)))?),
