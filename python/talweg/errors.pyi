@@ -25,9 +25,6 @@ class ArgumentError(Error, ValueError):
 class DTypeError(Error, TypeError):
     """Element types that do not fit, or objects of a wrong type."""
 
-class DeadlineError(Error, TimeoutError):
-    """Another process of the job did not answer in time (``TALWEG_TIMEOUT``)."""
-
 class DeviceError(Error, RuntimeError):
     """A device that is missing or failed."""
 
@@ -52,18 +49,21 @@ class NumericsError(Error, ArithmeticError):
 class OutOfMemoryError(Error, MemoryError):
     """More memory than there is."""
 
-class PeerLostError(Error, ConnectionError):
-    """Another process of the job is gone, or what only it knew."""
-
-class RefusedError(Error, ConnectionError):
-    """Another process said something that a correct one would not, or ranks disagree about what they do."""
-
 class ShapeError(Error, ValueError):
     """Sizes or ranks that do not fit."""
+
+class DeadlineError(Error, TimeoutError):
+    """Another process of the job did not answer in time (``TALWEG_TIMEOUT``)."""
 
 class NameMissingError(Error, KeyError):
     """A name that is missing or unknown."""
 
 class OutOfRangeError(Error, IndexError):
     """An index or axis beyond the end."""
+
+class PeerLostError(Error, ConnectionError):
+    """Another process of the job is gone, or what only it knew."""
+
+class RefusedError(Error, ConnectionError):
+    """Another process said something that a correct one would not, or ranks disagree about what they do."""
 

@@ -291,10 +291,11 @@ print("stopped at", trainer.step, flush=True)
 """
 
 
-def ending(tmp_path, what, *args, checkpoints="run"):
+def ending(tmp_path, what, *args, workers="2", checkpoints="run"):
     script = tmp_path / "ending.py"
     script.write_text(ENDING)
-    words = [str(TALWEG), "launch", "--workers", "2", *args, sys.executable, str(script), what, str(tmp_path / checkpoints)]
+    program = [sys.executable, str(script), what, str(tmp_path / checkpoints)]
+    words = [str(TALWEG), "launch", "--workers", workers, *args, *program]
     return subprocess.run(words, capture_output=True, text=True, timeout=120)
 
 
@@ -325,7 +326,7 @@ def test_a_rank_that_does_not_do_its_part_fails_the_job(tmp_path, what):
     done = ending(tmp_path, what, "--max-restarts", "0")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 workers are left, fewer than 2: the job ends" in done.stdout, done.stdout
-    allowed = ending(tmp_path, what, "--max-restarts", "0", "--workers", "1:2", checkpoints="other")
+    allowed = ending(tmp_path, what, "--max-restarts", "0", workers="1:2", checkpoints="other")
     assert allowed.returncode == 0, allowed.stdout + allowed.stderr
     assert "1 of 2 workers done" in allowed.stdout and "lost for good: 1" in allowed.stdout, allowed.stdout
 
