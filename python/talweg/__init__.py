@@ -48,6 +48,7 @@ from ._native import (
 )
 from .errors import (
     ArgumentError,
+    DeadlineError,
     DeviceError,
     DTypeError,
     Error,
@@ -60,6 +61,8 @@ from .errors import (
     NumericsError,
     OutOfMemoryError,
     OutOfRangeError,
+    PeerLostError,
+    RefusedError,
     ShapeError,
 )
 

@@ -22,6 +22,8 @@ or keeps the others waiting for longer than ``TALWEG_TIMEOUT`` seconds is an err
 Under ``talweg launch --servers`` there is the parameter store as well: ``Table``, ``clock``, ``wait``.
 """
 
+import atexit
+
 from . import _native
 from ._native import Group
 from ._checked import check, checked, type_error, value_error
@@ -38,20 +40,28 @@ def world_size():
 
 
 def shard(batch):
-    """This worker's part of a batch: an equal share of its first axis."""
-    count, parts = len(batch), world_size()
-    if count % parts:
-        raise value_error(f"a batch of {count} cannot be shared equally by {parts} workers")
-    size = count // parts
-    return batch[rank() * size : (rank() + 1) * size]
+    """This worker's part of a batch: its share of the first axis.
+
+    Shares differ by one row at most. The optimizer's next step counts this worker's gradients, those of a mean over its
+    rows, by their number, so that workers with unequal shares take the step of one process. A worker for which
+    there is no row gets the first one, and its gradients count nothing. Dropout of a tensor with these rows draws what
+    one process draws for them.
+    """
+    first, end = _native.worker_part(len(batch))
+    return batch[first:end]
 
 
 def meet(give):
-    """Between two steps, under all-reduce: lets in workers that replace lost ones.
+    """Before each step: hands over what a worker that replaces a lost one has to know.
 
-    ``give`` is called if somebody waits and answers, as bytes, everything that decides the next
-    step. A worker that is such a replacement gets these bytes and must take them over before its
-    first step; everybody else gets ``None``. A loop that never calls it does without replacements.
+    ``give`` returns, as bytes, everything that decides the next step. A replacement gets these bytes from its first
+    call and must take them over; everybody else gets ``None``.
+
+    Under all-reduce ``give`` is called only when somebody waits to be let in, and a loop that never calls ``meet``
+    does without replacements. With a parameter store the bytes are kept in the store with the step: ``give`` is
+    called each time, and need not give what the store holds. The replacement does the newest step again that the
+    store has of its predecessor (``step()`` says which), from what that one gave before it. A loop without ``meet``
+    goes on at the step after, and knows nothing but what the store holds.
     """
     if not callable(give):
         raise type_error(f"meet: expected a function that gives bytes, not {type(give).__name__}")
@@ -239,5 +249,8 @@ __all__ = [
     "wait",
     "world_size",
 ]
+
+# A program without a Trainer says how far it has come when it ends.
+atexit.register(_native.worker_leave)
 
 check(globals(), __all__)

@@ -79,11 +79,16 @@ def broadcast(x: Tensor, src: int, group: Group | None = None) -> Tensor:
 def clock() -> None:
     """Ends this worker's step: what it has pushed counts from now on. An optimizer's step in the store ends one too."""
 def meet(give: Callable[[], bytes]) -> bytes | None:
-    """Between two steps, under all-reduce: lets in workers that replace lost ones.
+    """Before each step: hands over what a worker that replaces a lost one has to know.
 
-    ``give`` is called if somebody waits and answers, as bytes, everything that decides the next
-    step. A worker that is such a replacement gets these bytes and must take them over before its
-    first step; everybody else gets ``None``. A loop that never calls it does without replacements."""
+    ``give`` returns, as bytes, everything that decides the next step. A replacement gets these bytes from its first
+    call and must take them over; everybody else gets ``None``.
+
+    Under all-reduce ``give`` is called only when somebody waits to be let in, and a loop that never calls ``meet``
+    does without replacements. With a parameter store the bytes are kept in the store with the step: ``give`` is
+    called each time, and need not give what the store holds. The replacement does the newest step again that the
+    store has of its predecessor (``step()`` says which), from what that one gave before it. A loop without ``meet``
+    goes on at the step after, and knows nothing but what the store holds."""
 def new_group(ranks: Sequence[int], group: Group | None = None) -> Group:
     """The group of some ranks of a group (all workers without one), of which this worker must be one.
 
@@ -103,7 +108,12 @@ def send(x: Tensor, dst: int, group: Group | None = None) -> Tensor:
 
     The result is a zero that stands for it: added to a loss, it brings the gradient that comes back."""
 def shard(batch: Any) -> Any:
-    """This worker's part of a batch: an equal share of its first axis."""
+    """This worker's part of a batch: its share of the first axis.
+
+    Shares differ by one row at most. The optimizer's next step counts this worker's gradients, those of a mean over its
+    rows, by their number, so that workers with unequal shares take the step of one process. A worker for which
+    there is no row gets the first one, and its gradients count nothing. Dropout of a tensor with these rows draws what
+    one process draws for them."""
 def split_group(color: int, key: int = 0, group: Group | None = None) -> Group:
     """The group of all ranks that say the same ``color``, ordered by ``key``, then by rank; all must call it."""
 def staleness() -> list[int]:

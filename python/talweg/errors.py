@@ -43,6 +43,18 @@ class FileError(Error, OSError):
     """A file that cannot be read or written."""
 
 
+class PeerLostError(Error, ConnectionError):
+    """Another process of the job is gone, or what only it knew."""
+
+
+class DeadlineError(Error, TimeoutError):
+    """Another process of the job did not answer in time (``TALWEG_TIMEOUT``)."""
+
+
+class RefusedError(Error, ConnectionError):
+    """Another process said something that a correct one would not, or ranks disagree about what they do."""
+
+
 class DeviceError(Error, RuntimeError):
     """A device that is missing or failed."""
 

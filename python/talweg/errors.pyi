@@ -52,9 +52,18 @@ class OutOfMemoryError(Error, MemoryError):
 class ShapeError(Error, ValueError):
     """Sizes or ranks that do not fit."""
 
+class DeadlineError(Error, TimeoutError):
+    """Another process of the job did not answer in time (``TALWEG_TIMEOUT``)."""
+
 class NameMissingError(Error, KeyError):
     """A name that is missing or unknown."""
 
 class OutOfRangeError(Error, IndexError):
     """An index or axis beyond the end."""
+
+class PeerLostError(Error, ConnectionError):
+    """Another process of the job is gone, or what only it knew."""
+
+class RefusedError(Error, ConnectionError):
+    """Another process said something that a correct one would not, or ranks disagree about what they do."""
 

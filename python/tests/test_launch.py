@@ -3,6 +3,8 @@
 import os
 import pathlib
 import re
+import shutil
+import socket
 import subprocess
 import sys
 
@@ -31,10 +33,11 @@ print("weights", [v for p in model.parameters() for v in p.numpy().ravel().tolis
 """
 
 
-def run(words, folder):
+def run(words, folder, cwd=None):
     script = folder / "script.py"
     script.write_text(SCRIPT)
-    done = subprocess.run([*words, sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    command = [*words, sys.executable, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return [eval(w) for w in re.findall(r"weights (\[.*\])", done.stdout)]
 
@@ -172,7 +175,9 @@ elif sys.argv[1] == "leave" and rank == 0:
 def launched(folder, what, **env):
     script = folder / "collectives.py"
     script.write_text(COLLECTIVES)
-    words = [str(TALWEG), "launch", "--workers", "2", "--max-restarts", "0", sys.executable, str(script), what]
+    # Who does not come is not struck: the others' deadline is what is tested.
+    options = ["--workers", "2", "--max-restarts", "0", "--hang-timeout", "0"]
+    words = [str(TALWEG), "launch", *options, sys.executable, str(script), what]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, env={**os.environ, **env})
 
 
@@ -241,3 +246,215 @@ def test_wrong_arguments_of_collectives_are_told(call, text):
     with pytest.raises(tw.Error) as e:
         eval(call, {"dist": tw.distributed, "x": tw.ones(3)})
     assert text in str(e.value).replace('"', "'"), str(e.value)
+
+
+ENDING = """
+import os, resource, signal, sys, time
+import talweg as tw
+from talweg.utils.data import DataLoader, digits
+
+what, folder = sys.argv[1:]
+is_first_life = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+rank = int(os.environ["RANK"])
+tw.manual_seed(0)
+model = tw.nn.Sequential(tw.nn.Flatten(), tw.nn.Linear(784, 10))
+if what == "full" and rank == 0:
+    # Everything that is longer does not fit on the disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+class Fault(tw.train.Callback):
+    def on_step(self, trainer, loss):
+        time.sleep(0.005)
+        if what == "exit" and rank == 1 and trainer.step == 10:
+            sys.exit(0)
+        if what == "hang" and rank == 1 and trainer.step == 10 and is_first_life:
+            time.sleep(1000)
+        if what == "raise" and rank == 1 and trainer.step == 10:
+            raise RuntimeError("always")
+
+trainer = tw.train.Trainer(
+    model,
+    tw.optim.SGD(model.parameters(), lr=0.1),
+    DataLoader(digits(320), batch_size=32, shuffle=True),
+    steps=40,
+    checkpoints=folder,
+    save_every=1000,
+    callbacks=[Fault()],
+    progress=False,
+)
+if what == "last" and rank == 0 and is_first_life:
+    trainer._save = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+if what != "full":
+    trainer.resume()
+trainer.fit(lambda x, y: tw.nn.functional.cross_entropy(model(x.float() / 255), y))
+print("stopped at", trainer.step, flush=True)
+"""
+
+
+def ending(tmp_path, what, *args, workers="2", checkpoints="run"):
+    script = tmp_path / "ending.py"
+    script.write_text(ENDING)
+    program = [sys.executable, str(script), what, str(tmp_path / checkpoints)]
+    words = [str(TALWEG), "launch", "--workers", workers, *args, *program]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120)
+
+
+def saved(tmp_path, step):
+    return (tmp_path / "run" / f"step-{step:010}.safetensors").exists()
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+@pytest.mark.parametrize("servers", ["0", "2"])
+def test_a_saver_that_is_killed_in_its_last_checkpoint_is_replaced(tmp_path, servers):
+    done = ending(tmp_path, "last", "--servers", servers)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert saved(tmp_path, 40) and "newest checkpoint: step 40" in done.stdout
+    assert done.stdout.count("stopped at 40") == 2, done.stdout
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+@pytest.mark.parametrize("servers", ["0", "2"])
+def test_a_full_disk_is_no_success(tmp_path, servers):
+    done = ending(tmp_path, "full", "--servers", servers, "--max-restarts", "1")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert not saved(tmp_path, 40) and "no checkpoint" in done.stdout, done.stdout
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+@pytest.mark.parametrize("what", ["exit", "raise"])
+def test_a_rank_that_does_not_do_its_part_fails_the_job(tmp_path, what):
+    done = ending(tmp_path, what, "--max-restarts", "0")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 workers are left, fewer than 2: the job ends" in done.stdout, done.stdout
+    allowed = ending(tmp_path, what, "--max-restarts", "0", workers="1:2", checkpoints="other")
+    assert allowed.returncode == 0, allowed.stdout + allowed.stderr
+    assert "1 of 2 workers done" in allowed.stdout and "lost for good: 1" in allowed.stdout, allowed.stdout
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+@pytest.mark.parametrize("servers", ["0", "2"])
+def test_a_rank_that_hangs_is_named_and_replaced(tmp_path, servers):
+    done = ending(tmp_path, "hang", "--servers", servers, "--hang-timeout", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"worker 1 has not moved for \d+ s and worker 0 waits for it: it is ended", done.stdout), done.stdout
+    assert done.stdout.count("stopped at 40") == 2, done.stdout
+    assert "worker 0 ended" not in done.stdout, "the healthy one was blamed"
+
+
+LEAVES = SCRIPT.replace("for step in range(20)", "import os\nfor step in range(5 if os.environ['RANK'] == '1' else 20)")
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+def test_a_loop_of_its_own_that_ends_early_is_noticed(tmp_path):
+    script = tmp_path / "leaves.py"
+    script.write_text(LEAVES)
+    words = [str(TALWEG), "launch", "--workers", "2", sys.executable, str(script)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "worker 1 ended well after 6 steps, but the others went on" in done.stdout, done.stdout
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+def test_a_program_with_an_error_in_it_is_run_once(tmp_path):
+    script = tmp_path / "wrong.py"
+    script.write_text("import talweg as tw\ntw.nn.Linear(3, 1)(tw.ones(2, 4)).sum().item()\n")
+    words = [str(TALWEG), "launch", "--workers", "2", sys.executable, str(script)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "before its first step: the program is not started again" in done.stdout, done.stdout
+    assert done.stdout.count("Traceback") == 1, done.stdout
+
+
+def test_errors_between_processes_are_what_python_calls_them():
+    import talweg as tw
+
+    assert issubclass(tw.PeerLostError, ConnectionError) and issubclass(tw.DeadlineError, TimeoutError)
+    assert issubclass(tw.RefusedError, ConnectionError) and not issubclass(tw.DeadlineError, tw.FileError)
+    script = """
+import talweg as tw
+try:
+    tw.optim.SGD([tw.nn.Parameter([1.0])])
+except tw.DeadlineError as e:
+    print("late", e)
+"""
+    env = {**os.environ, "TALWEG_PARALLEL": "1", "RANK": "0", "WORLD_SIZE": "2", "TALWEG_TIMEOUT": "1", "MASTER_PORT": "0"}
+    env["MASTER_PORT"] = str(free_port())
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=env)
+    assert done.stdout.startswith("late"), done.stdout + done.stderr
+
+
+def free_port():
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return min(s.getsockname()[1], 65_000)
+PACE = """
+import sys, time
+import talweg as tw
+from talweg.utils.data import DataLoader, digits
+
+tw.manual_seed(0)
+model = tw.nn.Sequential(tw.nn.Flatten(), tw.nn.Linear(784, 10))
+
+class Slow(tw.train.Callback):
+    def on_step(self, trainer, loss):
+        time.sleep(0.02 * tw.distributed.rank())
+
+trainer = tw.train.Trainer(
+    model,
+    tw.optim.SGD(model.parameters(), lr=float(sys.argv[1])),
+    DataLoader(digits(640), batch_size=64, shuffle=True),
+    steps=8,
+    checkpoints=sys.argv[2],
+    callbacks=[Slow()],
+)
+trainer.fit(lambda x, y: tw.nn.functional.cross_entropy(model(x.float() / 255), y))
+print("final", hash(tuple(v for p in model.parameters() for v in p.numpy().ravel().tolist())))
+"""
+
+
+def pace(folder, args, rate):
+    script = folder / "pace.py"
+    script.write_text(PACE)
+    command = [str(TALWEG), "launch", "--workers", "2", *args, sys.executable, str(script), rate, str(folder / "saved")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+def test_workers_at_their_own_pace_end_with_everybodys_updates(tmp_path):
+    done = pace(tmp_path, ["--servers", "1", "--consistency", "async"], "0.1")
+    finals = re.findall(r"final (\S+)", done.stdout)
+    assert done.returncode == 0 and len(finals) == 2 and finals[0] == finals[1], done.stdout + done.stderr
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_a_run_that_diverges_fails_however_often_it_is_started_again(tmp_path, servers):
+    done = pace(tmp_path, ["--servers", servers, "--max-restarts", "10"], "1e38")
+    assert done.returncode != 0 and "final" not in done.stdout, done.stdout
+    assert "NumericsError" in done.stdout
+
+
+@pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
+def test_membership_in_etcd(tmp_path):
+    program = shutil.which(os.environ.get("TALWEG_ETCD", "etcd"))
+    if program is None:
+        pytest.skip("etcd is not installed")
+    ports = []
+    for _ in range(2):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            ports.append(s.getsockname()[1])
+    client, peer = (f"http://127.0.0.1:{p}" for p in ports)
+    words = [program, "--data-dir", str(tmp_path / "data"), "--initial-cluster", f"default={peer}"]
+    words += ["--listen-client-urls", client, "--advertise-client-urls", client]
+    words += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+    etcd = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        at = f"etcd://127.0.0.1:{ports[0]}/python"
+        both = run([str(TALWEG), "launch", "--workers", "2", "--servers", "1", "--membership", at], tmp_path, tmp_path)
+    finally:
+        etcd.kill()
+        etcd.wait()
+    assert len(both) == 2 and both[0] == both[1]

@@ -4,7 +4,9 @@
 //! The way: a temporary file in the same folder, write, fsync, rename over the
 //! target, fsync of the folder. When anything fails the temporary file is
 //! removed and the old file is untouched; after a crash it may be left behind,
-//! and [`clean`] removes it.
+//! and [`clean`] removes it. A writer holds a lock (`flock`) on its temporary
+//! file, which the system releases when the process ends, so that `clean`
+//! takes nobody's file away.
 //!
 //! Checksums are XXH3-128 (crate `xxhash-rust`): as fast as memory, and far
 //! beyond chance for truncation and flipped bits; no protection against people.
@@ -156,8 +158,9 @@ pub fn read_sealed(path: impl AsRef<Path>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Removes temporary files that a killed process left in a folder; answers how
-/// many. Call it before others begin to write there.
+/// Removes temporary files that killed processes left in a folder; returns how
+/// many. Those of living writers, on whatever machine, stay: they are locked.
+/// Where the file system has no locks nothing is removed.
 ///
 /// # Errors
 /// If the folder cannot be listed or a file not removed.
@@ -168,9 +171,18 @@ pub fn clean(folder: impl AsRef<Path>) -> Result<usize> {
     for entry in entries {
         let path = entry.map_err(|error| Error::io("list", folder, error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with('.') && name.ends_with(PARTIAL) {
-            std::fs::remove_file(&path).map_err(|error| Error::io("remove", &path, error))?;
-            removed += 1;
+        if !name.starts_with('.') || !name.ends_with(PARTIAL) {
+            continue;
+        }
+        // Whoever wrote it may have finished since it was listed.
+        let Ok(file) = File::open(&path) else { continue };
+        if file.try_lock().is_ok() {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove", &path, error));
+                }
+                _ => removed += 1,
+            }
         }
     }
     Ok(removed)
@@ -193,24 +205,24 @@ fn trailer(bytes: &[u8]) -> Vec<u8> {
 struct Partial<'a> {
     target: &'a Path,
     temporary: PathBuf,
+    /// Holds the lock.
+    file: Option<File>,
 }
 
 impl<'a> Partial<'a> {
     fn fill(target: &'a Path, content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<Self> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
         let Some(name) = target.file_name() else {
             return Err(Error::format(target, "is no name of a file"));
         };
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let temporary = format!(".{}.{}-{number}{PARTIAL}", name.to_string_lossy(), std::process::id());
-        // From here on the file goes when `partial` does.
-        let partial = Partial { target, temporary: target.with_file_name(temporary) };
         let failed = |error| Error::io("write", target, error);
-        let file = File::create(&partial.temporary).map_err(failed)?;
+        let (temporary, file) = create_locked(target, &name.to_string_lossy()).map_err(failed)?;
+        // From here on the file goes when `partial` does.
+        let mut partial = Partial { target, temporary, file: None };
         let mut writer = BufWriter::with_capacity(1 << 20, file);
         content(&mut writer).map_err(failed)?;
         let file = writer.into_inner().map_err(|error| failed(error.into_error()))?;
         file.sync_all().map_err(failed)?;
+        partial.file = Some(file);
         Ok(partial)
     }
 
@@ -221,6 +233,24 @@ impl<'a> Partial<'a> {
         let folder = folder.unwrap_or(Path::new("."));
         // The rename is on disk only after the folder is.
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+}
+
+/// Creates a temporary file beside `target` that [`clean`] leaves alone, if the file system has
+/// locks, and that nobody else writes: a process of another machine may have the same number.
+fn create_locked(target: &Path, name: &str) -> std::io::Result<(PathBuf, File)> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = target.with_file_name(format!(".{name}.{}-{number}{PARTIAL}", std::process::id()));
+        let file = match File::create_new(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+            file => file?,
+        };
+        // Until the lock is held, `clean` may hold it, and has removed the file when it lets go.
+        if file.lock().is_err() || path.exists() {
+            return Ok((path, file));
+        }
     }
 }
 

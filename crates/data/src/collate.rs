@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::array::{Array, Values};
 use crate::error::{Error, Result};
-use crate::loader::Position;
+use crate::loader::{Part, Position};
 use crate::sample::{Name, Sample, Value};
 
 /// How the samples of a batch are put together.
@@ -64,15 +64,15 @@ pub struct Batch {
     pub columns: Vec<Column>,
     /// Index in the data set of each sample.
     pub indices: Vec<usize>,
-    /// How many samples at the end repeat others, so that every rank has
-    /// equally many; evaluation leaves them out.
-    pub repeated: usize,
+    /// Which rows of the batch that all ranks share these are. A rank without
+    /// rows has the first sample, which counts nothing.
+    pub part: Part,
     /// Where to continue after this batch.
     pub resume: Position,
 }
 
 impl Batch {
-    /// How many samples there are, repeated ones included.
+    /// How many samples there are.
     pub fn len(&self) -> usize {
         self.indices.len()
     }

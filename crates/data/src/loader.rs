@@ -6,9 +6,9 @@
 //! is resumed from a position continues bit for bit.
 //!
 //! Ranks share *global* batches: global batch `k` is a contiguous piece of the
-//! epoch's order, and rank `r` takes the `r`-th part of it. So all ranks have
-//! equally many batches, and together they read exactly what one process with
-//! a batch `world` times as large would read.
+//! epoch's order, and rank `r` takes the `r`-th [`Part`] of it. So all ranks
+//! have equally many batches, and together they read exactly what one process
+//! would read.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,6 +36,49 @@ pub struct Position {
     pub len: u64,
     /// Seed of the shuffle, if any, to refuse another order.
     pub seed: Option<u64>,
+}
+
+/// Which rows of a global batch are one rank's. Parts differ by one row at most, the first ones being
+/// larger; of a batch with fewer rows than ranks the last ranks have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Rows before it.
+    pub first: usize,
+    /// Its rows.
+    pub rows: usize,
+    /// Rows of the global batch.
+    pub total: usize,
+    /// How many ranks share it.
+    pub world: usize,
+}
+
+impl Part {
+    /// That of rank `rank`.
+    ///
+    /// ```
+    /// use talweg_data::Part;
+    /// let rows = |total, world| (0..world).map(|r| Part::of(total, r, world).rows).collect::<Vec<_>>();
+    /// assert_eq!((rows(64, 3), rows(2, 3)), (vec![22, 21, 21], vec![1, 1, 0]));
+    /// ```
+    pub fn of(total: usize, rank: usize, world: usize) -> Part {
+        let (each, more) = (total / world, total % world);
+        let first = rank * each + rank.min(more);
+        Part { first, rows: each + usize::from(rank < more), total, world }
+    }
+
+    /// What a mean over its rows counts in the mean over ranks: 1 for an equal share.
+    pub fn weight(&self) -> f32 {
+        if self.rows * self.world == self.total {
+            return 1.0;
+        }
+        ((self.rows * self.world) as f64 / self.total as f64) as f32
+    }
+
+    /// The rows that the rank is given. One without rows is given the first, which counts nothing: a
+    /// batch is never empty.
+    pub fn given(&self) -> std::ops::Range<usize> {
+        if self.rows == 0 { 0..self.total.min(1) } else { self.first..self.first + self.rows }
+    }
 }
 
 /// Settings of a [`Loader`]; made by [`Loader::builder`].
@@ -85,7 +128,7 @@ impl<D: Dataset + 'static> Builder<D> {
         self
     }
 
-    /// Reads the part of one rank of `world`; see [`Batch::repeated`].
+    /// Reads the part of one rank of `world`; see [`Batch::part`].
     pub fn shard(mut self, rank: usize, world: usize) -> Self {
         (self.rank, self.world) = (rank, world);
         self
@@ -123,7 +166,7 @@ impl<D: Dataset + 'static> Builder<D> {
         let source = Source {
             dataset: Box::new(self.dataset),
             len,
-            batch: self.batch,
+            global,
             shuffle: self.shuffle,
             drop_last: self.drop_last,
             rank: self.rank,
@@ -230,27 +273,25 @@ impl Loader {
         Ok(())
     }
 
-    /// Takes one rank's part of every batch, for a loader that was made for one process: `world`
+    /// Takes one rank's [`Part`] of every batch, for a loader that was made for one process: `world`
     /// such loaders read together what it alone would have read. Before the first batch.
     ///
     /// # Errors
-    /// If batches have been read, or cannot be cut into `world` equal parts.
+    /// If batches have been read, or the loader is another rank's already.
     pub fn share(&mut self, rank: usize, world: usize) -> Result<()> {
         check_rank(rank, world)?;
         if (self.source.rank, self.source.world) == (rank, world) {
             return Ok(());
         }
-        let batch = self.source.batch;
-        if self.source.world != 1 || !batch.is_multiple_of(world) {
-            return Err(Error::mismatch(format!(
-                "batches of {batch} on {} ranks cannot be shared equally by {world} ranks",
-                self.source.world
-            )));
+        let Source { rank: own, world: ranks, .. } = *self.source;
+        if ranks != 1 {
+            let e = format!("the loader is that of rank {own} of {ranks}, not of rank {rank} of {world}");
+            return Err(Error::mismatch(e));
         }
         let Some(source) = Arc::get_mut(&mut self.source) else {
             return Err(Error::mismatch("batches have been read already: share the loader before"));
         };
-        (source.rank, source.world, source.batch) = (rank, world, batch / world);
+        (source.rank, source.world) = (rank, world);
         self.order = None;
         Ok(())
     }
@@ -309,7 +350,8 @@ impl Iterator for Loader {
 pub(crate) struct Source {
     dataset: Box<dyn Dataset>,
     len: usize,
-    batch: usize,
+    /// Samples of a batch, over all ranks.
+    global: usize,
     shuffle: Option<u64>,
     drop_last: bool,
     rank: usize,
@@ -319,7 +361,7 @@ pub(crate) struct Source {
 
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} samples in batches of {}", self.len, self.batch)?;
+        write!(f, "{} samples in batches of {}", self.len, self.global)?;
         write!(f, ", rank {} of {}", self.rank, self.world)
     }
 }
@@ -332,17 +374,13 @@ pub(crate) struct Order {
 }
 
 impl Source {
-    fn global(&self) -> usize {
-        self.batch * self.world
-    }
-
     fn batches(&self) -> u64 {
-        let full = self.len / self.global();
-        (full + usize::from(!self.drop_last && !self.len.is_multiple_of(self.global()))) as u64
+        let full = self.len / self.global;
+        (full + usize::from(!self.drop_last && !self.len.is_multiple_of(self.global))) as u64
     }
 
     fn position(&self, epoch: u64, batch: u64) -> Position {
-        let (len, global) = (self.len as u64, self.global() as u64);
+        let (len, global) = (self.len as u64, self.global as u64);
         let samples = (batch * global).min(len);
         Position { epoch, batch, samples, len, seed: self.shuffle }
     }
@@ -350,7 +388,7 @@ impl Source {
     /// The batch at which a position continues.
     fn locate(&self, position: &Position) -> Result<u64> {
         let refuse = |what: String| Err(Error::mismatch(format!("cannot continue: {what}")));
-        let (len, global) = (self.len as u64, self.global() as u64);
+        let (len, global) = (self.len as u64, self.global as u64);
         if position.len != len {
             let saved = position.len;
             return refuse(format!("the position is of a data set with {saved} samples, not {len}"));
@@ -366,10 +404,7 @@ impl Source {
             return Ok(self.batches());
         }
         if !samples.is_multiple_of(global) {
-            return refuse(format!(
-                "{samples} samples of the epoch were read, which is within a batch of {} on {} ranks",
-                self.batch, self.world
-            ));
+            return refuse(format!("{samples} samples of the epoch were read, which is within a batch of {global}"));
         }
         Ok(samples / global)
     }
@@ -379,25 +414,19 @@ impl Source {
         Order { epoch, shuffled: self.shuffle.map(shuffle) }
     }
 
-    /// Indices of one batch of this rank, and how many at the end repeat.
-    fn members(&self, order: &Order, batch: u64) -> (Vec<usize>, usize) {
-        let start = batch as usize * self.global();
-        let count = self.global().min(self.len - start);
-        let part = count.div_ceil(self.world);
-        let first = self.rank * part;
-        // The last global batch may not divide evenly: ranks that run past its
-        // end begin again at its start.
-        let place = |offset: usize| start + offset % count;
-        let index = |place: usize| order.shuffled.as_ref().map_or(place, |order| order[place]);
-        let indices = (first..first + part).map(|offset| index(place(offset))).collect();
-        (indices, (first + part).saturating_sub(count).min(part))
+    /// This rank's part of a batch, and the indices of its samples.
+    fn members(&self, order: &Order, batch: u64) -> (Part, Vec<usize>) {
+        let start = batch as usize * self.global;
+        let part = Part::of(self.global.min(self.len - start), self.rank, self.world);
+        let index = |row: usize| order.shuffled.as_ref().map_or(start + row, |order| order[start + row]);
+        (part, part.given().map(index).collect())
     }
 
     /// Reads and collates one batch. `cancelled` is asked between samples; the
     /// result is of no use then.
     pub(crate) fn assemble(&self, order: &Order, batch: u64, cancelled: &dyn Fn() -> bool) -> Result<Batch> {
         let epoch = order.epoch;
-        let (indices, repeated) = self.members(order, batch);
+        let (part, indices) = self.members(order, batch);
         let mut samples: Vec<Sample> = Vec::with_capacity(indices.len());
         for &index in &indices {
             if cancelled() {
@@ -416,7 +445,7 @@ impl Source {
             batch,
             source: Box::new(source),
         })?;
-        Ok(Batch { columns, indices, repeated, resume: self.position(epoch, batch + 1) })
+        Ok(Batch { columns, indices, part, resume: self.position(epoch, batch + 1) })
     }
 }
 

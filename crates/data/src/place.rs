@@ -174,7 +174,7 @@ impl Place {
         self.files.remove(name)
     }
 
-    /// Removes what killed processes left half-written; call it before others begin to write.
+    /// Removes what killed processes left half-written; what living ones write stays.
     /// Parts of an unfinished upload are for the bucket's lifecycle rules.
     ///
     /// # Errors

@@ -124,6 +124,33 @@ fn leftovers_of_a_killed_process_are_cleaned() {
     assert!(message(atomic::clean(folder.path().join("missing"))).contains("cannot list"));
 }
 
+#[test]
+fn what_a_living_writer_has_begun_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    atomic::write_checked(&path, |to| {
+        to.write_all(b"half")?;
+        // Somebody opens the folder meanwhile, as a replaced worker or an evaluation does.
+        assert_eq!(atomic::clean(folder.path()).unwrap(), 0);
+        to.write_all(b" and half")
+    })
+    .unwrap();
+    assert_eq!(atomic::read_checked(&path).unwrap(), b"half and half");
+    assert_eq!(names(folder.path()), ["checkpoint", "checkpoint.xxh3"]);
+}
+
+#[test]
+fn the_name_of_another_processs_temporary_file_is_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    let taken = |n: u64| folder.path().join(format!(".a.{}-{n}.partial", std::process::id()));
+    // More than this process has used so far.
+    (0..2000).for_each(|n| std::fs::write(taken(n), b"another's").unwrap());
+    atomic::write(&path, b"own").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"own");
+    assert!((0..2000).all(|n| std::fs::read(taken(n)).unwrap() == b"another's"));
+}
+
 /// The part of the next test that runs in a process whose files cannot grow
 /// beyond 64 KiB: the nearest to a full disk without being root.
 #[test]

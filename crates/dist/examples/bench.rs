@@ -2,9 +2,10 @@
 //! installed) and memcpy in the same run.
 //!
 //! `cargo run --release -p talweg-dist --example bench` prints medians; everything runs as
-//! threads of one process. Names of parts (`reference`, `store`, `null`, `reduce`) run those alone.
+//! threads of one process. Names of parts (`reference`, `store`, `null`, `links`, `reduce`) run those
+//! alone.
 
-use net::{Address, Connection, Hello, Listener};
+use net::{Address, Connection, Header, Hello, Listener, Secret};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -199,13 +200,45 @@ fn null_step() -> Result<()> {
 }
 
 /// Two connected ends over an address.
-fn pair(at: &Address) -> Result<(Connection, Connection)> {
-    let listener = Listener::bind(at, None)?;
+fn pair(at: &Address, secret: Option<Secret>) -> Result<(Connection, Connection)> {
+    let listener = Listener::bind(at, secret.clone())?;
     let address = listener.address().clone();
-    let call = thread::spawn(move || Connection::connect(&address, &Hello::default(), None, soon()));
+    let call = thread::spawn(move || Connection::connect(&address, &Hello::default(), secret.as_ref(), soon()));
     let answered = listener.accept()?.handshake(soon())?;
     let called = call.join().map_err(|_| talweg_dist::Error::value("a thread panicked"))??;
     Ok((called, answered))
+}
+/// What a link gives with and without tags on its frames: 64 MiB one way in frames of a MiB, four bytes
+/// there and back.
+fn link(what: &str, (mut a, b): (Connection, Connection)) -> Result<()> {
+    let (mut send, mut receive) = b.split();
+    let echo = thread::spawn(move || {
+        let mut into = Vec::new();
+        // Until the other end goes away.
+        while let Ok(h) = receive.header(soon()) {
+            if receive.payload_to(&mut into, LARGE, soon()).is_err() {
+                break;
+            }
+            if h.kind == 2 && send.send(&h, &[&into[..4]], soon()).is_err() {
+                break;
+            }
+        }
+    });
+    let (piece, mut four) = (vec![1u8; 1 << 20], [0u8; 4]);
+    let seconds = median(8, || {
+        (0..LARGE >> 20).try_for_each(|i| a.send(&Header::new(1 + u8::from(i == 63)), &[&piece], soon()))?;
+        a.receiver().header(soon())?;
+        Ok(a.receiver().payload_into(&mut four, soon())?)
+    })?;
+    speed(&format!("{what}, 64 MiB one way"), seconds);
+    let seconds = median(2000, || {
+        a.send(&Header::new(2), &[&[0; 4]], soon())?;
+        a.receiver().header(soon())?;
+        Ok(a.receiver().payload_into(&mut four, soon())?)
+    })?;
+    latency(&format!("{what}, 4 bytes there and back"), seconds);
+    a.halves().0.close();
+    echo.join().map_err(|_| talweg_dist::Error::value("a thread panicked"))
 }
 /// Keeps this thread on one core, as launchers of ranks do; two that wait for each other are
 /// otherwise easily put on the same one.
@@ -250,8 +283,14 @@ fn main() -> Result<()> {
     if wants("null") {
         null_step()?;
     }
+    if wants("links") {
+        // With `TALWEG_LINK=socket`: otherwise both go through memory, without tags.
+        let at = "127.0.0.1:0".parse()?;
+        link("a link", pair(&at, None)?)?;
+        link("an authenticated link", pair(&at, Some(Secret::new(&Secret::generate()?)?))?)?;
+    }
     if wants("reduce") {
-        let (a, b) = pair(&"127.0.0.1:0".parse()?)?;
+        let (a, b) = pair(&"127.0.0.1:0".parse()?, None)?;
         all_reduce("TCP", a, b)?;
         let (a, b) = Connection::pair()?;
         all_reduce("shared memory", a, b)?;

@@ -33,6 +33,14 @@ impl Target<'_> {
     pub fn value(&mut self) -> &mut [f32] {
         spare::make_mut(self.value)
     }
+    /// Replaces rows by what was pushed.
+    pub(crate) fn set_rows(mut self, u: &Update) -> Result<(), String> {
+        let width = self.width;
+        for (row, from) in u.rows.iter().zip(u.data.chunks_exact(width)) {
+            self.value()[*row as usize * width..][..width].copy_from_slice(from);
+        }
+        Ok(())
+    }
     /// The value and then each array of the state, to be changed in place; of those that somebody else
     /// holds, copies.
     pub fn arrays(&mut self) -> SmallVec<[&mut [f32]; 4]> {

@@ -180,6 +180,19 @@ impl Client {
     pub fn step(&self) -> u64 {
         self.step
     }
+    /// After joining: the partition that is furthest in this worker's steps, and how many it has
+    /// settled there. Where reads may be ahead, partitions may be further apart than the step that can
+    /// be done again: then the partition that is least far.
+    pub(crate) fn furthest(&self) -> (u32, u64) {
+        let of = |p: usize| (p as u32, self.parts[p].safe);
+        let clocks = || (0..self.parts.len()).map(of);
+        let most = clocks().max_by_key(|(p, clock)| (*clock, std::cmp::Reverse(*p))).unwrap_or_default();
+        if most.1 <= self.step + 1 { most } else { clocks().min_by_key(|(_, clock)| *clock).unwrap_or_default() }
+    }
+    /// After joining: begins at another step.
+    pub(crate) fn move_to(&mut self, step: u64) {
+        (self.step, self.settled) = (step, step);
+    }
     /// The newest closed step it has heard of.
     pub fn closed(&self) -> u64 {
         self.closed

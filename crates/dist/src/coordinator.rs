@@ -126,6 +126,9 @@ impl Center for Coordinator {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.shared.state.lock().registry.get(key).1
     }
+    fn set(&self, key: &str, value: &[u8]) -> Result<()> {
+        self.publish(key, value)
+    }
     fn left(&self, rank: u32, is_done: bool) -> Result<()> {
         self.publish(&roster::left_key(rank), &roster::left_value(is_done))
     }

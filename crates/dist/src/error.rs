@@ -44,6 +44,14 @@ impl Error {
     pub fn is_late(&self) -> bool {
         matches!(self, Error::Deadline(_) | Error::Net(net::Error::Deadline(_)))
     }
+    /// True if another process is gone, or what only it knew.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Error::Lost(_) | Error::Net(net::Error::Gone(_)))
+    }
+    /// True if a peer said something that a correct one would not.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Error::Refused(_) | Error::Net(net::Error::Refused(_)))
+    }
     /// Names what was attempted when the operating system said no.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
         let what = what.into();

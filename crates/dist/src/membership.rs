@@ -42,6 +42,8 @@ pub trait Center: Send + Sync {
     fn list(&self, prefix: &str) -> Vec<(String, Vec<u8>)>;
     /// The value of a key.
     fn get(&self, key: &str) -> Option<Vec<u8>>;
+    /// Sets a key.
+    fn set(&self, key: &str, value: &[u8]) -> Result<()>;
     /// A worker will not come back, perhaps because it is done.
     fn left(&self, rank: u32, is_done: bool) -> Result<()>;
     /// Processes that have been taken for dead since the last question, because they said nothing.

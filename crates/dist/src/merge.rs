@@ -5,6 +5,7 @@
 
 use crate::message::Update;
 use crate::spare;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// `a[i] += b[i]`.
@@ -12,6 +13,17 @@ pub fn add(a: &mut [f32], b: &[f32]) {
     assert_eq!(a.len(), b.len(), "lengths");
     for (x, y) in a.iter_mut().zip(b) {
         *x += y;
+    }
+}
+
+/// Values that count `weight` each; those that count nothing are 0, whatever they are.
+pub fn weighted(values: &[f32], weight: f32) -> Cow<'_, [f32]> {
+    if weight == 1.0 {
+        Cow::Borrowed(values)
+    } else if weight == 0.0 {
+        Cow::Owned(vec![0.0; values.len()])
+    } else {
+        Cow::Owned(values.iter().map(|x| x * weight).collect())
     }
 }
 

@@ -75,6 +75,8 @@ struct News {
     epoch: u64,
     /// Whether somebody waits to be let in.
     waits: bool,
+    /// Whether somebody is missing who may still come.
+    misses: bool,
     /// Whether the membership store is gone.
     lost: bool,
     /// The group that is used, and handles to end what is under way in it.
@@ -98,7 +100,8 @@ impl Watch {
                 let text = String::from_utf8_lossy(&text);
                 let mut numbers = text.split(' ').map(|n| n.parse::<u64>().unwrap_or(0));
                 let mut news = heard.lock();
-                (news.epoch, news.waits) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0) > 0);
+                let mut next = || numbers.next().unwrap_or(0);
+                (news.epoch, news.waits, news.misses) = (next(), next() > 0, next() > 0);
                 if news.is_over() {
                     drop(news);
                     std::thread::sleep(GRACE);
@@ -118,6 +121,19 @@ impl Watch {
     /// True if somebody waits to be let in.
     pub fn waits(&self) -> bool {
         self.news.lock().waits
+    }
+    /// Tells whether somebody waits to be let in, and whether somebody is missing who may still come, once
+    /// what is known is as new as a group.
+    pub fn absent(&self) -> impl Fn(u64, Instant) -> (bool, bool) + use<> {
+        let news = self.news.clone();
+        move |epoch, deadline| loop {
+            let known = news.lock();
+            if known.epoch >= epoch || Instant::now() >= deadline {
+                return (known.waits, known.misses);
+            }
+            drop(known);
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
     /// An error if the membership store is gone: nobody can say who is in the job.
     pub fn check(&self) -> Result<()> {

@@ -13,6 +13,7 @@ use crate::disk::Position;
 use crate::map::{Server, Worker};
 use crate::merge;
 use crate::message::{Envelope, Message, Peer, Rows, Update};
+use crate::record::is_record;
 use crate::replica::{Incoming, Outgoing};
 use crate::snapshot::{Save, Snapshot};
 use crate::spare;
@@ -348,7 +349,8 @@ impl Partition {
         if self.blocks.contains_key(&(table, block)) {
             return Ok(());
         }
-        let state = self.apply.state(table, data.len())?.into_iter().map(Arc::new).collect();
+        let state = if is_record(table) { Vec::new() } else { self.apply.state(table, data.len())? };
+        let state = state.into_iter().map(Arc::new).collect();
         let b = Block { before: data.clone(), value: data, state, version: 0, width, readers: BTreeMap::new() };
         self.log(b.record(table, block));
         self.blocks.insert((table, block), b);
@@ -531,7 +533,7 @@ impl Partition {
         let (version, width) = (b.version, b.width);
         let to = Target { value: &mut b.value, state: &mut b.state, version, width };
         self.counters.applied += 1;
-        let done = self.apply.apply(to, u);
+        let done = if is_record(u.table) { to.set_rows(u) } else { self.apply.apply(to, u) };
         self.changes((u.table, u.block));
         done
     }

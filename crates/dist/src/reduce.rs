@@ -11,7 +11,7 @@ use crate::filter::{Owed, Residuals};
 use crate::membership::Registrar;
 use crate::mesh::{Door, Watch, mesh};
 use crate::roster::{self, Members};
-use crate::{Error, Filter, Result, spare};
+use crate::{Error, Filter, Result, merge, spare};
 use net::{Address, Secret};
 use std::time::{Duration, Instant};
 
@@ -22,12 +22,12 @@ const GIVES: u64 = 2;
 /// it came when others had computed already.
 const LATE: u64 = 4;
 
-/// How long to wait before a group is given up that follows one that failed, at first, and how often
-/// that is doubled.
-const AGAIN: Duration = Duration::from_millis(20);
-const FAILURES_MAX: u32 = 6;
-/// Longest text of what workers compare.
-const FACTS_MAX: u64 = 64 << 10;
+/// How often those who stay look whether somebody has come.
+const STAY_EVERY: Duration = Duration::from_millis(20);
+/// How long to wait before a group is tried again whose members could not be reached, at first and at
+/// most: whoever is dead is missed by the membership store in the meantime.
+const AGAIN: Duration = Duration::from_millis(5);
+const AGAIN_MAX: Duration = Duration::from_millis(500);
 
 /// What one member tells the others when a group is formed.
 #[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
@@ -75,12 +75,10 @@ pub struct Reducer {
     residuals: Residuals,
     is_new: bool,
     is_late: bool,
-    /// It was told by others what they know.
-    was_told: bool,
-    /// Groups that have failed one after the other.
-    failures: u32,
     /// Somebody waits to be let in: all members have agreed on it in the last operation.
     admits: bool,
+    /// How long to wait before the next group that does not work is complained of.
+    again: Duration,
     /// No call waits longer.
     pub timeout: Duration,
 }
@@ -116,9 +114,8 @@ impl Reducer {
             residuals: Residuals::default(),
             is_new: true,
             is_late,
-            was_told: false,
-            failures: 0,
             admits: false,
+            again: AGAIN,
             timeout,
         };
         if !is_late {
@@ -130,9 +127,17 @@ impl Reducer {
         }
         Ok(r)
     }
+    /// Operations that are complete.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
     /// How many workers reduce together now.
     pub fn workers(&self) -> usize {
         self.group.as_ref().map_or(0, Group::ranks)
+    }
+    /// True if no worker of a lower rank reduces with this one.
+    pub fn is_first(&self) -> bool {
+        self.group.as_ref().map_or(self.rank == 0, |g| g.rank() == 0)
     }
     /// True if this worker has to be told what the others know before it can take part.
     pub fn is_late(&self) -> bool {
@@ -156,20 +161,21 @@ impl Reducer {
     /// Everybody's data becomes the mean of everybody's data. If a worker is lost meanwhile, of
     /// the others'.
     pub fn mean(&mut self, data: &mut [f32]) -> Result<()> {
-        self.mean_of(0, data)
+        self.mean_of(0, 1.0, data)
     }
-    /// As [`Reducer::mean`], of one of several buckets in turn.
-    pub fn mean_of(&mut self, bucket: usize, data: &mut [f32]) -> Result<()> {
+    /// As [`Reducer::mean`], of one of several buckets in turn and with this worker's data counting so
+    /// much. What counts nothing is not looked at.
+    pub fn mean_of(&mut self, bucket: usize, weight: f32, data: &mut [f32]) -> Result<()> {
         let waits = if self.watch.waits() { 1.0 } else { 0.0 };
         if let Some(filter) = self.filter {
-            return self.packed_mean(filter, bucket, waits, data);
+            return self.packed_mean(filter, bucket, [waits, weight], data);
         }
         self.counted(data, |group, data, sum, deadline| {
-            // The last element says whether anybody knows of a worker that waits: all must know.
-            sum.extend_from_slice(data);
-            sum.push(waits);
+            // The element after the data says whether anybody knows of a worker that waits: all must know.
+            sum.extend_from_slice(&merge::weighted(data, weight));
+            sum.extend([waits, weight]);
             group.all_reduce(bytemuck::cast_slice_mut(sum), Element::F32, Combine::Sum, deadline)?;
-            let n = group.ranks() as f32;
+            let n = counts(sum[data.len() + 1]);
             sum[..data.len()].iter_mut().for_each(|x| *x /= n);
             Ok(())
         })?;
@@ -177,7 +183,7 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
-    fn packed_mean(&mut self, filter: Filter, bucket: usize, waits: f32, data: &mut [f32]) -> Result<()> {
+    fn packed_mean(&mut self, filter: Filter, bucket: usize, said: [f32; 2], data: &mut [f32]) -> Result<()> {
         let key = Owed::Block(0, bucket as u64);
         let mut owed = std::mem::take(self.residuals.0.entry(key).or_default());
         owed.resize(data.len(), 0.0);
@@ -186,12 +192,13 @@ impl Reducer {
             // Of what breaks off nothing counts.
             let next = spare::make_mut(&mut next);
             next.copy_from_slice(&owed);
-            sum.extend_from_slice(data);
+            sum.extend_from_slice(&merge::weighted(data, said[1]));
             group.all_reduce_packed(sum, filter, next, deadline)?;
-            let (n, mut waits) = (group.ranks() as f32, [waits]);
+            let mut all = said;
+            group.all_reduce(bytemuck::cast_slice_mut(&mut all), Element::F32, Combine::Sum, deadline)?;
+            let n = counts(all[1]);
             sum.iter_mut().for_each(|x| *x /= n);
-            group.all_reduce(bytemuck::cast_slice_mut(&mut waits), Element::F32, Combine::Sum, deadline)?;
-            sum.push(waits[0]);
+            sum.extend(all);
             Ok(())
         });
         if done.is_ok() {
@@ -204,33 +211,6 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
-    /// Compares what must be the same on all workers before the first step, by name: an error says
-    /// what differs, and on which ranks. A worker that replaces a lost one is told by the others
-    /// instead.
-    pub fn compare(&mut self, facts: &[(&str, String)]) -> Result<()> {
-        if self.is_late || self.was_told {
-            return Ok(());
-        }
-        let mut own = self.rank.to_string();
-        facts.iter().for_each(|(name, value)| own += &format!("\n{name}\t{}", value.replace(['\n', '\0'], " ")));
-        self.counted(&[], |group, _, all, deadline| {
-            let (me, ranks) = (group.rank(), group.ranks());
-            let mut lengths = vec![0u64; ranks];
-            lengths[me] = own.len() as u64;
-            group.all_gather(bytemuck::cast_slice_mut(&mut lengths), 8, deadline)?;
-            let longest = lengths.into_iter().max().unwrap_or(0);
-            if longest > FACTS_MAX {
-                return Err(Error::value(format!("{longest} bytes are too many to compare")));
-            }
-            let size = (longest as usize + 1).next_multiple_of(4);
-            let mut texts = vec![0u8; size * ranks];
-            texts[me * size..][..own.len()].copy_from_slice(own.as_bytes());
-            group.all_gather(&mut texts, size, deadline)?;
-            *all = bytemuck::pod_collect_to_vec(&texts);
-            Ok(())
-        })?;
-        differences(bytemuck::cast_slice(&self.last))
-    }
     /// Everybody's data becomes that of the first worker.
     pub fn broadcast(&mut self, data: &mut [f32]) -> Result<()> {
         self.counted(data, |group, data, first, deadline| {
@@ -240,11 +220,24 @@ impl Reducer {
         data.copy_from_slice(&self.last[..data.len()]);
         Ok(())
     }
+    /// Everybody's data, in the order of ranks; all must give as much.
+    pub fn gather(&mut self, data: &[f32]) -> Result<Vec<Vec<f32>>> {
+        self.counted(data, |group, data, all, deadline| {
+            let (me, each) = (group.rank(), data.len());
+            all.resize(group.ranks() * each, 0.0);
+            all[me * each..][..each].copy_from_slice(data);
+            group.all_gather(bytemuck::cast_slice_mut(all), size_of_val(data), deadline)
+        })?;
+        Ok(self.last.chunks(data.len().max(1)).map(<[f32]>::to_vec).collect())
+    }
     /// Nobody leaves before everybody has come: a worker that is done stays for the others, who
     /// might need the last result.
-    pub fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self, limit: Duration) -> Result<()> {
+        let timeout = std::mem::replace(&mut self.timeout, limit);
         // In a bucket of its own: what another owes stays.
-        self.mean_of(usize::MAX, &mut [])
+        let done = self.mean_of(usize::MAX, 1.0, &mut []);
+        self.timeout = timeout;
+        done
     }
 
     /// Between two steps: lets in workers that wait, with what `give` says. A worker that came
@@ -264,6 +257,27 @@ impl Reducer {
             self.agree(Some(&mut *give), deadline)?;
         }
         Ok(None)
+    }
+    /// After the last step, where lost workers are started again: waits for those that are missing, for
+    /// so long at most, and lets them in with what `give` says, so that every worker has its part in the end.
+    pub fn stay(&mut self, give: Give, limit: Duration) -> Result<()> {
+        let until = Instant::now() + limit;
+        loop {
+            let flag = |is: bool| if is { 1.0 } else { 0.0 };
+            let absent = self.watch.absent();
+            self.counted(&[0.0; 2], |group, _, sum, deadline| {
+                // Asked at each attempt: whoever is lost in one is missing from the next.
+                let (waits, misses) = absent(group.epoch(), deadline);
+                sum.extend([flag(waits), flag(misses && Instant::now() < until)]);
+                group.all_reduce(bytemuck::cast_slice_mut(sum), Element::F32, Combine::Sum, deadline)
+            })?;
+            self.admits = self.last[0] > 0.0;
+            match (self.admits, self.last[1] > 0.0) {
+                (true, _) => drop(self.meet(give)?),
+                (false, true) => std::thread::sleep(STAY_EVERY),
+                (false, false) => return Ok(()),
+            }
+        }
     }
     fn enter(&mut self, deadline: Instant) -> Result<Vec<u8>> {
         loop {
@@ -310,7 +324,7 @@ impl Reducer {
             match operation(group, data, &mut self.spare, deadline) {
                 Ok(()) => {
                     std::mem::swap(&mut self.spare, &mut self.last);
-                    (self.done, self.failures) = (self.done + 1, 0);
+                    (self.done, self.again) = (self.done + 1, AGAIN);
                     return Ok(());
                 }
                 Err(e @ (Error::Value(_) | Error::Refused(_))) => return Err(e),
@@ -332,12 +346,21 @@ impl Reducer {
     }
     fn say_over(&mut self, key: &str, epoch: u64, why: &str, deadline: Instant) -> Result<()> {
         if key == roster::BROKEN {
-            let pause = AGAIN * (1 << self.failures) / 2;
-            self.failures = (self.failures + 1).min(FAILURES_MAX);
-            std::thread::sleep(if self.failures > 1 { pause } else { Duration::ZERO });
+            self.pause(epoch);
         }
         let why = if why.is_empty() { String::new() } else { format!(" worker {}: {why}", self.rank) };
         self.registrar.set(key, format!("{epoch}{why}").as_bytes(), deadline)
+    }
+
+    /// Before a group that does not work is complained of: each time longer, but no longer than until
+    /// there is another. A lost member is missed by the membership store in the meantime, so that the
+    /// next group is without it, instead of many with it.
+    fn pause(&mut self, epoch: u64) {
+        let until = Instant::now() + self.again;
+        while Instant::now() < until && !self.watch.is_over(epoch) {
+            std::thread::sleep(AGAIN);
+        }
+        self.again = (2 * self.again).min(AGAIN_MAX);
     }
 
     /// Forms the newest group that this worker is in.
@@ -360,6 +383,7 @@ impl Reducer {
                     return Ok(());
                 }
                 Err(e) if Instant::now() >= deadline => return Err(e),
+                Err(_) if self.watch.is_over(members.epoch) => {}
                 // Whoever got further must not wait for this worker.
                 Err(e) => self.say_over(roster::BROKEN, members.epoch, &e.to_string(), deadline)?,
             }
@@ -417,7 +441,7 @@ impl Reducer {
                     send(group, to, &state, deadline)?;
                 } else if me == to {
                     met = Met::State(receive(group, giver, deadline)?);
-                    (self.done, self.is_new, self.is_late, self.was_told) = (most, false, false, true);
+                    (self.done, self.is_new, self.is_late) = (most, false, false);
                 }
             }
         }
@@ -425,32 +449,10 @@ impl Reducer {
     }
 }
 
-/// Of texts with zeros between them, each a rank and then lines of names and values: an error if two
-/// ranks have different values.
-fn differences(texts: &[u8]) -> Result<()> {
-    let text = String::from_utf8_lossy(texts);
-    let mut first: Option<Vec<&str>> = None;
-    for own in text.split('\0').filter(|t| !t.is_empty()) {
-        let lines: Vec<&str> = own.lines().collect();
-        let Some(known) = &first else {
-            first = Some(lines);
-            continue;
-        };
-        let differs = |i: &usize| known.get(*i) != lines.get(*i);
-        let Some(at) = (1..known.len().max(lines.len())).find(differs) else { continue };
-        let say = |of: &[&str]| match of.get(at).and_then(|l| l.split_once('\t')) {
-            Some((name, value)) => format!("{name} {value} on rank {}", of[0]),
-            None => format!("nothing on rank {}", of[0]),
-        };
-        return Err(Error::value(format!(
-            "the workers do not agree: {}, but {}; all of them must be started alike, with checkpoints that all can read",
-            say(known),
-            say(&lines)
-        )));
-    }
-    Ok(())
+/// What everybody's data counts together; where that is nothing the mean is 0.
+fn counts(weights: f32) -> f32 {
+    if weights > 0.0 { weights } else { 1.0 }
 }
-
 /// Sends bytes with their number.
 fn send(group: &mut Group, to: usize, bytes: &[u8], deadline: Instant) -> Result<()> {
     group.send(to, &(bytes.len() as u64).to_le_bytes(), deadline)?;

@@ -11,6 +11,7 @@ use crate::lookout::Lookout;
 use crate::membership::Registrar;
 use crate::message::{Envelope, LIFE_MAX, Message, Peer, Rows, Update};
 use crate::partition::Outbox;
+use crate::record::Records;
 use crate::rows::Order;
 use crate::snapshot::{Part, Saving};
 use crate::{Error, Filter, Map, Result, Rule, message, roster, spare, wire};
@@ -90,6 +91,7 @@ pub struct Store {
     pub(crate) spots: Vec<Spot>,
     lent: Vec<usize>,
     pub(crate) order: Order,
+    pub(crate) records: Records,
     /// No call waits longer.
     pub timeout: Duration,
 }
@@ -124,6 +126,7 @@ impl Store {
             spots: Vec::new(),
             lent: Vec::new(),
             order: Order::new(),
+            records: Records::new(),
             timeout,
         };
         let deadline = s.deadline();
@@ -140,6 +143,11 @@ impl Store {
     /// How many workers the store was made for.
     pub fn workers(&self) -> usize {
         self.client.map().workers.len()
+    }
+    /// True if steps wait for no worker of a lower number.
+    pub fn is_first(&self) -> bool {
+        let workers = &self.client.map().workers;
+        !workers[..workers.len().min(self.client.worker() as usize)].contains(&true)
     }
     /// How many steps this worker's last read was ahead of the slowest worker.
     pub fn staleness(&self) -> u64 {
@@ -506,6 +514,14 @@ impl Store {
         let Some((version, bytes)) = self.lookout.newer(self.map_version)? else { return Ok(false) };
         self.take_map(version, &bytes, deadline)?;
         Ok(true)
+    }
+    /// Takes the newest map, for one who has nothing to ask the servers.
+    pub fn look(&mut self) -> Result<()> {
+        let deadline = self.deadline();
+        match self.registrar.get(roster::MAP, deadline)? {
+            (version, Some(bytes)) if version > self.map_version => self.take_map(version, &bytes, deadline),
+            _ => Ok(()),
+        }
     }
     fn await_map(&mut self, deadline: Instant) -> Result<()> {
         let (version, bytes) = self.registrar.wait(roster::MAP, self.map_version, deadline)?;

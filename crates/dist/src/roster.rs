@@ -2,6 +2,7 @@
 //! epoch, the group of workers that reduce together and the map of the parameter store.
 
 use crate::map::{Map, Server};
+use crate::pulse::{End, done_key};
 use crate::registry::{Answers, Change, Registry};
 use crate::take_up::{self, TakeUp};
 use crate::{Error, Result};
@@ -54,7 +55,8 @@ pub const MAP: &str = "map";
 pub const BROKEN: &str = "broken";
 /// Key under which a worker says that the next group may take in those that wait.
 pub const ADMIT: &str = "admit";
-/// Key of the newest group's epoch and how many workers wait to be let in, in words.
+/// Key of the newest group's epoch, how many workers wait to be let in and how many are missing that
+/// may still come, in words.
 pub const NEWS: &str = "news";
 
 /// Workers that reduce together in one epoch.
@@ -216,19 +218,25 @@ impl Roster {
         };
         let mut out = Answers::new();
         if is_over || workers != self.group.workers {
-            let gone = self.group.workers.iter().filter(|w| !stay.contains(w));
-            gone.for_each(|(r, _)| self.notes.push(format!("worker {r} is gone")));
+            // That somebody leaves who is done is no news, nor is a group of the same members.
+            let end = |r: &u32| registry.get(&done_key(*r)).1.and_then(|v| End::decode(&v));
+            let is_done = |r: &u32| end(r).is_some_and(|e| e != End::Going);
+            let gone: Vec<u32> = self.group.workers.iter().filter(|w| !stay.contains(w)).map(|(r, _)| *r).collect();
+            let lost = gone.iter().filter(|r| !is_done(r));
+            lost.for_each(|r| self.notes.push(format!("worker {r} is gone")));
+            let is_news = gone.iter().any(|r| !is_done(r)) || workers.iter().any(|w| !self.group.workers.contains(w));
             let new = workers.iter().filter(|w| self.group.epoch > 0 && !self.group.workers.contains(w));
             new.for_each(|(r, _)| self.notes.push(format!("worker {r} is let in")));
             self.group = Members { epoch: self.group.epoch + 1, workers };
             out.extend(registry.publish(GROUP, &self.group.encode())?);
             let (epoch, n) = (self.group.epoch, self.group.workers.len());
-            if n > 0 {
+            if n > 0 && is_news {
                 self.notes.push(format!("epoch {epoch}: {n} workers reduce together"));
             }
         }
         let waiting = present.iter().filter(|(r, a)| !self.group.workers.iter().any(|(m, b)| m == *r && b == *a));
-        let news = format!("{} {}", self.group.epoch, waiting.count());
+        let missing = expected.saturating_sub(present.len());
+        let news = format!("{} {} {missing}", self.group.epoch, waiting.count());
         if news != self.news {
             out.extend(registry.publish(NEWS, news.as_bytes())?);
             self.news = news;
@@ -424,12 +432,12 @@ mod tests {
         comes(&mut job, 1, 1);
         job.dies(1);
         comes(&mut job, 2, 1);
-        assert_eq!((job.group().unwrap().workers.len(), job.news().as_str()), (1, "2 1"));
+        assert_eq!((job.group().unwrap().workers.len(), job.news().as_str()), (1, "2 1 0"));
         job.does(0, Ask::Set(BROKEN, b"2"));
-        assert_eq!((job.group().unwrap().workers.len(), job.news().as_str()), (1, "3 1"));
+        assert_eq!((job.group().unwrap().workers.len(), job.news().as_str()), (1, "3 1 0"));
         job.does(0, Ask::Set(ADMIT, b"3"));
         assert_eq!(job.group().unwrap().workers, [(0, "at0".to_string()), (1, "at2".to_string())]);
-        assert_eq!(job.news(), "4 0");
+        assert_eq!(job.news(), "4 0 0");
     }
 
     #[test]

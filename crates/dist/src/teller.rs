@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A request waits for as long as the process lives.
-pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+pub const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A key and its newest value.
 struct Word {
@@ -27,6 +27,15 @@ struct State {
     is_over: bool,
     /// Why the line has ended, if it has.
     lost: Option<String>,
+}
+
+impl State {
+    fn check(&self) -> Result<()> {
+        match &self.lost {
+            Some(why) => Err(Error::Lost(format!("the membership store is gone: {why}"))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Publishes keys without waiting.
@@ -55,9 +64,7 @@ impl Teller {
     fn say(&self, key: &str, value: &[u8], is_leased: bool) -> Result<()> {
         let (lock, bell) = &*self.shared;
         let mut state = lock.lock();
-        if let Some(why) = &state.lost {
-            return Err(Error::Lost(format!("the membership store is gone: {why}")));
-        }
+        state.check()?;
         let at = state.words.iter().position(|w| w.key == key).unwrap_or_else(|| {
             state.words.push(Word { key: key.to_string(), value: Vec::new(), is_leased, is_new: false });
             state.words.len() - 1
@@ -66,8 +73,18 @@ impl Teller {
         (word.is_leased, word.is_new) = (is_leased, true);
         word.value.clear();
         word.value.extend_from_slice(value);
-        bell.notify_one();
+        bell.notify_all();
         Ok(())
+    }
+    /// Waits until everything that was said is published: for as long as the store is paused.
+    pub fn flush(&self) -> Result<()> {
+        let (lock, bell) = &*self.shared;
+        let mut state = lock.lock();
+        while state.asked.is_some() || state.words.iter().any(|w| w.is_new) {
+            state.check()?;
+            bell.wait(&mut state);
+        }
+        state.check()
     }
     /// How long the store has owed an answer.
     pub fn waits(&self) -> Duration {
@@ -78,7 +95,7 @@ impl Teller {
 impl Drop for Teller {
     fn drop(&mut self) {
         self.shared.0.lock().is_over = true;
-        self.shared.1.notify_one();
+        self.shared.1.notify_all();
         self.line.close();
     }
 }
@@ -88,6 +105,7 @@ fn speak((lock, bell): &(Mutex<State>, Condvar), line: &Registrar) {
     loop {
         let mut state = lock.lock();
         state.asked = None;
+        bell.notify_all();
         let is_leased = loop {
             if state.is_over {
                 return;
@@ -106,6 +124,7 @@ fn speak((lock, bell): &(Mutex<State>, Condvar), line: &Registrar) {
         let done = if is_leased { line.lease(&key, &value, deadline) } else { line.set(&key, &value, deadline) };
         if let Err(e) = done {
             lock.lock().lost = Some(e.to_string());
+            bell.notify_all();
             return;
         }
     }

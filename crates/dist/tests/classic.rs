@@ -5,7 +5,7 @@ mod algorithms;
 #[path = "../examples/classic/job.rs"]
 mod job;
 
-use algorithms::{factors, kmeans, lasso, logistic, mixture, regret, topics};
+use algorithms::{factors, forest, kmeans, lasso, logistic, mixture, regret, topics};
 
 #[test]
 fn logistic_regression_separates() {
@@ -58,4 +58,10 @@ fn regret_stays_below_the_theorys_bound() {
 fn topics_are_told_apart() {
     let r = topics::run("bsp".parse().unwrap()).unwrap();
     assert!(r.purity > 0.95 && r.total == 3000.0, "{r}");
+}
+
+#[test]
+fn a_forest_reads_digits_better_than_a_tree() {
+    let r = forest::run(6).unwrap();
+    assert!(r.is_same && r.accuracy.1 > 0.7 && r.accuracy.1 > r.accuracy.0 + 0.05, "{r}");
 }

@@ -31,13 +31,17 @@ impl Etcd {
         }
     }
     fn spawn(folder: &Path, ports: [u16; 2]) -> std::io::Result<Child> {
-        let [client, peer] = ports.map(|p| format!("http://127.0.0.1:{p}"));
+        Etcd::spawn_with(folder, ports, "http", &[])
+    }
+    fn spawn_with(folder: &Path, ports: [u16; 2], scheme: &str, more: &[String]) -> std::io::Result<Child> {
+        let (client, peer) = (format!("{scheme}://127.0.0.1:{}", ports[0]), format!("http://127.0.0.1:{}", ports[1]));
         Command::new(std::env::var("TALWEG_ETCD").unwrap_or_else(|_| "etcd".to_string()))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("default={peer}")])
             .arg("--data-dir")
             .arg(folder)
+            .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -188,4 +192,109 @@ fn a_cluster_that_was_stopped_loses_nobody() {
     // Who really goes is missed.
     lines[1].close();
     assert_eq!(group(&at, 2).workers.len(), 1);
+}
+
+const INNER: &str = "TALWEG_TEST_ETCD";
+
+/// What the next tests run in a process of its own, whose environment has the credentials.
+#[test]
+fn in_a_process_with_credentials() {
+    let Ok(at) = std::env::var(INNER) else { return };
+    let until = Instant::now() + Duration::from_secs(8);
+    let line = Registrar::connect(at.parse::<Meeting>().unwrap(), &Hello::default(), None, until);
+    let said = line.and_then(|l| {
+        l.lease("k", b"v", until)?;
+        // Longer than the lease lasts by itself.
+        std::thread::sleep(Duration::from_secs(3));
+        l.get("k", until)
+    });
+    match said {
+        Ok((_, value)) => println!("got {:?}", value.map(|v| String::from_utf8(v).unwrap())),
+        Err(e) => println!("refused: {e}"),
+    }
+}
+fn with(at: &str, vars: &[(&str, &str)]) -> String {
+    let mut c = Command::new(std::env::current_exe().unwrap());
+    c.args(["--exact", "in_a_process_with_credentials", "--nocapture"]).env(INNER, at).envs(vars.iter().copied());
+    let out = c.output().unwrap();
+    String::from_utf8(out.stdout).unwrap() + &String::from_utf8_lossy(&out.stderr)
+}
+
+#[test]
+fn a_cluster_with_users_wants_the_password() {
+    let Some(etcd) = Etcd::start() else { return };
+    let post = |path: &str, body: &str| {
+        use std::io::{Read, Write};
+        let deadline = soon();
+        let mut s = loop {
+            match std::net::TcpStream::connect(("127.0.0.1", etcd.ports[0])) {
+                Ok(s) => break s,
+                Err(e) => assert!(Instant::now() < deadline, "{e}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let length = body.len();
+        write!(s, "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
+            .unwrap();
+        let mut answer = String::new();
+        s.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    };
+    // A member that has no leader yet answers nothing.
+    line(&etcd.meeting("users"));
+    post("/v3/auth/user/add", r#"{"name":"root","password":"open sesame"}"#);
+    post("/v3/auth/role/add", r#"{"name":"root"}"#);
+    post("/v3/auth/user/grant", r#"{"user":"root","role":"root"}"#);
+    post("/v3/auth/enable", "{}");
+    let at = etcd.meeting("users").to_string();
+    let user = |password| [("TALWEG_ETCD_USER", "root"), ("TALWEG_ETCD_PASSWORD", password)];
+    let said = with(&at, &user("open sesame"));
+    assert!(said.contains("got Some(\"v\")"), "{said}");
+    let said = with(&at, &user("wrong"));
+    assert!(said.contains("refused") && said.contains("authentication failed"), "{said}");
+    let said = with(&at, &[]);
+    assert!(said.contains("refused") && said.contains("user name is empty"), "{said}");
+    let said = with(&at, &user("")[..1]);
+    assert!(said.contains("TALWEG_ETCD_USER and TALWEG_ETCD_PASSWORD go together"), "{said}");
+}
+
+#[test]
+fn a_cluster_under_tls_wants_a_certificate() {
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    let dir = tempfile::tempdir().unwrap();
+    let path = |file: &str| dir.path().join(file).to_str().unwrap().to_string();
+    let authority = || {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+    };
+    let (ca, other) = (authority(), authority());
+    std::fs::write(path("ca.crt"), ca.pem()).unwrap();
+    std::fs::write(path("other.crt"), other.pem()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(["127.0.0.1".to_string()]).unwrap().signed_by(&key, &ca).unwrap();
+    std::fs::write(path("tls.crt"), certificate.pem()).unwrap();
+    std::fs::write(path("tls.key"), key.serialize_pem()).unwrap();
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (folder, ports) = (tempfile::tempdir().unwrap(), [free(), free()]);
+    let more = [
+        format!("--cert-file={}", path("tls.crt")),
+        format!("--key-file={}", path("tls.key")),
+        format!("--trusted-ca-file={}", path("ca.crt")),
+        "--client-cert-auth".to_string(),
+    ];
+    let Ok(child) = Etcd::spawn_with(folder.path(), ports, "https", &more) else {
+        return eprintln!("skipped: etcd does not start");
+    };
+    let etcd = Etcd { child, folder, ports };
+    let at = etcd.meeting("tls").to_string();
+    let (ca, cert, key, other) = (path("ca.crt"), path("tls.crt"), path("tls.key"), path("other.crt"));
+    let own = [("TALWEG_ETCD_CERT", cert.as_str()), ("TALWEG_ETCD_KEY", &key)];
+    let said = with(&at, &[("TALWEG_ETCD_CA", ca.as_str()), own[0], own[1]]);
+    assert!(said.contains("got Some(\"v\")"), "{said}");
+    let said = with(&at, &[("TALWEG_ETCD_CA", other.as_str()), own[0], own[1]]);
+    assert!(said.contains("refused"), "another authority: {said}");
+    let said = with(&at, &[("TALWEG_ETCD_CA", ca.as_str())]);
+    assert!(said.contains("refused"), "no certificate: {said}");
+    assert!(with(&at, &own).contains("need TALWEG_ETCD_CA"));
 }

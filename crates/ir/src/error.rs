@@ -82,6 +82,12 @@ pub enum ErrorKind {
     Format,
     /// A file that cannot be read or written.
     Io,
+    /// Another process of the job is gone, or what only it knew.
+    Lost,
+    /// Another process did not answer in time.
+    Deadline,
+    /// Another process said something that a correct one would not, or ranks disagree.
+    Refused,
     /// A device that is missing or failed.
     Device,
     /// NaN or infinity where `check_numerics` forbids it.

@@ -1,5 +1,6 @@
 //! From the data crate's arrays to tensors.
 
+use crate::parallel;
 use data::{Array, Batch, Values};
 use tensor::{Literal, Result, Tensor};
 
@@ -19,7 +20,9 @@ pub fn tensor_of(array: &Array) -> Result<Tensor> {
     literal.map(Tensor::from)
 }
 
-/// A named column of a batch as a tensor.
+/// A named column of a batch as a tensor. Of a batch that workers share, the optimizer learns which
+/// part of it is this worker's.
 pub fn column(batch: &Batch, name: &str) -> Result<Tensor> {
+    parallel::set_part(&batch.part)?;
     tensor_of(batch.array(name)?)
 }

@@ -4,6 +4,7 @@ use crate::convert::{Like, arg};
 use crate::error::{OrRaise, carried, named};
 use crate::error::{type_error, value_error};
 use crate::graph::PyUpdate;
+use crate::records::State;
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use crate::transform::traced;
@@ -184,6 +185,16 @@ impl PyOptimizer {
     /// If parameters live in a parameter store: brings them and their state here.
     fn fetch(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.optimizer.lock().fetch()).or_raise(py)
+    }
+    /// Of a run's state, what a worker keeps of its own beside the parameter store.
+    fn beside_store(&self, state: State) -> State {
+        let variable = |(n, t): &(String, Py<PyTensor>)| Some((n.clone(), t.get().variable()?));
+        let all: Vec<(String, Variable)> = state.iter().filter_map(variable).collect();
+        let mut own = self.inner().beside_store(&all).into_iter().peekable();
+        let mut stays = |(n, t): &(String, Py<PyTensor>)| {
+            t.get().variable().is_none() || own.next_if(|(name, _)| name == n).is_some()
+        };
+        state.into_iter().filter(|s| stays(s)).collect()
     }
     /// If parameters live in a parameter store: takes what was restored there, unless the run has
     /// begun already.

@@ -2,7 +2,8 @@
 //! collectives on tensors.
 
 use crate::convert::arg;
-use crate::error::{OrRaise, index_error, value_error};
+use crate::error::{OrRaise, carried, index_error, value_error};
+use crate::optim::PyOptimizer;
 use crate::tensor::{Out, PyTensor, run};
 use ::tensor::{Combine, Error, Tensor};
 use nn::parallel::{Group, Wire};
@@ -157,18 +158,31 @@ fn worker_rank(py: Python<'_>) -> PyResult<usize> {
 fn worker_count(py: Python<'_>) -> PyResult<usize> {
     py.detach(nn::parallel::world).or_raise(py)
 }
+/// Which rows of a batch of so many are this worker's: the first, and the one after the last.
+#[pyfunction]
+fn worker_part(py: Python<'_>, total: usize) -> PyResult<(usize, usize)> {
+    let part = nn::parallel::part(total).or_raise(py)?.given();
+    Ok((part.start, part.end))
+}
+/// The key of the next draw for a tensor that may have a row for each row of this worker's part of a batch.
+#[pyfunction]
+fn batch_key(py: Python<'_>, x: &PyTensor) -> PyResult<Py<PyAny>> {
+    // The generator is this thread's.
+    nn::parallel::next_key(&x.tensor()).object(py)
+}
 /// Between two steps: lets in workers that wait, with the bytes that `give` answers; a worker that
 /// waits is answered these bytes.
 #[pyfunction]
 fn worker_meet<'py>(py: Python<'py>, give: Py<PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let give = || {
-        Python::attach(|py| {
-            let bytes = give.call0(py).and_then(|b| b.extract::<Vec<u8>>(py));
-            bytes.map_err(|e| Error::value(format!("meet: what is to be given must be bytes: {e}")))
-        })
-    };
-    let state = py.detach(|| nn::parallel::meet(give)).or_raise(py)?;
+    let state = py.detach(|| nn::parallel::meet(|| given(&give))).or_raise(py)?;
     Ok(state.map(|s| PyBytes::new(py, &s)))
+}
+/// The bytes that a Python function answers.
+fn given(give: &Py<PyAny>) -> ::tensor::Result<Vec<u8>> {
+    Python::attach(|py| {
+        let bytes = give.call0(py).and_then(|b| b.extract::<Vec<u8>>(py));
+        bytes.map_err(|e| Error::value(format!("meet: what is to be given must be bytes: {e}")))
+    })
 }
 
 /// True if this worker replaces one that was lost and has not been told what the others know.
@@ -187,7 +201,7 @@ fn worker_has_store(py: Python<'_>) -> PyResult<bool> {
 fn worker_begin(py: Python<'_>, restored: u64) -> PyResult<(u64, u64)> {
     py.detach(|| nn::parallel::begin(restored)).map(|b| (b.origin, b.step)).or_raise(py)
 }
-/// With a store, before a step: what it draws at random follows from its number.
+/// With backup workers, before a step: what it draws at random follows from its number.
 #[pyfunction]
 fn worker_draw_for(py: Python<'_>, step: u64) -> PyResult<()> {
     // The generator is this thread's.
@@ -198,26 +212,70 @@ fn worker_draw_for(py: Python<'_>, step: u64) -> PyResult<()> {
 fn worker_next_step(py: Python<'_>, done: u64) -> PyResult<u64> {
     py.detach(|| nn::parallel::next_step(done)).or_raise(py)
 }
-/// After the last step: waits for the others, who might need this worker's last result.
+/// Before the first step: fails unless all workers say the same.
 #[pyfunction]
-fn worker_finish(py: Python<'_>) -> PyResult<()> {
-    py.detach(nn::parallel::finish).or_raise(py)
+fn worker_agree(py: Python<'_>, settings: Vec<(String, String)>, optimizer: &PyOptimizer) -> PyResult<()> {
+    let agree = || {
+        let mut all: Vec<(&str, String)> = settings.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        // The store keeps its rules when it is taken up again.
+        if !nn::parallel::has_store()? {
+            all.extend(optimizer.inner().settings()?);
+        }
+        nn::parallel::agree(&all)
+    };
+    py.detach(agree).or_raise(py)
 }
-/// After this worker's last step: waits until all have done theirs, if this one has done all of its
-/// own; true if the store has newer parameters.
+/// Whether this worker writes the job's files: the first of those that take part does.
 #[pyfunction]
-fn worker_settle(py: Python<'_>, has_done_all: bool) -> PyResult<bool> {
-    py.detach(|| nn::parallel::settle(has_done_all)).or_raise(py)
+fn worker_writes_files(py: Python<'_>) -> PyResult<bool> {
+    py.detach(nn::parallel::writes_files).or_raise(py)
+}
+/// After the last step: the last checkpoint is written by `save`, here or by another worker.
+#[pyfunction]
+fn worker_finish(py: Python<'_>, save: Py<PyAny>) -> PyResult<()> {
+    let save = || Python::attach(|py| save.call0(py).map(drop).map_err(carried));
+    py.detach(|| nn::parallel::finish(save)).or_raise(py)
+}
+/// After this worker's last step: waits for the others as far as they may need each other; true if the
+/// store has newer parameters.
+#[pyfunction]
+fn worker_settle(py: Python<'_>, has_done_all: bool, give: Py<PyAny>) -> PyResult<bool> {
+    py.detach(|| nn::parallel::settle(has_done_all, || given(&give))).or_raise(py)
 }
 /// Tells the job that training has failed for good.
 #[pyfunction]
 fn worker_fail(py: Python<'_>, why: &str) -> PyResult<()> {
     py.detach(|| nn::parallel::fail(why)).or_raise(py)
 }
+/// A run begins that asks before each step and says when it is done.
+#[pyfunction]
+fn worker_run_begins(py: Python<'_>, step: u64) -> PyResult<()> {
+    py.detach(|| nn::parallel::run_begins(step)).or_raise(py)
+}
+/// Before a step: whether it is to be done, or all workers have stopped after an earlier one.
+#[pyfunction]
+fn worker_goes_on(py: Python<'_>, step: u64) -> PyResult<bool> {
+    py.detach(|| nn::parallel::goes_on(step)).or_raise(py)
+}
+/// Asks all workers to stop after a common step; false if this process is alone.
+#[pyfunction]
+fn worker_ask_to_stop(py: Python<'_>) -> PyResult<bool> {
+    py.detach(nn::parallel::ask_to_stop).or_raise(py)
+}
+/// The run is complete, with everything that it had to save.
+#[pyfunction]
+fn worker_done(py: Python<'_>) -> PyResult<()> {
+    py.detach(nn::parallel::done).or_raise(py)
+}
+/// The program ends.
+#[pyfunction]
+fn worker_leave(py: Python<'_>) {
+    py.detach(nn::parallel::leave);
+}
 /// Tells the launcher how far this worker is.
 #[pyfunction]
-fn worker_tell(py: Python<'_>, step: u64, steps: u64, loss: f64, samples_per_second: f64) -> PyResult<()> {
-    let progress = Progress { step, steps, loss, samples_per_second, ..Progress::default() };
+fn worker_tell(py: Python<'_>, step: u64, steps: u64, loss: f64, samples: usize) -> PyResult<()> {
+    let progress = Progress { step, steps, loss, samples, ..Progress::default() };
     py.detach(|| nn::parallel::tell(&progress)).or_raise(py)
 }
 
@@ -230,11 +288,20 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(worker_begin, m)?)?;
     m.add_function(wrap_pyfunction!(worker_draw_for, m)?)?;
     m.add_function(wrap_pyfunction!(worker_next_step, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_agree, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_writes_files, m)?)?;
     m.add_function(wrap_pyfunction!(worker_finish, m)?)?;
     m.add_function(wrap_pyfunction!(worker_settle, m)?)?;
     m.add_function(wrap_pyfunction!(worker_fail, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_run_begins, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_goes_on, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_ask_to_stop, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_done, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_leave, m)?)?;
     m.add_function(wrap_pyfunction!(worker_tell, m)?)?;
     m.add_function(wrap_pyfunction!(worker_meet, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_part, m)?)?;
+    m.add_function(wrap_pyfunction!(batch_key, m)?)?;
     m.add_class::<PyGroup>()?;
     m.add_function(wrap_pyfunction!(group_world, m)?)?;
     m.add_function(wrap_pyfunction!(group_part, m)?)?;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Tensors of a run by their paths, as Python gives them.
-type State = Vec<(String, Py<PyTensor>)>;
+pub type State = Vec<(String, Py<PyTensor>)>;
 
 /// The state after a step.
 fn checkpoint(py: Python<'_>, step: u64, state: State, notes: BTreeMap<String, String>) -> PyResult<Checkpoint> {

@@ -8,24 +8,30 @@
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
 //! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `TELL=1`
-//! says each, `LAYERS` and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam`
-//! or `adafactor`, `CLIP` bounds the length of the gradients, and `CHECKPOINTS` names a folder to save to
-//! and to go on from.
+//! says each, `SUMS=1` the sum of all magnitudes in the end, `HANG=R:S` lets worker R hang after step S
+//! once, `LAYERS` and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam` or
+//! `adafactor`, `LR` the learning rate of `sgd`, `CLIP` bounds the length of the gradients, `NORM=1` adds
+//! batch normalization and dropout, `PATIENCE` evaluates every ten steps, lowers the learning rate on a
+//! plateau and stops after so many evaluations without a new best, and `CHECKPOINTS` names a folder to
+//! save to and to go on from.
 
 use std::time::Duration;
 use talweg::data::{Digits, Loader};
 use talweg::nn::optim::{Adafactor, NAdam, Rule, Sgd};
-use talweg::nn::train::{Checkpoints, Progress, Report, Trainer};
+use talweg::nn::schedule::Plateau;
+use talweg::nn::train::{Checkpoints, Goal, Progress, Report, Trainer};
+use talweg::nn::{BatchNorm, Dropout, column};
 use talweg::prelude::*;
 
-/// Says each step if it should, and pauses after it.
-struct Pause(Duration, bool);
+/// Says each step if it should, and pauses after it: for ever if it is to hang.
+struct Pause(Duration, bool, Option<u64>);
 impl Report for Pause {
     fn step(&mut self, p: &Progress) {
         if self.1 {
             println!("did step {}", p.step);
         }
-        std::thread::sleep(self.0);
+        let hangs = self.2.is_some_and(|at| p.step >= at);
+        std::thread::sleep(if hangs { Duration::MAX } else { self.0 });
     }
 }
 
@@ -33,26 +39,44 @@ fn main() -> Result<()> {
     let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
     let is_quick = std::env::var("TALWEG_QUICK").is_ok();
     let steps = number("STEPS").unwrap_or(if is_quick { 20 } else { 500 });
-    let pause = Pause(Duration::from_millis(number("PAUSE_MS").unwrap_or(0)), number("TELL").is_some());
+    let pause = Duration::from_millis(number("PAUSE_MS").unwrap_or(0));
+    let pause = Pause(pause, number("TELL").is_some(), hang());
     manual_seed(0);
     let (layers, width) = (number("LAYERS").unwrap_or(1), number("WIDTH").unwrap_or(32) as usize);
     let mut model = Sequential::new();
     for i in 0..layers {
         let inputs = if i == 0 { 784 } else { width };
-        model = model.with(Linear::new(inputs, width)?).with(Activation::new("relu", Tensor::relu));
+        model = model.with(Linear::new(inputs, width)?);
+        if number("NORM").is_some() {
+            model = model.with(BatchNorm::new(width)?).with(Dropout::new(0.1));
+        }
+        model = model.with(Activation::new("relu", Tensor::relu));
     }
     let model = model.with(Linear::new(if layers == 0 { 784 } else { width }, 10)?);
     let rule: Box<dyn Rule> = match std::env::var("OPTIMIZER").as_deref() {
         Ok("nadam") => Box::new(NAdam::default()),
         Ok("adafactor") => Box::new(Adafactor::default()),
-        Ok("sgd") => Box::new(Sgd { lr: 0.1, momentum: 0.9, ..Sgd::default() }),
+        Ok("sgd") => {
+            let lr = std::env::var("LR").ok().and_then(|s| s.parse().ok()).unwrap_or(0.1);
+            Box::new(Sgd { lr, momentum: 0.9, ..Sgd::default() })
+        }
         _ => Box::new(Adam::default()),
     };
     let optimizer = Optimizer::new(rule, &model)?;
     let mut batches = Loader::builder(Digits::new(0, 4_000)).batch(64).shuffle(0).drop_last(true).build()?;
+    let held = Loader::builder(Digits::new(1, 200)).batch(200).build()?.next().transpose()?;
     let mut trainer = Trainer::new(&model, &optimizer, &mut batches).steps(steps).report(pause);
     if let Some(max) = std::env::var("CLIP").ok().and_then(|s| s.parse().ok()) {
         trainer = trainer.clip_norm(max);
+    }
+    if let (Some(patience), Some(held)) = (number("PATIENCE"), &held) {
+        let loss = || {
+            let x = column(held, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+            let loss = model.forward(&x).cross_entropy(&column(held, "label")?, Default::default());
+            Ok(vec![("loss".to_string(), loss.item::<f64>()?)])
+        };
+        let plateau = Plateau { patience: 0, factor: 0.5, ..Plateau::new(optimizer.lr()?) };
+        trainer = trainer.evaluate(10, loss).watch("loss", Goal::Min).plateau(plateau).patience(patience);
     }
     if let Ok(folder) = std::env::var("CHECKPOINTS") {
         trainer = trainer.checkpoints(Checkpoints::open(folder)?, 20);
@@ -63,8 +87,22 @@ fn main() -> Result<()> {
         Ok(model.forward(&x).cross_entropy(&batch[1], Default::default()))
     })?;
     println!("step {}, loss {:.4}", outcome.step, outcome.loss.unwrap_or(f64::NAN));
+    if let Some((best, step)) = outcome.best {
+        println!("best {best:e} at step {step}, learning rate {:e}", optimizer.lr()?);
+    }
+    if number("SUMS").is_some() {
+        let sums = model.state().iter().map(|(_, v)| v.tensor().abs().sum(..).item::<f64>()).sum::<Result<f64>>()?;
+        println!("sums {sums}");
+    }
     println!("weights {:016x}", fingerprint(&model)?);
     Ok(())
+}
+
+/// The step after which the first life of this worker hangs, if it is to.
+fn hang() -> Option<u64> {
+    let (hang, name) = (std::env::var("HANG").ok()?, |name: &str| std::env::var(name).unwrap_or_default());
+    let (rank, step) = hang.split_once(':')?;
+    (rank == name("RANK") && name("TORCHELASTIC_RESTART_COUNT") == "0").then(|| step.parse().ok())?
 }
 
 /// A number that changes with any bit of the parameters.

@@ -1,21 +1,35 @@
 //! `talweg launch`: an unchanged training program on several processes.
 
 use crate::page;
-use dist::launch::{Board, Launch, Machine, Restart};
+use dist::launch::{Board, Hang, Launch, Machine, Outcome, Restart};
 use dist::{Cluster, Filter, Meeting, Rule};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::{register, register_conditional_shutdown, register_usize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use talweg::{Error, Result, interrupt};
+use talweg::{Error, Result};
+
+/// What a call between processes may take, unless `TALWEG_TIMEOUT` says otherwise.
+const TIMEOUT: u64 = 300;
+/// The status of a program that a signal ended is this and the signal's number.
+const SIGNALED: i32 = 128;
 
 /// How many processes, and how they work together.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Worker processes, each of which takes its part of every batch: N, or MIN:MAX to go on
-    /// while at least MIN are left.
+    /// Worker processes, each of which takes its part of every batch: N, all of which must do
+    /// their part, or MIN:MAX to go on, and succeed, while at least MIN are left.
     #[arg(long, default_value = "1", value_parser = workers)]
     workers: (u32, u32),
+    /// A file with the number of workers. Whoever writes another number into it changes the job's size while
+    /// it runs: it stops after a common step and goes on from there with so many workers. The program must
+    /// keep checkpoints and resume from them.
+    #[arg(long, value_name = "FILE")]
+    resize: Option<PathBuf>,
     /// Servers that hold the parameters; without any, workers reduce gradients among themselves.
     #[arg(long, default_value_t = 0)]
     servers: u32,
@@ -35,9 +49,17 @@ pub struct Options {
     /// How often each is started again.
     #[arg(long, default_value_t = 3)]
     max_restarts: u32,
+    /// How often the whole job is started again from its newest checkpoint, or from the servers'
+    /// disks, when all copies of a part of the parameters are lost.
+    #[arg(long, default_value_t = 1)]
+    max_job_restarts: u32,
     /// Seconds of silence after which a process is taken for dead.
     #[arg(long, default_value_t = 5.0, value_parser = seconds)]
     heartbeat_timeout: f64,
+    /// Seconds after which a worker that does not move is ended and started again; 0: never.
+    /// Without it, 20 median steps, a minute at least, and only if others wait for it.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    hang_timeout: Option<f64>,
     /// A file of machines, a line for each: NAME, or NAME slots=N. Others than this are called
     /// with ssh and need the same program in the same folder.
     #[arg(long, value_name = "FILE")]
@@ -76,7 +98,7 @@ enum When {
 
 fn workers(text: &str) -> std::result::Result<(u32, u32), String> {
     let bad = |_| format!("N or MIN:MAX is expected, not {text:?}");
-    let (min, max) = text.split_once(':').unwrap_or(("1", text));
+    let (min, max) = text.split_once(':').unwrap_or((text, text));
     Ok((min.parse().map_err(bad)?, max.parse().map_err(bad)?))
 }
 fn seconds(text: &str) -> std::result::Result<f64, String> {
@@ -98,8 +120,36 @@ fn whole(folder: &Path) -> Result<PathBuf> {
     folder.canonicalize().map_err(|e| Error::value(format!("{}: {e}", folder.display())))
 }
 
+/// When a worker that does not move is taken for hung.
+fn hang(seconds: Option<f64>) -> Hang {
+    let timeout = std::env::var("TALWEG_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(TIMEOUT);
+    match seconds {
+        None => Hang::Auto { timeout: Duration::from_secs(timeout) },
+        Some(0.0) => Hang::Off,
+        Some(s) => Hang::After(Duration::from_secs_f64(s)),
+    }
+}
+
+/// A flag that the first SIGINT or SIGTERM sets, and which of them it was; the second ends this process at
+/// once, and the workers with it.
+fn signals() -> std::io::Result<(Arc<AtomicBool>, Arc<AtomicUsize>)> {
+    let (stop, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag unset and only sets it.
+        register_conditional_shutdown(signal, SIGNALED + signal, stop.clone())?;
+        register_usize(signal, which.clone(), signal as usize)?;
+        register(signal, stop.clone())?;
+    }
+    Ok((stop, which))
+}
+
+/// Becomes the command, which ends with the launcher.
+pub fn guard(parent: u32, command: &[OsString]) -> Result<()> {
+    Err(Error::value(dist::launch::guarded(parent, command).to_string()))
+}
+
 /// Starts the processes and waits for them.
-pub fn run(o: &Options) -> Result<()> {
+pub fn run(o: &Options) -> Result<ExitCode> {
     let mut program = o.program.clone();
     if program.first().is_some_and(|p| Path::new(p).extension().is_some_and(|e| e == "py")) {
         program.insert(0, "python3".into());
@@ -112,11 +162,12 @@ pub fn run(o: &Options) -> Result<()> {
             let text = text.map_err(|e| Error::value(format!("reading {}: {e}", file.display())))?;
             Machine::parse_all(&text).map_err(failed)?
         }
-        None => vec![Machine::here(o.workers.1)],
+        None => vec![Machine::here(if o.resize.is_some() { u32::MAX } else { o.workers.1 })],
     };
     let launch = Launch {
         workers: o.workers.1,
         workers_min: o.workers.0,
+        resize: o.resize.clone(),
         servers: o.servers,
         copies: o.copies,
         rule: o.consistency,
@@ -127,12 +178,15 @@ pub fn run(o: &Options) -> Result<()> {
             When::Never => Restart::Never,
         },
         restarts_max: o.max_restarts,
+        job_restarts_max: o.max_job_restarts,
         silence: Duration::from_secs_f64(o.heartbeat_timeout),
+        hang: hang(o.hang_timeout),
         progress: Duration::from_secs_f64(o.progress),
         machines,
         ssh: o.ssh.clone(),
         membership: o.membership.as_deref().map(|url| membership(url, o.heartbeat_timeout)).transpose()?,
         tls: o.tls.as_deref().map(whole).transpose()?,
+        guard: vec![own.clone().into(), "guard".into(), std::process::id().to_string().into()],
         program,
         server: vec![own.into(), "store-server".into()],
     };
@@ -140,10 +194,13 @@ pub fn run(o: &Options) -> Result<()> {
     if let Some(port) = o.dashboard {
         page::serve(port, board.clone(), o.consistency)?;
     }
-    let stop = interrupt()?;
-    match launch.run(&board, &stop) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Error::value("the job failed: see what the workers said")),
-        Err(e) => Err(failed(e)),
+    if o.servers > 0 && o.copies.min(o.servers as usize) == 1 {
+        board.note("each parameter is on one server only: if that is lost, so is what it holds");
+    }
+    let (stop, which) = signals().map_err(|e| Error::value(format!("listening to signals: {e}")))?;
+    match launch.run(&board, &stop).map_err(failed)? {
+        Outcome::Done => Ok(ExitCode::SUCCESS),
+        Outcome::Stopped => Ok(ExitCode::from((SIGNALED as usize + which.load(Ordering::Relaxed)) as u8)),
+        Outcome::Failed(_) => Err(Error::value("the job failed: see what the workers said")),
     }
 }

@@ -54,6 +54,15 @@ enum Command {
     Launch(launch::Options),
     /// Make certificates for `launch --tls`, so that processes prove themselves and encrypt.
     Certificates(certificates::Options),
+    /// Run a command that ends with the process that started it; `launch` starts workers so.
+    #[command(hide = true)]
+    Guard {
+        /// The process.
+        parent: u32,
+        /// The command.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
     /// Run one server of a parameter store; `launch` starts it.
     #[command(hide = true)]
     StoreServer,
@@ -86,7 +95,8 @@ fn run(command: Command) -> talweg::Result<ExitCode> {
         Command::Bench(o) => bench::run(&o),
         Command::Scale(o) => scale::run(&o),
         Command::DeviceTest(o) => device_test::run(&o),
-        Command::Launch(o) => launch::run(&o),
+        Command::Launch(o) => return launch::run(&o),
+        Command::Guard { parent, command } => launch::guard(parent, &command),
         Command::Certificates(o) => certificates::run(&o),
         Command::StoreServer => store::run(),
         Command::Completions { shell } => {

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use talweg::{Error, Result};
 
+/// What Prometheus wants to hear of its text.
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The page.
 const PAGE: &str = include_str!("page.html");
 /// A browser that says or takes nothing for so long is cut off.
@@ -105,7 +107,8 @@ fn answer(stream: &TcpStream, board: &Board, rule: Rule) -> std::io::Result<()> 
         _ if !is_here => ("403 Forbidden", "text/plain", "not by this name\n".to_string()),
         ["GET", "/", ..] => ("200 OK", "text/html; charset=utf-8", PAGE.to_string()),
         ["GET", "/state", ..] => ("200 OK", "application/json", state(&board.snapshot(), rule).to_string()),
-        ["GET", ..] => ("404 Not Found", "text/plain", "there is / and /state\n".to_string()),
+        ["GET", "/metrics", ..] => ("200 OK", METRICS, metrics(&board.snapshot())),
+        ["GET", ..] => ("404 Not Found", "text/plain", "there is /, /state and /metrics\n".to_string()),
         _ => ("405 Method Not Allowed", "text/plain", "GET is all there is\n".to_string()),
     };
     let length = body.len();
@@ -117,6 +120,41 @@ fn answer(stream: &TcpStream, board: &Board, rule: Rule) -> std::io::Result<()> 
     stream.write_all(body.as_bytes())
 }
 
+/// The job in Prometheus' text format.
+fn metrics(s: &Snapshot) -> String {
+    let mut out = String::new();
+    let mut family = |name: &str, kind: &str, help: &str, rows: Vec<(String, f64)>| {
+        out += &format!("# HELP talweg_{name} {help}\n# TYPE talweg_{name} {kind}\n");
+        rows.iter().for_each(|(labels, value)| out += &format!("talweg_{name}{labels} {value}\n"));
+    };
+    let workers = |f: &dyn Fn(&dist::launch::WorkerState) -> f64| -> Vec<(String, f64)> {
+        s.workers.iter().map(|w| (format!("{{rank=\"{}\"}}", w.rank), f(w))).collect()
+    };
+    let servers = |f: &dyn Fn(&dist::launch::ServerState) -> u64| -> Vec<(String, f64)> {
+        s.servers.iter().map(|v| (format!("{{server=\"{}\"}}", v.server), f(v) as f64)).collect()
+    };
+    let processes = |f: &dyn Fn(&dist::launch::ProcessState) -> f64| -> Vec<(String, f64)> {
+        s.processes.iter().map(|p| (format!("{{process=\"{}\"}}", p.name), f(p))).collect()
+    };
+    family("job_seconds", "gauge", "Seconds since the job began.", vec![(String::new(), s.seconds)]);
+    family("worker_step", "gauge", "Steps that a worker has done.", workers(&|w| w.step as f64));
+    family("worker_steps_total", "gauge", "Steps that a worker has to do.", workers(&|w| w.steps as f64));
+    family("worker_loss", "gauge", "Last loss of a worker.", workers(&|w| w.loss));
+    let help = "Samples that the worker's process has trained on.";
+    family("worker_samples_total", "counter", help, workers(&|w| w.samples as f64));
+    let help = "Samples in a second over the last seconds.";
+    family("worker_samples_per_second", "gauge", help, workers(&|w| w.samples_per_second));
+    family("server_primaries", "gauge", "Partitions that a server answers for.", servers(&|v| v.primaries));
+    family("server_bytes", "gauge", "Bytes of values that a server holds.", servers(&|v| v.bytes));
+    family("server_applied_total", "counter", "Updates that a server has applied.", servers(&|v| v.applied));
+    family("server_reads_total", "counter", "Reads that a server has answered.", servers(&|v| v.reads));
+    family("server_parked_total", "counter", "Reads that had to wait.", servers(&|v| v.parked));
+    let is_up = |p: &dist::launch::ProcessState| if p.is_alive { 1.0 } else { 0.0 };
+    family("process_up", "gauge", "Whether a process runs.", processes(&is_up));
+    family("process_restarts_total", "counter", "Restarts in a place.", processes(&|p| f64::from(p.restarts)));
+    out
+}
+
 fn state(s: &Snapshot, rule: Rule) -> Value {
     // JSON has no NaN: what is not a number is null.
     json!({
@@ -125,7 +163,7 @@ fn state(s: &Snapshot, rule: Rule) -> Value {
         "bound": rule.bound,
         "workers": s.workers.iter().map(|w| json!({
             "rank": w.rank, "step": w.step, "steps": w.steps, "loss": w.loss,
-            "samples_per_second": w.samples_per_second, "staleness": w.staleness,
+            "samples": w.samples, "samples_per_second": w.samples_per_second, "staleness": w.staleness,
         })).collect::<Vec<_>>(),
         "servers": s.servers.iter().map(|v| json!({
             "server": v.server, "primaries": v.primaries, "bytes": v.bytes, "applied": v.applied,

@@ -18,6 +18,7 @@ from ..utils.data import Subset
 
 from .. import ArgumentError as ArgumentError
 from .. import DTypeError as DTypeError
+from .. import DeadlineError as DeadlineError
 from .. import DeviceError as DeviceError
 from .. import Error as Error
 from .. import FeedError as FeedError
@@ -32,6 +33,8 @@ from .. import NumericsError as NumericsError
 from .. import Op as Op
 from .. import OutOfMemoryError as OutOfMemoryError
 from .. import OutOfRangeError as OutOfRangeError
+from .. import PeerLostError as PeerLostError
+from .. import RefusedError as RefusedError
 from .. import ShapeError as ShapeError
 from .. import UniqueAllResult as UniqueAllResult
 from .. import UniqueCountsResult as UniqueCountsResult

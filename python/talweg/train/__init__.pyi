@@ -90,7 +90,8 @@ class Trainer:
     Ctrl-C ends the run after the present step, saves it and returns; the second one raises at once.
 
     Under ``talweg launch`` each worker gets its part of every batch, one that replaces a lost worker goes on where
-    the others are, and only the first writes files."""
+    that one was, and only the first of those that take part writes files. ``callbacks`` keep no state of their own
+    when a worker is replaced."""
     model: Module
     optimizer: Any
     loader: Iterable[Any]

@@ -10,7 +10,6 @@ import math
 import os
 import signal
 import threading
-import time
 
 from .. import _native, distributed, errors
 from .._checked import checked, key_error, type_error, value_error
@@ -125,7 +124,8 @@ class Trainer:
     Ctrl-C ends the run after the present step, saves it and returns; the second one raises at once.
 
     Under ``talweg launch`` each worker gets its part of every batch, one that replaces a lost worker goes on where
-    the others are, and only the first writes files.
+    that one was, and only the first of those that take part writes files. ``callbacks`` keep no state of their own
+    when a worker is replaced.
     """
 
     @checked
@@ -188,6 +188,7 @@ class Trainer:
         self._stop = False
         self._per_epoch = None
         self._workers = 1
+        self._has_store = self._is_late = False
         self._has_moved = False  # to another place of the data than the next
         self._owed = None  # where this worker keeps what packing leaves out of its gradients
 
@@ -220,15 +221,28 @@ class Trainer:
     def _notes(self):
         notes = {"epoch": self.epoch, "batch": self._batch, "worse": self._worse, "order": self._order}
         notes["best"], notes["seed"] = self.history.best, getattr(self.loader, "seed", None)
+        notes["rates"] = [g["lr"] for g in self.optimizer.param_groups]
         notes["schedule"] = self._schedule.state_dict() if self._schedule is not None else None
         return {f"python.{k}": json.dumps(v) for k, v in notes.items()}
 
     def _save(self, score, is_last):
+        # Another worker may have ended before this one came to write files.
+        if distributed.rank() > 0 and any(s >= self.step for s in self._folder.steps()):
+            return
         native = self.optimizer._native
         path = self._folder.save(self.step, self._state(), self._notes(), score, native, is_last)
         if path is not None:
             self._saved, self.history.checkpoint = self.step, path
         self._tell_given_up()
+
+    def _save_last(self):
+        """Saves what is not saved yet and waits until it is on disk: a run that could not write its last checkpoint
+        has failed."""
+        if self._folder is not None:
+            if self._saved != self.step and _native.worker_writes_files():
+                self._save(None, True)
+            self._folder.wait()
+            self._tell_given_up()
 
     def _tell_given_up(self):
         for reason in self._folder.given_up():
@@ -260,7 +274,13 @@ class Trainer:
         except Exception:
             self.model.load_state_dict(before)
             raise
+        self._recall(step, generator, notes)
+
+    def _recall(self, step, generator, notes):
+        """Takes over what a checkpoint holds beside tensors."""
         told = {k.removeprefix("python."): json.loads(v) for k, v in notes.items() if k.startswith("python.")}
+        for group, rate in zip(self.optimizer.param_groups, told.get("rates", ())):
+            group["lr"] = rate
         if self._schedule is not None and told["schedule"] is not None:
             self._schedule.load_state_dict(told["schedule"])
         self.step, self.epoch, self._batch = step, told["epoch"], told["batch"]
@@ -274,30 +294,60 @@ class Trainer:
     # Among other workers.
 
     def _join(self):
-        """Takes this worker's place among the others; the first one alone writes files and reports."""
-        self._workers = distributed.world_size()
-        if _native.worker_is_late():
-            self._restore(*_native.decode_checkpoint(distributed.meet(lambda: b"")))
-            self._saved = None
-        if _native.worker_has_store():
+        """Takes this worker's place among the others, or that of a lost one; the first one alone reports."""
+        self._workers, self._has_store = distributed.world_size(), _native.worker_has_store()
+        if self._workers > 1:
+            _native.worker_agree(self._settings(), self.optimizer._native)
+        self._is_late = _native.worker_is_late()
+        if self._is_late:
+            self._take_over(*_native.decode_checkpoint(distributed.meet(lambda: b"")))
+        if self._has_store:
             origin, first = _native.worker_begin(self.step)
-            if self.step > 0:
+            if self.step > 0 or self._is_late:
                 # What the store began with before, perhaps on its servers' disks, goes first.
-                if origin == self.step:
+                if origin == self.step and not self._is_late:
                     self.optimizer._native.give()
                 self.optimizer._native.take()
             if first != self.step:
                 self._seek(first)
+            self._beside = self.optimizer._native.beside_store(self._state())
         if self._folder is not None:
             self._owed = self._folder.owed(self.step)
         if distributed.rank() > 0:
-            self._folder = self._journal = self._events = self._saved = None
             self.report = Silent()
 
+    def _settings(self):
+        """What all workers must agree on before the first step."""
+        source = getattr(self.loader, "dataset", None)
+        samples = len(source) if hasattr(source, "__len__") else None
+        settings = [("workers", self._workers), ("samples", samples), ("batches of an epoch", self._length())]
+        settings += [("batch size", getattr(self.loader, "batch_size", None)), ("clipping", self._clip)]
+        if not self._has_store:
+            # The store says itself where its workers begin, and may be taken up again with another optimizer.
+            settings += [("step", self.step), ("seed of the shuffle", getattr(self.loader, "seed", None))]
+            settings += [("optimizer", self.optimizer)]
+        return [(name, str(value)) for name, value in settings]
+
+    def _take_over(self, step, generator, notes, tensors):
+        """Goes on from what another worker, or this one's predecessor, gave before a step."""
+        if self._has_store:
+            mine = dict(self._state())
+            for name, value in tensors.items():
+                mine[name].assign(value)
+            self._recall(step, generator, notes)
+        else:
+            self._restore(step, generator, notes, tensors)
+        self._saved = None
+
+    def _give(self):
+        """Everything that decides the next step, but for what the parameter store holds."""
+        state = self._beside if self._has_store else self._state()
+        return _native.encode_checkpoint(self.step, state, self._notes())
+
     def _meet(self):
-        """Before a step: lets in workers that replace lost ones, with everything that decides the next step."""
-        if self._workers > 1:
-            distributed.meet(lambda: _native.encode_checkpoint(self.step, self._state(), self._notes()))
+        """Before a step: hands over what a worker that replaces a lost one has to know."""
+        if self._workers > 1 or self._has_store:
+            distributed.meet(self._give)
 
     def _seek(self, step):
         """Goes to the place in the data that follows so many steps."""
@@ -318,9 +368,7 @@ class Trainer:
     def _tell(self, loss):
         """Tells the launcher how far this worker is."""
         if self._workers > 1:
-            seconds = max(time.monotonic() - self._began[0], 1e-9)
-            rate = (self.step - self._began[1]) * self._size / seconds
-            _native.worker_tell(self.step, self.total or self.step, loss, rate)
+            _native.worker_tell(self.step, self.total or self.step, loss, self._size)
 
     def _part(self, batch):
         """This worker's part of a batch."""
@@ -455,7 +503,7 @@ class Trainer:
         is_due = self._is_due(self._save_every, is_epoch_end)
         if self._owed is not None and is_due:
             self._owed.keep(self.step)
-        if self._folder is not None:
+        if self._folder is not None and _native.worker_writes_files():
             is_best = self._keep_best and self.history.best is not None and self.history.best[1] == self.step
             if is_last or is_best or is_due:
                 self._save(score, is_last)
@@ -466,6 +514,8 @@ class Trainer:
         return self.epoch >= self._epochs
 
     def _run(self, step, records):
+        if not self._is_over() and not _native.worker_goes_on(self.step + 1):
+            return "interrupted"
         while not self._is_over():
             length, batches = self._length(), self._batches()
             batch = next(batches, None)
@@ -514,7 +564,10 @@ class Trainer:
             return "early"
         if self._is_over():
             return "done"
-        return "interrupted" if self._stop else None
+        # Among other workers all of them agree on a last step.
+        if self._stop and not _native.worker_ask_to_stop():
+            return "interrupted"
+        return None if _native.worker_goes_on(self.step + 1) else "interrupted"
 
     def fit(self, loss):
         """Trains until the end; returns the history.
@@ -522,8 +575,10 @@ class Trainer:
         ``loss`` gets the parts of a batch that is a tuple or a list, the values of a dict by name, or the batch
         itself.
         """
+        _native.worker_run_begins(self.step)
         self._join()
-        if self._folder is not None:
+        # Of a worker that does a step again there may be a checkpoint after it.
+        if self._folder is not None and not self._is_late:
             later = self._folder.later(self.step)
             if later is not None:
                 raise value_error(f"fit: the run is at step {self.step}, but there is {later} already: resume, or choose another folder")
@@ -532,36 +587,48 @@ class Trainer:
         # Initial values are computed now, not within the first step, as after a resume.
         for _, t in self._state():
             t.eval()
-        if self._folder is not None and not _native.worker_has_store():
+        if self._folder is not None and not self._has_store and _native.worker_writes_files():
             self._folder.prepare(self._state())
-        records = _native.Records(self._journal, self._events, self.step)
+        records = _Records(self._journal, self._events)
         self.report.begin(self)
         for c in self.callbacks:
             c.on_begin(self)
-        self._began = (time.monotonic(), self.step)
         with _Interrupts(self):
             try:
                 self.history.stop = self._run(self._descend(loss), records)
             except errors.NumericsError as e:
                 _native.worker_fail(str(e))
                 raise
-            if _native.worker_settle(self.history.stop == "done"):
+            if _native.worker_settle(self.history.stop == "done", self._give):
                 self.optimizer._native.take()
                 self._saved = None
             if self._owed is not None:
                 self._owed.keep(self.step)
-            if self.history.stop != "interrupted":
-                _native.worker_finish()
-            if self._folder is not None:
-                if self._saved != self.step:
-                    self._save(None, True)
-                self._folder.wait()
-                self._tell_given_up()
+            _native.worker_finish(self._save_last)
         records.flush()
+        _native.worker_done()
         self.report.end(self)
         for c in self.callbacks:
             c.on_end(self)
         return self.history
+
+
+class _Records:
+    """The journal and the events of a run, opened when this worker first has something to write there."""
+
+    def __init__(self, journal, events):
+        self._paths, self._native = (journal, events), None
+
+    def write(self, step, figures):
+        if self._paths == (None, None) or not _native.worker_writes_files():
+            return
+        if self._native is None:
+            self._native = _native.Records(*self._paths, step - 1)
+        self._native.write(step, figures)
+
+    def flush(self):
+        if self._native is not None:
+            self._native.flush()
 
 
 class _Interrupts:

@@ -157,8 +157,11 @@ pub fn sort(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepare
 pub fn random_bits(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     const TASK: usize = 4096;
     let (key, out) = (args[0].clone(), outs[0].clone());
+    let (width, lead) = key.ty.shape.split_last().map(|(w, lead)| (*w, lead.len()))?;
+    // Elements of a row: a third number of a key says how many rows of a larger draw come before.
+    let row: usize = out.ty.shape.iter().skip(lead + 1).product();
     Some(Box::new(move |bases| {
-        let keys = key.ty.shape.count() / 2;
+        let keys = key.ty.shape.count() / width;
         let each = out.ty.shape.count().checked_div(keys).unwrap_or(0);
         if each == 0 {
             return Ok(());
@@ -172,9 +175,23 @@ pub fn random_bits(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
             for k in from..keys.min(from + group) {
                 // SAFETY: each task writes its own stretch.
                 let dst = unsafe { dst.slice(k * each + first, TASK.min(each - first)) };
-                philox::fill(key[2 * k] as u64, key[2 * k + 1] as u64, first as u64, dst);
+                let key = &key[width * k..][..width];
+                let before = key.get(2).map_or(0, |rows| (*rows as u64).wrapping_mul(row as u64));
+                fill_from(key[0] as u64, key[1] as u64, before.wrapping_add(first as u64), dst);
             }
         });
         Ok(())
     }))
+}
+/// Bits from a place on that may lie within a block of four.
+fn fill_from(seed: u64, counter: u64, place: u64, dst: &mut [u32]) {
+    let (skipped, mut block) = ((place % 4) as usize, [0; 4]);
+    let head = if skipped == 0 { 0 } else { (4 - skipped).min(dst.len()) };
+    if head > 0 {
+        philox::fill(seed, counter, place - skipped as u64, &mut block);
+        dst[..head].copy_from_slice(&block[skipped..][..head]);
+    }
+    if head < dst.len() {
+        philox::fill(seed, counter, place.wrapping_add(head as u64), &mut dst[head..]);
+    }
 }

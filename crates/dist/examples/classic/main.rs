@@ -14,6 +14,7 @@ fn main() -> talweg_dist::Result<()> {
     println!("{}", algorithms::kmeans::run()?);
     println!("{}", algorithms::factors::run("ssp:2".parse()?)?);
     println!("{}", algorithms::topics::run("bsp".parse()?)?);
+    println!("{}", algorithms::forest::run(24)?);
     for staleness in [0, 2, 4] {
         println!("{}", algorithms::regret::run(staleness)?);
     }

@@ -17,6 +17,10 @@ const ANSWER_MAX: usize = 512 << 20;
 /// How long to wait for one member before the next is tried.
 const CALLING: Duration = Duration::from_secs(2);
 
+/// Variables that say who may speak to the cluster, and how.
+pub(crate) const ETCD_VARS: [&str; 5] =
+    ["TALWEG_ETCD_USER", "TALWEG_ETCD_PASSWORD", "TALWEG_ETCD_CA", "TALWEG_ETCD_CERT", "TALWEG_ETCD_KEY"];
+
 /// Who may speak to the cluster, and how.
 #[derive(Clone, Default)]
 pub(crate) struct Access {
@@ -26,16 +30,15 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// From `TALWEG_ETCD_USER`, `_PASSWORD`, `_CA`, `_CERT` and `_KEY`: with an authority's certificate
-    /// the cluster is spoken to under TLS.
+    /// From the environment: with an authority's certificate the cluster is spoken to under TLS.
     pub fn from_env(var: impl Fn(&str) -> Option<String>) -> Result<Access> {
-        let get = |name: &str| var(&format!("TALWEG_ETCD_{name}")).filter(|v| !v.is_empty());
-        let user = match (get("USER"), get("PASSWORD")) {
+        let [user, password, ca, cert, key] = ETCD_VARS.map(|name| var(name).filter(|v| !v.is_empty()));
+        let user = match (user, password) {
             (Some(user), Some(password)) => Some((user, password)),
             (None, None) => None,
             _ => return Err(Error::value("TALWEG_ETCD_USER and TALWEG_ETCD_PASSWORD go together")),
         };
-        let tls = match (get("CA"), get("CERT"), get("KEY")) {
+        let tls = match (ca, cert, key) {
             (Some(ca), None, None) => Some(tls(&ca, None)?),
             (Some(ca), Some(cert), Some(key)) => Some(tls(&ca, Some((&cert, &key)))?),
             (None, None, None) => None,

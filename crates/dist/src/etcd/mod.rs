@@ -20,6 +20,7 @@ use crate::teller::FOREVER;
 use crate::{Error, Result};
 use client::{Client, Event, PAUSE, has_value, put, was_changed};
 use http::Access;
+pub(crate) use http::ETCD_VARS;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a launcher waits for the cluster when it says that a worker is gone.
-const LEFT_LIMIT: Duration = Duration::from_secs(600);
+const SET_LIMIT: Duration = Duration::from_secs(600);
 /// How old may be what a launcher shows.
 const LOOK: Duration = Duration::from_millis(250);
 /// Key of whoever is elected, and the prefix of the candidates' keys.
@@ -383,9 +384,11 @@ impl Center for Keeper {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.look().keys.get(key).cloned()
     }
+    fn set(&self, key: &str, value: &[u8]) -> Result<()> {
+        self.line.call(&Ask::Set(key, value), Instant::now() + SET_LIMIT).map(drop)
+    }
     fn left(&self, rank: u32, is_done: bool) -> Result<()> {
-        let deadline = Instant::now() + LEFT_LIMIT;
-        self.line.call(&Ask::Set(&left_key(rank), &left_value(is_done)), deadline).map(drop)
+        self.set(&left_key(rank), &left_value(is_done))
     }
     fn hung(&self) -> Vec<Hung> {
         let (mut seen, ttl) = (self.look(), self.line.cluster.ttl);

@@ -2,7 +2,7 @@
 
 use crate::membership::Center;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +12,11 @@ const EVENTS_MAX: usize = 200;
 const SAMPLES_MAX: usize = 1_000;
 /// How often the job is looked at.
 const EVERY: Duration = Duration::from_millis(200);
+
+/// Rates are taken over so long.
+const WINDOW: Duration = Duration::from_secs(10);
+/// A worker that has said nothing for so long, or for three times what it usually takes, stands still.
+const STILL: Duration = Duration::from_secs(3);
 
 /// Key under which a worker says how far it is.
 pub fn progress_key(rank: u32) -> String {
@@ -61,7 +66,9 @@ pub struct WorkerState {
     pub steps: u64,
     /// Its last loss.
     pub loss: f64,
-    /// Samples in a second.
+    /// Samples that its process has trained on.
+    pub samples: u64,
+    /// Samples in a second, over the last seconds.
     pub samples_per_second: f64,
     /// How many of its reads from the store were 0, 1, 2… steps ahead of the slowest worker in
     /// what they saw; the last counts all beyond. Empty without a store.
@@ -121,7 +128,49 @@ struct Inner {
     processes: Vec<ProcessState>,
     history: Vec<Sample>,
     events: VecDeque<Event>,
+    rates: BTreeMap<u32, Rate>,
     looked: Option<Instant>,
+}
+
+impl Inner {
+    /// What the workers have said, with their rates.
+    fn workers(&self) -> Vec<WorkerState> {
+        let mut all = self.coordinator.as_ref().map(|c| workers(c.as_ref())).unwrap_or_default();
+        self.rate(&mut all);
+        all
+    }
+    fn rate(&self, workers: &mut [WorkerState]) {
+        let rate = |rank| self.rates.get(&rank).map_or(0.0, |r: &Rate| r.now(Instant::now()));
+        workers.iter_mut().for_each(|w| w.samples_per_second = rate(w.rank));
+    }
+}
+
+/// When a count was seen to grow, over the last seconds.
+#[derive(Default)]
+struct Rate(VecDeque<(Instant, u64)>);
+
+impl Rate {
+    fn hear(&mut self, now: Instant, count: u64) {
+        match self.0.back() {
+            Some((_, last)) if *last == count => return,
+            // Another process has taken its place.
+            Some((_, last)) if *last > count => self.0.clear(),
+            _ => {}
+        }
+        self.0.push_back((now, count));
+        while self.0.len() > 2 && now - self.0[1].0 > WINDOW {
+            self.0.pop_front();
+        }
+    }
+    /// In a second; 0 if it has stood still for long.
+    fn now(&self, now: Instant) -> f64 {
+        let (Some(first), Some(last)) = (self.0.front(), self.0.back()) else { return 0.0 };
+        let (took, times) = (last.0 - first.0, self.0.len() as u32 - 1);
+        if times == 0 || now - last.0 > STILL.max(3 * took / times) {
+            return 0.0;
+        }
+        (last.1 - first.1) as f64 / took.as_secs_f64().max(1e-9)
+    }
 }
 
 /// Shared by the launcher and whoever looks.
@@ -157,9 +206,14 @@ impl Board {
         }
         inner.looked = Some(Instant::now());
         inner.processes = processes.collect();
-        let workers = inner.coordinator.as_ref().map(|c| workers(c.as_ref())).unwrap_or_default();
+        let mut workers = inner.coordinator.as_ref().map(|c| workers(c.as_ref())).unwrap_or_default();
+        workers.iter().for_each(|w| inner.rates.entry(w.rank).or_default().hear(Instant::now(), w.samples));
+        inner.rate(&mut workers);
         let sample = sample(self.began.elapsed().as_secs_f64(), &workers);
-        if sample.step == 0 || inner.history.last().is_some_and(|s| s.step == sample.step) {
+        // A job that stands still is sampled once more, when that is known.
+        let is_known =
+            |s: &Sample| s.step == sample.step && (s.samples_per_second == 0.0 || sample.samples_per_second > 0.0);
+        if sample.step == 0 || inner.history.last().is_some_and(is_known) {
             return;
         }
         if inner.history.len() >= SAMPLES_MAX {
@@ -177,7 +231,7 @@ impl Board {
         let coordinator = inner.coordinator.as_ref();
         Snapshot {
             seconds: self.began.elapsed().as_secs_f64(),
-            workers: coordinator.map(|c| workers(c.as_ref())).unwrap_or_default(),
+            workers: inner.workers(),
             servers: coordinator.map(|c| servers(c.as_ref())).unwrap_or_default(),
             processes: inner.processes.clone(),
             history: inner.history.clone(),
@@ -188,10 +242,10 @@ impl Board {
     pub fn line(&self) -> Option<String> {
         let inner = self.inner.lock();
         let s = inner.history.last()?;
-        let workers = workers(inner.coordinator.as_ref()?.as_ref());
+        let workers = inner.workers();
         let (steps, slowest) = (workers.iter().map(|w| w.steps).max()?, workers.iter().map(|w| w.step).min()?);
         let behind = if slowest < s.step { format!(", the slowest at {slowest}") } else { String::new() };
-        let speed = s.samples_per_second;
+        let speed: f64 = workers.iter().map(|w| w.samples_per_second).sum();
         Some(format!("step {} of {steps}{behind}, loss {:.4}, {speed:.0} samples/s", s.step, s.loss))
     }
 }
@@ -221,9 +275,10 @@ fn numbers(c: &dyn Center, prefix: &str) -> Vec<(u32, Vec<f64>)> {
 }
 fn workers(c: &dyn Center) -> Vec<WorkerState> {
     let state = |(rank, n): (u32, Vec<f64>)| {
-        let (&[step, steps, loss, samples_per_second], reads) = n.split_first_chunk()?;
+        let (&[step, steps, loss, samples], reads) = n.split_first_chunk()?;
         let staleness = reads.iter().map(|n| *n as u64).collect();
-        Some(WorkerState { rank, step: step as u64, steps: steps as u64, loss, samples_per_second, staleness })
+        let (step, steps, samples, samples_per_second) = (step as u64, steps as u64, samples as u64, 0.0);
+        Some(WorkerState { rank, step, steps, loss, samples, samples_per_second, staleness })
     };
     let mut all: Vec<WorkerState> = numbers(c, "progress/").into_iter().filter_map(state).collect();
     let text = |key: &str| c.get(key).and_then(|v| String::from_utf8(v).ok());
@@ -242,4 +297,25 @@ fn servers(c: &dyn Center) -> Vec<ServerState> {
         Some(ServerState { server, primaries, bytes, applied, reads: whole(reads), parked: whole(parked) })
     };
     numbers(c, "load/").into_iter().filter_map(state).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_last_seconds_and_zero_when_nothing_moves() {
+        let t = Instant::now();
+        let s = Duration::from_secs;
+        let mut r = Rate::default();
+        assert_eq!(r.now(t), 0.0);
+        for i in 0..100 {
+            // Ten a second for a minute and a half, then forty.
+            r.hear(t + s(i), if i < 80 { 10 * i } else { 800 + 40 * (i - 80) });
+        }
+        assert!((r.now(t + s(99)) - 40.0).abs() < 1e-9, "{}", r.now(t + s(99)));
+        assert!(r.now(t + s(101)) > 0.0 && r.now(t + s(103)) == 0.0);
+        r.hear(t + s(110), 5);
+        assert_eq!(r.now(t + s(110)), 0.0, "a replacement begins anew");
+    }
 }

@@ -22,6 +22,8 @@ pub struct Place {
     /// Whether this process has to keep the membership store itself: nobody else does, and this
     /// is rank 0.
     pub keeps: bool,
+    /// Whether lost workers are started again.
+    pub replaces: bool,
     /// How many servers of the parameter store there are; 0: workers reduce among themselves.
     pub servers: u32,
     /// Servers that hold a copy of each partition.
@@ -113,6 +115,7 @@ impl Place {
             local_rank,
             coordinator,
             keeps: !kept && rank == 0,
+            replaces: launched.is_some(),
             servers: servers.unwrap_or(0),
             copies: copies(&var)?,
             rule: rule(&var, world)?,

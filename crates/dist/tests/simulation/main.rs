@@ -76,7 +76,7 @@ fn the_store_serves_on_while_the_keeper_is_stopped() {
     let (mut during, mut long) = (0, 0);
     for seed in 0..seeds() {
         // Never back, in a job to which nothing else happens: nobody needs it.
-        let plan = Plan { pauses: vec![4_000..2_000_000], ..Plan::calm() };
+        let plan = Plan { pauses: std::iter::once(4_000..2_000_000).collect(), ..Plan::calm() };
         let world = World::run(seed, Rule::BSP, &plan);
         assert_eq!(world.weights(), expected, "seed {seed}");
         long += world.steps_paused;

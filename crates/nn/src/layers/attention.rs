@@ -1,8 +1,8 @@
 //! `MultiheadAttention` and the transformer layers made of it.
 
+use crate::parallel::next_key;
 use crate::{Activation, Dropout, Layer, LayerNorm, Linear, Mode, init};
 use nn_derive::Module;
-use tensor::generator::next_key;
 use tensor::nn::AttentionOptions;
 use tensor::{Error, Result, Site, Tensor, Variable};
 
@@ -59,7 +59,7 @@ impl MultiheadAttention {
     pub fn forward(&self, q: &Tensor, k: &Tensor, v: &Tensor, mut options: AttentionOptions) -> Tensor {
         let site = Site::here();
         if options.dropout.is_none() && self.dropout > 0.0 && self.mode.is_training() {
-            options.dropout = Some((self.dropout, next_key()));
+            options.dropout = Some((self.dropout, next_key(q)));
         }
         let run = || {
             let (weights, biases) = (self.in_proj_weight.tensor().chunk(3, 0), self.in_proj_bias.tensor().chunk(3, 0));

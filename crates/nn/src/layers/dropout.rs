@@ -1,9 +1,9 @@
 //! `Dropout`: elements set to zero at random, in training only.
 
+use crate::parallel::next_key;
 use crate::{Layer, Mode};
 use nn_derive::Module;
 use tensor::Tensor;
-use tensor::generator::next_key;
 
 /// Sets each element to zero with probability `p` and scales the others by 1 / (1 - p), in
 /// training; does nothing in inference.
@@ -22,6 +22,6 @@ impl Dropout {
 impl Layer for Dropout {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        if self.mode.is_training() && self.p > 0.0 { x.dropout(self.p, &next_key()) } else { x.clone() }
+        if self.mode.is_training() && self.p > 0.0 { x.dropout(self.p, &next_key(x)) } else { x.clone() }
     }
 }

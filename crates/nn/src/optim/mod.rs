@@ -139,6 +139,25 @@ impl Optimizer {
     pub fn set_lr(&self, lr: f64) -> Result<()> {
         self.groups.iter().try_for_each(|g| g.lr.assign(&Tensor::from((lr * g.scale) as f32)))
     }
+    /// What decides its steps, by name, for comparing workers: learning rates, weight decay, the parameters'
+    /// shapes, and a hash of the update rule.
+    pub fn settings(&self) -> Result<Vec<(&'static str, String)>> {
+        let of = |f: &dyn Fn(&Group) -> Result<String>| -> Result<String> {
+            Ok(self.groups.iter().map(f).collect::<Result<Vec<_>>>()?.join(", "))
+        };
+        let shapes = |g: &Group| g.params.iter().map(|p| format!("{:?}", p.shape().dims())).collect::<String>();
+        let rule = |g: &Group| {
+            // Rules that read variables, or take matrices alone, have no text of this shape.
+            let text = parallel::RuleText::of(&*self.rule, &Shape::from([2]), g.weight_decay);
+            Ok(text.map_or("without a text".to_string(), |t| format!("{:016x}", hash(&t.encode()))))
+        };
+        Ok(vec![
+            ("learning rate", of(&|g| Ok(format!("{:?}", g.lr.tensor().item::<f32>()?)))?),
+            ("weight decay", of(&|g| Ok(g.weight_decay.to_string()))?),
+            ("parameters", of(&|g| Ok(format!("{:016x}", hash(shapes(g).as_bytes()))))?),
+            ("update rule", of(&rule)?),
+        ])
+    }
     /// The parameters.
     pub fn parameters(&self) -> Vec<Variable> {
         self.groups.iter().flat_map(|g| g.params.clone()).collect()
@@ -198,6 +217,13 @@ impl Optimizer {
             let (_, table, array) = places.iter().find(|(p, ..)| p.is_same(v))?;
             Some(Stored { table: *table, array: *array, shape: v.shape() })
         }
+    }
+    /// Of a run's state, what a worker keeps of its own beside the parameter store: learning rates, and
+    /// buffers such as running statistics. Parameters that nobody trains do not change.
+    pub fn beside_store(&self, state: &[(String, Variable)]) -> Vec<(String, Variable)> {
+        let stored = self.stored();
+        let is_own = |v: &Variable| !v.var().is_parameter() && stored(v).is_none();
+        state.iter().filter(|(_, v)| is_own(v)).cloned().collect()
     }
     /// If parameters live in the parameter store: takes what was restored here there, unless the
     /// run has begun already.
@@ -266,7 +292,7 @@ impl Optimizer {
                 }
             }
             if !pushes.is_empty() {
-                let next = parallel::step_in_store(&t, &pushes);
+                let next = parallel::step_in_store(&t, &pushes)?;
                 stored.into_iter().zip(next).for_each(|(p, x)| update.set(p, x));
             }
             update.set(&self.t, t);
@@ -294,6 +320,11 @@ impl Optimizer {
         let grads = no_grad(|| site.scope(|| grad(loss, &reads)))?;
         self.update(&grads.into_iter().map(Some).collect::<Vec<_>>())
     }
+}
+
+/// FNV-1a.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// A 16-bit parameter before it was rounded; where it was given another value since, that.

@@ -4,10 +4,11 @@
 //! Gradients that are more than a bucket are reduced in buckets, the last layers' first: a bucket's
 //! reduction begins when its gradients are there and goes on while the others are computed.
 
-use super::{How, failed, job, lock, setting};
-use dist::Overlap;
+use super::part::weight;
+use super::{How, failed, job, lock, pulse, setting};
+use dist::{Overlap, Reducer};
 use ir::{AttrKind, Batch, Bytes, Call, Grad, Meaning, ORDERED, SOON, Type};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tensor::{Attrs, DType, Error, Literal, Op, Result, Shape, Tensor};
 
 /// Bytes of gradients that are worth a message of their own; `TALWEG_BUCKET` says another number.
@@ -16,11 +17,12 @@ const BUCKET_BYTES: usize = 1 << 20;
 /// The row of `mean_over_workers`.
 static MEAN: Op = Op {
     name: "mean_over_workers",
-    doc: "The mean of each gradient over all workers. The first input is the step count.",
+    doc: "The mean of each gradient over all workers. Inputs: the step count, what this worker's gradients count, the \
+          gradients.",
     attrs: &[(ORDERED, AttrKind::Bool)],
     infer: |c| {
         floats(c)?;
-        Ok(c.types[1..].iter().cloned().collect())
+        Ok(c.types[2..].iter().cloned().collect())
     },
     meaning: Meaning::Kernel(run_mean),
     grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
@@ -31,8 +33,8 @@ static MEAN: Op = Op {
 /// The row of `begin_mean_over_workers`.
 static BEGIN: Op = Op {
     name: "begin_mean_over_workers",
-    doc: "Begins to take the mean of a bucket of gradients over all workers, while the rest is computed. The first \
-          input is the step count. The result stands for what is under way.",
+    doc: "Begins to take the mean of a bucket of gradients over all workers, while the rest is computed. Inputs as \
+          for `mean_over_workers`. The result stands for what is under way.",
     attrs: &[("bucket", AttrKind::Int), ("of", AttrKind::Int), (SOON, AttrKind::Bool)],
     infer: |c| {
         floats(c)?;
@@ -65,15 +67,15 @@ static END: Op = Op {
 static STEP: Op = Op {
     name: "step_in_store",
     doc: "Pushes gradients to the parameter store, ends the step and reads the parameters. Inputs: the step count, \
-          the gradients, a learning rate for each.",
+          what this worker's gradients count, the gradients, a learning rate for each.",
     attrs: &[("tables", AttrKind::Ints), (ORDERED, AttrKind::Bool)],
     infer: |c| {
         floats(c)?;
         let n = c.attrs.ints("tables")?.len();
-        if c.types.len() != 1 + 2 * n {
+        if c.types.len() != 2 + 2 * n {
             return Err(Error::value(format!("{n} tables need as many gradients and rates")));
         }
-        Ok(c.types[1..=n].iter().cloned().collect())
+        Ok(c.types[2..2 + n].iter().cloned().collect())
     },
     meaning: Meaning::Kernel(run_step),
     grad: Grad::Missing("the store takes its step after differentiation"),
@@ -124,10 +126,11 @@ pub fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>
     let buckets = buckets(&shapes, bytes);
     let is_bad = |g: &Tensor| g.dtype().ok() != Some(DType::F32);
     if buckets.len() < 2 || grads.iter().flatten().any(is_bad) {
-        return Ok(mean_at_once(t, grads));
+        return mean_at_once(t, grads);
     }
+    let weight = weight()?;
     let begin = |(bucket, list): (usize, &Vec<usize>)| {
-        let mut inputs = vec![t];
+        let mut inputs = vec![t, &weight];
         inputs.extend(list.iter().filter_map(|i| grads[*i].as_ref()));
         let attrs = Attrs::new().with("bucket", bucket as i64).with("of", buckets.len() as i64).with(SOON, true);
         Tensor::apply1(&BEGIN, &inputs, attrs)
@@ -147,14 +150,15 @@ pub fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>
     }
     Ok(out)
 }
-fn mean_at_once(t: &Tensor, grads: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
-    let mut inputs = vec![t];
+fn mean_at_once(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    let weight = weight()?;
+    let mut inputs = vec![t, &weight];
     inputs.extend(grads.iter().flatten());
     let outs = Tensor::apply(&MEAN, &inputs, Attrs::new().with(ORDERED, true));
-    let is_error = outs.len() != inputs.len() - 1;
+    let is_error = outs.len() != inputs.len() - 2;
     let mut outs = outs.into_iter();
     let first = outs.clone().next();
-    grads.iter().map(|g| g.as_ref().and_then(|_| if is_error { first.clone() } else { outs.next() })).collect()
+    Ok(grads.iter().map(|g| g.as_ref().and_then(|_| if is_error { first.clone() } else { outs.next() })).collect())
 }
 
 /// A gradient on its way to the store.
@@ -168,13 +172,14 @@ pub struct Push {
 }
 
 /// The parameters after a step in the store.
-pub fn step_in_store(t: &Tensor, pushes: &[Push]) -> Vec<Tensor> {
-    let mut inputs = vec![t];
+pub fn step_in_store(t: &Tensor, pushes: &[Push]) -> Result<Vec<Tensor>> {
+    let weight = weight()?;
+    let mut inputs = vec![t, &weight];
     inputs.extend(pushes.iter().map(|p| &p.grad));
     inputs.extend(pushes.iter().map(|p| &p.lr));
     let ids: Vec<i64> = pushes.iter().map(|p| i64::from(p.table)).collect();
     let outs = Tensor::apply(&STEP, &inputs, Attrs::new().with("tables", ids.as_slice()).with(ORDERED, true));
-    if outs.len() == pushes.len() { outs.into_vec() } else { vec![outs[0].clone(); pushes.len()] }
+    Ok(if outs.len() == pushes.len() { outs.into_vec() } else { vec![outs[0].clone(); pushes.len()] })
 }
 
 /// Hands the reducing thread to `f`; it is started when there is first something to reduce.
@@ -185,7 +190,10 @@ fn with_overlap<T>(f: impl FnOnce(&mut Overlap) -> dist::Result<T>) -> Result<T>
     let mut overlap = lock(overlap);
     if overlap.is_none() {
         let reduce = |number: usize, bucket: &mut [f32]| match job().map(|j| j.map(|j| &j.how)) {
-            Ok(Some(How::Reduce(reducer, _))) => lock(reducer).mean_of(number, bucket),
+            Ok(Some(How::Reduce(reducer, _))) => match bucket.split_last_mut() {
+                Some((weight, bucket)) => reduce(reducer, number, *weight, bucket),
+                None => Err(dist::Error::value("a bucket begins without a weight")),
+            },
             _ => Err(dist::Error::value("there are no workers to reduce with")),
         };
         *overlap = Some(Overlap::new(reduce).map_err(failed)?);
@@ -197,7 +205,9 @@ fn number(c: &Call, name: &str) -> Result<usize> {
 }
 fn run_begin(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let (bucket, of) = (number(c, "bucket")?, number(c, "of")?);
-    with_overlap(|o| o.begin(bucket, of, args[1..].iter().map(|g| g.stored::<f32>())))?;
+    // What the gradients count goes last.
+    let parts = args[2..].iter().chain([&args[1]]);
+    with_overlap(|o| o.begin(bucket, of, parts.map(|g| g.stored::<f32>())))?;
     Ok(vec![Literal::scalar(0.0f32)])
 }
 fn run_end(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
@@ -213,43 +223,56 @@ fn run_end(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     with_overlap(|o| o.end(number(c, "bucket").map_err(|e| dist::Error::value(e.to_string()))?, args.len(), cut))
 }
 
+/// The mean over all workers, counted as a step of this one.
+fn reduce(reducer: &Mutex<Reducer>, bucket: usize, weight: f32, data: &mut [f32]) -> dist::Result<()> {
+    let mut reducer = pulse::exchange(reducer);
+    reducer.mean_of(bucket, weight, data)?;
+    let world = job().ok().flatten().map_or(0, |j| j.place.world as usize);
+    pulse::stepped(reducer.done(), world.saturating_sub(reducer.workers()));
+    Ok(())
+}
+
 fn run_mean(_: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let Some(How::Reduce(reducer, _)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there are no workers to reduce with"));
     };
-    let mut all = Vec::with_capacity(args[1..].iter().map(Literal::count).sum());
-    args[1..].iter().for_each(|g| all.extend_from_slice(g.stored::<f32>()));
-    lock(reducer).mean(&mut all).map_err(failed)?;
+    let (weight, grads) = (scalar(&args[1]), &args[2..]);
+    let mut all = Vec::with_capacity(grads.iter().map(Literal::count).sum());
+    grads.iter().for_each(|g| all.extend_from_slice(g.stored::<f32>()));
+    reduce(reducer, 0, weight, &mut all).map_err(failed)?;
     let mut at = 0;
     let cut = |g: &Literal| {
         at += g.count();
         literal(g.shape(), &all[at - g.count()..at])
     };
-    Ok(args[1..].iter().map(cut).collect())
+    Ok(grads.iter().map(cut).collect())
 }
 
 fn run_step(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there is no parameter store"));
     };
-    let mut shared = lock(shared);
+    let mut shared = pulse::exchange(shared);
     let mut tables = Vec::new();
     for id in c.attrs.ints("tables")? {
         let table = usize::try_from(*id).ok().and_then(|i| shared.tables.get(i).copied());
         tables.push(table.ok_or_else(|| Error::bug(format!("there is no table {id} in the store")))?);
     }
-    let (grads, rates) = args[1..].split_at(tables.len());
+    let (weight, (grads, rates)) = (scalar(&args[1]), args[2..].split_at(tables.len()));
     for ((table, grad), rate) in tables.iter().zip(grads).zip(rates) {
-        let rate = rate.stored::<f32>().first().copied().unwrap_or(0.0);
-        shared.store.push(table, grad.stored::<f32>(), rate).map_err(failed)?;
+        let grad = dist::merge::weighted(grad.stored::<f32>(), weight);
+        shared.store.push(table, &grad, scalar(rate)).map_err(failed)?;
     }
-    shared.store.clock().map_err(failed)?;
+    shared.clock().map_err(failed)?;
     let mut values: Vec<Literal> = grads.iter().map(|g| unwritten(g.shape())).collect();
     let mut into: Vec<&mut [f32]> = values.iter_mut().map(Literal::stored_mut::<f32>).collect();
     shared.store.pull_into(&tables, &mut into).map_err(failed)?;
     Ok(values)
 }
 
+fn scalar(x: &Literal) -> f32 {
+    x.stored::<f32>().first().copied().unwrap_or(0.0)
+}
 /// Memory for so many elements, whatever is in it.
 fn unwritten(shape: &Shape) -> Literal {
     Literal::from_buffer(DType::F32, shape.clone(), Arc::new(Bytes::any(4 * shape.count())))

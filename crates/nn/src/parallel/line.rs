@@ -1,5 +1,6 @@
 //! The line that carries collectives: joined at the first one, given up at the first error.
 
+use super::pulse::{collective, kind};
 use super::{failed, job, lock, setting};
 use dist::collective::{Backend, Carrier, Deal, Element, Embedded, Group as Links, Joining, Signature, Team};
 use dist::launch::listen_toward;
@@ -73,10 +74,11 @@ impl Line {
             State::New => return Err(Error::bug("joined above")),
         };
         let deal = Deal { team, signature, element, deadline: Instant::now() + timeout()? };
-        f(&mut **carrier, &deal).map_err(|e| {
+        collective(|| f(&mut **carrier, &deal)).map_err(|e| {
+            let kind = kind(&e);
             let e = format!("over ranks {:?}: {e}", team.ranks());
             *state = State::Failed(e.clone());
-            Error::new(tensor::ErrorKind::Io, e)
+            Error::new(kind, e)
         })
     }
 }

@@ -10,37 +10,42 @@ mod end;
 mod exchange;
 mod group;
 mod line;
+mod part;
+mod pulse;
 mod rows;
 mod rule;
+mod same;
 mod table;
 mod update;
 mod wire;
 
-pub use end::{fail, settle};
+pub use end::{done, fail, finish, leave, settle};
 pub use group::Group;
+pub use part::{next_key, part};
+pub use pulse::{ask_to_stop, goes_on, run_begins, saved, saving};
 pub use rule::{RuleText, SlotText, Takes, rule_key};
+pub use same::agree;
 pub use table::{Table, clock, staleness_counts, step, wait};
 pub use update::{Compiled, Pushed};
 pub use wire::{Packed, Wire};
 
 use crate::optim::Rule;
 use crate::train::Progress;
-use dist::launch::{BEGAN, Place, done_key, listen_toward, progress_key};
+use dist::launch::{BEGAN, Place, listen_toward, progress_key};
 use dist::{
     Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store, Teller,
 };
 use ir::{Node, Shape, Value};
+use pulse::exchange;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
-use tensor::{Error, ErrorKind, Result, Tensor, Variable, generator};
+use tensor::{Error, Result, Tensor, Variable, generator};
 
 /// The table that holds the step which the store counts from; servers keep it as it is.
 pub const ORIGIN: u32 = u32::MAX;
 /// How often a worker tells how far it is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
-/// How long saying that it is done may take.
-const TELL_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of a piece of a parameter in the store.
 const BLOCK_BYTES: usize = 1 << 20;
 /// The logarithm of how many random draws a step may take.
@@ -52,12 +57,20 @@ const SAVE_LIMIT: Duration = Duration::from_secs(3600);
 struct Job {
     place: Place,
     how: How,
-    /// For telling how far this worker is, and when that was last told.
-    teller: Mutex<(Teller, Instant)>,
-    /// For saying that this worker is done.
+    /// Publishes what the launcher reads; training never waits for a launcher that is stopped.
+    teller: Arc<Teller>,
+    /// For questions to the membership store.
     registrar: Registrar,
+    told: Mutex<Told>,
     /// Kept alive: the membership store, if this process keeps it or takes part in that.
     _center: Option<Arc<dyn Center>>,
+}
+
+/// What was last told of how far this worker is.
+struct Told {
+    at: Instant,
+    /// Samples that this process has trained on.
+    samples: u64,
 }
 
 enum How {
@@ -76,6 +89,10 @@ struct Shared {
     /// The step of the store that this process began with, and the one that the store counts from.
     began: u64,
     first: u64,
+    /// What the worker whose place this one takes had given before that step.
+    kept: Option<Vec<u8>>,
+    /// What this worker gave before the step it is in, on its way to the store with that step.
+    given: Option<Vec<u8>>,
 }
 
 /// Gradients that are means over all workers already, as clipped ones are.
@@ -119,7 +136,7 @@ pub struct Begin {
 /// the store's word counts.
 pub fn begin(restored: u64) -> Result<Begin> {
     let Some(How::Store(s)) = job()?.map(|j| &j.how) else { return Ok(Begin { origin: restored, step: restored }) };
-    let mut shared = lock(s);
+    let mut shared = exchange(s);
     // In the store itself, so that it is where the steps are: on every copy and on disk.
     let table = dist::Table::new(ORIGIN, 1, 2, usize::MAX).map_err(failed)?;
     let halves = [restored as u32, (restored >> 32) as u32].map(f32::from_bits);
@@ -140,42 +157,56 @@ pub fn next_step(done: u64) -> Result<u64> {
     Ok(done.max(shared.first + shared.store.step()))
 }
 
-/// With a parameter store, before a step: what it draws at random follows from its number, so that a
-/// worker that takes the place of a lost one, or does a step again, draws the same.
+/// Before a step that others may not wait for, as with backup workers: what it draws at random follows
+/// from its number, so that a worker that leaves steps out draws what the others draw.
 pub fn draw_for(step: u64) -> Result<()> {
-    if has_store()? {
+    if job()?.is_some_and(|j| matches!(j.how, How::Store(_)) && j.place.rule.drops()) {
         let (seed, _) = generator::state();
         generator::set_state((seed, step << DRAWS_BITS));
     }
     Ok(())
 }
 
-/// Between two steps of all-reduce: lets in workers that replace lost ones, with the bytes that
-/// `give` makes of everything that decides the next step. A worker that is such a replacement is
-/// answered these bytes and must take them over before its first step. `Trainer` does all this
-/// itself; a loop of one's own calls it before each step, or does without replacements.
+/// Before each step: hands over the bytes that `give` makes of everything that decides the step, for
+/// a worker that replaces a lost one. Such a replacement is answered these bytes at its first call and
+/// must take them over. `Trainer` does all this itself; a loop of one's own calls it before each step.
+///
+/// Under all-reduce `give` is called only when somebody waits to be let in, and a loop that never
+/// calls `meet` does without replacements. With a parameter store the bytes are kept in the store with
+/// the step: `give` is called each time, and need not give what the store holds. The replacement does
+/// the newest step again that the store has of its predecessor ([`step`] says which), from what that
+/// one gave before it.
 pub fn meet(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
-    let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(None) };
-    let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
-    lock(r).meet(&mut give).map_err(failed)
-}
-/// True if this worker replaces one that was lost and has not been told what the others know.
-pub fn is_late() -> Result<bool> {
-    let Some(How::Reduce(r, _)) = job()?.map(|j| &j.how) else { return Ok(false) };
-    Ok(lock(r).is_late())
-}
-/// After the last step: waits for the others, who might need this worker's last result, and says
-/// that this one is done.
-pub fn finish() -> Result<()> {
-    let Some(job) = job()? else { return Ok(()) };
-    if let How::Reduce(r, _) = &job.how {
-        lock(r).finish().map_err(failed)?;
+    match job()?.map(|j| &j.how) {
+        None => Ok(None),
+        Some(How::Reduce(r, _)) => {
+            let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
+            exchange(r).meet(&mut give).map_err(failed)
+        }
+        Some(How::Store(s)) => {
+            let kept = lock(s).kept.take();
+            let given = kept.clone().map_or_else(give, Ok)?;
+            lock(s).given = Some(given);
+            Ok(kept)
+        }
     }
-    // Only a launcher that is started again asks for this. Without one, worker 0 keeps the membership
-    // store, and may have ended before this worker says it: then there is nobody left to tell.
-    let key = done_key(job.place.rank);
-    let _ = job.registrar.set(&key, b"1", Instant::now() + TELL_LIMIT);
-    Ok(())
+}
+/// True if this worker replaces one that was lost and has not been told by [`meet`] how to go on.
+pub fn is_late() -> Result<bool> {
+    Ok(match job()?.map(|j| &j.how) {
+        None => false,
+        Some(How::Reduce(r, _)) => lock(r).is_late(),
+        Some(How::Store(s)) => lock(s).kept.is_some(),
+    })
+}
+/// Whether this worker writes the job's files: the first of those that take part does. While worker 0
+/// is missing, or when it will not come back, that is another.
+pub fn writes_files() -> Result<bool> {
+    Ok(match job()?.map(|j| &j.how) {
+        None => true,
+        Some(How::Reduce(r, _)) => lock(r).is_first(),
+        Some(How::Store(s)) => lock(s).store.is_first(),
+    })
 }
 
 /// What packing has left out of this worker's gradients so far; `None` if nothing is packed.
@@ -198,17 +229,17 @@ pub(crate) fn take_owed(bytes: &[u8]) -> Result<()> {
 /// Tells the launcher how far this worker is, a few times a second at most.
 pub fn tell(p: &Progress) -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
-    let mut teller = lock(&job.teller);
-    if teller.1.elapsed() < TELL_EVERY && p.step < p.steps {
+    let mut told = lock(&job.told);
+    told.samples += p.samples as u64;
+    if told.at.elapsed() < TELL_EVERY && p.step < p.steps {
         return Ok(());
     }
-    let mut text = format!("{} {} {} {}", p.step, p.steps, p.loss, p.samples_per_second);
+    told.at = Instant::now();
+    let mut text = format!("{} {} {} {}", p.step, p.steps, p.loss, told.samples);
     if let How::Store(s) = &job.how {
         lock(s).store.staleness_counts().iter().for_each(|n| text += &format!(" {n}"));
     }
-    teller.1 = Instant::now();
-    // Training does not wait for a launcher that is stopped.
-    teller.0.lease(&progress_key(job.place.rank), text.as_bytes()).map_err(failed)
+    job.teller.lease(&progress_key(job.place.rank), text.as_bytes()).map_err(failed)
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -216,7 +247,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 fn failed(e: dist::Error) -> Error {
-    Error::new(ErrorKind::Io, e.to_string())
+    pulse::error(&e, e.to_string())
 }
 
 fn join() -> Result<Option<Job>> {
@@ -225,10 +256,10 @@ fn join() -> Result<Option<Job>> {
     let timeout = line::timeout()?;
     let (rank, world, at) = (place.rank, place.world, place.coordinator.address());
     let at = at.map_or_else(|e| e.to_string(), |a| a.to_string());
-    join_at(place, timeout).map(Some).map_err(|e| {
+    pulse::exchanging(|| join_at(place, timeout)).map(Some).map_err(|e| {
         let seconds = timeout.as_secs();
         let who = format!("worker {rank} of {world}, all of which meet at {at} within {seconds} s (TALWEG_TIMEOUT)");
-        Error::new(ErrorKind::Io, format!("{e}; this is {who}"))
+        pulse::error(&e, format!("{e}; this is {who}"))
     })
 }
 fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
@@ -244,14 +275,18 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
     };
     let hello = Hello::new("worker", place.rank);
     let registrar = Registrar::connect(&place.coordinator, &hello, place.secret.clone(), deadline)?;
-    let teller = Mutex::new((Teller::start(registrar.another(deadline)?)?, Instant::now()));
-    let done = registrar.another(deadline)?;
-    end::check(&done, deadline)?;
+    end::check(&registrar, deadline)?;
+    let teller = Arc::new(Teller::start(registrar.another(deadline)?)?);
+    let asking = registrar.another(deadline)?;
+    pulse::start(teller.clone(), registrar.another(deadline)?, place.rank, place.world)?;
     let how = if place.servers == 0 {
         let listen = listen_toward(&place.coordinator.address()?)?;
         let mut reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
         place.wire.into_iter().for_each(|filter| reducer.pack(filter));
-        reducer.compare(&environment(&place))?;
+        // A worker that replaces a lost one has nobody to compare with.
+        if !reducer.is_late() && reducer.done() == 0 {
+            same::compare(&mut reducer, place.rank, &environment(&place))?;
+        }
         How::Reduce(Box::new(Mutex::new(reducer)), Mutex::default())
     } else {
         let own = registrar.another(deadline)?;
@@ -261,6 +296,7 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
             let e = format!("this worker was started as one of {workers}, the store's servers for {}", store.workers());
             return Err(dist::Error::value(e));
         }
+        let kept = store.kept()?;
         let began = store.step();
         How::Store(Box::new(Mutex::new(Shared {
             store,
@@ -269,9 +305,12 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
             wire: place.wire,
             began,
             first: 0,
+            kept,
+            given: None,
         })))
     };
-    Ok(Job { place, how, teller, registrar: done, _center: center })
+    let told = Mutex::new(Told { at: Instant::now(), samples: 0 });
+    Ok(Job { place, how, teller, registrar: asking, told, _center: center })
 }
 
 /// What the environment has set for this worker, and must have set for all.
@@ -294,7 +333,7 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
         How::Reduce(r, _) if lock(r).is_late() => Ok(vec![None; params.len()]),
         How::Reduce(r, _) => {
             let mut all: Vec<f32> = values.concat();
-            lock(r).broadcast(&mut all).map_err(failed)?;
+            exchange(r).broadcast(&mut all).map_err(failed)?;
             let mut at = 0;
             for (p, v) in params.iter().zip(&values) {
                 assign(p, &all[at..at + v.len()])?;
@@ -303,7 +342,7 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
             Ok(vec![None; params.len()])
         }
         How::Store(s) => {
-            let mut shared = lock(s);
+            let mut shared = exchange(s);
             let first = shared.tables.len();
             for (p, v) in params.iter().zip(&values) {
                 shared.register(p, v, rule, weight_decay)?;
@@ -327,6 +366,15 @@ fn assign(p: &Variable, values: &[f32]) -> Result<()> {
 }
 
 impl Shared {
+    /// Ends this worker's step, with what it gave before it.
+    fn clock(&mut self) -> dist::Result<()> {
+        if let Some(given) = self.given.take() {
+            self.store.keep(&given)?;
+        }
+        self.store.clock()?;
+        pulse::stepped(self.store.step(), 0);
+        Ok(())
+    }
     /// Sends a parameter and its update rule to the store.
     fn register(&mut self, p: &Variable, values: &[f32], rule: &dyn Rule, weight_decay: f64) -> Result<()> {
         let whole = RuleText::of(rule, &p.shape(), weight_decay)?;
@@ -402,7 +450,7 @@ pub(crate) fn save(to: impl Fn(u32) -> String) -> Result<Saving> {
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there is no parameter store"));
     };
-    lock(shared).store.save(to).map_err(failed)
+    exchange(shared).store.save(to).map_err(failed)
 }
 /// Waits until they have; answers where.
 pub(crate) fn wait_for(saving: Saving) -> Result<Vec<String>> {
@@ -418,13 +466,14 @@ fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &dist::Table) -> Result
     let Some(How::Store(shared)) = job()?.map(|j| &j.how) else {
         return Err(Error::bug("there is no parameter store"));
     };
-    let mut shared = lock(shared);
+    let mut shared = exchange(shared);
     let t = shared.tables.get(table as usize).copied();
     let t = t.ok_or_else(|| Error::bug(format!("there is no table {table} in the store")))?;
     f(&mut shared, &t)
 }
 
 pub(crate) use exchange::{Push, step_in_store};
+pub(crate) use part::set_part;
 /// True if parameters live in the store.
 pub fn has_store() -> Result<bool> {
     Ok(matches!(job()?.map(|j| &j.how), Some(How::Store(_))))

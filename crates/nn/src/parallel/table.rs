@@ -3,6 +3,7 @@
 //! A process that is alone has them in its own memory, so that a program can be tried without
 //! servers; it is then the only worker, and every step closes at its `clock`.
 
+use super::pulse::exchange;
 use super::rule::{RuleText, Takes};
 use super::update::{Compiled, Pushed};
 use super::{BLOCK_BYTES, How, failed, job, lock};
@@ -201,7 +202,7 @@ fn no_servers() -> Error {
 }
 fn with_store<T>(f: impl FnOnce(&mut dist::Store) -> dist::Result<T>) -> Result<T> {
     match job()?.map(|j| &j.how) {
-        Some(How::Store(shared)) => f(&mut lock(shared).store).map_err(failed),
+        Some(How::Store(shared)) => f(&mut exchange(shared).store).map_err(failed),
         _ => Err(no_servers()),
     }
 }
@@ -211,7 +212,10 @@ fn with_store<T>(f: impl FnOnce(&mut dist::Store) -> dist::Result<T>) -> Result<
 pub fn clock() -> Result<()> {
     match job()? {
         None => lock(&ALONE).clock(),
-        Some(_) => with_store(dist::Store::clock),
+        Some(job) => match &job.how {
+            How::Store(shared) => exchange(shared).clock().map_err(failed),
+            How::Reduce(..) => Err(no_servers()),
+        },
     }
 }
 /// Waits until every step so far would survive the loss of a server.

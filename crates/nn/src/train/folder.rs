@@ -3,6 +3,7 @@
 
 use super::checkpoint::Checkpoint;
 use super::parts::{PART, part_name};
+use crate::parallel;
 use data::Place;
 use ir::Reserve;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,8 @@ pub struct Loaded {
 #[derive(Debug)]
 pub struct Checkpoints {
     policy: Policy,
+    /// Whether this process has removed what others left half-written.
+    is_clean: bool,
     writing: Option<JoinHandle<Result<Option<Error>>>>,
     /// Memory for the steps that follow while something is written.
     reserve: Option<Arc<Reserve>>,
@@ -79,13 +82,13 @@ struct Policy {
 
 impl Checkpoints {
     /// A folder, made if it is missing, or what a URL names: `s3://BUCKET/PREFIX` with the feature
-    /// `s3`. What a killed process left half-written is removed. Three checkpoints are kept unless
-    /// said otherwise.
+    /// `s3`. Nothing in it changes before the first save, which removes what killed processes left
+    /// half-written. Three checkpoints are kept unless said otherwise.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Checkpoints> {
         let place = Place::open(dir)?;
-        place.clean()?;
         Ok(Checkpoints {
             policy: Policy { place, last: 3, best: 0, goal: Goal::Min },
+            is_clean: false,
             writing: None,
             reserve: None,
             given_up: Vec::new(),
@@ -119,6 +122,7 @@ impl Checkpoints {
     /// Writes a checkpoint and removes those that need not be kept.
     pub fn save(&mut self, checkpoint: &Checkpoint) -> Result<PathBuf> {
         self.wait()?;
+        self.clean()?;
         self.policy.save(checkpoint)?;
         Ok(self.path(checkpoint.step))
     }
@@ -137,6 +141,7 @@ impl Checkpoints {
         before: impl FnOnce(&mut Checkpoint) -> Result<()> + Send + 'static,
     ) -> Result<PathBuf> {
         self.wait()?;
+        self.clean()?;
         let path = self.path(checkpoint.step);
         let policy = self.policy.clone();
         let writing = data::background("checkpoint", move || match before(&mut checkpoint) {
@@ -145,6 +150,13 @@ impl Checkpoints {
         });
         self.writing = Some(writing.map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?);
         Ok(path)
+    }
+
+    fn clean(&mut self) -> Result<()> {
+        if !std::mem::replace(&mut self.is_clean, true) {
+            self.policy.place.clean()?;
+        }
+        Ok(())
     }
 
     /// Holds memory ready for checkpoints like this one, so that not even the step after the first
@@ -195,7 +207,7 @@ impl Checkpoints {
     pub fn wait(&mut self) -> Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
         let panicked = || Error::bug("the thread that writes checkpoints panicked");
-        self.given_up.extend(writing.join().unwrap_or_else(|_| Err(panicked()))?);
+        self.given_up.extend(parallel::saving(|| writing.join()).unwrap_or_else(|_| Err(panicked()))?);
         Ok(())
     }
 
@@ -278,6 +290,7 @@ fn name(step: u64) -> String {
 impl Policy {
     fn save(&self, checkpoint: &Checkpoint) -> Result<()> {
         checkpoint.save_to(&self.place, &name(checkpoint.step))?;
+        parallel::saved(checkpoint.step, &self.place.path(&name(checkpoint.step)))?;
         // Later steps belong to a run that was given up or damaged; they are not ours to remove.
         let steps: Vec<u64> = self.steps()?.into_iter().filter(|s| *s <= checkpoint.step).collect();
         let mut keep: Vec<u64> = steps.iter().rev().take(self.last).copied().collect();

@@ -229,12 +229,14 @@ impl<'a> Trainer<'a> {
     /// Continues from a checkpoint. One of another model or data set is refused, and nothing
     /// changes.
     pub fn restore(&mut self, from: &Checkpoint) -> Result<()> {
+        self.restore_state(from, &self.variables())
+    }
+    fn restore_state(&mut self, from: &Checkpoint, state: &[(String, Variable)]) -> Result<()> {
         let best = from.noted::<f64>("trainer.best")?.zip(from.noted::<u64>("trainer.best_step")?);
         let worse = from.noted::<u64>("trainer.worse")?.unwrap_or(0);
         let Some(position) = &from.position else {
             return Err(Error::value(format!("the checkpoint of step {} has no data position", from.step)));
         };
-        let state = self.variables();
         let mut plateau = self.plateau.clone();
         if let (Some(p), Some(lr)) = (&mut plateau, from.noted("plateau.lr")?) {
             (p.lr, p.best) = (lr, from.noted("plateau.best")?);
@@ -244,7 +246,7 @@ impl<'a> Trainer<'a> {
         // Both change nothing when they fail; the loader goes back if the model does not fit.
         let before = Loader::position(self.loader);
         self.loader.restore(position)?;
-        if let Err(e) = from.restore("", &state) {
+        if let Err(e) = from.restore("", state) {
             self.loader.restore(&before)?;
             return Err(e);
         }
@@ -315,8 +317,10 @@ impl<'a> Trainer<'a> {
 
     /// Trains with a function that does a whole step and answers its loss.
     pub fn run(&mut self, mut step: impl FnMut(&Batch) -> Result<Tensor>) -> Result<Outcome> {
-        self.share()?;
+        parallel::run_begins(self.state.step)?;
+        let is_late = self.share()?;
         if let Some((folder, _)) = &mut self.checkpoints
+            && !is_late
             && let Some(path) = folder.later(self.state.step)?
         {
             let step = self.state.step;
@@ -331,11 +335,13 @@ impl<'a> Trainer<'a> {
         let state = Checkpoint::new(0).with("", &self.variables())?;
         if let Some((folder, _)) = &mut self.checkpoints
             && !parallel::has_store()?
+            && parallel::writes_files()?
         {
             folder.prepare(&state)?;
         }
         drop(state);
-        let mut records = self.records()?;
+        let own = parallel::has_store()?.then(|| self.optimizer.beside_store(&self.variables()));
+        let mut records = None;
         self.report.begun(self.state.step, self.steps);
         let (start, first, mut samples, mut last) = (Instant::now(), self.state.step, 0, None);
         let stop = loop {
@@ -346,10 +352,13 @@ impl<'a> Trainer<'a> {
                 break Stop::Done;
             }
             // After the two above: a run that is over is not called interrupted.
-            if self.stop.load(Ordering::Relaxed) {
+            if self.stop.load(Ordering::Relaxed) && !parallel::ask_to_stop()? {
                 break Stop::Interrupted;
             }
-            parallel::meet(|| self.checkpoint()?.encode())?;
+            if !parallel::goes_on(self.state.step + 1)? {
+                break Stop::Interrupted;
+            }
+            parallel::meet(|| self.given(own.as_deref())?.encode())?;
             let Some(batch) = self.loader.next() else { continue };
             let batch = batch?;
             let loss = self.one(&mut step, &batch).inspect_err(|e| {
@@ -363,46 +372,76 @@ impl<'a> Trainer<'a> {
             let progress = self.progress(loss, &batch, elapsed, self.state.step - first, samples);
             self.report.step(&progress);
             parallel::tell(&progress)?;
-            records.write(self.state.step, "train/", &[("loss".to_string(), loss)])?;
+            self.record(&mut records, "train/", &[("loss".to_string(), loss)])?;
             let score = self.evaluated(&progress, &mut records)?;
             self.save_if_due(score)?;
         };
-        if parallel::settle(stop == Stop::Done)? {
+        if parallel::settle(stop == Stop::Done, || self.checkpoint()?.encode())? {
             self.optimizer.take()?;
             self.state.saved = None;
         }
         if let Some((owed, _)) = &self.owed {
             owed.keep(self.state.step)?;
         }
-        if stop != Stop::Interrupted {
-            parallel::finish()?;
-        }
+        parallel::finish(|| self.save_last().map(drop))?;
         let checkpoint = self.save_last()?;
-        records.close()?;
+        records.map_or(Ok(()), Records::close)?;
+        parallel::done()?;
         let outcome = Outcome { stop, step: self.state.step, loss: last, best: self.state.best, checkpoint };
         self.report.ended(&outcome);
         Ok(outcome)
     }
 
-    /// Among other workers: takes this one's part of each batch, goes on where its predecessor
-    /// was lost, and leaves the files to the first worker.
-    fn share(&mut self) -> Result<()> {
+    /// What a worker that replaces a lost one has to know before a step: everything, or what the
+    /// parameter store does not hold.
+    fn given(&self, beside_store: Option<&[(String, Variable)]>) -> Result<Checkpoint> {
+        beside_store.map_or_else(|| self.checkpoint(), |own| self.beside().with("", own))
+    }
+
+    /// What all workers must agree on before the first step.
+    fn settings(&self) -> Result<Vec<(&'static str, String)>> {
+        let at = Loader::position(self.loader);
+        let mut all = vec![
+            ("workers", parallel::world()?.to_string()),
+            ("samples", at.len.to_string()),
+            ("batches of an epoch", self.loader.batches().to_string()),
+            ("clipping", format!("{:?}", self.clip)),
+        ];
+        // The store says itself where its workers begin, and may be taken up again with another optimizer.
+        if !parallel::has_store()? {
+            all.push(("step", self.state.step.to_string()));
+            all.push(("seed of the shuffle", format!("{:?}", at.seed)));
+            all.extend(self.optimizer.settings()?);
+        }
+        Ok(all)
+    }
+
+    /// Among other workers: takes this one's part of each batch and goes on where its predecessor
+    /// was lost. Returns whether there was one.
+    fn share(&mut self) -> Result<bool> {
         let rank = parallel::rank()?;
         let world = parallel::world()?;
         if world > 1 {
             self.loader.share(rank, world)?;
         }
-        if parallel::is_late()?
+        if world > 1 {
+            parallel::agree(&self.settings()?)?;
+        }
+        let is_late = parallel::is_late()?;
+        if is_late
             && let Some(state) = parallel::meet(|| Err(Error::bug("a worker that came late has nothing to give")))?
         {
-            self.restore(&Checkpoint::decode(&state)?)?;
+            let given = Checkpoint::decode(&state)?;
+            let state = self.variables().into_iter().filter(|(n, _)| given.tensors.contains_key(n));
+            let state = if parallel::has_store()? { state.collect() } else { self.variables() };
+            self.restore_state(&given, &state)?;
             self.state.saved = None;
         }
         if parallel::has_store()? {
             let (begin, at) = (parallel::begin(self.state.step)?, Loader::position(self.loader));
-            if self.state.step > 0 {
+            if self.state.step > 0 || is_late {
                 // What the store began with before, perhaps on its servers' disks, goes first.
-                if begin.origin == self.state.step {
+                if begin.origin == self.state.step && !is_late {
                     self.optimizer.give()?;
                 }
                 self.optimizer.take()?;
@@ -417,10 +456,7 @@ impl<'a> Trainer<'a> {
         if let Some((folder, every)) = &self.checkpoints {
             self.owed = folder.owed(self.state.step)?.map(|owed| (owed, *every));
         }
-        if rank > 0 {
-            (self.checkpoints, self.journal, self.events) = (None, None, None);
-        }
-        Ok(())
+        Ok(is_late)
     }
 
     /// One step; answers its loss.
@@ -429,6 +465,7 @@ impl<'a> Trainer<'a> {
             schedule.apply(self.optimizer, self.state.step as usize)?;
         }
         parallel::draw_for(self.state.step)?;
+        parallel::set_part(&batch.part)?;
         let number = self.state.step + 1;
         let loss = step(batch).and_then(|loss| loss.item::<f64>());
         let loss = loss.map_err(|e| Error { message: format!("step {number}: {}", e.message), ..e })?;
@@ -464,7 +501,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Evaluates if it is time; answers the watched metric.
-    fn evaluated(&mut self, progress: &Progress, records: &mut Records) -> Result<Option<f64>> {
+    fn evaluated(&mut self, progress: &Progress, records: &mut Option<Records>) -> Result<Option<f64>> {
         let step = self.state.step;
         let Some((every, evaluate)) = &mut self.evaluate else { return Ok(None) };
         if !step.is_multiple_of(*every) && step < self.steps {
@@ -475,7 +512,7 @@ impl<'a> Trainer<'a> {
         self.model.train(true);
         let metrics = metrics.map_err(|e| Error { message: format!("evaluation: {}", e.message), ..e })?;
         self.report.evaluated(progress, &metrics);
-        records.write(step, "evaluation/", &metrics)?;
+        self.record(records, "evaluation/", &metrics)?;
         let Some((name, goal)) = &self.watch else { return Ok(None) };
         let Some((_, value)) = metrics.iter().find(|(n, _)| n == name) else {
             let names: Vec<&str> = metrics.iter().map(|(n, _)| n.as_str()).collect();
@@ -492,9 +529,20 @@ impl<'a> Trainer<'a> {
         Ok(Some(*value))
     }
 
-    /// Opens the records, cut after the present step.
-    fn records(&self) -> Result<Records> {
-        let step = self.state.step;
+    /// Writes figures of the present step, if this worker does; the first time it opens the records.
+    fn record(&self, records: &mut Option<Records>, prefix: &str, metrics: &[(String, f64)]) -> Result<()> {
+        if !parallel::writes_files()? {
+            return Ok(());
+        }
+        let records = match records {
+            Some(records) => records,
+            None => records.insert(self.open_records()?),
+        };
+        records.write(self.state.step, prefix, metrics)
+    }
+    /// Opens the records, cut before the present step.
+    fn open_records(&self) -> Result<Records> {
+        let step = self.state.step.saturating_sub(1);
         let journal = self.journal.as_ref().map(|path| match step {
             0 => Journal::create(path),
             _ => Journal::resume(path, step),

@@ -15,7 +15,7 @@ pub static OP: Op = Op {
     doc: "softmax(scale q kᵀ + mask) v for q[…, H, L, E], k[…, G, S, E], v[…, G, S, F]: G is H or divides it, and then \
           neighboring query heads share keys and values. Behind them may come, in this order: a mask […, L, S], bool \
           (true takes part) or added; lengths i32[2, …], how many queries and how many keys of each sequence count; a \
-          key i64[2], if weights are dropped with probability `dropout`. With `causal`, query i sees keys 0 to i. A \
+          key i64[2] or i64[3], if weights are dropped with probability `dropout`. With `causal`, query i sees keys 0 to i. A \
           query that sees nothing gives zeros. The second result […, H, L] is the logarithm of the sum of each query's \
           exponentials (−∞ for a query that sees nothing), from which the gradient finds the weights again; for 16-bit \
           floats it is f32.",
@@ -175,8 +175,9 @@ pub(super) fn check(c: &Call, first: usize) -> Result<()> {
         return Err(Error::value(format!("dropout is a probability, from 0 to 1, not {p}")));
     }
     match key.map(|i| &rest[i]) {
-        Some(k) if *k.shape.dims() != [2] => {
-            Err(Error::value(format!("a key is i64[2], a seed and a counter; this is {k}")))
+        Some(k) if !matches!(*k.shape.dims(), [2 | 3]) => {
+            let key = "a key is i64[2], a seed and a counter, or i64[3] with the rows before";
+            Err(Error::value(format!("{key}; this is {k}")))
         }
         Some(_) if p == 0.0 => Err(Error::value("a key, but nothing is dropped")),
         None if p > 0.0 => Err(Error::value("dropout needs a key")),

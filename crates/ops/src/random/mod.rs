@@ -2,7 +2,8 @@
 //!
 //! A key is a tensor of two i64: a seed and a counter. The same key gives the same numbers on
 //! every device and in every order of evaluation; different counters give independent ones. The
-//! first elements of a longer sample equal those of a shorter one.
+//! first elements of a longer sample equal those of a shorter one. A third number says how many rows of
+//! a larger sample come before: so processes draw parts of one sample, each its own.
 //! In loops and under `vmap`, [`fold`] makes a key for each iteration and example out of one.
 
 crate::table! {
@@ -26,10 +27,10 @@ use ir::{Call, Literal, Shape, Site, Value};
 /// Checks that input `i` is a key.
 fn check_key(c: &Call, i: usize) -> Result<()> {
     let t = &c.types[i];
-    if t.dtype == DType::I64 && *t.shape.dims() == [2] {
+    if t.dtype == DType::I64 && matches!(*t.shape.dims(), [2 | 3]) {
         return Ok(());
     }
-    Err(Error::value(format!("a key is i64[2], a seed and a counter; this is {t}")))
+    Err(Error::value(format!("a key is i64[2], a seed and a counter, or i64[3] with the rows before; this is {t}")))
 }
 
 /// The key of iteration or example `index`, an i64 scalar, of a draw: bits of the draw's key are the

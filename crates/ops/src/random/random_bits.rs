@@ -3,7 +3,8 @@
 //! J. K. Salmon and others, "Parallel random numbers: as easy as 1, 2, 3" (2011). The generator
 //! is a function from a counter of four words and a key of two words to four words. Here the
 //! counter is the element's place divided by 4 (low word first), then the key tensor's counter;
-//! the key is the seed; the place modulo 4 selects the word.
+//! the key is the seed; the place modulo 4 selects the word. A key tensor of three numbers says besides
+//! how many rows (of the first axis) of a larger draw come before: these elements' places follow theirs.
 
 use super::shape_of;
 use crate::rules::{i64s, one};
@@ -14,25 +15,27 @@ use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape};
 pub static OP: Op = Op {
     name: "random_bits",
     doc: "32 random bits for each element by Philox4x32-10, a function of the key and the element's place alone. Keys \
-          i64[…, 2] give bits of `shape` each.",
+          i64[…, 2], or i64[…, 3] with the number of rows that come before, give bits of `shape` each.",
     attrs: &[("shape", AttrKind::Ints)],
     infer: |c| {
         c.arity(1)?;
         one(DType::U32, out_shape(c)?)
     },
     meaning: Meaning::Kernel(|c, args| {
-        let keys = args[0].to_i64();
-        let each = shape_of(c)?.count() as u64;
+        let (keys, shape, out) = (args[0].to_i64(), shape_of(c)?, out_shape(c)?);
+        let width = width_of(c)?;
+        let (each, row) = (shape.count() as u64, shape.iter().skip(1).product::<usize>() as u64);
         let mut block = (u64::MAX, u64::MAX, [0; 4]);
         let bits = |i: usize| {
-            let (k, place) = (i as u64 / each, i as u64 % each);
+            let key = &keys[width * (i as u64 / each) as usize..][..width];
+            let before = key.get(2).map_or(0, |rows| (*rows as u64).wrapping_mul(row));
+            let (k, place) = (i as u64 / each, before.wrapping_add(i as u64 % each));
             if (block.0, block.1) != (k, place / 4) {
-                let key = [keys[2 * k as usize] as u64, keys[2 * k as usize + 1] as u64];
-                block = (k, place / 4, philox(&words(place / 4, key[1]), &halves(key[0])));
+                block = (k, place / 4, philox(&words(place / 4, key[1] as u64), &halves(key[0] as u64)));
             }
             block.2[place as usize % 4]
         };
-        Ok(vec![Literal::generate(out_shape(c)?, bits)])
+        Ok(vec![Literal::generate(out, bits)])
     }),
     grad: Grad::Zero,
     batch: Batch::Rule(|c| {
@@ -45,6 +48,12 @@ pub static OP: Op = Op {
         vec![
             Case::new(vec![i64s([2], &[7, 9])], of(&[2, 3])),
             Case::new(vec![i64s([2, 2], &[7, 9, 8, 9])], of(&[3, 3])),
+            Case::new(vec![i64s([3], &[7, 9, 5])], of(&[2, 3])),
+            Case::new(vec![i64s([2, 3], &[7, 9, 5, 8, 9, 2])], of(&[3, 3])),
+            Case::new(vec![i64s([3], &[0, 0, 1])], of(&[3])).expect(
+                vec![u32s(&[0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8])],
+                "the words after the first of Random123's answer for zeros",
+            ),
             Case::new(vec![i64s([2], &[0, 0])], of(&[4])).expect(
                 vec![u32s(&[0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8])],
                 "Random123, kat_vectors: philox4x32 10 of zeros",
@@ -53,13 +62,22 @@ pub static OP: Op = Op {
     },
 };
 
+/// Numbers of a key.
+fn width_of(c: &Call) -> Result<usize> {
+    let keys = &c.types[0];
+    match keys.shape.last() {
+        Some(width @ (2 | 3)) if keys.dtype == DType::I64 => Ok(*width),
+        _ => {
+            let what = "keys are i64[…, 2], a seed and a counter each, or i64[…, 3] with the rows before";
+            Err(Error::value(format!("{what}; this is {keys}")))
+        }
+    }
+}
 /// The dimensions of the keys, then those of the bits of each.
 fn out_shape(c: &Call) -> Result<Shape> {
-    let keys = &c.types[0];
-    match keys.shape.split_last() {
-        Some((2, lead)) if keys.dtype == DType::I64 => Ok(lead.iter().chain(shape_of(c)?.dims()).copied().collect()),
-        _ => Err(Error::value(format!("keys are i64[…, 2], a seed and a counter each; this is {keys}"))),
-    }
+    width_of(c)?;
+    let lead = c.types[0].shape.split_last().map_or(&[][..], |(_, lead)| lead);
+    Ok(lead.iter().chain(shape_of(c)?.dims()).copied().collect())
 }
 
 /// Low and high word.
@@ -90,7 +108,15 @@ pub fn philox(counter: &[u32; 4], key: &[u32; 2]) -> [u32; 4] {
 
 impl Tensor {
     /// 32 random bits for each element, u32, a function of the key and the element's place alone.
-    /// A key is an i64 tensor of a seed and a counter.
+    /// A key is an i64 tensor of a seed and a counter, and perhaps the number of rows that come before
+    /// these in a larger draw.
+    ///
+    /// ```
+    /// # use talweg_ops::Tensor;
+    /// let whole = Tensor::random_bits(&Tensor::from([7i64, 9]), [5, 3]).to_vec::<u32>().unwrap();
+    /// let rest = Tensor::random_bits(&Tensor::from([7i64, 9, 2]), [3, 3]).to_vec::<u32>().unwrap();
+    /// assert_eq!(whole[6..], rest);
+    /// ```
     #[track_caller]
     pub fn random_bits(key: &Tensor, shape: impl Into<Shape>) -> Tensor {
         Tensor::apply1(&OP, &[key], Attrs::new().with("shape", &shape.into()))

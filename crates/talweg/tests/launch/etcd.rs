@@ -22,19 +22,9 @@ fn etcd(folder: &Path) -> Option<(Guard, u16)> {
     // In memory where that is possible: etcd waits for its disk at each change.
     let memory = Path::new("/dev/shm").join(folder.file_name().unwrap());
     let data = if std::fs::create_dir(&memory).is_ok() { memory } else { folder.join("etcd") };
-    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let ports = [free(), free()];
-    let [client, peer] = ports.map(|p| format!("http://127.0.0.1:{p}"));
-    let started = Command::new(std::env::var("TALWEG_ETCD").unwrap_or_else(|_| "etcd".to_string()))
-        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-        .args(["--initial-cluster", &format!("default={peer}"), "--data-dir"])
-        .arg(&data)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    match started {
-        Ok(child) => Some((Guard(child, Some(data)), ports[0])),
+    let port = free();
+    match spawn(&data, port) {
+        Ok(child) => Some((Guard(child, Some(data)), port)),
         Err(e) => {
             eprintln!("skipped: etcd does not start ({e}); Debian's package is etcd-server");
             None
@@ -42,15 +32,33 @@ fn etcd(folder: &Path) -> Option<(Guard, u16)> {
     }
 }
 
+fn free() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+fn spawn(data: &Path, port: u16) -> std::io::Result<Child> {
+    let [client, peer] = [port, free()].map(|p| format!("http://127.0.0.1:{p}"));
+    Command::new(std::env::var("TALWEG_ETCD").unwrap_or_else(|_| "etcd".to_string()))
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("default={peer}"), "--data-dir"])
+        .arg(data)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
 /// A job in a folder, with its output in the file `launch`.
 fn start(folder: &Path, port: u16, servers: &str, steps: u32) -> Guard {
+    start_slowly(folder, port, servers, steps, "3")
+}
+fn start_slowly(folder: &Path, port: u16, servers: &str, steps: u32, pause: &str) -> Guard {
     let said = std::fs::File::create(folder.join("launch")).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_talweg"))
         .args(["launch", "--workers", "2", "--servers", servers, "--heartbeat-timeout", "5"])
         .args(["--membership", &format!("etcd://127.0.0.1:{port}/job-{servers}")])
         .arg(digits())
         .env("STEPS", steps.to_string())
-        .env("PAUSE_MS", "3")
+        .env("PAUSE_MS", pause)
         .env("TALWEG_THREADS", "1")
         .current_dir(folder)
         .stdout(said.try_clone().unwrap())
@@ -121,6 +129,32 @@ fn a_launcher_that_is_started_again_takes_the_job_over() {
         await_text(&said, "worker 1 ended with ");
         assert!(again.0.wait().unwrap().success(), "{}", std::fs::read_to_string(&said).unwrap());
         assert_eq!(await_text(&said, "[worker 0] weights "), await_text(&said, "[worker 1] weights "));
+    }
+}
+
+/// The cluster is away, or stopped, for longer than leases last and than any single question waits:
+/// servers keep what they hold, and the job ends with the same bits.
+#[test]
+fn a_cluster_that_is_away_or_stopped_costs_no_parameters() {
+    let expected = one(Job::start(&["--workers", "2"], 300).weights(), 2);
+    for (gone, back) in [("-STOP", "-CONT"), ("-KILL", "")] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some((mut etcd, port)) = etcd(folder.path()) else { return };
+        let said = folder.path().join("launch");
+        let mut job = start_slowly(folder.path(), port, "2", 300, "40");
+        await_text(&said, "epoch 1: 2 servers");
+        let id = etcd.0.id().to_string();
+        assert!(Command::new("kill").args([gone, &id]).status().unwrap().success());
+        std::thread::sleep(Duration::from_secs(12));
+        if back.is_empty() {
+            etcd.0.wait().unwrap();
+            etcd.0 = spawn(etcd.1.as_ref().unwrap(), port).unwrap();
+        } else {
+            assert!(Command::new("kill").args([back, &id]).status().unwrap().success());
+        }
+        assert!(job.0.wait().unwrap().success(), "{gone}: {}", std::fs::read_to_string(&said).unwrap());
+        let weights = [0, 1].map(|w| await_text(&said, &format!("[worker {w}] weights ")));
+        assert_eq!(weights, [expected.clone(), expected.clone()], "{gone}");
     }
 }
 

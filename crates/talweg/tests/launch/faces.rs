@@ -43,7 +43,7 @@ fn other_machines_are_called_and_ranks_follow_the_file() {
 
 #[test]
 fn a_job_ends_when_too_few_are_left() {
-    let fails = "[ $RANK = 0 ] && exec sleep 60; exit 3";
+    let fails = "[ $RANK = 0 ] && exec sleep 60; kill -9 $$";
     let ended = launch(&["--workers", "2:3", "--max-restarts", "0", "sh", "-c", fails]);
     assert!(!ended.status.success());
     assert!(text(&ended.stdout).contains("fewer than 2: the job ends"), "{}", text(&ended.stdout));
@@ -117,6 +117,22 @@ fn processes_of_other_launchers_find_each_other() {
 }
 
 #[test]
+fn processes_that_disagree_about_their_number_are_told() {
+    let master = port().to_string();
+    let start = |rank: &str, world: &str| {
+        let mut c = Command::new(digits());
+        c.envs([("RANK", rank), ("WORLD_SIZE", world), ("MASTER_PORT", &master), ("TALWEG_TIMEOUT", "60")]);
+        c.envs([("STEPS", "12"), ("TALWEG_PARALLEL", "1"), ("TALWEG_THREADS", "1")]).stdout(Stdio::null());
+        c.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    for process in [start("0", "2"), start("1", "4")] {
+        let out = process.wait_with_output().unwrap();
+        let said = text(&out.stderr);
+        assert!(!out.status.success() && said.contains("WORLD_SIZE is 2 on worker 0, 4 on worker 1"), "{said}");
+    }
+}
+
+#[test]
 fn mpirun_launches_workers() {
     // As root, which containers are, it asks twice whether that is meant.
     let said = Command::new("mpirun")
@@ -174,6 +190,17 @@ fn the_page_shows_the_job() {
     job.until("epoch 1: 2 servers");
     let (status, page) = ask(&at, "GET /", &at);
     assert!(status.contains("200") && page.contains("<title>talweg launch</title>"));
+    let mut whole = TcpStream::connect(&at).unwrap();
+    write!(whole, "GET / HTTP/1.1\r\nHost: {at}\r\n\r\n").unwrap();
+    let mut head = String::new();
+    whole.read_to_string(&mut head).unwrap();
+    assert!(head.contains("\r\nContent-Security-Policy: default-src 'none'"), "{}", &head[..400]);
+    // Whoever connects and says nothing costs a bounded number of threads.
+    let idle: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(&at).unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let threads = std::fs::read_dir(format!("/proc/{}/task", job.child.id())).unwrap().count();
+    assert!(threads < 120, "{threads} threads for {} idle connections", idle.len());
+    drop(idle);
     assert!(ask(&at, "GET /nothing", &at).0.contains("404"));
     assert!(ask(&at, "DELETE /", &at).0.contains("405"));
     assert!(ask(&at, "GET /state", "evil.example").0.contains("403"), "names made to point here are refused");
@@ -186,6 +213,15 @@ fn the_page_shows_the_job() {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
+    let (status, metrics) = ask(&at, "GET /metrics", &at);
+    assert!(status.contains("200"));
+    for line in [
+        "# TYPE talweg_worker_step gauge",
+        "talweg_worker_step{rank=\"1\"} ",
+        "talweg_process_up{process=\"server 0\"} 1",
+    ] {
+        assert!(metrics.lines().any(|l| l.starts_with(line)), "{line}: {metrics}");
+    }
     assert_eq!((state["consistency"].as_str(), state["bound"].as_u64()), (Some("ssp:3"), Some(3)));
     assert_eq!(state["processes"].as_array().unwrap().len(), 4);
     assert!(state["history"][0][2].as_f64().unwrap() > 0.0, "{}", state["history"]);

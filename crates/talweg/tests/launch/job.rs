@@ -36,17 +36,19 @@ impl Job {
     }
     /// As [`Job::start`], with more variables.
     pub fn start_with(args: &[&str], steps: u32, vars: &[(&str, &str)]) -> Job {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_talweg"))
-            .arg("launch")
+        let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
+        c.arg("launch")
             .args(args)
             .arg(digits())
             .env("STEPS", steps.to_string())
             .env("PAUSE_MS", if steps > 100 { "3" } else { "0" })
             .env("TALWEG_THREADS", "1")
-            .envs(vars.iter().copied())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .envs(vars.iter().copied());
+        Job::of(c)
+    }
+    /// A job of any command.
+    pub fn of(mut command: Command) -> Job {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
         let out = child.stdout.take().unwrap();
         std::thread::spawn(move || BufReader::new(out).lines().map_while(Result::ok).try_for_each(|l| send.send(l)));
@@ -82,12 +84,17 @@ impl Job {
         self.signal("-9", name);
     }
     /// Waits for the end; answers the fingerprints that workers have printed.
-    pub fn weights(mut self) -> Vec<String> {
+    pub fn weights(self) -> Vec<String> {
+        self.ended().0
+    }
+    /// The same, with everything that was printed.
+    pub fn ended(mut self) -> (Vec<String>, Vec<String>) {
         while let Ok(line) = self.lines.recv_timeout(self.ends.saturating_duration_since(Instant::now())) {
             self.seen.push(line);
         }
         assert!(self.child.wait().unwrap().success(), "{}", self.seen.join("\n"));
-        self.seen.iter().filter_map(|l| Some(l.split_once("weights ")?.1.to_string())).collect()
+        let weights = self.seen.iter().filter_map(|l| Some(l.split_once("weights ")?.1.to_string())).collect();
+        (weights, std::mem::take(&mut self.seen))
     }
 }
 impl Drop for Job {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn survivors_go_on_when_a_worker_is_killed() {
-    let mut job = Job::start(&["--workers", "4", "--max-restarts", "0"], 200);
+    let mut job = Job::start(&["--workers", "3:4", "--max-restarts", "0"], 200);
     job.until("epoch 1: 4 workers");
     std::thread::sleep(Duration::from_millis(150));
     job.kill("worker 2");
@@ -18,7 +18,7 @@ fn survivors_go_on_when_a_worker_is_killed() {
 
 #[test]
 fn a_worker_that_is_killed_while_the_group_forms_holds_up_nobody() {
-    let mut job = Job::start(&["--workers", "4", "--max-restarts", "0"], 30);
+    let mut job = Job::start(&["--workers", "3:4", "--max-restarts", "0"], 30);
     job.until("worker 3 is process");
     job.kill("worker 1");
     let weights = job.weights();
@@ -53,6 +53,30 @@ fn killed(name: &str, then: &str) {
     job.kill(name);
     job.until(then);
     assert_eq!(one(job.weights(), 2), calm());
+}
+
+#[test]
+fn a_replaced_worker_goes_on_with_buffers_plateau_and_patience() {
+    let vars = [("NORM", "1"), ("PATIENCE", "8"), ("LAYERS", "2"), ("OPTIMIZER", "sgd")];
+    let said = |mut job: Job, kill: Option<&str>| {
+        if let Some(name) = kill {
+            job.until("epoch 1: 2 servers");
+            std::thread::sleep(Duration::from_millis(400));
+            job.kill(name);
+            job.until("it is started again");
+        }
+        let (mut weights, seen) = job.ended();
+        // Running statistics are each worker's own.
+        weights.sort_unstable();
+        let best = seen.iter().filter(|l| l.contains("] best ")).map(|l| l[10..].to_string());
+        (weights, best.collect::<Vec<_>>())
+    };
+    let start = || Job::start_with(&["--workers", "2", "--servers", "2"], 400, &vars);
+    let calm = said(start(), None);
+    assert_eq!((calm.0.len(), calm.1.len()), (2, 2), "{calm:?}");
+    for name in ["worker 0", "worker 1"] {
+        assert_eq!(said(start(), Some(name)), calm, "{name}");
+    }
 }
 
 #[test]
@@ -95,6 +119,21 @@ fn a_stopped_launcher_costs_nothing() {
     assert_eq!(one(weights, 2), expected);
 }
 
+/// Replacements must not train on after a step that made NaN of everything, however many there may be.
+#[test]
+fn a_run_that_diverges_fails() {
+    for servers in ["0", "2"] {
+        let mut c = Command::new("timeout");
+        c.args(["200", env!("CARGO_BIN_EXE_talweg"), "launch", "--workers", "2", "--servers", servers]);
+        c.args(["--max-restarts", "40"]).arg(digits());
+        let vars = [("STEPS", "8"), ("OPTIMIZER", "sgd"), ("LR", "1e30"), ("TALWEG_THREADS", "1")];
+        let out = c.envs(vars).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout);
+        assert!(!out.status.success() && out.status.code() != Some(124), "{servers} servers: {said}");
+        assert!(said.contains("the loss is") && !said.contains("weights "), "{servers} servers: {said}");
+    }
+}
+
 #[test]
 fn a_process_that_hangs_is_ended_and_replaced() {
     let mut job = Job::start(&["--workers", "2", "--heartbeat-timeout", "1"], 900);
@@ -123,14 +162,14 @@ fn a_process_that_is_stopped_before_it_joins_is_ended_and_replaced() {
 }
 
 #[test]
-fn a_replacement_that_comes_when_the_others_are_done_does_not_begin_anew() {
-    // Worker 1 is killed when it has done everything but end, and its replacement finds nobody.
+fn a_worker_that_is_killed_when_it_is_done_is_not_started_again() {
     let killed = "\"$0\" || exit 1; [ $RANK = 0 ] && sleep 1 && exit; \
                   [ $TORCHELASTIC_RESTART_COUNT = 0 ] && kill -9 $$; exit 0";
     let (is_good, said) = shell(&["--heartbeat-timeout", "1"], killed);
     assert!(is_good, "{said}");
     one(said.lines().filter_map(|l| Some(l.split_once("weights ")?.1.to_string())).collect(), 2);
-    assert!(said.contains("worker 1 came when the others were done"), "{said}");
+    assert!(said.contains("worker 1 ended with signal: 9 (SIGKILL) when it was done"), "{said}");
+    assert!(!said.contains("it is started again"), "{said}");
 }
 
 /// The fault campaign in short. As root, where namespaces can be made, machines are cut off too.

@@ -173,7 +173,7 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
 def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, dim=-1):
     """A sample of the categories; ``hard``: one-hot, with the gradient of the soft one."""
     logits = tensor(logits)
-    noise = Tensor.random_exponential(_native.random_key(), logits.shape).astype(logits.dtype)
+    noise = Tensor.random_exponential(_native.batch_key(logits), logits.shape).astype(logits.dtype)
     soft = ((logits - noise.log()) / tau).softmax(dim)
     if not hard:
         return soft

@@ -3,7 +3,7 @@
 from ... import _native
 from ..._checked import check, value_error
 from ..._native import Tensor
-from .common import batch_key, probability
+from .common import probability
 from .convolution import dropout, linear
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
@@ -31,7 +31,7 @@ def scaled_dot_product_attention(
         causal=is_causal,
         scale=scale,
         grouped=enable_gqa,
-        dropout=(dropout_p, batch_key(query)) if dropout_p > 0.0 else None,
+        dropout=(dropout_p, _native.batch_key(query)) if dropout_p > 0.0 else None,
         query_lengths=query_lengths,
         key_lengths=key_lengths,
     )
@@ -94,7 +94,7 @@ def attend(q, k, v, mask, causal, lengths, dropout_p, need_weights):
     from the result: nobody computes them who does not look."""
     if not need_weights or dropout_p == 0.0:
         settings = dict(mask=mask, causal=causal, key_lengths=lengths)
-        out = q.attention(k, v, dropout=(dropout_p, batch_key(q)) if dropout_p > 0.0 else None, **settings)
+        out = q.attention(k, v, dropout=(dropout_p, _native.batch_key(q)) if dropout_p > 0.0 else None, **settings)
         return out, attention_weights(q, k, mask, causal, lengths, 0.0) if need_weights else None
     weights = attention_weights(q, k, mask, causal, lengths, dropout_p)
     return weights @ v, weights

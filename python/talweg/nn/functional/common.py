@@ -10,13 +10,6 @@ def tensor(x):
     return x if isinstance(x, Tensor) else _native.tensor(x)
 
 
-def batch_key(x):
-    """The key of the next draw for a tensor with a row for each example: workers that share a batch draw what one alone
-    would."""
-    draw = getattr(_native, "batch_key", None)
-    return _native.random_key() if draw is None else draw(x)
-
-
 def in_place(input, result, inplace):
     """The result; with ``inplace`` the input has it as its value."""
     if not inplace:

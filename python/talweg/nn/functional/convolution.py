@@ -3,7 +3,7 @@
 from ... import _native
 from ..._checked import check, value_error
 from ..._native import Tensor
-from .common import batch_key, in_place, probability, sizes, tensor
+from .common import in_place, probability, sizes, tensor
 
 __all__ = ["bilinear", "fold", "linear", "unfold"]
 
@@ -192,9 +192,8 @@ def dropout(input, p=0.5, training=True, inplace=False):
     [1.0, 1.0, 1.0]
     """
     probability("dropout", p)
-    if not training or p == 0.0:
-        return tensor(input)
-    return in_place(input, tensor(input).dropout(p, batch_key(tensor(input))), inplace)
+    x = tensor(input)
+    return in_place(input, x.dropout(p, _native.batch_key(x)), inplace) if training and p > 0.0 else x
 
 
 def _dropout(n):
@@ -210,7 +209,7 @@ def _dropout(n):
         if p == 1.0:
             return in_place(input, x * 0, inplace)
         shape = x.shape[:batch] + (1,) * (x.ndim - batch)
-        kept = Tensor.random_bernoulli(batch_key(x), _native.full(shape, 1.0 - p))
+        kept = Tensor.random_bernoulli(_native.batch_key(x), _native.full(shape, 1.0 - p))
         return in_place(input, Tensor.where(kept, x / (1.0 - p), 0.0), inplace)
 
     return _public(f, f"dropout{n}d", "Whole channels set to zero with probability ``p``, the others scaled up.")
@@ -225,7 +224,7 @@ def _alpha(name, x, p, shape):
         return x * 0
     low = -1.7580993408473766
     a = ((1 - p) * (1 + p * low**2)) ** -0.5
-    kept = Tensor.random_bernoulli(batch_key(x), _native.full(shape, 1.0 - p))
+    kept = Tensor.random_bernoulli(_native.batch_key(x), _native.full(shape, 1.0 - p))
     return Tensor.where(kept, x, low) * a - a * low * p
 
 

@@ -61,10 +61,14 @@ pub fn numbers(
         t = t.reads("key", key).memory("seed", "unsigned long long", Arg::Scratch(seed));
         t = t.memory("offset", "unsigned long long", Arg::Scratch(offset));
         // The library's numbers of one offset and the next overlap, so each draw has a seed of its own.
-        body += "if (i == 0) {\nconst unsigned long long s = key[0], c = key[1];\n\
-                 unsigned w[4] = {0, 0, (unsigned)c, (unsigned)(c >> 32)};\n\
-                 philox(w, (unsigned)s, (unsigned)(s >> 32));\n\
-                 *seed = (unsigned long long)w[0] << 32 | w[1];\n*offset = 0;\n}\n";
+        // So has each part of a draw that several processes share.
+        let before = if key.ty.shape.count() == 3 { "(unsigned)key[2]" } else { "0" };
+        body += &format!(
+            "if (i == 0) {{\nconst unsigned long long s = key[0], c = key[1];\n\
+             unsigned w[4] = {{{before}, 0, (unsigned)c, (unsigned)(c >> 32)}};\n\
+             philox(w, (unsigned)s, (unsigned)(s >> 32));\n\
+             *seed = (unsigned long long)w[0] << 32 | w[1];\n*offset = 0;\n}}\n"
+        );
     }
     t.blocks(1, FEW, &body)
 }

@@ -352,15 +352,23 @@ pub fn iota(c: &Call) -> Option<Vec<Kernel>> {
 /// 32 random bits an element by Philox4x32-10, of the element's key and its place.
 pub fn random_bits(c: &Call) -> Option<Vec<Kernel>> {
     let (key, y) = (&c.args[0], &c.outs[0]);
-    let keys = key.ty.shape.count() / 2;
+    let (width, lead) = key.ty.shape.split_last().map(|(w, lead)| (*w, lead.len()))?;
+    let keys = key.ty.shape.count() / width;
     let each = y.ty.shape.count().checked_div(keys).unwrap_or(0);
-    let blocks = each.div_ceil(4).max(1);
+    let row: usize = y.ty.shape.iter().skip(lead + 1).product();
+    // Where rows of a larger draw come before, blocks of four need not begin with the result.
+    let (before, shifted) = if width == 3 { (format!("key[3 * k + 2] * {row}ull"), 1) } else { ("0".to_string(), 0) };
+    let blocks = (each.div_ceil(4) + shifted).max(1);
     let body = format!(
         "const idx k = i / {blocks}, b = i % {blocks};\n\
-         const unsigned long long seed = key[2 * k], counter = key[2 * k + 1];\n\
-         unsigned w[4] = {{(unsigned)b, (unsigned)(b >> 32), (unsigned)counter, (unsigned)(counter >> 32)}};\n\
+         const unsigned long long seed = key[{width} * k], counter = key[{width} * k + 1], before = {before};\n\
+         const unsigned long long at = before / 4 + b;\n\
+         unsigned w[4] = {{(unsigned)at, (unsigned)(at >> 32), (unsigned)counter, (unsigned)(counter >> 32)}};\n\
          philox(w, (unsigned)seed, (unsigned)(seed >> 32));\n\
-         for (int e = 0; e < 4; e++) if (b * 4 + e < {each}) y[k * {each} + b * 4 + e] = w[e];\n"
+         for (int e = 0; e < 4; e++) {{\n\
+         const long long to = b * 4 + e - (long long)(before % 4);\n\
+         if (to >= 0 && to < {each}) y[k * {each} + to] = w[e];\n\
+         }}\n"
     );
-    Text::new().reads("key", key).writes("y", y).each(keys * each.div_ceil(4), &body)
+    Text::new().reads("key", key).writes("y", y).each(if each == 0 { 0 } else { keys * blocks }, &body)
 }

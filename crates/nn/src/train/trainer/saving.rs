@@ -1,6 +1,7 @@
 //! When a trainer saves.
 
 use super::Trainer;
+use crate::parallel;
 use std::path::PathBuf;
 use tensor::Result;
 
@@ -13,6 +14,9 @@ impl Trainer<'_> {
             owed.keep(step)?;
         }
         let Some((folder, every)) = &self.checkpoints else { return Ok(()) };
+        if !parallel::writes_files()? {
+            return Ok(());
+        }
         let is_best = folder.keeps_best() && self.state.best.is_some_and(|(_, at)| at == step);
         // The last step is saved here too: only here its score is known.
         if !step.is_multiple_of(*every) && !is_best && step < self.steps {
@@ -26,6 +30,10 @@ impl Trainer<'_> {
         rest.score = score;
         let Some((folder, _)) = &mut self.checkpoints else { return Ok(()) };
         let step = rest.step;
+        // Another worker may have ended before this one came to write files.
+        if parallel::rank()? > 0 && folder.steps()?.iter().any(|s| *s >= step) {
+            return Ok(());
+        }
         if let Some(path) = folder.save_run(rest, &state, self.optimizer, is_last)? {
             self.state.saved = Some(step);
             self.report.saving(step, &path);
@@ -41,9 +49,10 @@ impl Trainer<'_> {
         }
     }
 
-    /// Saves what is not saved yet and waits until it is on disk.
+    /// Saves what is not saved yet and waits until it is on disk: a run that could not write its last
+    /// checkpoint has failed.
     pub(super) fn save_last(&mut self) -> Result<Option<PathBuf>> {
-        if self.checkpoints.is_some() && self.state.saved != Some(self.state.step) {
+        if self.checkpoints.is_some() && self.state.saved != Some(self.state.step) && parallel::writes_files()? {
             self.save(None, true)?;
         }
         let Some((folder, _)) = &mut self.checkpoints else { return Ok(None) };

@@ -1,0 +1,217 @@
+//! How jobs end: what the exit status says, how they are stopped, and what is started again until then.
+
+use crate::job::{Job, digits, launch, one};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+fn text(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
+}
+fn is_there(process: &str) -> bool {
+    Command::new("kill").args(["-0", process]).output().unwrap().status.success()
+}
+fn newest(folder: &Path) -> Option<String> {
+    let files = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+    files.filter(|n| n.ends_with(".safetensors")).max()
+}
+
+#[test]
+fn a_job_succeeds_when_every_rank_has_done_its_part() {
+    // Worker 1 is killed in each of its lives, in the middle of its training.
+    let dies = "[ $RANK = 1 ] && { \"$0\" & p=$!; sleep 0.7; kill -9 $p; kill -9 $$; }; exec \"$0\"";
+    let run = |workers: &str| {
+        let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
+        c.args(["launch", "--workers", workers, "--max-restarts", "1", "sh", "-c", dies]).arg(digits());
+        c.env("STEPS", "500").env("PAUSE_MS", "5").env("TALWEG_THREADS", "1").output().unwrap()
+    };
+    let all = run("2");
+    assert_eq!(all.status.code(), Some(1), "{}", text(&all));
+    assert!(text(&all).contains("1 workers are left, fewer than 2: the job ends"), "{}", text(&all));
+    assert!(text(&all).contains("lost for good: 1"), "{}", text(&all));
+    let some = run("1:2");
+    assert!(some.status.success(), "{}", text(&some));
+    assert!(text(&some).contains("done; 1 of 2 workers done in "), "{}", text(&some));
+}
+
+#[test]
+fn a_program_that_fails_at_its_start_is_not_started_again() {
+    for program in [&["sh", "-c", "echo once >&2; exit 2"][..], &["/no/such/program"], &["python3", "/no/such.py"]] {
+        let begun = Instant::now();
+        let out = launch(&[&["--workers", "3"], program].concat());
+        assert_eq!(out.status.code(), Some(1), "{}", text(&out));
+        assert!(text(&out).contains("before its first step: the program is not started again"), "{}", text(&out));
+        assert!(!text(&out).contains("it is started again"), "{}", text(&out));
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn restarts_back_off() {
+    // Nothing can be said against a program that was killed; it is given more and more time.
+    let out = launch(&["--workers", "1", "--max-restarts", "3", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out));
+    for wait in ["it is started again\n", "it is started again in 0.25 s", "it is started again in 0.50 s"] {
+        assert!(text(&out).contains(wait), "{wait:?}: {}", text(&out));
+    }
+}
+
+/// A job that is stopped, and the one that goes on from its checkpoint, which must come to the same as one
+/// that was never stopped.
+fn stopped(args: &[&str], signal: &str, code: i32, workers: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let vars = [("CHECKPOINTS", folder.path().to_str().unwrap())];
+    let mut job = Job::start_with(args, 200, &vars);
+    job.until("epoch 1:");
+    std::thread::sleep(Duration::from_millis(400));
+    let id = job.child.id().to_string();
+    assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    job.until("stopped; ");
+    assert_eq!(job.child.wait().unwrap().code(), Some(code), "{}", job.seen.join("\n"));
+    let steps: Vec<&String> = job.seen.iter().filter(|l| l.contains("] step ")).collect();
+    assert_eq!(steps.len(), workers, "{}", job.seen.join("\n"));
+    let step = |l: &&String| l.split_once("] step ").unwrap().1.split(',').next().unwrap().to_string();
+    let last = step(&steps[0]);
+    assert!(steps.iter().all(|l| step(l) == last), "{steps:?}");
+    assert!(last.parse::<u32>().unwrap() < 200, "it was not stopped: {last}");
+    assert_eq!(newest(folder.path()).unwrap(), format!("step-{last:0>10}.safetensors"));
+    let calm = one(Job::start(args, 200).weights(), workers);
+    assert_eq!(one(Job::start_with(args, 200, &vars).weights(), workers), calm, "{args:?}");
+}
+
+#[test]
+fn a_job_that_is_asked_to_stop_agrees_on_a_last_step_and_goes_on_with_the_same_bits() {
+    stopped(&["--workers", "4"], "-TERM", 143, 4);
+    stopped(&["--workers", "2", "--servers", "2"], "-INT", 130, 2);
+}
+
+/// In the place of ssh, without a terminal: runs the command in a session of its own.
+fn ssh(folder: &Path) -> [String; 4] {
+    let (hosts, ssh) = (folder.join("hosts"), folder.join("ssh"));
+    std::fs::write(&hosts, "127.0.0.2 slots=2\n").unwrap();
+    std::fs::write(&ssh, "#!/bin/sh\nshift\nexec setsid -w sh -c \"$*\"\n").unwrap();
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    ["--hosts".into(), hosts.display().to_string(), "--ssh".into(), ssh.display().to_string()]
+}
+
+#[test]
+fn a_job_on_other_machines_is_stopped_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let far = ssh(folder.path());
+    let args = ["--workers", "2", &far[0], &far[1], &far[2], &far[3]];
+    stopped(&args, "-INT", 130, 2);
+    // A program that knows nothing of stops hears of SIGINT; one that does not listen is killed.
+    let script = "trap 'echo heard; exit 7' INT; echo ready; while :; do sleep 0.05; done";
+    let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
+    c.arg("launch").args(args).args(["sh", "-c", script]);
+    let mut job = Job::of(c);
+    job.until("ready");
+    job.until("ready");
+    assert!(Command::new("kill").args(["-INT", &job.child.id().to_string()]).status().unwrap().success());
+    job.until("heard");
+    job.until("heard");
+    assert_eq!(job.child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn whoever_is_lost_is_replaced_until_all_are_done() {
+    // Worker 1 takes its time, and nobody waits for it.
+    let slow = "[ $RANK = 1 ] && export PAUSE_MS=15; exec \"$0\"";
+    let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
+    c.args(["launch", "--workers", "2", "--servers", "2", "--consistency", "async", "sh", "-c", slow]).arg(digits());
+    c.env("STEPS", "150").env("TALWEG_THREADS", "1");
+    let mut job = Job::of(c);
+    job.until("[worker 0] weights");
+    job.kill("worker 1");
+    job.until("worker 1 ended with signal: 9 (SIGKILL): it is started again");
+    job.kill("server 0");
+    job.until("server 2 is process");
+    assert_eq!(job.weights().len(), 2);
+}
+
+#[test]
+fn a_worker_whose_own_code_hangs_is_named_and_replaced() {
+    // It is the shell that hangs, and the program with it: its threads run, but not the training.
+    for (args, workers) in [(&["--workers", "2"][..], 2), (&["--workers", "2", "--servers", "2"], 2)] {
+        let args = [args, &["--hang-timeout", "1.5"]].concat();
+        let mut job = Job::start_with(&args, 60, &[("HANG", "1:20"), ("PAUSE_MS", "1")]);
+        let line = job.until("has not moved for ");
+        assert!(line.contains("worker 1 has not moved for") && line.contains("worker 0 waits for it"), "{line}");
+        job.until("worker 1 ended with signal: 9 (SIGKILL): it is started again");
+        one(job.weights(), workers);
+    }
+}
+
+#[test]
+fn a_job_whose_copies_are_all_lost_begins_again_from_its_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let vars = [("CHECKPOINTS", folder.path().to_str().unwrap())];
+    let args = ["--workers", "2", "--servers", "2"];
+    let calm = one(Job::start(&args, 150).weights(), 2);
+    let mut job = Job::start_with(&args, 150, &vars);
+    job.until("epoch 1: 2 servers");
+    let begun = Instant::now();
+    while newest(folder.path()).is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no checkpoint");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let both = [job.process("server 0"), job.process("server 1")];
+    assert!(Command::new("kill").arg("-9").args(&both).status().unwrap().success());
+    job.until("the whole job is started again (1 of 1)");
+    assert_eq!(one(job.weights(), 2), calm);
+}
+
+#[test]
+fn workers_do_not_outlive_a_launcher_that_is_killed_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let far = ssh(folder.path());
+    for args in [&[][..], &far] {
+        // A program that has not joined anything yet, as Python while it imports.
+        let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
+        c.args(["launch", "--workers", "2"]).args(args).args(["sh", "-c", "echo pid $$; exec sleep 1000"]);
+        let mut job = Job::of(c);
+        let all: Vec<String> = (0..2).map(|_| job.until("pid ").split_once("pid ").unwrap().1.to_string()).collect();
+        job.child.kill().unwrap();
+        let begun = Instant::now();
+        while all.iter().any(|p| is_there(p)) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{all:?} live on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn settings_without_sense_are_refused_and_a_single_copy_is_told() {
+    let refused = |args: &[&str], word: &str| {
+        let out = launch(&[args, &["true"]].concat());
+        assert!(!out.status.success() && text(&out).contains(word), "{}", text(&out));
+    };
+    refused(&["--heartbeat-timeout", "0"], "--heartbeat-timeout 0");
+    refused(&["--servers", "1", "--copies", "0"], "--copies 0");
+    let one = launch(&["--servers", "1", "true"]);
+    assert!(text(&one).contains("each parameter is on one server only"), "{}", text(&one));
+}
+
+#[test]
+fn progress_bars_are_passed_on_as_they_are_drawn() {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_talweg"));
+    c.args(["launch", "sh", "-c", "printf '10 %%\\r'; sleep 1000"]);
+    Job::of(c).until("[worker 0] 10 %");
+}
+
+#[test]
+fn workers_join_a_running_job_beyond_its_first_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let (size, checkpoints) = (folder.path().join("size"), folder.path().join("run"));
+    std::fs::write(&size, "2\n").unwrap();
+    let args = ["--workers", "2", "--resize", size.to_str().unwrap()];
+    let mut job = Job::start_with(&args, 600, &[("CHECKPOINTS", checkpoints.to_str().unwrap())]);
+    job.until("epoch 1: 2 workers");
+    std::fs::write(&size, "4\n").unwrap();
+    job.until("the workers stop, and 4 of them go on");
+    job.until("epoch 1: 4 workers");
+    let all = job.weights();
+    // The first two have said what they had when they stopped.
+    one(all[2..].to_vec(), 4);
+}
