@@ -19,7 +19,7 @@ Jobs run one after another until so many faults have been dealt. A job is a prog
 | pause | SIGSTOP of the launcher for longer than any timeout | the job goes on |
 | interrupt | SIGTERM of the launcher | status 143, a checkpoint of one agreed step; launched again, the run goes on |
 | crash | SIGKILL of everything | launched again, the run goes on from its checkpoint |
-| full | the disk of the checkpoints is full | a status that is not 0; with room again, the run goes on |
+| full | the disk of the checkpoints is full for a while | whoever saves fails and says why; with room again, the run goes on |
 | torn | SIGKILL of everything, one log of the store loses its end | the store is refused by name, or whole |
 
 As root each job gets machines of its own, network namespaces on one bridge; otherwise, or with --no-network, there are no
@@ -363,13 +363,20 @@ def crash(job, _rng):
 
 
 def fill_disk(job, _rng):
+    before = len(job.lines)
     job.say("the disk is full")
     job.disk.fill()
-    status = job.end("a full disk")
-    if status == 0:
-        job.fail("status 0, though nothing could be saved")
+    # Whoever cannot save fails, and is started again until there is room.
+    if not job.until(lambda: any("No space left" in line for line in job.lines[before:]), job.o.limit):
+        job.fail("nobody said that the disk is full")
     job.disk.clear()
-    again(job)
+    job.say("there is room again")
+    if job.process.poll() is None:
+        return
+    if job.process.wait() == 0 and not any("result" in line or "weights" in line for line in job.lines[job.first :]):
+        job.fail("status 0, though nothing could be saved")
+    if job.process.wait() != 0:
+        again(job)
 
 
 def tear(job, rng):

@@ -179,7 +179,7 @@ fn a_short_campaign_of_faults() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/campaign.py");
     let mut c = Command::new("timeout");
     c.args(["240", "python3"]).arg(script).arg(bin.parent().unwrap());
-    let out = c.args(["--faults", "4", "--each", "2", "--steps", "500"]).output().unwrap();
+    let out = c.args(["--faults", "4", "--each", "2", "--steps", "500", "--programs", "digits"]).output().unwrap();
     let said = String::from_utf8_lossy(&out.stdout);
     println!("{said}");
     assert!(out.status.success(), "{said}{}", String::from_utf8_lossy(&out.stderr));
