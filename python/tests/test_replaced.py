@@ -24,7 +24,7 @@ y = x @ tw.randn(6, 1) + 0.1 * tw.randn(96, 1)
 model = tw.nn.Sequential(tw.nn.Linear(6, 8), tw.nn.BatchNorm1d(8), tw.nn.ReLU(), tw.nn.Dropout(0.2), tw.nn.Linear(8, 1))
 optimizer = tw.optim.Adam(model.parameters(), lr=0.02)
 schedule = {
-    "cycle": lambda: OneCycleLR(optimizer, 0.05, 60),
+    "cycle": lambda: OneCycleLR(optimizer, 0.05, 60, cycle_momentum=False),
     "step": lambda: StepLR(optimizer, 7, 0.7),
     "cosine": lambda: CosineAnnealingLR(optimizer, 60),
     "plateau": lambda: ReduceLROnPlateau(optimizer, factor=0.3, patience=0),

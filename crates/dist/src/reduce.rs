@@ -230,16 +230,6 @@ impl Reducer {
         })?;
         Ok(self.last.chunks(data.len().max(1)).map(<[f32]>::to_vec).collect())
     }
-    /// Nobody leaves before everybody has come: a worker that is done stays for the others, who
-    /// might need the last result.
-    pub fn finish(&mut self, limit: Duration) -> Result<()> {
-        let timeout = std::mem::replace(&mut self.timeout, limit);
-        // In a bucket of its own: what another owes stays.
-        let done = self.mean_of(usize::MAX, 1.0, &mut []);
-        self.timeout = timeout;
-        done
-    }
-
     /// Between two steps: lets in workers that wait, with what `give` says. A worker that came
     /// late waits here until it is let in, and is answered what the others gave.
     pub fn meet(&mut self, give: Give) -> Result<Option<Vec<u8>>> {
@@ -258,17 +248,25 @@ impl Reducer {
         }
         Ok(None)
     }
-    /// After the last step, where lost workers are started again: waits for those that are missing, for
-    /// so long at most, and lets them in with what `give` says, so that every worker has its part in the end.
-    pub fn stay(&mut self, give: Give, limit: Duration) -> Result<()> {
-        let until = Instant::now() + limit;
+    /// After the last step: nobody leaves before everybody has come, for who might need the last result;
+    /// no call waits longer than `limit`. Workers that are missing but may still come are waited for, for
+    /// so long at most, and let in with what `give` says, so that every worker has its part in the end.
+    pub fn finish(&mut self, give: Give, missing: Duration, limit: Duration) -> Result<()> {
+        let timeout = std::mem::replace(&mut self.timeout, limit);
+        let done = self.stay(give, missing);
+        self.timeout = timeout;
+        done
+    }
+    fn stay(&mut self, give: Give, limit: Duration) -> Result<()> {
+        let mut until = None;
         loop {
             let flag = |is: bool| if is { 1.0 } else { 0.0 };
             let absent = self.watch.absent();
             self.counted(&[0.0; 2], |group, _, sum, deadline| {
                 // Asked at each attempt: whoever is lost in one is missing from the next.
                 let (waits, misses) = absent(group.epoch(), deadline);
-                sum.extend([flag(waits), flag(misses && Instant::now() < until)]);
+                let is_early = misses && Instant::now() < *until.get_or_insert_with(|| Instant::now() + limit);
+                sum.extend([flag(waits), flag(is_early)]);
                 group.all_reduce(bytemuck::cast_slice_mut(sum), Element::F32, Combine::Sum, deadline)
             })?;
             self.admits = self.last[0] > 0.0;

@@ -2,7 +2,7 @@
 //! collectives on tensors.
 
 use crate::convert::arg;
-use crate::error::{OrRaise, carried, index_error, value_error};
+use crate::error::{OrRaise, index_error, value_error};
 use crate::optim::PyOptimizer;
 use crate::tensor::{Out, PyTensor, run};
 use ::tensor::{Combine, Error, Tensor};
@@ -230,17 +230,16 @@ fn worker_agree(py: Python<'_>, settings: Vec<(String, String)>, optimizer: &PyO
 fn worker_writes_files(py: Python<'_>) -> PyResult<bool> {
     py.detach(nn::parallel::writes_files).or_raise(py)
 }
-/// After the last step: the last checkpoint is written by `save`, here or by another worker.
+/// After the last checkpoint: waits until it is there, and lets in lost workers that are started again.
 #[pyfunction]
-fn worker_finish(py: Python<'_>, save: Py<PyAny>) -> PyResult<()> {
-    let save = || Python::attach(|py| save.call0(py).map(drop).map_err(carried));
-    py.detach(|| nn::parallel::finish(save)).or_raise(py)
+fn worker_finish(py: Python<'_>, give: Py<PyAny>) -> PyResult<()> {
+    py.detach(|| nn::parallel::finish(|| given(&give))).or_raise(py)
 }
-/// After this worker's last step: waits for the others as far as they may need each other; true if the
+/// After this worker's last step: waits until all have done theirs, if they may not have; true if the
 /// store has newer parameters.
 #[pyfunction]
-fn worker_settle(py: Python<'_>, has_done_all: bool, give: Py<PyAny>) -> PyResult<bool> {
-    py.detach(|| nn::parallel::settle(has_done_all, || given(&give))).or_raise(py)
+fn worker_settle(py: Python<'_>, has_done_all: bool) -> PyResult<bool> {
+    py.detach(|| nn::parallel::settle(has_done_all)).or_raise(py)
 }
 /// Tells the job that training has failed for good.
 #[pyfunction]

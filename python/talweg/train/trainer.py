@@ -598,13 +598,17 @@ class Trainer:
                 self.history.stop = self._run(self._descend(loss), records)
             except errors.NumericsError as e:
                 _native.worker_fail(str(e))
+                if self._folder is not None:
+                    self._folder.wait()
                 raise
-            if _native.worker_settle(self.history.stop == "done", self._give):
+            if _native.worker_settle(self.history.stop == "done"):
                 self.optimizer._native.take()
                 self._saved = None
             if self._owed is not None:
                 self._owed.keep(self.step)
-            _native.worker_finish(self._save_last)
+            self._save_last()
+            _native.worker_finish(self._give)
+            self._save_last()  # if its writer was lost
         records.flush()
         _native.worker_done()
         self.report.end(self)

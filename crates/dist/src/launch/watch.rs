@@ -91,6 +91,10 @@ impl Job<'_> {
         let outcome = if stop.load(Ordering::Relaxed) {
             self.board.note("the workers are asked to stop");
             Outcome::Stopped
+        } else if let Some(why) = self.coordinator.get(FAILED) {
+            let why = format!("the job has failed: {}", String::from_utf8_lossy(&why));
+            self.board.note(&why);
+            Outcome::Failed(why)
         } else if left < least {
             let why = format!("{left} workers are left, fewer than {least}: the job ends");
             self.board.note(&why);
@@ -204,7 +208,7 @@ impl Job<'_> {
         for at in early {
             let w = &mut self.workers[at];
             let steps = match w.part {
-                Some(Part::Left { said: Some(steps), .. }) => format!(" after {steps} steps"),
+                Some(Part::Left { said: Some(steps), .. }) => format!(" after {steps} exchanges"),
                 _ => String::new(),
             };
             self.board.note(&format!("{} ended well{steps}, but the others went on", w.process.name));
@@ -344,10 +348,6 @@ impl Job<'_> {
             self.health.ends(rank, false);
             return Ok(None);
         }
-        // Whoever took its place would fail as well.
-        if let Some(why) = self.coordinator.get(FAILED) {
-            return Ok(Some(format!("{how}, and the job has failed: {}", String::from_utf8_lossy(&why))));
-        }
         let age = w.process.began.elapsed();
         if is_start_failure(&ended, age, self.any_stepped(), self.any_lost) {
             self.is_broken = true;
@@ -357,7 +357,9 @@ impl Job<'_> {
         self.any_lost |= is_killed(status);
         let is_useful = self.health.has_stepped(rank) && is_killed(status);
         w.fruitless = if is_useful { 0 } else { w.fruitless + 1 };
-        let wants = self.options.restart.wants(status) || verdict == Verdict::Early;
+        // Whoever took the place of one that diverged would fail as well.
+        let has_failed = self.coordinator.get(FAILED).is_some();
+        let wants = !has_failed && (self.options.restart.wants(status) || verdict == Verdict::Early);
         if wants && w.process.restarts < self.options.restarts_max {
             let delay = back_off(w.fruitless);
             w.again = Some((Instant::now() + delay, rank));

@@ -16,43 +16,34 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// How long saying that the job has failed may take.
 const FAIL_LIMIT: Duration = Duration::from_secs(30);
 
-/// After this worker's last step: waits for the others as far as they may need each other. With
-/// all-reduce, lost workers that are being started again are let in with the bytes that `give` makes, as
-/// [`super::meet`] does. With a parameter store, a worker that has done all of its steps waits until all
-/// have done theirs, unless workers wait for each other in every step anyway (`bsp`). True if what this
-/// worker has is then older than what the store holds: read it again before it is saved. `Trainer` does.
-pub fn settle(has_done_all: bool, mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<bool> {
+/// After this worker's last step, with a parameter store whose workers do not wait for each other in every
+/// step (`ssp:S`, `async`): a worker that has done all of its steps waits until all have done theirs. True if
+/// what this worker has is then older than what the store holds: read it again before it is saved.
+/// `Trainer` does.
+pub fn settle(has_done_all: bool) -> Result<bool> {
     let Some(job) = job()? else { return Ok(false) };
-    match &job.how {
-        How::Reduce(r, _) if job.place.replaces => {
-            let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
-            exchange(r).stay(&mut give, STAY_LIMIT).map(|()| false).map_err(failed)
-        }
-        How::Reduce(..) => Ok(false),
-        How::Store(s) => exchange(s).store.settle(has_done_all && !job.place.rule.gathers()).map_err(failed),
-    }
+    let How::Store(s) = &job.how else { return Ok(false) };
+    exchange(s).store.settle(has_done_all && !job.place.rule.gathers()).map_err(failed)
 }
-/// After [`settle`]: `save` writes the last checkpoint, if this worker [`writes_files`]; the others wait
-/// until it is there, and one of them saves if its writer is lost. So nobody leaves whose last result
-/// another might need.
-pub fn finish(mut save: impl FnMut() -> Result<()>) -> Result<()> {
-    save()?;
+/// After the last checkpoint, which the worker that [`writes_files`] has saved: the others wait until it is
+/// there, or until its writer is lost and this worker has to save. Under all-reduce, lost workers that are
+/// being started again are let in with the bytes that `give` makes, as [`super::meet`] does.
+pub fn finish(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
     match &job.how {
         How::Reduce(r, _) => {
-            exchange(r).finish(SAVE_LIMIT).map_err(failed)?;
-            save()
+            let mut give = || give().map_err(|e| dist::Error::value(e.to_string()));
+            let missing = if job.place.replaces { STAY_LIMIT } else { Duration::ZERO };
+            exchange(r).finish(&mut give, missing, SAVE_LIMIT).map_err(failed)
         }
         How::Store(s) => {
-            let forever = Instant::now() + FOREVER;
-            let is_written = || job.registrar.get(WRITTEN, forever).map(|(_, v)| v.is_some()).map_err(failed);
+            let is_written = || job.registrar.get(WRITTEN, Instant::now() + FOREVER).map_err(failed);
             // The writer may be far behind, where the rule allows that; or be lost, which the map says.
-            while !writes_files()? && !is_written()? {
+            while !writes_files()? && is_written()?.1.is_none() {
                 exchanging(|| std::thread::sleep(GLANCE));
                 lock(s).store.look().map_err(failed)?;
             }
-            save()?;
-            job.registrar.set(WRITTEN, b"1", forever).map_err(failed)
+            Ok(())
         }
     }
 }
@@ -60,6 +51,8 @@ pub fn finish(mut save: impl FnMut() -> Result<()>) -> Result<()> {
 pub fn done() -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
     run_ends();
+    // Before it is known that this worker is done: who reads that need not wait for the other.
+    let _ = job.teller.set(WRITTEN, b"1");
     say(job, End::Done);
     Ok(())
 }

@@ -376,14 +376,16 @@ impl<'a> Trainer<'a> {
             let score = self.evaluated(&progress, &mut records)?;
             self.save_if_due(score)?;
         };
-        if parallel::settle(stop == Stop::Done, || self.checkpoint()?.encode())? {
+        if parallel::settle(stop == Stop::Done)? {
             self.optimizer.take()?;
             self.state.saved = None;
         }
         if let Some((owed, _)) = &self.owed {
             owed.keep(self.state.step)?;
         }
-        parallel::finish(|| self.save_last().map(drop))?;
+        self.save_last()?;
+        parallel::finish(|| self.checkpoint()?.encode())?;
+        // If its writer was lost.
         let checkpoint = self.save_last()?;
         records.map_or(Ok(()), Records::close)?;
         parallel::done()?;
