@@ -5,8 +5,8 @@ use super::{tensors, truth, types, values, while_grad};
 use crate::rules::{f64s, floats};
 use crate::{Error, Result, Tensor};
 use ir::{
-    AttrKind, Attrs, Batch, BatchCall, Call, Case, DType, Grad, Literal, Meaning, Op, RunGraph, Site, Type,
-    Types, Value,
+    AttrKind, Attrs, Batch, BatchCall, Call, Case, DType, Grad, Literal, Meaning, Op, RunGraph, Site, Type, Types,
+    Value,
 };
 use smallvec::SmallVec;
 
