@@ -127,7 +127,7 @@ class Network:
 class Disk:
     """A folder for one job's checkpoints and store; as root a file system of its own, so that it can be full."""
 
-    SIZE_MB = 24
+    SIZE_MB = 256  # logs of the store grow by a record of each worker in each partition and step
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="campaign-")
