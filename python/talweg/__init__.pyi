@@ -1058,7 +1058,8 @@ class Tensor:
     @staticmethod
     def random_bits(key: TensorLike, shape: ShapeLike) -> Tensor:
         """32 random bits for each element, u32, a function of the key and the element's place alone.
-        A key is an i64 tensor of a seed and a counter."""
+        A key is an i64 tensor of a seed and a counter, and perhaps the number of rows that come before
+        these in a larger draw."""
     @staticmethod
     def random_categorical(key: TensorLike, logits: TensorLike, samples: builtins.int) -> Tensor:
         """Classes drawn with probabilities softmax(logits) along the last axis, `samples` times
@@ -2108,7 +2109,8 @@ def random_bernoulli(key: TensorLike, p: TensorLike) -> Tensor:
     counter."""
 def random_bits(key: TensorLike, shape: ShapeLike) -> Tensor:
     """32 random bits for each element, u32, a function of the key and the element's place alone.
-    A key is an i64 tensor of a seed and a counter."""
+    A key is an i64 tensor of a seed and a counter, and perhaps the number of rows that come before
+    these in a larger draw."""
 def random_categorical(key: TensorLike, logits: TensorLike, samples: builtins.int) -> Tensor:
     """Classes drawn with probabilities softmax(logits) along the last axis, `samples` times
     independently, from a key: i64 of shape [samples, …]."""

@@ -11,6 +11,7 @@ from . import metrics as metrics
 from . import nn as nn, optim as optim, random as random, train as train, utils as utils
 from .errors import (
     ArgumentError as ArgumentError,
+    DeadlineError as DeadlineError,
     DeviceError as DeviceError,
     DTypeError as DTypeError,
     Error as Error,
@@ -23,6 +24,8 @@ from .errors import (
     NumericsError as NumericsError,
     OutOfMemoryError as OutOfMemoryError,
     OutOfRangeError as OutOfRangeError,
+    PeerLostError as PeerLostError,
+    RefusedError as RefusedError,
     ShapeError as ShapeError,
 )
 from ._devices import GradScaler as GradScaler, autocast as autocast, device as device, devices as devices

@@ -177,7 +177,11 @@ fn graph_of(outs: &[Value]) -> Result<Graph> {
         match leaf.node().source() {
             Source::Placeholder(_) => graph.inputs.push(node),
             Source::Read(v) => {
-                let e = format!("the rule reads the variable {}, which servers do not have", v.name());
+                let e = format!(
+                    "the rule reads the variable {}, which servers do not have: with servers only the learning rate changes \
+                     from step to step (OneCycleLR and CyclicLR: cycle_momentum=False)",
+                    v.name()
+                );
                 return Err(Error::value(e).in_op("optimizer").at(leaf.node().site()));
             }
             _ => {

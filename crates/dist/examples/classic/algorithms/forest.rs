@@ -171,6 +171,8 @@ pub fn run(trees: usize) -> Result<Report> {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (one, all) = self.accuracy;
-        write!(f, "random forest: {:.1} % of {HELD} digits, {:.1} % by one tree alone", 100.0 * all, 100.0 * one)
+        let (all, one) = (100.0 * all, 100.0 * one);
+        write!(f, "random forest: {all:.1} % of {HELD} digits, {one:.1} % by one tree alone")?;
+        if self.is_same { Ok(()) } else { write!(f, "; the workers' forests differ") }
     }
 }
