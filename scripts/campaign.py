@@ -232,6 +232,10 @@ class Job:
             self.stall, self.moved = max(self.stall, now - self.moved), now
         return line
 
+    def step(self):
+        """The furthest step that this life has told of."""
+        return max([0, *(int(m[1]) for line in self.lines[self.first :] if (m := re.search(r"did step (\d+)", line)))])
+
     def note(self, line):
         self.lines.append(line)
         self.times.append(time.monotonic() - self.began)
@@ -283,6 +287,10 @@ class Job:
     def finish(self):
         """The results of all ranks, once the job has ended as it should."""
         status = self.end("the end")
+        if status == 1 and not self.servers and any("[launch] failed: " in line for line in self.lines[self.first :]):
+            # Under all-reduce the loss of everybody who knew the state ends the job, and it says so.
+            again(self)
+            status = self.end("the end")
         if status != 0:
             self.fail(f"the job failed with status {status}")
         said = self.lines[self.first :]
@@ -292,7 +300,7 @@ class Job:
             results = [{"weights": w, "loss": loss} for w, loss in zip(weights, losses)]
         else:
             results = [json.loads(m[1]) for line in said if (m := re.search(r"result (\{.*\})", line))]
-            results = list({r.pop("rank"): r for r in results}.values())
+            results = [dict(r, rank=None) for _, r in sorted({r["rank"]: r for r in results}.items())]
         if len(results) != WORKERS:
             self.fail(f"status 0, but {len(results)} of {WORKERS} ranks have a result")
         if len({r["weights"] for r in results}) != 1:
@@ -308,7 +316,9 @@ class Job:
 def strike(job, rng, how, of=""):
     """Signals a process; returns when its launcher has noticed."""
     names = sorted(n for n in job.ids if n.startswith(of))
-    if not names:
+    # What a program does after its last step nobody can judge.
+    is_near_end = job.step() > job.steps - 100 or any("result" in line for line in job.lines[job.first :])
+    if not names or (how == signal.SIGUSR1 and is_near_end):
         return False
     victim = rng.choice(names)
     number = job.ids[victim]

@@ -122,3 +122,15 @@ def test_checkpoint_frees_memory():
     # Eight inputs of 128 KiB and the inside of one block; without it, the inside of all.
     kept, plain = arena(True), arena(False)
     assert kept < 3_500_000 < 5_000_000 < plain
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tw.jit], ids=["eager", "jit"])
+def test_parts_of_parts_keep_their_places_in_gradients(wrap):
+    # The gradient joins what was joined before: both parts of the inner one belong to the outer one.
+    x = tw.arange(16.0).reshape(4, 2, 1, 2)
+
+    def loss(x):
+        left, right = x.split(2, 1)[0].chunk(2, 3)
+        return (left * 2).sum() + (right * 3).sum()
+
+    assert wrap(tw.grad(loss))(x).tolist() == [[[[2, 3]], [[2, 3]]]] * 4

@@ -318,11 +318,15 @@ fn live_bytes(blocks: &[Block], regions: usize) -> usize {
 pub(crate) fn steps_alike(region: &Region, v: Slot, s: Slot) -> bool {
     let Region::Loop(l) = region else { return false };
     let Some(store) = only_store(l, s) else { return false };
+    // A dimension of size 1 takes no steps.
+    let steps = || (0..l.dims.len()).filter(|&k| l.dims[k] > 1);
     !matches!(l.steps[store.step as usize], Step::Reduce { .. })
-        && l.dims.iter().all(|&d| d > 1)
+        && steps().all(|k| store.strides[k] != 0)
         && !l.feed.as_ref().is_some_and(|f| f.reads(v))
         && l.steps.iter().all(|t| match t {
-            Step::Load { root, strides, offset } if *root == v => *offset == 0 && *strides == store.strides,
+            Step::Load { root, strides, offset } if *root == v => {
+                *offset == 0 && steps().all(|k| strides[k] == store.strides[k])
+            }
             _ => true,
         })
 }

@@ -117,7 +117,9 @@ fn in_loop(fused: &mut Fused, uses: &mut Uses, at: usize, parts: &[Part]) -> boo
     }
     let mut l = l.clone();
     let mut store = |p: &Part| -> Option<()> {
-        let k = l.stores.iter().position(|s| s.slot == p.from)?;
+        // What was joined itself has a store for each of its own parts.
+        let mut own = (0..l.stores.len()).filter(|&k| l.stores[k].slot == p.from);
+        let k = own.next().filter(|&k| own.next().is_none() && l.stores[k].offset == 0)?;
         let is_reduced = matches!(l.steps[l.stores[k].step as usize], Step::Reduce { .. });
         if is_reduced || l.feed.as_ref().is_some_and(|f| f.slot() == p.from) {
             return None;
