@@ -149,3 +149,19 @@ def test_matrices():
     assert np.allclose(p.numpy(), [np.diag([0.25, 0.0]), np.diag([0.25, 1 / 3])])
     with_end = tw.linspace(0.1, 0.7, 8, dtype="float64").tolist()
     assert tw.linspace(0.1, 0.7, 7, endpoint=False, dtype="float64").tolist() == with_end[:-1]
+
+
+@pytest.mark.parametrize("name", ["exp", "expm1", "sinh", "cosh", "tanh", "sin", "cos", "tan", "asin", "acos", "atan", "asinh", "atanh", "sqrt", "log", "log1p"])
+def test_complex_functions_have_their_slope_at_real_numbers(name):
+    f, at, step = getattr(tw, name), np.array([0.3 + 0j, 0.7 + 0j, 0.1 - 0j]), 1e-6
+
+    def total(z):
+        y = f(z)
+        return (y.real * 1.3 + y.imag * 0.7).sum()
+
+    got = tw.grad(total)(tw.tensor(at)).numpy()
+    for k in range(3):
+        for direction, part in [(1.0, got[k].real), (1j, got[k].imag)]:
+            shift = np.eye(3)[k] * direction * step
+            slope = (total(tw.tensor(at + shift)).item() - total(tw.tensor(at - shift)).item()) / (2 * step)
+            assert part == pytest.approx(slope, abs=1e-6), (name, at[k], direction)

@@ -57,10 +57,15 @@ fn is_wild(x: &Tensor) -> Tensor {
     x.is_finite().logical_not()
 }
 
+/// Where a real number stays one only if its imaginary zero is kept from a factor that is no number. Elsewhere
+/// the product is the zero, and has the slope.
+fn is_lost(z: &Pair, factor: &Tensor) -> Tensor {
+    z.im.eq(0.0).and(is_wild(factor))
+}
+
 pub(super) fn exp(z: &Pair) -> Pair {
     let (size, wild) = (z.re.exp(), is_wild(&z.im));
-    // A real number stays one, even where its exponential is infinite.
-    let im = pick(&z.im.eq(0.0), &z.im, &(&size * z.im.sin()));
+    let im = pick(&is_lost(z, &size), &z.im, &(&size * z.im.sin()));
     let (is_none, is_all) = (z.re.eq(f64::NEG_INFINITY).and(&wild), z.re.eq(f64::INFINITY).and(wild));
     let re = pick(&is_all, f64::INFINITY, &(&size * z.im.cos()));
     Pair::new(pick(&is_none, 0.0, &re), pick(&is_none, 0.0, &im))
@@ -116,14 +121,16 @@ pub(super) fn sqrt(z: &Pair) -> Pair {
 fn sinh(z: &Pair) -> Pair {
     let wild = is_wild(&z.im);
     let re = pick(&z.re.eq(0.0).or(z.re.is_inf()).and(wild), &z.re, &(z.re.sinh() * z.im.cos()));
-    Pair::new(re, pick(&z.im.eq(0.0), &z.im, &(z.re.cosh() * z.im.sin())))
+    let factor = z.re.cosh();
+    Pair::new(re, pick(&is_lost(z, &factor), &z.im, &(&factor * z.im.sin())))
 }
 fn cosh(z: &Pair) -> Pair {
     let wild = is_wild(&z.im);
     let re = pick(&z.re.is_inf().and(&wild), f64::INFINITY, &(z.re.cosh() * z.im.cos()));
-    let im = pick(&z.re.eq(0.0).and(wild), 0.0, &(z.re.sinh() * z.im.sin()));
+    let factor = z.re.sinh();
+    let im = pick(&z.re.eq(0.0).and(wild), 0.0, &(&factor * z.im.sin()));
     let side = z.re.ones_like().copysign(&z.re);
-    Pair::new(re, pick(&z.im.eq(0.0), &z.im * side, &im))
+    Pair::new(re, pick(&is_lost(z, &factor), &z.im * side, &im))
 }
 
 /// Where the real part is large, the result is 1 or -1 but for an imaginary rest that vanishes.
@@ -142,7 +149,7 @@ fn tanh(z: &Pair) -> Pair {
     let side = pick(&z.re.is_finite().and(wild), f64::NAN, &z.re.sign());
     Pair::new(
         Tensor::where_(&is_large, &side, re),
-        pick(&z.im.eq(0.0), &z.im, &Tensor::where_(&is_large, &rest, t / divisor)),
+        pick(&z.im.eq(0.0).and(z.re.is_nan()), &z.im, &Tensor::where_(&is_large, &rest, t / divisor)),
     )
 }
 
