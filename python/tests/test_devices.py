@@ -220,7 +220,7 @@ class Looked(tw.nn.Module):
 
 @pytest.mark.parametrize("bad", ["index", "class"])
 @pytest.mark.parametrize("is_held", [False, True], ids=["in place", "held"])
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", ["cpu"])
 def test_a_step_with_a_bad_index_changes_no_variable(device, bad, is_held):
     model = Looked().to(device)
     optimizer = tw.optim.Adam(model.parameters(), lr=0.01)
