@@ -577,8 +577,9 @@ class Trainer:
         """
         _native.worker_run_begins(self.step)
         self._join()
-        # Of a worker that does a step again there may be a checkpoint after it.
-        if self._folder is not None and not self._is_late:
+        # Of a worker that does a step again there may be a checkpoint after it, and another that goes ahead may have
+        # written one already.
+        if self._folder is not None and not self._is_late and _native.worker_writes_files():
             later = self._folder.later(self.step)
             if later is not None:
                 raise value_error(f"fit: the run is at step {self.step}, but there is {later} already: resume, or choose another folder")

@@ -321,6 +321,7 @@ impl<'a> Trainer<'a> {
         let is_late = self.share()?;
         if let Some((folder, _)) = &mut self.checkpoints
             && !is_late
+            && parallel::writes_files()?
             && let Some(path) = folder.later(self.state.step)?
         {
             let step = self.state.step;
