@@ -300,7 +300,7 @@ class Job:
             results = [{"weights": w, "loss": loss} for w, loss in zip(weights, losses)]
         else:
             results = [json.loads(m[1]) for line in said if (m := re.search(r"result (\{.*\})", line))]
-            results = [dict(r, rank=None) for _, r in sorted({r["rank"]: r for r in results}.items())]
+            results = list({r["rank"]: r for r in results}.values())
         # Who is killed after the last checkpoint has done its part, and prints nothing.
         silent = sum("when it was done" in line for line in said)
         if not results or len(results) + silent < WORKERS:
@@ -455,8 +455,9 @@ def judge(job, results, dealt, calm):
     if is_exact and job.program == "digits" and results[0]["weights"] != calm[0]["weights"]:
         job.fail(f"weights {results[0]['weights']}, but {calm[0]['weights']} undisturbed")
     if is_exact and job.program != "digits":
-        comparable = calm if len(results) == len(calm) else []
-        for mine, its in zip(results, comparable):
+        undisturbed = {r["rank"]: r for r in calm}
+        for mine in results:
+            its = undisturbed[mine["rank"]]
             different = {k: (mine[k], its[k]) for k in its if k != "loss" and mine[k] != its[k]}
             if different:
                 job.fail(f"not as undisturbed: {different}")

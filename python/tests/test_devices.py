@@ -218,9 +218,12 @@ class Looked(tw.nn.Module):
         return self.outer(self.norm(self.inner(self.table(i)).tanh()))
 
 
+KNOWN = pytest.mark.xfail(strict=True, reason="a failed step on a GPU changes variables: docs/cuda.md")
+
+
 @pytest.mark.parametrize("bad", ["index", "class"])
 @pytest.mark.parametrize("is_held", [False, True], ids=["in place", "held"])
-@pytest.mark.parametrize("device", ["cpu"])
+@pytest.mark.parametrize("device", [d if d == "cpu" else pytest.param(d, marks=KNOWN) for d in DEVICES])
 def test_a_step_with_a_bad_index_changes_no_variable(device, bad, is_held):
     model = Looked().to(device)
     optimizer = tw.optim.Adam(model.parameters(), lr=0.01)
@@ -253,6 +256,6 @@ def test_a_step_with_a_bad_index_changes_no_variable(device, bad, is_held):
         # On a GPU the second one is asked for before anybody knows.
         results = [call(i=wrong) if bad == "index" else call(y=wrong), call()]
         [r.item() for r in results]
-    assert all((a == b).all() for a, b in zip(before, state()))
-    assert np.isfinite(call().item()) and any((a != b).any() for a, b in zip(before, state()))
+    assert all((a == b).all() for a, b in zip(before, state(), strict=True))
+    assert np.isfinite(call().item()) and any((a != b).any() for a, b in zip(before, state(), strict=True))
     del held
