@@ -78,17 +78,16 @@ pub fn guard(plan: &mut Plan) {
         };
         lists.into_iter().flatten().filter(|k| writes(k)).for_each(guarded);
     }
-    // Where the memory could not be taken over, the result begins as new memory: after a failure it
-    // gets the old value.
-    let graph = &plan.fused.graph;
-    let kept: Vec<Kernel> = plan
-        .arrangement
-        .buffers
-        .iter()
-        .filter_map(|b| Some((Slot { node: graph.inputs[b.donor?], out: 0 }, b.slot, b.bytes)))
-        .map(|(from, to, bytes)| keep(from, to, bytes))
-        .collect();
-    plan.after = kept;
+    // A variable's new value that has memory of its own was not written, or written before the
+    // failure: it gets the old value.
+    let home = |(k, slot): (usize, Slot)| match plan.arrangement.home(slot) {
+        Home::Result(b) => {
+            Some((Slot { node: plan.fused.graph.inputs[k], out: 0 }, slot, arrangement.buffers[b].bytes))
+        }
+        _ => None,
+    };
+    let kept: Vec<(Slot, Slot, usize)> = plan.fused.updates().into_iter().filter_map(home).collect();
+    plan.after = kept.chunks(KEPT_MAX).map(keep).collect();
 }
 
 /// Whether a kernel waits for the launch before it in its own time.
@@ -115,18 +114,31 @@ fn guarded(k: &mut Kernel) {
     k.args.push(Arg::Status);
 }
 
-/// Copies the old value to where the new one would be, if something has failed; left out where both
-/// are the same memory.
-fn keep(from: Slot, to: Slot, bytes: usize) -> Kernel {
+/// Variables that one launch restores: their addresses are its parameter, which is small.
+const KEPT_MAX: usize = 128;
+
+/// Copies old values to where the new ones would be, if something has failed. Left out where all of
+/// them are the same memory.
+fn keep(kept: &[(Slot, Slot, usize)]) -> Kernel {
     const BLOCK: usize = 256;
-    const GRID_MAX: usize = 1024;
-    let grid = bytes.div_ceil(4 * BLOCK).clamp(1, GRID_MAX);
+    const BLOCKS_EACH: usize = 8;
+    let sizes: Vec<String> = kept.iter().map(|(_, _, bytes)| format!("{bytes}ll")).collect();
     let source = format!(
-        "typedef long long idx;\nextern \"C\" __global__ void __launch_bounds__({BLOCK}) run(const unsigned char* \
-         __restrict__ from, unsigned char* __restrict__ to, {PARAM}) {{\nif (!*status) return;\nfor (idx i = \
-         (idx)blockIdx.x * {BLOCK} + threadIdx.x; i < {bytes}ll; i += {}ll) to[i] = from[i];\n}}\n",
-        grid * BLOCK
+        "struct Table {{ void* at[{1}]; }};\n__constant__ const long long sizes[] = {{{sizes}}};\n\
+         extern \"C\" __global__ void __launch_bounds__({BLOCK}) run(const __grid_constant__ Table t) {{\n\
+         if (!*(const volatile long long*)t.at[{0}]) return;\n\
+         const unsigned k = blockIdx.x / {BLOCKS_EACH}u;\n\
+         const unsigned char* from = (const unsigned char*)t.at[2 * k];\n\
+         unsigned char* to = (unsigned char*)t.at[2 * k + 1];\n\
+         if (from == to) return;\n\
+         for (long long i = blockIdx.x % {BLOCKS_EACH}u * {BLOCK}ll + threadIdx.x; i < sizes[k]; i += {step}ll) \
+         to[i] = from[i];\n}}\n",
+        2 * kept.len(),
+        2 * kept.len() + 1,
+        sizes = sizes.join(", "),
+        step = BLOCKS_EACH * BLOCK,
     );
-    let args = vec![Arg::Value(from), Arg::Value(to), Arg::Status];
-    Kernel { is_move: true, ..Kernel::new(source, grid, BLOCK, args) }
+    let pairs = kept.iter().flat_map(|&(from, to, _)| [Arg::Value(from), Arg::Value(to)]);
+    let args = pairs.chain([Arg::Status]).collect();
+    Kernel { is_move: true, is_table: true, ..Kernel::new(source, kept.len() * BLOCKS_EACH, BLOCK, args) }
 }

@@ -241,7 +241,8 @@ impl Compiled {
                 Task::Launch { f, grid, block, shared, args, is_table, is_move } => {
                     let mut args: SmallVec<[u64; 16]> =
                         args.iter().map(|a| if let Value::At(s) = a { at(s) } else { a.number() }).collect();
-                    if !is_move || args[0] != args[1] {
+                    let is_there = *is_move && args.chunks_exact(2).all(|pair| pair[0] == pair[1]);
+                    if !is_there {
                         self.context.launch(*f, [*grid, *block, *shared], &mut args, *is_table)?;
                     }
                 }

@@ -52,6 +52,9 @@ pub struct Graph {
     pub inputs: Vec<u32>,
     /// What running the graph returns.
     pub outputs: Vec<Slot>,
+    /// Inputs that hold a variable's old value, with the output that holds its new value, by
+    /// number. Passes keep both numbers. Files do not carry it: whoever binds variables sets it.
+    pub updates: Vec<(u32, u32)>,
 }
 
 /// Equal structure: lines are not compared.
@@ -59,6 +62,7 @@ impl PartialEq for Graph {
     fn eq(&self, other: &Graph) -> bool {
         self.inputs == other.inputs
             && self.outputs == other.outputs
+            && self.updates == other.updates
             && self.nodes.len() == other.nodes.len()
             && self
                 .nodes
@@ -77,6 +81,7 @@ impl Hash for Graph {
         }
         self.inputs.hash(h);
         self.outputs.hash(h);
+        self.updates.hash(h);
     }
 }
 

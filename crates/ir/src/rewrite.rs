@@ -70,7 +70,7 @@ fn emit(graph: &Graph, args: &[Value], mut rule: impl FnMut(&Value) -> Result<Op
 /// The flat form over the same inputs in the same order, used or not.
 fn flatten(graph: &Graph, args: &[Value], outputs: &[Value]) -> Result<Graph> {
     let c = collect(outputs, Collect::Later)?;
-    let mut out = Graph::new();
+    let mut out = Graph { updates: graph.updates.clone(), ..Graph::new() };
     for &i in &graph.inputs {
         let n = &graph.nodes[i as usize];
         let slot = out.push_typed(n.op, SmallVec::new(), n.attrs.clone(), n.outs.clone(), n.site);

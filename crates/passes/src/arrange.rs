@@ -99,6 +99,11 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
         !others.any(|o| fused.regions[o].reads().contains(&v))
     };
     let results = fused.results();
+    let (mut own, mut is_old) = (FxHashMap::default(), vec![false; graph.inputs.len()]);
+    for (k, slot) in fused.updates() {
+        own.entry(slot).or_insert(k);
+        is_old[k] = true;
+    }
     let mut blocks: Vec<Block> = Vec::new();
     // The block of each value in the arena.
     let mut block_of: FxHashMap<Slot, usize> = FxHashMap::default();
@@ -125,10 +130,12 @@ pub fn arrange(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Over
                 continue;
             }
             if results.contains(&slot) {
+                let own = own.get(&slot).copied();
+                let is_free = |k: usize| !donated[k] && (!is_old[k] || own == Some(k));
                 let donor = if r < commit {
                     None
                 } else {
-                    donor(fused, &a, region, slot, r, &last, &results, &donated, overwrites)
+                    donor(fused, &a, region, slot, r, &last, &results, (own, &is_free), overwrites)
                 };
                 let donor = donor.filter(|&k| is_alone(Slot { node: graph.inputs[k], out: 0 }, r));
                 donor.into_iter().for_each(|k| donated[k] = true);
@@ -275,8 +282,9 @@ fn dying(
         .find(|v| !matches!(graph.node(*v).op.meaning, Meaning::Input | Meaning::Const))
 }
 
-/// The input whose buffer a result may take over. Of several the last: what a function is given
-/// comes before the variables it reads, and whoever gave it holds it.
+/// The input whose buffer a result may take over. A variable's new value takes the memory of its
+/// old one, and nobody else does: a run that fails leaves it there. Of other inputs the last: what a
+/// function is given comes before the variables it reads, and whoever gave it holds it.
 fn donor(
     fused: &Fused,
     a: &Arrangement,
@@ -285,15 +293,15 @@ fn donor(
     r: usize,
     last: &[SmallVec<[Option<usize>; 1]>],
     results: &FxHashSet<Slot>,
-    donated: &[bool],
+    (own, is_free): (Option<usize>, &dyn Fn(usize) -> bool),
     overwrites: Overwrites,
 ) -> Option<usize> {
     let graph = &fused.graph;
     replaceable(graph, region, slot, r, last, overwrites)
         .filter(|v| graph.ty(*v).dtype == graph.ty(slot).dtype && !results.contains(v))
         .filter_map(|v| if let Home::Input(k) = a.home(v) { Some(k) } else { None })
-        .filter(|&k| !donated[k])
-        .max()
+        .filter(|&k| is_free(k))
+        .max_by_key(|&k| (own == Some(k), k))
 }
 
 fn live_bytes(blocks: &[Block], regions: usize) -> usize {

@@ -69,6 +69,18 @@ impl Fused {
     pub fn results(&self) -> FxHashSet<Slot> {
         self.graph.outputs.iter().map(|&s| place_of(&self.places, s).root).collect()
     }
+    /// Inputs that hold a variable's old value, by number, with the stored value that is its new one.
+    pub fn updates(&self) -> Vec<(usize, Slot)> {
+        let graph = &self.graph;
+        let pair = |&(k, o): &(u32, u32)| {
+            let (place, node) = (place_of(&self.places, graph.outputs[o as usize]), graph.inputs[k as usize]);
+            let is_whole = graph.ty(place.root) == &graph.nodes[node as usize].outs[0]
+                && place.layout.is_contiguous()
+                && place.layout.offset == 0;
+            is_whole.then_some((k as usize, place.root))
+        };
+        graph.updates.iter().filter_map(pair).collect()
+    }
     /// The inputs that a region may write a result over: it reads them, and a result has their type.
     pub(crate) fn updated<'a>(
         &'a self,

@@ -36,7 +36,7 @@ pub fn hoist(graph: &Graph, same: &[bool]) -> Split {
         n.inputs.iter().for_each(|&s| use_of(graph, &fixed, s, is_kernel, &mut taken, &mut stays));
     }
     taken.sort_unstable();
-    let once = prune(&Graph { outputs: taken.clone(), ..graph.clone() });
+    let once = prune(&Graph { outputs: taken.clone(), updates: Vec::new(), ..graph.clone() });
     Split { once, each: turns(graph, &taken, &stays) }
 }
 

@@ -14,7 +14,8 @@ pub struct Rewriter<'a> {
 impl<'a> Rewriter<'a> {
     /// An empty rewrite of `old`.
     pub fn new(old: &'a Graph) -> Rewriter<'a> {
-        Rewriter { old, new: Graph::new(), map: Vec::with_capacity(old.nodes.len()) }
+        let new = Graph { updates: old.updates.clone(), ..Graph::new() };
+        Rewriter { old, new, map: Vec::with_capacity(old.nodes.len()) }
     }
     /// Where an old value has gone.
     pub fn at(&self, s: Slot) -> Slot {

@@ -129,7 +129,7 @@ impl Engine {
             if (next.inputs.len(), types(&next)) != (g.inputs.len(), types(&g)) {
                 return Err(ir::Error::value(format!("pass {name}: the graph's inputs or outputs have other types")));
             }
-            g = next;
+            g = Graph { updates: g.updates, ..next };
         }
         Ok(g)
     }
@@ -242,6 +242,7 @@ impl Engine {
             }
         };
         let asked = c.graph.outputs.len();
+        c.graph.updates = updates(&c, &assigned, asked - assigned.len());
         let kept = kept_for_gradients(&c);
         c.graph.outputs.extend(&kept);
         c.graph.outputs.extend(c.reads.iter().map(|(_, s)| *s));
@@ -272,6 +273,25 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// The variables of a graph that it reads once and assigns: the inputs, and the outputs from
+/// `first` on.
+fn updates(c: &ir::Collected, assigned: &[(&Arc<Var>, Value)], first: usize) -> Vec<(u32, u32)> {
+    let mut readers: FxHashMap<u64, (usize, u32)> = FxHashMap::default();
+    for (k, leaf) in c.leaves.iter().enumerate() {
+        if let ir::Source::Read(var) = leaf.node().source() {
+            let (count, at) = readers.entry(var.id()).or_default();
+            (*count, *at) = (*count + 1, k as u32);
+        }
+    }
+    let pair = |(a, (var, _)): (usize, &(&Arc<Var>, Value))| match readers.get(&var.id()) {
+        Some(&(1, k)) => Some((k, (first + a) as u32)),
+        _ => None,
+    };
+    let mut pairs: Vec<(u32, u32)> = assigned.iter().enumerate().filter_map(pair).collect();
+    pairs.sort_unstable();
+    pairs
 }
 
 /// The op and line of every node, those of sub-graphs included.

@@ -113,6 +113,7 @@ fn reordered(graph: Graph) -> Graph {
         nodes,
         inputs: graph.inputs.iter().map(|&i| place[i as usize]).collect(),
         outputs: graph.outputs.iter().map(moved).collect(),
+        updates: graph.updates,
     }
 }
 

@@ -152,6 +152,8 @@ impl Bound {
             inputs = freeze(&mut graph, inputs, &assigned)?;
         }
         let lent = lent(&inputs, &assigned);
+        graph.updates = lent.iter().map(|&(k, a)| (k as u32, (fetches.len() + a) as u32)).collect();
+        graph.updates.sort_unstable();
         let mut is_lent = vec![false; assigned.len()];
         lent.iter().for_each(|&(_, a)| is_lent[a] = true);
         let set = (0..assigned.len()).filter(|&a| !is_lent[a]).collect();

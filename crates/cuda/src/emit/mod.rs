@@ -68,7 +68,7 @@ pub struct Kernel {
     pub args: Vec<Arg>,
     /// They are one parameter, a table of pointers.
     pub is_table: bool,
-    /// It copies its first argument to its second, and is left out where they are the same.
+    /// It copies each argument to the next, and is left out where they are the same.
     pub is_move: bool,
 }
 
