@@ -218,12 +218,9 @@ class Looked(tw.nn.Module):
         return self.outer(self.norm(self.inner(self.table(i)).tanh()))
 
 
-KNOWN = pytest.mark.xfail(strict=True, reason="a failed step on a GPU changes variables: docs/cuda.md")
-
-
 @pytest.mark.parametrize("bad", ["index", "class"])
 @pytest.mark.parametrize("is_held", [False, True], ids=["in place", "held"])
-@pytest.mark.parametrize("device", [d if d == "cpu" else pytest.param(d, marks=KNOWN) for d in DEVICES])
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_step_with_a_bad_index_changes_no_variable(device, bad, is_held):
     model = Looked().to(device)
     optimizer = tw.optim.Adam(model.parameters(), lr=0.01)

@@ -91,6 +91,9 @@ impl Storage for Held {
     fn retyped(&self, ty: Type) -> Arc<dyn Storage> {
         Arc::new(Held { block: self.block.clone(), ty })
     }
+    fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.block) > 1
+    }
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -12,6 +12,10 @@ pub trait Storage: Send + Sync + 'static {
     fn read(&self) -> Result<Literal>;
     /// The same memory seen as another type of as many bytes.
     fn retyped(&self, ty: Type) -> Arc<dyn Storage>;
+    /// Whether another value lies in the same memory.
+    fn is_shared(&self) -> bool {
+        false
+    }
     /// For the device to find its own type again.
     fn as_any(&self) -> &dyn Any;
     /// The value, or a copy of it, for another library of this process to read; `None` where no

@@ -219,7 +219,10 @@ impl Wish {
         if self.stream == Some(0) {
             return Err(PyBufferError::new_err("stream 0 could be two streams: pass 1 or 2"));
         }
-        let (is_copy, is_unready) = (self.needs_copy(), self.stream == Some(NO_STREAM));
+        // The tensor's own, and the one at hand.
+        let is_shared = Arc::strong_count(storage) > 2 || storage.is_shared();
+        let is_copy = self.needs_copy() || is_shared && self.copy != Some(false);
+        let is_unready = self.stream == Some(NO_STREAM);
         let loan = run(py, || storage.lend(is_copy, is_unready))?;
         let Some(loan) = loan else {
             return Err(PyBufferError::new_err(format!("{} does not lend its memory", storage.device())));
