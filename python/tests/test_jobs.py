@@ -13,7 +13,7 @@ from test_launch import TALWEG
 launched = pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
 
 SCRIPT = """
-import os, resource, signal, sys
+import os, resource, signal, sys, time
 import talweg as tw
 
 what, folder, mark = sys.argv[1:]
@@ -35,6 +35,9 @@ def loss(x, y):
 
 class Tell(tw.train.Callback):
     def on_step(self, trainer, loss):
+        if what == "last" and rank == 1 and trainer.step == 30 and not os.path.exists(mark):
+            open(mark, "w").close()
+            time.sleep(1000)
         if what == "full" and trainer.step >= 25:
             open(mark, "w").close()
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
@@ -53,7 +56,13 @@ def save_last():
     save()
 trainer._save_last = save_last
 trainer.fit(loss)
-print("ends at", trainer.step, [p.numpy().tolist() for p in model.parameters()])
+print("ends at", trainer.step, [p.numpy().tolist() for p in model.parameters()], flush=True)
+if what == "after" and rank == 1:
+    time.sleep(1000)
+if what == "talks" and rank == 1:
+    for i in range(40):
+        print("evaluates", i, flush=True)
+        time.sleep(0.2)
 """
 
 
@@ -81,6 +90,30 @@ def test_the_last_checkpoint_is_written_although_its_writer_is_killed(tmp_path, 
     code, said = run(tmp_path, "killed", "--workers", "2", "--servers", servers)
     assert code == 0 and (tmp_path / "mark").exists(), said
     assert (tmp_path / "run" / "step-0000000030.safetensors").exists(), said
+
+
+@launched
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_a_worker_that_hangs_after_its_training_is_named_and_ended(tmp_path, servers):
+    code, said = run(tmp_path, "after", "--workers", "2", "--servers", servers, "--hang-timeout", "5")
+    assert code == 1 and said.count("ends at 30") == 2, said
+    assert "worker 1 is done with its training, but has neither ended nor printed anything for" in said, said
+    assert "failed: worker 1 hung after the training was done; 1 of 2 workers done" in said, said
+    assert (tmp_path / "run" / "step-0000000030.safetensors").exists(), said
+
+
+@launched
+def test_a_worker_that_prints_after_its_training_is_left_alone(tmp_path):
+    code, said = run(tmp_path, "talks", "--workers", "2", "--exit-timeout", "5")
+    assert code == 0 and "evaluates 39" in said, said
+
+
+@launched
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_a_worker_that_hangs_in_its_last_callback_is_replaced(tmp_path, servers):
+    code, said = run(tmp_path, "last", "--workers", "2", "--servers", servers, "--hang-timeout", "5")
+    assert code == 0 and (tmp_path / "mark").exists() and said.count("ends at 30") == 2, said
+    assert "worker 1 has not moved for" in said, said
 
 
 @launched

@@ -15,6 +15,8 @@ use talweg::{Error, Result};
 
 /// What a call between processes may take, unless `TALWEG_TIMEOUT` says otherwise.
 const TIMEOUT: u64 = 300;
+/// What a program may do in silence after its training, unless an option says otherwise.
+const EXIT: Duration = Duration::from_secs(3600);
 /// The status of a program that a signal ended is this and the signal's number.
 const SIGNALED: i32 = 128;
 
@@ -60,6 +62,10 @@ pub struct Options {
     /// Without it, 20 median steps, a minute at least, and only if others wait for it.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     hang_timeout: Option<f64>,
+    /// Seconds that a worker may neither end nor print anything after its training is done; then it is
+    /// ended, and the job fails. 0: for ever. Without it, those of --hang-timeout, otherwise an hour.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    exit_timeout: Option<f64>,
     /// A file of machines, a line for each: NAME, or NAME slots=N. Others than this are called
     /// with ssh and need the same program in the same folder.
     #[arg(long, value_name = "FILE")]
@@ -130,6 +136,11 @@ fn hang(seconds: Option<f64>) -> Hang {
     }
 }
 
+/// How long a worker may take to end after its training.
+fn exit(seconds: Option<f64>) -> Option<Duration> {
+    Some(seconds.map_or(EXIT, Duration::from_secs_f64)).filter(|limit| !limit.is_zero())
+}
+
 /// A flag that the first SIGINT or SIGTERM sets, and which of them it was; the second ends this process at
 /// once, and the workers with it.
 fn signals() -> std::io::Result<(Arc<AtomicBool>, Arc<AtomicUsize>)> {
@@ -181,6 +192,7 @@ pub fn run(o: &Options) -> Result<ExitCode> {
         job_restarts_max: o.max_job_restarts,
         silence: Duration::from_secs_f64(o.heartbeat_timeout),
         hang: hang(o.hang_timeout),
+        exit: exit(o.exit_timeout.or(o.hang_timeout)),
         progress: Duration::from_secs_f64(o.progress),
         machines,
         ssh: o.ssh.clone(),

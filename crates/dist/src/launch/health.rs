@@ -36,15 +36,25 @@ struct Vital {
     moved: Instant,
     /// Steps it had when it joined.
     first: u64,
+    /// How often it has printed something.
+    words: u64,
     is_running: bool,
     is_done: bool,
     /// What earlier lives have missed.
     missed: u64,
 }
 
+impl Vital {
+    fn new(missed: u64, now: Instant) -> Vital {
+        Vital { pulse: None, moved: now, first: 0, words: 0, is_running: true, is_done: false, missed }
+    }
+}
+
 /// The workers of a job.
 pub(crate) struct Health {
     hang: Hang,
+    /// How long a worker whose training is done may neither end nor print anything.
+    exit: Option<Duration>,
     workers: Vec<Vital>,
     times: Vec<Duration>,
     /// The greatest number of steps that any worker has told,
@@ -60,19 +70,27 @@ pub(crate) struct Health {
 pub(crate) struct Stuck {
     pub rank: u32,
     pub why: String,
+    /// Its training is done: nobody takes its place.
+    pub is_done: bool,
 }
 
 impl Health {
-    pub fn new(hang: Hang, workers: u32, now: Instant) -> Health {
-        let vital = Vital { pulse: None, moved: now, first: 0, is_running: true, is_done: false, missed: 0 };
-        let workers = vec![vital; workers as usize];
-        Health { hang, workers, times: Vec::new(), steps: 0, any_collective: false, next_word: STALL }
+    pub fn new(hang: Hang, exit: Option<Duration>, workers: u32, now: Instant) -> Health {
+        let workers = vec![Vital::new(0, now); workers as usize];
+        Health { hang, exit, workers, times: Vec::new(), steps: 0, any_collective: false, next_word: STALL }
     }
     /// A worker is started, perhaps again.
     pub fn begins(&mut self, rank: u32, now: Instant) {
         let Some(v) = self.workers.get_mut(rank as usize) else { return };
         let missed = v.missed + v.pulse.map_or(0, |p| p.missed);
-        *v = Vital { pulse: None, moved: now, first: 0, is_running: true, is_done: false, missed };
+        *v = Vital::new(missed, now);
+    }
+    /// How often a worker has printed something. After its training that is its only sign of life.
+    pub fn speaks(&mut self, rank: u32, words: u64, now: Instant) {
+        let Some(v) = self.workers.get_mut(rank as usize) else { return };
+        if std::mem::replace(&mut v.words, words) != words && v.pulse.is_some_and(|p| p.run == Run::Done) {
+            v.moved = now;
+        }
     }
     /// A worker has ended.
     pub fn ends(&mut self, rank: u32, is_done: bool) {
@@ -157,6 +175,23 @@ impl Health {
     }
     /// Workers that hang now.
     pub fn stuck(&self, now: Instant) -> Vec<Stuck> {
+        let mut all = self.stuck_at_the_end(now);
+        all.extend(self.stuck_in_steps(now));
+        all
+    }
+    /// Workers whose training is done and that do not end.
+    fn stuck_at_the_end(&self, now: Instant) -> Vec<Stuck> {
+        let Some(limit) = self.exit else { return Vec::new() };
+        let is_after = |v: &Vital| v.pulse.is_some_and(|p| p.run == Run::Done && p.doing == Doing::Computes);
+        let all = self.workers.iter().enumerate().filter(|(_, v)| v.is_running && is_after(v));
+        let stuck = all.filter(|(_, v)| now - v.moved > limit).map(|(rank, v)| {
+            let idle = (now - v.moved).as_secs_f64();
+            let why = format!("worker {rank} is done with its training, but has neither ended nor printed anything");
+            Stuck { rank: rank as u32, why: format!("{why} for {idle:.0} s"), is_done: true }
+        });
+        stuck.collect()
+    }
+    fn stuck_in_steps(&self, now: Instant) -> Vec<Stuck> {
         let Some((limit, needs_waiters)) = self.limit() else { return Vec::new() };
         let waits = |v: &Vital| v.is_running && v.pulse.is_some_and(|p| p.doing == Doing::Waits);
         let all = || self.workers.iter().enumerate();
@@ -178,7 +213,7 @@ impl Health {
             if hangs {
                 let who = if waiting.is_empty() { String::new() } else { format!(" and {} for it", wait(&waiting)) };
                 let why = format!("worker {rank} has not moved for {:.0} s{who}", idle.as_secs_f64());
-                out.push(Stuck { rank: rank as u32, why });
+                out.push(Stuck { rank: rank as u32, why, is_done: false });
             }
         }
         out
@@ -238,7 +273,7 @@ mod tests {
     #[test]
     fn the_one_that_is_behind_is_struck_and_not_those_who_wait_for_it() {
         let t = Instant::now();
-        let mut h = Health::new(Hang::Auto { timeout: TIMEOUT }, 3, t);
+        let mut h = Health::new(Hang::Auto { timeout: TIMEOUT }, None, 3, t);
         for rank in 0..3 {
             h.hears(rank, pulse(2, 1, Doing::Computes), t);
         }
@@ -261,7 +296,7 @@ mod tests {
     fn a_long_step_of_all_is_no_hang_unless_a_limit_is_given() {
         let t = Instant::now();
         let all = |hang| {
-            let mut h = Health::new(hang, 2, t);
+            let mut h = Health::new(hang, None, 2, t);
             (0..2).for_each(|rank| h.hears(rank, pulse(1, 1, Doing::Computes), t));
             h
         };
@@ -278,7 +313,7 @@ mod tests {
     #[test]
     fn the_limit_follows_the_median_step() {
         let t = Instant::now();
-        let mut h = Health::new(Hang::Auto { timeout: s(10_000) }, 2, t);
+        let mut h = Health::new(Hang::Auto { timeout: s(10_000) }, None, 2, t);
         for i in 0..5 {
             h.hears(0, pulse(2 * i, i, Doing::Computes), t + s(10 * i));
             h.hears(1, pulse(2 * i, i, Doing::Computes), t + s(10 * i));
@@ -294,18 +329,39 @@ mod tests {
     #[test]
     fn a_worker_that_is_done_hangs_no_more_and_one_that_never_joins_does() {
         let t = Instant::now();
-        let mut h = Health::new(Hang::Auto { timeout: TIMEOUT }, 2, t);
+        let mut h = Health::new(Hang::Auto { timeout: TIMEOUT }, None, 2, t);
         h.hears(0, pulse(1, 0, Doing::Waits), t);
         assert_eq!(h.stuck(t + s(239)), []);
         assert_eq!(h.stuck(t + s(241))[0].rank, 1);
         h.hears(1, Pulse { run: Run::Done, ..pulse(9, 9, Doing::Computes) }, t);
-        assert_eq!(h.stuck(t + s(1_000)), [], "what a program does after training is its own affair");
+        assert_eq!(h.stuck(t + s(1_000)), [], "without a limit");
+    }
+
+    #[test]
+    fn a_worker_that_does_not_end_after_its_training_is_struck_unless_it_prints() {
+        let t = Instant::now();
+        let mut h = Health::new(Hang::Off, Some(s(30)), 2, t);
+        for rank in 0..2 {
+            h.hears(rank, pulse(1, 9, Doing::Computes), t);
+            h.hears(rank, Pulse { run: Run::Done, ..pulse(2, 9, Doing::Computes) }, t + s(5));
+            h.speaks(rank, 1, t + s(5));
+        }
+        assert_eq!(h.stuck(t + s(34)), []);
+        h.speaks(0, 2, t + s(34));
+        h.speaks(1, 1, t + s(34));
+        let stuck = h.stuck(t + s(36));
+        assert_eq!(stuck.iter().map(|s| (s.rank, s.is_done)).collect::<Vec<_>>(), [(1, true)]);
+        assert!(stuck[0].why.contains("worker 1 is done with its training, but has neither ended"), "{}", stuck[0].why);
+        assert_eq!(h.stuck(t + s(65)).len(), 2, "words are a sign of life, not for ever");
+        h.ends(0, true);
+        h.hears(1, Pulse { run: Run::Going, ..pulse(3, 9, Doing::Computes) }, t + s(40));
+        assert_eq!(h.stuck(t + s(1_000)), [], "one has ended, the other trains again");
     }
 
     #[test]
     fn missing_shares_are_counted() {
         let t = Instant::now();
-        let mut h = Health::new(Hang::Off, 2, t);
+        let mut h = Health::new(Hang::Off, None, 2, t);
         h.hears(0, pulse(1, 0, Doing::Computes), t);
         h.hears(0, Pulse { missed: 25, ..pulse(2, 100, Doing::Computes) }, t);
         assert!((h.missed() - 0.125).abs() < 1e-12);

@@ -123,7 +123,7 @@ impl<'a> Job<'a> {
             workers: Vec::new(),
             servers: Vec::new(),
             server_next,
-            health: Health::new(options.hang, options.workers, Instant::now()),
+            health: Health::new(options.hang, options.exit, options.workers, Instant::now()),
             summary,
             looked: Instant::now(),
             any_lost: false,
@@ -275,10 +275,12 @@ pub(super) struct Slot {
     pub again: Option<(Instant, u32)>,
     /// How its part ended, if nobody will take its place any more.
     pub part: Option<Part>,
+    /// It was ended because it hung when its training was done.
+    pub hung_at_end: bool,
 }
 impl Slot {
     fn new(process: Process) -> Slot {
-        Slot { process, fruitless: 0, again: None, part: None }
+        Slot { process, fruitless: 0, again: None, part: None, hung_at_end: false }
     }
 }
 

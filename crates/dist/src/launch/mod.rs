@@ -78,6 +78,9 @@ pub struct Launch {
     pub silence: Duration,
     /// A worker that does not move for so long is ended and started again.
     pub hang: Hang,
+    /// A worker whose training is done, and that then neither ends nor prints anything for so long, is ended, and
+    /// the job fails; `None`: it may take its time.
+    pub exit: Option<Duration>,
     /// How often the job is summed up in a line; zero: never.
     pub progress: Duration,
     /// Machines, for workers in their order and servers in turn.

@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -117,6 +117,8 @@ pub(crate) struct Process {
     done: Arc<AtomicBool>,
     followers: Vec<JoinHandle<()>>,
     held: Arc<Mutex<Held>>,
+    /// How often it has said something.
+    words: Arc<AtomicU64>,
 }
 
 /// What a process is started with.
@@ -168,13 +170,14 @@ impl Process {
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let done = Arc::new(AtomicBool::new(false));
         let held = Arc::<Mutex<Held>>::default();
+        let words = Arc::<AtomicU64>::default();
         let mut followers = Vec::new();
         if let Some(folder) = s.logs {
             let path = log(folder, &s.name);
             let failed = || Error::io(format!("writing {}", path.display()));
             let log = File::options().append(true).create(true).mode(0o600).open(&path).map_err(failed())?;
             command.stdout(log.try_clone().map_err(failed())?).stderr(log);
-            followers.extend(follow(s.name.clone(), Some(Tail::open(&path, &done)?), &held));
+            followers.extend(follow(s.name.clone(), Some(Tail::open(&path, &done)?), &held, &words));
         }
         let child = command.spawn();
         let mut child = child.map_err(Error::io(format!("starting {:?}", s.command[0])))?;
@@ -185,21 +188,25 @@ impl Process {
             let _ = to.write_all(script(&s)?.as_bytes());
         }
         say(&format!("[launch] {} is process {}", s.name, child.id()));
-        followers.extend(follow(s.name.clone(), child.stdout.take(), &Arc::default()));
-        followers.extend(follow(s.name.clone(), child.stderr.take(), &held));
+        followers.extend(follow(s.name.clone(), child.stdout.take(), &Arc::default(), &words));
+        followers.extend(follow(s.name.clone(), child.stderr.take(), &held, &words));
         let Start { name, number, restarts, .. } = s;
         let running = Running::Child(child);
         let (stopped, ended) = (None, None);
-        Ok(Process { name, number, restarts, began, running, signals, stopped, ended, done, followers, held })
+        Ok(Process { name, number, restarts, began, running, signals, stopped, ended, done, followers, held, words })
     }
     /// One that a launcher before this one has started; what it says from now on is printed.
     pub fn adopt(name: String, number: u32, restarts: u32, running: Running, logs: &Path) -> Result<Process> {
         let done = Arc::new(AtomicBool::new(false));
         let tail = Tail::open(&log(logs, &name), &done)?;
-        let held = Arc::default();
-        let followers = follow(name.clone(), Some(tail), &held).into_iter().collect();
+        let (held, words) = (Arc::default(), Arc::default());
+        let followers = follow(name.clone(), Some(tail), &held, &words).into_iter().collect();
         let (began, signals, stopped, ended) = (Instant::now(), None, None, None);
-        Ok(Process { name, number, restarts, began, running, signals, stopped, ended, done, followers, held })
+        Ok(Process { name, number, restarts, began, running, signals, stopped, ended, done, followers, held, words })
+    }
+    /// How often it has said something.
+    pub fn words(&self) -> u64 {
+        self.words.load(Ordering::Relaxed)
     }
     /// Which process it is.
     pub fn running(&self) -> &Running {
@@ -307,8 +314,13 @@ fn quote(word: &OsStr) -> Result<String> {
 
 /// Prints what a process says as it comes, with its name before each line. A carriage return, with
 /// which progress bars begin a line anew, ends one too.
-fn follow(name: String, from: Option<impl Read + Send + 'static>, held: &Arc<Mutex<Held>>) -> Option<JoinHandle<()>> {
-    let (mut from, held) = (from?, held.clone());
+fn follow(
+    name: String,
+    from: Option<impl Read + Send + 'static>,
+    held: &Arc<Mutex<Held>>,
+    words: &Arc<AtomicU64>,
+) -> Option<JoinHandle<()>> {
+    let (mut from, held, words) = (from?, held.clone(), words.clone());
     Some(std::thread::spawn(move || {
         let (mut chunk, mut line) = (vec![0; 1 << 16], Vec::new());
         let mut hear = |line: &[u8]| {
@@ -323,7 +335,10 @@ fn follow(name: String, from: Option<impl Read + Send + 'static>, held: &Arc<Mut
         loop {
             match from.read(&mut chunk) {
                 Ok(0) => break,
-                Ok(n) => cut_lines(&chunk[..n], &mut line, &mut hear),
+                Ok(n) => {
+                    words.fetch_add(1, Ordering::Relaxed);
+                    cut_lines(&chunk[..n], &mut line, &mut hear);
+                }
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => break,
             }

@@ -85,7 +85,8 @@ impl Job<'_> {
 
     /// Asks the workers to stop, if somebody wants that or the job cannot succeed any more.
     fn stop(&mut self, stop: &AtomicBool) -> Result<Option<Stopping>> {
-        let lost = self.workers.iter().filter(|w| w.part == Some(Part::Lost)).count() as u32;
+        // Who hung after its training has left nothing for others to wait for.
+        let lost = self.workers.iter().filter(|w| w.part == Some(Part::Lost) && !w.hung_at_end).count() as u32;
         let (left, least) = (self.options.workers - lost, self.options.workers_min);
         let mut resize = None;
         let outcome = if stop.load(Ordering::Relaxed) {
@@ -220,7 +221,9 @@ impl Job<'_> {
         if done >= self.options.workers_min {
             return Outcome::Done;
         }
-        Outcome::Failed(format!("{} did not do their part", missing.join(", ")))
+        let hung = self.workers.iter().filter(|w| w.part == Some(Part::Lost)).all(|w| w.hung_at_end);
+        let how = if hung { "hung after the training was done" } else { "did not do their part" };
+        Outcome::Failed(format!("{} {how}", missing.join(", ")))
     }
 
     /// Looks at the workers' pulses.
@@ -234,11 +237,14 @@ impl Job<'_> {
             let pulse = self.coordinator.get(&pulse_key(rank)).and_then(|b| Pulse::decode(&b));
             pulse.into_iter().for_each(|p| self.health.hears(rank, p, now));
         }
+        self.workers.iter().for_each(|w| self.health.speaks(w.process.number, w.process.words(), now));
         for stuck in self.health.stuck(now) {
             self.board.note(&format!("{}: it is ended", stuck.why));
             self.any_lost = true;
             self.health.begins(stuck.rank, now);
-            self.workers[stuck.rank as usize].process.strike();
+            let w = &mut self.workers[stuck.rank as usize];
+            w.hung_at_end |= stuck.is_done;
+            w.process.strike();
         }
         self.health.stall(now).iter().for_each(|line| self.board.note(line));
         let steps: Vec<u64> = (0..self.options.workers).map(|r| self.health.steps_of_others(r)).collect();
@@ -317,6 +323,10 @@ impl Job<'_> {
         let (rank, name, status) = (w.process.number, w.process.name.clone(), ended.status);
         let verdict = judge(ended);
         let part = match verdict {
+            Verdict::Done if w.hung_at_end => {
+                self.board.note(&format!("{name} ended with {status}: it hung after its training was done"));
+                Part::Lost
+            }
             Verdict::Done => {
                 if !status.success() {
                     self.board.note(&format!("{name} ended with {status} when it was done"));
