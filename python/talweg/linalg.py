@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+from . import _ops as ops
 from ._checked import check, function, value_error
 from ._native import Tensor
-from ._standard import tensordot
+from ._functions.shapes import tensordot
 
 cross = function("cross")
 det = function("det")
@@ -144,7 +145,7 @@ def pinv(x, /, *, rtol=None):
         # A tolerance for each matrix.
         u, s, vh = x.svd()
         is_kept = s > rtol.astype(s.dtype)[..., None] * s[..., :1]
-        inverse = Tensor.where(is_kept, 1.0 / s, s.zeros_like())
+        inverse = ops.where(is_kept, 1.0 / s, s.zeros_like())
         return (vh.mT.conj() * inverse[..., None, :]) @ u.mT.conj()
     return x.pinv() if rtol is None else x.pinv_rtol(float(rtol))
 
