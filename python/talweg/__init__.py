@@ -13,7 +13,7 @@ where the standard has another. Nothing is computed before somebody looks at a v
 import math as _math
 import os as _os
 
-from . import _native, errors
+from . import _native, _ops, errors
 from ._names import ALIASES as _ALIASES
 from ._native import (
     Graph,
@@ -110,10 +110,14 @@ from ._standard import *  # noqa: E402, F403
 for _name in _BINARY:
     globals()[_name] = _either_side(globals()[_name])
 
-from . import cuda, distributed, fft, linalg, metrics, random  # noqa: E402
+from . import cuda, distributed, fft, linalg, metrics, random, signal  # noqa: E402
 from ._devices import GradScaler, autocast, device, devices, get_default_device, set_default_device  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._habits import *  # noqa: E402, F403
+from ._functions import PUBLIC as _PUBLIC  # noqa: E402
+
+globals().update(_PUBLIC)
+
 from ._state import load, no_grad, enable_grad, save, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
     checkpoint,
