@@ -23,9 +23,15 @@ fn main() {
         println!("cargo::rerun-if-changed={}", package.join(name).display());
         std::fs::read_to_string(package.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     };
-    let (functions, names) = (read("_standard.pyi") + &read("_habits.pyi"), read("_names.py"));
-    let by_hand = generate::stubs::ByHand { functions: &functions, names: &names };
-    write("stubs.pyi", generate::stubs::all(&table, &by_hand));
+    // PyTorch's functions, a file a family.
+    let folder = package.join("_functions");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let found = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut modules: Vec<String> = found.filter_map(|f| f.ok()?.file_name().into_string().ok()).collect();
+    modules.retain(|name| name.ends_with(".py") && name != "__init__.py");
+    modules.sort();
+    let modules = modules.iter().map(|name| (name.trim_end_matches(".py"), read(&format!("_functions/{name}"))));
+    write("stubs.pyi", generate::stubs::all(&table, &generate::functions::ByHand::read(modules)));
     write("unbound.txt", generate::params::unbound(&table).join("\n"));
     // Python's symbols are there when the interpreter loads the module; macOS has to be told.
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("macos") {

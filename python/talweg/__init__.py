@@ -6,15 +6,14 @@
 >>> x.grad
 tensor([2., 4.])
 
-The namespace itself follows the Python array API standard; NumPy's and PyTorch's spellings work
-where the standard has another. Nothing is computed before somebody looks at a value.
+The namespace follows PyTorch; the Python array API standard has its own, `talweg.array_api`. Nothing is computed
+before somebody looks at a value.
 """
 
 import math as _math
 import os as _os
 
-from . import _native, _ops, errors
-from ._names import ALIASES as _ALIASES
+from . import _native, errors
 from ._native import (
     Graph,
     Op,
@@ -96,29 +95,21 @@ asarray = tensor
 array = tensor
 as_tensor = tensor
 
-from ._checked import function as _function  # noqa: E402
-from ._standard import _BINARY, _either_side  # noqa: E402
-
-# Every op of the table is a function of the package and a method of its tensors. Those of the
-# standard that the table spells otherwise follow in `_standard`.
-for _name in _native.OPS:
-    if _name != "fft":  # the standard's namespace of that name
-        globals().setdefault(_name, _function(_name))
-
-from ._standard import *  # noqa: E402, F403
-
-for _name in _BINARY:
-    globals()[_name] = _either_side(globals()[_name])
-
-from . import cuda, distributed, fft, linalg, metrics, random, signal  # noqa: E402
-from ._devices import GradScaler, autocast, device, devices, get_default_device, set_default_device  # noqa: E402
-from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
-from ._habits import *  # noqa: E402, F403
+from . import _ops, return_types  # noqa: E402, F401
+from ._checked import written as _written  # noqa: E402
 from ._functions import PUBLIC as _PUBLIC  # noqa: E402
 
+# Every op of the table is a function of the package and a method of its tensors; those that PyTorch spells otherwise
+# are in `_functions`.
+for _name in _native.OPS:
+    if _name != "fft":  # the namespace of that name
+        globals()[_name] = _written(_name)
 globals().update(_PUBLIC)
 
-from ._state import load, no_grad, enable_grad, save, set_grad_enabled, is_grad_enabled  # noqa: E402
+from . import array_api, cuda, distributed, fft, linalg, metrics, random, signal  # noqa: E402
+from ._devices import GradScaler, autocast, device, devices, get_default_device, set_default_device  # noqa: E402
+from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
+from ._state import load, no_grad, enable_grad, inference_mode, save, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
     checkpoint,
     custom_gradient,
@@ -131,5 +122,3 @@ from ._transforms import (  # noqa: E402
     vmap,
 )
 from . import nn, optim, train, utils  # noqa: E402
-
-__array_api_version__ = "2024.12"

@@ -67,6 +67,74 @@ def checked(f):
     return call
 
 
+# Other spellings of parameters, which every function takes.
+_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "axes": "dims"}
+
+
+def _stored(name, out, y):
+    """Writes results to the tensors of ``out=``."""
+    if isinstance(y, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(y):
+            raise type_error(f"{name}: out= must be a tuple of {len(y)} tensors")
+        return type(y)(*(_stored(name, o, part) for o, part in zip(out, y)))
+    if not isinstance(out, Tensor):
+        raise type_error(f"{name}: out= must be a tensor, not {type(out).__name__}")
+    if out.shape != y.shape:
+        shapes = f"has shape {tuple(out.shape)}, the result {tuple(y.shape)}"
+        raise value_error(f"{name}: out= {shapes}; a tensor keeps its shape, so make it of that shape")
+    if _kind(y.dtype) > _kind(out.dtype):
+        raise type_error(f"{name}: out= is {out.dtype}, which does not hold {y.dtype}")
+    return out.copy_(y)
+
+
+def _kind(dtype):
+    name = dtype.name
+    return ("bool" != name) + ("float" in name or "complex" in name) + ("complex" in name)
+
+
+def _called(f, convert):
+    """The function with the spellings above, with ``out=``, and with our exceptions."""
+    try:
+        names = inspect.signature(f).parameters
+    except ValueError:
+        names = ()
+    spellings = {a: b for a, b in _SPELLINGS.items() if b in names and a not in names}
+    has_out = "out" in names
+
+    @functools.wraps(f)
+    def call(*args, **settings):
+        try:
+            out = None
+            if settings:
+                if "out" in settings and not has_out:
+                    out = settings.pop("out")
+                for a, b in spellings.items():
+                    if a in settings:
+                        if b in settings:
+                            raise type_error(f"{f.__name__}: {a} and {b} are the same argument: give one of them")
+                        settings[b] = settings.pop(a)
+                if convert and not args and "input" in settings:
+                    args = (settings.pop("input"),)
+            if convert and args and not isinstance(args[0], Tensor):
+                args = (_native.tensor(args[0]), *args[1:])
+            y = f(*args, **settings)
+            return y if out is None else _stored(f.__name__, out, y)
+        except _PLAIN as e:
+            raise _translated(f, args, e)
+
+    return call
+
+
+def spelled(f):
+    """A checked function that takes other spellings of its parameters, and ``out=``."""
+    return _called(f, False)
+
+
+def tensor_first(f):
+    """The same, with numbers, lists and arrays of other libraries as its first argument as well."""
+    return _called(f, True)
+
+
 def of_tensor(f):
     """A checked function, with numbers, lists and arrays of other libraries as its first argument as well."""
 
@@ -82,14 +150,17 @@ def of_tensor(f):
     return call
 
 
-def function(name):
+def written(name):
     """A method of tensors as a function of the package."""
     f = getattr(Tensor, name)
     if isinstance(Tensor.__dict__.get(name), staticmethod):
         return f
-    call = of_tensor(f)
+    call = tensor_first(f)
     call.__module__ = "talweg"  # methods have none
     return call
+
+
+function = written
 
 
 def wrapped(f):

@@ -1,6 +1,7 @@
 """The rows of the op table as functions, as the native module has them: what the package's own code calls.
 
-Names, arguments and results are those of the table (docs/ops.md). PyTorch's spelling of them is in `_functions`.
+Names, arguments and results are those of the table (docs/ops.md). PyTorch's spelling of them is in `_functions`, the
+array API's in `array_api`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -60,6 +60,9 @@ def enable_grad(f=None):
     return scope if f is None else scope(f)
 
 
+inference_mode = no_grad
+
+
 class set_grad_enabled(_Grad):
     """Turns gradients on or off at once; as a scope, until its end.
 
@@ -160,4 +163,4 @@ def load(path, map_location=None):
     return tensors if form is None else _formed(json.loads(bytes(form.tolist())), tensors)
 
 
-__all__ = ["no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled", "save", "load"]
+__all__ = ["no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "is_grad_enabled", "save", "load"]

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native, _ops
-from ._checked import value_error
-from ._functions.register import spelled
+from ._checked import spelled, tensor_first, value_error
 
 if TYPE_CHECKING:
     from . import Tensor
@@ -276,4 +275,4 @@ __all__ = [
     "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
-globals().update({name: spelled(globals()[name]) for name in __all__})
+globals().update({n: (spelled if n.endswith("freq") else tensor_first)(globals()[n]) for n in __all__})

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import talweg as tw
+import talweg.array_api as xp
 import talweg.nn.functional as F
 
 
@@ -49,13 +50,13 @@ def test_negative_places_count_from_the_end():
     assert x.take(tw.tensor([-1], dtype="int8"), 0).tolist() == [[3, 4, 5]]
     assert tw.take(tw.arange(300), tw.tensor([-1], dtype="int8")).tolist() == [299]
     with pytest.raises(IndexError):
-        tw.take(x, tw.tensor([-3])).tolist()
+        tw.take(x, tw.tensor([-3]), 0).tolist()
 
 
 @pytest.mark.parametrize("kind", ["uint8", "int8", "float64", "int32"])
 def test_running_sums_have_the_type_that_was_asked_for(kind):
     x = tw.tensor([100, 100, 100])
-    for f, g in ((tw.cumulative_sum, np.cumsum), (tw.cumulative_prod, np.cumprod)):
+    for f, g in ((xp.cumulative_sum, np.cumsum), (xp.cumulative_prod, np.cumprod)):
         y = f(x, dtype=getattr(tw, kind))
         assert y.dtype.name == kind
         assert np.array_equal(y.numpy(), g(x.numpy().astype(kind), dtype=kind))
@@ -74,7 +75,7 @@ def test_a_mask_without_dimensions():
     assert tw.zeros(2, 3)[tw.tensor(True)].shape == (1, 2, 3)
     assert tw.zeros(2, 3)[tw.zeros((2, 0), dtype="bool")].shape == (0,)
     with pytest.raises(ValueError):
-        tw.nonzero(tw.tensor(1))
+        xp.nonzero(tw.tensor(1))
     x[tw.tensor(True)] = 5.0
     assert x.item() == 5.0
     x[tw.tensor(False)] = 7.0
@@ -128,7 +129,7 @@ def test_borders_losses_and_differences():
 def test_half_precision_does_not_overflow_inside():
     x = tw.tensor(np.linspace(-600, 600, 60), dtype="float16")
     a = x.numpy().astype("float64")
-    assert x.std().item() == pytest.approx(a.std(), rel=2e-3)
+    assert x.std().item() == pytest.approx(a.std(ddof=1), rel=2e-3)
     assert tw.linalg.vector_norm(x).item() == pytest.approx(np.linalg.norm(a), rel=2e-3)
     assert F.cosine_similarity(x, x, 0).item() == pytest.approx(1.0, rel=2e-3)
     assert x.dist(x * 0.5, 2.0).item() == pytest.approx(np.linalg.norm(a / 2), rel=2e-3)

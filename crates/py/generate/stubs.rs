@@ -1,5 +1,6 @@
 //! The type stubs of the methods, for editors and type checkers.
 
+use super::functions::ByHand;
 use super::params::{Python, bound};
 use super::read::Table;
 use std::fmt::Write;
@@ -44,28 +45,10 @@ fn docstring(m: &Python, indent: &str) -> String {
     )
 }
 
-/// What is written by hand and stands in the package as well: the files of `python/talweg`.
-pub struct ByHand<'a> {
-    /// The stubs of the functions that take the place of an op's.
-    pub functions: &'a str,
-    /// Other spellings of ops.
-    pub names: &'a str,
-}
-
-impl ByHand<'_> {
-    /// Whether a function of the package is written by hand.
-    fn has(&self, name: &str) -> bool {
-        let starts = [format!("def {name}("), format!("{name} = ")];
-        let mut lines = include_str!("head.pyi").lines().chain(self.functions.lines());
-        lines.any(|l| starts.iter().any(|s| l.starts_with(s)))
-    }
-    /// Other spellings with the ops they stand for.
-    fn aliases(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.names.lines().filter_map(|l| {
-            let (alias, name) = l.trim().trim_end_matches(',').split_once(": ")?;
-            Some((alias.trim().strip_prefix('"')?.strip_suffix('"')?, name.strip_prefix('"')?.strip_suffix('"')?))
-        })
-    }
+/// Whether a function of the package stands in the part that is written by hand.
+fn in_head(name: &str) -> bool {
+    let starts = [format!("def {name}("), format!("{name} = ")];
+    include_str!("head.pyi").lines().any(|l| starts.iter().any(|s| l.starts_with(s)))
 }
 
 /// The whole file: what is written by hand, the methods of the class, the functions of the package.
@@ -78,7 +61,8 @@ fn methods(table: &Table, by_hand: &ByHand) -> String {
     let mut out = String::new();
     let all = bound(table);
     let class = include_str!("head.pyi").split("\nclass Tensor:").nth(1).unwrap_or_default();
-    for m in all.iter().filter(|m| !class.contains(&format!("    def {}(self", m.name))) {
+    let in_class = |name: &str| class.contains(&format!("    def {name}(self"));
+    for m in all.iter().filter(|m| !in_class(&m.name) && !by_hand.has_method(&m.name)) {
         if !m.method.on_self {
             out.push_str("    @staticmethod\n");
         }
@@ -86,8 +70,19 @@ fn methods(table: &Table, by_hand: &ByHand) -> String {
         let _ = writeln!(out, "    def {}({}) -> {}:", m.name, parameters(m, me), m.stub_result);
         let _ = writeln!(out, "{}", docstring(m, "        "));
     }
-    for (alias, name) in by_hand.aliases().filter(|(alias, _)| !all.iter().any(|m| m.name == *alias)) {
+    for r in by_hand.registered.iter().filter(|r| r.is_method) {
+        for name in r.names.iter().filter(|n| !in_class(n)) {
+            let _ = writeln!(out, "    {name} = _functions.{}", r.path);
+        }
+    }
+    for (alias, name) in by_hand.aliases.iter().filter(|(alias, _)| !all.iter().any(|m| m.name == *alias)) {
         let _ = writeln!(out, "    {alias} = {name}");
+    }
+    for name in by_hand.in_place.iter().filter(|n| !in_class(n)) {
+        let _ = writeln!(out, "    def {name}(self, *args: Any, **settings: Any) -> Tensor: ...");
+    }
+    for name in by_hand.conversions.iter().filter(|n| !in_class(n)) {
+        let _ = writeln!(out, "    def {name}(self) -> Tensor: ...");
     }
     out
 }
@@ -95,11 +90,20 @@ fn methods(table: &Table, by_hand: &ByHand) -> String {
 /// The same as functions of the package.
 fn functions(table: &Table, by_hand: &ByHand) -> String {
     let mut out = String::new();
-    // `fft` is the standard's namespace of that name.
-    for m in bound(table).iter().filter(|m| m.name != "fft" && !by_hand.has(&m.name)) {
-        let me = m.method.on_self.then_some("x: Tensor, /");
+    let is_written = |name: &str| in_head(name) || by_hand.has_function(name);
+    // `fft` is the namespace of that name.
+    for m in bound(table).iter().filter(|m| m.name != "fft" && !is_written(&m.name)) {
+        let me = m.method.on_self.then_some("input: Tensor");
         let _ = writeln!(out, "def {}({}) -> {}:", m.name, parameters(m, me), m.stub_result);
         let _ = writeln!(out, "{}", docstring(m, "    "));
+    }
+    for r in by_hand.registered.iter().filter(|r| r.is_function) {
+        for name in r.names.iter().filter(|n| !in_head(n)) {
+            let _ = writeln!(out, "{name} = _functions.{}", r.path);
+        }
+    }
+    for (alias, name) in &by_hand.aliases {
+        let _ = writeln!(out, "{alias} = {name}");
     }
     out
 }

@@ -83,21 +83,6 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 
 
 @public
-def round(input: Any, *, decimals: int = 0) -> Tensor:
-    """The nearest number with so many decimals; halves go to the even neighbor.
-
-    >>> tw.round(tw.tensor([1.25, 134.0]), decimals=1).tolist()
-    [1.2, 134.0]
-    """
-    if decimals == 0:
-        return _ops.round(input)
-    if not is_floating(input):
-        raise type_error(f"round: decimals are for floats, not {input.dtype.name}")
-    ten = 10.0 ** abs(decimals)
-    return _ops.round(input * ten) / ten if decimals > 0 else _ops.round(input / ten) * ten
-
-
-@public
 def heaviside(input: Any, values: Any) -> Tensor:
     """0 below zero, 1 above, ``values`` at zero.
 

@@ -204,20 +204,6 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor
 
 
 @public
-def take(input: Any, index: Any, axis: int | None = None, *, dim: int | None = None) -> Tensor:
-    """Elements of the flat tensor; with ``axis`` slices along that one. Negative places count from the end.
-
-    >>> tw.take(tw.tensor([[1, 2], [3, 4]]), tw.tensor([0, -1])).tolist()
-    [1, 4]
-    """
-    index = tensor(index).astype("int64")
-    axis = dim if axis is None else axis
-    x, axis = (input.reshape(-1), 0) if axis is None else (input, axis)
-    size = x.shape[axis] if x.ndim else 1
-    return _ops.take(x, _ops.where(index < 0, index + size, index), axis)
-
-
-@public
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
     """Elements chosen along a dimension by an index that broadcasts with the tensor; without one, of the flat tensor.
 
@@ -247,23 +233,3 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
     return _ops.where(mask, chosen, x.reshape(-1)).reshape(shape)
 
 
-@public
-def argwhere(input: Any) -> Tensor:
-    """The places of elements that are not zero, a row for each.
-
-    >>> tw.argwhere(tw.tensor([[0, 1], [1, 0]])).tolist()
-    [[0, 1], [1, 0]]
-    """
-    return _ops.nonzero(input)
-
-
-@public
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The interval between ascending boundaries into which each element falls.
-
-    >>> tw.bucketize(tw.tensor([1, 3, 9]), tw.tensor([1, 3, 5])).tolist()
-    [0, 1, 3]
-    """
-    found = _ops.searchsorted_right if right else _ops.searchsorted
-    shape = input.shape
-    return found(tensor(boundaries), input.reshape(-1)).reshape(shape).astype("int32" if out_int32 else "int64")

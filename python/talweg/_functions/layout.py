@@ -9,6 +9,7 @@ from .. import _native, _ops
 from .._checked import type_error, value_error
 from .arguments import axes_of, axis_of, ints, many, numel, tensor
 from .register import public
+from .shapes import cat
 
 if TYPE_CHECKING:
     from .. import Tensor
@@ -72,37 +73,6 @@ def block_diag(*tensors: Any) -> Tensor:
 
 
 @public(method=False)
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Tensors in their common shape.
-
-    >>> [t.shape for t in tw.broadcast_tensors(tw.zeros(2, 1), tw.zeros(3))]
-    [(2, 3), (2, 3)]
-    """
-    parts = many(tensors)
-    shape = broadcast_shapes(*(p.shape for p in parts))
-    return tuple(p.broadcast_to(shape) for p in parts)
-
-
-@public(method=False)
-def broadcast_shapes(*shapes: Any) -> Any:
-    """The shape that tensors of these shapes have together.
-
-    >>> tuple(tw.broadcast_shapes((2, 1), (3,), 1))
-    (2, 3)
-    """
-    sizes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
-    rank = builtins.max((len(s) for s in sizes), default=0)
-    out = [1] * rank
-    for s in sizes:
-        for i, d in enumerate(s, rank - len(s)):
-            if d != 1 and out[i] not in (1, d):
-                raise value_error(f"broadcast_shapes: shapes {sizes} do not broadcast")
-            if d != 1:
-                out[i] = d
-    return _native.zeros(0).reshape(0).shape[:0] + tuple(out)
-
-
-@public(method=False)
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All combinations of the elements of vectors, a row for each.
 
@@ -132,21 +102,6 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
     return _ops.take(input, index, 0)
 
 
-@public(method=False, names=["concat", "concatenate"])
-def cat(tensors: Any, dim: int = 0) -> Tensor:
-    """Tensors one after the other along a dimension; empty vectors are left out.
-
-    >>> tw.cat([tw.tensor([1]), tw.tensor([2, 3])]).tolist()
-    [1, 2, 3]
-    """
-    parts = [tensor(t) for t in tensors]
-    if dim is None:
-        return _ops.concat([p.reshape(-1) for p in parts], 0)
-    if builtins.any(p.ndim > 1 for p in parts):
-        parts = [p for p in parts if p.shape != (0,)]
-    return _ops.concat(parts, dim)
-
-
 @public(method=False)
 def column_stack(tensors: Any) -> Tensor:
     """Tensors side by side; vectors are columns.
@@ -165,17 +120,6 @@ def dstack(tensors: Any) -> Tensor:
     [[[1, 3], [2, 4]]]
     """
     return cat([atleast_3d(t) for t in many(tensors)], 2)
-
-
-@public
-def flip(input: Any, dims: Any, *more: int) -> Tensor:
-    """The order reversed along dimensions.
-
-    >>> tw.flip(tw.tensor([[1, 2], [3, 4]]), dims=(0,)).tolist()
-    [[3, 4], [1, 2]]
-    """
-    axes = ints((dims, *more))
-    return _ops.flip(input, axes_of(axes, input.ndim, "flip")) if input.ndim and axes else input
 
 
 @public
@@ -199,21 +143,6 @@ def flipud(input: Any) -> Tensor:
 
 
 @public
-def roll(input: Any, shifts: Any, dims: Any = None) -> Tensor:
-    """Elements moved along dimensions; those that leave enter at the other end.
-
-    >>> tw.roll(tw.tensor([1, 2, 3]), shifts=1, dims=0).tolist()
-    [3, 1, 2]
-    """
-    if dims is None or dims == ():
-        shift = shifts if isinstance(shifts, int) else shifts[0]
-        return _ops.roll(input.reshape(-1), shift, 0).reshape(input.shape)
-    if input.ndim == 0:
-        return input
-    return _ops.roll(input, shifts, dims)
-
-
-@public
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Turned by ``k`` quarters from the first dimension toward the second.
 
@@ -221,22 +150,6 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     [[2, 4], [1, 3]]
     """
     return _ops.rot90(input, k, tuple(dims))
-
-
-@public
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Several neighboring dimensions as one.
-
-    >>> tw.flatten(tw.zeros(2, 3, 4), start_dim=1).shape
-    (2, 12)
-    """
-    first, last = (axis_of(d, input.ndim, "flatten") for d in (start_dim, end_dim))
-    if input.ndim == 0:
-        return input.reshape(1)
-    if first > last:
-        raise value_error(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
-    shape = input.shape
-    return input.reshape(*shape[:first], numel(shape[first : last + 1]), *shape[last + 1 :])
 
 
 @public(names=["moveaxis"])
@@ -273,16 +186,6 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
     return _ops.narrow(input, axis, start + input.shape[axis] if start < 0 else start, length)
 
 
-@public(names=["unsafe_chunk"])
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` parts of one size along a dimension, the last one smaller if it must be.
-
-    >>> [t.tolist() for t in tw.chunk(tw.tensor([1, 2, 3]), 2)]
-    [[1, 2], [3]]
-    """
-    return tuple(_ops.chunk(input, chunks, dim))
-
-
 @public
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of these sizes along a dimension.
@@ -291,21 +194,6 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
     [[0, 1], [2, 3, 4]]
     """
     return tuple(_ops.split_sizes(input, list(split_sizes), dim))
-
-
-@public(names=["unsafe_split"])
-def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-    """Parts of one size along a dimension, or of several sizes.
-
-    >>> [t.tolist() for t in tw.split(tw.arange(5), [2, 3])]
-    [[0, 1], [2, 3, 4]]
-    >>> [t.tolist() for t in tw.split(tw.arange(5), 2)]
-    [[0, 1], [2, 3], [4]]
-    """
-    sizes = split_size if split_size_or_sections is None else split_size_or_sections
-    if isinstance(sizes, int):
-        return tuple(_ops.split(input, sizes, dim))
-    return tuple(_ops.split_sizes(input, list(sizes), dim))
 
 
 @public
@@ -336,34 +224,43 @@ def tensor_split(
     return tuple(_ops.narrow(input, axis, a, builtins.max(b - a, 0)) for a, b in zip(starts, [*ends, size]))
 
 
-def _split_along(name: str, doc: str, at: Any, least: int) -> None:
-    def part(input: Any, *indices_or_sections: Any) -> tuple[Tensor, ...]:
-        if input.ndim < least:
-            raise value_error(f"{name}: at least {least} dimensions are needed, not {input.ndim}")
-        where = indices_or_sections[0] if len(indices_or_sections) == 1 else indices_or_sections
-        axis = at(input.ndim)
-        if isinstance(where, int) and input.shape[axis] % where:
-            raise value_error(f"{name}: {where} parts do not divide a dimension of size {input.shape[axis]}")
-        return tensor_split(input, where, axis)
-
-    part.__name__ = part.__qualname__ = name
-    part.__doc__ = doc
-    public(part)
-
-
-_split_along("hsplit", "Parts of the columns: along dimension 1, of a vector along 0.", lambda n: 0 if n == 1 else 1, 1)
-_split_along("vsplit", "Parts of the rows: along dimension 0.", lambda n: 0, 2)
-_split_along("dsplit", "Parts along dimension 2.", lambda n: 2, 3)
+def _split_along(name: str, input: Any, given: Any, more: tuple[int, ...], axis: int, least: int) -> tuple[Tensor, ...]:
+    if input.ndim < least:
+        raise value_error(f"{name}: at least {least} dimensions are needed, not {input.ndim}")
+    where = (given, *more) if more else given
+    if isinstance(where, int) and input.shape[axis] % where:
+        raise value_error(f"{name}: {where} parts do not divide a dimension of size {input.shape[axis]}")
+    return tensor_split(input, where, axis)
 
 
 @public
-def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """The parts of a tensor along a dimension, which disappears.
+def hsplit(input: Any, indices_or_sections: Any, *more: int) -> tuple[Tensor, ...]:
+    """Parts of the columns: along dimension 1, of a vector along 0.
 
-    >>> [t.tolist() for t in tw.unbind(tw.tensor([[1, 2], [3, 4]]))]
-    [[1, 2], [3, 4]]
+    >>> [t.tolist() for t in tw.hsplit(tw.tensor([[1, 2], [3, 4]]), 2)]
+    [[[1], [3]], [[2], [4]]]
     """
-    return tuple(_ops.unbind(input, dim))
+    return _split_along("hsplit", input, indices_or_sections, more, 0 if input.ndim == 1 else 1, 1)
+
+
+@public
+def vsplit(input: Any, indices_or_sections: Any, *more: int) -> tuple[Tensor, ...]:
+    """Parts of the rows: along dimension 0.
+
+    >>> [t.tolist() for t in tw.vsplit(tw.tensor([[1, 2], [3, 4]]), 2)]
+    [[[1, 2]], [[3, 4]]]
+    """
+    return _split_along("vsplit", input, indices_or_sections, more, 0, 2)
+
+
+@public
+def dsplit(input: Any, indices_or_sections: Any, *more: int) -> tuple[Tensor, ...]:
+    """Parts along dimension 2.
+
+    >>> [t.shape for t in tw.dsplit(tw.zeros(1, 1, 4), 2)]
+    [(1, 1, 2), (1, 1, 2)]
+    """
+    return _split_along("dsplit", input, indices_or_sections, more, 2, 3)
 
 
 @public
@@ -402,66 +299,6 @@ def repeat(input: Any, repeats: Any, *more: int) -> Tensor:
 
 
 @public
-def tile(input: Any, dims: Any, *more: int) -> Tensor:
-    """The whole repeated along each dimension; missing counts in front are 1.
-
-    >>> tw.tile(tw.tensor([[1], [2]]), (2,)).tolist()
-    [[1, 1], [2, 2]]
-    """
-    return _ops.tile(input, list(ints((dims, *more))))
-
-
-@public
-def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
-    """Each element several times.
-
-    >>> tw.repeat_interleave(tw.tensor([1, 2]), 2).tolist()
-    [1, 1, 2, 2]
-    >>> tw.repeat_interleave(tw.tensor([1, 2]), tw.tensor([1, 3])).tolist()
-    [1, 2, 2, 2]
-    """
-    del output_size  # the result says it
-    if repeats is None:
-        return _ops.repeat_interleave_by(_native.arange(input.shape[0]), input, 0)
-    if dim is None:
-        input, dim = input.reshape(-1), 0
-    if isinstance(repeats, (tuple, list)):
-        repeats = _native.tensor(list(repeats), dtype="int64")
-    if isinstance(repeats, Tensor) and repeats.numel() == 1:
-        repeats = int(repeats.item())
-    if isinstance(repeats, int):
-        return _ops.repeat_interleave(input, repeats, dim)
-    return _ops.repeat_interleave_by(input, repeats, dim)
-
-
-@public(method=False)
-def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinates of a grid: ``"ij"`` in the order of the tensors, ``"xy"`` with the first two exchanged.
-
-    >>> [t.tolist() for t in tw.meshgrid(tw.tensor([1, 2]), tw.tensor([3, 4]), indexing="ij")]
-    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
-    """
-    if indexing not in (None, "xy", "ij"):
-        raise value_error(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
-    parts = many(tensors)
-    grid = _ops.meshgrid([p.reshape(1) if p.ndim == 0 else p for p in parts])
-    return tuple(_ops.swapaxes(g, 0, 1) for g in grid) if indexing == "xy" and len(parts) > 1 else tuple(grid)
-
-
-@public
-def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    """Differences of neighbors along a dimension, taken ``n`` times.
-
-    >>> tw.diff(tw.tensor([1, 3, 6]), prepend=tw.tensor([0])).tolist()
-    [1, 2, 3]
-    """
-    if n == 0:
-        return input
-    parts = [t for t in (prepend, input, append) if t is not None]
-    return _ops.diff(_ops.concat(parts, dim) if len(parts) > 1 else input, n, dim)
-
-
-@public
 def sum_to_size(input: Any, size: Any, *more: int) -> Tensor:
     """Summed over the dimensions by which a tensor of this size would be broadcast.
 
@@ -472,16 +309,6 @@ def sum_to_size(input: Any, size: Any, *more: int) -> Tensor:
     extra = input.ndim - len(shape)
     axes = [i for i in range(input.ndim) if i < extra or (shape[i - extra] == 1 and input.shape[i] != 1)]
     return (_ops.sum(input, axes) if axes else input).reshape(shape)
-
-
-@public(function=False)
-def reshape_as(input: Any, other: Any) -> Tensor:
-    """The elements in the shape of another tensor.
-
-    >>> tw.arange(4).reshape_as(tw.zeros(2, 2)).tolist()
-    [[0, 1], [2, 3]]
-    """
-    return input.reshape(other.shape)
 
 
 @public
@@ -549,3 +376,23 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
         out.append(_ops.rem(rest, size))
         rest = _ops.floor_divide(rest, size)
     return tuple(reversed(out))
+
+
+@public
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """The same as ``chunk``.
+
+    >>> [t.tolist() for t in tw.unsafe_chunk(tw.tensor([1, 2, 3]), 2)]
+    [[1, 2], [3]]
+    """
+    return tuple(_ops.chunk(input, chunks, dim))
+
+
+@public
+def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """The same as ``split``.
+
+    >>> [t.tolist() for t in tw.unsafe_split(tw.arange(3), 2)]
+    [[0, 1], [2]]
+    """
+    return input.split(split_size, dim)

@@ -109,47 +109,6 @@ def _product(parts: list[Tensor], split: dict[tuple[int, int], int], i: int, j: 
     return _product(parts, split, i, k) @ _product(parts, split, k + 1, j)
 
 
-@public(method=False)
-def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
-    """Products summed over dimensions: the last of one with the first of the other, or two lists of them.
-
-    >>> tw.tensordot(tw.ones(2, 3), tw.ones(3, 4), dims=1).shape
-    (2, 4)
-    """
-    a, b = tensor(a), tensor(b)
-    dims = dims.tolist() if isinstance(dims, Tensor) else dims
-    if isinstance(dims, int):
-        return _ops.tensordot(a, b, list(range(a.ndim - dims, a.ndim)), list(range(dims)))
-    left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
-    return _ops.tensordot(a, b, left, right)
-
-
-@public(method=False)
-def einsum(equation: Any, *operands: Any) -> Tensor:
-    """Einstein's summation: ``einsum("ij,jk->ik", a, b)``, or with numbers for letters
-    ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
-
-    >>> tw.einsum("ij,j->i", tw.tensor([[1.0, 2.0]]), tw.tensor([3.0, 4.0])).tolist()
-    [11.0]
-    """
-    if not isinstance(equation, str):
-        equation, operands = _letters([equation, *operands])
-    elif len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = tuple(operands[0])
-    return _ops.einsum(equation, [tensor(o) for o in operands])
-
-
-def _letters(given: list[Any]) -> tuple[str, tuple[Any, ...]]:
-    names = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-    def word(dims: Any) -> str:
-        return "".join("..." if d is Ellipsis else names[d] for d in dims)
-
-    out = word(given.pop()) if len(given) % 2 else None
-    terms = ",".join(word(dims) for dims in given[1::2])
-    return terms if out is None else f"{terms}->{out}", tuple(given[::2])
-
-
 @public
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices along a dimension, those longer than ``maxnorm`` in the p-norm shortened to that.
@@ -232,32 +191,3 @@ def corrcoef(input: Any) -> Tensor:
     return _ops.clamp(c, -1.0, 1.0)
 
 
-@public
-def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
-    """Covariances of the rows: a variable a row, an observation a column, with repeat counts and weights.
-
-    >>> tw.cov(tw.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).tolist()
-    [[1.0, -1.0], [-1.0, 1.0]]
-    """
-    if input.ndim > 2:
-        raise value_error(f"cov: at most two dimensions, not {input.ndim}")
-    x = input.reshape(1, -1) if input.ndim < 2 else input
-    x = x if is_floating(x) or is_complex(x) else x.astype("float32")
-    kind = x.real.dtype if is_complex(x) else x.dtype
-    w = None if fweights is None else tensor(fweights).astype(kind)
-    if aweights is not None:
-        a = tensor(aweights).astype(kind)
-        w = a if w is None else w * a
-    n = x.shape[1]
-    total: Any = float(n) if w is None else w.sum()
-    mean = x.mean(1, keepdims=True) if w is None else (x * w).sum(1, keepdims=True) / total
-    if w is None or aweights is None or correction == 0:
-        norm = total - correction
-    else:
-        norm = total - correction * (w * tensor(aweights).astype(kind)).sum() / total
-    centered = x - mean
-    right = centered.mT.conj() if is_complex(x) else centered.mT
-    norm = max(norm, 0.0) if is_number(norm) else _ops.clamp_min(norm, 0.0)
-    norm = norm if norm != 0 or not is_number(norm) else _native.zeros((), dtype=kind)
-    product = (centered if w is None else centered * w) @ right / norm
-    return product.reshape(()) if x.shape[0] == 1 else product

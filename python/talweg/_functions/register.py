@@ -1,67 +1,62 @@
-"""One way to make a function of the package and a method of tensors."""
+"""One way to make a function of the package and a method of tensors.
+
+    @public                      # tw.twice(x), x.twice()
+    def twice(input): ...
+
+    @public(method=False)        # tw.twice(x)
+    @public(function=False)      # x.twice()
+    @public(names=["double"])    # under two names
+
+The stubs of the package read these decorators: each stands on one line.
+"""
 
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .. import _native
-from .._checked import _PLAIN, _translated
+from .._checked import spelled, tensor_first, written
 
 if TYPE_CHECKING:
     from .. import Tensor
 else:
     from .._native import Tensor
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 # The functions of the package by name.
 PUBLIC: dict[str, Any] = {}
-_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "axes": "dims"}
 
 
-def public(
-    f: Any = None, /, *, function: bool = True, method: bool = True, names: Sequence[str] = ()
-) -> Callable[..., Any]:
-    """Makes a function one of the package and a method of ``Tensor``, under its name and others."""
+@overload
+def public(f: F, /) -> F: ...
+@overload
+def public(*, function: bool = True, method: bool = True, name: str = "", names: Sequence[str] = ()) -> Callable[[F], F]: ...
+def public(f: Any = None, /, *, function: bool = True, method: bool = True, name: str = "", names: Sequence[str] = ()) -> Any:
+    """Makes a function one of the package and a method of ``Tensor``, under its name and others.
+
+    Its first argument becomes a tensor, ``axis`` and ``keepdims`` are other spellings of ``dim`` and ``keepdim``, and
+    ``out=`` is written in place.
+    """
     if f is None:
-        return functools.partial(public, function=function, method=method, names=names)
-    call = spelled(f)
-    for name in (f.__name__, *names):
+        return functools.partial(public, function=function, method=method, name=name, names=names)
+    call = tensor_first(f) if method or _takes_tensor(f) else spelled(f)
+    if name:
+        call.__name__ = call.__qualname__ = name
+    for n in (name or f.__name__, *names):
         if function:
-            PUBLIC[name] = call
+            PUBLIC[n] = call
         if method:
-            setattr(Tensor, name, call)
+            setattr(Tensor, n, call)
     return f
 
 
-def spelled(f: Any) -> Any:
-    """The function with a first argument that becomes a tensor, ``axis`` for ``dim``, and ``out=``."""
-    parameters = inspect.signature(f).parameters
-    first = next(iter(parameters), None)
-    has_out = "out" not in parameters
-
-    @functools.wraps(f)
-    def call(*args: Any, **settings: Any) -> Any:
-        try:
-            if first == "input" and args and not isinstance(args[0], Tensor):
-                args = (_native.tensor(args[0]), *args[1:])
-            if not settings:
-                return f(*args)
-            out = settings.pop("out", None) if has_out else None
-            for old, new in _SPELLINGS.items():
-                if old in settings and old not in parameters and new in parameters:
-                    settings[new] = settings.pop(old)
-            result = f(*args, **settings)
-            return result if out is None else written(out, result)
-        except _PLAIN as e:
-            raise _translated(f, args, e)
-
-    return call
+def _takes_tensor(f: Any) -> bool:
+    return next(iter(inspect.signature(f).parameters), None) == "input"
 
 
-def written(out: Any, result: Any) -> Any:
-    """The result, as the value of ``out``."""
-    if isinstance(result, tuple):
-        for o, r in zip(out, result):
-            o.copy_(r)
-        return out
-    return out.copy_(result)
+def alias(name: str, of: str) -> None:
+    """Another spelling of a function and method that are there."""
+    PUBLIC[name] = PUBLIC.get(of) or written(of)
+    # A staticmethod of the class must stay one.
+    setattr(Tensor, name, Tensor.__dict__[of])

@@ -2,7 +2,7 @@
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import _native, _ops
@@ -172,30 +172,6 @@ def _derivative(x: Tensor, dim: int, h: Any, edge_order: int) -> Tensor:
     return _ops.concat([first, inner, last], dim)
 
 
-def _made(values: Sequence[float], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    return _native.tensor(list(values), dtype or "float32", device=device, requires_grad=requires_grad)
-
-
-def _named(name: str, doc: str, value: Any, *settings: str) -> None:
-    """A window function of the package: ``value(t, n, *settings)`` at each of n places."""
-
-    def window(
-        window_length: int, periodic: bool = True, *given: float, dtype: Any = None, layout: Any = None,
-        device: Any = None, requires_grad: bool = False, **named: float,
-    ) -> Tensor:  # fmt: skip
-        del layout
-        unknown = [n for n in named if n not in settings]
-        if unknown:
-            raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
-        chosen = {**dict(zip(settings, given)), **named}
-        n = window_length + 1 if periodic and window_length > 1 else window_length
-        return _made([1.0] if n == 1 else [value(i, n - 1, **chosen) for i in range(window_length)], dtype, device, requires_grad)
-
-    window.__name__ = window.__qualname__ = name
-    window.__doc__ = doc
-    public(window, method=False)
-
-
 def bessel_i0(x: float) -> float:
     """The modified Bessel function of order 0, by its power series."""
     total = term = 1.0
@@ -212,14 +188,85 @@ def cosines(i: float, n: float, *weights: float) -> float:
     return builtins.sum((-1) ** k * w * math.cos(2 * math.pi * k * i / n) for k, w in enumerate(weights))
 
 
-_named("hann_window", "The window of Hann: ½ (1 - cos 2πi/n).", lambda i, n: cosines(i, n, 0.5, 0.5))
-_named(
-    "hamming_window", "The window of Hamming: alpha - beta cos 2πi/n.",
-    lambda i, n, alpha=0.54, beta=0.46: cosines(i, n, alpha, beta), "alpha", "beta",
-)  # fmt: skip
-_named("blackman_window", "The window of Blackman.", lambda i, n: cosines(i, n, 0.42, 0.5, 0.08))
-_named("bartlett_window", "The window of Bartlett: a triangle.", lambda i, n: 1.0 - abs(2.0 * i / n - 1.0))
-_named(
-    "kaiser_window", "The window of Kaiser.",
-    lambda i, n, beta=12.0: bessel_i0(beta * math.sqrt(builtins.max(0.0, 1.0 - (2.0 * i / n - 1.0) ** 2))) / bessel_i0(beta), "beta",
-)  # fmt: skip
+def kaiser(i: float, n: float, beta: float) -> float:
+    """The window of Kaiser at a place."""
+    return bessel_i0(beta * math.sqrt(builtins.max(0.0, 1.0 - (2.0 * i / n - 1.0) ** 2))) / bessel_i0(beta)
+
+
+def _heights(length: int, periodic: bool, value: Callable[[float, float], float], made: dict[str, Any]) -> Tensor:
+    """A window of so many points; a periodic one is a symmetric one of a point more, without its last."""
+    if length < 0:
+        raise value_error(f"window_length must not be negative: {length}")
+    n = length if periodic else length - 1
+    values = [1.0] if length == 1 else [value(float(i), float(n)) for i in range(length)]
+    return _native.tensor(values, **{**made, "dtype": made["dtype"] or "float32"})
+
+
+@public(method=False)
+def hann_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The window of Hann: ½ (1 - cos 2πi/n).
+
+    >>> tw.hann_window(4).tolist()
+    [0.0, 0.5, 1.0, 0.5]
+    """
+    made = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+    return _heights(window_length, periodic, lambda i, n: cosines(i, n, 0.5, 0.5), made)
+
+
+@public(method=False)
+def hamming_window(
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The window of Hamming: alpha - beta cos 2πi/n.
+
+    >>> tw.hamming_window(2).tolist()
+    [0.08, 1.0]
+    """
+    made = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+    return _heights(window_length, periodic, lambda i, n: cosines(i, n, alpha, beta), made)
+
+
+@public(method=False)
+def blackman_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The window of Blackman.
+
+    >>> tw.blackman_window(4).tolist()
+    [0.0, 0.34, 1.0, 0.34]
+    """
+    made = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+    return _heights(window_length, periodic, lambda i, n: cosines(i, n, 0.42, 0.5, 0.08), made)
+
+
+@public(method=False)
+def bartlett_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The window of Bartlett: a triangle.
+
+    >>> tw.bartlett_window(4).tolist()
+    [0.0, 0.5, 1.0, 0.5]
+    """
+    made = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+    return _heights(window_length, periodic, lambda i, n: 1.0 - abs(2.0 * i / n - 1.0), made)
+
+
+@public(method=False)
+def kaiser_window(
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The window of Kaiser.
+
+    >>> tw.kaiser_window(2, beta=0.0).tolist()
+    [1.0, 1.0]
+    """
+    made = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+    return _heights(window_length, periodic, lambda i, n: kaiser(i, n, beta), made)

@@ -97,24 +97,174 @@ def slice_scatter(
     return _written(input, chosen, tensor(src))
 
 
-def _copy(name: str, method: str) -> None:
-    """The copy of what a view shows; a write to it does not reach the tensor."""
+@public(method=False)
+def diagonal_copy(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of what ``diagonal`` shows.
 
-    def copy(input: Any, *args: Any, **settings: Any) -> Any:
-        result = getattr(input, method)(*args, **settings)
-        return tuple(r.clone() for r in result) if isinstance(result, (tuple, list)) else result.clone()
-
-    copy.__name__ = copy.__qualname__ = name
-    copy.__doc__ = f"A copy of what ``{method}`` shows."
-    public(copy, method=False)
+    >>> tw.diagonal_copy(tw.tensor([[1, 2], [3, 4]])).tolist()
+    [1, 4]
+    """
+    return input.diagonal(offset, dim1, dim2).clone()
 
 
-for _view in """
-diagonal expand permute transpose t squeeze unsqueeze unbind split_with_sizes unfold view narrow view_as_real
-view_as_complex select slice split detach alias
-""".split():
-    if hasattr(Tensor, _view):
-        _copy(_view + "_copy", _view)
+@public(method=False)
+def expand_copy(input: Any, size: Any) -> Tensor:
+    """A copy of what ``expand`` shows.
+
+    >>> tw.expand_copy(tw.ones(1), (2,)).tolist()
+    [1.0, 1.0]
+    """
+    return input.expand(size).clone()
+
+
+@public(method=False)
+def permute_copy(input: Any, dims: Any) -> Tensor:
+    """A copy of what ``permute`` shows.
+
+    >>> tw.permute_copy(tw.zeros(2, 3), (1, 0)).shape
+    (3, 2)
+    """
+    return input.permute(dims).clone()
+
+
+@public(method=False)
+def transpose_copy(input: Any, dim0: int, dim1: int) -> Tensor:
+    """A copy of what ``transpose`` shows.
+
+    >>> tw.transpose_copy(tw.zeros(2, 3), 0, 1).shape
+    (3, 2)
+    """
+    return input.transpose(dim0, dim1).clone()
+
+
+@public(method=False)
+def t_copy(input: Any) -> Tensor:
+    """A copy of what ``t`` shows.
+
+    >>> tw.t_copy(tw.zeros(2, 3)).shape
+    (3, 2)
+    """
+    return input.t().clone()
+
+
+@public(method=False)
+def unsqueeze_copy(input: Any, dim: int) -> Tensor:
+    """A copy of what ``unsqueeze`` shows.
+
+    >>> tw.unsqueeze_copy(tw.zeros(2), 0).shape
+    (1, 2)
+    """
+    return input.unsqueeze(dim).clone()
+
+
+@public(method=False)
+def unfold_copy(input: Any, dimension: int, size: int, step: int) -> Tensor:
+    """A copy of what ``unfold`` shows.
+
+    >>> tw.unfold_copy(tw.arange(3), 0, 2, 1).tolist()
+    [[0, 1], [1, 2]]
+    """
+    return input.unfold(dimension, size, step).clone()
+
+
+@public(method=False)
+def view_copy(input: Any, size: Any) -> Tensor:
+    """A copy of what ``view`` shows.
+
+    >>> tw.view_copy(tw.zeros(2, 3), (3, 2)).shape
+    (3, 2)
+    """
+    return input.view(size).clone()
+
+
+@public(method=False)
+def narrow_copy(input: Any, dim: int, start: int, length: int) -> Tensor:
+    """A copy of what ``narrow`` shows.
+
+    >>> tw.narrow_copy(tw.arange(3), 0, 1, 2).tolist()
+    [1, 2]
+    """
+    return input.narrow(dim, start, length).clone()
+
+
+@public(method=False)
+def select_copy(input: Any, dim: int, index: int) -> Tensor:
+    """A copy of what ``select`` shows.
+
+    >>> tw.select_copy(tw.tensor([[1, 2], [3, 4]]), 0, 1).tolist()
+    [3, 4]
+    """
+    return input.select(dim, index).clone()
+
+
+@public(method=False)
+def detach_copy(input: Any) -> Tensor:
+    """A copy of what ``detach`` shows.
+
+    >>> tw.detach_copy(tw.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+    return input.detach().clone()
+
+
+@public(method=False)
+def view_as_real_copy(input: Any) -> Tensor:
+    """A copy of what ``view_as_real`` shows.
+
+    >>> tw.view_as_real_copy(tw.tensor([1.0j])).tolist()
+    [[0.0, 1.0]]
+    """
+    return input.view_as_real().clone()
+
+
+@public(method=False)
+def view_as_complex_copy(input: Any) -> Tensor:
+    """A copy of what ``view_as_complex`` shows.
+
+    >>> tw.view_as_complex_copy(tw.tensor([[0.0, 1.0]])).tolist()
+    [1j]
+    """
+    return input.view_as_complex().clone()
+
+
+@public(method=False)
+def squeeze_copy(input: Any, dim: Any = None) -> Tensor:
+    """A copy of what ``squeeze`` shows.
+
+    >>> tw.squeeze_copy(tw.zeros(1, 2)).shape
+    (2,)
+    """
+    return (input.squeeze() if dim is None else input.squeeze(dim)).clone()
+
+
+@public(method=False)
+def unbind_copy(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Copies of what ``unbind`` shows.
+
+    >>> [t.item() for t in tw.unbind_copy(tw.arange(2))]
+    [0, 1]
+    """
+    return tuple(t.clone() for t in input.unbind(dim))
+
+
+@public(method=False)
+def split_copy(input: Any, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Copies of what ``split`` shows.
+
+    >>> [t.tolist() for t in tw.split_copy(tw.arange(3), 2)]
+    [[0, 1], [2]]
+    """
+    return tuple(t.clone() for t in input.split(split_size, dim))
+
+
+@public(method=False)
+def split_with_sizes_copy(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Copies of what ``split_with_sizes`` shows.
+
+    >>> [t.tolist() for t in tw.split_with_sizes_copy(tw.arange(3), [1, 2])]
+    [[0], [1, 2]]
+    """
+    return tuple(t.clone() for t in input.split(list(split_sizes), dim))
 
 
 @public(method=False)

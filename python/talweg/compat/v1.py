@@ -72,7 +72,7 @@ def reduce_sum(x, axis=None, keepdims=False):
 
 def reduce_max(x, axis=None, keepdims=False):
     """The largest element along axes."""
-    return x.max(axis, keepdims)
+    return x.amax(axis, keepdims)
 
 
 def cast(x, dtype):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from .._checked import checked, value_error
-from .._functions.spectral import bessel_i0, cosines
+from .._functions.spectral import cosines, kaiser as _kaiser
 
 if TYPE_CHECKING:
     from .. import Tensor
@@ -135,11 +135,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **settings: Any) -> 
     """
     if beta < 0:
         raise value_error(f"kaiser: beta must not be negative: {beta}")
-
-    def value(i: float, n: float) -> float:
-        return bessel_i0(beta * math.sqrt(max(0.0, 1.0 - (2.0 * i / n - 1.0) ** 2))) / bessel_i0(beta)
-
-    return _points("kaiser", M, sym, value, settings)
+    return _points("kaiser", M, sym, lambda i, n: _kaiser(i, n, beta), settings)
 
 
 globals().update({name: checked(globals()[name]) for name in __all__})

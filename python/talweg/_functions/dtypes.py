@@ -1,0 +1,133 @@
+"""Element types: limits, promotion, and their other names."""
+
+from typing import TYPE_CHECKING, Any
+
+from .. import _native
+from .._checked import type_error
+from .register import PUBLIC, public
+
+if TYPE_CHECKING:
+    from .. import DTypeLike, Tensor, dtype
+else:
+    from .._native import Tensor, dtype
+
+# PyTorch's short names. `tw.float` and `tw.int` are types here as there.
+NAMES = {
+    "float": "float32", "double": "float64", "half": "float16", "short": "int16", "int": "int32", "long": "int64",
+    "cfloat": "complex64", "cdouble": "complex128",
+}  # fmt: skip
+PUBLIC.update({name: dtype(of) for name, of in NAMES.items()})
+
+# bits, eps, max, smallest normal
+FLOATS = {
+    "float8_e4m3fn": (8, 2.0**-3, 448.0, 2.0**-6),
+    "float8_e5m2": (8, 2.0**-2, 57344.0, 2.0**-14),
+    "float16": (16, 2.0**-10, 65504.0, 2.0**-14),
+    "bfloat16": (16, 2.0**-7, 3.3895313892515355e38, 2.0**-126),
+    "float32": (32, 2.0**-23, 3.4028234663852886e38, 2.0**-126),
+    "float64": (64, 2.0**-52, 1.7976931348623157e308, 2.2250738585072014e-308),
+}
+PARTS = {"complex64": "float32", "complex128": "float64"}
+
+
+def of(x: Any) -> "dtype":
+    """The element type of a tensor, or that a name stands for."""
+    return x.dtype if isinstance(x, Tensor) else dtype(x)
+
+
+class _Info:
+    def __init__(self, kind: str, **fields: Any) -> None:
+        self.__dict__.update(fields)
+        self._kind = kind
+
+    def __repr__(self) -> str:
+        return f"{self._kind}(" + ", ".join(f"{k}={v}" for k, v in self.__dict__.items() if k != "_kind") + ")"
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+@public(method=False)
+def finfo(type: "DTypeLike | None" = None) -> _Info:
+    """Limits of a float type, or of a complex type's parts.
+
+    >>> import talweg as tw
+    >>> tw.finfo(tw.float32).eps == 2.0**-23
+    True
+    """
+    d = dtype("float32") if type is None else of(type)
+    d = dtype(PARTS.get(d.name, d.name))
+    if d.name not in FLOATS:
+        raise type_error(f"finfo: {d} is not a float type; iinfo is for whole numbers")
+    bits, eps, largest, smallest = FLOATS[d.name]
+    limits = {"eps": eps, "max": largest, "min": -largest, "tiny": smallest, "smallest_normal": smallest}
+    return _Info("finfo", resolution=10.0 ** -_digits(eps), bits=bits, dtype=d, **limits)
+
+
+def _digits(eps: float) -> int:
+    """Decimal digits that survive a round trip."""
+    digits = 0
+    while 10.0 ** -(digits + 1) > eps:
+        digits += 1
+    return digits
+
+
+@public(method=False)
+def iinfo(type: "DTypeLike") -> _Info:
+    """Limits of a whole-number type.
+
+    >>> import talweg as tw
+    >>> tw.iinfo(tw.uint8).max
+    255
+    """
+    d = of(type)
+    if "int" not in d.name:
+        raise type_error(f"iinfo: {d} is not a whole-number type; finfo is for floats")
+    bits = 8 * d.itemsize
+    low, high = (0, 2**bits - 1) if d.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return _Info("iinfo", bits=bits, max=high, min=low, dtype=d)
+
+
+def kind(d: "dtype") -> int:
+    """bool, whole, float, complex: 0 to 3."""
+    return (d.name != "bool") + ("float" in d.name or "complex" in d.name) + ("complex" in d.name)
+
+
+@public(method=False)
+def promote_types(type1: "DTypeLike", type2: "DTypeLike") -> "dtype":
+    """The element type that tensors of two types have together.
+
+    >>> import talweg as tw
+    >>> tw.promote_types(tw.int32, tw.float32)
+    talweg.float32
+    """
+    return _native.promote(dtype(type1), dtype(type2))
+
+
+@public(method=False)
+def can_cast(from_: "DTypeLike", to: "DTypeLike") -> bool:
+    """True if a type may be converted to another in place: not from a float to a whole number, nor from complex to real.
+
+    >>> import talweg as tw
+    >>> tw.can_cast(tw.float64, tw.float32), tw.can_cast(tw.float32, tw.int64)
+    (True, False)
+    """
+    return kind(of(from_)) <= kind(dtype(to)) and not (kind(dtype(to)) == 1 and dtype(to).name[0] == "u" and of(from_).name[0] == "i")
+
+
+@public(method=False)
+def result_type(tensor1: Any, tensor2: Any) -> "dtype":
+    """The element type of an operation between two tensors or numbers; a number counts by its kind alone.
+
+    >>> import talweg as tw
+    >>> tw.result_type(tw.tensor([1], dtype=tw.int32), 1.0)
+    talweg.float32
+    """
+    return (_one(tensor1, tensor2) + _one(tensor2, tensor1)).dtype
+
+
+def _one(x: Any, other: Any) -> Any:
+    if isinstance(x, Tensor) or not isinstance(other, Tensor):
+        return x if isinstance(x, Tensor) else _native.tensor(x)
+    return x

@@ -1,0 +1,117 @@
+"""Elementwise functions of the standard."""
+
+from typing import TYPE_CHECKING, Any
+
+from .. import _native, _ops as ops
+from .._checked import checked, type_error
+from .._functions import elementwise
+from ._dtypes import result_type
+
+if TYPE_CHECKING:
+    from .. import Tensor as Array
+else:
+    from .._native import Tensor as Array
+
+# The standard's names of the table's rows, where they differ.
+_ROWS = {
+    "bitwise_invert": "bitwise_not",
+    "divide": "div",
+    "equal": "eq",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "isfinite": "is_finite",
+    "isinf": "is_inf",
+    "isnan": "is_nan",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "reciprocal": "recip",
+    "remainder": "rem",
+    "subtract": "sub",
+}
+_ONE = """abs acos acosh asin asinh atan atanh bitwise_invert ceil cos cosh exp expm1 floor isfinite isinf isnan log
+log10 log1p log2 logical_not negative reciprocal round sign sin sinh sqrt square tan tanh trunc""".split()
+_TWO = """add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal
+floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum
+multiply not_equal pow remainder subtract""".split()
+
+
+def _array(x: Any) -> Any:
+    return x if isinstance(x, Array) else _native.tensor(x)
+
+
+def _one(name: str) -> Any:
+    op = getattr(ops, _ROWS.get(name, name))
+
+    def call(x: Any, /) -> Any:
+        return op(_array(x))
+
+    return _named(call, name, op)
+
+
+def _two(name: str) -> Any:
+    op = getattr(ops, _ROWS.get(name, name)) if name != "nextafter" else elementwise.nextafter
+
+    def call(x1: Any, x2: Any, /) -> Any:
+        if not isinstance(x1, Array):
+            is_number = isinstance(x1, (bool, int, float, complex)) and isinstance(x2, Array)
+            x1 = _native.tensor(x1, result_type(x1, x2) if is_number else None)
+        return op(x1, x2)
+
+    return _named(call, name, op)
+
+
+def _named(call: Any, name: str, op: Any) -> Any:
+    call.__name__ = call.__qualname__ = name
+    call.__doc__, call.__module__ = op.__doc__, "talweg.array_api"
+    return checked(call)
+
+
+FUNCTIONS: dict[str, Any] = {name: _one(name) for name in _ONE} | {name: _two(name) for name in [*_TWO, "nextafter"]}
+
+
+def _numeric(x: Any, name: str) -> Any:
+    if x.dtype.name == "bool":
+        raise type_error(f"{name}: expected numbers, not bool")
+    return x
+
+
+def clip(x: "Array", /, min: Any = None, max: Any = None) -> "Array":
+    """Elements below ``min`` or above ``max`` become these; ``None`` is no bound."""
+    if min is None and max is None:
+        return x
+    if min is None:
+        return ops.clamp_max(x, max)
+    return ops.clamp_min(x, min) if max is None else ops.clamp(x, min, max)
+
+
+def conj(x: "Array", /) -> "Array":
+    """The complex conjugates; of real numbers the numbers themselves."""
+    return ops.conj(_numeric(x, "conj"))
+
+
+def imag(x: "Array", /) -> "Array":
+    """The imaginary parts; zeros of real numbers."""
+    return _numeric(x, "imag").imag
+
+
+def positive(x: "Array", /) -> "Array":
+    """The array itself."""
+    return _numeric(x, "positive")
+
+
+def real(x: "Array", /) -> "Array":
+    """The real parts."""
+    return _numeric(x, "real").real
+
+
+def signbit(x: "Array", /) -> "Array":
+    """True where the sign is negative, also of negative zero."""
+    return elementwise.signbit(x)
+
+
+__all__ = [
+    "clip", "conj", "imag", "positive", "real", "signbit",
+]  # fmt: skip
