@@ -64,6 +64,7 @@ from .errors import (
     PeerLostError,
     RefusedError,
     ShapeError,
+    TraceError,
 )
 
 _native.set_package(_os.path.dirname(__file__) + _os.sep)
@@ -124,8 +125,9 @@ from ._transforms import (  # noqa: E402
     jit,
     jvp,
     value_and_grad,
+    vjp,
     vmap,
 )
-from . import nn, optim, train, utils  # noqa: E402
+from . import autograd, func, nn, optim, train, utils  # noqa: E402
 
 __array_api_version__ = "2024.12"

@@ -1,13 +1,10 @@
-"""Functions of functions: gradients, batching, compilation.
-
-Functions are called with stand-ins for their tensors, so that Python's ``if`` and ``while`` cannot
-look at values; use ``cond``, ``while_loop`` and ``scan``, or ``backward()``, which needs no stand-ins.
-"""
+"""Functions of functions under JAX's names, compilation, and gradients of one's own. PyTorch's are in ``func``."""
 
 import functools
 
-from . import _native
-from ._checked import check, type_error, value_error
+from . import _native, func
+from ._checked import check, type_error
+from .func import grad, hessian, jvp, vjp, vmap
 
 
 def value_and_grad(f, argnums=0, has_aux=False):
@@ -21,83 +18,24 @@ def value_and_grad(f, argnums=0, has_aux=False):
     >>> value.item(), slope.tolist()
     (5.0, [2.0, 4.0])
     """
-    single = isinstance(argnums, int)
-    numbers = [argnums] if single else list(argnums)
+    both = func._grad_and_value("value_and_grad", f, argnums, has_aux)
 
     @functools.wraps(f)
-    def both(*args, **kwargs):
-        value, grads = _native.value_and_grad(f, args, kwargs, numbers, has_aux)
-        return value, grads[0] if single else tuple(grads)
+    def swapped(*args, **kwargs):
+        slope, value = both(*args, **kwargs)
+        return value, slope
 
-    return both
-
-
-def grad(f, argnums=0, has_aux=False):
-    """A function that returns ``f``'s gradient with respect to the chosen arguments.
-
-    >>> import talweg as tw
-    >>> tw.grad(lambda x: x**3)(tw.tensor(2.0)).item()
-    12.0
-    """
-    both = value_and_grad(f, argnums, has_aux)
-
-    @functools.wraps(f)
-    def gradient(*args, **kwargs):
-        value, grads = both(*args, **kwargs)
-        return (grads, value[1]) if has_aux else grads
-
-    return gradient
-
-
-def jvp(f, primals, tangents):
-    """``f``'s result, and how it changes as its arguments move along ``tangents``.
-
-    >>> import talweg as tw
-    >>> y, dy = tw.jvp(lambda x: x * x, (tw.tensor(3.0),), (tw.tensor(1.0),))
-    >>> y.item(), dy.item()
-    (9.0, 6.0)
-    """
-    return _native.jvp(f, tuple(primals), tuple(tangents))
+    return swapped
 
 
 def jacobian(f):
-    """A function that returns the Jacobian of ``f``, a function of one tensor.
+    """A function that returns the Jacobian of ``f``.
 
     >>> import talweg as tw
     >>> tw.jacobian(lambda x: x * x)(tw.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    return functools.wraps(f)(lambda x: _native.jacobian(f, x, False))
-
-
-def hessian(f):
-    """A function that returns the Hessian of ``f``, a scalar function of one tensor.
-
-    >>> import talweg as tw
-    >>> tw.hessian(lambda x: (x**3).sum())(tw.tensor([1.0, 2.0])).tolist()
-    [[6.0, 0.0], [0.0, 12.0]]
-    """
-    return functools.wraps(f)(lambda x: _native.jacobian(f, x, True))
-
-
-def vmap(f, in_axes=0, out_axes=0):
-    """A function that applies ``f`` to each member of a batch at once.
-
-    ``in_axes`` says which axis of each argument counts the members, ``None`` that all share it.
-
-    >>> import talweg as tw
-    >>> tw.vmap(lambda x: x.sum())(tw.ones(3, 4)).tolist()
-    [4.0, 4.0, 4.0]
-    """
-
-    @functools.wraps(f)
-    def mapped(*args):
-        axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
-        if len(axes) != len(args):
-            raise value_error(f"vmap: {len(args)} arguments, but in_axes has {len(axes)}")
-        return _native.vmap(f, args, axes, out_axes)
-
-    return mapped
+    return func.jacrev(f)
 
 
 def jit(f=None, **settings):
@@ -148,4 +86,4 @@ def custom_gradient(f, rule=None):
     return functools.wraps(f)(lambda *args: _native.custom_gradient(f, rule, args))
 
 
-check(globals(), ["checkpoint", "grad", "hessian", "jacobian", "jvp", "value_and_grad", "vmap"])
+check(globals(), ["checkpoint", "value_and_grad"])
