@@ -112,12 +112,14 @@ for _name in _BINARY:
     globals()[_name] = _either_side(globals()[_name])
 
 from . import cuda, distributed, fft, linalg, metrics, random  # noqa: E402
-from ._devices import GradScaler, autocast, device, devices, get_default_device, set_default_device  # noqa: E402
+from ._devices import device, devices, get_default_device, set_default_device  # noqa: E402
+from .amp import GradScaler, autocast, get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._habits import *  # noqa: E402, F403
 from ._state import load, no_grad, enable_grad, save, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
     checkpoint,
+    compile,
     custom_gradient,
     grad,
     hessian,
@@ -128,6 +130,6 @@ from ._transforms import (  # noqa: E402
     vjp,
     vmap,
 )
-from . import autograd, func, nn, optim, train, utils  # noqa: E402
+from . import amp, autograd, func, nn, optim, train, utils  # noqa: E402
 
 __array_api_version__ = "2024.12"

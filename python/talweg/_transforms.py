@@ -1,9 +1,11 @@
 """Functions of functions under JAX's names, compilation, and gradients of one's own. PyTorch's are in ``func``."""
 
 import functools
+import types
 
 from . import _native, func
-from ._checked import check, type_error
+from ._checked import check, type_error, value_error
+from .errors import TraceError
 from .func import grad, hessian, jvp, vjp, vmap
 
 
@@ -47,6 +49,10 @@ def jit(f=None, **settings):
     assigned, random numbers are drawn anew. Everything else is frozen as it was when traced: other tensors of
     a closure, attributes, Python's control flow.
 
+    A tensor among the arguments that the function changes in place is changed for the caller. What would be lost is an
+    error: a change in place of another tensor from outside that is no variable, a list or dict among the arguments that
+    is changed. A tensor that is stored outside instead of being returned has no value.
+
     Gradients flow through the results of a function that assigns nothing; ``backward`` then runs it once more. In
     inference, ``no_grad`` saves that record.
 
@@ -62,8 +68,9 @@ def jit(f=None, **settings):
     return functools.update_wrapper(_native.Jit(f), f)
 
 
-def checkpoint(f, *args):
-    """``f(*args)``, whose inner values are computed again for the gradient instead of being kept.
+def checkpoint(f, *args, **settings):
+    """``f(*args)``, whose inner values are computed again for the gradient instead of being kept: PyTorch's
+    ``utils.checkpoint.checkpoint``.
 
     >>> import talweg as tw
     >>> x = tw.tensor([1.0, 1.0], requires_grad=True)
@@ -71,7 +78,9 @@ def checkpoint(f, *args):
     >>> x.grad.shape
     (2,)
     """
-    return _native.checkpoint(f, *args)
+    from .utils import checkpoint as module
+
+    return module.checkpoint(f, *args, **settings)
 
 
 def custom_gradient(f, rule=None):
@@ -86,4 +95,68 @@ def custom_gradient(f, rule=None):
     return functools.wraps(f)(lambda *args: _native.custom_gradient(f, rule, args))
 
 
-check(globals(), ["checkpoint", "value_and_grad"])
+_BACKENDS = ("inductor", "talweg", "eager", "aot_eager", "cudagraphs")
+_MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+class _Compiled:
+    """A jitted function that runs as plain Python where a call cannot be traced."""
+
+    def __init__(self, f, fullgraph):
+        self._jitted, self._f, self._fullgraph, self._is_plain = jit(f), f, fullgraph, False
+        functools.update_wrapper(self, f)
+
+    def __call__(self, *args, **kwargs):
+        if self._is_plain:
+            return self._f(*args, **kwargs)
+        try:
+            return self._jitted(*args, **kwargs)
+        except TraceError:
+            if self._fullgraph or _native.autograd_is_tracing():
+                raise
+        # PyTorch would break the graph here.
+        self._is_plain = True
+        return self._f(*args, **kwargs)
+
+    def __get__(self, obj, _class=None):
+        return self if obj is None else types.MethodType(self, obj)
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
+    """A function or module that is traced, compiled and replayed: ``jit`` with PyTorch's name and settings.
+
+    A module becomes a module that shares its parameters. A function that looks at values (``if``, ``item()``, a mask as
+    an index) runs as plain Python from then on, all of it; with ``fullgraph=True`` that is an error. It is called once
+    more for that: what it does beside tensors, such as appending to a list, has happened already when it was traced.
+    ``dynamic`` changes nothing: each shape is compiled once. ``mode`` changes nothing either. ``backend`` may be
+    ``"inductor"`` or ``"talweg"``, which are the same, or ``"eager"``, which compiles nothing.
+
+    >>> import talweg as tw
+    >>> model = tw.compile(tw.nn.Linear(2, 3))
+    >>> model(tw.ones(4, 2)).shape, sorted(model.state_dict())
+    ((4, 3), ['_orig_mod.bias', '_orig_mod.weight'])
+    """
+    if backend not in _BACKENDS:
+        raise value_error(f"compile: there is no backend {backend!r}: expected one of {', '.join(map(repr, _BACKENDS))}")
+    if mode not in _MODES:
+        raise value_error(f"compile: there is no mode {mode!r}: expected one of {', '.join(map(repr, _MODES[1:]))}")
+    if options:
+        raise value_error(f"compile: there is no option {next(iter(options))!r}")
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
+    if not callable(model):
+        raise type_error(f"compile takes a function or a module, not {type(model).__name__}")
+    if disable or backend in ("eager", "aot_eager"):
+        return model
+    from . import nn
+
+    if isinstance(model, nn.Module):
+        from .nn.compiled import OptimizedModule
+
+        return OptimizedModule(model, lambda f: _Compiled(f, fullgraph))
+    return _Compiled(model, fullgraph)
+
+
+check(globals(), ["checkpoint", "compile", "value_and_grad"])

@@ -55,7 +55,8 @@ class _Level:
             raise type_error(f"{what}: there is no tensor in the arguments to differentiate for")
         self.xs = _native.autograd_tracked(tensors)
         # The function may change what it gets in place: that must not change what is differentiated for.
-        given = iter([x.clone() for x in self.xs])
+        with enable_grad():
+            given = iter([x.clone() for x in self.xs])
         self.args = _tree.unflatten(self._form, [next(given) if isinstance(x, Tensor) else x for x in leaves])
         self._others = leaves
 
@@ -400,9 +401,9 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None, in
 
     @functools.wraps(func)
     def mapped(*args, **kwargs):
-        dims, named = _in_dims(in_dims, args), [0] * len(_tree.flatten(kwargs)[0])
-        leaves, form = _tree.flatten((args, kwargs))
-        return _batched(func, leaves, form, dims + named, out_dims, randomness, chunk_size)
+        leaves, form = _tree.flatten(args)
+        call = functools.partial(func, **kwargs)
+        return _batched(call, leaves, form, _in_dims(in_dims, args), out_dims, randomness, chunk_size)
 
     return mapped
 
@@ -430,8 +431,7 @@ def _batched(func, leaves, form, dims, out_dims, randomness, chunk_size):
         every = list(leaves)
         for i, t in zip(at, tensors):
             every[i] = t
-        args, kwargs = _tree.unflatten(form, every)
-        outs, held["form"] = _results("vmap", func(*args, **kwargs))
+        outs, held["form"] = _results("vmap", func(*_tree.unflatten(form, every)))
         return outs
 
     rows = [Tensor.moveaxis(leaves[i], dims[i], 0) if dims[i] else leaves[i] for i in at]

@@ -102,11 +102,17 @@ fn walk_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], how
         }
     }
     let mut released = Vec::new();
+    // What is asked for of a computed value is the gradient before its own hooks, as in PyTorch.
+    let mut asked = Grads::new();
     for (id, (node, inputs)) in nodes.iter().rev() {
         if !leads[id] {
             continue;
         }
         if how.is_watched {
+            if ends.contains(id) && !is_collector(node) {
+                let mine = (0..node.outs().len()).map(|o| (*id, o));
+                asked.extend(mine.filter_map(|k| Some((k, grads.get(&k)?.clone()))));
+            }
             watched(node, &mut grads)?;
         }
         let wanted: SmallVec<[bool; 2]> =
@@ -133,7 +139,7 @@ fn walk_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], how
         }
     }
     released.iter().for_each(|n| n.release());
-    Ok(wrt.iter().map(|w| grads.get(&key(w)).cloned()).collect())
+    Ok(wrt.iter().map(|w| asked.get(&key(w)).or_else(|| grads.get(&key(w))).cloned()).collect())
 }
 
 fn check_type(g: &Value, v: &Value, node: &Node) -> Result<()> {
@@ -152,14 +158,9 @@ fn twice(node: &Node) -> Error {
     Error::new(ErrorKind::Gradient, e).in_op(node.op().map_or("backward", |o| o.name)).at(node.site())
 }
 
-/// Whether the gradients of a node were computed from its inputs or outputs, constants aside.
+/// Whether the gradients of a node were computed from its inputs or outputs.
 fn reads_forward(got: &[Option<Value>], node: &Node, inputs: &[Value], since: u64) -> bool {
-    let forward: SmallVec<[u64; 4]> = inputs
-        .iter()
-        .filter(|v| !is_constant(v, CONSTANT_DEPTH))
-        .map(|v| v.node().id())
-        .chain([node.id()])
-        .collect();
+    let forward: SmallVec<[u64; 4]> = inputs.iter().map(|v| v.node().id()).chain([node.id()]).collect();
     let mut seen = BTreeSet::new();
     let mut stack: Vec<Value> = got.iter().flatten().cloned().collect();
     while let Some(v) = stack.pop() {
@@ -173,18 +174,6 @@ fn reads_forward(got: &[Option<Value>], node: &Node, inputs: &[Value], since: u6
         }
     }
     false
-}
-
-/// How many ops on constants are looked through.
-const CONSTANT_DEPTH: usize = 4;
-
-fn is_constant(v: &Value, depth: usize) -> bool {
-    let inputs = v.node().inputs();
-    // A number of the program is data of one element.
-    let is_number = matches!(v.node().source(), Source::Data) && !v.node().needs_grad() && v.ty().shape.count() == 1;
-    is_number
-        || v.as_const().is_some()
-        || (depth > 0 && v.node().op().is_some() && !inputs.is_empty() && inputs.iter().all(|i| is_constant(i, depth - 1)))
 }
 
 /// Runs the hooks of a node's gradients, and keeps those that are to be kept.

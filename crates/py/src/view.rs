@@ -143,7 +143,7 @@ impl Cell {
     /// What a view shows of its base's value; the same node while that is the same, so that gradients can be taken with
     /// respect to it.
     fn read_anew(&self, view: &View, base: &Tensor) -> Tensor {
-        let now = (base.value().map_or(0, |v| v.node().id()), transform::current());
+        let now = version(base);
         if *self.seen.lock() == now
             && let Kind::Value(t) = &*self.kind.read()
         {
@@ -297,8 +297,17 @@ impl Cell {
             }
             views.push(Arc::downgrade(made));
         }
+        // What it was made as is what it shows until the base changes: gradients find the way through this handle.
+        if let Some(base) = view.moving() {
+            *made.seen.lock() = version(&base);
+        }
         *made.view.write() = Some(view);
     }
+}
+
+/// The node of a value, and the trace that is under way.
+fn version(t: &Tensor) -> (u64, u64) {
+    (t.value().map_or(0, |v| v.node().id()), transform::current())
 }
 
 impl View {
