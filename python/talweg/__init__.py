@@ -63,6 +63,7 @@ from .errors import (
     PeerLostError,
     RefusedError,
     ShapeError,
+    TraceError,
 )
 
 _native.set_package(_os.path.dirname(__file__) + _os.sep)
@@ -107,11 +108,13 @@ for _name in _native.OPS:
 globals().update(_PUBLIC)
 
 from . import array_api, cuda, distributed, fft, linalg, metrics, random, signal  # noqa: E402
-from ._devices import GradScaler, autocast, device, devices, get_default_device, set_default_device  # noqa: E402
+from ._devices import device, devices, get_default_device, set_default_device  # noqa: E402
+from .amp import GradScaler, autocast, get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._state import load, no_grad, enable_grad, inference_mode, save, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
     checkpoint,
+    compile,
     custom_gradient,
     grad,
     hessian,
@@ -119,6 +122,7 @@ from ._transforms import (  # noqa: E402
     jit,
     jvp,
     value_and_grad,
+    vjp,
     vmap,
 )
-from . import nn, optim, train, utils  # noqa: E402
+from . import amp, autograd, func, nn, optim, train, utils  # noqa: E402

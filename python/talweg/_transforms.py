@@ -1,13 +1,12 @@
-"""Functions of functions: gradients, batching, compilation.
-
-Functions are called with stand-ins for their tensors, so that Python's ``if`` and ``while`` cannot
-look at values; use ``cond``, ``while_loop`` and ``scan``, or ``backward()``, which needs no stand-ins.
-"""
+"""Functions of functions under JAX's names, compilation, and gradients of one's own. PyTorch's are in ``func``."""
 
 import functools
+import types
 
-from . import _native
+from . import _native, func
 from ._checked import check, type_error, value_error
+from .errors import TraceError
+from .func import grad, hessian, jvp, vjp, vmap
 
 
 def value_and_grad(f, argnums=0, has_aux=False):
@@ -21,83 +20,24 @@ def value_and_grad(f, argnums=0, has_aux=False):
     >>> value.item(), slope.tolist()
     (5.0, [2.0, 4.0])
     """
-    single = isinstance(argnums, int)
-    numbers = [argnums] if single else list(argnums)
+    both = func._grad_and_value("value_and_grad", f, argnums, has_aux)
 
     @functools.wraps(f)
-    def both(*args, **kwargs):
-        value, grads = _native.value_and_grad(f, args, kwargs, numbers, has_aux)
-        return value, grads[0] if single else tuple(grads)
+    def swapped(*args, **kwargs):
+        slope, value = both(*args, **kwargs)
+        return value, slope
 
-    return both
-
-
-def grad(f, argnums=0, has_aux=False):
-    """A function that returns ``f``'s gradient with respect to the chosen arguments.
-
-    >>> import talweg as tw
-    >>> tw.grad(lambda x: x**3)(tw.tensor(2.0)).item()
-    12.0
-    """
-    both = value_and_grad(f, argnums, has_aux)
-
-    @functools.wraps(f)
-    def gradient(*args, **kwargs):
-        value, grads = both(*args, **kwargs)
-        return (grads, value[1]) if has_aux else grads
-
-    return gradient
-
-
-def jvp(f, primals, tangents):
-    """``f``'s result, and how it changes as its arguments move along ``tangents``.
-
-    >>> import talweg as tw
-    >>> y, dy = tw.jvp(lambda x: x * x, (tw.tensor(3.0),), (tw.tensor(1.0),))
-    >>> y.item(), dy.item()
-    (9.0, 6.0)
-    """
-    return _native.jvp(f, tuple(primals), tuple(tangents))
+    return swapped
 
 
 def jacobian(f):
-    """A function that returns the Jacobian of ``f``, a function of one tensor.
+    """A function that returns the Jacobian of ``f``.
 
     >>> import talweg as tw
     >>> tw.jacobian(lambda x: x * x)(tw.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    return functools.wraps(f)(lambda x: _native.jacobian(f, x, False))
-
-
-def hessian(f):
-    """A function that returns the Hessian of ``f``, a scalar function of one tensor.
-
-    >>> import talweg as tw
-    >>> tw.hessian(lambda x: (x**3).sum())(tw.tensor([1.0, 2.0])).tolist()
-    [[6.0, 0.0], [0.0, 12.0]]
-    """
-    return functools.wraps(f)(lambda x: _native.jacobian(f, x, True))
-
-
-def vmap(f, in_axes=0, out_axes=0):
-    """A function that applies ``f`` to each member of a batch at once.
-
-    ``in_axes`` says which axis of each argument counts the members, ``None`` that all share it.
-
-    >>> import talweg as tw
-    >>> tw.vmap(lambda x: x.sum())(tw.ones(3, 4)).tolist()
-    [4.0, 4.0, 4.0]
-    """
-
-    @functools.wraps(f)
-    def mapped(*args):
-        axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
-        if len(axes) != len(args):
-            raise value_error(f"vmap: {len(args)} arguments, but in_axes has {len(axes)}")
-        return _native.vmap(f, args, axes, out_axes)
-
-    return mapped
+    return func.jacrev(f)
 
 
 def jit(f=None, **settings):
@@ -108,6 +48,10 @@ def jit(f=None, **settings):
     scope and ``requires_grad`` of the variables it reads. Variables are read at each call, those it assigns are
     assigned, random numbers are drawn anew. Everything else is frozen as it was when traced: other tensors of
     a closure, attributes, Python's control flow.
+
+    A tensor among the arguments that the function changes in place is changed for the caller. What would be lost is an
+    error: a change in place of another tensor from outside that is no variable, a list or dict among the arguments that
+    is changed. A tensor that is stored outside instead of being returned has no value.
 
     Gradients flow through the results of a function that assigns nothing; ``backward`` then runs it once more. In
     inference, ``no_grad`` saves that record.
@@ -124,8 +68,9 @@ def jit(f=None, **settings):
     return functools.update_wrapper(_native.Jit(f), f)
 
 
-def checkpoint(f, *args):
-    """``f(*args)``, whose inner values are computed again for the gradient instead of being kept.
+def checkpoint(f, *args, **settings):
+    """``f(*args)``, whose inner values are computed again for the gradient instead of being kept: PyTorch's
+    ``utils.checkpoint.checkpoint``.
 
     >>> import talweg as tw
     >>> x = tw.tensor([1.0, 1.0], requires_grad=True)
@@ -133,7 +78,9 @@ def checkpoint(f, *args):
     >>> x.grad.shape
     (2,)
     """
-    return _native.checkpoint(f, *args)
+    from .utils import checkpoint as module
+
+    return module.checkpoint(f, *args, **settings)
 
 
 def custom_gradient(f, rule=None):
@@ -148,4 +95,68 @@ def custom_gradient(f, rule=None):
     return functools.wraps(f)(lambda *args: _native.custom_gradient(f, rule, args))
 
 
-check(globals(), ["checkpoint", "grad", "hessian", "jacobian", "jvp", "value_and_grad", "vmap"])
+_BACKENDS = ("inductor", "talweg", "eager", "aot_eager", "cudagraphs")
+_MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+class _Compiled:
+    """A jitted function that runs as plain Python where a call cannot be traced."""
+
+    def __init__(self, f, fullgraph):
+        self._jitted, self._f, self._fullgraph, self._is_plain = jit(f), f, fullgraph, False
+        functools.update_wrapper(self, f)
+
+    def __call__(self, *args, **kwargs):
+        if self._is_plain:
+            return self._f(*args, **kwargs)
+        try:
+            return self._jitted(*args, **kwargs)
+        except TraceError:
+            if self._fullgraph or _native.autograd_is_tracing():
+                raise
+        # PyTorch would break the graph here.
+        self._is_plain = True
+        return self._f(*args, **kwargs)
+
+    def __get__(self, obj, _class=None):
+        return self if obj is None else types.MethodType(self, obj)
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
+    """A function or module that is traced, compiled and replayed: ``jit`` with PyTorch's name and settings.
+
+    A module becomes a module that shares its parameters. A function that looks at values (``if``, ``item()``, a mask as
+    an index) runs as plain Python from then on, all of it; with ``fullgraph=True`` that is an error. It is called once
+    more for that: what it does beside tensors, such as appending to a list, has happened already when it was traced.
+    ``dynamic`` changes nothing: each shape is compiled once. ``mode`` changes nothing either. ``backend`` may be
+    ``"inductor"`` or ``"talweg"``, which are the same, or ``"eager"``, which compiles nothing.
+
+    >>> import talweg as tw
+    >>> model = tw.compile(tw.nn.Linear(2, 3))
+    >>> model(tw.ones(4, 2)).shape, sorted(model.state_dict())
+    ((4, 3), ['_orig_mod.bias', '_orig_mod.weight'])
+    """
+    if backend not in _BACKENDS:
+        raise value_error(f"compile: there is no backend {backend!r}: expected one of {', '.join(map(repr, _BACKENDS))}")
+    if mode not in _MODES:
+        raise value_error(f"compile: there is no mode {mode!r}: expected one of {', '.join(map(repr, _MODES[1:]))}")
+    if options:
+        raise value_error(f"compile: there is no option {next(iter(options))!r}")
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
+    if not callable(model):
+        raise type_error(f"compile takes a function or a module, not {type(model).__name__}")
+    if disable or backend in ("eager", "aot_eager"):
+        return model
+    from . import nn
+
+    if isinstance(model, nn.Module):
+        from .nn.compiled import OptimizedModule
+
+        return OptimizedModule(model, lambda f: _Compiled(f, fullgraph))
+    return _Compiled(model, fullgraph)
+
+
+check(globals(), ["checkpoint", "compile", "value_and_grad"])

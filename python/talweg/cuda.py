@@ -23,4 +23,15 @@ def is_available():
     return device_count() > 0
 
 
+
+
+def __getattr__(name):
+    # PyTorch's older place of ``tw.amp``.
+    if name == "amp":
+        from . import amp
+
+        return amp
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = ["device_count", "is_available"]

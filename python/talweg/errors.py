@@ -31,6 +31,10 @@ class FeedError(Error, ValueError):
     """A placeholder without a value, or a feed that does not fit."""
 
 
+class TraceError(FeedError, RuntimeError):
+    """A value that is unknown while a function is traced, or a tensor of a trace that has ended."""
+
+
 class GradientError(Error, RuntimeError):
     """A gradient that does not exist."""
 

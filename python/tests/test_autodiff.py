@@ -85,7 +85,7 @@ def test_what_a_function_raises_comes_out():
     for transformed in [tw.grad(bad), tw.jit(bad), tw.vmap(bad)]:
         with pytest.raises(Own, match="as it was"):
             transformed(x)
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(tw.TraceError, match="unknown while the function is traced"):
         tw.jit(lambda x: x if x > 0 else -x)(x)
     close(x + 1, [2])
 

@@ -113,7 +113,7 @@ def test_scopes_are_decorators_and_nest():
 
     outer, inner = product(tw.ones(2, 2))
     assert (outer.dtype, inner.dtype) == (tw.float16, tw.float32)
-    with pytest.raises(tw.DTypeError, match="bf16, f16 or f32"):
+    with pytest.raises(tw.DTypeError, match="bfloat16, float16 or float32"):
         tw.autocast("int32").__enter__()
 
 

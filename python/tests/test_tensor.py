@@ -165,7 +165,7 @@ def test_floats_of_8_bits():
     assert np.asarray(x).dtype == np.float32 and np.asarray(x).tolist() == x.tolist()
     assert tw.from_dlpack(x).dtype == x.dtype and tw.from_dlpack(x).tolist() == x.tolist()
     assert tw.finfo(tw.float8_e4m3fn).max == 448.0
-    with pytest.raises(tw.Error, match="cast it to f32"):
+    with pytest.raises(tw.Error, match="cast it to float32"):
         x + x
     one = tw.tensor(1.0)
     y = x.scaled_matmul(x.T, tw.tensor(0.5), one, dtype="float32", bias=tw.tensor([1.0, 2.0]))

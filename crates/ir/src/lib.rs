@@ -22,6 +22,7 @@ mod shape;
 mod site;
 mod text;
 mod verify;
+mod watch;
 
 pub use attr::{Attr, AttrKind, Attrs};
 pub use buffer::{Buffer, Loan, Storage};
@@ -41,3 +42,4 @@ pub use op::{
 pub use setting::{Setting, SettingRead, record_settings};
 pub use shape::{Layout, Shape};
 pub use text::Find;
+pub use watch::{AfterHook, GradHook, Pullback, Watch};

@@ -5,7 +5,7 @@
 //! Variables are chains of values: assigning makes the variable name another value, and a read
 //! fixes the value it had at that point of the program.
 
-use crate::{Attrs, Buffer, CONST, Call, Error, ErrorKind, Literal, Op, Result, Setting, Site, Type, Types};
+use crate::{Attrs, Buffer, CONST, Call, Error, ErrorKind, Literal, Op, Result, Setting, Site, Type, Types, Watch};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -31,6 +31,7 @@ struct State {
     inputs: SmallVec<[Value; 2]>,
     buffers: SmallVec<[Option<Buffer>; 1]>,
     grad: Option<Value>,
+    watch: Option<Box<Watch>>,
 }
 
 /// One node of the live graph.
@@ -45,6 +46,7 @@ pub struct Node {
     place: u32,
     depth: u32,
     differentiated: AtomicBool,
+    released: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -149,6 +151,22 @@ impl Node {
     pub fn is_differentiated(&self) -> bool {
         self.differentiated.load(Ordering::Relaxed)
     }
+    /// Records that the program asked for its gradient once and no more.
+    pub fn release(&self) {
+        self.released.store(true, Ordering::Relaxed);
+    }
+    /// True if the program asked for its gradient once and no more.
+    pub fn is_released(&self) -> bool {
+        self.released.load(Ordering::Relaxed)
+    }
+    /// What is attached to it, if anything is.
+    pub fn watched<R>(&self, f: impl FnOnce(&Watch) -> R) -> Option<R> {
+        self.state.lock().watch.as_deref().map(f)
+    }
+    /// Changes what is attached to it.
+    pub fn watch<R>(&self, f: impl FnOnce(&mut Watch) -> R) -> R {
+        f(self.state.lock().watch.get_or_insert_default())
+    }
     /// Stores the computed value of output `i`, and lets go of the inputs if all outputs are
     /// there and no gradient can ask for them.
     pub fn fill(&self, i: usize, buffer: Buffer) {
@@ -226,7 +244,8 @@ impl Value {
             place: PLACE.get(),
             depth,
             differentiated: AtomicBool::new(false),
-            state: Mutex::new(State { inputs, buffers, grad: None }),
+            released: AtomicBool::new(false),
+            state: Mutex::new(State { inputs, buffers, grad: None, watch: None }),
         })
     }
 
@@ -243,6 +262,14 @@ impl Value {
         let count = outs.len() as u32;
         let node = Value::node_of(Source::Apply(op), inputs, attrs, outs, site, grad);
         Ok((0..count).map(|out| Value { node: node.clone(), out }).collect())
+    }
+
+    /// The result of an op of one input that keeps its type, which gradients are taken with respect to whether or not
+    /// the input collects any.
+    pub fn tracked(op: &'static Op, input: Value, site: Site) -> Value {
+        let outs = Types::from_iter([input.ty().clone()]);
+        let node = Value::node_of(Source::Apply(op), SmallVec::from_iter([input]), Attrs::new(), outs, site, true);
+        Value { node, out: 0 }
     }
 
     fn leaf(source: Source, ty: Type, buffer: Option<Buffer>, site: Site, grad: bool) -> Value {
@@ -345,6 +372,8 @@ pub struct Var {
     trainable: Setting,
     /// The node of its gradient, 0 where it has none: a trace that adds to a gradient depends on it.
     graded: Setting,
+    /// Changes with its hooks: a trace that takes its gradient depends on them.
+    hooked: Setting,
     site: Site,
     state: Mutex<VarState>,
 }
@@ -355,6 +384,7 @@ struct VarState {
     grad: Option<Value>,
     /// How often the gradient was dropped: what is collected after that is another one.
     drops: u64,
+    watch: Option<Box<Watch>>,
 }
 
 impl Var {
@@ -367,8 +397,9 @@ impl Var {
             is_parameter: trainable,
             trainable: Setting::new(trainable.into()),
             graded: Setting::new(0),
+            hooked: Setting::new(0),
             site,
-            state: Mutex::new(VarState { current: initial, read: Weak::new(), grad: None, drops: 0 }),
+            state: Mutex::new(VarState { current: initial, read: Weak::new(), grad: None, drops: 0, watch: None }),
         })
     }
     /// Number in program order.
@@ -463,6 +494,16 @@ impl Var {
             std::mem::replace(&mut state.grad, g)
         };
         drop(old);
+    }
+    /// What is attached to it, if anything is.
+    pub fn watched<R>(&self, f: impl FnOnce(&Watch) -> R) -> Option<R> {
+        self.hooked.get();
+        self.state.lock().watch.as_deref().map(f)
+    }
+    /// Changes what is attached to it.
+    pub fn watch<R>(&self, f: impl FnOnce(&mut Watch) -> R) -> R {
+        self.hooked.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        f(self.state.lock().watch.get_or_insert_default())
     }
     /// A number that is the same while one gradient accumulates.
     pub fn grad_number(&self) -> u64 {

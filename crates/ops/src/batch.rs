@@ -17,8 +17,41 @@ use smallvec::SmallVec;
 /// number of the draw and the place in the batch.
 #[track_caller]
 pub fn vmap(f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>, args: &[Tensor]) -> Result<Vec<Tensor>> {
-    let index = Value::placeholder("vmap", Type::new(DType::I64, ()), Site::here());
-    let one = |args: &[Tensor]| generator::indexed(&index.clone().into(), || f(args)).0;
+    vmap_drawing(Draws::Each, f, args)
+}
+
+/// What a function under [`vmap`] draws at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Draws {
+    /// Other numbers for each example.
+    Each,
+    /// The same numbers for all.
+    Same,
+    /// None: drawing is an error.
+    Refused,
+}
+
+/// [`vmap`], with a choice of what the function draws.
+#[track_caller]
+pub fn vmap_drawing(
+    draws: Draws,
+    f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
+    args: &[Tensor],
+) -> Result<Vec<Tensor>> {
+    if draws == Draws::Same {
+        return over_batch(f, args, None);
+    }
+    let site = Site::here();
+    let index = Value::placeholder("vmap", Type::new(DType::I64, ()), site);
+    let one = |args: &[Tensor]| {
+        let (out, is_drawn) = generator::indexed(&index.clone().into(), || f(args));
+        if is_drawn && draws == Draws::Refused {
+            let e = "the function draws random numbers: pass randomness=\"different\" for other numbers for each example, \
+                     or randomness=\"same\"";
+            return Err(ir::Error::value(e).in_op("vmap").at(site));
+        }
+        out
+    };
     over_batch(one, args, Some(&index))
 }
 
@@ -31,6 +64,8 @@ pub(crate) fn over_batch(
 ) -> Result<Vec<Tensor>> {
     let site = Site::here();
     let fail = |e: String| ir::Error::shape(e).in_op("vmap").at(site);
+    // What was made before is the same for all: gradients with respect to it must find it again.
+    let since = ir::mark();
     let mut size = None;
     let mut stand_ins = Vec::new();
     for a in args {
@@ -49,7 +84,7 @@ pub(crate) fn over_batch(
     let tensors: Vec<Tensor> = stand_ins.iter().cloned().map(Tensor::from).collect();
     let outs = f(&tensors)?.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
 
-    let c = collect(&outs, Collect::Later)?;
+    let c = collect(&outs, Collect::Trace { since })?;
     let mut leaves = c.leaves.iter();
     let mut live: Vec<(SmallVec<[Value; 1]>, bool)> = Vec::with_capacity(c.graph.nodes.len());
     for n in &c.graph.nodes {

@@ -5,7 +5,7 @@
 
 use crate::tensor::held;
 use crate::{Tensor, autocast};
-use ir::{Call, Error, ErrorKind, Grad, GradCall, Meaning, Node, Result, Source, Type, Value, no_grad};
+use ir::{Call, Error, ErrorKind, Grad, GradCall, Meaning, Node, Result, Source, Type, Value, Var, no_grad};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,6 +52,17 @@ fn accumulate(grads: &mut BTreeMap<(u64, usize), Value>, v: &Value, g: Value) ->
     Ok(())
 }
 
+/// What a walk does beside taking gradients.
+#[derive(Clone, Copy, Default)]
+struct Walk {
+    /// Values in `wrt` are independent of each other even where one is computed from another.
+    stops: bool,
+    /// Hooks run, and gradients are kept where the program asked for it.
+    is_watched: bool,
+    /// The program asks once and no more: what the rules read of the forward pass is let go.
+    releases: bool,
+}
+
 /// Vector-Jacobian product: gradients of Σ⟨outputs, cotangents⟩ with respect to `wrt`.
 /// With `stop`, values in `wrt` are independent of each other even where one is computed from
 /// another.
@@ -61,11 +72,18 @@ pub(crate) fn pull(
     wrt: &[Value],
     stop: bool,
 ) -> Result<Vec<Option<Value>>> {
-    autocast::off(|| pull_here(outputs, cotangents, wrt, stop))
+    walk(outputs, cotangents, wrt, Walk { stops: stop, ..Walk::default() })
 }
 
-fn pull_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], stop: bool) -> Result<Vec<Option<Value>>> {
-    let Reach { nodes } = reach(outputs, if stop { wrt } else { &[] });
+fn walk(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], how: Walk) -> Result<Vec<Option<Value>>> {
+    autocast::off(|| walk_here(outputs, cotangents, wrt, how))
+}
+
+/// Gradients by node and output.
+type Grads = BTreeMap<(u64, usize), Value>;
+
+fn walk_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], how: Walk) -> Result<Vec<Option<Value>>> {
+    let Reach { nodes } = reach(outputs, if how.stops { wrt } else { &[] });
     // Inputs come before their users, so one pass in order finds what leads to `wrt`.
     let mut leads: BTreeMap<u64, bool> = BTreeMap::new();
     let ends = ids(wrt);
@@ -73,7 +91,7 @@ fn pull_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], sto
         let yes = ends.contains(id) || inputs.iter().any(|v| v.ty().dtype.is_inexact() && leads[&v.node().id()]);
         leads.insert(*id, yes);
     }
-    let mut grads = BTreeMap::new();
+    let mut grads = Grads::new();
     for (o, c) in outputs.iter().zip(cotangents) {
         if let Some(c) = c {
             if c.ty() != o.ty() {
@@ -83,30 +101,163 @@ fn pull_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], sto
             accumulate(&mut grads, o, c.clone())?;
         }
     }
+    let mut released = Vec::new();
+    // What is asked for of a computed value is the gradient before its own hooks, as in PyTorch.
+    let mut asked = Grads::new();
     for (id, (node, inputs)) in nodes.iter().rev() {
-        if !leads[id] || inputs.is_empty() {
+        if !leads[id] {
             continue;
         }
-        let outs: SmallVec<[Option<Value>; 1]> =
-            (0..node.outs().len()).map(|o| grads.get(&(*id, o)).cloned()).collect();
-        if outs.iter().all(Option::is_none) {
-            continue;
+        if how.is_watched {
+            if ends.contains(id) && !is_collector(node) {
+                let mine = (0..node.outs().len()).map(|o| (*id, o));
+                asked.extend(mine.filter_map(|k| Some((k, grads.get(&k)?.clone()))));
+            }
+            watched(node, &mut grads)?;
         }
-        node.mark_differentiated();
         let wanted: SmallVec<[bool; 2]> =
             inputs.iter().map(|v| v.ty().dtype.is_inexact() && leads[&v.node().id()]).collect();
+        let outs: SmallVec<[Option<Value>; 1]> =
+            (0..node.outs().len()).map(|o| grads.get(&(*id, o)).cloned()).collect();
+        if !wanted.contains(&true) || outs.iter().all(Option::is_none) {
+            continue;
+        }
+        if how.is_watched && node.is_released() {
+            return Err(twice(node));
+        }
+        node.mark_differentiated();
+        let since = ir::mark();
         let got = node.site().scope(|| node_grads(node, inputs, &outs, &wanted))?;
+        if how.releases && reads_forward(&got, node, inputs, since) {
+            released.push(node.clone());
+        }
         for ((v, g), wanted) in inputs.iter().zip(got).zip(&wanted) {
             if let (Some(g), true) = (g, *wanted) {
-                if g.ty() != v.ty() {
-                    let e = format!("the gradient rule gave {} for an input of type {}", g.ty(), v.ty());
-                    return Err(Error::bug(e).in_op(node.op().map_or("", |o| o.name)).at(node.site()));
-                }
+                check_type(&g, v, node)?;
                 node.site().scope(|| accumulate(&mut grads, v, g))?;
             }
         }
     }
-    Ok(wrt.iter().map(|w| grads.get(&key(w)).cloned()).collect())
+    released.iter().for_each(|n| n.release());
+    Ok(wrt.iter().map(|w| asked.get(&key(w)).or_else(|| grads.get(&key(w))).cloned()).collect())
+}
+
+fn check_type(g: &Value, v: &Value, node: &Node) -> Result<()> {
+    if g.ty() == v.ty() {
+        return Ok(());
+    }
+    let e = format!("the gradient rule gave {} for an input of type {}", g.ty(), v.ty());
+    let is_ours = node.watched(|w| w.pullback.is_some()) != Some(true);
+    let e = if is_ours { Error::bug(e) } else { Error::new(ErrorKind::Gradient, e) };
+    Err(e.in_op(node.op().map_or("", |o| o.name)).at(node.site()))
+}
+
+fn twice(node: &Node) -> Error {
+    let e = "the gradient is taken a second time of values that were let go after the first: pass retain_graph=True \
+             to the first call, or detach() what the second should not reach";
+    Error::new(ErrorKind::Gradient, e).in_op(node.op().map_or("backward", |o| o.name)).at(node.site())
+}
+
+/// Whether the gradients of a node were computed from its inputs or outputs.
+fn reads_forward(got: &[Option<Value>], node: &Node, inputs: &[Value], since: u64) -> bool {
+    let forward: SmallVec<[u64; 4]> = inputs.iter().map(|v| v.node().id()).chain([node.id()]).collect();
+    let mut seen = BTreeSet::new();
+    let mut stack: Vec<Value> = got.iter().flatten().cloned().collect();
+    while let Some(v) = stack.pop() {
+        let id = v.node().id();
+        if id >= since {
+            if seen.insert(id) {
+                stack.extend(v.node().inputs());
+            }
+        } else if forward.contains(&id) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Runs the hooks of a node's gradients, and keeps those that are to be kept.
+fn watched(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
+    for out in 0..node.outs().len() {
+        let Some(seen) = node.watched(|w| (w.hooks(out), w.keeps(out))) else { return Ok(()) };
+        let (hooks, is_kept) = seen;
+        let Some(g) = grads.get(&(node.id(), out)).cloned() else { continue };
+        let g = hooked(g, &hooks)?;
+        if is_kept {
+            let sum = match node.watched(|w| w.kept(out)).flatten() {
+                None => g.clone(),
+                Some(old) => (Tensor::from(old) + Tensor::from(g.clone())).value()?.clone(),
+            };
+            node.watch(|w| w.set_kept(out, Some(sum)));
+        }
+        grads.insert((node.id(), out), g);
+    }
+    Ok(())
+}
+
+/// A gradient after its hooks.
+fn hooked(mut g: Value, hooks: &[ir::GradHook]) -> Result<Value> {
+    for hook in hooks {
+        if let Some(new) = hook(&g)? {
+            if new.ty() != g.ty() {
+                let e = format!("a hook returned {} for a gradient of type {}", new.ty(), g.ty());
+                return Err(Error::new(ErrorKind::Gradient, e).in_op("register_hook"));
+            }
+            g = new;
+        }
+    }
+    Ok(g)
+}
+
+/// What a gradient is taken with respect to.
+#[derive(Clone)]
+pub enum Wrt {
+    /// A value, computed or a leaf.
+    Value(Value),
+    /// A variable: all its reads.
+    Variable(Arc<Var>),
+}
+
+/// The gradients of Σ⟨outputs, cotangents⟩ with respect to each of `wrt`, after hooks; `None` where nothing depends on
+/// one. With `releases` the graph cannot be walked again.
+pub fn gradients(outputs: &[Value], cotangents: &[Value], wrt: &[Wrt], releases: bool) -> Result<Vec<Option<Value>>> {
+    let has_variables = wrt.iter().any(|w| matches!(w, Wrt::Variable(_)));
+    let reads = if has_variables { reads(outputs) } else { BTreeMap::new() };
+    let ends: Vec<Vec<Value>> = wrt
+        .iter()
+        .map(|w| match w {
+            Wrt::Value(v) => vec![v.clone()],
+            Wrt::Variable(v) => reads.get(&v.id()).cloned().unwrap_or_default(),
+        })
+        .collect();
+    let cotangents: Vec<Option<Value>> = cotangents.iter().cloned().map(Some).collect();
+    let how = Walk { stops: false, is_watched: true, releases };
+    let mut got = walk(outputs, &cotangents, &ends.concat(), how)?.into_iter();
+    let one = |(w, ends): (&Wrt, &Vec<Value>)| -> Result<Option<Value>> {
+        let mut sum: Option<Tensor> = None;
+        for g in got.by_ref().take(ends.len()).flatten() {
+            let g = Tensor::from(g);
+            sum = Some(sum.map_or_else(|| g.clone(), |s| s + g.clone()));
+        }
+        let Some(sum) = sum else { return Ok(None) };
+        let sum = sum.value()?.clone();
+        match w {
+            Wrt::Value(_) => Ok(Some(sum)),
+            Wrt::Variable(v) => hooked(sum, &v.watched(|w| w.hooks(0)).unwrap_or_default()).map(Some),
+        }
+    };
+    wrt.iter().zip(&ends).map(one).collect()
+}
+
+/// The reads of variables that some values depend on, by variable.
+fn reads(outputs: &[Value]) -> BTreeMap<u64, Vec<Value>> {
+    let mut all: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+    for (n, _) in reach(outputs, &[]).nodes.values() {
+        if let Source::Read(var) = n.source() {
+            all.entry(var.id()).or_default().push(Value::from_node(n.clone()));
+        }
+    }
+    all
 }
 
 /// One node's gradients with respect to its inputs.
@@ -118,6 +269,9 @@ fn node_grads(
 ) -> Result<Vec<Option<Value>>> {
     let Source::Apply(op) = node.source() else { return Ok(vec![]) };
     let blame = |e: Error| e.in_op(op.name).at(node.site());
+    if let Some(pullback) = node.watched(|w| w.pullback.clone()).flatten() {
+        return pullback(grads).map_err(blame);
+    }
     match (op.grad, op.meaning) {
         (Grad::Zero, _) => Ok(vec![None; inputs.len()]),
         (Grad::Missing(why), _) => Err(blame(Error::new(ErrorKind::Gradient, format!("has no gradient: {why}")))),
@@ -154,7 +308,7 @@ pub fn vjp(outputs: &[Tensor], cotangents: &[Tensor], wrt: &[Tensor]) -> Result<
     let wrt_values = wrt.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
     // A value that collects no gradient may have forgotten how it came about: a silent zero.
     if let Some(w) = wrt_values.iter().find(|w| !w.node().needs_grad()) {
-        let e = format!("{} does not collect gradients: mark the leaf with requires_grad() before it is used", w.ty());
+        let e = format!("{} does not collect gradients: make the leaf require gradients before it is used", w.ty());
         return Err(Error::new(ErrorKind::Gradient, e).in_op("grad").at(w.node().site()));
     }
     let got = pull(&outs, &cots, &wrt_values, false)?;
@@ -194,38 +348,111 @@ fn seed(y: &Tensor, what: &str) -> Result<Tensor> {
 #[track_caller]
 pub fn backward(y: &Tensor) -> Result<()> {
     let site = ir::Site::here();
-    let run = || {
-        let one = seed(y, "backward")?;
-        let y = y.value()?.clone();
-        let leaves: Vec<Value> = reach(std::slice::from_ref(&y), &[])
-            .nodes
-            .values()
-            .filter(|(n, _)| n.needs_grad() && is_collector(n))
-            .map(|(n, _)| Value::from_node(n.clone()))
-            .collect();
-        if leaves.is_empty() {
-            let e = "the value depends on no variable and no leaf that collects a gradient";
-            return Err(Error::new(ErrorKind::Gradient, e).in_op("backward"));
-        }
-        let got = pull(&[y], &[Some(one.value()?.clone())], &leaves, false)?;
-        for (leaf, g) in leaves.iter().zip(got) {
-            let Some(g) = g else { continue };
-            let add = |old: Option<Value>| match old {
-                None => Ok(g.clone()),
-                Some(old) => (Tensor::from(old) + Tensor::from(g.clone())).value().cloned(),
-            };
-            match leaf.node().source() {
-                Source::Read(var) => var.set_grad(Some(add(var.grad())?)),
-                _ => leaf.node().set_grad(Some(add(leaf.node().grad())?)),
-            }
-        }
-        Ok(())
-    };
+    let run = || collect_gradients(&[y.value()?.clone()], &[seed(y, "backward")?.value()?.clone()], None, false);
     no_grad(run).map_err(|e: Error| e.at(site))
 }
 
+/// Adds the gradients of Σ⟨outputs, cotangents⟩ to `inputs`, or to every variable and leaf that collects one. With
+/// `releases` the graph cannot be walked again.
+pub fn collect_gradients(
+    outputs: &[Value],
+    cotangents: &[Value],
+    inputs: Option<&[Wrt]>,
+    releases: bool,
+) -> Result<()> {
+    let found = if inputs.is_none() { collectors(outputs) } else { Vec::new() };
+    let leaves = inputs.unwrap_or(&found);
+    if leaves.is_empty() {
+        let e = "the value depends on no variable and no leaf that collects a gradient";
+        return Err(Error::new(ErrorKind::Gradient, e).in_op("backward"));
+    }
+    let got = gradients(outputs, cotangents, leaves, releases)?;
+    for (leaf, g) in leaves.iter().zip(got) {
+        let Some(g) = g else { continue };
+        let add = |old: Option<Value>| match old {
+            None => Ok(g.clone()),
+            Some(old) => (Tensor::from(old) + Tensor::from(g.clone())).value().cloned(),
+        };
+        let after = match leaf {
+            Wrt::Variable(var) => {
+                var.set_grad(Some(add(var.grad())?));
+                var.watched(|w| w.after())
+            }
+            Wrt::Value(v) if is_collector(v.node()) => {
+                v.node().set_grad(Some(add(v.node().grad())?));
+                v.node().watched(|w| w.after())
+            }
+            // Its gradient is kept already, if it is kept.
+            Wrt::Value(v) if v.node().watched(|w| w.keeps(v.out())) == Some(true) => None,
+            Wrt::Value(v) => {
+                let old = v.node().watched(|w| w.kept(v.out())).flatten();
+                let sum = add(old)?;
+                v.node().watch(|w| w.set_kept(v.out(), Some(sum)));
+                None
+            }
+        };
+        after.unwrap_or_default().iter().try_for_each(|hook| hook())?;
+    }
+    Ok(())
+}
+
+/// Everything that values depend on and that collects a gradient.
+fn collectors(outputs: &[Value]) -> Vec<Wrt> {
+    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
+    for (n, _) in reach(outputs, &[]).nodes.values() {
+        if !n.needs_grad() || !is_collector(n) {
+            continue;
+        }
+        match n.source() {
+            Source::Read(var) if !seen.insert(var.id()) => {}
+            Source::Read(var) => all.push(Wrt::Variable(var.clone())),
+            _ => all.push(Wrt::Value(Value::from_node(n.clone()))),
+        }
+    }
+    all
+}
+
+/// The same value as a node of its own, if gradients flow through it: what is a function of one is not of the other.
+#[track_caller]
+pub fn aliased(t: &Tensor) -> Tensor {
+    match t.value() {
+        Ok(v) if v.node().needs_grad() => Tensor::apply1(&crate::composite::alias::OP, &[t], ir::Attrs::new()),
+        _ => t.clone(),
+    }
+}
+
+/// The same value as a node that gradients can be taken with respect to, whatever it was computed from; they flow on
+/// to that.
+#[track_caller]
+pub fn tracked(t: &Tensor) -> Result<Tensor> {
+    let v = t.value()?;
+    if !v.ty().dtype.is_inexact() {
+        return Err(Error::dtype(format!("only floats have derivatives, not {}", v.ty().dtype)));
+    }
+    Ok(Value::tracked(&crate::composite::alias::OP, v.clone(), ir::Site::here()).into())
+}
+
+/// True if a gradient of the value may be asked for by whoever is outside of `own`, the values that a function was
+/// called with: it depends on another value that collects one.
+pub fn is_trained(t: &Tensor, own: &[Tensor]) -> Result<bool> {
+    let stop = own.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
+    let inner = ids(&stop);
+    let is_end = |n: &Node| is_collector(n) || matches!(n.source(), Source::Placeholder(_));
+    let Reach { nodes } = reach(std::slice::from_ref(t.value()?), &[]);
+    Ok(nodes.iter().any(|(id, (n, inputs))| {
+        // What a tracked value was computed from decides whether somebody outside of it asks.
+        n.needs_grad() && !inner.contains(id) && (is_end(n) || (is_tracked(n) && !inputs.iter().any(|v| v.node().needs_grad())))
+    }))
+}
+
+/// True for what [`tracked`] makes.
+fn is_tracked(n: &Node) -> bool {
+    n.op() == Some(&crate::composite::alias::OP)
+}
+
 /// True for a node at which gradients are collected.
-fn is_collector(n: &Node) -> bool {
+pub fn is_collector(n: &Node) -> bool {
     matches!(n.source(), Source::Read(_) | Source::Data) || n.op() == Some(&crate::composite::leaf::OP)
 }
 
@@ -247,7 +474,7 @@ impl Tensor {
         let v = self.value().ok()?;
         match v.node().source() {
             Source::Read(var) => var.grad().map(Tensor::from),
-            _ => v.node().grad().map(Tensor::from),
+            _ => v.node().grad().or_else(|| v.node().watched(|w| w.kept(v.out())).flatten()).map(Tensor::from),
         }
     }
     /// Forgets the gradient collected at this leaf.
@@ -255,7 +482,12 @@ impl Tensor {
         if let Ok(v) = self.value() {
             match v.node().source() {
                 Source::Read(var) => var.set_grad(None),
-                _ => v.node().set_grad(None),
+                _ => {
+                    v.node().set_grad(None);
+                    if v.node().watched(|w| w.keeps(v.out())) == Some(true) {
+                        v.node().watch(|w| w.set_kept(v.out(), None));
+                    }
+                }
             }
         }
     }

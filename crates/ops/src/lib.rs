@@ -31,9 +31,11 @@ mod tensor;
 pub mod view;
 
 pub use autocast::{Policy, autocast, autocast_dtype, policy, set_autocast};
-pub use batch::vmap;
+pub use batch::{Draws, vmap, vmap_drawing};
 pub use device::{chosen_device, device, engine, engine_named, set_device};
-pub use differentiate::{backward, grad, vjp};
+pub use differentiate::{
+    Wrt, aliased, backward, collect_gradients, grad, gradients, is_collector, is_trained, tracked, vjp,
+};
 pub use generator::manual_seed;
 pub use index::scatter_reduce::Combine;
 pub use indexing::{Index, Indices, NewAxis};

@@ -232,7 +232,7 @@ impl Tensor {
                 return Err(Error::dtype(e).in_op("requires_grad"));
             }
             if self.value()?.node().is_symbolic() {
-                return Ok(Tensor::apply1(&crate::composite::leaf::OP, &[self], Attrs::new()));
+                return Ok(Value::tracked(&crate::composite::leaf::OP, self.value()?.clone(), site).into());
             }
             Ok(Value::data(self.literal()?, true, site).into())
         })

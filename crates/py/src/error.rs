@@ -1,7 +1,8 @@
 //! Errors as Python exceptions. The classes are in `talweg/errors.py`, as each is two: one of ours
 //! and the one of Python's that people catch.
 
-use ::tensor::{Error, ErrorKind, Result};
+use crate::convert::PyDType;
+use ::tensor::{DType, Error, ErrorKind, Result};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -38,7 +39,33 @@ pub fn exception(py: Python<'_>, e: &Error) -> PyErr {
     if let Some(raised) = RAISED.take() {
         return raised;
     }
+    if e.kind == ErrorKind::Feed && e.message.contains(UNFED) {
+        let is_stand_in = STAND_INS.iter().any(|name| e.message.starts_with(&format!("placeholder {name:?}")));
+        if crate::transform::is_tracing() || is_stand_in {
+            return trace_error(py, unknown_value());
+        }
+    }
     of_class(py, class(e.kind), e)
+}
+
+/// What the engine says of a placeholder.
+const UNFED: &str = "has no value: run the graph in a Session and feed it";
+/// Names of the placeholders that stand for arguments of traced functions.
+pub const STAND_INS: [&str; 3] = ["", "argument", "vmap"];
+
+/// Why the value of a tensor that depends on a stand-in cannot be had.
+pub fn unknown_value() -> &'static str {
+    if crate::transform::is_tracing() {
+        "the value is unknown while the function is traced (by jit, vmap, cond, scan...): write tw.where or tw.cond \
+         instead of Python's if, tw.while_loop or tw.scan instead of its loops, or move this line out of the function"
+    } else {
+        "the tensor was made while a function was traced, and has no value outside of it: return it from the function \
+         instead of storing it"
+    }
+}
+/// The exception for what cannot be done while a function is traced, with the line of the program.
+pub fn trace_error(py: Python<'_>, what: &str) -> PyErr {
+    of_class(py, "TraceError", &Error::new(ErrorKind::Feed, what).at(crate::site::here(py)))
 }
 /// The exception for too little memory, with the line of the program.
 pub fn memory_error(py: Python<'_>, what: &str) -> PyErr {
@@ -48,9 +75,27 @@ fn of_class(py: Python<'_>, class: &str, e: &Error) -> PyErr {
     let build = || -> PyResult<PyErr> {
         let module = CLASSES.get_or_try_init(py, || py.import("talweg.errors").map(Bound::unbind))?;
         let class = module.bind(py).getattr(class)?;
+        let e = Error { message: spelled(&e.message), ..e.clone() };
         Ok(PyErr::from_value(class.call1((e.to_string(),))?))
     };
     build().unwrap_or_else(|e| e)
+}
+
+/// A message with element types as Python spells them.
+fn spelled(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(first) = rest.chars().next() {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+        let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len()).max(first.len_utf8());
+        let (word, after) = rest.split_at(end);
+        match DType::ALL.iter().find(|d| d.to_string() == word) {
+            Some(&d) => out.push_str(PyDType(d).long_name()),
+            None => out.push_str(word),
+        }
+        rest = after;
+    }
+    out
 }
 
 /// The exception for an object of a wrong type, with the line of the program.

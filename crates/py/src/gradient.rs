@@ -1,11 +1,13 @@
 //! Gradients and variables: what is collected, and values that change.
 
+use crate::autograd::{GradFn, autograd_backward, grad_error};
 use crate::convert::{Like, arg};
 use crate::error::{OrRaise, exception, type_error, value_error};
 use crate::site::here;
 use crate::tensor::{PyTensor, call, wrap};
 use crate::view::{Cell, Kind};
-use ::tensor::Variable;
+use ::tensor::{Error, Variable, aliased, is_collector};
+use ir::{Node, Source, Value};
 use pyo3::prelude::*;
 
 #[pymethods]
@@ -20,22 +22,36 @@ impl PyTensor {
     }
     #[setter(requires_grad)]
     fn set_requires_grad(&self, py: Python<'_>, #[pyo3(from_py_with = arg)] yes: bool) -> PyResult<()> {
+        let t = self.tensor();
+        let dtype = t.dtype().or_raise(py)?;
+        if yes && !dtype.is_inexact() {
+            let e = format!("only floats and complex numbers can require gradients, but this tensor is {dtype}");
+            return Err(exception(py, &Error::dtype(e).in_op("requires_grad").at(here(py))));
+        }
         if let Some(v) = self.variable() {
             v.set_trainable(yes);
-        } else if yes {
-            let t = self.tensor();
-            if t.value().is_ok_and(|v| v.node().is_symbolic()) {
-                // A variable would outlive the graph that is being made.
-                let leaf = here(py).scope(|| t.requires_grad());
-                if let Some(e) = leaf.error() {
-                    return Err(exception(py, e));
-                }
-                self.0.set(Kind::Value(leaf));
+            return Ok(());
+        }
+        if self.requires_grad() && !self.is_leaf() {
+            if yes {
                 return Ok(());
             }
-            let v = here(py).scope(|| Variable::new("", t.detach())).or_raise(py)?;
-            self.0.set(Kind::Variable(v));
+            return Err(grad_error(py, "only a leaf can stop to require gradients: use detach() of what was computed"));
         }
+        if !yes {
+            return Ok(());
+        }
+        if t.value().is_ok_and(|v| v.node().is_symbolic()) {
+            // A variable would outlive the graph that is being made.
+            let leaf = here(py).scope(|| t.requires_grad());
+            if let Some(e) = leaf.error() {
+                return Err(exception(py, e));
+            }
+            self.0.set(Kind::Value(leaf));
+            return Ok(());
+        }
+        let v = here(py).scope(|| Variable::new("", t.detach())).or_raise(py)?;
+        self.0.set(Kind::Variable(v));
         Ok(())
     }
     /// Begins or stops to collect gradients for it.
@@ -48,13 +64,40 @@ impl PyTensor {
         slf.get().set_requires_grad(py, yes)?;
         Ok(slf)
     }
-    /// True if it was given, not computed.
+    /// True if it was given, not computed from tensors that require gradients.
     #[getter]
     fn is_leaf(&self) -> bool {
         match &self.0.kind() {
-            Kind::Value(t) => t.value().is_ok_and(|v| v.node().op().is_none()),
+            Kind::Value(t) => {
+                let is_end = |n: &Node| is_collector(n) && !matches!(n.source(), Source::Read(_));
+                !self.requires_grad() || t.value().is_ok_and(|v| is_end(v.node()))
+            }
             Kind::Variable(_) => true,
         }
+    }
+    /// What its gradient flows back through; `None` for leaves.
+    #[getter]
+    fn grad_fn(&self) -> Option<GradFn> {
+        let t = self.tensor();
+        (!self.is_leaf()).then(|| t.value().ok().cloned().map(GradFn)).flatten()
+    }
+    /// True if `retain_grad` was called.
+    #[getter]
+    fn retains_grad(&self) -> bool {
+        let keeps = |v: &Value| v.node().watched(|w| w.keeps(v.out())) == Some(true);
+        self.variable().is_none() && self.tensor().value().is_ok_and(keeps)
+    }
+    /// Keeps the gradient of a computed tensor in `grad`.
+    fn retain_grad(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.requires_grad() && !self.is_symbolic() {
+            return Err(grad_error(py, "retain_grad: the tensor does not require gradients"));
+        }
+        if !self.is_leaf() || self.is_symbolic() {
+            let t = self.tensor();
+            let v = t.value().or_raise(py)?;
+            v.node().watch(|w| w.keep(v.out()));
+        }
+        Ok(())
     }
     /// True if it can be assigned.
     #[getter]
@@ -73,7 +116,7 @@ impl PyTensor {
     }
     /// True if it depends on a placeholder.
     #[getter]
-    fn is_symbolic(&self) -> bool {
+    pub fn is_symbolic(&self) -> bool {
         self.tensor().value().is_ok_and(|v| v.node().is_symbolic())
     }
     /// A variable's name.
@@ -91,37 +134,63 @@ impl PyTensor {
     }
     #[setter(grad)]
     fn set_grad(&self, py: Python<'_>, grad: Option<Like>) -> PyResult<()> {
-        let Some(v) = self.variable() else {
-            return Err(type_error("only a tensor made with requires_grad=True has a gradient"));
-        };
-        match grad {
-            None => v.zero_grad(),
-            Some(g) => {
-                let value = g.0.value().or_raise(py)?;
-                if value.ty() != v.var().ty() {
-                    let e = format!("the gradient is {}, but the tensor is {}", value.ty(), v.var().ty());
-                    return Err(value_error(e));
-                }
-                // Handles to the one before keep it.
+        let t = self.tensor();
+        let mine = t.value().or_raise(py)?;
+        let value = grad.map(|g| g.0.value().cloned().or_raise(py)).transpose()?;
+        if let Some(g) = &value
+            && g.ty() != mine.ty()
+        {
+            return Err(value_error(format!("the gradient is {}, but the tensor is {}", g.ty(), mine.ty())));
+        }
+        match self.variable() {
+            // Handles to the one before keep it.
+            Some(v) => {
                 v.zero_grad();
-                v.var().set_grad(Some(value.clone()));
+                if value.is_some() {
+                    v.var().set_grad(value);
+                }
             }
+            None if !mine.node().needs_grad() && value.is_some() => {
+                return Err(type_error("only a tensor that requires gradients has one: call requires_grad_() first"));
+            }
+            None if is_collector(mine.node()) => mine.node().set_grad(value),
+            None if mine.node().needs_grad() => mine.node().watch(|w| w.set_kept(mine.out(), value)),
+            None => {}
         }
         Ok(())
     }
-    /// Adds this scalar's gradient to everything it depends on that collects one; with `gradient`,
-    /// that of its product with it.
-    #[pyo3(signature = (gradient=None))]
-    fn backward(&self, py: Python<'_>, gradient: Option<Like>) -> PyResult<()> {
-        let t = self.tensor();
-        let site = here(py);
-        py.detach(|| {
-            site.scope(|| match gradient {
-                None => t.backward(),
-                Some(g) => (&t * g.0.stop_gradient()).sum(..).backward(),
-            })
-        })
-        .or_raise(py)
+    /// Adds the gradient of this scalar to every leaf it depends on that requires one, or to `inputs`. `gradient` is
+    /// the gradient with respect to this tensor, for other shapes. With `create_graph` the gradients can be
+    /// differentiated again; without `retain_graph` backward cannot be called again.
+    #[pyo3(signature = (gradient=None, retain_graph=None, create_graph=false, inputs=None))]
+    fn backward(
+        slf: Py<PyTensor>,
+        py: Python<'_>,
+        gradient: Option<Like>,
+        #[pyo3(from_py_with = arg)] retain_graph: Option<bool>,
+        #[pyo3(from_py_with = arg)] create_graph: bool,
+        inputs: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let inputs = match inputs {
+            None => None,
+            Some(t) if t.cast::<PyTensor>().is_ok() => Some(vec![arg(t)?]),
+            Some(list) => Some(arg(list)?),
+        };
+        autograd_backward(py, vec![slf], vec![gradient], inputs, retain_graph.unwrap_or(create_graph), create_graph)
+    }
+    /// Forgets its history in place.
+    fn detach_(slf: Py<PyTensor>, py: Python<'_>) -> PyResult<Py<PyTensor>> {
+        let me = slf.get();
+        match me.variable() {
+            Some(v) => v.set_trainable(false),
+            None if me.requires_grad() => me.0.set(Kind::Value(here(py).scope(|| me.tensor().detach()))),
+            None => {}
+        }
+        Ok(slf)
+    }
+    /// Makes this handle name another's value.
+    fn _become(&self, other: &PyTensor) {
+        self.0.set(Kind::Value(other.tensor()));
     }
     /// The same elements without their history: a view.
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyTensor>> {
@@ -146,9 +215,9 @@ impl PyTensor {
             }
         }
     }
-    /// The same value under another handle.
+    /// The same value under another handle; gradients flow through.
     fn clone(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        call(py, || self.tensor())
+        call(py, || aliased(&self.tensor()))
     }
     /// Gives a variable, or this handle, another value of the same shape.
     fn assign(slf: Py<PyTensor>, py: Python<'_>, value: Like) -> PyResult<Py<PyTensor>> {

@@ -2,11 +2,12 @@
 //! calling it.
 
 use crate::display::PyGraph;
-use crate::error::{OrRaise, type_error};
+use crate::error::{OrRaise, trace_error, type_error};
 use crate::interrupt;
 use crate::site::here;
-use crate::transform::{is_tracing, traced};
-use crate::tree::{Tree, flatten};
+use crate::tensor::PyTensor;
+use crate::transform::{is_tracing, traced, written};
+use crate::tree::{Tree, flatten, handles};
 use ::tensor::{Result, Tensor, Traces};
 use parking_lot::Mutex;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -22,24 +23,81 @@ const FORMS_MAX: usize = 64;
 /// form of its result stands beside each trace.
 struct Form {
     inputs: (Tree, Tree),
-    traces: Traces<Arc<Tree>>,
+    traces: Traces<Arc<Made>>,
     /// Whether the last call took next to no time.
     is_brief: AtomicBool,
 }
 
+/// What a trace makes beside the values of its results.
+struct Made {
+    /// The form of its result.
+    tree: Tree,
+    /// The tensors of the arguments that it changes in place: their new values come after those of the result.
+    written: Vec<usize>,
+}
+
 impl Form {
     /// Calls the function with stand-ins.
-    fn trace(&self, f: &Py<PyAny>, xs: &[Tensor]) -> Result<(Vec<Tensor>, Arc<Tree>)> {
+    fn trace(&self, f: &Py<PyAny>, xs: &[Tensor]) -> Result<(Vec<Tensor>, Arc<Made>)> {
         traced(|py| {
-            let mut xs = xs.iter().cloned();
-            let args = self.inputs.0.build(py, &mut xs)?;
-            let kwargs = self.inputs.1.build(py, &mut xs)?;
-            let out = f.bind(py).call(args.bind(py).cast::<PyTuple>()?, Some(kwargs.bind(py).cast::<PyDict>()?))?;
+            let mut stand_ins = xs.iter().cloned();
+            let args = self.inputs.0.build(py, &mut stand_ins)?.into_bound(py);
+            let kwargs = self.inputs.1.build(py, &mut stand_ins)?.into_bound(py);
+            let both = PyTuple::new(py, [&args, &kwargs])?.into_any();
+            let before = handles(&both)?;
+            // The call makes a dict of its own of the named arguments.
+            let out = f.bind(py).call(args.cast::<PyTuple>()?, Some(kwargs.cast::<PyDict>()?))?;
             let mut leaves = Vec::new();
             let tree = flatten(&out, &mut leaves)?;
-            Ok((leaves, Arc::new(tree)))
+            self.check_containers(py, &both, &before)?;
+            let written = written(py, &before, xs);
+            leaves.extend(written.iter().filter_map(|&i| before[i].as_ref()).map(|h| h.bind(py).get().tensor()));
+            Ok((leaves, Arc::new(Made { tree, written })))
         })
     }
+    /// Fails if the function put other objects into the lists and dicts it was given.
+    fn check_containers(
+        &self,
+        py: Python<'_>,
+        both: &Bound<'_, PyAny>,
+        before: &[Option<Py<PyTensor>>],
+    ) -> PyResult<()> {
+        let both = both.cast::<PyTuple>()?;
+        let is_like = |i: usize, tree: &Tree| tree.is_like(&flatten(&both.get_item(i)?, &mut Vec::new())?, py);
+        let after = handles(both.as_any())?;
+        let is_same = |(a, b): (&Option<Py<PyTensor>>, &Option<Py<PyTensor>>)| match (a, b) {
+            (Some(a), Some(b)) => a.is(b),
+            _ => true,
+        };
+        let is_kept = after.len() == before.len() && before.iter().zip(&after).all(is_same);
+        if is_kept && is_like(0, &self.inputs.0)? && is_like(1, &self.inputs.1)? {
+            return Ok(());
+        }
+        let e = "a list or dict among the arguments is changed by a function that is traced, which its caller would not \
+                 see: return the new one";
+        Err(trace_error(py, e))
+    }
+}
+
+/// Gives the caller's tensors the values that the function wrote to its arguments.
+fn write_back(
+    py: Python<'_>,
+    args: &Bound<'_, PyTuple>,
+    kwargs: Option<&Bound<'_, PyDict>>,
+    written: &[usize],
+    values: Vec<Tensor>,
+) -> PyResult<()> {
+    let mut all = handles(args.as_any())?;
+    if let Some(k) = kwargs {
+        all.extend(handles(k.as_any())?);
+    }
+    for (&i, value) in written.iter().zip(values) {
+        match all.get(i) {
+            Some(Some(h)) => h.bind(py).get().change(py, value)?,
+            _ => return Err(type_error("jit: an array of another library is changed in place: pass a tensor")),
+        }
+    }
+    Ok(())
 }
 
 /// A function that is traced once for each form and type of its arguments, scope around the call and
@@ -122,8 +180,12 @@ impl PyJit {
         // Tracing calls Python under the traces' lock: nobody may wait for that lock while holding
         // the interpreter.
         let call = || form.traces.call(&leaves, |xs| form.trace(&self.f, xs), Arc::clone);
-        let (ys, tree) = interrupt::run_again(py, &form.is_brief, || site.scope(call))?.or_raise(py)?;
-        tree.build(py, &mut ys.into_iter())
+        let (mut ys, made) = interrupt::run_again(py, &form.is_brief, || site.scope(call))?.or_raise(py)?;
+        if !made.written.is_empty() {
+            let values = ys.split_off(ys.len() - made.written.len());
+            write_back(py, args, kwargs, &made.written, values)?;
+        }
+        made.tree.build(py, &mut ys.into_iter())
     }
     /// The cycle collector asks what it refers to. What is being traced now is not shown, and so
     /// is not collected.
@@ -135,9 +197,9 @@ impl PyJit {
             form.inputs.0.traverse(&visit)?;
             form.inputs.1.traverse(&visit)?;
             let mut done = Ok(());
-            form.traces.visit(|tree| {
-                if done.is_ok() && Arc::strong_count(tree) == 1 {
-                    done = tree.traverse(&visit);
+            form.traces.visit(|made| {
+                if done.is_ok() && Arc::strong_count(made) == 1 {
+                    done = made.tree.traverse(&visit);
                 }
             });
             done?;

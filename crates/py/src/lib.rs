@@ -8,6 +8,7 @@
 // Python's C interface is unsafe, and so is what PyO3's macros write. Our own is in four files.
 #![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
 
+mod autograd;
 mod convert;
 mod creation;
 mod device;
@@ -50,6 +51,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     site::register(m)?;
     creation::register(m)?;
     exchange::register(m)?;
+    autograd::register(m)?;
     transform::register(m)?;
     jit::register(m)?;
     graph::register(m)?;

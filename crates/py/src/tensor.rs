@@ -2,17 +2,19 @@
 
 use crate::convert::{DTypeArg, Other, PyDType, arg, type_name};
 use crate::display;
-use crate::error::{OrRaise, exception};
+use crate::error::{OrRaise, STAND_INS, exception, trace_error, unknown_value};
 use crate::error::{type_error, value_error};
 use crate::exchange;
 use crate::interrupt;
 use crate::site::here;
+use crate::transform::is_tracing;
 use crate::view::{Cell, Kind, Strides};
 use ::tensor::{DType, Error, ErrorKind, Literal, Operand, Result, Tensor, Variable};
-use ir::{Buffer, Complex, Type};
+use ir::{Buffer, Complex, Source, Type, Value};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyDict, PyTuple};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A multi-dimensional array: computed, or to be computed when somebody looks at it.
@@ -137,12 +139,32 @@ pub fn call_on<R: Out>(py: Python<'_>, me: &PyTensor, f: impl FnOnce(&Tensor) ->
 
 /// Fails if a value cannot be known yet.
 pub fn concrete(py: Python<'_>, t: &Tensor) -> PyResult<()> {
-    if !t.value().or_raise(py)?.node().is_symbolic() {
+    let value = t.value().or_raise(py)?;
+    if !value.node().is_symbolic() {
         return Ok(());
     }
-    let e = "the value is not known while the graph is made: it depends on a placeholder or on an argument of a traced \
-             function (use cond, while_loop and scan instead of Python's own control flow)";
+    if is_tracing() || depends_on_stand_in(value) {
+        return Err(trace_error(py, unknown_value()));
+    }
+    let e = "the value is not known before the graph is run: it depends on a placeholder (run it in a Session with a feed, \
+             and use cond, while_loop and scan instead of Python's control flow)";
     Err(exception(py, &Error::new(ErrorKind::Feed, e).at(here(py))))
+}
+
+/// True if a value depends on an argument of a function that was traced.
+fn depends_on_stand_in(value: &Value) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut stack = vec![value.clone()];
+    while let Some(v) = stack.pop() {
+        if !v.node().is_symbolic() || !seen.insert(v.node().id()) {
+            continue;
+        }
+        match v.node().source() {
+            Source::Placeholder(name) if STAND_INS.contains(&&**name) => return true,
+            _ => stack.extend(v.node().inputs()),
+        }
+    }
+    false
 }
 
 /// Computes without holding the interpreter, in the name of the calling Python line.

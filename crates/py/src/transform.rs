@@ -8,33 +8,54 @@ use crate::error::{OrRaise, carried};
 use crate::error::{type_error, value_error};
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
-use crate::tree::{Tree, flatten};
+use crate::tree::{Tree, flatten, handles};
 use ::tensor::control::{self, ScanOptions};
-use ::tensor::{Result, Tensor, derivatives};
+use ::tensor::{Draws, Result, Tensor, derivatives, vmap_drawing};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+static NEXT: AtomicU64 = AtomicU64::new(1);
 thread_local! {
-    static TRACING: Cell<u32> = const { Cell::new(0) };
+    static CURRENT: Cell<u64> = const { Cell::new(0) };
 }
 
+/// The number of the trace that is under way on this thread; 0 is none.
+pub fn current() -> u64 {
+    CURRENT.get()
+}
 /// True while a function is called with stand-ins on this thread.
 pub fn is_tracing() -> bool {
-    TRACING.get() > 0
+    current() > 0
 }
 
 /// Calls back into Python while tracing; what is raised is carried through.
 pub fn traced<R>(f: impl FnOnce(Python<'_>) -> PyResult<R>) -> Result<R> {
-    struct Leave;
+    struct Leave(u64);
     impl Drop for Leave {
         fn drop(&mut self) {
-            TRACING.set(TRACING.get() - 1);
+            CURRENT.set(self.0);
         }
     }
-    TRACING.set(TRACING.get() + 1);
-    let _leave = Leave;
+    let _leave = Leave(CURRENT.replace(NEXT.fetch_add(1, Ordering::Relaxed)));
     Python::attach(|py| f(py).map_err(carried))
+}
+
+/// Which handles name something else than the stand-ins they were made with. A leaf over a stand-in counts as the same.
+pub fn written(py: Python<'_>, handles: &[Option<Py<PyTensor>>], stand_ins: &[Tensor]) -> Vec<usize> {
+    let is_same = |now: &Tensor, then: &Tensor| match (now.value(), then.value()) {
+        (Ok(a), Ok(b)) => {
+            let is_leaf_over = a.node().op().is_some_and(|op| op.name == "leaf");
+            a.is_same(b) || (is_leaf_over && a.node().inputs().iter().any(|i| i.is_same(b)))
+        }
+        _ => true,
+    };
+    let changed = |(i, (h, t)): (usize, (&Option<Py<PyTensor>>, &Tensor))| {
+        let now = h.as_ref()?.bind(py).get().tensor();
+        (!is_same(&now, t)).then_some(i)
+    };
+    handles.iter().zip(stand_ins).enumerate().filter_map(changed).collect()
 }
 
 /// A Python function with what it takes beside the tensors that are traced.
@@ -55,7 +76,12 @@ impl<'a> Function<'a> {
     pub fn call(&self, leaves: &[Tensor]) -> Result<Vec<Tensor>> {
         traced(|py| {
             let args = self.inputs.build(py, &mut leaves.iter().cloned())?;
+            let before = handles(args.bind(py))?;
             let out = self.f.call1(args.bind(py).cast::<PyTuple>()?)?;
+            if let Some(i) = written(py, &before, leaves).first() {
+                let e = format!("tensor {i} of the arguments is changed in place by a function that is traced: return the new value");
+                return Err(crate::error::trace_error(py, &e));
+            }
             let mut leaves = Vec::new();
             *self.outputs.borrow_mut() = Some(flatten(&out, &mut leaves)?);
             Ok(leaves)
@@ -170,13 +196,21 @@ fn jacobian(
 /// A function applied to each member of a batch. `in_axes` has an axis for each argument, `None`
 /// where all members share it.
 #[pyfunction]
+#[pyo3(signature = (f, args, in_axes, out_axes, randomness="different"))]
 fn vmap(
     py: Python<'_>,
     f: &Bound<'_, PyAny>,
     args: &Bound<'_, PyTuple>,
     #[pyo3(from_py_with = arg)] in_axes: Vec<Option<i64>>,
     #[pyo3(from_py_with = arg)] out_axes: i64,
+    #[pyo3(from_py_with = arg)] randomness: &str,
 ) -> PyResult<Py<PyAny>> {
+    let draws = match randomness {
+        "different" => Draws::Each,
+        "same" => Draws::Same,
+        "error" => Draws::Refused,
+        _ => return Err(value_error("vmap: randomness must be \"error\", \"different\" or \"same\"")),
+    };
     let mut leaves = Vec::new();
     let mut parts = Vec::new();
     let site = here(py);
@@ -198,7 +232,7 @@ fn vmap(
     }
     let tree = Tree::Tuple(parts, None);
     let g = Function::new(f, &tree);
-    let mut ys = site.scope(|| ::tensor::vmap(|x| g.call(x), &leaves)).or_raise(py)?;
+    let mut ys = site.scope(|| vmap_drawing(draws, |x| g.call(x), &leaves)).or_raise(py)?;
     if out_axes != 0 {
         ys.iter_mut().for_each(|t| *t = site.scope(|| t.moveaxis(&[0], &[out_axes])));
     }

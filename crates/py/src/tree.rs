@@ -30,6 +30,33 @@ pub fn flatten(obj: &Bound<'_, PyAny>, leaves: &mut Vec<Tensor>) -> PyResult<Tre
     at(obj, leaves, 0)
 }
 
+/// The handles of an object's tensors, in the order of `flatten`; `None` for arrays of other libraries.
+pub fn handles(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Py<PyTensor>>>> {
+    fn at(obj: &Bound<'_, PyAny>, out: &mut Vec<Option<Py<PyTensor>>>) -> PyResult<()> {
+        if let Ok(t) = obj.cast::<PyTensor>() {
+            out.push(Some(t.clone().unbind()));
+        } else if let Ok(t) = obj.cast::<PyTuple>() {
+            t.iter().try_for_each(|x| at(&x, out))?;
+        } else if let Ok(l) = obj.cast::<PyList>() {
+            l.iter().try_for_each(|x| at(&x, out))?;
+        } else if let Ok(d) = obj.cast::<PyDict>() {
+            d.iter().try_for_each(|(_, v)| at(&v, out))?;
+        } else if is_array(obj)? {
+            out.push(None);
+        }
+        Ok(())
+    }
+    let mut out = Vec::new();
+    at(obj, &mut out)?;
+    Ok(out)
+}
+
+/// True for an array of another library.
+fn is_array(obj: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(obj.hasattr("__array_interface__")?
+        && obj.getattr("ndim").and_then(|n| n.extract::<usize>()).unwrap_or(0) > 0)
+}
+
 fn at(obj: &Bound<'_, PyAny>, leaves: &mut Vec<Tensor>, depth: usize) -> PyResult<Tree> {
     if let Ok(t) = obj.cast::<PyTensor>() {
         leaves.push(t.get().tensor());
@@ -51,8 +78,7 @@ fn at(obj: &Bound<'_, PyAny>, leaves: &mut Vec<Tensor>, depth: usize) -> PyResul
         return Ok(Tree::Dict(parts));
     }
     // An array of another library is a tensor; a number or a word is part of the program.
-    if obj.hasattr("__array_interface__")?
-        && obj.getattr("ndim").and_then(|n| n.extract::<usize>()).unwrap_or(0) > 0
+    if is_array(obj)?
         && let Some(t) = exchange::tensor_of(obj, None)?
     {
         leaves.push(t);

@@ -6,12 +6,12 @@
 //!
 //! A base that no program can reach any more is not kept alive: its view is then an ordinary handle.
 
-use crate::error::OrRaise;
+use crate::error::{OrRaise, exception};
 use crate::site::here;
-use ::tensor::{DType, Error, Tensor, Variable};
+use crate::transform;
+use ::tensor::{DType, Error, ErrorKind, Tensor, Variable};
 use ir::{Attrs, Call, Layout, Meaning, Op, Shape, Type, Value};
 use parking_lot::{Mutex, RwLock};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
@@ -42,6 +42,10 @@ pub struct Cell {
     kind: RwLock<Kind>,
     view: RwLock<Option<View>>,
     views: Mutex<Vec<Weak<Cell>>>,
+    /// The trace it was made in, 0 for none.
+    born: u64,
+    /// The node of a base that changes on its own from which a view was read last, and the trace it was read in.
+    seen: Mutex<(u64, u64)>,
 }
 
 /// How a handle depends on another.
@@ -102,7 +106,13 @@ impl Hop {
 impl Cell {
     /// A handle that is no view.
     pub fn new(kind: Kind) -> Arc<Cell> {
-        Arc::new(Cell { kind: RwLock::new(kind), view: RwLock::new(None), views: Mutex::new(Vec::new()) })
+        Arc::new(Cell {
+            kind: RwLock::new(kind),
+            view: RwLock::new(None),
+            views: Mutex::new(Vec::new()),
+            born: transform::current(),
+            seen: Mutex::new((0, 0)),
+        })
     }
     /// Whose view it is.
     fn view(&self) -> Option<View> {
@@ -123,12 +133,26 @@ impl Cell {
             && let Some(value) = view.moving()
             && view.is_live()
         {
-            return view.read(&value);
+            return self.read_anew(view, &value);
         }
         match &*self.kind.read() {
             Kind::Value(t) => t.clone(),
             Kind::Variable(v) => v.tensor(),
         }
+    }
+    /// What a view shows of its base's value; the same node while that is the same, so that gradients can be taken with
+    /// respect to it.
+    fn read_anew(&self, view: &View, base: &Tensor) -> Tensor {
+        let now = version(base);
+        if *self.seen.lock() == now
+            && let Kind::Value(t) = &*self.kind.read()
+        {
+            return t.clone();
+        }
+        let t = view.read(base);
+        *self.kind.write() = Kind::Value(t.clone());
+        *self.seen.lock() = now;
+        t
     }
     /// Makes the handle name something else; its views follow. It is no view any more.
     pub fn set(&self, kind: Kind) {
@@ -163,7 +187,7 @@ impl Cell {
                 Ok(())
             }
             Base::Variable(v) => {
-                check_writable(v, view.is_detached)?;
+                check_writable(py, v, view.is_detached)?;
                 let whole = here(py).scope(|| view.written(&v.tensor(), &new)).or_raise(py)?;
                 here(py).scope(|| v.assign(&whole)).or_raise(py)
             }
@@ -180,7 +204,7 @@ impl Cell {
     fn write_own(&self, py: Python<'_>, new: Tensor, is_detached: bool) -> PyResult<()> {
         match self.kind() {
             Kind::Variable(v) => {
-                check_writable(&v, is_detached)?;
+                check_writable(py, &v, is_detached)?;
                 here(py).scope(|| v.assign(&new)).or_raise(py)?;
             }
             Kind::Value(old) => {
@@ -188,8 +212,9 @@ impl Cell {
                 if is_detached && has_history {
                     let e = "a computed tensor that requires gradients cannot be written through .data or .detach(): \
                              write to the tensor itself, or detach().clone() it first";
-                    return Err(PyRuntimeError::new_err(e));
+                    return Err(exception(py, &Error::new(ErrorKind::Gradient, e).at(here(py))));
                 }
+                self.check_born(py)?;
                 *self.kind.write() = Kind::Value(new);
             }
         }
@@ -197,6 +222,18 @@ impl Cell {
         Ok(())
     }
 
+    /// Fails for a handle from outside of the function that is traced now: the change would happen once, when it is
+    /// traced, and not when it is called.
+    pub fn check_born(&self, py: Python<'_>) -> PyResult<()> {
+        let now = transform::current();
+        if now == 0 || self.born == now {
+            return Ok(());
+        }
+        let e = "a tensor from outside is changed in place while a function is traced, which would happen once and not at \
+                 each call: return the new value, pass the tensor as an argument of jit, or make it a variable \
+                 (tw.Variable, register_buffer)";
+        Err(crate::error::trace_error(py, e))
+    }
     /// A handle to `y`, which an op has made of `me`, this handle's value: a view if only strides differ.
     pub fn derive(self: &Arc<Cell>, me: &Tensor, y: Tensor, strides: Strides) -> Arc<Cell> {
         let hops = hops(me, &y, strides);
@@ -227,7 +264,7 @@ impl Cell {
         let made = Cell::new(Kind::Value(g));
         let base = Base::Gradient(v.clone(), v.var().grad_number());
         let (strides, is_strided) = (Strides::Any, OnceLock::from(true));
-        *made.view.write() = Some(View { base, path: Vec::new(), is_detached: true, strides, is_strided });
+        *made.view.write() = Some(View { base, path: Vec::new(), is_detached: false, strides, is_strided });
         made
     }
     /// True if `other` is a view of this handle that shows what `y`, made of its value `me`, does.
@@ -260,8 +297,17 @@ impl Cell {
             }
             views.push(Arc::downgrade(made));
         }
+        // What it was made as is what it shows until the base changes: gradients find the way through this handle.
+        if let Some(base) = view.moving() {
+            *made.seen.lock() = version(&base);
+        }
         *made.view.write() = Some(view);
     }
+}
+
+/// The node of a value, and the trace that is under way.
+fn version(t: &Tensor) -> (u64, u64) {
+    (t.value().map_or(0, |v| v.node().id()), transform::current())
 }
 
 impl View {
@@ -366,10 +412,10 @@ fn rank_of(d: DType) -> u8 {
     }
 }
 
-fn check_writable(v: &Variable, is_detached: bool) -> PyResult<()> {
+fn check_writable(py: Python<'_>, v: &Variable, is_detached: bool) -> PyResult<()> {
     if v.is_trainable() && ir::is_grad_on() && !is_detached {
-        let e = "a tensor that collects gradients cannot be changed in place outside of tw.no_grad()";
-        return Err(PyRuntimeError::new_err(e));
+        let e = "a leaf that requires gradients cannot be changed in place outside of tw.no_grad()";
+        return Err(exception(py, &Error::new(ErrorKind::Gradient, e).at(here(py))));
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-"""Helpers for training: data."""
+"""Helpers for training: data, values that are computed again."""
 
-from . import data
+from . import checkpoint, data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]

@@ -63,6 +63,7 @@ macro_rules! activation {
 use activation;
 
 crate::table! {
+    alias,
     addcdiv,
     addcmul,
     angle,

@@ -23,6 +23,9 @@ impl Tensor {
     /// The same value; no gradient flows through it.
     #[track_caller]
     pub fn stop_gradient(&self) -> Tensor {
-        Tensor::apply1(&OP, &[self], Attrs::new())
+        let was_on = ir::set_grad(false);
+        let stopped = Tensor::apply1(&OP, &[self], Attrs::new());
+        ir::set_grad(was_on);
+        stopped
     }
 }

@@ -14,6 +14,7 @@ crate::table! {
     checkpoint,
     cond,
     custom_gradient,
+    function,
     scan,
     while_grad,
     while_loop,
@@ -23,6 +24,7 @@ pub use associative::associative_scan;
 pub use checkpoint::{checkpoint, recorded};
 pub use cond::cond;
 pub use custom_gradient::custom_gradient;
+pub use function::{Backward, function};
 pub use scan::{ScanOptions, fori_loop, map, scan, scan_with};
 pub use while_loop::{while_loop, while_loop_within};
 

@@ -1,0 +1,37 @@
+"""What ``tw.compile`` makes of a module."""
+
+from .module import Module
+
+
+class OptimizedModule(Module):
+    """A module whose calls are compiled; parameters, attributes and modes are those of ``_orig_mod``.
+
+    >>> import talweg as tw
+    >>> layer = tw.nn.Linear(2, 3)
+    >>> compiled = tw.compile(layer)
+    >>> compiled.weight is layer.weight
+    True
+    """
+
+    def __init__(self, module, compiled):
+        super().__init__()
+        self._orig_mod = module
+        self.training = module.training
+        self.__dict__["_compiled"] = compiled(module.__call__)
+
+    def forward(self, *args, **kwargs):
+        return self.__dict__["_compiled"](*args, **kwargs)
+
+    def __getattr__(self, name):
+        if name == "_orig_mod":
+            return super().__getattr__(name)
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name, value):
+        if name in ("_orig_mod", "training"):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def extra_repr(self):
+        return ""
