@@ -114,7 +114,8 @@ from . import cuda, distributed, fft, linalg, metrics, random  # noqa: E402
 from ._devices import GradScaler, autocast, device, devices, get_default_device, set_default_device  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._habits import *  # noqa: E402, F403
-from ._state import load, no_grad, enable_grad, save, set_grad_enabled, is_grad_enabled  # noqa: E402
+from ._files import from_file, frombuffer, load, save  # noqa: E402
+from ._state import no_grad, enable_grad, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
     checkpoint,
     custom_gradient,

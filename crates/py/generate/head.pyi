@@ -34,8 +34,9 @@ from ._graph import Session as Session, Variable as Variable, cond as cond, fori
 from ._graph import scan as scan, while_loop as while_loop
 from ._habits import *
 from ._standard import *
-from ._state import enable_grad as enable_grad, is_grad_enabled as is_grad_enabled, load as load
-from ._state import no_grad as no_grad, save as save, set_grad_enabled as set_grad_enabled
+from ._files import from_file as from_file, frombuffer as frombuffer, load as load, save as save
+from ._state import enable_grad as enable_grad, is_grad_enabled as is_grad_enabled
+from ._state import no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from ._transforms import checkpoint as checkpoint, custom_gradient as custom_gradient, grad as grad
 from ._transforms import hessian as hessian, jacobian as jacobian, jit as jit, jvp as jvp
 from ._transforms import value_and_grad as value_and_grad, vmap as vmap

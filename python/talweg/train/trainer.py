@@ -224,8 +224,19 @@ class Trainer:
         notes["best"], notes["seed"] = self.history.best, getattr(self.loader, "seed", None)
         notes["rates"] = [g["lr"] for g in self.optimizer.param_groups]
         notes["schedule"] = self._schedule.state_dict() if self._schedule is not None else None
-        notes["loader"] = self.loader.state_dict() if isinstance(self.loader, DataLoader) and self.loader.in_order else None
+        notes["loader"] = self._loader_state()
         return {f"python.{k}": json.dumps(v) for k, v in notes.items()}
+
+    def _loader_state(self):
+        """Where the loader is; ``None`` if it cannot say so in JSON, and has to read again what was read."""
+        if not isinstance(self.loader, DataLoader) or not self.loader.in_order:
+            return None
+        state = self.loader.state_dict()
+        try:
+            json.dumps(state)
+        except TypeError:
+            return None
+        return state
 
     def _save(self, score, is_last):
         # Another worker may have ended before this one came to write files.

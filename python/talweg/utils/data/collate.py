@@ -49,7 +49,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, int):
         return _native.tensor(list(batch))
     if isinstance(first, (str, bytes)):
-        return list(batch) if isinstance(batch, tuple) else batch
+        return batch
     if isinstance(first, Mapping):
         return _like(first, {k: default_collate([e[k] for e in batch]) for k in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
