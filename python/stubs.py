@@ -43,7 +43,6 @@ MODULES = [
     "random",
     "train",
     "utils",
-    "utils.data",
 ]
 
 # Types of parameters by their name; `owner.name` where the name alone does not tell.
@@ -432,7 +431,6 @@ RETURNS = {
     "Confusion.f1": "float",
     "Confusion.precision": "float",
     "Confusion.recall": "float",
-    "DataLoader.batches_from": "Iterator[Any]",
     "GRU.forward": "tuple[Tensor, Tensor]",
     "History.series": "dict[str, list[tuple[int, float]]]",
     "History.svg": "str",
@@ -583,7 +581,6 @@ RETURNS = {
     "no_grad": "Any",
     "nonzero": "tuple[Tensor, ...]",
     "qr": "QRResult",
-    "random_split": "list[Subset]",
     "result_type": "dtype",
     "save": "None",
     "scan": "tuple[Any, Any]",

@@ -111,7 +111,8 @@ from . import array_api, cuda, distributed, fft, linalg, metrics, random, signal
 from ._devices import device, devices, get_default_device, set_default_device  # noqa: E402
 from .amp import GradScaler, autocast, get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
-from ._state import load, no_grad, enable_grad, inference_mode, save, set_grad_enabled, is_grad_enabled  # noqa: E402
+from ._files import from_file, frombuffer, load, save  # noqa: E402
+from ._state import no_grad, enable_grad, inference_mode, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
     checkpoint,
     compile,

@@ -1,4 +1,4 @@
-"""Gradients on and off, and tensors in files."""
+"""Gradients on and off."""
 
 # Generated from the package: TALWEG_BLESS=1 pytest python/tests/test_stubs.py writes it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,16 +40,6 @@ def enable_grad(f: Callable[..., Any] | None = None) -> Any:
     True"""
 def is_grad_enabled() -> bool:
     """True unless inside `no_grad`."""
-def load(path: str | PathLike[str], map_location: Any = None) -> Any:
-    """Reads what ``save`` has written; of any other safetensors file, its tensors by name. ``map_location``: the device
-    to read to.
-
-    >>> import talweg as tw
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
-    >>> tw.save(tw.nn.Linear(2, 3).state_dict(), path)
-    >>> sorted(tw.load(path))
-    ['bias', 'weight']"""
 def no_grad(f: Callable[..., Any] | None = None) -> Any:
     """A scope or decorator in which no gradient is prepared.
 
@@ -59,16 +49,3 @@ def no_grad(f: Callable[..., Any] | None = None) -> Any:
     ...     y = x * x
     >>> y.requires_grad
     False"""
-def save(obj: Any, path: str | PathLike[str]) -> None:
-    """Writes tensors, such as ``model.state_dict()``, or dicts and lists with tensors, numbers and strings in them, as a
-    safetensors file.
-
-    The file appears whole or not at all. PyTorch's order of arguments; tensors are named by their path.
-
-    >>> import talweg as tw
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
-    >>> tw.save({"model": {"w": tw.ones(2)}, "epoch": 3}, path)
-    >>> found = tw.load(path)
-    >>> found["model"]["w"].tolist(), found["epoch"]
-    ([1.0, 1.0], 3)"""

@@ -39,6 +39,7 @@ def test_every_module_has_stubs():
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
         is_part = name.startswith(("nn.layers.", "nn.functional."))  # what their packages offer
+        is_part = is_part or name.startswith(("utils.data", "data", "_files"))  # annotated themselves
         if is_part or name in hidden | {"__init__", "_checked", "_names", "compat"}:
             continue
         assert name in STUBS.MODULES, name
@@ -82,7 +83,9 @@ def test_mypy_understands_programs(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(HERE.parent)})
     lines = done.stdout.splitlines()
     found = [line.split('"')[1] for line in lines if "Revealed type" in line]
-    wrong = [line for line in lines if "error" in line and "no errors" not in line]
+    # Bodies of modules that carry their annotations themselves are not judged, as of any installed package.
+    wrong = [line for line in lines if "error" in line and "no errors" not in line and "talweg/" not in line.replace(".pyi:", "")]
+    wrong += [line for line in lines if "error" in line and ".pyi:" in line]
     expected = [line for line in program.read_text().splitlines() if "# wrong:" in line]
     assert found == wanted, done.stdout
     assert len([w for w in wrong if "typed.py" in w]) == len(expected) and all("typed.py" in w or "Found" in w for w in wrong), done.stdout

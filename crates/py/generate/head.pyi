@@ -33,8 +33,9 @@ from ._devices import GradScaler as GradScaler, autocast as autocast, device as 
 from ._devices import get_default_device as get_default_device, set_default_device as set_default_device
 from ._graph import Session as Session, Variable as Variable, cond as cond, fori_loop as fori_loop
 from ._graph import scan as scan, while_loop as while_loop
-from ._state import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, load as load
-from ._state import no_grad as no_grad, save as save, set_grad_enabled as set_grad_enabled
+from ._files import from_file as from_file, frombuffer as frombuffer, load as load, save as save
+from ._state import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled
+from ._state import no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from ._transforms import checkpoint as checkpoint, custom_gradient as custom_gradient, grad as grad
 from ._transforms import hessian as hessian, jacobian as jacobian, jit as jit, jvp as jvp
 from ._transforms import value_and_grad as value_and_grad, vmap as vmap

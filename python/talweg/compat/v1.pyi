@@ -223,7 +223,9 @@ from .. import fold as fold
 from .. import fori_loop as fori_loop
 from .. import frac as frac
 from .. import from_dlpack as from_dlpack
+from .. import from_file as from_file
 from .. import from_numpy as from_numpy
+from .. import frombuffer as frombuffer
 from .. import full as full
 from .. import full_like as full_like
 from .. import gather as gather

@@ -19,6 +19,7 @@ from .._transforms import jit as _jit
 from ..nn.utils import clip_grad_norm_, clip_grad_value_
 from ..optim import Optimizer
 from ..optim.lr_scheduler import ReduceLROnPlateau
+from ..utils.data import DataLoader
 from .curves import curves
 from .progress import Progress, Silent
 
@@ -223,7 +224,19 @@ class Trainer:
         notes["best"], notes["seed"] = self.history.best, getattr(self.loader, "seed", None)
         notes["rates"] = [g["lr"] for g in self.optimizer.param_groups]
         notes["schedule"] = self._schedule.state_dict() if self._schedule is not None else None
+        notes["loader"] = self._loader_state()
         return {f"python.{k}": json.dumps(v) for k, v in notes.items()}
+
+    def _loader_state(self):
+        """Where the loader is; ``None`` if it cannot say so in JSON, and has to read again what was read."""
+        if not isinstance(self.loader, DataLoader) or not self.loader.in_order:
+            return None
+        state = self.loader.state_dict()
+        try:
+            json.dumps(state)
+        except TypeError:
+            return None
+        return state
 
     def _save(self, score, is_last):
         # Another worker may have ended before this one came to write files.
@@ -287,6 +300,8 @@ class Trainer:
         self._order = tuple(told["order"]) if told["order"] else None
         if told["seed"] is not None and hasattr(self.loader, "seed"):
             self.loader.seed = told["seed"]
+        if told.get("loader") is not None and isinstance(self.loader, DataLoader):
+            self.loader.load_state_dict(told["loader"])
         self._worse = told["worse"]
         self.history.best = tuple(told["best"]) if told["best"] else None
         _native.set_random_state(generator)

@@ -1,0 +1,5 @@
+"""``DistributedSampler`` under PyTorch's module name."""
+
+from .sampler import DistributedSampler
+
+__all__ = ["DistributedSampler"]
