@@ -38,7 +38,7 @@ pub fn exception(py: Python<'_>, e: &Error) -> PyErr {
     if let Some(raised) = RAISED.take() {
         return raised;
     }
-    of_class(py, class(e.kind), e)
+    crate::custom::raised(e).unwrap_or_else(|| of_class(py, class(e.kind), e))
 }
 /// The exception for too little memory, with the line of the program.
 pub fn memory_error(py: Python<'_>, what: &str) -> PyErr {
