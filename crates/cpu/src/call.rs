@@ -195,6 +195,7 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepa
         // Its results lie where its operands do.
         _ if is_fence(n) => Some(Box::new(|_: Bases| Ok(())) as Prepared),
         "scan" => Some(turns::prepare(attrs, args, outs)?),
+        "custom" => Some(custom(attrs, args, outs)?),
         _ => None,
     };
     match (fast, n.op.meaning) {
@@ -228,6 +229,18 @@ unsafe fn write(outs: &[Operand], bases: Bases, values: &[Literal]) -> Result<()
         unsafe { std::ptr::copy_nonoverlapping(v.bytes().as_ptr(), o.first(bases), v.bytes().len()) };
     }
     Ok(())
+}
+
+/// An op of the program's own, on the operands themselves.
+fn custom(attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prepared> {
+    let (op, args, outs) = (attrs.custom("op")?.clone(), args.to_vec(), outs.to_vec());
+    Ok(Box::new(move |bases| {
+        // SAFETY: a program's regions run one after the other, and results lie apart from operands.
+        let given: Vec<(&Type, &[u8])> = args.iter().map(|a| (&a.ty, unsafe { a.bytes(bases) })).collect();
+        let room = |o: &Operand| unsafe { std::slice::from_raw_parts_mut(o.first::<u8>(bases), o.ty.bytes()) };
+        let mut made: Vec<(&Type, &mut [u8])> = outs.iter().map(|o| (&o.ty, room(o))).collect();
+        op.0.run(&given, &mut made)
+    }))
 }
 
 type Reference = fn(&ir::Call, &[Literal]) -> Result<Vec<Literal>>;

@@ -6,12 +6,12 @@ use crate::along::Along;
 use crate::context::{Context, failed};
 use crate::emit::kernels::Operand;
 use crate::module;
+use crate::policy::{Switch, is_on};
 use cudarc::cublaslt::{result as lt, sys};
 use ir::{DType, Error, ErrorKind, Layout, Literal, Result, Shape};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of working memory a product may use.
 pub const WORKSPACE: usize = 64 << 20;
@@ -28,27 +28,6 @@ const CACHE: usize = 96 << 20;
 
 /// An address that is aligned as all are.
 const SOMEWHERE: u64 = 256;
-
-static TF32: AtomicBool = AtomicBool::new(false);
-
-/// Whether products of f32 matrices may be computed with 10 bits of precision (TF32), which is
-/// several times faster. Runs that begin from now on follow it; off unless asked for.
-pub fn allow_tf32(yes: bool) {
-    TF32.store(yes, Ordering::Relaxed);
-}
-
-static ALWAYS: AtomicBool = AtomicBool::new(false);
-
-/// Whether everything that can be computed along with a product is, even where a loop behind it was measured to
-/// be faster: so that all of it can be tested. Runs that begin from now on follow it.
-pub fn always_along(yes: bool) {
-    ALWAYS.store(yes, Ordering::Relaxed);
-}
-
-/// Both switches, as one number.
-pub fn policy() -> u64 {
-    u64::from(TF32.load(Ordering::Relaxed)) | u64::from(ALWAYS.load(Ordering::Relaxed)) << 1
-}
 
 /// The library.
 pub struct Blas(sys::cublasLtHandle_t);
@@ -354,7 +333,10 @@ impl Gemm {
         let (mut gemm, ways) = Gemm::build(blas, p).map_err(none)?;
         // SAFETY: it only asks for a number.
         let version = unsafe { sys::cublasLtGetVersion() };
-        let key = format!("{p:?} tf32 {} {} {version}", TF32.load(Ordering::Relaxed), context.arch);
+        let key = format!("{p:?} tf32 {} {} {version}", is_on(Switch::MatmulTf32), context.arch);
+        if is_on(Switch::Deterministic) {
+            return Ok(gemm);
+        }
         if let Some(algo) = context.choices.get(&key) {
             gemm.algo = algo;
             return Ok(gemm);
@@ -403,8 +385,11 @@ impl Gemm {
     /// Whether a product takes less time with what is computed along with it than a simpler one and a loop
     /// behind it, as measured here or before; false where the library has no way to compute it.
     pub fn wins(context: &Context, p: &Product) -> bool {
-        let is_always = ALWAYS.load(Ordering::Relaxed);
-        let key = format!("along {p:?} tf32 {} {}", TF32.load(Ordering::Relaxed), context.arch);
+        let is_always = is_on(Switch::AlwaysAlong);
+        if is_on(Switch::Deterministic) && !is_always {
+            return false;
+        }
+        let key = format!("along {p:?} tf32 {} {}", is_on(Switch::MatmulTf32), context.arch);
         if let Some(known) = context.choices.decided(&key).filter(|_| !is_always) {
             return known;
         }
@@ -432,7 +417,7 @@ impl Gemm {
         use sys::{cublasLtMatmulDescAttributes_t as D, cublasLtMatmulPreferenceAttributes_t as P};
         let (compute, scale) = match p.of[0] {
             DType::F64 => (C::CUBLAS_COMPUTE_64F, T::CUDA_R_64F),
-            DType::F32 if TF32.load(Ordering::Relaxed) => (C::CUBLAS_COMPUTE_32F_FAST_TF32, T::CUDA_R_32F),
+            DType::F32 if is_on(Switch::MatmulTf32) => (C::CUBLAS_COMPUTE_32F_FAST_TF32, T::CUDA_R_32F),
             _ => (C::CUBLAS_COMPUTE_32F, T::CUDA_R_32F),
         };
         // The library's matrices are stored by column, so the result's transpose is computed: its

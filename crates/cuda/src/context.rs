@@ -6,10 +6,12 @@
 use crate::activate;
 use crate::blas::{Blas, Choices, WORKSPACE};
 use crate::dnn::backend::{Dnn, Ready};
+use crate::device::Properties;
 use crate::dnn::{self, Network};
 use crate::eighths;
 use crate::emit::kernels::attention;
 use crate::module;
+use crate::policy::{self, Switch, is_on};
 use crate::pool::Pool;
 use crate::staging::Staging;
 use cudarc::driver::{result as cu, sys};
@@ -114,6 +116,37 @@ pub fn count() -> usize {
     if counted { cu::device::get_count().map_or(0, |n| n as usize) } else { 0 }
 }
 
+/// What the driver says about the GPU with this number.
+pub fn properties(ordinal: usize) -> Result<Properties> {
+    let count = count();
+    if ordinal >= count {
+        let e = format!("there is no cuda:{ordinal}: this machine has {count} GPUs");
+        return Err(Error::new(ErrorKind::Device, e));
+    }
+    let bad = |e| failed(&format!("cuda:{ordinal}"), e);
+    let device = cu::device::get(ordinal as i32).map_err(bad)?;
+    use sys::CUdevice_attribute as A;
+    // SAFETY: the device exists.
+    let get = |a| unsafe { cu::device::get_attribute(device, a) }.map(i32::unsigned_abs).map_err(bad);
+    Ok(Properties {
+        name: cu::device::get_name(device).map_err(bad)?,
+        major: get(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        minor: get(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        // SAFETY: as above.
+        total_memory: unsafe { cu::device::total_mem(device) }.map_err(bad)?,
+        multi_processor_count: get(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        warp_size: get(A::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
+        max_threads_per_multi_processor: get(A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+        shared_memory_per_multiprocessor: get(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)? as usize,
+        l2_cache_size: get(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize,
+    })
+}
+
+/// How a network is computed depends on the switches too.
+fn ready_key(network: &Network) -> String {
+    format!("{} {network:?}", policy::all())
+}
+
 impl Context {
     /// Opens the GPU with this number.
     pub fn open(ordinal: usize) -> Result<Arc<Context>> {
@@ -210,7 +243,7 @@ impl Context {
         if is_claimed {
             return true;
         }
-        if !dnn::claims(n.op.name, types) || self.enter().is_err() {
+        if !is_on(Switch::Dnn) || !dnn::claims(n.op.name, types) || self.enter().is_err() {
             return false;
         }
         dnn::whole(n, types).is_some_and(|network| self.has(n.op.name, &network))
@@ -218,7 +251,10 @@ impl Context {
 
     /// Whether cuDNN has a way to compute a network; if not, says so once.
     pub fn has(&self, what: &str, network: &Network) -> bool {
-        let is_new = !self.ready.lock().contains_key(&format!("{network:?}"));
+        if !is_on(Switch::Dnn) {
+            return false;
+        }
+        let is_new = !self.ready.lock().contains_key(&ready_key(network));
         match self.ready(network) {
             Err(e) if is_new => {
                 eprintln!("{}: {what} is computed step by step, which is slower: {e}", self.name);
@@ -231,7 +267,7 @@ impl Context {
     /// A network ready to run.
     pub fn ready(&self, network: &Network) -> Result<Arc<Ready>> {
         let _order = self.order.lock();
-        let key = format!("{network:?}");
+        let key = ready_key(network);
         let known = self.ready.lock().get(&key).cloned();
         known.unwrap_or_else(|| {
             let made = Ready::new(self, network).map(Arc::new);
@@ -296,6 +332,22 @@ impl Context {
     /// What memory is in use.
     pub fn memory(&self) -> Memory {
         self.pool.lock().memory()
+    }
+    /// Gives memory that is kept but not used back to the driver.
+    pub fn release_kept(&self) -> Result<()> {
+        // What is still running may use it.
+        self.synchronize()?;
+        self.enter()?;
+        // SAFETY: every kept block was taken from the driver by the pool, and nothing runs.
+        self.pool.lock().release_kept(|block| {
+            let _ = unsafe { cu::free_sync(block) };
+        });
+        Ok(())
+    }
+    /// Bytes of the device's memory that are free, and all of them.
+    pub fn free_and_total(&self) -> Result<(usize, usize)> {
+        self.enter()?;
+        cu::mem_get_info().map_err(|e| failed(&self.name, e))
     }
     /// Forgets the highest use of memory so far.
     pub fn reset_peak(&self) {

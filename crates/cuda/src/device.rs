@@ -21,6 +21,34 @@ impl Cuda {
     }
 }
 
+/// What the driver says about a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Properties {
+    /// The product's name.
+    pub name: String,
+    /// The first number of its compute capability.
+    pub major: u32,
+    /// And the second.
+    pub minor: u32,
+    /// Bytes of its memory.
+    pub total_memory: usize,
+    /// Multiprocessors.
+    pub multi_processor_count: u32,
+    /// Threads of a warp.
+    pub warp_size: u32,
+    /// Threads that a multiprocessor holds at most.
+    pub max_threads_per_multi_processor: u32,
+    /// Bytes of shared memory of a multiprocessor.
+    pub shared_memory_per_multiprocessor: usize,
+    /// Bytes of the L2 cache.
+    pub l2_cache_size: usize,
+}
+
+/// The properties of the GPU with this number.
+pub fn properties(ordinal: usize) -> Result<Properties> {
+    crate::context::properties(ordinal)
+}
+
 inventory::submit! {
     runtime::Offer { kind: "cuda", count: crate::context::count, open: |number| Ok(Arc::new(Cuda::open(number)?)) }
 }
@@ -36,7 +64,7 @@ impl Device for Cuda {
         Ok(Arc::new(Compiled::new(&self.context, &graph)?))
     }
     fn policy(&self) -> u64 {
-        crate::blas::policy()
+        crate::policy::all()
     }
     fn place(&self, value: &Buffer) -> Result<Buffer> {
         if let Buffer::Device(s) = value
@@ -78,6 +106,12 @@ impl Device for Cuda {
     }
     fn reset_peak(&self) {
         self.context.reset_peak();
+    }
+    fn release_kept(&self) -> Result<()> {
+        self.context.release_kept()
+    }
+    fn free_and_total(&self) -> Result<Option<(usize, usize)>> {
+        self.context.free_and_total().map(Some)
     }
     fn time(&self, f: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
         self.context.elapsed(f).map(f64::from)

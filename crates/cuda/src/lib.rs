@@ -23,6 +23,7 @@ pub mod module;
 mod nccl;
 mod order;
 pub mod plan;
+pub mod policy;
 mod pool;
 mod pooling;
 mod program;
@@ -30,5 +31,5 @@ mod settle;
 mod staging;
 mod storage;
 
-pub use blas::{allow_tf32, always_along};
-pub use device::Cuda;
+pub use device::{Cuda, Properties, properties};
+pub use policy::{allow_tf32, always_along};

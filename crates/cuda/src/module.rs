@@ -61,7 +61,11 @@ fn compile_unit(unit: &str, arch: &str) -> Result<Vec<u8>> {
             // SAFETY: as above.
             let log = unsafe { nvrtc::get_program_log(program) }.unwrap_or_default();
             let log: String = log.iter().map(|&c| c as u8 as char).filter(|c| *c != '\0').collect();
-            Err(Error::bug(format!("a generated kernel does not compile ({e}):\n{log}\n{}", numbered(unit))))
+            Err(if unit.contains(emit::kernels::CUSTOM) {
+                Error::value(format!("the CUDA source of a custom op does not compile ({e}):\n{log}"))
+            } else {
+                Error::bug(format!("a generated kernel does not compile ({e}):\n{log}\n{}", numbered(unit)))
+            })
         }
     };
     // SAFETY: as above.

@@ -1,6 +1,6 @@
 //! Attributes: the arguments of an op that are fixed when its node is made.
 
-use crate::{DType, Error, Graph, Literal, Result};
+use crate::{Custom, DType, Error, Graph, Literal, Result};
 use smallvec::SmallVec;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -25,6 +25,8 @@ pub enum Attr {
     Literal(Literal),
     /// A sub-graph, for control flow.
     Graph(Arc<Graph>),
+    /// The rules of an op of the program's own. It lives in this process only: files cannot hold it.
+    Custom(Custom),
 }
 
 /// What an attribute must be; the op table states it, the verifier and the parsers check it.
@@ -46,6 +48,8 @@ pub enum AttrKind {
     Literal,
     /// [`Attr::Graph`]
     Graph,
+    /// [`Attr::Custom`]
+    Custom,
 }
 
 impl Attr {
@@ -60,6 +64,7 @@ impl Attr {
             Attr::DType(_) => AttrKind::DType,
             Attr::Literal(_) => AttrKind::Literal,
             Attr::Graph(_) => AttrKind::Graph,
+            Attr::Custom(_) => AttrKind::Custom,
         }
     }
 }
@@ -76,6 +81,7 @@ impl PartialEq for Attr {
             (Attr::DType(a), Attr::DType(b)) => a == b,
             (Attr::Literal(a), Attr::Literal(b)) => a == b,
             (Attr::Graph(a), Attr::Graph(b)) => a == b,
+            (Attr::Custom(a), Attr::Custom(b)) => a == b,
             _ => false,
         }
     }
@@ -92,6 +98,7 @@ impl Hash for Attr {
             Attr::DType(x) => x.hash(h),
             Attr::Literal(x) => (x.dtype(), x.shape(), x.bytes()).hash(h),
             Attr::Graph(x) => x.hash(h),
+            Attr::Custom(x) => x.hash(h),
         }
     }
 }
@@ -133,6 +140,11 @@ impl From<Literal> for Attr {
 impl From<Arc<Graph>> for Attr {
     fn from(x: Arc<Graph>) -> Attr {
         Attr::Graph(x)
+    }
+}
+impl From<Custom> for Attr {
+    fn from(x: Custom) -> Attr {
+        Attr::Custom(x)
     }
 }
 impl From<&[i64]> for Attr {
@@ -249,6 +261,10 @@ impl Attrs {
     /// A sub-graph.
     pub fn graph(&self, name: &str) -> Result<&Arc<Graph>> {
         if let Some(Attr::Graph(x)) = self.get(name) { Ok(x) } else { self.bad(name, "a graph") }
+    }
+    /// Rules of the program's own.
+    pub fn custom(&self, name: &str) -> Result<&Custom> {
+        if let Some(Attr::Custom(x)) = self.get(name) { Ok(x) } else { self.bad(name, "an op of the program's own") }
     }
 }
 

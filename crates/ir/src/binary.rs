@@ -173,6 +173,8 @@ impl<'a> Writer<'a> {
             Attr::DType(x) => self.out.push(code(*x)),
             Attr::Literal(x) => self.literal(x),
             Attr::Graph(g) => self.graph(g),
+            // The reader refuses it: the rules are in this process.
+            Attr::Custom(c) => self.word(c.0.name()),
         }
     }
 }
@@ -347,6 +349,7 @@ impl<'a> Reader<'a, '_> {
                 Attr::Literal(Literal::from_bytes(t.dtype, t.shape, bytes).map_err(|e| self.bad(e.message))?)
             }
             AttrKind::Graph => Attr::Graph(Arc::new(self.graph(depth + 1)?)),
+            AttrKind::Custom => return Err(self.bad("an op that is defined in a process, not in a file")),
         })
     }
 }

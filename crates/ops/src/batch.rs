@@ -125,7 +125,7 @@ pub(crate) fn over_batch(
 }
 
 /// The same value for each member of the batch.
-fn repeat(t: &Tensor, size: usize) -> Result<Tensor> {
+pub(crate) fn repeat(t: &Tensor, size: usize) -> Result<Tensor> {
     let mut shape = t.shape()?;
     shape.insert(0, size);
     Ok(t.broadcast_to(shape))

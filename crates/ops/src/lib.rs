@@ -10,6 +10,7 @@ mod autocast;
 mod batch;
 pub mod composite;
 pub mod control;
+pub mod custom;
 pub mod derivatives;
 mod device;
 mod differentiate;
@@ -32,6 +33,7 @@ pub mod view;
 
 pub use autocast::{Policy, autocast, autocast_dtype, policy, set_autocast};
 pub use batch::{Draws, vmap, vmap_drawing};
+pub use custom::custom;
 pub use device::{chosen_device, device, engine, engine_named, set_device};
 pub use differentiate::{
     Wrt, aliased, backward, collect_gradients, grad, gradients, is_collector, is_trained, tracked, vjp,

@@ -39,6 +39,9 @@ pub fn exception(py: Python<'_>, e: &Error) -> PyErr {
     if let Some(raised) = RAISED.take() {
         return raised;
     }
+    if let Some(raised) = crate::custom::raised(e) {
+        return raised;
+    }
     if e.kind == ErrorKind::Feed && e.message.contains(UNFED) {
         let is_stand_in = STAND_INS.iter().any(|name| e.message.starts_with(&format!("placeholder {name:?}")));
         if crate::transform::is_tracing() || is_stand_in {

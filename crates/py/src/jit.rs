@@ -109,6 +109,8 @@ struct PyJit {
     f: Py<PyAny>,
     /// The last used is the last.
     forms: Mutex<Vec<Arc<Form>>>,
+    /// Whether variables are compiled in as they are.
+    is_frozen: bool,
 }
 
 impl PyJit {
@@ -125,7 +127,8 @@ impl PyJit {
                 return Ok(f);
             }
         }
-        let form = Arc::new(Form { inputs, traces: Traces::default(), is_brief: AtomicBool::new(false) });
+        let traces = if self.is_frozen { Traces::frozen() } else { Traces::default() };
+        let form = Arc::new(Form { inputs, traces, is_brief: AtomicBool::new(false) });
         let mut forms = self.forms.lock();
         let gone = if forms.len() >= FORMS_MAX { Some(forms.remove(0)) } else { None };
         forms.push(form.clone());
@@ -147,7 +150,12 @@ fn taken_apart(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) ->
 impl PyJit {
     #[new]
     fn new(f: Py<PyAny>) -> PyJit {
-        PyJit { f, forms: Mutex::new(Vec::new()) }
+        PyJit { f, forms: Mutex::new(Vec::new()), is_frozen: false }
+    }
+    /// The same function for inference: parameters and captured tensors are compiled in as they are when a form of
+    /// arguments is first called, so that weights are brought into the form that kernels want, once.
+    fn frozen(&self, py: Python<'_>) -> PyJit {
+        PyJit { f: self.f.clone_ref(py), forms: Mutex::new(Vec::new()), is_frozen: true }
     }
     /// As a method it is bound to the object.
     fn __get__<'py>(
@@ -215,7 +223,7 @@ impl PyJit {
             "a jitted function cannot be pickled or copied: pickle the function itself, and jit it where it is loaded",
         ))
     }
-    /// What was compiled for these arguments, for people.
+    /// What becomes of it for these arguments: the graph as written, after each pass and as compiled.
     #[pyo3(signature = (*args, **kwargs))]
     fn explain(
         &self,
@@ -226,7 +234,8 @@ impl PyJit {
         let (inputs, leaves) = taken_apart(args, kwargs)?;
         let form = self.form(py, inputs)?;
         let (site, leaves) = (here(py), leaves.iter().collect::<Vec<_>>());
-        py.detach(|| site.scope(|| form.traces.explain(&leaves, |xs| form.trace(&self.f, xs)))).or_raise(py)
+        let graph = py.detach(|| site.scope(|| form.traces.graph(&leaves, |xs| form.trace(&self.f, xs)))).or_raise(py)?;
+        py.detach(|| talweg::explain(&graph, true)).or_raise(py)
     }
     /// The graph that was traced for these arguments; the variables' new values come after the
     /// results.

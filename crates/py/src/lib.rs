@@ -5,12 +5,14 @@
 //! DLPack, and the transformations that take Python functions. What is easier said in Python is in
 //! `python/talweg`.
 
-// Python's C interface is unsafe, and so is what PyO3's macros write. Our own is in four files.
+// Python's C interface is unsafe, and so is what PyO3's macros write. Our own is in five files.
 #![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
 
 mod autograd;
+mod command;
 mod convert;
 mod creation;
+mod custom;
 mod device;
 mod display;
 mod dlpack;
@@ -18,12 +20,15 @@ mod error;
 mod exchange;
 mod gradient;
 mod graph;
+mod graph_file;
 mod indexing;
 mod interrupt;
 mod jit;
 mod layers;
+mod gpu;
 mod methods;
 mod metrics;
+mod observe;
 mod optim;
 mod parallel;
 mod passes;
@@ -47,7 +52,11 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("OPS", methods::NAMES.to_vec())?;
     m.add_class::<tensor::PyTensor>()?;
     m.add_class::<convert::PyDType>()?;
+    command::register(m)?;
     interrupt::register(m)?;
+    custom::register(m)?;
+    gpu::register(m)?;
+    observe::register(m)?;
     site::register(m)?;
     creation::register(m)?;
     exchange::register(m)?;

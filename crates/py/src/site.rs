@@ -4,6 +4,7 @@ use ::tensor::Site;
 use parking_lot::Mutex;
 use pyo3::{ffi, intern, prelude::*};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{HashMap, HashSet};
 use std::sync::{LazyLock, OnceLock};
 
@@ -18,6 +19,24 @@ static CODES: LazyLock<Mutex<HashMap<usize, Option<&'static str>>>> = LazyLock::
 static FILES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
 thread_local! {
     static LAST: Cell<(usize, Option<&'static str>)> = const { Cell::new((0, None)) };
+}
+
+/// Whether lines have columns, which are slow to find.
+static COLUMNS: AtomicBool = AtomicBool::new(false);
+
+/// Finds columns from now on, or no more.
+pub fn with_columns(on: bool) {
+    COLUMNS.store(on, Ordering::Relaxed);
+}
+
+/// The column of a frame's running instruction, counted from 1; 0 where it is not known.
+fn column(frame: &Bound<'_, PyAny>, code: &Bound<'_, PyAny>) -> Option<u32> {
+    let at: usize = frame.getattr("f_lasti").ok()?.extract().ok()?;
+    let positions = code.call_method0("co_positions").ok()?;
+    // A position for each instruction, which takes two bytes.
+    let (_, _, column, _): (Option<u32>, Option<u32>, Option<u32>, Option<u32>) =
+        positions.try_iter().ok()?.nth(at / 2)?.ok()?.extract().ok()?;
+    Some(column? + 1)
 }
 
 /// Says where the package lies.
@@ -75,7 +94,9 @@ pub fn here(py: Python<'_>) -> Site {
         if let Some(file) = file(&code) {
             // SAFETY: as above.
             let line = unsafe { ffi::PyFrame_GetLineNumber(raw) };
-            return Site { file, line: line.max(0) as u32, column: 0 };
+            let has_columns = COLUMNS.load(Ordering::Relaxed);
+            let column = if has_columns { column(&f, &code).unwrap_or(0) } else { 0 };
+            return Site { file, line: line.max(0) as u32, column };
         }
         frame = f.getattr(intern!(py, "f_back")).ok().filter(|b| !b.is_none());
     }

@@ -42,6 +42,14 @@ pub trait Device: Send + Sync {
     }
     /// Forgets the highest use of memory so far.
     fn reset_peak(&self) {}
+    /// Gives memory that is kept but not used back to whom it was taken from.
+    fn release_kept(&self) -> Result<()> {
+        Ok(())
+    }
+    /// Bytes of memory that are free, and all of them; `None` where nobody counts.
+    fn free_and_total(&self) -> Result<Option<(usize, usize)>> {
+        Ok(None)
+    }
     /// Milliseconds the device takes for what `f` asks of it.
     fn time(&self, f: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
         let start = Instant::now();

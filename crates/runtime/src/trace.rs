@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -21,6 +22,8 @@ static EVENTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
 static MEMORY: Mutex<Memory> = Mutex::new(Memory { given: 0, arena: 0, results: 0, in_place: 0 });
 static RECORDERS: AtomicU32 = AtomicU32::new(0);
 static FILE: Mutex<Option<File>> = Mutex::new(None);
+/// Names of threads, by number.
+static THREADS: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
 
 /// What a region is, said once.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,6 +92,13 @@ fn thread() -> u32 {
     NUMBER.with(|n| {
         if n.get() == 0 {
             n.set(NEXT.fetch_add(1, Relaxed));
+            let current = std::thread::current();
+            let name = current.name().map_or_else(|| format!("thread {}", n.get()), str::to_string);
+            let line = thread_line(n.get(), &name);
+            if let Some(file) = FILE.lock().as_mut() {
+                let _ = append(file, &line);
+            }
+            THREADS.lock().insert(n.get(), name);
         }
         n.get()
     })
@@ -108,13 +118,20 @@ pub fn init() {
 
 /// From now on adds every region that runs to a new file.
 pub fn write_to(path: &Path) -> Result<()> {
-    let file = File::create(path).and_then(|mut f| f.write_all(b"[\n]\n").map(|()| f));
+    let file = File::create(path).and_then(|mut f| f.write_all(b"[\n]\n").and_then(|()| named(&mut f)).map(|()| f));
     let file = file.map_err(|e| ir::Error::value(format!("cannot write {}: {e}", path.display())))?;
     epoch();
     if FILE.lock().replace(file).is_none() {
         LISTENERS.fetch_add(1, Relaxed);
     }
     Ok(())
+}
+
+/// Names the process and the threads that are known so far.
+fn named(file: &mut File) -> std::io::Result<()> {
+    append(file, &process_line())?;
+    let threads = THREADS.lock().clone();
+    threads.iter().try_for_each(|(&n, name)| append(file, &thread_line(n, name)))
 }
 
 /// True if regions are to be timed.
@@ -129,7 +146,11 @@ pub fn time<R>(region: &Arc<Region>, f: impl FnOnce() -> R) -> R {
     let r = f();
     let duration_us = start.elapsed().as_secs_f64() * 1e6;
     let start_us = start.duration_since(epoch()).as_secs_f64() * 1e6;
-    let event = Event { region: region.clone(), start_us, duration_us, thread: thread() };
+    add(Event { region: region.clone(), start_us, duration_us, thread: thread() });
+    r
+}
+
+fn add(event: Event) {
     if let Some(file) = FILE.lock().as_mut() {
         // A full disk must not stop the program it watches.
         let _ = append(file, &json(&event));
@@ -137,7 +158,30 @@ pub fn time<R>(region: &Arc<Region>, f: impl FnOnce() -> R) -> R {
     if RECORDERS.load(Relaxed) > 0 {
         EVENTS.lock().push(event);
     }
-    r
+}
+
+/// A part of the user's program that is being timed; [`Span::end`] adds it as an event.
+pub struct Span {
+    region: Arc<Region>,
+    start: Instant,
+    thread: u32,
+}
+
+impl Span {
+    /// Begins a part with this name.
+    pub fn begin(name: &str, site: Site) -> Span {
+        epoch();
+        let region = Region { name: name.into(), lines: vec![(site, 1.0)], bytes: 0, flops: 0 };
+        Span { region: Arc::new(region), start: Instant::now(), thread: thread() }
+    }
+    /// Ends it; nothing happens unless somebody records.
+    pub fn end(self) {
+        if is_on() {
+            let duration_us = self.start.elapsed().as_secs_f64() * 1e6;
+            let start_us = self.start.duration_since(epoch()).as_secs_f64() * 1e6;
+            add(Event { region: self.region, start_us, duration_us, thread: self.thread });
+        }
+    }
 }
 
 /// Notes that a program runs which needs this memory.
@@ -161,48 +205,89 @@ fn append(file: &mut File, element: &str) -> std::io::Result<()> {
 
 /// Runs `f` and returns what ran meanwhile, on any thread.
 pub fn record<R>(f: impl FnOnce() -> R) -> (R, Recording) {
-    struct Listening;
-    impl Drop for Listening {
-        fn drop(&mut self) {
-            RECORDERS.fetch_sub(1, Relaxed);
-            LISTENERS.fetch_sub(1, Relaxed);
-        }
-    }
-    epoch();
-    RECORDERS.fetch_add(1, Relaxed);
-    LISTENERS.fetch_add(1, Relaxed);
-    let listening = Listening;
+    let recorder = Recorder::start();
     let r = f();
-    drop(listening);
-    let memory = std::mem::take(&mut *MEMORY.lock());
-    (r, Recording { events: std::mem::take(&mut *EVENTS.lock()), memory })
+    (r, recorder.finish())
 }
 
-/// Events as a file that Chrome and Perfetto open.
+/// Collects what runs, on any thread, from when it is made until it is finished or dropped.
+pub struct Recorder(());
+
+impl Recorder {
+    /// Begins to collect.
+    pub fn start() -> Recorder {
+        epoch();
+        RECORDERS.fetch_add(1, Relaxed);
+        LISTENERS.fetch_add(1, Relaxed);
+        Recorder(())
+    }
+    /// What has run since it was made, or since this was last asked for.
+    pub fn take(&self) -> Recording {
+        let memory = std::mem::take(&mut *MEMORY.lock());
+        Recording { events: std::mem::take(&mut *EVENTS.lock()), memory }
+    }
+    /// Ends the collection.
+    pub fn finish(self) -> Recording {
+        let recording = self.take();
+        drop(self);
+        recording
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if RECORDERS.fetch_sub(1, Relaxed) == 1 {
+            EVENTS.lock().clear();
+        }
+        LISTENERS.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Events as a file that Chrome and Perfetto open, with the names of the process and of the threads.
 pub fn to_json(events: &[Event]) -> String {
-    format!("[\n{}\n]\n", events.iter().map(json).collect::<Vec<_>>().join(",\n"))
+    let threads = THREADS.lock().clone();
+    let names = threads.iter().map(|(&n, name)| thread_line(n, name));
+    let lines: Vec<String> = std::iter::once(process_line()).chain(names).chain(events.iter().map(json)).collect();
+    format!("[\n{}\n]\n", lines.join(",\n"))
+}
+
+/// The line that names this process: its program and, under `talweg launch`, which worker it is.
+fn process_line() -> String {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let rank = std::env::var("RANK").map_or(String::new(), |r| format!(" worker {r}"));
+    let (id, name) = (std::process::id(), escape(&format!("{program}{rank}")));
+    format!(r#"{{"name":"process_name","ph":"M","pid":{id},"tid":0,"args":{{"name":"{name}"}}}}"#)
+}
+
+/// The line that names a thread.
+fn thread_line(number: u32, name: &str) -> String {
+    let id = std::process::id();
+    format!(r#"{{"name":"thread_name","ph":"M","pid":{id},"tid":{number},"args":{{"name":"{}"}}}}"#, escape(name))
+}
+
+fn escape(s: &str) -> String {
+    let mut out = String::new();
+    for c in s.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if (c as u32) < 0x20 => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 fn json(e: &Event) -> String {
-    let escape = |s: &str| {
-        let mut out = String::new();
-        for c in s.chars() {
-            match c {
-                '"' | '\\' => out.extend(['\\', c]),
-                c if (c as u32) < 0x20 => {
-                    let _ = write!(out, "\\u{:04x}", c as u32);
-                }
-                c => out.push(c),
-            }
-        }
-        out
-    };
     let lines: Vec<String> = e.region.lines.iter().map(|(s, _)| s.to_string()).collect();
     format!(
-        r#"{{"name":"{}","ph":"X","ts":{:.3},"dur":{:.3},"pid":1,"tid":{},"args":{{"bytes":{},"flops":{},"lines":"{}"}}}}"#,
+        r#"{{"name":"{}","ph":"X","ts":{:.3},"dur":{:.3},"pid":{},"tid":{},"args":{{"bytes":{},"flops":{},"lines":"{}"}}}}"#,
         escape(&e.region.name),
         e.start_us,
         e.duration_us,
+        std::process::id(),
         e.thread,
         e.region.bytes,
         e.region.flops,

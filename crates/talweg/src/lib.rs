@@ -12,6 +12,11 @@
 //! # Ok::<(), talweg::Error>(())
 //! ```
 
+// What `derive(Module)` writes names this crate.
+extern crate self as talweg;
+
+pub mod cli;
+mod explain;
 mod interrupt;
 mod progress;
 
@@ -21,6 +26,7 @@ pub use ::data;
 pub use ::ir;
 pub use ::nn;
 pub use ::nn::parallel as distributed;
+pub use explain::explain;
 pub use interrupt::{INTERRUPTED, interrupt};
 pub use progress::Bar;
 pub use tensor::*;

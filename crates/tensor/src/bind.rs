@@ -82,6 +82,16 @@ impl Bound {
     pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
+    /// The same, whose inputs have the names that its variables have now.
+    pub fn named_graph(&self) -> Graph {
+        let mut graph = (*self.graph).clone();
+        for (input, &at) in self.inputs.iter().zip(&self.graph.inputs) {
+            let Input::Variable(var) = input else { continue };
+            let node = &mut graph.nodes[at as usize];
+            node.attrs = node.attrs.clone().set("name", &*var.name());
+        }
+        graph
+    }
     /// Whether a gradient may flow through its results when its feeds need none: it reads something
     /// that is trained. A run that assigns or is seen elsewhere is no function of its inputs.
     pub fn is_trained(&self) -> bool {

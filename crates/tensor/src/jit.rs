@@ -63,6 +63,11 @@ impl<X> Default for Traces<X> {
 }
 
 impl<X> Traces<X> {
+    /// Traces whose variables and captured values are compiled in as they are: [`Jit::frozen`].
+    pub fn frozen() -> Traces<X> {
+        Traces { weights: Weights::Frozen, list: Mutex::default() }
+    }
+
     /// Calls `f`, or replays what it did at an earlier call with the same key. `keep` sees what was
     /// kept beside the trace.
     #[track_caller]
@@ -102,7 +107,7 @@ impl<X> Traces<X> {
     /// The graph that was traced for such a call, before any pass.
     #[track_caller]
     pub fn graph(&self, args: &[&Tensor], f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>) -> Result<Graph> {
-        Ok((**self.find(args, Site::here(), f)?.bound.graph()).clone())
+        Ok(self.find(args, Site::here(), f)?.bound.named_graph())
     }
 
     /// How many there are.
@@ -268,7 +273,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
     /// assert_eq!(f.call(&[&x]).unwrap()[0].item::<f32>().unwrap(), 6.0);
     /// ```
     pub fn frozen(self) -> Jit<F> {
-        Jit { traces: Traces { weights: Weights::Frozen, list: Mutex::default() }, ..self }
+        Jit { traces: Traces::frozen(), ..self }
     }
 
     /// What was compiled for such a call, for people.

@@ -5,6 +5,7 @@
 use super::{ALIGN, At, Form, Kind, Network, Node, Point, Tensor, Window};
 use crate::blas::WORKSPACE;
 use crate::context::{Context, failed};
+use crate::policy::{Switch, is_on};
 use cudarc::cudnn::sys;
 use cudarc::driver::sys as driver;
 use ir::{Error, ErrorKind, Result};
@@ -17,6 +18,8 @@ use sys::cudnnBackendDescriptorType_t as D;
 const TIMED_MAX: usize = 6;
 /// Ways the library is asked for.
 const FOUND_MAX: usize = 24;
+/// Notes about an engine that are read at most.
+const NOTES_MAX: usize = 16;
 /// A way that wants more working memory is not taken.
 const WORKSPACE_MAX: i64 = 2 << 30;
 /// From this version on the library clears what it adds up in.
@@ -329,7 +332,7 @@ impl Ready {
     pub fn new(context: &Context, network: &Network) -> Result<Ready> {
         let dnn = context.dnn()?;
         let mut plans = plans(dnn, network)?;
-        if network.is_measured && plans.len() > 1 {
+        if is_timed(network) && plans.len() > 1 {
             let best = fastest(context, network, &plans)?;
             plans.swap(0, best);
         }
@@ -352,7 +355,7 @@ fn plans(dnn: &Dnn, network: &Network) -> Result<Vec<(Desc, i64)>> {
     graph.desc(A::CUDNN_ATTR_OPERATIONGRAPH_OPS, &nodes.iter().map(|[d, _]| d).collect::<Vec<_>>())?;
     graph.set(A::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, T::CUDNN_TYPE_HANDLE, &[dnn.handle])?;
     graph.finalize()?;
-    let wanted = if network.is_measured { TIMED_MAX } else { 1 };
+    let wanted = if is_timed(network) { TIMED_MAX } else { 1 };
     let mut out = Vec::new();
     let mut why = None;
     for mode in [sys::cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_A, sys::cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_FALLBACK]
@@ -361,6 +364,9 @@ fn plans(dnn: &Dnn, network: &Network) -> Result<Vec<(Desc, i64)>> {
             break;
         }
         for config in configs(&graph, mode)? {
+            if !is_admitted(&config, network)? {
+                continue;
+            }
             match plan(dnn, &config) {
                 Ok((p, bytes)) if bytes <= WORKSPACE_MAX => out.push((p, bytes)),
                 Ok(_) => {}
@@ -376,6 +382,41 @@ fn plans(dnn: &Dnn, network: &Network) -> Result<Vec<(Desc, i64)>> {
         (true, Some(e)) => Err(e),
         (true, None) => Err(Error::new(ErrorKind::Device, "cuDNN knows no way to compute this")),
     }
+}
+
+/// Whether several ways are timed.
+fn is_timed(network: &Network) -> bool {
+    network.is_measured && is_on(Switch::Benchmark) && !is_on(Switch::Deterministic)
+}
+
+/// Whether the switches admit an engine, by what the library notes about it.
+fn is_admitted(config: &Desc, network: &Network) -> Result<bool> {
+    use sys::cudnnBackendNumericalNote_t as Note;
+    let is_plain = network.tensors.iter().all(|t| !matches!(t.kind, Kind::Bf16 | Kind::F16));
+    let mut refused = Vec::new();
+    if is_plain && !is_on(Switch::DnnTf32) {
+        refused.push(Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+    }
+    if is_on(Switch::Deterministic) {
+        refused.push(Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+    }
+    if refused.is_empty() {
+        return Ok(true);
+    }
+    let engine = Desc::new(D::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
+    let (mut raw, mut count) = (engine.0, 0i64);
+    let mut notes = [Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE; NOTES_MAX];
+    // SAFETY: there is room for one descriptor, made above, and for as many notes as are asked for.
+    unsafe {
+        let to = (&raw mut raw).cast::<c_void>();
+        let kind = T::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+        ask("cuDNN", sys::cudnnBackendGetAttribute(config.0, A::CUDNN_ATTR_ENGINECFG_ENGINE, kind, 1, &mut count, to))?;
+        let (name, kind) = (A::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, T::CUDNN_TYPE_NUMERICAL_NOTE);
+        let to = notes.as_mut_ptr().cast::<c_void>();
+        ask("cuDNN", sys::cudnnBackendGetAttribute(engine.0, name, kind, NOTES_MAX as i64, &mut count, to))?;
+    }
+    let found = &notes[..count.clamp(0, NOTES_MAX as i64) as usize];
+    Ok(!found.iter().any(|n| refused.contains(n)))
 }
 
 fn configs(graph: &Desc, mode: sys::cudnnBackendHeurMode_t) -> Result<Vec<Desc>> {

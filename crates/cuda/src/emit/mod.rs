@@ -104,8 +104,9 @@ pub fn unit(sources: &[&str]) -> String {
         text += include_str!("few.cu");
     }
     for (i, s) in sources.iter().enumerate() {
-        let mut source = s.replacen(" run(", &format!(" run{i}("), 1);
-        let body = source.find(" run").and_then(|at| Some(at + source[at..].find("{\n")? + 2));
+        // After the bounds: the text of an op of the program's own may come before.
+        let mut source = s.replacen(") run(", &format!(") run{i}("), 1);
+        let body = source.find(") run").and_then(|at| Some(at + source[at..].find("{\n")? + 2));
         if let Some(at) = body.filter(|_| ![WAIT, AWAIT].iter().any(|w| s.contains(w))) {
             source.insert_str(at, WAIT);
         }

@@ -144,6 +144,7 @@ fn attribute(name: &str, a: &Attr) -> String {
         Attr::Str(x) => format!("{name}: {x:?}"),
         Attr::Ints(x) => format!("{name}: {:?}", x.as_slice()),
         Attr::DType(x) => format!("{name}: {x}"),
+        Attr::Custom(x) => format!("{name}: {x:?}"),
     }
 }
 

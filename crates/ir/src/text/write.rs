@@ -91,6 +91,7 @@ fn attr(f: &mut dyn Write, a: &Attr, indent: usize) -> fmt::Result {
             f.write_char(' ')?;
             elements(f, l)
         }
+        Attr::Custom(c) => quoted(f, c.0.name()),
         Attr::Graph(g) => {
             f.write_str("graph {\n")?;
             body(f, g, indent + 2)?;

@@ -87,6 +87,7 @@ pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand], major: u32) -> 
         "argmax" => axis::extreme(&c, ">"),
         "argmin" => axis::extreme(&c, "<"),
         "sort" => axis::sort(&c),
+        "custom" => custom(&c),
         _ => None,
     }
 }
@@ -156,6 +157,34 @@ impl Text {
         u32::try_from(grid).ok()?;
         Some(vec![Kernel::new(source, grid, block, self.args)])
     }
+}
+
+/// What begins the text of an op of the program's own.
+pub const CUSTOM: &str = "// an op of the program's own\n";
+
+/// An op of the program's own that has CUDA C: a thread for each element of the first result.
+fn custom(c: &Call) -> Option<Vec<Kernel>> {
+    let op = c.attrs.custom("op").ok()?;
+    let cuda = op.0.cuda()?;
+    let sizes: Vec<String> =
+        c.args.iter().chain(c.outs).flat_map(|o| o.ty.shape.iter()).map(|d| format!("{d}ll")).collect();
+    let mut text = Text::new();
+    let mut names = vec!["i".to_string()];
+    for (k, o) in c.args.iter().enumerate() {
+        text = text.reads(&format!("in{k}"), o);
+        names.push(format!("in{k}"));
+    }
+    for (k, o) in c.outs.iter().enumerate() {
+        text = text.writes(&format!("out{k}"), o);
+        names.push(format!("out{k}"));
+    }
+    let count = c.outs.first()?.ty.shape.count();
+    let call = format!("{}({});\n", cuda.function, names.join(", "));
+    let mut kernels = text.each(count, &call)?;
+    let sizes = if sizes.is_empty() { vec!["0".to_string()] } else { sizes };
+    let head = format!("{CUSTOM}constexpr long long sizes[] = {{{}}};\n{}\n", sizes.join(", "), cuda.source);
+    kernels.iter_mut().for_each(|k| k.source.insert_str(0, &head));
+    Some(kernels)
 }
 
 /// Statements that split `from` into places `{prefix}0`… of these sizes.

@@ -5,8 +5,8 @@ use nn::optim::{Adam, Optimizer};
 use nn::train::{Checkpoints, Stop, Trainer};
 use nn::{Activation, Layer, Linear, Module, Sequential, column};
 use std::path::PathBuf;
-use std::process::ExitCode;
-use talweg::{Bar, DType, Error, INTERRUPTED, Result, Tensor, interrupt, manual_seed, no_grad};
+use std::ffi::OsString;
+use crate::{Bar, DType, Error, INTERRUPTED, Result, Tensor, interrupt, manual_seed, no_grad};
 
 /// Pictures to test with; they come from another seed: none of them was trained on.
 const TEST: usize = 2_000;
@@ -40,7 +40,7 @@ pub struct Options {
 }
 
 /// Trains, tests, shows a few predictions and says what to try next.
-pub fn run(o: &Options) -> Result<ExitCode> {
+pub fn run(o: &Options, args: &[OsString]) -> Result<u8> {
     if o.batch == 0 || o.batch > o.pictures {
         return Err(Error::value(format!("--batch must be between 1 and {}, not {}", o.pictures, o.batch)));
     }
@@ -77,8 +77,8 @@ pub fn run(o: &Options) -> Result<ExitCode> {
     })?;
     drop(trainer);
     if outcome.stop == Stop::Interrupted {
-        println!("Go on with: {}", again(None));
-        return Ok(ExitCode::from(INTERRUPTED as u8));
+        println!("Go on with: {}", again(args, None));
+        return Ok(INTERRUPTED as u8);
     }
     test.show(&model)?;
     println!("Trained to {} epochs; this took {:.1} s.", o.epochs, start.elapsed().as_secs_f64());
@@ -87,13 +87,13 @@ pub fn run(o: &Options) -> Result<ExitCode> {
     println!("\nNext: talweg inspect {}", checkpoint.display());
     println!("      tensorboard --logdir {}", o.dir.join("events").display());
     println!("      talweg explain              what a training step is compiled to");
-    println!("      {}", again(Some(o.epochs + o.epochs.div_ceil(2))));
-    Ok(ExitCode::SUCCESS)
+    println!("      {}", again(args, Some(o.epochs + o.epochs.div_ceil(2))));
+    Ok(super::SUCCESS)
 }
 
 /// The command as it was given, to go on with `--resume` and perhaps another number of epochs.
-fn again(epochs: Option<u64>) -> String {
-    let mut said: Vec<String> = std::env::args().skip(1).filter(|a| a != "--resume").collect();
+fn again(args: &[OsString], epochs: Option<u64>) -> String {
+    let mut said: Vec<String> = args.iter().skip(1).map(|a| a.to_string_lossy().into_owned()).filter(|a| a != "--resume").collect();
     if let Some(epochs) = epochs {
         if let Some(at) = said.iter().position(|a| a == "--epochs") {
             said.drain(at..(at + 2).min(said.len()));

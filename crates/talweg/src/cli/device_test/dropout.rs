@@ -2,7 +2,7 @@
 //! dropped is read off a result, and everything else has to follow from it.
 
 use ir::{DType, Literal};
-use talweg::{Error, ErrorKind, Result, Tensor, device, vjp};
+use crate::{Error, ErrorKind, Result, Tensor, device, vjp};
 use tensor::nn::AttentionOptions;
 
 /// Queries, keys and the width of both.

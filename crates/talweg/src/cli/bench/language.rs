@@ -4,7 +4,7 @@ use super::harness::{Init, Measured, fill, labels, repeats, steps};
 use nn::optim::{Adam, AdamW, Optimizer};
 use nn::{Layer, LayerNorm, Linear, Lstm, Module, RecurrentOptions};
 use std::fmt;
-use talweg::{DType, Error, Result, Tensor, Variable, jit};
+use crate::{DType, Error, Result, Tensor, Variable, jit};
 use tensor::nn::AttentionOptions;
 
 /// One training step of an LSTM of 256 cells on 64 inputs, batch 32.

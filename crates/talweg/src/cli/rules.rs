@@ -6,7 +6,7 @@ use nn::parallel::{Compiled, ORIGIN, Pushed, RuleText, rule_key};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use talweg::{Error, Result};
+use crate::{Error, Result};
 
 /// How long a rule that a worker has announced may take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use super::super::harness::labels;
 use super::{emit, look, normal, timed};
 use nn::optim::{Optimizer, Sgd};
 use nn::{BatchNorm, Conv2d, Layer, Linear, Module};
-use talweg::{DType, Result, Tensor, autocast, engine_named, jit};
+use crate::{DType, Result, Tensor, autocast, engine_named, jit};
 use tensor::nn::{ConvOptions, MaxPoolOptions};
 
 /// A convolution without bias and its normalization.

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use talweg::{Error, Result};
+use crate::{Error, Result};
 
 /// What Prometheus wants to hear of its text.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";

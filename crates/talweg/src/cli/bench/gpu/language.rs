@@ -4,7 +4,7 @@ use super::super::harness::labels;
 use super::{emit, look, timed, timed_wall};
 use nn::optim::{AdamW, Optimizer};
 use nn::{Layer, LayerNorm, Linear, Module};
-use talweg::{DType, Error, Result, Tensor, Variable, autocast, engine_named, jit};
+use crate::{DType, Error, Result, Tensor, Variable, autocast, engine_named, jit};
 use tensor::nn::AttentionOptions;
 
 /// Sizes of a GPT.

@@ -5,7 +5,7 @@
 use super::roofline::Work;
 use runtime::trace;
 use std::time::Instant;
-use talweg::{Result, Tensor, Variable};
+use crate::{Result, Tensor, Variable};
 
 fn lowbias32(mut x: u32) -> u32 {
     x ^= x >> 16;
@@ -163,5 +163,5 @@ fn status_mb(field: &str) -> f64 {
 
 /// The sum of the squares of a result.
 pub fn sum_of_squares(y: &Tensor) -> Result<f64> {
-    y.cast(talweg::DType::F64).square().sum(..).item()
+    y.cast(crate::DType::F64).square().sum(..).item()
 }

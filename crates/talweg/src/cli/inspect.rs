@@ -1,15 +1,15 @@
 //! `talweg inspect` and `talweg ops`: what is in a file, what an op is.
 
 use std::path::{Path, PathBuf};
-use talweg::ir::{Grad, Meaning};
-use talweg::{Error, Result, files, find, table};
+use crate::ir::{Grad, Meaning};
+use crate::{Error, Result, files, find, table};
 
 /// Shows the tensors of a safetensors file, or a graph.
 pub fn run(file: &PathBuf) -> Result<()> {
     if file.extension().is_some_and(|e| e == "safetensors") {
         return tensors(file);
     }
-    let graph = crate::explain::read(file)?;
+    let graph = super::explain::read(file)?;
     println!("{graph}");
     Ok(())
 }

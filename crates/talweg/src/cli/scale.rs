@@ -1,11 +1,12 @@
 //! `talweg scale`: how the time and memory of a training step grow with batch, width, depth and
 //! threads. Each point is a process of its own, so that its memory is its own.
 
-use crate::bench::Size;
-use crate::plot::{self, Curve, Panel};
+use super::Program;
+use super::bench::Size;
+use super::plot::{self, Curve, Panel};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use talweg::{Error, Result};
+use crate::{Error, Result};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -44,10 +45,10 @@ struct Point {
 }
 
 /// Measures a training step in a child process and prints its line.
-fn measure(size: Size, threads: usize, sweep: &str, x: usize) -> Result<Point> {
-    let exe = std::env::current_exe()?;
+fn measure(program: &Program, size: Size, threads: usize, sweep: &str, x: usize) -> Result<Point> {
     let setting = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.into());
-    let out = Command::new(exe)
+    let out = Command::new(&program.own[0])
+        .args(&program.own[1..])
         .args(["bench", &size.to_string()])
         .env("BENCH_THREADS", threads.to_string())
         .env("BENCH_REPEATS", setting("BENCH_REPEATS", "3"))
@@ -77,7 +78,7 @@ fn panel(title: String, unit: &'static str, curves: Vec<Curve>) -> Panel {
 }
 
 /// Measures everything, a JSON line each, and draws.
-pub fn run(o: &Options) -> Result<()> {
+pub fn run(o: &Options, program: &Program) -> Result<()> {
     if o.threads.is_empty() || o.threads.contains(&0) {
         return Err(Error::value("--threads takes numbers from 1 on".to_string()));
     }
@@ -91,7 +92,7 @@ pub fn run(o: &Options) -> Result<()> {
         let (mut ms, mut mb) = (Vec::new(), Vec::new());
         for &t in &o.threads {
             let points: Vec<Point> =
-                s.values.iter().map(|&x| measure((s.size)(x), t, s.name, x)).collect::<Result<_>>()?;
+                s.values.iter().map(|&x| measure(program, (s.size)(x), t, s.name, x)).collect::<Result<_>>()?;
             ms.push(curve(plural(t), &points, |p| p.ms, false));
             if t == o.threads[o.threads.len() - 1] {
                 mb.push(curve("resident".into(), &points, |p| p.rss_mb, false));
@@ -105,7 +106,7 @@ pub fn run(o: &Options) -> Result<()> {
     }
     // Threads: a larger model, which has enough to do for many.
     let size = Size { width: 512, ..BASE };
-    let points: Vec<Point> = o.threads.iter().map(|&t| measure(size, t, "threads", t)).collect::<Result<_>>()?;
+    let points: Vec<Point> = o.threads.iter().map(|&t| measure(program, size, t, "threads", t)).collect::<Result<_>>()?;
     times.push(panel(
         "time ~ threads, width 512".into(),
         "ms",

@@ -9,7 +9,7 @@ use runtime::{Engine, reference};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use talweg::{Error, ErrorKind, Result, Tensor};
+use crate::{Error, ErrorKind, Result, Tensor};
 
 /// Graphs whose sizes and chains of ops have ways of their own on a device.
 const GRAPHS: [(&str, &str); 11] = [
@@ -122,7 +122,7 @@ struct Sample {
 /// Every sample in every type that its op takes.
 fn samples(only: Option<&str>) -> Vec<Sample> {
     let mut all = Vec::new();
-    for op in talweg::table().filter(|op| only.is_none_or(|n| n == op.name)) {
+    for op in crate::table().filter(|op| only.is_none_or(|n| n == op.name)) {
         for (number, case) in (op.cases)().into_iter().enumerate() {
             for dtype in DType::ALL {
                 let convert = |l: &Literal| if l.dtype() == DType::F64 { l.cast(dtype) } else { l.clone() };
@@ -141,7 +141,7 @@ fn samples(only: Option<&str>) -> Vec<Sample> {
 /// The graphs, each with numbers for its inputs: whole ones are places, the others lie around 0.
 fn graphs() -> Result<Vec<Sample>> {
     let sample = |(name, text): (&'static str, &str)| {
-        let graph = Graph::parse(text, &talweg::find)?;
+        let graph = Graph::parse(text, &crate::find)?;
         let value = |ty: &Type| {
             let number = |i: usize| match ty.dtype {
                 DType::I64 => 77.0,
@@ -203,7 +203,7 @@ fn conversions(device: &str) -> Result<()> {
 
 /// Checks and reports.
 pub fn run(o: &Options) -> Result<()> {
-    let engine = talweg::engine_named(&o.device)?;
+    let engine = crate::engine_named(&o.device)?;
     // Nothing is left out for being slower.
     cuda::always_along(true);
     let mut all = samples(o.op.as_deref());

@@ -1,17 +1,16 @@
 //! `talweg launch`: an unchanged training program on several processes.
 
-use crate::page;
+use super::{Program, SUCCESS, page};
+use crate::{Error, Result};
 use dist::launch::{Board, Hang, Launch, Machine, Outcome, Restart};
 use dist::{Cluster, Filter, Meeting, Rule};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown, register_usize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use talweg::{Error, Result};
 
 /// What a call between processes may take, unless `TALWEG_TIMEOUT` says otherwise.
 const TIMEOUT: u64 = 300;
@@ -87,7 +86,8 @@ pub struct Options {
     /// Show the job on a page at this port of this machine; 0 takes a free one.
     #[arg(long, value_name = "PORT")]
     dashboard: Option<u16>,
-    /// The program and its arguments; a `.py` file is given to python3.
+    /// The program and its arguments; a `.py` file is given to Python: the interpreter that this command
+    /// runs in, or python3.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     program: Vec<OsString>,
 }
@@ -160,12 +160,12 @@ pub fn guard(parent: u32, command: &[OsString]) -> Result<()> {
 }
 
 /// Starts the processes and waits for them.
-pub fn run(o: &Options) -> Result<ExitCode> {
+pub fn run(o: &Options, own: &Program) -> Result<u8> {
     let mut program = o.program.clone();
     if program.first().is_some_and(|p| Path::new(p).extension().is_some_and(|e| e == "py")) {
-        program.insert(0, "python3".into());
+        program.insert(0, own.python.clone());
     }
-    let own = std::env::current_exe().map_err(|e| Error::value(format!("finding the talweg program: {e}")))?;
+    let again = |words: &[&str]| own.own.iter().cloned().chain(words.iter().map(OsString::from)).collect();
     let failed = |e: dist::Error| Error::value(e.to_string());
     let machines = match &o.hosts {
         Some(file) => {
@@ -198,9 +198,9 @@ pub fn run(o: &Options) -> Result<ExitCode> {
         ssh: o.ssh.clone(),
         membership: o.membership.as_deref().map(|url| membership(url, o.heartbeat_timeout)).transpose()?,
         tls: o.tls.as_deref().map(whole).transpose()?,
-        guard: vec![own.clone().into(), "guard".into(), std::process::id().to_string().into()],
+        guard: again(&["guard", &std::process::id().to_string()]),
         program,
-        server: vec![own.into(), "store-server".into()],
+        server: again(&["store-server"]),
     };
     let board = Arc::new(Board::default());
     if let Some(port) = o.dashboard {
@@ -211,8 +211,8 @@ pub fn run(o: &Options) -> Result<ExitCode> {
     }
     let (stop, which) = signals().map_err(|e| Error::value(format!("listening to signals: {e}")))?;
     match launch.run(&board, &stop).map_err(failed)? {
-        Outcome::Done => Ok(ExitCode::SUCCESS),
-        Outcome::Stopped => Ok(ExitCode::from((SIGNALED as usize + which.load(Ordering::Relaxed)) as u8)),
+        Outcome::Done => Ok(SUCCESS),
+        Outcome::Stopped => Ok((SIGNALED as usize + which.load(Ordering::Relaxed)) as u8),
         Outcome::Failed(_) => Err(Error::value("the job failed: see what the workers said")),
     }
 }

@@ -1,12 +1,12 @@
 //! `talweg store-server`: a server of the parameter store that runs optimizers as graphs.
 
-use crate::rules::Rules;
+use super::rules::Rules;
 use dist::launch::Service;
 use dist::{Apply, Center, Coordinator, Hello, Host, Registrar, Roster, Saver, Snapshot};
 use nn::train::write_part;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use talweg::{Error, Result};
+use crate::{Error, Result};
 
 /// How long joining may take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use super::{emit, losses as perceptron};
 use nn::optim::{Adam, Optimizer};
 use nn::{Conv2d, Layer, Linear, Module};
 use std::time::{Duration, Instant};
-use talweg::{DType, Error, Result, Tensor, autocast, device, engine_named, jit, manual_seed};
+use crate::{DType, Error, Result, Tensor, autocast, device, engine_named, jit, manual_seed};
 use tensor::nn::MaxPoolOptions;
 
 /// Losses compared, and how far they may be apart.

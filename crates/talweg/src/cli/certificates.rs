@@ -7,7 +7,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use talweg::{Error, Result};
+use crate::{Error, Result};
 use time::{Duration, OffsetDateTime};
 
 /// Where, and for how long.

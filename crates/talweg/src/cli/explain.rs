@@ -1,0 +1,100 @@
+//! `talweg explain`: what becomes of a graph on its way to the device.
+
+use super::bench::{peak_mb, resident_mb};
+use nn::optim::{Adagrad, Optimizer};
+use std::path::PathBuf;
+use crate::ir::{Buffer, Collect, Graph, Literal};
+use crate::{DType, Error, Fetch, Result, Tensor, Variable, engine, find, placeholder};
+
+/// What to explain.
+#[derive(clap::Args)]
+pub struct Options {
+    /// A graph in text or binary form; without it, the training step of a small perceptron.
+    file: Option<PathBuf>,
+    /// Runs it this many times and shows where the time goes, by region and by line.
+    #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "100")]
+    profile: Option<usize>,
+    /// Writes a picture of the graph as SVG.
+    #[arg(long)]
+    svg: Option<PathBuf>,
+    /// Writes a picture of the graph in DOT.
+    #[arg(long)]
+    dot: Option<PathBuf>,
+    /// Writes the graph's text form.
+    #[arg(long)]
+    text: Option<PathBuf>,
+}
+
+/// Reads a graph from a file in either form.
+pub fn read(path: &PathBuf) -> Result<Graph> {
+    let in_file = |e: Error| Error { message: format!("{}: {}", path.display(), e.message), ..e };
+    let bytes = std::fs::read(path).map_err(|e| in_file(e.into()))?;
+    let graph = match std::str::from_utf8(&bytes) {
+        Ok(text) => Graph::parse(text, &find),
+        Err(_) => Graph::from_bytes(&bytes, &find),
+    };
+    graph.map_err(in_file)
+}
+
+/// The training step of the perceptron in the documents: 784-100-10, Adagrad.
+fn perceptron() -> Result<Graph> {
+    let x = placeholder("x", [128, 784], DType::F32);
+    let y = placeholder("y", [128], DType::I64);
+    let variable = |name: &str, shape: &[usize]| Variable::new(name, Tensor::zeros(shape));
+    let (w1, b1) = (variable("W_1", &[784, 100])?, variable("b_1", &[100])?);
+    let (w2, b2) = (variable("W_2", &[100, 10])?, variable("b_2", &[10])?);
+    let hidden = (x.matmul(&w1) + &b1).relu();
+    let loss = (hidden.matmul(&w2) + &b2).cross_entropy(&y, Default::default());
+    let optimizer = Optimizer::new(Adagrad::default(), [w1, b1, w2, b2].as_slice())?;
+    let step = optimizer.minimize(&loss)?;
+    let (mut values, mut assigned) = (Vec::new(), Vec::new());
+    loss.fetch(&mut values, &mut assigned)?;
+    step.fetch(&mut values, &mut assigned)?;
+    values.extend(assigned.into_iter().map(|(_, v)| v));
+    Ok(crate::ir::collect(&values, Collect::Later)?.graph)
+}
+
+/// Runs a program on ones and zeros and says where the time went.
+fn profile(program: &dyn runtime::Program, graph: &Graph, runs: usize) -> Result<crate::Profile> {
+    // Any integer may be an index: zero is one into everything.
+    let value = |&i: &u32| {
+        let ty = &graph.nodes[i as usize].outs[0];
+        let ones = vec![1.0; ty.shape.count()];
+        let is_float = ty.dtype.is_float();
+        Buffer::Host(if is_float {
+            Literal::from_f64(ty.dtype, &ty.shape, &ones)
+        } else {
+            Literal::zeros(ty.dtype, &ty.shape)
+        })
+    };
+    let inputs: Vec<Buffer> = graph.inputs.iter().map(value).collect();
+    program.run(&mut inputs.clone())?;
+    let (done, profile) = crate::profile(|| (0..runs).try_for_each(|_| program.run(&mut inputs.clone()).map(|_| ())));
+    done.map(|()| profile)
+}
+
+/// Prints the stages and writes the pictures.
+pub fn run(o: &Options) -> Result<()> {
+    let graph = match &o.file {
+        Some(path) => read(path)?,
+        None => perceptron()?,
+    };
+    print!("{}", crate::explain(&graph, true)?);
+    if let Some(runs) = o.profile {
+        let last = engine().optimize(&graph)?;
+        let program = engine().device().compile(last.clone())?;
+        let before = resident_mb();
+        println!("== {runs} runs\n{}", profile(program.as_ref(), &last, runs)?);
+        // Only Linux says how much that is.
+        if before > 0.0 {
+            println!("memory measured: {before:.2} MiB resident before, {:.2} MiB more at most", peak_mb() - before);
+        }
+    }
+    let write = |path: &Option<PathBuf>, what: String| match path {
+        Some(p) => std::fs::write(p, what).map_err(|e| Error::value(format!("{}: {e}", p.display()))),
+        None => Ok(()),
+    };
+    write(&o.svg, crate::ir::picture::to_svg(&graph))?;
+    write(&o.dot, crate::ir::picture::to_dot(&graph))?;
+    write(&o.text, graph.to_string())
+}

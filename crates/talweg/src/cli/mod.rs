@@ -1,0 +1,130 @@
+//! The `talweg` command as a function: the binary calls it, and so does the Python package.
+
+mod bench;
+mod certificates;
+mod device_test;
+mod explain;
+mod inspect;
+mod launch;
+mod page;
+mod plot;
+mod quickstart;
+mod rules;
+mod scale;
+mod store;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use crate::Result;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// A machine-learning system: train, look inside, measure.
+#[derive(Parser)]
+#[command(name = "talweg", version)]
+struct Cli {
+    /// Write a timeline of everything that runs, for ui.perfetto.dev.
+    #[arg(long, global = true, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a small model on built-in handwritten digits, in under a minute.
+    Quickstart(quickstart::Options),
+    /// Show what becomes of a graph: every pass, the compiled program, a picture.
+    Explain(explain::Options),
+    /// Show what is in a file: tensors (safetensors), or a graph (text or binary form).
+    Inspect {
+        /// The file.
+        file: PathBuf,
+    },
+    /// List the op table, or one op's row.
+    Ops {
+        /// Name of an op.
+        name: Option<String>,
+    },
+    /// Measure a workload and print one JSON line.
+    Bench(bench::Options),
+    /// Measure how a training step's time and memory grow with batch, width, depth and threads.
+    Scale(scale::Options),
+    /// Check every op in every element type on a device against the reference.
+    DeviceTest(device_test::Options),
+    /// Run a training program on several processes, with all-reduce or with a parameter store.
+    Launch(launch::Options),
+    /// Make certificates for `launch --tls`, so that processes prove themselves and encrypt.
+    Certificates(certificates::Options),
+    /// Run a command that ends with the process that started it; `launch` starts workers so.
+    #[command(hide = true)]
+    Guard {
+        /// The process.
+        parent: u32,
+        /// The command.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+    /// Run one server of a parameter store; `launch` starts it.
+    #[command(hide = true)]
+    StoreServer,
+    /// Print a completion script for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// How this command is started, to be started again by `launch` and `scale`.
+pub struct Program {
+    /// The program and the arguments that come before those of the command.
+    pub own: Vec<OsString>,
+    /// The interpreter that `launch` gives `.py` files to.
+    pub python: OsString,
+}
+
+const SUCCESS: u8 = 0;
+const FAILURE: u8 = 1;
+
+/// Runs the command with these arguments, the name of the program first; returns its exit status.
+pub fn main(program: &Program, args: impl IntoIterator<Item = OsString>) -> u8 {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let code = match Cli::try_parse_from(&args) {
+        Ok(cli) => {
+            let traced = cli.trace.as_deref().map_or(Ok(()), runtime::trace::write_to);
+            traced.and_then(|()| run(cli.command, program, &args)).unwrap_or_else(|e| {
+                eprintln!("talweg: {e}");
+                FAILURE
+            })
+        }
+        Err(e) => {
+            // Nobody is left to tell if the terminal is gone.
+            let _ = e.print();
+            e.exit_code() as u8
+        }
+    };
+    // Only Rust's own `main` does this at its end.
+    let _ = std::io::stdout().flush();
+    code
+}
+
+fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
+    let done = match command {
+        Command::Quickstart(o) => return quickstart::run(&o, args),
+        Command::Explain(o) => explain::run(&o),
+        Command::Inspect { file } => inspect::run(&file),
+        Command::Ops { name } => inspect::ops(name.as_deref()),
+        Command::Bench(o) => bench::run(&o),
+        Command::Scale(o) => scale::run(&o, program),
+        Command::DeviceTest(o) => device_test::run(&o),
+        Command::Launch(o) => return launch::run(&o, program),
+        Command::Guard { parent, command } => launch::guard(parent, &command),
+        Command::Certificates(o) => certificates::run(&o),
+        Command::StoreServer => store::run(),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "talweg", &mut std::io::stdout());
+            Ok(())
+        }
+    };
+    done.map(|()| SUCCESS)
+}

@@ -1,0 +1,96 @@
+"""The `talweg` command of the wheel: `python -m talweg`, and the function that the console script calls."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import pytest
+
+import talweg as tw
+from talweg.__main__ import main
+
+COMMAND = [sys.executable, "-m", "talweg"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run(*words, **options):
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=120, **options)
+
+
+def test_the_console_script_is_declared():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"talweg": "talweg.__main__:main"}
+
+
+def test_version_help_and_mistakes():
+    assert run("--version").stdout == f"talweg {tw.__version__}\n"
+    listed = run("--help").stdout
+    assert all(word in listed for word in ("launch", "explain", "inspect", "bench", "quickstart", "ops"))
+    mistake = run("lunch")
+    assert mistake.returncode == 2 and "launch" in mistake.stderr
+    assert run("ops", "no_such_op").returncode == 1
+
+
+def test_the_function_returns_the_status(capfd):
+    assert main(["ops", "relu"]) == 0
+    assert "relu" in capfd.readouterr().out
+    assert main(["inspect", "no-such-file"]) == 1
+    assert "no-such-file" in capfd.readouterr().err
+
+
+def test_launch_uses_this_interpreter(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, talweg as tw\n"
+        "total = tw.distributed.all_reduce(tw.ones(1))\n"
+        "print('says', tw.distributed.rank(), total.item(), sys.executable)\n"
+    )
+    done = run("launch", "--workers", "2", str(script))
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = sorted(re.findall(r"says (\d) ([\d.]+) (.*)", done.stdout))
+    assert [(rank, float(total)) for rank, total, _ in said] == [("0", 2.0), ("1", 2.0)]
+    assert {path for _, _, path in said} == {sys.executable}
+
+
+def test_launch_reports_a_script_that_fails(tmp_path):
+    script = tmp_path / "bad.py"
+    script.write_text("raise SystemExit(3)\n")
+    done = run("launch", "--workers", "1", "--max-restarts", "0", str(script))
+    assert done.returncode == 1 and "failed" in done.stderr
+
+
+@pytest.mark.parametrize("which, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_a_job_with_their_status(tmp_path, which, status):
+    script = tmp_path / "slow.py"
+    script.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    job = subprocess.Popen(
+        [*COMMAND, "launch", "--workers", "1", str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        for line in job.stdout:
+            if "ready" in line:
+                break
+        job.send_signal(which)
+        assert job.wait(timeout=60) == status
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+            time.sleep(0.1)
+
+
+def test_explain_shows_passes_regions_and_memory():
+    text = run("explain").stdout
+    assert all(part in text for part in ("== as written", "== after", "== compiled for cpu", "arena", "peak"))
+
+
+def test_bench_lists_its_workloads():
+    assert "mlp100_adagrad" in run("bench", "list").stdout.split()
