@@ -22,8 +22,9 @@ import math as _math
 from . import errors, initializers, layers, losses, metrics, nest, nn, summary, train
 from . import maths as math
 from .arrays import *  # noqa: F403
-from .arrays import range_ as range
 from .arrays import slice_ as slice
+from .constants import *  # noqa: F403
+from .constants import range_ as range
 from .control_flow import TensorArray, case, cond, foldl, foldr, group, map_fn, scan, while_loop
 from .control_flow import tuple_ as tuple
 from .dtypes import TYPES, DType, as_dtype

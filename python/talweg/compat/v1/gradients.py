@@ -54,7 +54,7 @@ def gradients(
 
 
 def _unconnected(found: list[Any], xs: list[Tensor], how: Any) -> list[Any]:
-    from .arrays import zeros_like
+    from .constants import zeros_like
 
     if getattr(how, "value", how) == "zero":
         return [zeros_like(x) if g is None else g for g, x in zip(found, xs)]
@@ -74,7 +74,8 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
     out = []
     for x in [convert_to_tensor(x) for x in nest.flatten(xs)]:
         x.shape.assert_has_rank(1)
-        from .arrays import eye, shape
+        from .arrays import shape
+        from .constants import eye
 
         slope = gradients(ys, x)[0]
         rows = eye(shape(x)[0], dtype=x.dtype)
@@ -101,7 +102,8 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Tensor:
     """A tensor scaled to at most a norm."""
-    from .arrays import ones_like, where
+    from .arrays import where
+    from .constants import ones_like
     from .maths import maximum, reduce_sum, sqrt
 
     t = convert_to_tensor(t)

@@ -550,7 +550,7 @@ def as_array(value: Any, dtype: DType | None = None) -> np.ndarray:
     if dtype is None:
         defaults = {"i": np.int32, "f": np.float32, "u": np.int32} if not typed else {}
         want = defaults.get(array.dtype.kind)
-        if want is np.int32 and array.size and np.abs(array.astype(object)).max() > 2**31 - 1:
+        if want is np.int32 and array.size and max(abs(int(array.max())), abs(int(array.min()))) > 2**31 - 1:
             want = np.int64
         return array if want is None else array.astype(want)
     if dtype.native is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from . import arrays, randoms
+from . import constants, randoms
 from .dtypes import as_dtype, float32
 from .graph import Tensor, constant
 
@@ -26,7 +26,7 @@ class Zeros(Initializer):
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         """Zeros of a shape."""
-        return arrays.zeros(shape, dtype or self.dtype)
+        return constants.zeros(shape, dtype or self.dtype)
 
 
 class Ones(Zeros):
@@ -34,7 +34,7 @@ class Ones(Zeros):
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         """Ones of a shape."""
-        return arrays.ones(shape, dtype or self.dtype)
+        return constants.ones(shape, dtype or self.dtype)
 
 
 class Constant(Initializer):
@@ -172,7 +172,7 @@ class Identity(Initializer):
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         """The identity in a shape."""
-        return arrays.eye(*[int(d) for d in shape], dtype=dtype or self.dtype) * self.gain
+        return constants.eye(*[int(d) for d in shape], dtype=dtype or self.dtype) * self.gain
 
 
 def lecun_normal(seed: Any = None) -> Initializer:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from . import maths, nn
-from .arrays import ones_like, reshape, size, squeeze, stop_gradient
+from .arrays import reshape, size, squeeze, stop_gradient
+from .constants import ones_like
 from .graph import GraphKeys, Tensor, add_to_collection, convert_to_tensor, get_collection
 from .maths import cast, div_no_nan, multiply, reduce_sum
 

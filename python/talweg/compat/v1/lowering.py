@@ -237,6 +237,5 @@ def gradients(ctx: Context, ys: list[Tensor], xs: list[Tensor], seeds: list[Any]
         return total
 
     values = [ctx.value(x) for x in xs]
-    values = [v.detach() if v.is_variable else v for v in values]
     _, grads = _native.value_and_grad(f, (values,), {}, [0], False)
     return list(grads[0])

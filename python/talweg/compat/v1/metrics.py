@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import maths
-from .arrays import ones_like, zeros
+from .constants import ones_like, zeros
 from .graph import GraphKeys, Tensor, add_to_collections, convert_to_tensor, get_default_graph
 from .maths import cast, div_no_nan, reduce_sum
 from .variables import Variable, assign_add, variable_scope

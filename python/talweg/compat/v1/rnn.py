@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import nest
-from .arrays import expand_dims, range_, reverse_sequence, shape, transpose, zeros_like
+from .arrays import expand_dims, reverse_sequence, shape, transpose
+from .constants import range_, zeros_like
 from .control_flow import scanned
 from .errors import invalid
 from .graph import Tensor, convert_to_tensor

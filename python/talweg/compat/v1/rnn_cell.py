@@ -6,7 +6,8 @@ import collections
 from typing import Any
 
 from . import nest
-from .arrays import concat, ints, split, stack, zeros
+from .arrays import concat, ints, split, stack
+from .constants import zeros
 from .dtypes import float32
 from .errors import invalid
 from .graph import Tensor, convert_to_tensor, get_default_graph

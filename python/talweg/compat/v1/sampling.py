@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import concat, expand_dims, gather, ones_like, reshape, where, zeros_like
+from .arrays import concat, expand_dims, gather, reshape, where
+from .constants import ones_like, zeros_like
 from .graph import Tensor, convert_to_tensor, make
 from .maths import cast, log, matmul, multiply, reduce_sum
 

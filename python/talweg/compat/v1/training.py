@@ -9,7 +9,7 @@ import time
 from typing import Any, Iterator
 
 from . import graph as g
-from .arrays import zeros
+from .constants import zeros
 from .control_flow import group
 from .errors import OutOfRangeError, invalid, unimplemented
 from .graph import GraphKeys, Operation, convert_to_tensor, get_default_graph
