@@ -22,7 +22,6 @@ MODULES = [
     "_standard",
     "_state",
     "_transforms",
-    "compat.v1",
     "cuda",
     "distributed",
     "errors",
@@ -835,11 +834,6 @@ def stub(name):
         hidden |= {"optimizer", "native", "rules", "lbfgs", "schedule", "cycles", "curves", "activation", "attention", "common", "convolution", "loss", "normalization", "vision"}
         out += [f"from . import {p} as {p}\n" for p in parts if p not in hidden]
     out.append("\n")
-    if name == "compat.v1":
-        # What is the package's own comes from there.
-        same = [n for n in names if getattr(tw, n, None) is getattr(module, n)]
-        out += [f"from {depth} import {n} as {n}\n" for n in same if n not in lists[""]]
-        names = [n for n in names if n not in same]
     classes = [n for n in names if inspect.isclass(getattr(module, n))]
     order = sorted(classes, key=lambda n: len(getattr(module, n).__mro__))
     for n in order:
