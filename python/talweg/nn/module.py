@@ -384,6 +384,9 @@ class Module:
         """Moves everything to a device, where the values mean nothing until they are set."""
         return self.to(device=device)
 
+    def compile(self, *args, **kwargs):
+        """Does nothing: what a module computes is compiled without it. ``tw.jit`` also leaves out the tracing."""
+
     def share_memory(self):
         """PyTorch's way to share parameters with other processes, which there is none of here."""
         raise value_error("share_memory: parameters of several processes are shared by `talweg launch` and tw.distributed")
