@@ -33,7 +33,7 @@ def warn(what):
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(what, UserWarning, stacklevel=level - 1)
+    warnings.warn(what, UserWarning, stacklevel=level)
 
 
 # What Python raises when it is given objects of wrong types.

@@ -4,6 +4,7 @@ from .. import _native
 from .._checked import type_error, value_error, warn
 from .._graph import Parameter, has_grad
 from .._native import Tensor
+from ..errors import GradientError
 from ..nn.state import _host
 from .optimizer import Optimizer, load_flat
 
@@ -155,6 +156,9 @@ class NativeOptimizer(Optimizer):
         """One step of the parameters of an engine that have gradients; False if none has."""
         trained = [(p, g) for g, params in engine.parts for p in params if has_grad(p)]
         if not trained:
+            if any(isinstance(p, Parameter) and "_is_replaced" in p.__dict__ for p in engine.params()):
+                e = "step: the parameters have another type since the optimizer was made: make the optimizer after module.to(dtype)"
+                raise GradientError(_native.located(e))
             return False
         if not self._has_warned and isinstance(trained[0][0], Parameter) and trained[0][0].__dict__.get("_is_used_up"):
             self._has_warned = True
