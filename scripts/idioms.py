@@ -3,6 +3,7 @@
     PYTHONPATH=target/python python scripts/idioms.py            # a table, every idiom that raises or differs
     PYTHONPATH=target/python python scripts/idioms.py --bless    # also stores PyTorch's results and the refusals
     PYTHONPATH=target/python python scripts/idioms.py --stored   # without PyTorch, against the stored results
+    PYTHONPATH=target/python python scripts/idioms.py --programs # stores PyTorch's losses of python/tests/scripts
 
 An idiom is *same* (values, element types, shapes and kinds of containers agree), *raises* (Talweg
 refuses it, with a message), *accepts* (PyTorch refuses it) or *differs*. Nothing may differ.
@@ -18,6 +19,8 @@ import beside  # noqa: E402
 
 
 def main():
+    if "--programs" in sys.argv:
+        return programs()
     bless, stored = "--bless" in sys.argv, "--stored" in sys.argv
     only = [a for a in sys.argv[1:] if not a.startswith("--")]
     have = beside.expected() if stored else {}
@@ -45,6 +48,14 @@ def main():
     if bless and not only:
         write({} if stored else results, refused)
     return 1 if total["differs"] else 0
+
+
+def programs():
+    """Stores the losses of the whole programs."""
+    found = {name: beside.losses(path, "torch") for name, path in beside.programs().items()}
+    lines = ",\n".join(f'"{name}": {json.dumps(values)}' for name, values in found.items())
+    beside.LOSSES.write_text("{\n" + lines + "\n}\n")
+    return 0
 
 
 def write(results, refused):

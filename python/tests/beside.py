@@ -16,6 +16,7 @@ import numbers
 import os
 import pickle
 import re
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -180,3 +181,25 @@ def judge(want, got):
     if isinstance(got, Exception):
         return "raises"
     return "same" if same(want, got) else "differs"
+
+
+LOSSES = HERE / "scripts" / "losses.json"
+
+
+def programs():
+    """The whole programs, by name."""
+    return {p.stem: p for p in sorted((HERE / "scripts").glob("*.py")) if p.stem != "start"}
+
+
+def losses(path, library):
+    """What a program leaves in `losses`."""
+    folder, names = os.getcwd(), {"__name__": "__main__"}
+    with tempfile.TemporaryDirectory() as empty, contextlib.redirect_stdout(io.StringIO()):
+        os.chdir(empty)
+        sys.path.insert(0, str(path.parent))
+        try:
+            exec(compile(imported(path.read_text(), library), str(path), "exec"), names)
+        finally:
+            sys.path.remove(str(path.parent))
+            os.chdir(folder)
+    return [float(f"{x:.7g}") for x in names["losses"]]
