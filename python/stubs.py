@@ -844,7 +844,7 @@ def stub(name):
             out.append(f"from {depth}{source} import {w}{again}\n")
     if is_package:
         parts = sorted(n for n, v in vars(module).items() if inspect.ismodule(v) and v.__name__ == f"{module.__name__}.{n}")
-        hidden = {"module", "modules", "layers", "containers", "hooks", "parameter", "state", "old_norms", "optimizers", "progress", "trainer"}
+        hidden = {"module", "modules", "layers", "containers", "hooks", "parameter", "state", "old_norms", "prune", "optimizers", "progress", "trainer"}
         hidden |= {"optimizer", "native", "rules", "lbfgs", "schedule", "cycles", "curves", "activation", "attention", "common", "convolution", "loss", "normalization", "vision"}
         out += [f"from . import {p} as {p}\n" for p in parts if p not in hidden]
     out.append("\n")

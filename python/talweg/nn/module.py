@@ -389,7 +389,7 @@ class Module:
 
     def share_memory(self):
         """PyTorch's way to share parameters with other processes, which there is none of here."""
-        raise value_error("share_memory: parameters of several processes are shared by `talweg launch` and tw.distributed")
+        raise value_error("share_memory: processes share parameters by `talweg launch` or tw.distributed: use one of them")
 
     # Hooks.
 

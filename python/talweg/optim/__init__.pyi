@@ -93,6 +93,7 @@ class Rule(Optimizer):
     >>> w = tw.nn.Parameter([1.0, 2.0])
     >>> optimizer = Momentum([w], lr=0.5)
     >>> for _ in range(2):
+    ...     optimizer.zero_grad()
     ...     w.square().sum().backward()
     ...     optimizer.step()
     >>> w.tolist()

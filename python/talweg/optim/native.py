@@ -265,6 +265,7 @@ class Rule(NativeOptimizer):
     >>> w = tw.nn.Parameter([1.0, 2.0])
     >>> optimizer = Momentum([w], lr=0.5)
     >>> for _ in range(2):
+    ...     optimizer.zero_grad()
     ...     w.square().sum().backward()
     ...     optimizer.step()
     >>> w.tolist()

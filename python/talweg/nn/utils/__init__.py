@@ -6,7 +6,7 @@ from ..._graph import has_grad
 from ..._native import Tensor
 from ..._state import no_grad
 from ...errors import GradientError
-from . import fusion, parametrizations, parametrize, rnn, stateless
+from . import fusion, parametrizations, parametrize, prune, rnn, stateless
 from .fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
 from .old_norms import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 
