@@ -32,6 +32,7 @@ MODULES = [
     "nn.functional",
     "nn.init",
     "nn.utils",
+    "nn.utils.fusion",
     "nn.utils.parametrizations",
     "nn.utils.parametrize",
     "nn.utils.rnn",
@@ -69,7 +70,7 @@ unsafe use_input_stats use_separate_proj_weight use_trivialization with_kwargs e
 SHAPES = "kernel_size stride padding dilation output_padding output_size normalized_shape shape widths"
 TENSORS = """x x1 x2 query key value_ src tgt memory tensor edges input weight loss condition variable tensors_ pred
 other logits target scores targets log_probs predicted operands_ init_ gradient_ anchor positive negative grid input1
-input2 theta in_proj_weight out_proj_weight vec total_norm"""
+input2 theta in_proj_weight out_proj_weight vec total_norm conv_w linear_w bn_rm bn_rv"""
 STRINGS = """activation reduction name prefix indexing side norm_ equation average path_ line_search_fn watch kind_ UPLO
 approximate nonlinearity padding_mode padding_side tensor_name adjust_lr_fn anneal_strategy scale_mode threshold_mode"""
 TYPES = {
@@ -83,6 +84,12 @@ TYPES = {
     **dict.fromkeys("avg_fn multi_avg_fn".split(), "Callable[..., Any] | None"),
     **dict.fromkeys("base_lr max_lr min_lr swa_lr base_momentum max_momentum".split(), "float | Sequence[float]"),
     "anneal_epochs": "int",
+    "bn": "Module",
+    "bn_eps": "float",
+    "conv": "Module",
+    "inputs": "Any",
+    "transpose": "bool",
+    "fuse_linear_bn_eval.linear": "Module",
     "cutoffs": "Sequence[int]",
     "device_ids": "Any",
     "div_value": "float",
@@ -112,7 +119,7 @@ TYPES = {
     **dict.fromkeys(
         """bias_k bias_v in_proj_bias out_proj_bias k_proj_weight q_proj_weight v_proj_weight key_padding_mask src_mask
         src_key_padding_mask tgt_key_padding_mask memory_key_padding_mask offsets per_sample_weights running_mean
-        running_var static_k static_v""".split(),
+        running_var static_k static_v conv_b linear_b bn_w bn_b""".split(),
         "Tensor | None",
     ),
     **dict.fromkeys("size_average reduce generator default destination hx process_group scale_factor sequences".split(), "Any"),
@@ -445,6 +452,9 @@ RETURNS = {
     "Module.load_state_dict": "Any",
     **dict.fromkeys([f"Module.{n}" for n in "type float double half bfloat16 cuda cpu".split()], "Self"),
     "Module.get_submodule": "Module",
+    **dict.fromkeys(["fuse_conv_bn_eval", "fuse_linear_bn_eval"], "Module"),
+    **dict.fromkeys(["fuse_conv_bn_weights", "fuse_linear_bn_weights"], "tuple[Tensor, Tensor]"),
+    "Module.compile": "None",
     **dict.fromkeys(
         [f"Module.register_{n}" for n in """forward_hook forward_pre_hook full_backward_hook full_backward_pre_hook
         state_dict_pre_hook state_dict_post_hook load_state_dict_pre_hook load_state_dict_post_hook""".split()],
@@ -830,7 +840,7 @@ def stub(name):
             out.append(f"from {depth}{source} import {w}{again}\n")
     if is_package:
         parts = sorted(n for n, v in vars(module).items() if inspect.ismodule(v) and v.__name__ == f"{module.__name__}.{n}")
-        hidden = {"module", "layers", "containers", "hooks", "parameter", "state", "old_norms", "optimizers", "progress", "trainer"}
+        hidden = {"module", "modules", "layers", "containers", "hooks", "parameter", "state", "old_norms", "prune", "optimizers", "progress", "trainer"}
         hidden |= {"optimizer", "native", "rules", "lbfgs", "schedule", "cycles", "curves", "activation", "attention", "common", "convolution", "loss", "normalization", "vision"}
         out += [f"from . import {p} as {p}\n" for p in parts if p not in hidden]
     out.append("\n")

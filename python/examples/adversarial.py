@@ -35,6 +35,7 @@ def train(model, is_adversarial):
             x = tw.concat([x, attacked(model, x, labels)])
             labels = tw.concat([labels, labels])
         value = loss(model, x, labels)
+        optimizer.zero_grad()
         value.backward()
         optimizer.step()
         return value

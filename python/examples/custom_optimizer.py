@@ -33,6 +33,7 @@ def train(name, make):
     @tw.jit
     def step(images, labels):
         loss = nn.functional.cross_entropy(model(images.float().flatten(1) / 255), labels)
+        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         return loss

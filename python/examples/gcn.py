@@ -49,6 +49,7 @@ optimizer = tw.optim.Adam(groups, lr=0.01)
 @tw.jit
 def step(nodes, edges):
     loss = nn.functional.cross_entropy(model(nodes, edges).index_select(0, known), labels.index_select(0, known))
+    optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     return loss

@@ -57,6 +57,7 @@ def learn(states, actions, weights):
     """What went better than usual becomes more likely."""
     logs = policy(states).log_softmax(-1)
     loss = -((logs * actions.one_hot(2, "float32")).sum(-1) * weights).sum()
+    optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     return loss

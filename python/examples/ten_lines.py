@@ -8,6 +8,7 @@ model = tw.nn.Linear(1, 1)
 optimizer = tw.optim.Adam(model.parameters(), lr=0.1)
 for step in range(200):
     loss = (model(x) - y).square().mean()
+    optimizer.zero_grad()
     loss.backward()
     optimizer.step()
 print(model.weight.item(), model.bias.item(), loss.item())

@@ -3,6 +3,8 @@
 import functools
 import inspect
 import os
+import sys
+import warnings
 
 from . import _native
 from ._native import Tensor
@@ -24,6 +26,14 @@ def value_error(what):
 def key_error(what):
     """The exception for a name that is missing or unknown, with the line of the program."""
     return NameMissingError(_native.located(what))
+
+
+def warn(what):
+    """A warning at the line of the program."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(what, UserWarning, stacklevel=level)
 
 
 # What Python raises when it is given objects of wrong types.

@@ -38,7 +38,7 @@ class Parameter(Tensor):
         _grad.__set__(self, value)
 
     def _attributes(self):
-        return {k: v for k, v in self.__dict__.items() if k != "_is_used_up"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_is_used_up", "_is_replaced")}
 
     def __deepcopy__(self, memo):
         made = type(self)(self.detach(), self.requires_grad)

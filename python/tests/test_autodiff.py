@@ -129,6 +129,7 @@ def test_jitted_training_equals_eager():
 
     def step(w, o, x, y):
         loss = (x @ w).cross_entropy(y)
+        o.zero_grad()
         loss.backward()
         o.step()
         return loss

@@ -247,6 +247,8 @@ def test_groups_and_schedules():
     assert rates == [1.0, 1.0, 0.5, 0.5]
     s = tw.optim.lr_scheduler.Warmup(tw.optim.lr_scheduler.CosineAnnealingLR(s.optimizer, 10), 4)
     assert s.lr(0) == 0.0 and s.lr(14) == pytest.approx(0.0, abs=1e-6)
+    assert a.grad.item() == 1.0  # a step leaves the gradient of a tensor that is no parameter
+    o.zero_grad()
     a.backward()
     norm = nn.utils.clip_grad_norm_([a], 0.1)
     assert norm.item() == 1.0 and a.grad.item() == pytest.approx(0.1, rel=1e-3)

@@ -280,9 +280,13 @@ def test_a_gradient_that_a_step_has_used_up_cannot_be_read():
         assert p.grad is None
     loss([w, b]).backward()
     assert w.grad is not None
-    o.step()
+    with pytest.warns(UserWarning, match="zero_grad"):  # PyTorch would have added to the gradient
+        o.step()
     o.zero_grad()
     assert w.grad is None
+    with pytest.warns(UserWarning, match="no parameter has a gradient") as found:
+        o.step()
+    assert found[0].filename == __file__
     w.grad = tw.ones(3, 4)
     assert w.grad.sum().item() == 12
 

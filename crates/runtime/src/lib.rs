@@ -16,6 +16,7 @@ pub mod trace;
 
 pub use device::{Device, Memory, Program};
 pub use engine::{Engine, Find, Reference, Revision, note_assigned};
+pub use inventory; // a device outside of this repository offers itself with `inventory::submit!`
 pub use numerics::check_numerics;
 pub use offer::{Offer, devices, open};
 pub use peers::{FindPeers, Peers, offer_peers, peers};

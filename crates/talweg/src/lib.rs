@@ -23,9 +23,11 @@ mod progress;
 use {cpu as _, cuda as _};
 
 pub use ::data;
+pub use ::dist;
 pub use ::ir;
 pub use ::nn;
 pub use ::nn::parallel as distributed;
+pub use ::runtime;
 pub use explain::explain;
 pub use interrupt::{INTERRUPTED, interrupt};
 pub use progress::Bar;
@@ -54,3 +56,17 @@ struct Training;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/observability.md")]
 struct Observability;
+
+/// And of the tutorial.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tutorial.md")]
+struct Tutorial;
+
+/// And of the pages on extending and debugging.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/extending.md")]
+struct Extending;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/debugging.md")]
+struct Debugging;

@@ -6,3 +6,4 @@ from .functional import *  # noqa: F403
 from .layers import *  # noqa: F403
 from .module import Module
 from .parameter import Buffer, Parameter, UninitializedParameter
+from . import modules  # noqa: E402, I001

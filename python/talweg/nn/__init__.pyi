@@ -44,6 +44,8 @@ class Module:
         """Buffers, each once."""
     def children(self) -> Iterator[Module]:
         """Modules that are attributes."""
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: what a module computes is compiled without it. ``tw.jit`` also leaves out the tracing."""
     def cpu(self) -> Self:
         """Moves everything to the host."""
     def cuda(self, device: str | None = None) -> Self:
@@ -244,8 +246,16 @@ class CrossEntropyLoss(Module):
     def __call__(self, input: Tensor, target: Tensor) -> Tensor: ...
 
 class DataParallel(Module):
-    """PyTorch's training on several GPUs from one process: refused, since processes do it here."""
+    """Calls its module, as in PyTorch on a machine with at most one GPU. Several GPUs are the work of several processes:
+    ``talweg launch --workers N python script.py``.
+
+    >>> import talweg as tw
+    >>> sorted(tw.nn.DataParallel(tw.nn.Linear(2, 1)).state_dict())
+    ['module.bias', 'module.weight']"""
     def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int | None = 0) -> None: ...
+    def forward(self, *inputs: Any, **kwargs: Any) -> Tensor:
+        ...
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Tensor: ...
 
 class ELU(Module):
     """x, and alpha (exp(x) - 1) below zero."""

@@ -36,7 +36,7 @@ class Module:
         # Here and not in __init__: subclasses need not call it.
         self = object.__new__(cls)
         self.__dict__.update(
-            _mode=_native.Mode(),
+            _train_mode=_native.Mode(),
             _parameters={},
             _buffers={},
             _modules={},
@@ -56,11 +56,11 @@ class Module:
     @property
     def training(self):
         """True in training, False in inference. A jitted function that asks is traced for each answer."""
-        return self.__dict__["_mode"].training
+        return self.__dict__["_train_mode"].training
 
     @training.setter
     def training(self, mode):
-        self.__dict__["_mode"].training = bool(mode)
+        self.__dict__["_train_mode"].training = bool(mode)
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} has no forward")
@@ -384,9 +384,12 @@ class Module:
         """Moves everything to a device, where the values mean nothing until they are set."""
         return self.to(device=device)
 
+    def compile(self, *args, **kwargs):
+        """Does nothing: what a module computes is compiled without it. ``tw.jit`` also leaves out the tracing."""
+
     def share_memory(self):
         """PyTorch's way to share parameters with other processes, which there is none of here."""
-        raise value_error("share_memory: parameters of several processes are shared by `talweg launch` and tw.distributed")
+        raise value_error("share_memory: processes share parameters by `talweg launch` or tw.distributed: use one of them")
 
     # Hooks.
 

@@ -173,4 +173,5 @@ def _retyped(t, dtype):
     new.__dict__.update(t._attributes())
     if has_grad(t):
         new.grad = t.grad.astype(dtype)
+    t.__dict__["_is_replaced"] = True
     return new

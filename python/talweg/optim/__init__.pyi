@@ -93,6 +93,7 @@ class Rule(Optimizer):
     >>> w = tw.nn.Parameter([1.0, 2.0])
     >>> optimizer = Momentum([w], lr=0.5)
     >>> for _ in range(2):
+    ...     optimizer.zero_grad()
     ...     w.square().sum().backward()
     ...     optimizer.step()
     >>> w.tolist()
@@ -114,7 +115,8 @@ class Rule(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float) -> tuple[Tensor, dict[str, Tensor]]:
         """One step of one parameter: ``(parameter, state)``. A subclass says it."""
 
@@ -131,7 +133,8 @@ class ASGD(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class Adadelta(Optimizer):
     """Adadelta (Zeiler 2012)."""
@@ -146,7 +149,8 @@ class Adadelta(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class Adafactor(Optimizer):
     """Adafactor (Shazeer and Stern 2018): ``eps`` are the smallest second moment's root and the smallest size that a
@@ -162,7 +166,8 @@ class Adafactor(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class Adagrad(Optimizer):
     """Adagrad (Duchi and others 2011)."""
@@ -177,7 +182,8 @@ class Adagrad(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class Adam(Optimizer):
     """Adam (Kingma and Ba 2014).
@@ -200,7 +206,8 @@ class Adam(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class Adamax(Optimizer):
     """Adam by the largest gradient (Kingma and Ba 2014)."""
@@ -215,7 +222,8 @@ class Adamax(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class Lion(Optimizer):
     """Lion (Chen and others 2023)."""
@@ -230,7 +238,8 @@ class Lion(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class Muon(Optimizer):
     """Momentum made orthogonal (Jordan and others 2024), for matrices."""
@@ -245,7 +254,8 @@ class Muon(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class NAdam(Optimizer):
     """Adam with Nesterov's momentum (Dozat 2016)."""
@@ -260,7 +270,8 @@ class NAdam(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class RAdam(Optimizer):
     """Adam with a rectified variance (Liu and others 2019)."""
@@ -275,7 +286,8 @@ class RAdam(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class RMSprop(Optimizer):
     """RMSProp (Tieleman and Hinton 2012)."""
@@ -290,7 +302,8 @@ class RMSprop(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class Rprop(Optimizer):
     """Resilient backpropagation (Riedmiller and Braun 1993): the signs of gradients alone count."""
@@ -305,7 +318,8 @@ class Rprop(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class SGD(Optimizer):
     """Gradient descent, with momentum.
@@ -324,7 +338,8 @@ class SGD(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class SparseAdam(Optimizer):
     """PyTorch's Adam for sparse gradients, which there are none of here: refused."""
@@ -339,7 +354,8 @@ class SparseAdam(Optimizer):
     @property
     def state(self) -> Any: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
 
 class AdamW(Adam):
     """Adam with decay apart from the gradient (Loshchilov and Hutter 2019)."""

@@ -14,6 +14,8 @@ ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts Cyclic
 LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau SequentialLR StepLR Warmup
 """.split()
 
+_LRScheduler = LRScheduler  # the name that PyTorch had before 2.0
+
 
 class LambdaLR(LRScheduler):
     """The first learning rate times a function of the step.

@@ -1,9 +1,10 @@
 """Optimizers whose steps are made on the Rust side: built-in rules, and rules in tensor code."""
 
 from .. import _native
-from .._checked import type_error, value_error
+from .._checked import type_error, value_error, warn
 from .._graph import Parameter, has_grad
 from .._native import Tensor
+from ..errors import GradientError
 from ..nn.state import _host
 from .optimizer import Optimizer, load_flat
 
@@ -41,8 +42,8 @@ class Engine:
 class NativeOptimizer(Optimizer):
     """A rule applied to parameters.
 
-    ``step`` uses the gradients that ``backward`` has collected, and forgets them; ``minimize`` makes the
-    update of a graph instead, for a session.
+    ``step`` uses the gradients that ``backward`` has collected, and forgets those of parameters; ``minimize`` makes
+    the update of a graph instead, for a session.
     """
 
     _has_steps = True
@@ -53,6 +54,7 @@ class NativeOptimizer(Optimizer):
         self._cohorts = {}  # of parameters whose steps are counted apart from the others'
         self._trained = set()
         self._is_handed_out = False  # to somebody who knows one engine only
+        self._has_warned = False
 
     # Engines.
 
@@ -137,29 +139,47 @@ class NativeOptimizer(Optimizer):
     # Steps.
 
     def step(self, closure=None):
-        """One step with the collected gradients, which are then forgotten."""
+        """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
+        they are."""
         for hook in list(self._pre_hooks.values()):
             hook(self, (closure,), {})
         loss = closure() if closure is not None else None
         if not self._is_handed_out and 0 < len(self._trained) < len(self._numbered()):
             self._count_late_ones_apart()
-        engines = self._engines
-        if len(engines) > 1:
-            # One whose parameters have no gradients stays as it is.
-            engines = [e for e in engines if any(map(has_grad, e.params()))] or engines[:1]
-        for engine in engines:
-            trained = [(p, g) for g, params in engine.parts for p in params if has_grad(p)]
-            for p, g in trained:
-                if g.get("maximize"):
-                    p.grad = -p.grad
-            engine.native.step()
-            for p, _ in trained:
-                self._trained.add(p.variable_id)
-                if isinstance(p, Parameter):
-                    p.__dict__["_is_used_up"] = True
+        if not any([self._step_of(engine) for engine in self._engines]):
+            warn("step: no parameter has a gradient, so nothing changed: call backward() before step()")
         for hook in list(self._post_hooks.values()):
             hook(self, (closure,), {})
         return loss
+
+    def _step_of(self, engine):
+        """One step of the parameters of an engine that have gradients; False if none has."""
+        trained = [(p, g) for g, params in engine.parts for p in params if has_grad(p)]
+        if not trained:
+            if any(isinstance(p, Parameter) and "_is_replaced" in p.__dict__ for p in engine.params()):
+                e = "step: the parameters have another type since the optimizer was made: make the optimizer after module.to(dtype)"
+                raise GradientError(_native.located(e))
+            return False
+        if not self._has_warned and isinstance(trained[0][0], Parameter) and trained[0][0].__dict__.get("_is_used_up"):
+            self._has_warned = True
+            warn(
+                "step: zero_grad() was not called since the last step, which used its gradients up; PyTorch would add "
+                "to them. Call optimizer.zero_grad() before backward()"
+            )
+        kept = []
+        for p, g in trained:
+            if not isinstance(p, Parameter) and not p.grad.is_symbolic:
+                kept.append((p, p.grad.detach()))
+            if g.get("maximize"):
+                p.grad = -p.grad
+        engine.native.step()
+        for p, _ in trained:
+            self._trained.add(p.variable_id)
+            if isinstance(p, Parameter):
+                p.__dict__["_is_used_up"] = True
+        for p, grad in kept:
+            p.grad = grad
+        return True
 
     def minimize(self, loss):
         """The update that makes a loss smaller, for ``Session.run`` or ``apply``."""
@@ -245,6 +265,7 @@ class Rule(NativeOptimizer):
     >>> w = tw.nn.Parameter([1.0, 2.0])
     >>> optimizer = Momentum([w], lr=0.5)
     >>> for _ in range(2):
+    ...     optimizer.zero_grad()
     ...     w.square().sum().backward()
     ...     optimizer.step()
     >>> w.tolist()

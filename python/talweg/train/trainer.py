@@ -407,6 +407,7 @@ class Trainer:
             value = loss(*args, **kwargs)
             if not isinstance(value, Tensor):
                 raise type_error(f"fit: the loss is {type(value).__name__}, not a tensor")
+            self.optimizer.zero_grad()
             value.backward()
             clip_value, clip_norm = self._clip
             if clip_value is not None:

@@ -133,7 +133,7 @@ pub struct Begin {
 /// With a parameter store: where this worker has to begin, given the step that its checkpoint was
 /// taken at (0 without one). If it takes the place of a worker that was lost, or goes on with what
 /// servers had on disk, the checkpoint may be newer than the one that the store began with, and
-/// the store's word counts.
+/// the store's files win.
 pub fn begin(restored: u64) -> Result<Begin> {
     let Some(How::Store(s)) = job()?.map(|j| &j.how) else { return Ok(Begin { origin: restored, step: restored }) };
     let mut shared = exchange(s);

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from ..._checked import check, value_error
+from ..._devices import devices
 from ..._native import Tensor
 from .. import functional as F
 from ..containers import ModuleList, Sequential
@@ -74,11 +75,28 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
 
 class DataParallel(Module):
-    """PyTorch's training on several GPUs from one process: refused, since processes do it here."""
+    """Calls its module, as in PyTorch on a machine with at most one GPU. Several GPUs are the work of several processes:
+    ``talweg launch --workers N python script.py``.
+
+    >>> import talweg as tw
+    >>> sorted(tw.nn.DataParallel(tw.nn.Linear(2, 1)).state_dict())
+    ['module.bias', 'module.weight']
+    """
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0):
         super().__init__()
-        raise value_error("DataParallel: several devices are used by several processes: talweg launch --workers N python script.py")
+        count = len([d for d in devices() if d.startswith("cuda")]) if device_ids is None else len(device_ids)
+        if count > 1:
+            raise value_error(
+                f"DataParallel: {count} devices are used by {count} processes: leave DataParallel out and start "
+                f"talweg launch --workers {count} python script.py"
+            )
+        if dim != 0:
+            raise value_error(f"DataParallel: batches lie along dim 0, not {dim}")
+        self.module = module
+
+    def forward(self, *inputs, **kwargs):
+        return self.module(*inputs, **kwargs)
 
 
 check(globals(), __all__)

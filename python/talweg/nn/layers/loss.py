@@ -6,7 +6,7 @@ from ..._checked import check
 from .. import functional as F
 from ..functional.common import refuse_old
 from ..module import Module
-from .common import bound, shown
+from .common import bound
 
 __all__ = []
 
@@ -39,11 +39,8 @@ def _loss(name, f, inputs, /, **defaults):
     parts += [kinds(k, kinds.POSITIONAL_OR_KEYWORD) for k in inputs.split()]
     forward.__signature__ = inspect.Signature(parts)
 
-    def extra_repr(self):
-        return shown(**{k: getattr(self, k) for k in kept if k not in buffers})
-
     doc = (f.__doc__ or "").split(">>>")[0].strip()
-    body = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__doc__": doc, "__module__": __name__}
+    body = {"__init__": __init__, "forward": forward, "__doc__": doc, "__module__": __name__}
     __all__.append(name)
     return type(name, (Module,), body)
 

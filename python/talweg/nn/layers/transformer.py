@@ -18,6 +18,10 @@ MultiheadAttention Transformer TransformerDecoder TransformerDecoderLayer Transf
 """.split()
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The last layer of attention: a linear layer under the name that PyTorch prints."""
+
+
 class MultiheadAttention(Module):
     """Attention of several heads over ``[L, N, E]``, or ``[N, L, E]`` with ``batch_first``: the result and the weights.
 
@@ -49,7 +53,7 @@ class MultiheadAttention(Module):
         for name in ["q_proj_weight", "k_proj_weight", "v_proj_weight"] if self._qkv_same_embed_dim else ["in_proj_weight"]:
             self.register_parameter(name, None)
         self.register_parameter("in_proj_bias", parameter(3 * e) if bias else None)
-        self.out_proj = Linear(e, e, bias)
+        self.out_proj = NonDynamicallyQuantizableLinear(e, e, bias)
         self.bias_k = parameter(1, 1, e) if add_bias_kv else None
         self.bias_v = parameter(1, 1, e) if add_bias_kv else None
         self._reset_parameters()

@@ -6,11 +6,13 @@ from ..._graph import has_grad
 from ..._native import Tensor
 from ..._state import no_grad
 from ...errors import GradientError
-from . import parametrizations, parametrize, rnn, stateless
+from . import fusion, parametrizations, parametrize, prune, rnn, stateless
+from .fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
 from .old_norms import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 
 __all__ = """
-clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm parameters_to_vector
+clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ fuse_conv_bn_eval fuse_conv_bn_weights
+fuse_linear_bn_eval fuse_linear_bn_weights get_total_norm parameters_to_vector
 remove_spectral_norm remove_weight_norm skip_init spectral_norm vector_to_parameters weight_norm
 """.split()
 

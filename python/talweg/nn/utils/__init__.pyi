@@ -15,6 +15,7 @@ from ...train import History
 from ...train import Silent
 from ...train import Trainer
 from ...utils.data import Subset
+from . import fusion as fusion
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
 from . import rnn as rnn
@@ -53,6 +54,36 @@ def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_n
     >>> tw.nn.utils.clip_grads_with_norm_([w], 1.0, tw.tensor(5.0))
     >>> w.grad.tolist()
     [0.6, 0.8]"""
+def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Module:
+    """A convolution that does what ``bn(conv(x))`` does in inference.
+
+    >>> import talweg as tw
+    >>> conv, bn = tw.nn.Conv2d(1, 2, 3).eval(), tw.nn.BatchNorm2d(2).eval()
+    >>> x = tw.ones(1, 1, 4, 4)
+    >>> bool((tw.nn.utils.fuse_conv_bn_eval(conv, bn)(x) - bn(conv(x))).abs().amax() < 1e-5)
+    True"""
+def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None, transpose: bool = False) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a convolution that does what a convolution and the batch norm after it do.
+
+    >>> import talweg as tw
+    >>> zero, one = tw.zeros(1), tw.ones(1)
+    >>> tw.nn.utils.fuse_conv_bn_weights(tw.ones(1, 1, 1), None, one, one, 0.0, one * 2, zero)[0].item()
+    2.0"""
+def fuse_linear_bn_eval(linear: Module, bn: Module) -> Module:
+    """A linear layer that does what ``bn(linear(x))`` does in inference.
+
+    >>> import talweg as tw
+    >>> linear, bn = tw.nn.Linear(3, 2).eval(), tw.nn.BatchNorm1d(2).eval()
+    >>> x = tw.ones(4, 3)
+    >>> bool((tw.nn.utils.fuse_linear_bn_eval(linear, bn)(x) - bn(linear(x))).abs().amax() < 1e-5)
+    True"""
+def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a linear layer that does what a linear layer and the batch norm after it do.
+
+    >>> import talweg as tw
+    >>> zero, one = tw.zeros(1), tw.ones(1)
+    >>> tw.nn.utils.fuse_linear_bn_weights(tw.ones(1, 2), None, zero, one, 0.0, one * 3, zero)[0].tolist()
+    [[3.0, 3.0]]"""
 def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """The norm of all tensors as if they were one vector.
 
