@@ -379,6 +379,8 @@ pub struct Var {
 }
 struct VarState {
     current: Value,
+    /// The newest computed value, while the current one is not computed yet.
+    settled: Option<Value>,
     /// The shared read of this version; weak, as reads keep their variable alive.
     read: Weak<Node>,
     grad: Option<Value>,
@@ -399,7 +401,7 @@ impl Var {
             graded: Setting::new(0),
             hooked: Setting::new(0),
             site,
-            state: Mutex::new(VarState { current: initial, read: Weak::new(), grad: None, drops: 0, watch: None }),
+            state: Mutex::new(VarState { current: initial, settled: None, read: Weak::new(), grad: None, drops: 0, watch: None }),
         })
     }
     /// Number in program order.
@@ -445,13 +447,27 @@ impl Var {
             let e = format!("variable {} is {}, but the new value is {}", self.name(), self.ty, value.ty());
             return Err(Error::new(ErrorKind::Shape, e).in_op("assign").at(value.node.site));
         }
+        let is_computed = value.is_computed();
         let old = {
             let mut s = self.state.lock();
             s.read = Weak::new();
-            std::mem::replace(&mut s.current, value)
+            let old = std::mem::replace(&mut s.current, value);
+            if is_computed {
+                (s.settled.take(), Some(old))
+            } else if s.settled.is_none() && old.is_computed() {
+                (s.settled.replace(old), None)
+            } else {
+                (None, Some(old))
+            }
         };
         drop(old);
         Ok(())
+    }
+    /// Gives it back its newest computed value, where the current one cannot be computed. False
+    /// where it has none.
+    pub fn roll_back(&self) -> bool {
+        let settled = self.state.lock().settled.take();
+        settled.is_some_and(|value| self.assign(value).is_ok())
     }
     /// Its value at this point of the program, as a leaf; reads of one version share it.
     pub fn read(self: &Arc<Self>, site: Site) -> Value {

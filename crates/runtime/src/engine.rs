@@ -217,11 +217,33 @@ impl Engine {
     pub fn evaluate(&self, values: &[Value]) -> Result<()> {
         let vars: Vec<Arc<Var>> = PENDING.take().iter().filter_map(Weak::upgrade).collect();
         let done = self.evaluate_with(values, &vars);
-        if done.is_err() {
-            // What could not be computed stays pending: the error may lie in the other fetches.
-            PENDING.with_borrow_mut(|p| p.extend(vars.iter().map(Arc::downgrade)));
+        if let Err(e) = &done {
+            let left = self.settle(vars, e);
+            PENDING.with_borrow_mut(|p| p.extend(left.iter().map(Arc::downgrade)));
         }
         done
+    }
+
+    /// After a failed evaluation: what stays pending. The error may lie in the fetches, so the
+    /// assignments are tried without them. If they cannot be computed either, because of their
+    /// data, the variables go back to their newest computed values: a failed step changes nothing.
+    fn settle(&self, vars: Vec<Arc<Var>>, e: &Error) -> Vec<Arc<Var>> {
+        let is_of_data = |e: &Error| matches!(e.kind, ErrorKind::Index | ErrorKind::Numerics);
+        let is_pending = |v: &Arc<Var>| !v.current().is_computed();
+        if !is_of_data(e) || self.has_effects(&vars) {
+            return vars;
+        }
+        match self.evaluate_with(&[], &vars) {
+            Ok(()) => Vec::new(),
+            Err(e) if is_of_data(&e) => vars.into_iter().filter(|v| is_pending(v) && !v.roll_back()).collect(),
+            Err(_) => vars,
+        }
+    }
+
+    /// Whether other processes take part in computing the variables.
+    fn has_effects(&self, vars: &[Arc<Var>]) -> bool {
+        let values: Vec<Value> = vars.iter().map(|v| v.current()).filter(|v| !v.is_computed()).collect();
+        collect(&values, Collect::Now).is_ok_and(|c| c.graph.nodes.iter().any(ir::FlatNode::is_ordered))
     }
 
     fn evaluate_with(&self, values: &[Value], vars: &[Arc<Var>]) -> Result<()> {
