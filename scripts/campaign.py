@@ -127,7 +127,7 @@ class Network:
 class Disk:
     """A folder for one job's checkpoints and store; as root a file system of its own, so that it can be full."""
 
-    SIZE_MB = 256  # logs of the store grow by a record of each worker in each partition and step
+    SIZE_MB = 256  # six partitions of two copies, each with a log of 4 MiB at most
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="campaign-")

@@ -56,7 +56,7 @@ def main():
     model = nn.Sequential(*layers, nn.Linear(24, 10))
     optimizer = optim.Adam(model.parameters(), lr=2e-3)
     schedule = {
-        "onecycle": lambda: optim.lr_scheduler.OneCycleLR(optimizer, max_lr=5e-3, total_steps=steps, cycle_momentum=False),
+        "onecycle": lambda: optim.lr_scheduler.OneCycleLR(optimizer, max_lr=5e-3, total_steps=steps),
         "cosine": lambda: optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps),
         "plateau": lambda: optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1),
     }.get(recipe, lambda: None)()

@@ -175,6 +175,20 @@ def test_any_iterable_is_a_loader():
         fit(iter([tw.ones(2, 1)]), epochs=2)
     with pytest.raises(ValueError, match="no batches"):
         fit([])
+    # A run that could only spin, from one empty epoch to the next.
+    for settings in ({"epochs": 3}, {"steps": 5}, {"epochs": 1_000_000_000}):
+        with pytest.raises(ValueError, match="no batches"):
+            fit([], **settings)
+
+    class Once:
+        passes = 0
+
+        def __iter__(self):
+            self.passes += 1
+            return iter([tw.ones(2, 1)] if self.passes == 1 else [])
+
+    with pytest.raises(ValueError, match="no batches|used once only"):
+        fit(Once(), steps=5)
     with pytest.raises(TypeError, match="not an iterable"):
         fit(5)
     with pytest.raises(ValueError, match="give one of them"):

@@ -16,7 +16,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A log shorter than this is never worth writing anew.
-const LOG_MIN: u64 = 16 << 20;
+const LOG_MIN: u64 = 4 << 20;
+/// A log is written anew when it is so many times as long as what it describes, and not short.
+const LOG_FACTOR: u64 = 4;
 
 /// Where a server keeps its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,29 +30,41 @@ pub struct Disk {
     pub sync: bool,
     /// Bytes that one partition may take.
     pub bytes_max: u64,
+    /// Whether what a former job has left in the folder is removed first.
+    pub is_fresh: bool,
+    /// Servers of the job, for one of them: folders of later numbers beside its own are those of servers that are gone.
+    pub servers: Option<u32>,
 }
 
 impl Disk {
     /// In that folder, without waiting for the device and without a limit.
     pub fn new(folder: impl Into<PathBuf>) -> Disk {
-        Disk { folder: folder.into(), sync: false, bytes_max: u64::MAX }
+        Disk { folder: folder.into(), sync: false, bytes_max: u64::MAX, is_fresh: false, servers: None }
     }
-    fn path(&self, partition: u32) -> PathBuf {
+    pub(crate) fn path(&self, partition: u32) -> PathBuf {
         self.folder.join(format!("partition-{partition}.log"))
     }
     /// How far each partition is that has a file here, and from which step on the file can be
-    /// repeated. The folder and the files are their owner's alone.
-    pub fn positions(&self) -> Result<Vec<(u32, Kept)>> {
+    /// repeated, in a job of so many workers. The folder and the files are their owner's alone.
+    pub fn positions(&self, workers: usize) -> Result<Vec<(u32, Kept)>> {
         let failed = || Error::io(format!("reading {}", self.folder.display()));
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(failed())?;
         let mut out = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(failed())? {
-            let name = entry.map_err(failed())?.file_name().to_string_lossy().into_owned();
+            let entry = entry.map_err(failed())?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if self.is_fresh && ["partition-", "rule-"].iter().any(|kind| name.starts_with(kind)) {
+                fs::remove_file(entry.path()).map_err(failed())?;
+                continue;
+            }
             let number = name.strip_prefix("partition-").and_then(|n| n.strip_suffix(".log"));
             let Some(partition) = number.and_then(|n| n.parse::<u32>().ok()) else { continue };
             let (mut position, mut first) = (Position::default(), None);
             self.replay(partition, |epoch, record| {
                 if let Record::Commit { settled, applied } = record {
+                    if settled.len() != workers {
+                        return Err(self.of_others(settled.len(), workers));
+                    }
                     position = Position { epoch, applied, settled: settled.iter().sum() };
                     first.get_or_insert(applied);
                 }
@@ -60,6 +74,11 @@ impl Disk {
         }
         out.sort_unstable();
         Ok(out)
+    }
+    fn of_others(&self, found: usize, workers: usize) -> Error {
+        let folder = self.folder.display();
+        let e = format!("the store in {folder} is that of a job of {found} workers, and this one has {workers}");
+        Error::value(format!("{e}: move it away, and the job starts from its newest checkpoint"))
     }
     /// Reads a partition's file, record after record with its epoch, up to the last whole one.
     pub fn replay(&self, partition: u32, mut to: impl FnMut(u64, Record) -> Result<()>) -> Result<()> {
@@ -215,7 +234,7 @@ impl Journal {
     }
     /// True if the log is longer than it is worth: the content should be written anew.
     pub fn is_long(&self) -> bool {
-        !self.is_new && self.good - self.whole > (4 * self.whole).max(LOG_MIN).min(self.disk.bytes_max / 2)
+        !self.is_new && self.good - self.whole > (LOG_FACTOR * self.whole).max(LOG_MIN).min(self.disk.bytes_max / 2)
     }
 }
 

@@ -25,6 +25,7 @@ mod membership;
 pub mod merge;
 mod mesh;
 mod message;
+mod orphan;
 mod overlap;
 mod partition;
 pub mod pulse;

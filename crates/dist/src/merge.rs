@@ -117,7 +117,7 @@ mod tests {
     fn whole_blocks_are_summed_and_rows_stay() {
         let update = |block, rows: &[u32], x: f32| {
             let (rows, data) = (rows.to_vec().into(), Arc::new(vec![x]));
-            Update { table: 0, block, rows, data, rate: 0.5, count: 1, filter: None }
+            Update { table: 0, block, rows, data, rate: 0.5, numbers: None, count: 1, filter: None }
         };
         let list =
             [update(1, &[], 1.0), update(0, &[2], 2.0), update(0, &[], 3.0), update(1, &[], 4.0), update(0, &[1], 5.0)];

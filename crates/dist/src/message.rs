@@ -24,8 +24,10 @@ pub struct Update {
     pub rows: Rows,
     /// The elements, row after row.
     pub data: Arc<Vec<f32>>,
-    /// Learning rate or whatever else the table's update takes beside the elements.
+    /// Learning rate or whatever else the table's update takes beside the elements,
     pub rate: f32,
+    /// and further numbers, 255 at most.
+    pub numbers: Option<Arc<Vec<f32>>>,
     /// How many workers' updates are summed up in it.
     pub count: u32,
     /// On its way: how the elements are packed. Whoever receives it has them unpacked.
@@ -264,6 +266,10 @@ const EMPTY: u16 = 4;
 /// Where in the flags the filter of an update stands.
 const PACKED: u16 = 4;
 
+/// The last word of an update: how many are summed up in it, and above that how many numbers it has.
+const COUNT_BITS: u32 = 24;
+const COUNT_MASK: u32 = (1 << COUNT_BITS) - 1;
+
 /// Arrays that belong to a block at most: the value and the state of its rule.
 const ARRAYS_MAX: usize = 256;
 
@@ -299,9 +305,12 @@ fn of_update(h: &mut Header, parts: &mut Parts, u: &Update) {
     h.count = u.rows.len() as u32;
     h.flags |= u.filter.map_or(0, Filter::code) << PACKED;
     parts.bytes.extend_from_slice(&u.rate.to_le_bytes());
-    parts.bytes.extend_from_slice(&u.count.to_le_bytes());
+    let numbers = u.numbers.as_ref().map_or(0, |n| n.len() as u32);
+    debug_assert!(numbers < 256, "{numbers} numbers");
+    parts.bytes.extend_from_slice(&(numbers << COUNT_BITS | u.count & COUNT_MASK).to_le_bytes());
     parts.rows = u.rows.clone();
     parts.arrays.push(u.data.clone());
+    parts.arrays.extend(u.numbers.clone());
 }
 
 impl Envelope {
@@ -500,10 +509,14 @@ fn to_record(h: &Header, mut payload: Arc<Vec<f32>>) -> Result<Record> {
 fn to_update(h: &Header, mut payload: Arc<Vec<f32>>, rows: Option<Rows>) -> Result<Update> {
     let listed = if rows.is_some() { 0 } else { h.count as usize };
     let at = payload.len().checked_sub(2).and_then(|n| n.checked_sub(listed));
-    let at = at.ok_or_else(|| Error::refused("an update is cut short"))?;
-    let (rate, count) = (payload[at + listed], payload[at + listed + 1].to_bits());
+    let short = || Error::refused("an update is cut short");
+    let at = at.ok_or_else(short)?;
+    let (rate, last) = (payload[at + listed], payload[at + listed + 1].to_bits());
     let rows = rows.map_or_else(|| to_rows(&payload[at..at + listed], listed), Ok)?;
-    spare::make_mut(&mut payload).truncate(at);
+    let (count, numbers) = (last & COUNT_MASK, (last >> COUNT_BITS) as usize);
+    let end = at.checked_sub(numbers).ok_or_else(short)?;
+    let numbers = (numbers > 0).then(|| Arc::new(payload[end..at].to_vec()));
+    spare::make_mut(&mut payload).truncate(end);
     let data = match h.flags >> PACKED {
         0 => payload,
         code => {
@@ -512,7 +525,7 @@ fn to_update(h: &Header, mut payload: Arc<Vec<f32>>, rows: Option<Rows>) -> Resu
             data?
         }
     };
-    Ok(Update { table: h.table, block: h.key as u32, rows, data, rate, count, filter: None })
+    Ok(Update { table: h.table, block: h.key as u32, rows, data, rate, numbers, count, filter: None })
 }
 
 fn text(h: &Header, payload: &[f32]) -> Result<String> {
@@ -550,15 +563,18 @@ mod tests {
             rows: vec![4, 9, 1].into(),
             data: data.clone(),
             rate: 0.1,
+            numbers: None,
             count: 7,
             filter: None,
         };
+        let tuned = Update { numbers: Some(Arc::new(vec![0.9, 0.5])), ..update.clone() };
         let record = |record| Message::Record { stream: 5, seq: 6, record };
         let messages = [
             Message::Map(Arc::new(Map::new(2, &[0, 1], 2, 3).unwrap())),
             Message::Create { table: 1, block: 2, width: 3, data: data.clone() },
             Message::Created { table: 1, block: 2 },
             Message::Push { life: 3, clock: 8, index: 2, last: true, update: Some(update.clone()) },
+            Message::Push { life: 3, clock: 8, index: 2, last: true, update: Some(tuned.clone()) },
             Message::Push { life: 3, clock: 8, index: 2, last: false, update: None },
             Message::Settled { clock: 8, closed: 9 },
             Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows: vec![4, 9].into() },
@@ -575,6 +591,7 @@ mod tests {
             record(Record::Reset),
             record(Record::Block { table: 1, block: 2, version: 1 << 40, width: 3, arrays: vec![data.clone(), data] }),
             record(Record::Update(update)),
+            record(Record::Update(tuned)),
             record(Record::Commit { settled: vec![1, 1 << 50].into(), applied: 3 }),
             Message::RecordAck { stream: 1, seq: 2 },
             Message::Moved,

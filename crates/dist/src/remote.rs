@@ -211,6 +211,16 @@ impl Store {
     }
     /// Adds to this step's updates of a whole table.
     pub fn push(&mut self, table: &Table, values: &[f32], rate: f32) -> Result<()> {
+        self.push_with(table, values, rate, None)
+    }
+    /// As [`Store::push`], with further numbers that the table's update takes.
+    pub fn push_with(
+        &mut self,
+        table: &Table,
+        values: &[f32],
+        rate: f32,
+        numbers: Option<&Arc<Vec<f32>>>,
+    ) -> Result<()> {
         if values.len() != table.rows * table.width {
             return Err(Error::value(format!(
                 "table {} has {} elements, not {}",
@@ -221,7 +231,8 @@ impl Store {
         }
         let (deadline, mut lent) = (self.deadline(), std::mem::take(&mut self.lent));
         lent.clear();
-        let pushed = (0..table.blocks()).try_for_each(|b| self.push_block(table, b, values, rate, &mut lent, deadline));
+        let push = |b| self.push_block(table, b, values, (rate, numbers), &mut lent, deadline);
+        let pushed = (0..table.blocks()).try_for_each(push);
         self.lent = lent;
         pushed
     }
@@ -233,7 +244,7 @@ impl Store {
         table: &Table,
         block: u32,
         values: &[f32],
-        rate: f32,
+        (rate, numbers): (f32, Option<&Arc<Vec<f32>>>),
         lent: &mut Vec<usize>,
         deadline: Instant,
     ) -> Result<()> {
@@ -254,7 +265,8 @@ impl Store {
             }
         };
         lent.push(if filter.is_none() { Arc::as_ptr(&data).addr() } else { 0 });
-        let update = Update { table: table.id, block, rows: Rows::default(), data, rate, count: 1, filter };
+        let (rows, numbers) = (Rows::default(), numbers.cloned());
+        let update = Update { table: table.id, block, rows, data, rate, numbers, count: 1, filter };
         let out = self.client.push(update);
         self.send(out, deadline)
     }

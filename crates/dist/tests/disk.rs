@@ -46,7 +46,7 @@ fn start(folder: &Path, rule: Rule) -> Server {
     let disk = Disk::new(folder);
     let mut partition = Partition::new(0, 0, 1, Arc::new(rule), Box::new(Add));
     partition.keep_on_disk();
-    disk.positions().unwrap();
+    disk.positions(1).unwrap();
     disk.replay(0, |epoch, r| partition.restore(epoch, r).map_err(talweg_dist::Error::value)).unwrap();
     Server { partition, journal: disk.journal(0) }
 }
@@ -167,7 +167,7 @@ impl World<'_> {
             assert_eq!(self.client.take(request).unwrap()[0], step as f32);
             for rows in [vec![0], vec![1]].map(Rows::from) {
                 let update =
-                    Update { table: 0, block: 0, rows, data: Arc::new(vec![1.0]), rate: 0.0, count: 1, filter: None };
+                    Update { table: 0, block: 0, rows, data: Arc::new(vec![1.0]), rate: 0.0, numbers: None, count: 1, filter: None };
                 let out = self.client.push(update);
                 self.ask(out);
             }
@@ -333,4 +333,78 @@ fn partitions_that_lost_different_ends_are_not_mixed() {
             assert!(e.contains("the store on disk is torn") && e.contains("/partition-1.log from step 0 to"), "{e}");
         }
     }
+}
+
+/// Bytes of all files below a folder.
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap());
+    entries.map(|e| if e.path().is_dir() { bytes_below(&e.path()) } else { e.metadata().map_or(0, |m| m.len()) }).sum()
+}
+
+/// What a worker keeps with each step replaces what it kept before: the logs are written anew before they are longer
+/// than four times what they describe, or 4 MiB.
+#[test]
+fn two_thousand_steps_with_records_stay_within_a_bound() {
+    const RECORD: usize = 8 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    let table = Table::new(0, 1000, 1, 1 << 20).unwrap();
+    let (_coordinator, mut store) = open(dir.path(), u64::MAX, Duration::from_secs(60));
+    store.create(&table, &[0.0; 1000]).unwrap();
+    let (mut most, mut written) = (0, 0);
+    for step in 0..2_000u32 {
+        store.keep(&vec![step as u8; RECORD]).unwrap();
+        store.push(&table, &[1.0; 1000], 0.0).unwrap();
+        store.clock().unwrap();
+        written += RECORD as u64;
+        if step % 50 == 49 {
+            store.wait().unwrap();
+            most = most.max(bytes_below(dir.path()));
+        }
+    }
+    // Four partitions on each of two servers. A file has its content, the log after it, and while it is written anew
+    // its content once more.
+    let content = (64 << 10) + 2 * 4 * 1000;
+    let bound = 2 * 4 * (2 * content + (4 << 20) + (64 << 10));
+    assert!(most < bound, "{most} bytes, not {bound} at most");
+    assert!(2 * 4 * written > 3 * bound, "the steps were too few to show it");
+}
+
+/// A server that took a lost one's place has kept its partitions under a number that no server of the next job has.
+#[test]
+fn what_replaced_servers_have_left_is_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = |n: u32| dir.path().join(format!("server-{n}"));
+    let of = |n: u32, servers: Option<u32>| Disk { servers, ..Disk::new(folder(n)) };
+    World::new(&folder(0), Rule::BSP, None).run();
+    World::new(&folder(2), Rule::BSP, None).run();
+    let (old, new) = (folder(0).join("partition-0.log"), folder(2).join("partition-0.log"));
+    let whole = fs::read(&new).unwrap();
+    let file = OpenOptions::new().write(true).open(&old).unwrap();
+    file.set_len(whole.len() as u64 / 2).unwrap();
+    fs::write(folder(2).join("rule-0.2"), b"rule").unwrap();
+    let steps = |d: &Disk| d.positions(1).unwrap()[0].1.position.applied;
+    let mine = of(0, Some(2));
+    assert!(steps(&mine) < STEPS);
+    // One that still lives keeps what it has.
+    let lives = of(2, None).lock().unwrap();
+    mine.adopt(1).unwrap();
+    assert!(steps(&mine) < STEPS && folder(2).exists());
+    drop(lives);
+    of(0, Some(3)).adopt(1).unwrap();
+    assert!(folder(2).exists(), "of a job of three servers it is the third's");
+    mine.adopt(1).unwrap();
+    assert_eq!((steps(&mine), fs::read(&old).unwrap()), (STEPS, whole));
+    assert!(!folder(2).exists() && folder(0).join("rule-0.2").exists());
+    // Nothing older comes back.
+    World::new(&folder(3), Rule::BSP, None).run();
+    let file = OpenOptions::new().write(true).open(folder(3).join("partition-0.log")).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    mine.adopt(1).unwrap();
+    assert_eq!(steps(&mine), STEPS);
+    let e = mine.positions(2).unwrap_err().to_string();
+    assert!(e.contains("is that of a job of 1 workers, and this one has 2"), "{e}");
+    let fresh = Disk { is_fresh: true, ..mine };
+    World::new(&folder(4), Rule::BSP, None).run();
+    fresh.adopt(2).unwrap();
+    assert!(fresh.positions(2).unwrap().is_empty() && !folder(4).exists());
 }

@@ -123,9 +123,16 @@ pub struct PyOptimizer {
     optimizer: Mutex<Optimizer>,
     /// The rule of one's own, which may well hold the optimizer.
     rule: Option<Arc<Py<PyAny>>>,
+    /// Those of groups and of later settings.
+    others: Mutex<Vec<Arc<Py<PyAny>>>>,
 }
 
 impl PyOptimizer {
+    /// The rule of another optimizer, which this one takes over.
+    fn rule_of(&self, other: &PyOptimizer) -> Arc<dyn Rule> {
+        self.others.lock().extend(other.rule.clone());
+        other.inner().rule()
+    }
     /// The optimizer itself.
     pub fn inner(&self) -> MutexGuard<'_, Optimizer> {
         self.optimizer.lock()
@@ -144,7 +151,7 @@ impl PyOptimizer {
         let rule = rule(kind, settings)?;
         let params = variables(&params)?;
         let o = here(py).scope(|| Optimizer::new(rule, params.as_slice())).or_raise(py)?;
-        Ok(PyOptimizer { optimizer: Mutex::new(o), rule: None })
+        Ok(PyOptimizer { optimizer: Mutex::new(o), rule: None, others: Mutex::default() })
     }
     /// With a rule of one's own: an object with a method `update`.
     #[staticmethod]
@@ -162,21 +169,35 @@ impl PyOptimizer {
         let rule = PyRule { object: object.clone(), lr, weight_decay, slots };
         let params = variables(&params)?;
         let o = here(py).scope(|| Optimizer::new(rule, params.as_slice())).or_raise(py)?;
-        Ok(PyOptimizer { optimizer: Mutex::new(o), rule: Some(object) })
+        Ok(PyOptimizer { optimizer: Mutex::new(o), rule: Some(object), others: Mutex::default() })
     }
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(self.rule.as_deref())
+        visit.call(self.rule.as_deref())?;
+        self.others.lock().iter().try_for_each(|rule| visit.call(&**rule))
     }
-    /// Adds parameters with a learning rate and weight decay of their own.
+    /// Adds parameters with a learning rate and weight decay of their own, and the rule of another optimizer.
     fn add_group(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>,
         #[pyo3(from_py_with = arg)] lr: f64,
         #[pyo3(from_py_with = arg)] weight_decay: f64,
+        like: &PyOptimizer,
     ) -> PyResult<()> {
         let params = variables(&params)?;
-        self.optimizer.lock().add_group(params.as_slice(), lr, weight_decay).or_raise(py)
+        let rule = self.rule_of(like);
+        self.optimizer.lock().add_group_with(rule, params.as_slice(), lr, weight_decay).or_raise(py)
+    }
+    /// Gives a group the rule of another optimizer and this decay; false if that keeps another state.
+    fn tune(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arg)] group: usize,
+        #[pyo3(from_py_with = arg)] weight_decay: f64,
+        like: &PyOptimizer,
+    ) -> PyResult<bool> {
+        let rule = self.rule_of(like);
+        here(py).scope(|| self.optimizer.lock().tune(group, rule, weight_decay)).or_raise(py)
     }
     /// One step with the collected gradients, which are then forgotten.
     fn step(&self, py: Python<'_>) -> PyResult<()> {
@@ -288,6 +309,12 @@ fn clip_grad_norm(
 ) -> PyResult<Py<PyTensor>> {
     let params = variables(&params)?;
     wrap(py, here(py).scope(|| optim::clip_grad_norm(&params, max_norm)).or_raise(py)?)
+}
+/// Makes gradients the means over workers, where these reduce gradients.
+#[pyfunction]
+fn mean_gradients(py: Python<'_>, #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>) -> PyResult<()> {
+    let params = variables(&params)?;
+    here(py).scope(|| optim::mean_gradients(&params)).or_raise(py)
 }
 /// Cuts gradients off at ±`max`.
 #[pyfunction]
@@ -409,5 +436,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PySchedule>()?;
     m.add_class::<PyPlateau>()?;
     m.add_function(wrap_pyfunction!(clip_grad_norm, m)?)?;
+    m.add_function(wrap_pyfunction!(mean_gradients, m)?)?;
     m.add_function(wrap_pyfunction!(clip_grad_value, m)?)
 }

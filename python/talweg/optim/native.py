@@ -8,15 +8,14 @@ from ..errors import GradientError
 from ..nn.state import _host
 from .optimizer import Optimizer, load_flat
 
-# Settings of each group that an engine keeps apart; groups that differ in others have an engine each.
+# Settings that a group of a rule of one's own may have for itself.
 _PER_GROUP = ("lr", "weight_decay")
 # Settings that say how PyTorch computes a step, and the direction, which is no matter of the rule.
 HINTS = ("foreach", "fused", "capturable", "differentiable", "maximize")
 
 
 class Engine:
-    """The Rust side's optimizer for parameters with the same settings, but for rate and decay, and the same number of
-    steps."""
+    """The Rust side's optimizer for parameters with the same number of steps."""
 
     def __init__(self, native, key, group, params):
         self.native, self.key, self.parts = native, key, [(group, params)]
@@ -63,8 +62,8 @@ class NativeOptimizer(Optimizer):
         raise NotImplementedError(f"{type(self).__name__} has no rule")
 
     def _settings_of(self, group):
-        """The settings of a group by which its engine is made, but for rate and decay."""
-        return {k: group[k] for k in self.defaults if k not in _PER_GROUP}
+        """The settings of a group by which its rule is made."""
+        return {k: group[k] for k in self.defaults}
 
     def _changed(self, group, key):
         if key == "lr":
@@ -72,8 +71,25 @@ class NativeOptimizer(Optimizer):
                 for i, (g, _) in enumerate(engine.parts):
                     if g is group:
                         engine.native.set_group_lr(i, float(group["lr"]))
-        elif key == "params" or key in self.defaults and key not in HINTS:
+        elif key == "params":
             self._rebuild()
+        elif key in self.defaults and key not in HINTS:
+            self._tune(group)
+
+    def _tune(self, group):
+        """The settings of a group count from the next step on."""
+        for engine in self._engines:
+            for i, (g, _) in enumerate(engine.parts):
+                if g is group and not engine.native.tune(i, float(g.get("weight_decay", 0.0)), self._made([], self._given(g))):
+                    self._rebuild()
+                    return
+
+    def _given(self, group):
+        """The settings of a group as its rule is given them."""
+        given = {**self._settings_of(group), "lr": float(group.get("lr", 0.0))}
+        if "weight_decay" in self.defaults:
+            given["weight_decay"] = float(group["weight_decay"])
+        return given
 
     def _added(self, group):
         cohorts = {}
@@ -83,18 +99,21 @@ class NativeOptimizer(Optimizer):
             self._add_part(group, params, cohort)
 
     def _add_part(self, group, params, cohort):
-        lr, decay = float(group.get("lr", 0.0)), float(group.get("weight_decay", 0.0))
-        settings = self._settings_of(group)
+        given, decay = self._given(group), float(group.get("weight_decay", 0.0))
         for engine in self._engines:
-            if engine.key == (settings, cohort):
-                engine.native.add_group(params, lr, decay)
+            if engine.key == cohort:
+                engine.native.add_group(params, given["lr"], decay, self._made([], given))
                 engine.parts.append((group, params))
                 return
-        given = {**settings, "lr": lr, **({"weight_decay": decay} if "weight_decay" in self.defaults else {})}
-        self._engines.append(Engine(self._made(params, given), (settings, cohort), group, params))
+        self._engines.append(Engine(self._made(params, given), cohort, group, params))
 
     def _rebuild(self, fresh=()):
         """Makes the engines anew; those of ``fresh`` parameters begin at step 0, the others go on."""
+        if any(int(e.steps().item()) for e in self._engines) and _native.worker_has_store():
+            raise value_error(
+                f"{type(self).__name__}: servers keep the state with which it was made: what a setting adds to it, or a "
+                "parameter that is trained later, must be there from the first step on"
+            )
         old = [(dict(zip((p.variable_id for p in e.params()), e.state())), e.steps()) for e in self._engines]
         self._engines = []
         for g in self.param_groups:
@@ -126,8 +145,8 @@ class NativeOptimizer(Optimizer):
         self._is_handed_out = True
         if rest:
             raise value_error(
-                f"{type(self).__name__}: groups that differ in more than lr and weight_decay, and parameters that were "
-                "trained later than others, work with step() only: not with Trainer, GradScaler and launch"
+                f"{type(self).__name__}: parameters that were trained later than others work with step() only: not with "
+                "Trainer, GradScaler and launch"
             )
         if self._is_ascending():
             raise value_error(f"{type(self).__name__}: maximize=True works with step() and minimize() only: return -loss instead")
@@ -185,7 +204,7 @@ class NativeOptimizer(Optimizer):
         """The update that makes a loss smaller, for ``Session.run`` or ``apply``."""
         engines = self._engines
         if len(engines) > 1:
-            raise value_error("minimize: groups may differ in lr and weight_decay only")
+            raise value_error("minimize: some parameters were trained later than others: use step()")
         return engines[0].native.minimize(-loss if self._is_ascending() else loss)
 
     # State.
@@ -274,7 +293,7 @@ class Rule(NativeOptimizer):
     ``slots`` names what is kept for each parameter, arrays like it that begin with these numbers. ``update`` returns the
     new parameter and the new state; ``lr`` and ``step``, which counts from 1, are tensors. It runs wherever the built-in
     rules do: in graphs, under ``jit``, with gradients that are averaged over workers, and on servers of the parameter
-    store; there it may use numbers and other tensors as they are when the optimizer is made, but no variables.
+    store; there it may read variables that are single numbers, and other tensors as they are when the optimizer is made.
     """
 
     defaults = {"lr": 1e-3}

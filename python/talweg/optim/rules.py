@@ -50,6 +50,7 @@ class _BuiltIn(NativeOptimizer):
             raise value_error(f"{type(self).__name__}: its momentum cannot be cycled: give the schedule cycle_momentum=False")
         if self._momentum is None:
             self._momentum = Tensor(0.0, variable=True, trainable=False)
+            self._betas = {id(g): tuple(g.get("betas", ())[1:]) for g in self.param_groups}
             self._rebuild()
 
     def _first_moment(self, group):
@@ -58,11 +59,14 @@ class _BuiltIn(NativeOptimizer):
     def _changed(self, group, key):
         if self._momentum is not None and key in ("momentum", "betas"):
             self._momentum.assign(_native.tensor(self._first_moment(group)))
-        else:
-            super()._changed(group, key)
+            others = tuple(group.get("betas", ())[1:])
+            if others == self._betas.setdefault(id(group), others):
+                return
+            self._betas[id(group)] = others
+        super()._changed(group, key)
 
     def _own_attributes(self):
-        return {k: v for k, v in super()._own_attributes().items() if k != "_momentum"}
+        return {k: v for k, v in super()._own_attributes().items() if k not in ("_momentum", "_betas")}
 
     def _rule(self, settings):
         """A rule in tensor code for what the Rust side has not, or None."""

@@ -94,6 +94,18 @@ def load_checkpoint(path, part="model"):
     return found
 
 
+def _numbers(optimizer, group):
+    """The settings of a group that a schedule or a program may have changed, but for its rate."""
+
+    def is_number(value):
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+    def is_one(value):
+        return all(map(is_number, value)) if isinstance(value, (tuple, list)) else is_number(value)
+
+    return {k: group[k] for k in optimizer.defaults if k != "lr" and is_one(group.get(k))}
+
+
 class Trainer:
     """Trains ``model`` on the batches of ``loader``, any iterable of them.
 
@@ -223,6 +235,7 @@ class Trainer:
         notes = {"epoch": self.epoch, "batch": self._batch, "worse": self._worse, "order": self._order}
         notes["best"], notes["seed"] = self.history.best, getattr(self.loader, "seed", None)
         notes["rates"] = [g["lr"] for g in self.optimizer.param_groups]
+        notes["settings"] = [_numbers(self.optimizer, g) for g in self.optimizer.param_groups]
         notes["schedule"] = self._schedule.state_dict() if self._schedule is not None else None
         notes["loader"] = self._loader_state()
         return {f"python.{k}": json.dumps(v) for k, v in notes.items()}
@@ -294,6 +307,11 @@ class Trainer:
         told = {k.removeprefix("python."): json.loads(v) for k, v in notes.items() if k.startswith("python.")}
         for group, rate in zip(self.optimizer.param_groups, told.get("rates", ())):
             group["lr"] = rate
+        for group, settings in zip(self.optimizer.param_groups, told.get("settings", ())):
+            for key, value in settings.items():
+                value = tuple(value) if isinstance(value, list) else value
+                if group.get(key) != value:
+                    group[key] = value
         if self._schedule is not None and told["schedule"] is not None:
             self._schedule.load_state_dict(told["schedule"])
         self.step, self.epoch, self._batch = step, told["epoch"], told["batch"]

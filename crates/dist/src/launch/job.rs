@@ -144,7 +144,7 @@ impl<'a> Job<'a> {
 
     fn start_all(&mut self, servers: &[u32]) -> Result<()> {
         for (place, number) in servers.iter().enumerate() {
-            let server = self.server(place, *number, 0)?;
+            let server = self.first_server(place, *number)?;
             self.servers.push(Slot::new(server));
         }
         for i in 0..self.options.workers {
@@ -154,11 +154,6 @@ impl<'a> Job<'a> {
         }
         Ok(())
     }
-    /// Numbers of the servers, by their places.
-    pub fn server_numbers(&self) -> Vec<u32> {
-        self.servers.iter().map(|s| s.process.number).collect()
-    }
-
     /// Goes on with the processes of a launcher that was lost; those that ended meanwhile are
     /// found to have ended, and looked after like any other.
     fn take_over(&mut self, before: &Ledger) -> Result<()> {
@@ -220,15 +215,23 @@ impl<'a> Job<'a> {
     /// Starts a server; one that takes another's place is on the same machine, so that copies stay
     /// as far apart as they were.
     pub fn server(&self, place: usize, number: u32, restarts: u32) -> Result<Process> {
+        self.server_with(place, number, restarts, self.vars(restarts))
+    }
+    /// A server with which the job begins.
+    fn first_server(&self, place: usize, number: u32) -> Result<Process> {
+        let mut vars = self.vars(0);
+        vars.extend(self.options.is_fresh.then(|| ("TALWEG_STORE_FRESH", "1".to_string())));
+        self.server_with(place, number, 0, vars)
+    }
+    fn server_with(&self, place: usize, number: u32, restarts: u32, mut vars: Vec<Var>) -> Result<Process> {
         let o = self.options;
         let machine = &o.machines[place % o.machines.len()];
-        let mut vars = self.vars(restarts);
         vars.push(("TALWEG_SERVER", number.to_string()));
         let (name, logs) = (format!("server {number}"), self.logs.as_deref());
         let (command, guard, ssh) = (&o.server, &o.guard, &o.ssh);
         Process::start(Start { name, number, restarts, machine, command, guard, vars, ssh, logs })
     }
-    fn vars(&self, restarts: u32) -> Vec<(&'static str, String)> {
+    fn vars(&self, restarts: u32) -> Vec<Var> {
         let o = self.options;
         let tls = o.tls.iter().map(|folder| ("TALWEG_TLS", folder.display().to_string()));
         let wire = o.wire.iter().map(|filter| ("TALWEG_WIRE", filter.to_string()));
@@ -265,6 +268,9 @@ impl<'a> Job<'a> {
         drop(self.lock);
     }
 }
+
+/// A variable of the environment.
+type Var = (&'static str, String);
 
 /// A place in the job, and the process that has it now.
 pub(super) struct Slot {

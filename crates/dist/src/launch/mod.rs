@@ -89,6 +89,8 @@ pub struct Launch {
     pub ssh: OsString,
     /// Who keeps the membership store, if not this process: then the job goes on without it.
     pub membership: Option<Meeting>,
+    /// Whether servers forget what they find on their disks: the job goes on from a checkpoint that is newer.
+    pub is_fresh: bool,
     /// A folder of certificates, the same on every machine: links speak TLS.
     pub tls: Option<PathBuf>,
     /// What runs a command so that it ends with this process: see [`guarded`]. Empty: nothing.
@@ -125,13 +127,13 @@ impl Launch {
     pub fn run(&self, board: &Arc<Board>, stop: &AtomicBool) -> Result<Outcome> {
         let mut options = self.clone();
         let mut summary = summary::Summary::default();
-        let mut servers: Vec<u32> = (0..self.servers).collect();
+        let servers: Vec<u32> = (0..self.servers).collect();
         loop {
             options.check()?;
             let mut job = Job::start(&options, board, &servers, &mut summary)?;
             let ended = job.watch(stop);
-            servers = job.server_numbers();
             job.end();
+            options.is_fresh = false;
             let outcome = match ended? {
                 Try::Ended(outcome) => outcome,
                 Try::Resize(_) if stop.load(Ordering::Relaxed) => Outcome::Stopped,
@@ -140,6 +142,8 @@ impl Launch {
                     if self.workers_min == self.workers {
                         options.workers_min = workers;
                     }
+                    // What servers have on disk counts the steps of as many workers as there were.
+                    options.is_fresh = true;
                     continue;
                 }
                 Try::Lost if summary.job_restarts < self.job_restarts_max => {

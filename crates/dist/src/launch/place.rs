@@ -2,6 +2,7 @@
 //! schedulers set.
 
 use crate::{AWAY_MAX, Disk, Error, Filter, HostOptions, Meeting, Result, Rule};
+use crate::orphan::FOLDER;
 use net::{Address, Secret};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -178,7 +179,7 @@ impl Service {
         let options = HostOptions {
             secret: secret(&var)?,
             away_max: away.unwrap_or(AWAY_MAX),
-            disk: disk(&var, server)?,
+            disk: disk(&var, server, servers()?)?,
             ..HostOptions::new(server, workers as usize, listen, Arc::new(rule(&var, workers)?))
         };
         Ok(Service::Server { options: Box::new(options), at, servers: servers()?, copies: copies(&var)? })
@@ -186,14 +187,18 @@ impl Service {
 }
 
 /// Where a server keeps what it holds, and whether it waits for the device.
-fn disk(var: &impl Vars, server: u32) -> Result<Option<Disk>> {
+fn disk(var: &impl Vars, server: u32, servers: u32) -> Result<Option<Disk>> {
     let Some(folder) = var("TALWEG_STORE_DIR") else { return Ok(None) };
-    let sync = match var("TALWEG_STORE_SYNC").as_deref() {
-        None | Some("0") => false,
-        Some("1") => true,
-        Some(other) => return Err(Error::value(format!("TALWEG_STORE_SYNC must be 1 or 0, not {other:?}"))),
+    let flag = |name: &str| match var(name).as_deref() {
+        None | Some("0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(other) => Err(Error::value(format!("{name} must be 1 or 0, not {other:?}"))),
     };
-    Ok(Some(Disk { sync, ..Disk::new(Path::new(&folder).join(format!("server-{server}"))) }))
+    let (sync, is_fresh) = (flag("TALWEG_STORE_SYNC")?, flag("TALWEG_STORE_FRESH")?);
+    let folder = Path::new(&folder).join(format!("{FOLDER}{server}"));
+    // One that takes a lost one's place has a later number, and gets copies from those that live.
+    let servers = (server < servers).then_some(servers);
+    Ok(Some(Disk { sync, is_fresh, servers, ..Disk::new(folder) }))
 }
 
 /// DMLC's scheduler, which keeps the membership store there.
@@ -327,10 +332,12 @@ mod tests {
             }
         };
         let plain = server(&[]).unwrap();
-        assert_eq!((plain.disk, plain.away_max), (Some(Disk::new("/store/server-0")), AWAY_MAX));
+        let disk = Disk { servers: Some(1), ..Disk::new("/store/server-0") };
+        assert_eq!((plain.disk, plain.away_max), (Some(disk), AWAY_MAX));
         let other = server(&[("TALWEG_STORE_SYNC", "1"), ("TALWEG_AWAY", "90")]).unwrap();
         assert!(other.disk.unwrap().sync && other.away_max == Duration::from_secs(90));
         assert!(server(&[("TALWEG_STORE_SYNC", "yes")]).is_err());
+        assert!(server(&[("TALWEG_STORE_FRESH", "1")]).unwrap().disk.unwrap().is_fresh);
     }
 
     #[test]

@@ -48,11 +48,11 @@ impl Job<'_> {
             self.workers.iter_mut().for_each(|w| w.process.pass_on(false));
             self.strike_hung();
             self.strike_outsiders();
-            if let Some(why) = self.look_after_workers()? {
+            let why = self.look_after_workers()?;
+            if let Some(why) = why.map_or_else(|| self.look_after_servers(), |why| Ok(Some(why)))? {
                 self.board.note(&why);
                 return Ok(self.over(Outcome::Failed(why)));
             }
-            self.look_after_servers()?;
             let processes = self.servers.iter().chain(&self.workers).map(|s| s.process.state());
             self.board.look(processes);
             if !self.options.progress.is_zero() && said.elapsed() > self.options.progress {
@@ -60,6 +60,9 @@ impl Job<'_> {
                 self.board.line().iter().for_each(|l| board::say(&format!("[launch] {l}")));
             }
             if stopping.is_none() {
+                if let Some(why) = self.refusal() {
+                    return Ok(self.over(Outcome::Failed(why)));
+                }
                 if self.has_lost() {
                     return Ok(self.lost());
                 }
@@ -143,6 +146,10 @@ impl Job<'_> {
         }
     }
 
+    /// Why what the servers have on disk cannot be taken up, if so.
+    fn refusal(&self) -> Option<String> {
+        self.coordinator.get(roster::MAP).and_then(|m| Map::decode(&m).err()).map(|e| e.to_string())
+    }
     /// Whether every copy of something is lost.
     fn has_lost(&self) -> bool {
         self.coordinator.get(roster::MAP).and_then(|m| Map::decode(&m).ok()).is_some_and(|m| m.has_lost())
@@ -389,7 +396,8 @@ impl Job<'_> {
         self.health.any_stepped() || self.coordinator.get(STEPPED).is_some()
     }
 
-    fn look_after_servers(&mut self) -> Result<()> {
+    /// As [`Job::look_after_workers`].
+    fn look_after_servers(&mut self) -> Result<Option<String>> {
         for i in 0..self.servers.len() {
             let s = &mut self.servers[i];
             if let Some((_, number)) = s.again.take_if(|(at, _)| Instant::now() >= *at) {
@@ -400,6 +408,10 @@ impl Job<'_> {
                 continue;
             }
             let Some(status) = s.process.has_ended(|| false)? else { continue };
+            if !is_killed(status) && !self.any_lost && self.coordinator.get(roster::MAP).is_none() {
+                let name = &s.process.name;
+                return Ok(Some(format!("{name} ended with {status} before there was a store: it is not replaced")));
+            }
             self.any_lost |= is_killed(status);
             s.fruitless = if s.process.began.elapsed() > USEFUL { 0 } else { s.fruitless + 1 };
             if self.options.restart.wants(status) && s.process.restarts < self.options.restarts_max {
@@ -411,7 +423,7 @@ impl Job<'_> {
                 self.board.note(&format!("{} ended with {status}", s.process.name));
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 

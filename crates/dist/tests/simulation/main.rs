@@ -177,7 +177,7 @@ fn what_a_former_life_has_sent_is_not_taken_for_the_next_ones() {
         };
         let update = |table, x| {
             let (rows, data) = (Rows::default(), Arc::new(vec![x]));
-            Update { table, block: 0, rows, data, rate: 0.0, count: 1, filter: None }
+            Update { table, block: 0, rows, data, rate: 0.0, numbers: None, count: 1, filter: None }
         };
         let mut old = begin(&mut p, 1);
         let mut late = old.push(update(0, 100.0));

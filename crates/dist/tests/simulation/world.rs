@@ -507,6 +507,7 @@ impl World {
             rows: rows.into(),
             data: Arc::new(data),
             rate: 0.0,
+            numbers: None,
             count: 1,
             filter: None,
         };

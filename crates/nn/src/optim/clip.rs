@@ -4,8 +4,10 @@ use crate::parallel;
 use tensor::{Result, Tensor, Variable, no_grad};
 
 /// Scales all gradients together so that their common length is at most `max`; returns the
-/// length before. Among workers that reduce gradients, these become their means first.
+/// length before. Among workers that reduce gradients, these become their means first; where servers
+/// average them it is an error.
 pub fn clip_grad_norm(params: &[Variable], max: f64) -> Result<Tensor> {
+    parallel::needs_mean("clip_grad_norm")?;
     no_grad(|| {
         let grads = means(params)?;
         let squares: Tensor = grads.iter().map(|(_, g)| (g * g.conj()).real().sum(..)).sum();
@@ -18,7 +20,18 @@ pub fn clip_grad_norm(params: &[Variable], max: f64) -> Result<Tensor> {
 
 /// Cuts every gradient element to `-max ..= max`, of the means over workers where these reduce gradients.
 pub fn clip_grad_value(params: &[Variable], max: f64) -> Result<()> {
+    parallel::needs_mean("clip_grad_value")?;
     no_grad(|| means(params)?.iter().try_for_each(|(p, g)| replace(p, &g.minimum(max).maximum(-max))))
+}
+
+/// Makes gradients the means over workers where these reduce gradients, for whoever looks at all of them before a step;
+/// where servers average them it is an error.
+pub fn mean_gradients(params: &[Variable]) -> Result<()> {
+    parallel::needs_mean("mean_gradients")?;
+    if parallel::world()? == 1 {
+        return Ok(());
+    }
+    no_grad(|| means(params)?.iter().try_for_each(|(p, g)| replace(p, g)))
 }
 
 /// The gradients that there are, as all workers see them.

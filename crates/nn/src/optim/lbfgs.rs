@@ -4,7 +4,7 @@
 //! step, so it is given a function that computes the loss anew.
 
 use super::wolfe::{Point, search};
-use crate::Parameters;
+use crate::{Parameters, parallel};
 use tensor::control::{ScanOptions, scan_with};
 use tensor::{DType, Error, Result, Tensor, Variable, grad, no_grad};
 
@@ -86,6 +86,10 @@ struct Run {
 impl Lbfgs {
     /// For the parameters of a module, or a list of variables, all of one type.
     pub fn new(options: LbfgsOptions, params: &(impl Parameters + ?Sized)) -> Result<Lbfgs> {
+        if parallel::world()? > 1 {
+            let e = "it looks at the loss of all examples several times a step, which workers do not share: run it in one process";
+            return Err(Error::value(e).in_op("Lbfgs"));
+        }
         let params = params.variables();
         let dtype = params.first().map_or(DType::F32, Variable::dtype);
         if let Some(p) = params.iter().find(|p| p.dtype() != dtype) {

@@ -1,6 +1,7 @@
 //! `LossScale`: keeps the small gradients of f16 above what f16 can hold.
 
 use super::Optimizer;
+use crate::parallel;
 use tensor::{Error, ErrorKind, Result, Tensor, Update, Variable, no_grad};
 
 /// Multiplies the loss before it is differentiated and divides the gradients afterward. A step
@@ -73,6 +74,19 @@ impl LossScale {
         no_grad(|| {
             let (factor, good) = (self.factor.tensor(), self.good.tensor());
             let divided: Vec<Option<Tensor>> = grads.iter().map(|g| g.as_ref().map(|g| g / &factor)).collect();
+            if parallel::has_store()? {
+                let e = "servers take every step that they are sent, and cannot leave one out: train in bf16, which needs no \
+                         scale, or launch without --servers";
+                return Err(Error::value(e).in_op("LossScale"));
+            }
+            // All workers leave a step out, or none does.
+            let divided = match parallel::mean(&Tensor::from(0.0f32), &divided)? {
+                Some(means) => {
+                    means.iter().flatten().try_for_each(|g| parallel::note_mean(g.value()?))?;
+                    means
+                }
+                None => divided,
+            };
             let finite = divided.iter().flatten().map(|g| g.is_finite().all(..)).reduce(|a, b| a.and(&b));
             let Some(finite) = finite else {
                 let e = "no parameter has a gradient: call backward() first";

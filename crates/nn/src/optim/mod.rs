@@ -7,13 +7,16 @@ mod loss_scale;
 mod rules;
 mod wolfe;
 
-pub use clip::{clip_grad_norm, clip_grad_value};
+pub use clip::{clip_grad_norm, clip_grad_value, mean_gradients};
 pub use lbfgs::{Lbfgs, LbfgsOptions};
 pub use loss_scale::LossScale;
 pub use rules::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, RmsProp, Sgd};
 
 use crate::train::Stored;
 use crate::{Parameters, join, parallel};
+use ir::Setting;
+use parallel::Home;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tensor::{DType, Error, ErrorKind, Result, Shape, Site, Tensor, Update, Variable, grad, no_grad};
 
 /// What a rule sees of one parameter at one step.
@@ -65,14 +68,46 @@ impl Rule for Box<dyn Rule> {
 struct Group {
     params: Vec<Variable>,
     slots: Vec<Vec<(&'static str, Variable)>>,
-    /// Where each parameter is in the parameter store, if there is one.
+    /// The table of each parameter in the parameter store, if there is one.
     tables: Vec<Option<u32>>,
+    tuning: Mutex<Tuning>,
     /// What 16-bit parameters are rounded from: small steps would vanish in them.
     masters: Vec<Option<Variable>>,
     lr: Variable,
     /// Its learning rate relative to the rule's.
     scale: f64,
+}
+impl Group {
+    fn tuning(&self) -> MutexGuard<'_, Tuning> {
+        self.tuning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Rule and decay of the next step, and for each parameter its table with what the rule is told there.
+    fn now(&self) -> (Arc<dyn Rule>, f64, Vec<Option<(u32, Option<Tensor>)>>) {
+        let tuning = self.tuning();
+        let mut out: Vec<Option<(u32, Option<Tensor>)>> = Vec::with_capacity(tuning.homes.len());
+        let mut last: Option<(&Home, Option<Tensor>)> = None;
+        for home in &tuning.homes {
+            let Some(home) = home else {
+                out.push(None);
+                continue;
+            };
+            let numbers = match last.take() {
+                Some((before, numbers)) if before.is_told_as(home) => numbers,
+                _ => home.numbers(),
+            };
+            out.push(Some((home.table, numbers.clone())));
+            last = Some((home, numbers));
+        }
+        (tuning.rule.clone(), tuning.weight_decay, out)
+    }
+}
+
+/// How the parameters of a group move, which may change from step to step.
+struct Tuning {
+    rule: Arc<dyn Rule>,
     weight_decay: f64,
+    /// Where each parameter is in the parameter store, if there is one.
+    homes: Vec<Option<Home>>,
 }
 
 /// A rule applied to parameters.
@@ -89,9 +124,11 @@ struct Group {
 /// assert!(w.tensor().item::<f32>().unwrap().abs() < 1e-3);
 /// ```
 pub struct Optimizer {
-    rule: Box<dyn Rule>,
+    rule: Arc<dyn Rule>,
     groups: Vec<Group>,
     t: Variable,
+    /// How often a group was tuned: a trace has the numbers that its rule had then.
+    tuned: Setting,
 }
 
 impl Optimizer {
@@ -99,13 +136,23 @@ impl Optimizer {
     pub fn new(rule: impl Rule + 'static, params: &(impl Parameters + ?Sized)) -> Result<Optimizer> {
         let t = Variable::buffer("step", Tensor::from(0.0f32))?;
         let (lr, decay) = (rule.lr(), rule.weight_decay());
-        let mut o = Optimizer { rule: Box::new(rule), groups: Vec::new(), t };
+        let mut o = Optimizer { rule: Arc::new(rule), groups: Vec::new(), t, tuned: Setting::new(0) };
         o.add_group(params, lr, decay)?;
         Ok(o)
     }
     /// Adds parameters with a learning rate and weight decay of their own. When the learning rate
     /// is set later, as schedules do, the group keeps its ratio to the first one.
     pub fn add_group(&mut self, params: &(impl Parameters + ?Sized), lr: f64, weight_decay: f64) -> Result<()> {
+        self.add_group_with(self.rule.clone(), params, lr, weight_decay)
+    }
+    /// As [`Optimizer::add_group`], with a rule of its own.
+    pub fn add_group_with(
+        &mut self,
+        rule: Arc<dyn Rule>,
+        params: &(impl Parameters + ?Sized),
+        lr: f64,
+        weight_decay: f64,
+    ) -> Result<()> {
         let params = params.variables();
         for p in &params {
             if self.groups.iter().flat_map(|g| &g.params).any(|q| q.is_same(p)) {
@@ -115,11 +162,12 @@ impl Optimizer {
         let slots = params
             .iter()
             .map(|p| {
-                let slots = self.rule.slots(&state_shape(p));
+                let slots = rule.slots(&state_shape(p));
                 slots.into_iter().map(|(n, v)| Ok((n, Variable::buffer(n, v.cast(state_dtype(p)))?))).collect()
             })
             .collect::<Result<_>>()?;
-        let tables = parallel::share(&params, &*self.rule, weight_decay)?;
+        let homes = parallel::share(&params, &*rule, weight_decay)?;
+        let tables = homes.iter().map(|h| h.as_ref().map(|h| h.table)).collect();
         let master = |p: &Variable| {
             let is_half = matches!(p.dtype(), DType::BF16 | DType::F16);
             is_half.then(|| Variable::buffer("master", p.tensor().cast(DType::F32))).transpose()
@@ -128,8 +176,38 @@ impl Optimizer {
         let base = self.rule.lr();
         let scale = if base == 0.0 { 1.0 } else { lr / base };
         let lr = Variable::buffer("lr", Tensor::from(lr as f32))?;
-        self.groups.push(Group { params, slots, tables, masters, lr, scale, weight_decay });
+        let tuning = Mutex::new(Tuning { rule, weight_decay, homes });
+        self.groups.push(Group { params, slots, tables, tuning, masters, lr, scale });
         Ok(())
+    }
+    /// The rule with which it was made.
+    pub fn rule(&self) -> Arc<dyn Rule> {
+        self.rule.clone()
+    }
+    /// Gives a group another rule and weight decay from the next step on, as one with other settings; learning rate,
+    /// step count and state stay. False, and nothing changes, if the rule keeps another state. Servers of a parameter
+    /// store take other numbers for a rule, but no other computation: that is an error.
+    pub fn tune(&self, group: usize, rule: Arc<dyn Rule>, weight_decay: f64) -> Result<bool> {
+        let g = self.groups.get(group).ok_or_else(|| Error::value(format!("there is no group {group}")))?;
+        for (p, slots) in g.params.iter().zip(&g.slots) {
+            let next = rule.slots(&state_shape(p));
+            let is_same = |((name, v), (other, value)): (&(&str, Variable), &(&str, Tensor))| {
+                name == other && value.shape().is_ok_and(|s| s == v.shape())
+            };
+            if next.len() != slots.len() || !slots.iter().zip(&next).all(is_same) {
+                return Ok(false);
+            }
+        }
+        let mut tuning = g.tuning();
+        let constants = |(p, h): (&Variable, &Option<Home>)| match h {
+            Some(h) => h.constants(&*rule, &p.shape(), weight_decay),
+            None => Ok(None),
+        };
+        let all = g.params.iter().zip(&tuning.homes).map(constants).collect::<Result<Vec<_>>>()?;
+        tuning.homes.iter_mut().flatten().zip(all).for_each(|(h, c)| h.tune(c));
+        (tuning.rule, tuning.weight_decay) = (rule, weight_decay);
+        self.tuned.set(self.tuned.get() + 1);
+        Ok(true)
     }
     /// Learning rate of the first group.
     pub fn lr(&self) -> Result<f64> {
@@ -148,12 +226,13 @@ impl Optimizer {
         let shapes = |g: &Group| g.params.iter().map(|p| format!("{:?}", p.shape().dims())).collect::<String>();
         let rule = |g: &Group| {
             // Rules that read variables, or take matrices alone, have no text of this shape.
-            let text = parallel::RuleText::of(&*self.rule, &Shape::from([2]), g.weight_decay);
+            let tuning = g.tuning();
+            let text = parallel::RuleText::of(&*tuning.rule, &Shape::from([2]), tuning.weight_decay);
             Ok(text.map_or("without a text".to_string(), |t| format!("{:016x}", hash(&t.encode()))))
         };
         Ok(vec![
             ("learning rate", of(&|g| Ok(format!("{:?}", g.lr.tensor().item::<f32>()?)))?),
-            ("weight decay", of(&|g| Ok(g.weight_decay.to_string()))?),
+            ("weight decay", of(&|g| Ok(g.tuning().weight_decay.to_string()))?),
             ("parameters", of(&|g| Ok(format!("{:016x}", hash(shapes(g).as_bytes()))))?),
             ("update rule", of(&rule)?),
         ])
@@ -257,17 +336,19 @@ impl Optimizer {
     fn update_here(&self, grads: &[Option<Tensor>]) -> Result<Update> {
         no_grad(|| {
             let mut update = Update::new();
+            self.tuned.get();
             let t = self.t.tensor() + 1.0;
             let shared = parallel::mean(&t, grads)?;
             let mut grads = shared.as_deref().unwrap_or(grads).iter();
             let (mut stored, mut pushes) = (Vec::new(), Vec::new());
             for g in &self.groups {
                 let lr = g.lr.tensor();
-                for (((p, slots), table), master) in g.params.iter().zip(&g.slots).zip(&g.tables).zip(&g.masters) {
+                let (rule, weight_decay, told) = g.now();
+                for (((p, slots), home), master) in g.params.iter().zip(&g.slots).zip(told).zip(&g.masters) {
                     let Some(Some(grad)) = grads.next() else { continue };
-                    if let Some(table) = *table {
+                    if let Some((table, numbers)) = home {
                         stored.push(p);
-                        pushes.push(parallel::Push { table, grad: grad.clone(), lr: lr.clone() });
+                        pushes.push(parallel::Push { table, grad: grad.clone(), lr: lr.clone(), numbers });
                         continue;
                     }
                     let values: Vec<Tensor> = slots.iter().map(|(_, v)| v.tensor()).collect();
@@ -282,9 +363,9 @@ impl Optimizer {
                         slots: &values,
                         lr: &lr,
                         t: &t,
-                        weight_decay: g.weight_decay,
+                        weight_decay,
                     };
-                    let (next, state) = self.rule.step(&s);
+                    let (next, state) = rule.step(&s);
                     let next = if p.dtype().is_complex() { next.view_as_complex() } else { next };
                     update.set(p, next.cast(p.dtype()));
                     master.iter().for_each(|m| update.set(m, next.cast(DType::F32)));

@@ -67,13 +67,14 @@ static END: Op = Op {
 static STEP: Op = Op {
     name: "step_in_store",
     doc: "Pushes gradients to the parameter store, ends the step and reads the parameters. Inputs: the step count, \
-          what this worker's gradients count, the gradients, a learning rate for each.",
-    attrs: &[("tables", AttrKind::Ints), (ORDERED, AttrKind::Bool)],
+          what this worker's gradients count, the gradients, a learning rate for each, the numbers of those that \
+          `numbers` says have any.",
+    attrs: &[("tables", AttrKind::Ints), ("numbers", AttrKind::Ints), (ORDERED, AttrKind::Bool)],
     infer: |c| {
         floats(c)?;
-        let n = c.attrs.ints("tables")?.len();
-        if c.types.len() != 2 + 2 * n {
-            return Err(Error::value(format!("{n} tables need as many gradients and rates")));
+        let (n, numbers) = (c.attrs.ints("tables")?.len(), c.attrs.ints("numbers")?);
+        if numbers.len() != n || c.types.len() != 2 + 2 * n + numbers.iter().filter(|has| **has != 0).count() {
+            return Err(Error::value(format!("{n} tables need as many gradients and rates, and their numbers")));
         }
         Ok(c.types[2..2 + n].iter().cloned().collect())
     },
@@ -169,6 +170,8 @@ pub struct Push {
     pub grad: Tensor,
     /// Its learning rate.
     pub lr: Tensor,
+    /// What its rule is told beside it.
+    pub numbers: Option<Tensor>,
 }
 
 /// The parameters after a step in the store.
@@ -177,8 +180,11 @@ pub fn step_in_store(t: &Tensor, pushes: &[Push]) -> Result<Vec<Tensor>> {
     let mut inputs = vec![t, &weight];
     inputs.extend(pushes.iter().map(|p| &p.grad));
     inputs.extend(pushes.iter().map(|p| &p.lr));
+    inputs.extend(pushes.iter().filter_map(|p| p.numbers.as_ref()));
     let ids: Vec<i64> = pushes.iter().map(|p| i64::from(p.table)).collect();
-    let outs = Tensor::apply(&STEP, &inputs, Attrs::new().with("tables", ids.as_slice()).with(ORDERED, true));
+    let numbers: Vec<i64> = pushes.iter().map(|p| i64::from(p.numbers.is_some())).collect();
+    let attrs = Attrs::new().with("tables", ids.as_slice()).with("numbers", numbers.as_slice()).with(ORDERED, true);
+    let outs = Tensor::apply(&STEP, &inputs, attrs);
     Ok(if outs.len() == pushes.len() { outs.into_vec() } else { vec![outs[0].clone(); pushes.len()] })
 }
 
@@ -258,10 +264,13 @@ fn run_step(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
         let table = usize::try_from(*id).ok().and_then(|i| shared.tables.get(i).copied());
         tables.push(table.ok_or_else(|| Error::bug(format!("there is no table {id} in the store")))?);
     }
-    let (weight, (grads, rates)) = (scalar(&args[1]), args[2..].split_at(tables.len()));
-    for ((table, grad), rate) in tables.iter().zip(grads).zip(rates) {
+    let (weight, (grads, rest)) = (scalar(&args[1]), args[2..].split_at(tables.len()));
+    let (rates, numbers) = rest.split_at(tables.len());
+    let mut numbers = numbers.iter().map(|n| Arc::new(n.stored::<f32>().to_vec()));
+    for (((table, grad), rate), has) in tables.iter().zip(grads).zip(rates).zip(c.attrs.ints("numbers")?) {
         let grad = dist::merge::weighted(grad.stored::<f32>(), weight);
-        shared.store.push(table, &grad, scalar(rate)).map_err(failed)?;
+        let numbers = if *has == 0 { None } else { numbers.next() };
+        shared.store.push_with(table, &grad, scalar(rate), numbers.as_ref()).map_err(failed)?;
     }
     shared.clock().map_err(failed)?;
     let mut values: Vec<Literal> = grads.iter().map(|g| unwritten(g.shape())).collect();

@@ -9,6 +9,7 @@
 mod end;
 mod exchange;
 mod group;
+mod home;
 mod line;
 mod part;
 mod pulse;
@@ -321,8 +322,10 @@ fn environment(place: &Place) -> [(&'static str, String); 3] {
 }
 
 /// Gives all workers the same parameters: those of the first worker, or of the store.
-pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> Result<Vec<Option<u32>>> {
-    let Some(job) = job()? else { return Ok(vec![None; params.len()]) };
+pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> Result<Vec<Option<Home>>> {
+    let nowhere = || params.iter().map(|_| None).collect();
+    // An optimizer of no parameters is none's affair.
+    let Some(job) = (if params.is_empty() { None } else { job()? }) else { return Ok(nowhere()) };
     if let Some(p) = params.iter().find(|p| p.dtype() != tensor::DType::F32) {
         let e = format!("parameter {} is {}; several workers train f32 parameters", p.name(), p.dtype());
         return Err(Error::dtype(e).in_op("optimizer"));
@@ -330,7 +333,7 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
     let values = params.iter().map(|p| p.tensor().to_vec::<f32>()).collect::<Result<Vec<_>>>()?;
     match &job.how {
         // A worker that came late is told the values with everything else.
-        How::Reduce(r, _) if lock(r).is_late() => Ok(vec![None; params.len()]),
+        How::Reduce(r, _) if lock(r).is_late() => Ok(nowhere()),
         How::Reduce(r, _) => {
             let mut all: Vec<f32> = values.concat();
             exchange(r).broadcast(&mut all).map_err(failed)?;
@@ -339,18 +342,17 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
                 assign(p, &all[at..at + v.len()])?;
                 at += v.len();
             }
-            Ok(vec![None; params.len()])
+            Ok(nowhere())
         }
         How::Store(s) => {
             let mut shared = exchange(s);
             let first = shared.tables.len();
-            for (p, v) in params.iter().zip(&values) {
-                shared.register(p, v, rule, weight_decay)?;
-            }
+            let register = |(p, v): (&Variable, &Vec<f32>)| shared.register(p, v, rule, weight_decay);
+            let texts = params.iter().zip(&values).map(register).collect::<Result<Vec<_>>>()?;
             let tables = shared.tables[first..].to_vec();
             let now = shared.store.pull(&tables).map_err(failed)?;
             params.iter().zip(&now).try_for_each(|(p, v)| assign(p, v))?;
-            Ok(tables.iter().map(|t| Some(t.id)).collect())
+            Ok(tables.iter().zip(texts).map(|(t, text)| Some(Home::new(t.id, text))).collect())
         }
     }
 }
@@ -376,7 +378,7 @@ impl Shared {
         Ok(())
     }
     /// Sends a parameter and its update rule to the store.
-    fn register(&mut self, p: &Variable, values: &[f32], rule: &dyn Rule, weight_decay: f64) -> Result<()> {
+    fn register(&mut self, p: &Variable, values: &[f32], rule: &dyn Rule, weight_decay: f64) -> Result<RuleText> {
         let whole = RuleText::of(rule, &p.shape(), weight_decay)?;
         let part = |len: usize| RuleText::of(rule, &Shape::from([len]), weight_decay);
         let block = block_len()?;
@@ -386,7 +388,7 @@ impl Shared {
         let text = |len: usize| if is_cut { part(len).map(|p| p.encode()) } else { Ok(whole.encode()) };
         let table = self.add(rows, width, bytes, values, text)?;
         self.wire.into_iter().for_each(|filter| self.store.filter(&table, filter));
-        Ok(())
+        Ok(whole)
     }
     /// Adds a table, in blocks of so many bytes, with the text of its rule for blocks of a length.
     fn add(
@@ -472,7 +474,21 @@ fn with_table<T>(table: u32, f: impl FnOnce(&mut Shared, &dist::Table) -> Result
     f(&mut shared, &t)
 }
 
+/// An error where nobody sees the mean gradient of a step, which `what` needs: it is made on the servers, each of which
+/// has a part of it.
+pub(crate) fn needs_mean(what: &str) -> Result<()> {
+    let Some(job) = job()? else { return Ok(()) };
+    if !matches!(job.how, How::Store(_)) || !job.place.rule.gathers() || job.place.world == 1 {
+        return Ok(());
+    }
+    let rule = job.place.rule;
+    let e = format!("{what}: under {rule} the gradients of a step are averaged on the servers, and no process sees all of");
+    let e = format!("{e} the mean. Launch without --servers, where the mean is clipped, or with --consistency ssp:S or");
+    Err(Error::value(format!("{e} async, where each worker's gradient makes a step of its own")).in_op("clip"))
+}
+
 pub(crate) use exchange::{Push, step_in_store};
+pub(crate) use home::Home;
 pub(crate) use part::set_part;
 /// True if parameters live in the store.
 pub fn has_store() -> Result<bool> {

@@ -2,7 +2,8 @@
 //! of a program's own update, which any server can run, so neither needs a new server.
 
 use crate::optim::{Rule, Step};
-use ir::{Attrs, Call, Collect, Graph, Meaning, Source, Value, collect};
+use ir::{Attrs, CONST, Call, Collect, FlatNode, Graph, INPUT, Meaning, Site, Source, Value, Var, collect};
+use std::sync::Arc;
 use tensor::{DType, Error, Literal, Result, Shape, Tensor, no_grad, placeholder};
 
 /// What an update works on at a time.
@@ -32,8 +33,12 @@ pub struct SlotText {
 }
 
 /// How one table changes. The graph's inputs are named `param`, `grad` (the mean of what was pushed),
-/// `sum` (all of it), `lr`, `t` and `slot0`, `slot1`…; those it does not need are missing. Its
+/// `sum` (all of it), `lr`, `t`, `slot0`, `slot1`… and `number0`…; those it does not need are missing. Its
 /// outputs are the new values and the slots.
+///
+/// **Numbers** travel with each update, as the learning rate does: the values of the variables that the rule reads,
+/// and its constants once they are others than those of the text. So a schedule, or a program, may change every
+/// setting of a rule at each step, and the server computes with the very numbers that a worker alone would use.
 pub struct RuleText {
     /// What the graph works on at a time, and its shape.
     pub takes: Takes,
@@ -43,6 +48,8 @@ pub struct RuleText {
     pub slots: Vec<SlotText>,
     /// One step; `None` adds what is pushed.
     pub graph: Option<Graph>,
+    /// Variables that the rule reads, `number0` and so on; known where it was traced.
+    reads: Vec<Arc<Var>>,
 }
 
 impl RuleText {
@@ -71,12 +78,39 @@ impl RuleText {
         for s in state {
             outs.push(s.cast(DType::F32).value()?.clone());
         }
-        Ok(RuleText { takes: Takes::Whole, shape: shape.clone(), slots, graph: Some(graph_of(&outs)?) })
+        let (graph, reads) = graph_of(&outs)?;
+        Ok(RuleText { takes: Takes::Whole, shape: shape.clone(), slots, graph: Some(graph), reads })
+    }
+    /// The variables that the rule reads.
+    pub fn reads(&self) -> &[Arc<Var>] {
+        &self.reads
+    }
+    /// The numbers in the rule's graph.
+    pub fn constants(&self) -> Vec<f32> {
+        let nodes = self.graph.iter().flat_map(|g| &g.nodes);
+        nodes.filter_map(constant).collect()
+    }
+    /// How many numbers the graph takes beside its constants.
+    pub fn number_count(&self) -> usize {
+        let is_number = |n: &&FlatNode| n.op == &INPUT && n.attrs.str("name").is_ok_and(|n| n.starts_with(NUMBER));
+        self.graph.iter().flat_map(|g| &g.nodes).filter(is_number).count()
+    }
+    /// True if this rule is the other one with other numbers.
+    pub fn is_like(&self, other: &RuleText) -> bool {
+        let form = |r: &RuleText| {
+            let mut graph = numbered(r.graph.as_ref()?, 0);
+            // Wherever it was traced.
+            graph.nodes.iter_mut().for_each(|n| n.site = Site::UNKNOWN);
+            Some(graph.to_string())
+        };
+        let same = self.reads.len() == other.reads.len()
+            && self.reads.iter().zip(&other.reads).all(|(a, b)| Arc::ptr_eq(a, b));
+        same && self.shape == other.shape && self.slots == other.slots && form(self) == form(other)
     }
 
     /// Adds what is pushed to a table of any size.
     pub fn add() -> RuleText {
-        RuleText { takes: Takes::Rows, shape: Shape::scalar(), slots: Vec::new(), graph: None }
+        RuleText { takes: Takes::Rows, shape: Shape::scalar(), slots: Vec::new(), graph: None, reads: Vec::new() }
     }
 
     /// Traces a program's own update, a function of the values, of the sum of what was pushed, and
@@ -106,8 +140,13 @@ impl RuleText {
             outs.push(new.cast(DType::F32).value()?.clone());
         }
         let slot = |fill: &f32| SlotText { shape: shape.clone(), fill: *fill, values: Vec::new() };
-        let (slots, graph) = (state.iter().map(slot).collect(), Some(graph_of(&outs)?));
-        Ok(RuleText { takes, shape: shape.clone(), slots, graph })
+        let (graph, reads) = graph_of(&outs)?;
+        if let Some(v) = reads.first() {
+            let e = format!("the update reads the variable {}, which servers do not have", v.name());
+            return Err(Error::value(format!("{e}: push it, or give a number")).in_op("update"));
+        }
+        let (slots, graph) = (state.iter().map(slot).collect(), Some(graph));
+        Ok(RuleText { takes, shape: shape.clone(), slots, graph, reads })
     }
 
     /// True if each element's step depends on nothing but that element and the numbers of the step, and `part`,
@@ -165,24 +204,57 @@ impl RuleText {
         }
         let is_sum = rest.is_empty() && takes == Takes::Rows && shape.rank() == 0 && slots.is_empty();
         let graph = if is_sum { None } else { Some(Graph::from_bytes(rest, &tensor::find)?) };
-        Ok(RuleText { takes, shape, slots, graph })
+        Ok(RuleText { takes, shape, slots, graph, reads: Vec::new() })
     }
 }
 
-/// What computes these from placeholders; tensors of the program become constants.
-fn graph_of(outs: &[Value]) -> Result<Graph> {
+/// How the inputs of a graph are called that are numbers.
+pub(super) const NUMBER: &str = "number";
+
+/// The value of a node that is a number.
+fn constant(n: &FlatNode) -> Option<f32> {
+    let value = (n.op == &CONST).then(|| n.attrs.literal("value").ok()).flatten()?;
+    let is_number = value.dtype() == DType::F32 && value.shape().rank() == 0;
+    is_number.then(|| value.to_vec::<f32>().ok()?.first().copied()).flatten()
+}
+/// The graph with inputs in the places of its constants, numbered from `first` on.
+pub(super) fn numbered(graph: &Graph, first: usize) -> Graph {
+    let (mut out, mut next) = (graph.clone(), first);
+    for n in out.nodes.iter_mut().filter(|n| constant(n).is_some()) {
+        (n.op, n.attrs) = (&INPUT, number_attrs(next));
+        next += 1;
+    }
+    out.inputs = (0..out.nodes.len() as u32).filter(|i| out.nodes[*i as usize].op == &INPUT).collect();
+    out
+}
+fn number_attrs(number: usize) -> Attrs {
+    let name = format!("{NUMBER}{number}");
+    Attrs::new().with("dtype", DType::F32).with("shape", &Shape::scalar()).with("name", name.as_str())
+}
+
+/// What computes these from placeholders; tensors of the program become constants, and variables numbers.
+fn graph_of(outs: &[Value]) -> Result<(Graph, Vec<Arc<Var>>)> {
     let ir::Collected { mut graph, leaves, .. } = collect(outs, Collect::Later)?;
     let inputs = std::mem::take(&mut graph.inputs);
+    let mut reads: Vec<Arc<Var>> = Vec::new();
     for (leaf, node) in leaves.iter().zip(inputs) {
         match leaf.node().source() {
             Source::Placeholder(_) => graph.inputs.push(node),
             Source::Read(v) => {
-                let e = format!(
-                    "the rule reads the variable {}, which servers do not have: with servers only the learning rate changes \
-                     from step to step (OneCycleLR and CyclicLR: cycle_momentum=False)",
-                    v.name()
-                );
-                return Err(Error::value(e).in_op("optimizer").at(leaf.node().site()));
+                let ty = v.ty();
+                if ty.dtype != DType::F32 || ty.shape.rank() != 0 {
+                    let e = format!(
+                        "the rule reads the variable {}, {} of shape {:?}: what servers are told at each step are single f32 \
+                         numbers",
+                        v.name(),
+                        ty.dtype,
+                        ty.shape.dims()
+                    );
+                    return Err(Error::value(e).in_op("optimizer").at(leaf.node().site()));
+                }
+                graph.nodes[node as usize].attrs = number_attrs(reads.len());
+                graph.inputs.push(node);
+                reads.push(v.clone());
             }
             _ => {
                 let value = leaf.buffer().ok_or_else(|| Error::bug("a leaf without a value"))?.read()?;
@@ -191,7 +263,7 @@ fn graph_of(outs: &[Value]) -> Result<Graph> {
             }
         }
     }
-    Ok(graph)
+    Ok((graph, reads))
 }
 
 fn is_elementwise(graph: &Graph) -> bool {
@@ -260,8 +332,27 @@ mod tests {
         assert!(is_elementwise(&Scaled(Tensor::from(2.0f32))));
         assert!(!is_elementwise(&Scaled(Tensor::from([1.0f32, 2.0, 3.0, 4.0]))));
         let v = tensor::Variable::new("slowness", Tensor::from(2.0f32)).unwrap();
+        let text = RuleText::of(&Scaled(v.tensor()), &shape, 0.0).unwrap();
+        assert_eq!((text.reads().len(), text.number_count(), text.constants()), (1, 1, vec![]));
+        assert!(is_elementwise(&Scaled(v.tensor())));
+        let v = tensor::Variable::new("slowness", Tensor::from([2.0f32; 4])).unwrap();
         let e = RuleText::of(&Scaled(v.tensor()), &shape, 0.0).map(|_| ()).unwrap_err().to_string();
-        assert!(e.contains("the rule reads the variable slowness, which servers do not have"), "{e}");
+        assert!(e.contains("the rule reads the variable slowness, f32 of shape [4]"), "{e}");
+    }
+
+    #[test]
+    fn a_rule_with_other_numbers_is_the_same_rule() {
+        let text = |rule: &dyn Rule, decay: f64| RuleText::of(rule, &Shape::from([3usize]), decay).unwrap();
+        let one = text(&Adam::default(), 0.1);
+        let other = text(&Adam { betas: (0.8, 0.99), eps: 1e-6, ..Adam::default() }, 0.2);
+        assert!(one.is_like(&other) && one.constants().len() == other.constants().len());
+        assert_ne!(one.constants(), other.constants());
+        assert!(!one.is_like(&text(&Adam::default(), 0.0)), "without decay there is less to compute");
+        assert!(!one.is_like(&text(&AdamW::default(), 0.1)));
+        let sgd = |momentum| Sgd { momentum, ..Sgd::default() };
+        let (a, b) = (text(&sgd(0.9), 0.1), text(&sgd(0.8), 0.05));
+        assert!(a.is_like(&b) && a.is_like(&Site::here().scope(|| text(&sgd(0.7), 0.2))), "wherever it was traced");
+        assert!(!text(&sgd(0.0), 0.0).is_like(&text(&sgd(0.9), 0.0)), "one of them keeps state");
     }
 
     #[test]

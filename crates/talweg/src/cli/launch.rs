@@ -197,6 +197,7 @@ pub fn run(o: &Options, own: &Program) -> Result<u8> {
         machines,
         ssh: o.ssh.clone(),
         membership: o.membership.as_deref().map(|url| membership(url, o.heartbeat_timeout)).transpose()?,
+        is_fresh: false,
         tls: o.tls.as_deref().map(whole).transpose()?,
         guard: again(&["guard", &std::process::id().to_string()]),
         program,

@@ -4,7 +4,8 @@ use data::atomic::{read_sealed, write_sealed};
 use dist::{Apply, Registrar, Target, Update};
 use nn::parallel::{Compiled, ORIGIN, Pushed, RuleText, rule_key};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use crate::{Error, Result};
 
@@ -37,7 +38,7 @@ impl Rules {
                 None => {
                     let found = self.registrar.wait(&rule_key(table, len), 0, Instant::now() + PATIENCE);
                     let (_, bytes) = found.map_err(|e| Error::value(e.to_string()))?;
-                    path.map_or(Ok(()), |p| write_sealed(p, &bytes)).map_err(failed)?;
+                    path.map_or(Ok(()), |p| keep(&p, &bytes)).map_err(failed)?;
                     bytes
                 }
             };
@@ -45,6 +46,13 @@ impl Rules {
         }
         self.rules.get(&(table, len)).ok_or_else(|| Error::bug("inserted above"))
     }
+}
+
+/// Writes a rule for its owner alone, as the partitions beside it.
+fn keep(path: &Path, bytes: &[u8]) -> std::result::Result<(), data::Error> {
+    write_sealed(path, bytes)?;
+    let failed = |e| data::Error::io("protect", path, e);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)
 }
 
 impl Apply for Rules {

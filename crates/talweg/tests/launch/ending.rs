@@ -215,3 +215,60 @@ fn workers_join_a_running_job_beyond_its_first_number() {
     // The first two have said what they had when they stopped.
     one(all[2..].to_vec(), 4);
 }
+
+/// Every file and folder below one, with its permissions.
+fn modes(folder: &Path) -> Vec<(std::path::PathBuf, u32)> {
+    let mut out = vec![(folder.to_path_buf(), std::fs::metadata(folder).unwrap().permissions().mode() & 0o777)];
+    if folder.is_dir() {
+        std::fs::read_dir(folder).unwrap().for_each(|e| out.extend(modes(&e.unwrap().path())));
+    }
+    out
+}
+
+#[test]
+fn a_job_whose_server_was_replaced_goes_on_from_its_disks() {
+    let (run, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = store.path().join("store");
+    let vars = [("CHECKPOINTS", run.path().to_str().unwrap()), ("TALWEG_STORE_DIR", store.to_str().unwrap())];
+    let args = ["--workers", "2", "--servers", "2"];
+    let calm = one(Job::start(&args, 400).weights(), 2);
+    let mut job = Job::start_with(&args, 400, &vars);
+    for (lost, next) in [("server 0", "server 2"), ("server 1", "server 3")] {
+        job.until("every partition has its 2 copies");
+        job.kill(lost);
+        job.until(&format!("{next} is process"));
+    }
+    job.until("every partition has its 2 copies");
+    for (path, mode) in modes(&store) {
+        assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    }
+    // What the first two have left is older than what those have who took their places.
+    job.child.kill().unwrap();
+    job.child.wait().unwrap();
+    let (weights, seen) = Job::start_with(&args, 400, &vars).ended();
+    assert_eq!(one(weights, 2), calm);
+    assert!(seen.iter().any(|l| l.contains("partitions are taken up from disk")), "{}", seen.join("\n"));
+    let left = std::fs::read_dir(&store).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let left: std::collections::BTreeSet<String> = left.filter(|n| n.starts_with("server-")).collect();
+    assert_eq!(left, ["server-0", "server-1"].map(String::from).into(), "those that are gone are taken over");
+}
+
+#[test]
+fn a_job_with_a_store_on_disk_changes_its_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (size, run, store) = (at("size"), at("run"), at("store"));
+    std::fs::write(&size, "2\n").unwrap();
+    let vars = [("CHECKPOINTS", run.as_str()), ("TALWEG_STORE_DIR", store.as_str())];
+    let mut job = Job::start_with(&["--workers", "2", "--servers", "2", "--resize", &size], 600, &vars);
+    job.until("epoch 1: 2 servers");
+    std::fs::write(&size, "3\n").unwrap();
+    job.until("the workers stop, and 3 of them go on");
+    let (weights, seen) = job.ended();
+    one(weights[2..].to_vec(), 3);
+    let steps: Vec<&String> = seen.iter().filter(|l| l.contains("] step ")).collect();
+    assert!(steps[2..].iter().all(|l| l.contains("] step 600,")), "{steps:?}");
+    // A job of another size does not take the store for its own.
+    let out = Job::start_with(&["--workers", "2", "--servers", "2"], 700, &vars).failed();
+    assert!(out.contains("is that of a job of 3 workers, and this one has 2"), "{out}");
+}

@@ -87,6 +87,15 @@ impl Job {
     pub fn weights(self) -> Vec<String> {
         self.ended().0
     }
+    /// Waits for the end, which must be a failure; everything that was printed.
+    pub fn failed(mut self) -> String {
+        while let Ok(line) = self.lines.recv_timeout(self.ends.saturating_duration_since(Instant::now())) {
+            self.seen.push(line);
+        }
+        let seen = self.seen.join("\n");
+        assert_eq!(self.child.wait().unwrap().code(), Some(1), "{seen}");
+        seen
+    }
     /// The same, with everything that was printed.
     pub fn ended(mut self) -> (Vec<String>, Vec<String>) {
         while let Ok(line) = self.lines.recv_timeout(self.ends.saturating_duration_since(Instant::now())) {

@@ -71,6 +71,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
         if not any(map(has_grad, parameters)):
             return _native.tensor(0.0)
         return _native.clip_grad_norm(parameters, max_norm)
+    _native.mean_gradients(parameters)
     total = get_total_norm([p.grad for p in parameters if has_grad(p)], norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total
