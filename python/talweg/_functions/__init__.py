@@ -5,8 +5,10 @@ the op table whose name, arguments and result are PyTorch's already need no entr
 meaning of the same names is in `talweg.array_api`.
 """
 
+from .attributes import *
 from .comparison import *
 from .conversion import *
+from .creation import *
 from .dtypes import *
 from .elementwise import *
 from .random import *
