@@ -11,14 +11,17 @@ from .conversion import *
 from .dtypes import *
 from .elementwise import *
 from .factors import *
+from .gammas import *
 from .indexing import *
 from .layout import *
+from .normalizations import *
 from .products import *
 from .random import *
 from .reductions import *
 from .shapes import *
 from .sorting import *
 from .spectral import *
+from .statistics import *
 from .views import *
 
 from . import inplace  # isort: skip
