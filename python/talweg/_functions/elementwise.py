@@ -24,7 +24,6 @@ ALIASES = {
     "arctan2": "atan2",
     "arctanh": "atanh",
     "bitwise_invert": "bitwise_not",
-    "divide": "div",
     "expand_dims": "unsqueeze",
     "greater": "gt",
     "greater_equal": "ge",
@@ -34,16 +33,12 @@ ALIASES = {
     "less": "lt",
     "less_equal": "le",
     "logsigmoid": "log_sigmoid",
-    "movedim": "moveaxis",
     "multiply": "mul",
     "negative": "neg",
     "not_equal": "ne",
     "reciprocal": "recip",
     "remainder": "rem",
     "scaled_dot_product_attention": "attention",
-    "subtract": "sub",
-    "swapdims": "swapaxes",
-    "true_divide": "div",
 }
 
 

@@ -151,7 +151,10 @@ def cat(tensors: "Sequence[Tensor]", dim: int = 0) -> "Tensor":
     >>> tw.cat([tw.tensor([1]), tw.tensor([2, 3])])
     tensor([1, 2, 3])
     """
-    return ops.concat(list(tensors), dim)
+    parts = list(tensors)
+    if len({p.ndim for p in parts}) > 1:
+        parts = [p for p in parts if p.shape != (0,)]  # empty vectors are left out, as in PyTorch
+    return ops.concat(parts, dim)
 
 
 @public(method=False)

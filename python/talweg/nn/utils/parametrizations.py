@@ -1,6 +1,6 @@
 """Weights with a norm or a spectral norm of their own."""
 
-from ... import _native
+from ... import _native, _ops
 from ..._checked import check, value_error
 from ..._native import Tensor
 from ..._state import no_grad
@@ -78,7 +78,7 @@ class _SpectralNorm(Module):
 class _Orthogonal(Module):
     def forward(self, weight):
         tall = weight if weight.shape[-2] >= weight.shape[-1] else weight.transpose(-1, -2)
-        q, r = tall.qr()
+        q, r = _ops.qr(tall)
         q = q * r.diagonal(0, -2, -1).sign().unsqueeze(-2)
         return q if weight.shape[-2] >= weight.shape[-1] else q.transpose(-1, -2)
 

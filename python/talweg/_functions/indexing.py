@@ -1,0 +1,235 @@
+"""Elements by index: gather, scatter and their relatives with PyTorch's names and keywords."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import _native, _ops
+from .._checked import value_error
+from .arguments import axis_of, is_number, like, numel, tensor
+from .register import public
+
+if TYPE_CHECKING:
+    from .. import Tensor
+else:
+    from .._native import Tensor
+
+_REDUCTIONS = {"sum": "sum", "prod": "prod", "mean": "mean", "amax": "amax", "amin": "amin", "add": "sum", "multiply": "prod"}
+
+
+def _raised(x: Tensor) -> Tensor:
+    """A tensor without dimensions as one of one element."""
+    return x.reshape(1) if x.ndim == 0 else x
+
+
+def _values(value: Any, index: Tensor, input: Tensor) -> Tensor:
+    if is_number(value):
+        return _native.full(index.shape, value, dtype=input.dtype)
+    return tensor(value)
+
+
+def _fit(src: Tensor, index: Tensor) -> Tensor:
+    """The corner of the values that an index takes."""
+    if src.shape == index.shape:
+        return src
+    return src[tuple(slice(0, n) for n in index.shape)]
+
+
+@public
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Tensor:
+    """Elements chosen along a dimension by an index of the same rank. The gradient is dense.
+
+    >>> tw.gather(tw.tensor([[1, 2], [3, 4]]), 1, tw.tensor([[0, 0], [1, 0]])).tolist()
+    [[1, 1], [4, 3]]
+    """
+    del sparse_grad
+    if input.ndim == 0 or index.ndim == 0:
+        return _ops.gather(_raised(input), dim, _raised(index)).reshape(index.shape)
+    return _ops.gather(input, dim, index)
+
+
+@public
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
+    """Values put at places along a dimension; ``reduce`` is ``"add"`` or ``"multiply"``.
+
+    >>> tw.scatter(tw.zeros(3), 0, tw.tensor([2, 0]), tw.tensor([1.0, 5.0])).tolist()
+    [5.0, 0.0, 1.0]
+    """
+    index = tensor(index)
+    values = _values(value if src is None else src, index, input)
+    if numel(index.shape) == 0:
+        return input
+    x, at, values = _raised(input), _raised(index), _fit(_raised(values), _raised(index))
+    if reduce is None:
+        return _ops.scatter(x, dim, at, values).reshape(input.shape)
+    if reduce not in ("add", "multiply"):
+        raise value_error(f"scatter: reduce is 'add' or 'multiply', not {reduce!r}")
+    return _ops.scatter_reduce(x, dim, at, values, _REDUCTIONS[reduce]).reshape(input.shape)
+
+
+@public
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
+    """Values added at places along a dimension.
+
+    >>> tw.scatter_add(tw.zeros(2), 0, tw.tensor([1, 1]), tw.tensor([1.0, 2.0])).tolist()
+    [0.0, 3.0]
+    """
+    if numel(index.shape) == 0:
+        return input
+    x, at = _raised(input), _raised(index)
+    return _ops.scatter_add(x, dim, at, _fit(_raised(src), at)).reshape(input.shape)
+
+
+@public
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+    """Values combined at places along a dimension, by ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+
+    >>> tw.scatter_reduce(tw.zeros(2), 0, tw.tensor([1, 1]), tw.tensor([1.0, 2.0]), "amax").tolist()
+    [0.0, 2.0]
+    """
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise value_error(f"scatter_reduce: reduce is 'sum', 'prod', 'mean', 'amax' or 'amin', not {reduce!r}")
+    if numel(index.shape) == 0:
+        return input
+    x, at = _raised(input), _raised(index)
+    values = _fit(_raised(src), at)
+    return _ops.scatter_reduce(x, dim, at, values, reduce, include_self).reshape(input.shape)
+
+
+def _slices(input: Tensor, dim: int, index: Any, source: Tensor) -> tuple[Tensor, int, Tensor, Tensor]:
+    """The operands of a function of slices, none without dimensions."""
+    x, at = _raised(input), _raised(tensor(index))
+    axis = axis_of(dim, x.ndim, "index")
+    if input.ndim == 0 or source.ndim == 0:
+        source = source.reshape(at.shape)
+    return x, axis, at, source
+
+
+@public
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
+    """Slices, times ``alpha``, added at places along a dimension.
+
+    >>> tw.index_add(tw.zeros(2, 2), 0, tw.tensor([1]), tw.ones(1, 2), alpha=3).tolist()
+    [[0.0, 0.0], [3.0, 3.0]]
+    """
+    x, axis, at, values = _slices(input, dim, index, tensor(source))
+    values = values if is_number(alpha) and alpha == 1 else values * like(alpha, values)
+    return _ops.index_add(x, axis, at, values).reshape(input.shape)
+
+
+@public
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
+    """Slices put at places along a dimension.
+
+    >>> tw.index_copy(tw.zeros(2, 2), 0, tw.tensor([1]), tw.ones(1, 2)).tolist()
+    [[0.0, 0.0], [1.0, 1.0]]
+    """
+    x, axis, at, values = _slices(input, dim, index, tensor(source))
+    return _ops.index_copy(x, axis, at, values).reshape(input.shape)
+
+
+@public
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Tensor:
+    """One value in the slices at places along a dimension.
+
+    >>> tw.index_fill(tw.zeros(2, 2), 0, tw.tensor([1]), 5.0).tolist()
+    [[0.0, 0.0], [5.0, 5.0]]
+    """
+    x, at = _raised(input), _raised(tensor(index))
+    if isinstance(value, Tensor):
+        axis = axis_of(dim, x.ndim, "index_fill")
+        shape = [*x.shape[:axis], at.shape[0], *x.shape[axis + 1 :]]
+        return _ops.index_copy(x, axis, at, value.astype(x.dtype).broadcast_to(shape)).reshape(input.shape)
+    return _ops.index_fill(x, dim, at, value).reshape(input.shape)
+
+
+@public
+def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+    """Slices combined at places along a dimension, by ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+
+    >>> tw.index_reduce(tw.ones(2), 0, tw.tensor([1, 1]), tw.tensor([3.0, 2.0]), "prod").tolist()
+    [1.0, 6.0]
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise value_error(f"index_reduce: reduce is 'prod', 'mean', 'amax' or 'amin', not {reduce!r}")
+    x, axis, at, values = _slices(input, dim, index, tensor(source))
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    at = at.reshape(shape).broadcast_to(values.shape)
+    if numel(values.shape) == 0:
+        return input
+    return _ops.scatter_reduce(x, axis, at, values, reduce, include_self).reshape(input.shape)
+
+
+@public
+def index_select(input: Any, dim: int, index: Any) -> Tensor:
+    """Slices chosen along a dimension.
+
+    >>> tw.index_select(tw.tensor([[1, 2], [3, 4]]), 1, tw.tensor([1])).tolist()
+    [[2], [4]]
+    """
+    at = _raised(tensor(index))
+    return _ops.index_select(_raised(input), dim, at).reshape(()) if input.ndim == 0 else _ops.index_select(input, dim, at)
+
+
+def _flat_places(input: Tensor, indices: Sequence[Any]) -> Tensor:
+    """The places in the flat tensor that an index by tensors chooses."""
+    numbered = _native.arange(numel(input.shape)).reshape(input.shape)
+    return numbered[tuple(slice(None) if i is None else i for i in indices)]
+
+
+@public
+def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
+    """Values put, or added, at places that tensors of indices choose.
+
+    >>> tw.index_put(tw.zeros(2, 2), (tw.tensor([0, 1]), tw.tensor([1, 0])), tw.tensor([5.0, 6.0])).tolist()
+    [[0.0, 5.0], [6.0, 0.0]]
+    """
+    places = _flat_places(input, indices)
+    values = tensor(values).broadcast_to(places.shape).reshape(-1)
+    put = _ops.index_add if accumulate else _ops.index_copy
+    return put(input.reshape(-1), 0, places.reshape(-1), values).reshape(input.shape)
+
+
+@public
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor:
+    """Values put, or added, at places of the flat tensor; negative places count from the end.
+
+    >>> tw.put(tw.zeros(3), tw.tensor([0, -1]), tw.tensor([5.0, 6.0])).tolist()
+    [5.0, 0.0, 6.0]
+    """
+    source, index = tensor(source), tensor(index)
+    if numel(index.shape) == 0:
+        return input
+    return (_ops.put_add if accumulate else _ops.put)(input, index, source.reshape(index.shape))
+
+
+@public
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
+    """Elements chosen along a dimension by an index that broadcasts with the tensor; without one, of the flat tensor.
+
+    >>> x = tw.tensor([[3, 1], [2, 4]])
+    >>> tw.take_along_dim(x, tw.argsort(x, dim=1), dim=1).tolist()
+    [[1, 3], [2, 4]]
+    """
+    if dim is None:
+        return _ops.take_along_axis(input.reshape(-1), indices.reshape(-1), 0)
+    return _ops.take_along_axis(input, indices, dim)
+
+
+@public
+def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
+    """Values put, in order, where a mask is true.
+
+    >>> tw.masked_scatter(tw.zeros(3), tw.tensor([True, False, True]), tw.tensor([5.0, 6.0])).tolist()
+    [5.0, 0.0, 6.0]
+    """
+    shape = _ops.where(mask, input, input).shape
+    x, mask = input.broadcast_to(shape), mask.broadcast_to(shape).reshape(-1)
+    order = _ops.cumsum(mask.astype("int64"), 0) - 1
+    values = source.reshape(-1)
+    if values.shape[0] == 0:
+        return x
+    chosen = _ops.take(values, _ops.clamp(order, 0, values.shape[0] - 1), 0)
+    return _ops.where(mask, chosen, x.reshape(-1)).reshape(shape)
+
+

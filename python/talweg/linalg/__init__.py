@@ -1,0 +1,11 @@
+"""Linear algebra with PyTorch's names, arguments and results."""
+
+from . import decompositions, norms, solvers
+from .._checked import spelled, tensor_first
+from .decompositions import *
+from .norms import *
+from .solvers import *
+
+__all__ = sorted(n for part in (decompositions, norms, solvers) for n in part.__all__)
+
+globals().update({n: (spelled if n == "multi_dot" else tensor_first)(globals()[n]) for n in __all__ if not isinstance(globals()[n], type)})
