@@ -12,6 +12,7 @@ before somebody looks at a value.
 
 import math as _math
 import os as _os
+import sys as _sys
 
 from . import _native, errors
 from ._native import (
@@ -86,7 +87,7 @@ from ._functions import PUBLIC as _PUBLIC  # noqa: E402
 # are in `_functions`.
 for _name in _native.OPS:
     if _name != "fft":  # the namespace of that name
-        globals()[_name] = _written(_name)
+        globals().setdefault(_name, _written(_name))
 globals().update(_PUBLIC)
 
 from . import array_api, cuda, distributed, fft, linalg, masked, metrics, random, signal, special  # noqa: E402
@@ -105,3 +106,28 @@ from ._transforms import (  # noqa: E402
     vmap,
 )
 from . import nn, optim, train, utils  # noqa: E402
+
+# Names of the array API standard and NumPy that PyTorch has not, with what to write.
+_INSTEAD = {
+    "repeat": "tw.repeat_interleave(x, n) for each element, x.repeat(n) for the whole",
+    "permute_dims": "tw.permute",
+    "matrix_transpose": "x.mT",
+    "astype": "x.to(dtype)",
+    "isdtype": "dtype.is_floating_point, dtype.is_complex",
+    "cumulative_sum": "tw.cumsum",
+    "cumulative_prod": "tw.cumprod",
+    "unique_values": "tw.unique",
+    "unique_counts": "tw.unique(x, return_counts=True)",
+    "unique_inverse": "tw.unique(x, return_inverse=True)",
+    "unique_all": "tw.unique",
+    "take_along_axis": "tw.take_along_dim",
+    "bitwise_invert": "tw.bitwise_not",
+    "expand_dims": "tw.unsqueeze",
+}
+
+
+def __getattr__(name):
+    if name in _INSTEAD:
+        where = f"; tw.array_api.{name} is the standard's" if hasattr(array_api, name) else ""
+        raise AttributeError(f"talweg has no {name}: write {_INSTEAD[name]}{where}", name=name, obj=_sys.modules[__name__])
+    raise AttributeError(f"module 'talweg' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])

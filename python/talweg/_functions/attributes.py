@@ -63,7 +63,6 @@ def itemsize(self: "Tensor") -> int:
 
 for _name in "is_sparse is_quantized is_mps is_meta is_xpu is_nested is_mkldnn".split():
     setattr(Tensor, _name, False)
-Tensor.names = property(lambda self: (None,) * self.ndim)
 
 
 @_attribute
