@@ -192,17 +192,6 @@ def chunk(input: "Tensor", chunks: int, dim: int = 0) -> "tuple[Tensor, ...]":
     return tuple(ops.chunk(input, chunks, dim))
 
 
-@public(names=["unstack"])
-def unbind(input: "Tensor", dim: int = 0) -> "tuple[Tensor, ...]":
-    """The slices along a dimension.
-
-    >>> import talweg as tw
-    >>> tw.unbind(tw.tensor([1, 2]))
-    (tensor(1), tensor(2))
-    """
-    return tuple(ops.unbind(input, dim))
-
-
 @public(method=False)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> "tuple[Tensor, ...]":
     """Coordinates of a grid; ``indexing="xy"`` swaps the first two dimensions, as in NumPy.
