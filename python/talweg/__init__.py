@@ -12,6 +12,7 @@ before somebody looks at a value.
 
 import math as _math
 import os as _os
+import sys as _sys
 
 from . import _native, errors
 from ._native import (
@@ -68,33 +69,16 @@ from .errors import (
 
 _native.set_package(_os.path.dirname(__file__) + _os.sep)
 
-bool = dtype("bool")
-uint8 = dtype("uint8")
-int8 = dtype("int8")
-uint16 = dtype("uint16")
-int16 = dtype("int16")
-uint32 = dtype("uint32")
-int32 = dtype("int32")
-uint64 = dtype("uint64")
-int64 = dtype("int64")
-float8_e4m3fn = dtype("float8_e4m3fn")
-float8_e5m2 = dtype("float8_e5m2")
-float16 = dtype("float16")
-bfloat16 = dtype("bfloat16")
-float32 = dtype("float32")
-float64 = dtype("float64")
-complex64 = dtype("complex64")
-complex128 = dtype("complex128")
+# One object a type.
+for _name in """bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float8_e4m3fn float8_e5m2 float16 bfloat16 float32 float64
+complex64 complex128""".split():
+    globals()[_name] = _native.dtype_of_name(_name)
 
 e = _math.e
 inf = _math.inf
 nan = _math.nan
 newaxis = None
 pi = _math.pi
-
-asarray = tensor
-array = tensor
-as_tensor = tensor
 
 from . import _ops, return_types  # noqa: E402, F401
 from ._checked import written as _written  # noqa: E402
@@ -104,11 +88,12 @@ from ._functions import PUBLIC as _PUBLIC  # noqa: E402
 # are in `_functions`.
 for _name in _native.OPS:
     if _name != "fft":  # the namespace of that name
-        globals()[_name] = _written(_name)
+        globals().setdefault(_name, _written(_name))
 globals().update(_PUBLIC)
 
-from . import array_api, cuda, distributed, fft, linalg, metrics, random, signal  # noqa: E402
-from ._devices import device, devices, get_default_device, set_default_device  # noqa: E402
+from . import array_api, cuda, distributed, fft, linalg, masked, metrics, random, signal, special  # noqa: E402
+from ._device import device  # noqa: E402
+from ._devices import devices, get_default_device, set_default_device  # noqa: E402
 from .amp import GradScaler, autocast, get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._files import from_file, frombuffer, load, save  # noqa: E402
@@ -127,3 +112,28 @@ from ._transforms import (  # noqa: E402
     vmap,
 )
 from . import amp, autograd, func, nn, optim, train, utils  # noqa: E402
+
+# Names of the array API standard and NumPy that PyTorch has not, with what to write.
+_INSTEAD = {
+    "repeat": "tw.repeat_interleave(x, n) for each element, x.repeat(n) for the whole",
+    "permute_dims": "tw.permute",
+    "matrix_transpose": "x.mT",
+    "astype": "x.to(dtype)",
+    "isdtype": "dtype.is_floating_point, dtype.is_complex",
+    "cumulative_sum": "tw.cumsum",
+    "cumulative_prod": "tw.cumprod",
+    "unique_values": "tw.unique",
+    "unique_counts": "tw.unique(x, return_counts=True)",
+    "unique_inverse": "tw.unique(x, return_inverse=True)",
+    "unique_all": "tw.unique",
+    "take_along_axis": "tw.take_along_dim",
+    "bitwise_invert": "tw.bitwise_not",
+    "expand_dims": "tw.unsqueeze",
+}
+
+
+def __getattr__(name):
+    if name in _INSTEAD:
+        where = f"; tw.array_api.{name} is the standard's" if hasattr(array_api, name) else ""
+        raise AttributeError(f"talweg has no {name}: write {_INSTEAD[name]}{where}", name=name, obj=_sys.modules[__name__])
+    raise AttributeError(f"module 'talweg' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])

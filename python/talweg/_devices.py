@@ -3,6 +3,8 @@
 import functools
 
 from . import _native
+from ._checked import value_error
+from ._device import device as _device, named
 
 
 class _Scope:
@@ -27,30 +29,14 @@ class _Scope:
         return inside
 
 
-class device(_Scope):
-    """A scope or decorator in which tensors are made on a device: ``"cpu"``, ``"cuda:0"``.
-
-    What uses a tensor is computed where the tensor is; tensors on the host go wherever they are needed.
-
-    >>> import talweg as tw
-    >>> with tw.device("cpu"):
-    ...     x = tw.ones(3)
-    >>> x.device
-    'cpu'
-    """
-
-    def __init__(self, name):
-        super().__init__(_native.set_device, name)
-
-
-def set_default_device(name):
+def set_default_device(device):
     """Makes tensors of this thread on a device from now on; ``None``: on that of ``TALWEG_DEVICE``, or the host.
 
     >>> import talweg as tw
     >>> tw.set_default_device("cpu")
     >>> tw.set_default_device(None)
     """
-    _native.set_device(name)
+    _native.set_device(named(device))
 
 
 def get_default_device():
@@ -58,13 +44,13 @@ def get_default_device():
 
     >>> import talweg as tw
     >>> tw.get_default_device()
-    'cpu'
+    device(type='cpu')
     """
-    return _native.current_device()
+    return _device(_native.current_device())
 
 
 def devices():
-    """The devices of this machine.
+    """The names of this machine's devices.
 
     >>> import talweg as tw
     >>> tw.devices()[0]

@@ -31,7 +31,10 @@ fn parameters(m: &Python, me: Option<&str>) -> String {
         });
     }
     if m.keeps {
-        list.push("keepdims: builtins.bool = False".into());
+        list.push("keepdim: builtins.bool = False".into());
+    }
+    if super::rust::TYPED.contains(&m.name.as_str()) {
+        list.push("*, dtype: DTypeLike | None = None".into());
     }
     list.join(", ")
 }
@@ -72,7 +75,7 @@ fn methods(table: &Table, by_hand: &ByHand) -> String {
     }
     for r in by_hand.registered.iter().filter(|r| r.is_method) {
         for name in r.names.iter().filter(|n| !in_class(n)) {
-            let _ = writeln!(out, "    {name} = _functions.{}", r.path);
+            let _ = writeln!(out, "    def {name}{}: ...", r.signature);
         }
     }
     for (alias, name) in by_hand.aliases.iter().filter(|(alias, _)| !all.iter().any(|m| m.name == *alias)) {
@@ -99,7 +102,7 @@ fn functions(table: &Table, by_hand: &ByHand) -> String {
     }
     for r in by_hand.registered.iter().filter(|r| r.is_function) {
         for name in r.names.iter().filter(|n| !in_head(n)) {
-            let _ = writeln!(out, "{name} = _functions.{}", r.path);
+            let _ = writeln!(out, "def {name}{}: ...", r.signature);
         }
     }
     for (alias, name) in &by_hand.aliases {

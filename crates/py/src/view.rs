@@ -419,7 +419,6 @@ fn check_writable(py: Python<'_>, v: &Variable, is_detached: bool) -> PyResult<(
     }
     Ok(())
 }
-
 /// The ops that lead from one value to another, if all of them only change strides.
 fn hops(from: &Tensor, to: &Tensor, strides: Strides) -> Option<Vec<Hop>> {
     let (base, y) = (from.value().ok()?, to.value().ok()?);

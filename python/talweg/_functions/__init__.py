@@ -6,19 +6,24 @@ meaning of the same names is in `talweg.array_api`.
 """
 
 from .arithmetic import *
+from .attributes import *
 from .comparison import *
 from .conversion import *
+from .creation import *
 from .dtypes import *
 from .elementwise import *
 from .factors import *
+from .gammas import *
 from .indexing import *
 from .layout import *
+from .normalizations import *
 from .products import *
 from .random import *
 from .reductions import *
 from .shapes import *
 from .sorting import *
 from .spectral import *
+from .statistics import *
 from .views import *
 
 from . import inplace  # isort: skip

@@ -307,3 +307,6 @@ def _rdiv(x: Tensor, other: Any) -> Tensor:
 
 
 Tensor.__rdiv__ = _rdiv
+
+
+Tensor.mH = property(lambda x: _ops.conj(x.mT) if is_complex(x) else x.mT, doc="The adjoint: transposed and conjugated.")

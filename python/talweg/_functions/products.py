@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _native, _ops
 from .._checked import value_error
 from .arguments import is_complex, is_floating, is_number, like, many, numel, tensor
+from .reductions import cov
 from .register import public
 
 if TYPE_CHECKING:

@@ -17,16 +17,19 @@ else:
 Dim = builtins.int | Sequence[builtins.int] | None
 
 
-def whole(dim: Any) -> Any:
-    """The dimensions of a reduction: an empty list stands for all, as ``None``."""
-    return None if isinstance(dim, (tuple, list)) and not dim else dim
+def whole(dim: Any, input: Any) -> Any:
+    """The dimensions of a reduction: an empty list stands for all, as ``None``; 0 and -1 for the one element of a
+    tensor without dimensions."""
+    if isinstance(dim, (tuple, list)) and not dim:
+        return None
+    return None if input.ndim == 0 and dim in (0, -1, (0,), (-1,), [0], [-1]) else dim
 
 
 def _typed(op: Any, input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     """A reduction computed and returned in a type."""
     if dtype is None:
-        return op(input, whole(dim), keepdim)
-    return op(input.astype(dtype), whole(dim), keepdim).astype(dtype)
+        return op(input, whole(dim, input), keepdim)
+    return op(input.astype(dtype), whole(dim, input), keepdim).astype(dtype)
 
 
 @public(method=False)
@@ -87,7 +90,7 @@ def nanmean(input: "Tensor", dim: Dim = None, keepdim: bool = False, *, dtype: "
 def _pair(name: str, input: Any, dim: int, keepdim: bool) -> Any:
     """An op that finds an element along a dimension: its value and index, as a named tuple."""
     values, indices = getattr(ops, name + "_index")(input, dim)
-    return getattr(types, name)(*(kept(t, dim, keepdim) for t in (values, indices)))
+    return getattr(types, name)(*(kept(t, dim, keepdim and input.ndim > 0) for t in (values, indices)))
 
 
 def kept(x: Any, dim: int, keepdim: bool) -> Any:
@@ -140,7 +143,7 @@ def amax(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
     >>> tw.amax(tw.tensor([[1.0, 5.0], [4.0, 2.0]]), (0, 1))
     tensor(5.)
     """
-    return ops.amax(input, whole(dim), keepdim)
+    return ops.amax(input, whole(dim, input), keepdim)
 
 
 @public
@@ -151,7 +154,7 @@ def amin(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
     >>> tw.amin(tw.tensor([[1.0, 5.0], [4.0, 2.0]]), 0)
     tensor([1., 2.])
     """
-    return ops.amin(input, whole(dim), keepdim)
+    return ops.amin(input, whole(dim, input), keepdim)
 
 
 @public
@@ -162,7 +165,7 @@ def aminmax(input: "Tensor", *, dim: "int | None" = None, keepdim: bool = False)
     >>> tw.aminmax(tw.tensor([1.0, 5.0])).max
     tensor(5.)
     """
-    return types.aminmax(ops.amin(input, dim, keepdim), ops.amax(input, dim, keepdim))  # type: ignore[attr-defined]
+    return types.aminmax(amin(input, dim, keepdim), amax(input, dim, keepdim))  # type: ignore[attr-defined]
 
 
 def _middle(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
@@ -201,7 +204,7 @@ def kthvalue(input: "Tensor", k: int, dim: int = -1, keepdim: bool = False) -> A
     >>> tw.kthvalue(tw.tensor([4.0, 1.0, 3.0]), 2).values
     tensor(3.)
     """
-    return types.kthvalue(*(kept(t, dim, keepdim) for t in ops.kthvalue(input, k, dim)))  # type: ignore[attr-defined]
+    return types.kthvalue(*(kept(t, dim, keepdim and input.ndim > 0) for t in ops.kthvalue(input, k, dim)))  # type: ignore[attr-defined]
 
 
 @public
@@ -232,7 +235,7 @@ def _correction(dim: Any, unbiased: "bool | None", correction: Any) -> "tuple[An
         raise type_error("std and var take unbiased= or correction=, not both")
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
-    return whole(dim), builtins.float(correction)
+    return None if isinstance(dim, (tuple, list)) and not dim else dim, builtins.float(correction)
 
 
 def _moments(ops_: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
@@ -308,7 +311,7 @@ def cov(input: "Tensor", *, correction: int = 1, fweights: "Tensor | None" = Non
         spread = total if aweights is None else ops.sum(w * aweights) / total
         norm = total - correction if aweights is None else total - correction * spread
         y = ops.matmul(centered * w, ops.t(centered)) / ops.clamp_min(norm, 0.0)
-    return y if input.ndim == 2 else ops.reshape(y, ())
+    return ops.reshape(y, ()) if y.shape == (1, 1) else y
 
 
 @public
@@ -324,7 +327,7 @@ def norm(input: "Tensor", p: "float | str | None" = "fro", dim: Dim = None, keep
         return ops.matrix_norm(x, "nuc", tuple(dim) if isinstance(dim, Sequence) else (-2, -1), keepdim)
     if isinstance(p, str) and p != "fro":
         raise value_error(f"norm: p is a number, 'fro' or 'nuc', not {p!r}")
-    return ops.vector_norm(x, 2.0 if p is None or isinstance(p, str) else builtins.float(p), whole(dim), keepdim)
+    return ops.vector_norm(x, 2.0 if p is None or isinstance(p, str) else builtins.float(p), whole(dim, x), keepdim)
 
 
 @public
@@ -378,13 +381,14 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     if interpolation not in _INTERPOLATIONS:
         raise value_error(f"{name}: interpolation is one of {_INTERPOLATIONS}, not {interpolation!r}")
     q = q if isinstance(q, Tensor) else Tensor(q, dtype=input.dtype)
-    x = ops.ravel(input) if dim is None else ops.moveaxis(input, dim, -1)
+    x = ops.ravel(input) if dim is None or input.ndim == 0 else ops.moveaxis(input, dim, -1)
     ordered = ops.sort(x, -1)[0]
     bad = ops.is_nan(ordered)
     counts = ops.sum(~bad, -1, True) if name == "nanquantile" else ops.sum(ops.ones_like(ordered), -1, True)
-    place = (counts.astype(input.dtype) - 1.0) * ops.ravel(q)
+    # In 64 bits, as PyTorch: whether a place lies between two elements decides.
+    place = (counts.astype("float64") - 1.0) * ops.ravel(q).astype("float64")
     low = ops.clamp_min(ops.floor(place), 0.0)
-    share = place - low
+    share = (place - low).astype(input.dtype)
     if interpolation == "midpoint":
         share = ops.where(share > 0, 0.5, 0.0).astype(input.dtype)
     elif interpolation != "linear":
@@ -398,7 +402,7 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     y = ops.where(nothing, math.nan, y)
     y = ops.moveaxis(y, -1, 0)
     if keepdim:
-        y = ops.reshape(y, -1, *[1] * input.ndim) if dim is None else ops.unsqueeze(y, dim + 1 if dim >= 0 else dim)
+        y = ops.reshape(y, -1, *[1] * input.ndim) if dim is None or input.ndim == 0 else ops.unsqueeze(y, dim + 1 if dim >= 0 else dim)
     return ops.squeeze(y, 0) if q.ndim == 0 else y
 
 
@@ -422,3 +426,38 @@ def nanquantile(input: "Tensor", q: Any, dim: "int | None" = None, keepdim: bool
     tensor(1.5000)
     """
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation)
+
+
+@public
+def logsumexp(input: "Tensor", dim: Dim, keepdim: bool = False) -> "Tensor":
+    """The logarithm of the sum of exp(x) along dimensions.
+
+    >>> import talweg as tw
+    >>> tw.logsumexp(tw.tensor([0.0, 0.0]), 0)
+    tensor(0.6931)
+    """
+    dims = whole(dim, input)
+    x = input if "float" in input.dtype.name or "complex" in input.dtype.name else input.astype("float32")
+    return ops.logsumexp(x, dims, keepdim) if input.ndim else x
+
+
+@public
+def softmax(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "Tensor":
+    """exp(x) divided by its sum along a dimension, computed in ``dtype``.
+
+    >>> import talweg as tw
+    >>> tw.softmax(tw.tensor([0.0, 0.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+    return ops.softmax(input if dtype is None else input.astype(dtype), dim)
+
+
+@public
+def log_softmax(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) -> "Tensor":
+    """The logarithm of ``softmax``, computed in ``dtype``.
+
+    >>> import talweg as tw
+    >>> tw.log_softmax(tw.tensor([0.0, 0.0]), 0)
+    tensor([-0.6931, -0.6931])
+    """
+    return ops.log_softmax(input if dtype is None else input.astype(dtype), dim)

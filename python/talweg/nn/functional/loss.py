@@ -193,8 +193,8 @@ def multi_margin_loss(
     x, y = tensor(input), tensor(target).astype("int64")
     if p not in (1, 2):
         raise value_error(f"multi_margin_loss: p is 1 or 2, not {p}")
-    is_single = x.ndim == 1
-    x, y = (x.unsqueeze(0), y.reshape(1)) if is_single else (x, y)
+    is_single = x.ndim < 2
+    x, y = (x.reshape(1, -1), y.reshape(1)) if is_single else (x, y)
     own = x.gather(1, y.unsqueeze(1))
     loss = (margin - own + x).relu()
     loss = loss if p == 1 else loss * loss
@@ -210,8 +210,8 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     """max(0, 1 - (x[label] - x[i])) over labels and other classes; labels end at the first -1."""
     refuse_old("multilabel_margin_loss", size_average, reduce)
     x, y = tensor(input), tensor(target).astype("int64")
-    is_single = x.ndim == 1
-    x, y = (x.unsqueeze(0), y.unsqueeze(0)) if is_single else (x, y)
+    is_single = x.ndim < 2
+    x, y = (x.reshape(1, -1), y.reshape(1, -1)) if is_single else (x, y)
     counted = (y < 0).astype("int64").cumsum(1) == 0
     safe = Tensor.where(counted, y, 0)
     labels = (safe.one_hot(x.shape[1], x.dtype) * counted.unsqueeze(-1).astype(x.dtype)).sum(1) > 0
@@ -219,6 +219,31 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     pairs = counted.unsqueeze(2) & ~labels.unsqueeze(1)
     loss = Tensor.where(pairs, gap, 0.0).sum((1, 2)) / x.shape[1]
     return reduced(loss.squeeze(0) if is_single else loss, reduction, "multilabel_margin_loss")
+
+
+@_public
+def linear_cross_entropy(
+    input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None,
+    label_smoothing=0.0, options=None,
+):  # fmt: skip
+    """Cross entropy of ``linear(input, linear_weight, linear_bias)``, whose weight is ``[C, ..., features]``.
+
+    ``options`` says in PyTorch how the product is cut; here the compiler decides, and they change nothing.
+
+    >>> import talweg as tw
+    >>> x, w = tw.ones(1, 2), tw.zeros(3, 2)
+    >>> round(tw.nn.functional.linear_cross_entropy(x, w, tw.tensor([0])).item(), 4)
+    1.0986
+    """
+    del options
+    x, w = tensor(input), tensor(linear_weight)
+    classes, *others = w.shape[:-1]
+    bias = None if linear_bias is None else tensor(linear_bias).reshape(-1)
+    logits = x.linear(w.reshape(-1, w.shape[-1]), bias).reshape(*x.shape[:-1], classes, *others)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )
 
 
 @_public

@@ -117,7 +117,10 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     """
     if out is not None:
         raise value_error("normalize: out= is not supported; assign the result")
-    return tensor(input).normalize(p, dim, eps)
+    x = tensor(input)
+    if x.ndim == 0:
+        return x.reshape(1).normalize(p, 0, eps).reshape(())
+    return x.normalize(p, dim, eps)
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
