@@ -67,33 +67,16 @@ from .errors import (
 
 _native.set_package(_os.path.dirname(__file__) + _os.sep)
 
-bool = dtype("bool")
-uint8 = dtype("uint8")
-int8 = dtype("int8")
-uint16 = dtype("uint16")
-int16 = dtype("int16")
-uint32 = dtype("uint32")
-int32 = dtype("int32")
-uint64 = dtype("uint64")
-int64 = dtype("int64")
-float8_e4m3fn = dtype("float8_e4m3fn")
-float8_e5m2 = dtype("float8_e5m2")
-float16 = dtype("float16")
-bfloat16 = dtype("bfloat16")
-float32 = dtype("float32")
-float64 = dtype("float64")
-complex64 = dtype("complex64")
-complex128 = dtype("complex128")
+# One object a type.
+for _name in """bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float8_e4m3fn float8_e5m2 float16 bfloat16 float32 float64
+complex64 complex128""".split():
+    globals()[_name] = _native.dtype_of_name(_name)
 
 e = _math.e
 inf = _math.inf
 nan = _math.nan
 newaxis = None
 pi = _math.pi
-
-asarray = tensor
-array = tensor
-as_tensor = tensor
 
 from . import _ops, return_types  # noqa: E402, F401
 from ._checked import written as _written  # noqa: E402

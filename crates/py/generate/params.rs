@@ -17,7 +17,7 @@ pub struct Param {
     pub pass: String,
     /// The field of the option struct it sets.
     pub field: Option<(String, String)>,
-    /// True if PyTorch's `dim` is accepted in its place.
+    /// True for a dimension, in the place of which NumPy's `axis` is accepted.
     pub is_axis: bool,
 }
 
@@ -112,8 +112,8 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("*", "correction", "0.0"),
     ("cov", "correction", "1.0"),
     ("*", "offset", "0"),
-    ("*", "axis1", "0"),
-    ("*", "axis2", "1"),
+    ("*", "dim1", "0"),
+    ("*", "dim2", "1"),
     ("*", "k", "0"),
     ("*", "beta", "1.0"),
     ("*", "alpha", "1.0"),
@@ -123,13 +123,13 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("bincount", "size_min", "0"),
     ("binary_cross_entropy", "weight", "None"),
     ("cdist", "p", "2.0"),
-    ("chunk", "axis", "0"),
-    ("concat", "axis", "0"),
+    ("chunk", "dim", "0"),
+    ("concat", "dim", "0"),
     ("cosine_embedding_loss", "margin", "0.0"),
-    ("cosine_similarity", "axis", "1"),
+    ("cosine_similarity", "dim", "1"),
     ("cosine_similarity", "eps", "1e-8"),
-    ("diag_embed", "axis1", "-2"),
-    ("diag_embed", "axis2", "-1"),
+    ("diag_embed", "dim1", "-2"),
+    ("diag_embed", "dim2", "-1"),
     ("*", "eps", "1e-5"),
     ("flatten", "start", "0"),
     ("flatten", "end", "-1"),
@@ -148,7 +148,7 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("nan_to_num", "nan", "0.0"),
     ("nan_to_num", "posinf", "1.7976931348623157e308"),
     ("nan_to_num", "neginf", "-1.7976931348623157e308"),
-    ("normalize", "axis", "1"),
+    ("normalize", "dim", "1"),
     ("normalize", "eps", "1e-12"),
     ("one_hot", "dtype", "\"float32\""),
     ("pairwise_distance", "eps", "1e-6"),
@@ -160,12 +160,12 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("scatter_reduce", "include_self", "True"),
     ("softplus", "threshold", "20.0"),
     ("softshrink", "lambd", "0.5"),
-    ("split", "axis", "0"),
-    ("split_sizes", "axis", "0"),
-    ("squeeze", "axis", "None"),
-    ("stack", "axis", "0"),
-    ("take", "axis", "0"),
-    ("unbind", "axis", "0"),
+    ("split", "dim", "0"),
+    ("split_sizes", "dim", "0"),
+    ("squeeze", "dim", "None"),
+    ("stack", "dim", "0"),
+    ("take", "dim", "0"),
+    ("unbind", "dim", "0"),
 ];
 
 /// What a Rust type is in Python: extracted type, stub type, and how it is passed on.
@@ -211,7 +211,9 @@ fn converted(ty: &str, name: &str) -> Option<(String, &'static str, String)> {
 /// The Python spelling of a parameter.
 fn spelled(name: &str) -> (&str, bool) {
     match name {
-        "along" | "axis_" | "at" => ("axis", true),
+        "along" | "axis_" | "at" => ("dim", true),
+        "axis1" => ("dim1", false),
+        "axis2" => ("dim2", false),
         "lambda" => ("lambd", false),
         // NumPy's names, and `from` is a word of Python.
         "from" => ("source", false),
@@ -228,7 +230,7 @@ fn default(method: &str, param: &str, ty: &str) -> Option<(String, String)> {
     let python = match (stated, ty) {
         (Some(d), _) => d.2,
         (None, "Option<&Tensor>" | "implInto<Axes>") => "None",
-        (None, "i64") if param == "axis" => "-1",
+        (None, "i64") if param == "dim" => "-1",
         _ => return None,
     };
     let rust = match (python, ty) {
@@ -250,7 +252,7 @@ fn default(method: &str, param: &str, ty: &str) -> Option<(String, String)> {
 fn param(method: &Method, name: &str, ty: &str) -> Option<Param> {
     let (python, is_axis) = spelled(name);
     let is_axes = ty == "implInto<Axes>";
-    let python = if is_axes { "axis" } else { python };
+    let python = if is_axes { "dim" } else { python };
     let (rust, stub, pass) = converted(ty, python)?;
     let default = default(&method.name, python, ty);
     let is_axis = is_axes || (is_axis && ty == "i64");
@@ -277,7 +279,7 @@ fn stub_result(ty: &str) -> Option<&'static str> {
         "Tensor" => "Tensor",
         "[Tensor;2]" => "tuple[Tensor, Tensor]",
         "[Tensor;3]" => "tuple[Tensor, Tensor, Tensor]",
-        "Vec<Tensor>" => "list[Tensor]",
+        "Vec<Tensor>" => "tuple[Tensor, ...]",
         _ => return None,
     })
 }

@@ -37,13 +37,17 @@ struct Signature {
     rust: Vec<String>,
 }
 
-/// The parameters, with PyTorch's `dim` and `keepdim` as other spellings that are not shown.
+/// Reductions that convert to the type of `dtype=`, as PyTorch's.
+pub const TYPED: &[&str] = &["sum", "mean", "prod", "nansum", "nanmean", "cumsum", "cumprod"];
+
+/// The parameters, with NumPy's `axis` and `keepdims` as other spellings that are not shown.
 fn signature(m: &Python, axis: Option<&Param>) -> Signature {
     let mut s = Signature::default();
     for p in &m.params {
         match &p.default {
             Some((rust, python)) => {
-                s.pyo3.push(if p.is_axis { format!("{}=None", p.name) } else { format!("{}={rust}", p.name) });
+                let is_none = p.is_axis && axis.is_some_and(|a| a.name == p.name);
+                s.pyo3.push(if is_none { format!("{}=None", p.name) } else { format!("{}={rust}", p.name) });
                 s.shown.push(format!("{}={python}", p.name));
             }
             None => {
@@ -54,20 +58,31 @@ fn signature(m: &Python, axis: Option<&Param>) -> Signature {
         s.rust.push(declared(&p.name, &extracted(p)));
     }
     if m.keeps {
-        s.pyo3.push("keepdims=false".into());
-        s.shown.push("keepdims=False".into());
-        s.rust.push(declared("keepdims", "bool"));
+        s.pyo3.push("keepdim=false".into());
+        s.shown.push("keepdim=False".into());
+        s.rust.push(declared("keepdim", "bool"));
     }
+    let is_typed = TYPED.contains(&m.name.as_str());
     if axis.is_some() || m.keeps {
         s.pyo3.push("*".into());
     }
     if let Some(p) = axis {
-        s.pyo3.push("dim=None".into());
-        s.rust.push(declared("dim", &extracted(p)));
+        s.pyo3.push("axis=None".into());
+        s.rust.push(declared("axis", &extracted(p)));
     }
     if m.keeps {
-        s.pyo3.push("keepdim=None".into());
-        s.rust.push(declared("keepdim", "Option<bool>"));
+        s.pyo3.push("keepdims=None".into());
+        s.rust.push(declared("keepdims", "Option<bool>"));
+    }
+    if is_typed {
+        s.pyo3.push("dtype=None".into());
+        s.shown.extend(["*".into(), "dtype=None".into()]);
+        s.rust.push(declared("dtype", "Option<DTypeArg>"));
+    }
+    if is_typed || m.keeps {
+        // NumPy's functions pass it.
+        s.pyo3.push("out=None".into());
+        s.rust.push(declared("out", "Option<Py<PyTensor>>"));
     }
     s
 }
@@ -112,13 +127,13 @@ fn body(m: &Python, dim: Option<&Param>, out: &mut String) {
     if let Some(p) = dim {
         let default = &p.default.as_ref().expect("an axis that may be left out").0;
         if p.rust.starts_with("Option<") {
-            let _ = writeln!(out, "        let axis = either(axis, dim)?.or({default});");
+            let _ = writeln!(out, "        let dim = either(axis, dim)?.or({default});");
         } else {
-            let _ = writeln!(out, "        let axis = either(axis, dim)?.unwrap_or({default});");
+            let _ = writeln!(out, "        let dim = either(axis, dim)?.unwrap_or({default});");
         }
     }
     if m.keeps {
-        out.push_str("        let keepdims = keepdim.unwrap_or(keepdims);\n");
+        out.push_str("        let keepdim = keepdims.unwrap_or(keepdim);\n");
     }
     let mut args = Vec::new();
     if let Some(name) = &m.options {
@@ -141,11 +156,20 @@ fn body(m: &Python, dim: Option<&Param>, out: &mut String) {
     let args = args.join(", ");
     let name = &m.method.name;
     let call = match (m.method.on_self, m.keeps) {
-        (true, true) => format!("if keepdims {{ me.{name}_keep({args}) }} else {{ me.{name}({args}) }}"),
+        (true, true) => format!("if keepdim {{ me.{name}_keep({args}) }} else {{ me.{name}({args}) }}"),
         (true, false) => format!("me.{name}({args})"),
         (false, _) => format!("Tensor::{name}({args})"),
     };
+    let is_typed = TYPED.contains(&m.name.as_str());
+    let call = if is_typed {
+        out.push_str("        let dtype = dtype.map(|d| d.0);\n");
+        let cast = "let cast; let me = match dtype { Some(d) => { cast = me.cast(d); &cast } None => me };";
+        format!("{{ {cast} let y = {call}; dtype.map_or(y.clone(), |d| y.cast(d)) }}")
+    } else {
+        call
+    };
     let _ = match m.method.on_self {
+        true if is_typed || m.keeps => writeln!(out, "        stored(py, out, call_on(py, self, |me| {call}))"),
         true => writeln!(out, "        call_on(py, self, |me| {call})"),
         false => writeln!(out, "        call(py, || {call})"),
     };

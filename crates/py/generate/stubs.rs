@@ -31,7 +31,10 @@ fn parameters(m: &Python, me: Option<&str>) -> String {
         });
     }
     if m.keeps {
-        list.push("keepdims: builtins.bool = False".into());
+        list.push("keepdim: builtins.bool = False".into());
+    }
+    if super::rust::TYPED.contains(&m.name.as_str()) {
+        list.push("*, dtype: DTypeLike | None = None".into());
     }
     list.join(", ")
 }

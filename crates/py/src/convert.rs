@@ -1,6 +1,6 @@
 //! Python objects as what ops take: tensors and what can become one, axes, shapes, words.
 
-use crate::error::{exception, ours, type_error};
+use crate::error::{OrRaise, exception, ours, type_error};
 use crate::exchange;
 use crate::site::here;
 use crate::tensor::PyTensor;
@@ -10,7 +10,9 @@ use ::tensor::nn::{Interpolation, Padding, PerAxis};
 use ::tensor::{Axes, Combine, DType, Error, Number, Operand, Shape, Tensor};
 use ir::Complex;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyTuple, PyType};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Any<'a, 'py> = Borrowed<'a, 'py, PyAny>;
 
@@ -103,6 +105,7 @@ impl Operand for Other {
         match self {
             Other::Tensor(t) => t,
             Other::Complex(z) => number(z, dtype),
+            Other::Float(x) if !dtype.is_inexact() && default_float() != DType::F32 => number(x, default_float()),
             Other::Float(x) => number(x, dtype),
             Other::Int(x) => match i64::try_from(x) {
                 Ok(x) => number(x, dtype),
@@ -179,7 +182,11 @@ arguments! {
     /// A shape: one size or several.
     ShapeArg(Shape) = |o| Ok(Shape::new(&sizes(o)?));
     /// One axis or several.
-    AxesArg(Axes) = |o| Ok(Axes::from(integers(o)?));
+    AxesArg(Axes) = |o| {
+        // An empty list is all of them, as in PyTorch.
+        let axes = integers(o)?;
+        Ok(if axes.is_empty() { Axes::All } else { Axes::from(axes) })
+    };
     /// One size for every spatial dimension, or one for each.
     PerAxisArg(PerAxis) = |o| Ok(PerAxis::from(sizes(o)?));
     /// Padding of a convolution: a word, or widths.
@@ -191,7 +198,21 @@ arguments! {
     DTypeArg(DType) = dtype_of;
 }
 
-/// NumPy's spelling of an axis, or PyTorch's.
+/// A result written to the tensor of `out=`, if there is one.
+pub fn stored(py: Python<'_>, out: Option<Py<PyTensor>>, y: PyResult<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+    let Some(out) = out else { return y };
+    let y = y?;
+    let value = y.bind(py).cast::<PyTensor>().map_err(PyErr::from)?.get().tensor();
+    let (is, was) = (value.shape().or_raise(py)?, out.get().tensor().shape().or_raise(py)?);
+    if is != was {
+        let e = format!("out= has shape {was}, the result {is}; a tensor keeps its shape, so make it of that shape");
+        return Err(refused(py, e));
+    }
+    out.get().change(py, value)?;
+    Ok(out.into_any())
+}
+
+/// PyTorch's spelling of a dimension, or NumPy's.
 pub fn either<T>(axis: Option<T>, dim: Option<T>) -> PyResult<Option<T>> {
     match (axis, dim) {
         (Some(_), Some(_)) => Err(type_error("axis and dim are the same argument: give one of them")),
@@ -310,6 +331,73 @@ impl PyDType {
     }
 }
 
+static DTYPES: PyOnceLock<Vec<Py<PyDType>>> = PyOnceLock::new();
+
+/// The one object of an element type, so that `x.dtype is tw.float32`.
+pub fn dtype_object(py: Python<'_>, dtype: DType) -> PyResult<Py<PyDType>> {
+    let made = || DType::ALL.iter().map(|d| Py::new(py, PyDType(*d))).collect::<PyResult<Vec<_>>>();
+    let all = DTYPES.get_or_try_init(py, made)?;
+    let place = DType::ALL.iter().position(|d| *d == dtype).unwrap_or_default();
+    Ok(all[place].clone_ref(py))
+}
+/// The one object of the element type that something stands for.
+#[pyfunction]
+fn dtype_of_name(py: Python<'_>, what: DTypeArg) -> PyResult<Py<PyDType>> {
+    dtype_object(py, what.0)
+}
+
+/// The type of floats that nobody gave one: float32, unless `set_default_dtype` said otherwise.
+static DEFAULT_FLOAT: AtomicUsize = AtomicUsize::new(usize::MAX);
+pub fn default_float() -> DType {
+    DType::ALL.get(DEFAULT_FLOAT.load(Ordering::Relaxed)).copied().unwrap_or(DType::F32)
+}
+/// Makes a type the one of floats that nobody gives one.
+#[pyfunction]
+fn set_default_float(dtype: DTypeArg) -> PyResult<()> {
+    if !dtype.0.is_float() {
+        return Err(type_error(format!("set_default_dtype: expected a float type, not {}", PyDType(dtype.0).__repr__())));
+    }
+    let place = DType::ALL.iter().position(|d| *d == dtype.0).unwrap_or_default();
+    DEFAULT_FLOAT.store(place, Ordering::Relaxed);
+    Ok(())
+}
+/// The type of floats that nobody gave one.
+#[pyfunction]
+fn get_default_float(py: Python<'_>) -> PyResult<Py<PyDType>> {
+    dtype_object(py, default_float())
+}
+/// The complex type whose parts are default floats.
+pub fn default_complex() -> DType {
+    if default_float() == DType::F64 { DType::C128 } else { DType::C64 }
+}
+
+/// The Python class of shapes, a tuple, and `tuple.__new__`, which makes one without looking at it.
+static SIZE: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
+/// Says which class shapes are of.
+#[pyfunction]
+fn set_size_class(py: Python<'_>, class: Py<PyAny>) -> PyResult<()> {
+    let make = py.get_type::<PyTuple>().getattr("__new__")?.unbind();
+    let _ = SIZE.set(py, (class, make));
+    Ok(())
+}
+/// A shape as Python's object.
+pub fn size_object<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, PyAny>> {
+    let sizes = PyTuple::new(py, shape.iter())?;
+    match SIZE.get(py) {
+        Some((class, make)) => make.bind(py).call1((class, sizes)),
+        None => Ok(sizes.into_any()),
+    }
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyDType>()?;
+    m.add_function(wrap_pyfunction!(dtype_of_name, m)?)?;
+    m.add_function(wrap_pyfunction!(set_default_float, m)?)?;
+    m.add_function(wrap_pyfunction!(get_default_float, m)?)?;
+    m.add_function(wrap_pyfunction!(set_size_class, m)?)
+}
+
 #[pymethods]
 impl PyDType {
     #[new]
@@ -331,6 +419,19 @@ impl PyDType {
     fn is_floating_point(&self) -> bool {
         self.0.is_float()
     }
+    /// True if there are negative numbers of it.
+    #[getter]
+    fn is_signed(&self) -> bool {
+        !matches!(self.0, DType::Bool | DType::U8 | DType::U16 | DType::U32 | DType::U64)
+    }
+    /// The type of a complex type's parts; others are their own.
+    fn to_real(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
+        dtype_object(py, self.0.part())
+    }
+    /// The complex type with parts of this one.
+    fn to_complex(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
+        dtype_object(py, self.0.to_complex())
+    }
     /// True for complex numbers.
     #[getter]
     fn is_complex(&self) -> bool {
@@ -351,10 +452,10 @@ fn dtype_of(obj: Any<'_, '_>) -> PyResult<DType> {
     }
     let py = obj.py();
     if obj.is(&py.get_type::<PyFloat>()) {
-        return Ok(DType::F32);
+        return Ok(default_float());
     }
     if obj.is(&py.get_type::<PyComplex>()) {
-        return Ok(DType::C64);
+        return Ok(default_complex());
     }
     if obj.is(&py.get_type::<PyBool>()) {
         return Ok(DType::Bool);

@@ -1,7 +1,7 @@
 //! Tensors from nothing: filled, counted and random ones; the state of the generator; gradients on
 //! and off.
 
-use crate::convert::{Count, DTypeArg, Like, ShapeArg, arg};
+use crate::convert::{Count, DTypeArg, Like, PyDType, ShapeArg, arg, default_complex, default_float, dtype_object, stored};
 use crate::device::placed;
 use crate::error::{OrRaise, exception};
 use crate::error::{type_error, value_error};
@@ -10,15 +10,53 @@ use crate::site::here;
 use crate::tensor::{PyTensor, call};
 use ::tensor::{DType, Literal, Shape, Tensor, generator};
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyInt, PyTuple};
+use pyo3::types::{PyComplex, PyDict, PyInt, PyTuple};
 
 fn f32_or(dtype: Option<DTypeArg>) -> DType {
-    dtype.map_or(DType::F32, |d| d.0)
+    dtype.map_or_else(default_float, |d| d.0)
+}
+
+/// What every function that makes a tensor takes beside its own arguments.
+#[derive(Default)]
+struct Settings {
+    requires_grad: bool,
+    out: Option<Py<PyTensor>>,
+    size: Option<Shape>,
+}
+impl Settings {
+    /// From the arguments of these names. The layout of a value is the compiler's to choose, and its memory is
+    /// pinned where that helps: such settings change nothing.
+    fn of(function: &str, named: Option<&Bound<'_, PyDict>>) -> PyResult<Settings> {
+        let mut out = Settings::default();
+        for (name, value) in named.into_iter().flatten() {
+            match name.extract::<String>()?.as_str() {
+                "requires_grad" => out.requires_grad = arg(&value)?,
+                "out" if value.is_none() => {}
+                "out" => out.out = Some(arg(&value)?),
+                "size" | "shape" => out.size = Some(value.extract::<ShapeArg>()?.0),
+                "pin_memory" | "memory_format" => {}
+                "layout" if value.is_none() || value.str()?.to_string().ends_with("strided") => {}
+                "layout" => return Err(value_error(format!("{function}: there is no layout {value} but strided"))),
+                other => return Err(type_error(format!("{function}: there is no argument {other:?}"))),
+            }
+        }
+        Ok(out)
+    }
+    /// The tensor as they say.
+    fn made(self, py: Python<'_>, t: impl FnOnce() -> Tensor) -> PyResult<Py<PyAny>> {
+        let y = call(py, t);
+        if !self.requires_grad {
+            return stored(py, self.out, y);
+        }
+        let value = y?.bind(py).cast::<PyTensor>().map_err(PyErr::from)?.get().tensor();
+        let v = here(py).scope(|| ::tensor::Variable::new("", value.detach())).or_raise(py)?;
+        Ok(Py::new(py, PyTensor::from(v))?.into_any())
+    }
 }
 
 /// A tensor from data; `dtype` converts it, `requires_grad` makes it collect gradients.
 #[pyfunction]
-#[pyo3(name = "tensor", signature = (data, dtype=None, *, device=None, copy=None, requires_grad=false))]
+#[pyo3(name = "tensor", signature = (data, dtype=None, *, device=None, copy=None, requires_grad=false, pin_memory=false))]
 fn from_data(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
@@ -26,7 +64,9 @@ fn from_data(
     #[pyo3(from_py_with = arg)] device: Option<&str>,
     #[pyo3(from_py_with = arg)] copy: Option<bool>,
     #[pyo3(from_py_with = arg)] requires_grad: bool,
+    #[pyo3(from_py_with = arg)] pin_memory: bool,
 ) -> PyResult<PyTensor> {
+    let _ = pin_memory; // the host's memory is pinned where that helps
     let t = if copy == Some(false) { uncopied(data, dtype)? } else { required(data, dtype.map(|d| d.0))? };
     let t = here(py).scope(|| placed(t, device));
     if let Some(e) = t.error() {
@@ -55,30 +95,32 @@ fn uncopied(data: &Bound<'_, PyAny>, dtype: Option<DTypeArg>) -> PyResult<Tensor
     }
 }
 
-/// A shape given as one sequence or size by size.
-fn shape_of(first: Option<&Bound<'_, PyAny>>, rest: &Bound<'_, PyTuple>) -> PyResult<Shape> {
-    let Some(first) = first else { return Ok(Shape::scalar()) };
-    if rest.is_empty() {
-        return Ok(first.extract::<ShapeArg>()?.0);
+/// A shape given as one sequence or size by size, or by its name.
+fn shape_of(sizes: &Bound<'_, PyTuple>, named: Option<Shape>) -> PyResult<Shape> {
+    if let Some(shape) = named {
+        return Ok(shape);
     }
-    let sizes: Vec<Bound<'_, PyAny>> = std::iter::once(first.clone()).chain(rest.iter()).collect();
-    Ok(PyTuple::new(first.py(), sizes)?.extract::<ShapeArg>()?.0)
+    if sizes.len() == 1 {
+        return Ok(sizes.get_item(0)?.extract::<ShapeArg>()?.0);
+    }
+    Ok(sizes.extract::<ShapeArg>()?.0)
 }
 
 macro_rules! filled {
     ($($(#[$doc:meta])* $name:ident = |$shape:ident, $dtype:ident| $body:expr;)*) => {$(
         $(#[$doc])*
         #[pyfunction]
-        #[pyo3(signature = (shape=None, *sizes, dtype=None, device=None), text_signature = "(shape=(), *sizes, dtype=None, device=None)")]
+        #[pyo3(signature = (*size, dtype=None, device=None, **named), text_signature = "(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False)")]
         fn $name(
             py: Python<'_>,
-            shape: Option<&Bound<'_, PyAny>>,
-            sizes: &Bound<'_, PyTuple>,
+            size: &Bound<'_, PyTuple>,
             dtype: Option<DTypeArg>,
             device: Option<&str>,
+            named: Option<&Bound<'_, PyDict>>,
         ) -> PyResult<Py<PyAny>> {
-            let ($shape, $dtype) = (shape_of(shape, sizes)?, f32_or(dtype));
-            call(py, || placed($body, device))
+            let mut settings = Settings::of(stringify!($name), named)?;
+            let ($shape, $dtype) = (shape_of(size, settings.size.take())?, f32_or(dtype));
+            settings.made(py, || placed($body, device))
         }
     )*};
 }
@@ -108,17 +150,22 @@ fn uniform_of(shape: Shape, low: f64, high: f64, dtype: DType) -> Tensor {
 
 /// A tensor of one number.
 #[pyfunction]
-#[pyo3(signature = (shape, fill_value, *, dtype=None, device=None))]
+#[pyo3(signature = (size=None, fill_value=None, *, dtype=None, device=None, **named))]
 fn full(
     py: Python<'_>,
-    shape: ShapeArg,
-    fill_value: &Bound<'_, PyAny>,
+    size: Option<ShapeArg>,
+    fill_value: Option<&Bound<'_, PyAny>>,
     dtype: Option<DTypeArg>,
     #[pyo3(from_py_with = arg)] device: Option<&str>,
+    named: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
+    let mut settings = Settings::of("full", named)?;
+    let (Some(shape), Some(x)) = (size.map(|s| s.0).or(settings.size.take()), fill_value) else {
+        return Err(type_error("full: expected size and fill_value"));
+    };
     // Made in the wanted type: a number must not lose bits on the way there.
-    let x = required(fill_value, dtype.map(|d| d.0))?;
-    call(py, || placed(x.broadcast_to(shape.0), device))
+    let x = required(x, dtype.map(|d| d.0))?;
+    settings.made(py, || placed(x.broadcast_to(shape), device))
 }
 
 /// Uniform random numbers from `low` to `high`.
@@ -160,34 +207,52 @@ fn random_key(py: Python<'_>, #[pyo3(from_py_with = arg)] seed: Option<u64>) -> 
     })
 }
 
-/// Numbers from `start` up to but not including `stop`.
+/// A Python number, also of a tensor with one element.
+fn number<'py>(x: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    x.map(|x| if x.is_instance_of::<PyTensor>() { x.call_method0("item") } else { Ok(x.clone()) }).transpose()
+}
+
+/// Numbers from `start` up to but not including `end`.
 #[pyfunction]
-#[pyo3(signature = (start, stop=None, step=None, *, dtype=None, device=None))]
+#[pyo3(signature = (start=None, end=None, step=None, *, stop=None, dtype=None, device=None, **named),
+    text_signature = "(start=0, end, step=1, *, out=None, dtype=None, layout=None, device=None, requires_grad=False)")]
+#[allow(clippy::too_many_arguments)]
 fn arange(
     py: Python<'_>,
-    start: &Bound<'_, PyAny>,
-    stop: Option<&Bound<'_, PyAny>>,
+    start: Option<&Bound<'_, PyAny>>,
+    end: Option<&Bound<'_, PyAny>>,
     step: Option<&Bound<'_, PyAny>>,
+    stop: Option<&Bound<'_, PyAny>>,
     dtype: Option<DTypeArg>,
     #[pyo3(from_py_with = arg)] device: Option<&str>,
+    named: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
+    let settings = Settings::of("arange", named)?;
+    let (start, end, step) = (number(start)?, number(end.or(stop))?, number(step)?);
+    // One number is the end.
+    let (start, stop) = match (start, end) {
+        (Some(start), end) => (start, end),
+        (None, Some(end)) => (end, None),
+        (None, None) => return Err(type_error("arange: expected an end")),
+    };
+    let (start, stop, step) = (&start, stop.as_ref(), step.as_ref());
     let given: Vec<&Bound<'_, PyAny>> = [Some(start), stop, step].into_iter().flatten().collect();
     let is_whole = given.iter().all(|x| x.is_instance_of::<PyInt>());
-    let dtype = dtype.map_or(if is_whole { DType::I64 } else { DType::F32 }, |d| d.0);
+    let dtype = dtype.map_or(if is_whole { DType::I64 } else { default_float() }, |d| d.0);
     if is_whole {
         let (mut a, mut b) = (arg::<i64>(start)?, stop.map_or(Ok(0), arg)?);
         if stop.is_none() {
             (a, b) = (0, a);
         }
         let step = step.map_or(Ok(1), arg::<i64>)?;
-        return call(py, || placed(Tensor::arange_step(a..b, step).cast(dtype), device));
+        return settings.made(py, || placed(Tensor::arange_step(a..b, step).cast(dtype), device));
     }
     let (mut a, mut b) = (arg::<f64>(start)?, stop.map_or(Ok(0.0), arg)?);
     if stop.is_none() {
         (a, b) = (0.0, a);
     }
     let step = step.map_or(Ok(1.0), arg::<f64>)?;
-    call(py, || placed(Tensor::arange_step(a..b, step).cast(dtype), device))
+    settings.made(py, || placed(Tensor::arange_step(a..b, step).cast(dtype), device))
 }
 
 /// `num` numbers evenly spaced from `start` to `stop`.
@@ -204,7 +269,7 @@ fn linspace(
 ) -> PyResult<Py<PyAny>> {
     let ((a, c), (b, d)) = (parts(start)?, parts(stop)?);
     if start.is_instance_of::<PyComplex>() || stop.is_instance_of::<PyComplex>() {
-        let dtype = dtype.map_or(DType::C64, |d| d.0).to_complex();
+        let dtype = dtype.map_or_else(default_complex, |d| d.0).to_complex();
         let part = |from, to| spaced(from, to, num.0, dtype.part(), endpoint);
         return call(py, || placed(Tensor::complex(&part(a, b), &part(c, d)), device));
     }
@@ -230,21 +295,22 @@ fn spaced(start: f64, stop: f64, num: usize, dtype: DType, endpoint: bool) -> Te
 
 /// Ones on a diagonal, zeros elsewhere.
 #[pyfunction]
-#[pyo3(signature = (n_rows, n_cols=None, /, *, k=0, dtype=None, device=None))]
+#[pyo3(signature = (n, m=None, *, k=0, dtype=None, device=None, **named))]
 fn eye(
     py: Python<'_>,
-    n_rows: Count,
-    n_cols: Option<Count>,
+    n: Count,
+    m: Option<Count>,
     #[pyo3(from_py_with = arg)] k: i64,
     dtype: Option<DTypeArg>,
     #[pyo3(from_py_with = arg)] device: Option<&str>,
+    named: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    let (dtype, columns) = (f32_or(dtype), n_cols.map_or(n_rows.0, |n| n.0));
-    call(py, || {
+    let (dtype, columns) = (f32_or(dtype), m.map_or(n.0, |n| n.0));
+    Settings::of("eye", named)?.made(py, || {
         if k == 0 {
-            return placed(Tensor::eye_of(n_rows.0, columns, dtype), device);
+            return placed(Tensor::eye_of(n.0, columns, dtype), device);
         }
-        let rows = Tensor::iota(n_rows.0, DType::I64).unsqueeze(1) + k;
+        let rows = Tensor::iota(n.0, DType::I64).unsqueeze(1) + k;
         placed(rows.eq(Tensor::iota(columns, DType::I64).unsqueeze(0)).cast(dtype), device)
     })
 }
@@ -253,10 +319,16 @@ macro_rules! alike {
     ($($(#[$doc:meta])* $name:ident = $value:expr;)*) => {$(
         $(#[$doc])*
         #[pyfunction]
-        #[pyo3(signature = (x, /, *, dtype=None, device=None))]
-        fn $name(py: Python<'_>, x: Like, dtype: Option<DTypeArg>, device: Option<&str>) -> PyResult<Py<PyAny>> {
-            call(py, || {
-                let x = x.0;
+        #[pyo3(signature = (input, *, dtype=None, device=None, **named))]
+        fn $name(
+            py: Python<'_>,
+            input: Like,
+            dtype: Option<DTypeArg>,
+            device: Option<&str>,
+            named: Option<&Bound<'_, PyDict>>,
+        ) -> PyResult<Py<PyAny>> {
+            Settings::of(stringify!($name), named)?.made(py, || {
+                let x = input.0;
                 let y = x.then(|t| Ok(Tensor::full_of(&t.shape, $value, dtype.map_or(t.dtype, |d| d.0))));
                 placed(y, device)
             })
@@ -274,17 +346,18 @@ alike! {
 
 /// One number in the shape of another tensor.
 #[pyfunction]
-#[pyo3(signature = (x, /, fill_value, *, dtype=None, device=None))]
+#[pyo3(signature = (input, fill_value, *, dtype=None, device=None, **named))]
 fn full_like(
     py: Python<'_>,
-    x: Like,
+    input: Like,
     fill_value: &Bound<'_, PyAny>,
     dtype: Option<DTypeArg>,
     #[pyo3(from_py_with = arg)] device: Option<&str>,
+    named: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    let t = x.0.value().or_raise(py)?.ty().clone();
+    let t = input.0.value().or_raise(py)?.ty().clone();
     let number = required(fill_value, Some(dtype.map_or(t.dtype, |d| d.0)))?;
-    call(py, || placed(number.broadcast_to(&t.shape), device))
+    Settings::of("full_like", named)?.made(py, || placed(number.broadcast_to(&t.shape), device))
 }
 
 /// Begins the random numbers of this thread anew.
@@ -314,12 +387,12 @@ fn is_grad_enabled() -> bool {
 }
 /// The element type that tensors of two types have together.
 #[pyfunction]
-fn promote(py: Python<'_>, a: DTypeArg, b: DTypeArg) -> PyResult<crate::convert::PyDType> {
+fn promote(py: Python<'_>, a: DTypeArg, b: DTypeArg) -> PyResult<Py<PyDType>> {
     let both = a.0.promote(b.0);
     if a.0 != b.0 {
         both.check_computes().or_raise(py)?;
     }
-    Ok(crate::convert::PyDType(both))
+    dtype_object(py, both)
 }
 /// Computes several tensors together, sharing what they have in common.
 #[pyfunction]

@@ -1,11 +1,11 @@
 //! Which device computes, and where tensors are made; products in 16 bits.
 
-use crate::convert::{DTypeArg, PyDType, arg};
+use crate::convert::{DTypeArg, PyDType, arg, dtype_object};
 use crate::error::OrRaise;
 use crate::error::value_error;
 use crate::tensor::{PyTensor, run, wrap};
 use crate::transform::is_tracing;
-use ::tensor::{Tensor, Variable, chosen_device, engine, set_autocast, set_device};
+use ::tensor::{Error, ErrorKind, Tensor, Variable, chosen_device, engine, set_autocast, set_device};
 use nn::optim::LossScale;
 use pyo3::prelude::*;
 
@@ -13,21 +13,51 @@ use pyo3::prelude::*;
 /// computed where its inputs are.
 pub fn placed(t: Tensor, device: Option<&str>) -> Tensor {
     match device.or_else(|| if is_tracing() { None } else { chosen_device() }) {
-        Some(d) => t.to(d),
+        Some(d) => moved(&t, d),
         None => t,
     }
+}
+
+/// The name of a device that PyTorch's name stands for: the host is one device, and without a number the
+/// first GPU is meant.
+fn resolved(name: &str) -> &str {
+    match name {
+        "cuda" => "cuda:0",
+        n if n.starts_with("cpu:") => "cpu",
+        n => n,
+    }
+}
+/// The value on a device. An error says which devices there are.
+fn moved(t: &Tensor, device: &str) -> Tensor {
+    let y = t.to(resolved(device));
+    match y.error() {
+        Some(e) if e.kind == ErrorKind::Device => Tensor::from(known(e)),
+        _ => y,
+    }
+}
+/// The error, with the devices that there are.
+fn known(e: &Error) -> Error {
+    let mut e = e.clone();
+    e.message = format!("{}; the devices of this machine: {}", e.message, runtime::devices().join(", "));
+    e
 }
 
 /// Makes a device the current one of this thread; what was before.
 #[pyfunction]
 #[pyo3(name = "set_device")]
 fn choose(py: Python<'_>, #[pyo3(from_py_with = arg)] name: Option<&str>) -> PyResult<Option<&'static str>> {
-    py.detach(|| set_device(name)).or_raise(py)
+    py.detach(|| set_device(name.map(resolved))).map_err(|e| known(&e)).or_raise(py)
 }
 /// The device that computes what is on the host alone.
 #[pyfunction]
 fn current_device() -> &'static str {
     engine().device().name()
+}
+/// True while a function is traced.
+#[pyfunction]
+#[pyo3(name = "is_tracing")]
+fn is_traced() -> bool {
+    is_tracing()
 }
 /// The devices of this machine.
 #[pyfunction]
@@ -37,8 +67,8 @@ fn devices(py: Python<'_>) -> Vec<String> {
 /// Begins to compute products in another type; what it was before.
 #[pyfunction]
 #[pyo3(name = "set_autocast")]
-fn convert(py: Python<'_>, dtype: DTypeArg) -> PyResult<PyDType> {
-    set_autocast(dtype.0).map(PyDType).or_raise(py)
+fn convert(py: Python<'_>, dtype: DTypeArg) -> PyResult<Py<PyDType>> {
+    dtype_object(py, set_autocast(dtype.0).or_raise(py)?)
 }
 
 #[pymethods]
@@ -60,8 +90,8 @@ impl PyTensor {
             return Err(value_error("to_device: a device has one stream, which cannot be chosen"));
         }
         let t = self.tensor();
-        let moved = run(py, move || Ok(t.to(device)))?;
-        wrap(py, moved)
+        let y = run(py, move || Ok(moved(&t, device)))?;
+        wrap(py, y)
     }
 }
 
@@ -69,11 +99,11 @@ impl PyTensor {
 #[pyfunction]
 fn move_to(py: Python<'_>, tensor: &PyTensor, #[pyo3(from_py_with = arg)] device: &str) -> PyResult<()> {
     match tensor.variable() {
-        Some(v) => run(py, move || v.to(device)),
+        Some(v) => run(py, move || v.to(resolved(device)).map_err(|e| known(&e))),
         None => {
             let t = tensor.tensor();
-            let moved = run(py, move || Ok(t.to(device)))?;
-            tensor.change(py, moved)
+            let y = run(py, move || Ok(moved(&t, device)))?;
+            tensor.change(py, y)
         }
     }
 }
@@ -116,6 +146,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(choose, m)?)?;
     m.add_function(wrap_pyfunction!(current_device, m)?)?;
     m.add_function(wrap_pyfunction!(move_to, m)?)?;
+    m.add_function(wrap_pyfunction!(is_traced, m)?)?;
     m.add_function(wrap_pyfunction!(devices, m)?)?;
     m.add_function(wrap_pyfunction!(convert, m)?)
 }

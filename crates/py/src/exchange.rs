@@ -4,7 +4,7 @@
 //! the other library's memory itself. What goes out through the buffer protocol is the tensor's own
 //! memory, which cannot be written to.
 
-use crate::convert::{DTypeArg, PyDType, arg, refused, type_name};
+use crate::convert::{DTypeArg, arg, default_complex, default_float, dtype_object, refused, type_name};
 use crate::dlpack::{self, Imported};
 use crate::error::{OrRaise, exception};
 use crate::error::{type_error, value_error};
@@ -34,10 +34,10 @@ pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Optio
         let x = whole(obj)?;
         Some(Literal::from_ints(whole_type(x), (), &[x]))
     } else if let Ok(z) = obj.cast_exact::<PyComplex>() {
-        let dtype = dtype.filter(|d| d.is_complex()).unwrap_or(DType::C64);
+        let dtype = dtype.filter(|d| d.is_complex()).unwrap_or_else(default_complex);
         Some(Literal::from_complex(dtype, (), &[Complex::new(z.real(), z.imag())]))
     } else if obj.is_instance_of::<PyFloat>() && obj.get_type().is(&obj.py().get_type::<PyFloat>()) {
-        Some(Literal::scalar_f64(dtype.filter(|d| d.is_float()).unwrap_or(DType::F32), obj.extract()?))
+        Some(Literal::scalar_f64(dtype.filter(|d| d.is_float()).unwrap_or_else(default_float), obj.extract()?))
     } else if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() {
         return nested(obj, dtype).map(Some);
     } else {
@@ -122,12 +122,12 @@ fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
         }));
     }
     if leaves.has_complex {
-        let l = Literal::from_complex(dtype.unwrap_or(DType::C64).to_complex(), Shape::new(&shape), &leaves.numbers);
+        let l = Literal::from_complex(dtype.unwrap_or_else(default_complex).to_complex(), Shape::new(&shape), &leaves.numbers);
         let l = converted(l, dtype)?;
         return Ok(here(obj.py()).scope(|| Tensor::from(l)));
     }
     let natural = match (leaves.has_float || leaves.numbers.is_empty(), leaves.has_int) {
-        (true, _) => DType::F32,
+        (true, _) => default_float(),
         (false, true) => whole_type(leaves.integers.iter().copied().max().unwrap_or(0)),
         (false, false) => DType::Bool,
     };
@@ -477,7 +477,7 @@ pub fn reduce<'py>(slf: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyTuple>> 
     let (is_variable, trains) = slf.get().variable().map_or((false, false), |v| (true, v.is_trainable()));
     let make = py.import("talweg._native")?.getattr("_rebuild")?;
     let shape = PyTuple::new(py, l.shape().iter())?;
-    let args = (slf.get_type(), PyBytes::new(py, l.bytes()), PyDType(l.dtype()), shape, is_variable, trains);
+    let args = (slf.get_type(), PyBytes::new(py, l.bytes()), dtype_object(py, l.dtype())?, shape, is_variable, trains);
     (make, args).into_pyobject(py)
 }
 

@@ -45,7 +45,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("OPS", methods::NAMES.to_vec())?;
     m.add_class::<tensor::PyTensor>()?;
-    m.add_class::<convert::PyDType>()?;
+    convert::register(m)?;
     interrupt::register(m)?;
     site::register(m)?;
     creation::register(m)?;

@@ -1,6 +1,6 @@
 //! Passes written in Python: what computes a tensor, and rules that put another in its place.
 
-use crate::convert::{Like, PyDType, arg, type_name};
+use crate::convert::{Like, arg, dtype_object, type_name};
 use crate::error::OrRaise;
 use crate::error::type_error;
 use crate::tensor::{PyTensor, wrap};
@@ -62,7 +62,7 @@ fn object(py: Python<'_>, attr: &Attr) -> PyResult<Py<PyAny>> {
         Attr::Float(x) => x.into_pyobject(py)?.into_any().unbind(),
         Attr::Str(s) => s.into_pyobject(py)?.into_any().unbind(),
         Attr::Ints(l) => PyTuple::new(py, l.iter())?.into_any().unbind(),
-        Attr::DType(d) => PyDType(*d).into_pyobject(py)?.into_any().unbind(),
+        Attr::DType(d) => dtype_object(py, *d)?.into_any(),
         Attr::Literal(l) => wrap(py, Tensor::from(l.clone()))?.into_any(),
         Attr::Graph(g) => crate::display::PyGraph((**g).clone()).into_pyobject(py)?.into_any().unbind(),
     })

@@ -1,6 +1,6 @@
 //! Methods that take sizes one by one, words, or settings that no row of the table has.
 
-use crate::convert::{AxesArg, DTypeArg, Ints, PerAxisArg, Sizes, Word, arg, either, refused};
+use crate::convert::{AxesArg, DTypeArg, PyDType, Ints, PerAxisArg, Sizes, Word, arg, either, refused};
 use crate::error::type_error;
 use crate::site::here;
 use crate::tensor::{Out, PyTensor, call, call_on};
@@ -24,10 +24,13 @@ impl PyTensor {
         let sizes = spread(shape)?;
         call_on(py, self, |t| t.view(&sizes))
     }
-    /// The same elements in another shape.
+    /// The same elements in another shape; of a type, the same bytes as elements of that type.
     #[pyo3(signature = (*shape), text_signature = "($self, *shape)")]
-    fn view(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        self.reshape(py, shape)
+    fn view<'py>(slf: &Bound<'py, PyTensor>, shape: &Bound<'py, PyTuple>) -> PyResult<Py<PyAny>> {
+        match shape.get_item(0) {
+            Ok(first) if first.is_instance_of::<PyDType>() => Ok(slf.call_method1("_view_type", (first,))?.unbind()),
+            _ => slf.get().reshape(slf.py(), shape),
+        }
     }
     /// The axes in another order.
     #[pyo3(signature = (*axes), text_signature = "($self, *axes)")]
@@ -105,28 +108,30 @@ impl PyTensor {
         }
     }
     /// The largest element, or the largest along axes.
-    #[pyo3(name = "amax", signature = (axis=None, keepdims=false, *, dim=None))]
+    #[pyo3(name = "amax", signature = (dim=None, keepdim=false, *, axis=None, keepdims=None))]
     fn largest(
         &self,
         py: Python<'_>,
-        axis: Option<AxesArg>,
-        #[pyo3(from_py_with = arg)] keepdims: bool,
         dim: Option<AxesArg>,
+        #[pyo3(from_py_with = arg)] keepdim: bool,
+        axis: Option<AxesArg>,
+        #[pyo3(from_py_with = arg)] keepdims: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
         let axes = either(axis, dim)?.map_or(Axes::All, |a| a.0);
-        call(py, || if keepdims { self.tensor().max_keep(axes) } else { self.tensor().max(axes) })
+        call(py, || if keepdims.unwrap_or(keepdim) { self.tensor().max_keep(axes) } else { self.tensor().max(axes) })
     }
     /// The smallest element, or the smallest along axes.
-    #[pyo3(name = "amin", signature = (axis=None, keepdims=false, *, dim=None))]
+    #[pyo3(name = "amin", signature = (dim=None, keepdim=false, *, axis=None, keepdims=None))]
     fn smallest(
         &self,
         py: Python<'_>,
-        axis: Option<AxesArg>,
-        #[pyo3(from_py_with = arg)] keepdims: bool,
         dim: Option<AxesArg>,
+        #[pyo3(from_py_with = arg)] keepdim: bool,
+        axis: Option<AxesArg>,
+        #[pyo3(from_py_with = arg)] keepdims: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
         let axes = either(axis, dim)?.map_or(Axes::All, |a| a.0);
-        call(py, || if keepdims { self.tensor().min_keep(axes) } else { self.tensor().min(axes) })
+        call(py, || if keepdims.unwrap_or(keepdim) { self.tensor().min_keep(axes) } else { self.tensor().min(axes) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The class `Tensor`: a handle to a value, or to a variable that collects gradients.
 
-use crate::convert::{DTypeArg, Other, PyDType, arg, type_name};
+use crate::convert::{DTypeArg, Other, PyDType, arg, default_float, dtype_object, size_object, type_name};
 use crate::display;
 use crate::error::{OrRaise, exception};
 use crate::error::{type_error, value_error};
@@ -12,7 +12,7 @@ use ::tensor::{DType, Error, ErrorKind, Literal, Operand, Result, Tensor, Variab
 use ir::{Buffer, Complex, Type};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyDict, PyTuple};
+use pyo3::types::{PyComplex, PyDict, PyInt, PyTuple};
 use std::sync::Arc;
 
 /// A multi-dimensional array: computed, or to be computed when somebody looks at it.
@@ -119,7 +119,7 @@ impl<const N: usize> Out for [Tensor; N] {
 impl Out for Vec<Tensor> {
     fn object_by(self, py: Python<'_>, handle: Handle<'_>) -> PyResult<Py<PyAny>> {
         let items = self.into_iter().map(|t| made(py, t, handle)).collect::<PyResult<Vec<_>>>()?;
-        Ok(items.into_pyobject(py)?.into_any().unbind())
+        Ok(PyTuple::new(py, items)?.into_any().unbind())
     }
 }
 
@@ -149,6 +149,24 @@ pub fn concrete(py: Python<'_>, t: &Tensor) -> PyResult<()> {
 pub fn run<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> PyResult<R> {
     let site = here(py);
     interrupt::run(py, || site.scope(f))?.or_raise(py)
+}
+
+/// What `Tensor(...)` is made of: sizes, one by one, or data, whose numbers are floats unless a type
+/// is given. `is_variable`: the data as it is.
+fn constructed(data: &Bound<'_, PyTuple>, dtype: Option<DType>, is_variable: bool) -> PyResult<Tensor> {
+    let sizes = data.iter().map(|d| d.cast::<PyInt>().is_ok().then(|| d.extract::<usize>().ok()).flatten());
+    let sizes: Option<Vec<usize>> = sizes.collect();
+    let single = if data.len() == 1 { Some(data.get_item(0)?) } else { None };
+    match (sizes, single, dtype) {
+        (_, Some(x), _) if is_variable || dtype.is_some() => exchange::required(&x, dtype),
+        (Some(sizes), _, None) if !is_variable => {
+            let sizes = if sizes.is_empty() { vec![0] } else { sizes };
+            Ok(here(data.py()).scope(|| Tensor::full_of(sizes, 0.0, default_float())))
+        }
+        (_, Some(x), _) if x.cast::<PyTensor>().is_ok() => exchange::required(&x, None),
+        (_, Some(x), _) => exchange::required(&x, Some(default_float())),
+        _ => Err(type_error("Tensor: expected sizes, such as Tensor(2, 3), or data, such as Tensor([1, 2])")),
+    }
 }
 
 /// Operators: forward, reflected and in place, each from the method of the same meaning.
@@ -208,17 +226,17 @@ operators! {
 #[pymethods]
 impl PyTensor {
     #[new]
-    #[pyo3(signature = (data, *, dtype=None, requires_grad=false, variable=false, trainable=true, name=""))]
+    #[pyo3(signature = (*data, dtype=None, requires_grad=false, variable=false, trainable=true, name=""))]
     fn new(
         py: Python<'_>,
-        data: &Bound<'_, PyAny>,
+        data: &Bound<'_, PyTuple>,
         dtype: Option<DTypeArg>,
         #[pyo3(from_py_with = arg)] requires_grad: bool,
         #[pyo3(from_py_with = arg)] variable: bool,
         #[pyo3(from_py_with = arg)] trainable: bool,
         #[pyo3(from_py_with = arg)] name: &str,
     ) -> PyResult<PyTensor> {
-        let t = exchange::required(data, dtype.map(|d| d.0))?;
+        let t = constructed(data, dtype.map(|d| d.0), variable || requires_grad)?;
         here(py).scope(|| match (requires_grad, variable) {
             (false, false) => match t.error() {
                 Some(e) => Err(exception(py, e)),
@@ -286,14 +304,13 @@ impl PyTensor {
 
     /// Sizes of its dimensions.
     #[getter]
-    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let shape = self.tensor().shape().or_raise(py)?;
-        PyTuple::new(py, shape.iter())
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        size_object(py, &self.tensor().shape().or_raise(py)?)
     }
     /// Element type.
     #[getter]
-    fn dtype(&self, py: Python<'_>) -> PyResult<PyDType> {
-        self.tensor().dtype().map(PyDType).or_raise(py)
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
+        dtype_object(py, self.tensor().dtype().or_raise(py)?)
     }
     /// Number of dimensions.
     #[getter]
@@ -418,7 +435,7 @@ impl PyTensor {
     #[pyo3(signature = (*, api_version=None))]
     fn __array_namespace__<'py>(&self, py: Python<'py>, api_version: Option<&str>) -> PyResult<Bound<'py, PyModule>> {
         match api_version {
-            None | Some("2021.12" | "2022.12" | "2023.12" | "2024.12") => py.import("talweg"),
+            None | Some("2021.12" | "2022.12" | "2023.12" | "2024.12") => py.import("talweg.array_api"),
             Some(v) => Err(value_error(format!("there is no version {v} of the array API here"))),
         }
     }

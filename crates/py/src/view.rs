@@ -6,12 +6,11 @@
 //!
 //! A base that no program can reach any more is not kept alive: its view is then an ordinary handle.
 
-use crate::error::OrRaise;
+use crate::error::{OrRaise, exception};
 use crate::site::here;
-use ::tensor::{DType, Error, Tensor, Variable};
+use ::tensor::{DType, Error, ErrorKind, Tensor, Variable};
 use ir::{Attrs, Call, Layout, Meaning, Op, Shape, Type, Value};
 use parking_lot::{Mutex, RwLock};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
@@ -188,7 +187,7 @@ impl Cell {
                 if is_detached && has_history {
                     let e = "a computed tensor that requires gradients cannot be written through .data or .detach(): \
                              write to the tensor itself, or detach().clone() it first";
-                    return Err(PyRuntimeError::new_err(e));
+                    return Err(unwritable(e));
                 }
                 *self.kind.write() = Kind::Value(new);
             }
@@ -368,10 +367,13 @@ fn rank_of(d: DType) -> u8 {
 
 fn check_writable(v: &Variable, is_detached: bool) -> PyResult<()> {
     if v.is_trainable() && ir::is_grad_on() && !is_detached {
-        let e = "a tensor that collects gradients cannot be changed in place outside of tw.no_grad()";
-        return Err(PyRuntimeError::new_err(e));
+        return Err(unwritable("a leaf that requires grad cannot be changed in place outside of tw.no_grad()"));
     }
     Ok(())
+}
+/// The exception for a value that gradients forbid to write to, with the line of the program.
+fn unwritable(why: &str) -> PyErr {
+    Python::attach(|py| exception(py, &Error::new(ErrorKind::Gradient, why).at(here(py))))
 }
 
 /// The ops that lead from one value to another, if all of them only change strides.

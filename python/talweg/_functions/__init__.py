@@ -6,8 +6,10 @@ meaning of the same names is in `talweg.array_api`.
 """
 
 from .arithmetic import *
+from .attributes import *
 from .comparison import *
 from .conversion import *
+from .creation import *
 from .dtypes import *
 from .elementwise import *
 from .factors import *

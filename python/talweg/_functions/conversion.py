@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from .._checked import type_error
+from .._devices import named
 from .register import public
 
 if TYPE_CHECKING:
@@ -18,25 +19,37 @@ CONVERSIONS = {
 }  # fmt: skip
 
 
-def _is_device(name: Any) -> bool:
-    return isinstance(name, str) and (name in ("cpu", "cuda") or ":" in name)
+def _is_device(x: Any) -> bool:
+    is_name = isinstance(x, str) and (x in ("cpu", "cuda") or ":" in x or x in _native.devices())
+    return is_name or isinstance(x, int) and not isinstance(x, bool)
 
 
 @public(function=False)
-def to(self: "Tensor", *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False) -> "Tensor":
-    """Converted to an element type, moved to a device, or as another tensor is."""
-    for a in args:
-        if _is_device(a):
-            device = a
-        elif isinstance(a, Tensor):
-            dtype, device = a.dtype, a.device
-        else:
-            dtype = a
-    # Copies never block longer than they must, and values are never changed in place: both words have nothing to do.
-    if not isinstance(non_blocking, bool) or not isinstance(copy, bool):
-        raise type_error("to: non_blocking and copy are True or False")
-    x = self if dtype is None else self.astype(dtype)
-    return x if device is None or device == x.device else x.to_device(device)
+def to(
+    self: "Tensor", *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False,
+    memory_format: Any = None, other: "Tensor | None" = None,
+) -> "Tensor":  # fmt: skip
+    """Converted to an element type, moved to a device, or as another tensor is; itself if nothing changes.
+
+    ``non_blocking`` and ``memory_format`` change nothing: a copy never blocks longer than it must, and layouts are the
+    compiler's to choose.
+    """
+    rest = [a for a in args if a is not None]
+    if rest and _is_device(rest[0]):
+        device = rest.pop(0)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+    elif rest and not isinstance(rest[0], bool):
+        dtype = rest.pop(0)
+    if len(rest) > 2 or not all(isinstance(a, bool) for a in rest):
+        raise type_error(f"to: expected to(device), to(dtype), to(device, dtype) or to(tensor), not {args}")
+    copy = copy or rest[1:] == [True]
+    if other is not None:
+        dtype, device = other.dtype, other.device
+    x = self if dtype is None or _native.dtype(dtype) == self.dtype else self.astype(dtype)
+    where = named(device)
+    x = x if where is None or where == x.device else x.to_device(where)
+    return x.clone() if copy and x is self else x
 
 
 def _conversion(name: str, to: str) -> None:
@@ -52,27 +65,15 @@ for _name, _to in CONVERSIONS.items():
 
 
 @public(function=False)
-def cpu(self: "Tensor") -> "Tensor":
+def cpu(self: "Tensor", memory_format: Any = None) -> "Tensor":
     """On the host."""
     return to(self, "cpu")
 
 
 @public(function=False)
-def cuda(self: "Tensor", device: Any = 0) -> "Tensor":
+def cuda(self: "Tensor", device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> "Tensor":
     """On a GPU."""
-    return to(self, f"cuda:{device}")
-
-
-@public(function=False)
-def contiguous(self: "Tensor") -> "Tensor":
-    """The tensor itself: elements of a value always lie in order."""
-    return self
-
-
-@public(function=False, names=["ndimension"])
-def dim(self: "Tensor") -> int:
-    """The number of dimensions."""
-    return self.ndim
+    return to(self, device="cuda:0" if device is None else device)
 
 
 @public(method=False)

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
 else:
     from .._native import Tensor, dtype
 
+def _interned(cls: Any, what: Any) -> Any:
+    return _native.dtype_of_name(what)
+
+
+# One object a type: ``tw.dtype("float32") is tw.float32``.
+dtype.__new__ = _interned  # type: ignore[method-assign, assignment]
+
 # PyTorch's short names. `tw.float` and `tw.int` are types here as there.
 NAMES = {
     "float": "float32", "double": "float64", "half": "float16", "short": "int16", "int": "int32", "long": "int64",
@@ -56,7 +63,7 @@ def finfo(type: "DTypeLike | None" = None) -> _Info:
     >>> tw.finfo(tw.float32).eps == 2.0**-23
     True
     """
-    d = dtype("float32") if type is None else of(type)
+    d = get_default_dtype() if type is None else of(type)
     d = dtype(PARTS.get(d.name, d.name))
     if d.name not in FLOATS:
         raise type_error(f"finfo: {d} is not a float type; iinfo is for whole numbers")
@@ -113,7 +120,7 @@ def can_cast(from_: "DTypeLike", to: "DTypeLike") -> bool:
     >>> tw.can_cast(tw.float64, tw.float32), tw.can_cast(tw.float32, tw.int64)
     (True, False)
     """
-    return kind(of(from_)) <= kind(dtype(to)) and not (kind(dtype(to)) == 1 and dtype(to).name[0] == "u" and of(from_).name[0] == "i")
+    return kind(of(from_)) <= kind(of(to))
 
 
 @public(method=False)
@@ -131,3 +138,27 @@ def _one(x: Any, other: Any) -> Any:
     if isinstance(x, Tensor) or not isinstance(other, Tensor):
         return x if isinstance(x, Tensor) else _native.tensor(x)
     return x
+
+
+@public(method=False)
+def get_default_dtype() -> "dtype":
+    """The type of floats that nobody gives one.
+
+    >>> import talweg as tw
+    >>> tw.get_default_dtype()
+    talweg.float32
+    """
+    return _native.get_default_float()
+
+
+@public(method=False)
+def set_default_dtype(d: "DTypeLike") -> None:
+    """Makes a float type the one of numbers and factories without one. Functions of whole numbers return ``float32``.
+
+    >>> import talweg as tw
+    >>> tw.set_default_dtype(tw.float64)
+    >>> tw.tensor(0.5).dtype, tw.zeros(1).dtype
+    (talweg.float64, talweg.float64)
+    >>> tw.set_default_dtype(tw.float32)
+    """
+    _native.set_default_float(d)

@@ -1,53 +1,404 @@
-"""Random tensors."""
+"""Random tensors, and generators of one's own."""
 
+import contextlib
+import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import _native, _ops as ops
-from .register import public
+from .._checked import type_error, value_error
+from .._devices import device as _device
+from .creation import finished
+from .register import PUBLIC, public
 
 if TYPE_CHECKING:
     from .. import DTypeLike, Tensor
+else:
+    from .._native import Tensor
+
+
+class Generator:
+    """Random numbers of one's own: a seed, and how many draws were made.
+
+    >>> import talweg as tw
+    >>> g = tw.Generator().manual_seed(3)
+    >>> a = tw.rand(2, generator=g)
+    >>> tw.equal(a, tw.rand(2, generator=g.manual_seed(3)))
+    True
+    """
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self.device = _device(device)
+        self._state = (67280421310721, 0)
+
+    def manual_seed(self, seed: int) -> "Generator":
+        """Begins anew."""
+        self._state = (int(seed) % 2**64, 0)
+        return self
+
+    def seed(self) -> int:
+        """Begins anew with a seed from the system, which it returns."""
+        self.manual_seed(int.from_bytes(os.urandom(7), "little"))
+        return self.initial_seed()
+
+    def initial_seed(self) -> int:
+        """The seed."""
+        return self._state[0]
+
+    def get_state(self) -> "Tensor":
+        """The seed and the number of draws, as bytes."""
+        return _native.tensor(list(b"".join(n.to_bytes(8, "little") for n in self._state)), "uint8")
+
+    def set_state(self, new_state: "Tensor") -> "Generator":
+        """Continues from a state."""
+        data = bytes(new_state.tolist())
+        if len(data) != 16:
+            raise value_error(f"set_state: expected the 16 bytes of get_state, not {len(data)}")
+        self._state = (int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little"))
+        return self
+
+    def clone_state(self) -> "Generator":
+        """Another generator in this state."""
+        made = Generator(self.device)
+        made._state = self._state
+        return made
+
+    def __getstate__(self) -> Any:
+        return {"device": self.device, "_state": self._state}
+
+    @contextlib.contextmanager
+    def drawing(self) -> Iterator[None]:
+        """A scope in which what is drawn comes from here."""
+        if _native.is_tracing():
+            raise value_error("generator: a traced function draws from the thread's generator: use tw.manual_seed")
+        before = _native.random_state()
+        _native.set_random_state(self._state)
+        try:
+            yield
+        finally:
+            self._state = _native.random_state()
+            _native.set_random_state(before)
+
+
+class _ThreadGenerator(Generator):
+    """The generator of this thread."""
+
+    def __init__(self) -> None:
+        self.device = _device("cpu")
+
+    @property
+    def _state(self) -> Any:
+        return _native.random_state()
+
+    @_state.setter
+    def _state(self, state: Any) -> None:
+        _native.set_random_state(state)
+
+    @contextlib.contextmanager
+    def drawing(self) -> Iterator[None]:
+        yield
+
+
+default_generator = _ThreadGenerator()
+PUBLIC["Generator"], PUBLIC["default_generator"] = Generator, default_generator
+
+
+def from_generator(generator: Any) -> Any:
+    """The scope in which a function draws from a generator, or from the thread's."""
+    if generator is None:
+        return contextlib.nullcontext()
+    if not isinstance(generator, Generator):
+        raise type_error(f"generator: expected a tw.Generator, not {type(generator).__name__}")
+    return generator.drawing()
 
 
 @public(method=False)
-def rand_like(input: "Tensor", *, dtype: "DTypeLike | None" = None) -> "Tensor":
+def manual_seed(seed: int) -> Generator:
+    """Begins the random numbers of this thread anew; returns its generator.
+
+    >>> import talweg as tw
+    >>> tw.manual_seed(0).initial_seed()
+    0
+    """
+    return default_generator.manual_seed(seed)
+
+
+@public(method=False)
+def seed() -> int:
+    """Begins the random numbers of this thread anew with a seed from the system, which it returns.
+
+    >>> import talweg as tw
+    >>> tw.seed() == tw.initial_seed()
+    True
+    """
+    return default_generator.seed()
+
+
+@public(method=False)
+def initial_seed() -> int:
+    """The seed of this thread's generator.
+
+    >>> import talweg as tw
+    >>> g = tw.manual_seed(5)
+    >>> tw.initial_seed()
+    5
+    """
+    return default_generator.initial_seed()
+
+
+@public(method=False)
+def get_rng_state() -> "Tensor":
+    """The state of this thread's generator, as bytes.
+
+    >>> import talweg as tw
+    >>> state = tw.get_rng_state()
+    >>> a = tw.rand(2)
+    >>> tw.set_rng_state(state)
+    >>> tw.equal(a, tw.rand(2))
+    True
+    """
+    return default_generator.get_state()
+
+
+@public(method=False)
+def set_rng_state(new_state: "Tensor") -> None:
+    """Continues from a state of ``get_rng_state``.
+
+    >>> import talweg as tw
+    >>> tw.set_rng_state(tw.get_rng_state())
+    """
+    default_generator.set_state(new_state)
+
+
+@public(method=False)
+def rand(*size: Any, generator: "Generator | None" = None, **settings: Any) -> "Tensor":
+    """Uniform random numbers from 0 to 1.
+
+    >>> import talweg as tw
+    >>> tw.rand(2, 3).shape
+    (2, 3)
+    """
+    with from_generator(generator):
+        return _native.rand(*size, **settings)
+
+
+@public(method=False)
+def randn(*size: Any, generator: "Generator | None" = None, **settings: Any) -> "Tensor":
+    """Normal random numbers of mean 0 and variance 1.
+
+    >>> import talweg as tw
+    >>> tw.randn(2, 3).shape
+    (2, 3)
+    """
+    with from_generator(generator):
+        return _native.randn(*size, **settings)
+
+
+def _like(input: Any, dtype: Any, device: Any) -> "dict[str, Any]":
+    return {"dtype": dtype or input.dtype, "device": device or input.device}
+
+
+@public(method=False)
+def rand_like(
+    input: "Tensor", *, dtype: "DTypeLike | None" = None, device: Any = None, generator: "Generator | None" = None, **settings: Any
+) -> "Tensor":
     """Uniform random numbers from 0 to 1 in the shape of another tensor.
 
     >>> import talweg as tw
     >>> tw.rand_like(tw.zeros(2, 3)).shape
     (2, 3)
     """
-    return _native.rand(input.shape, dtype=dtype or input.dtype)
+    with from_generator(generator):
+        return _native.rand(input.shape, **_like(input, dtype, device), **settings)
 
 
 @public(method=False)
-def randn_like(input: "Tensor", *, dtype: "DTypeLike | None" = None) -> "Tensor":
+def randn_like(
+    input: "Tensor", *, dtype: "DTypeLike | None" = None, device: Any = None, generator: "Generator | None" = None, **settings: Any
+) -> "Tensor":
     """Normal random numbers in the shape of another tensor.
 
     >>> import talweg as tw
     >>> tw.randn_like(tw.zeros(2, 3)).shape
     (2, 3)
     """
-    return _native.randn(input.shape, dtype=dtype or input.dtype)
+    with from_generator(generator):
+        return _native.randn(input.shape, **_like(input, dtype, device), **settings)
 
 
 @public(method=False)
-def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = ()) -> "Tensor":
-    """Normal random numbers.
+def randint(
+    *args: Any, low: "int | None" = None, high: "int | None" = None, size: Any = None, generator: "Generator | None" = None,
+    out: Any = None, dtype: "DTypeLike | None" = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> "Tensor":  # fmt: skip
+    """Whole random numbers from ``low`` up to but not including ``high``: ``randint(high, size)`` or
+    ``randint(low, high, size)``.
 
     >>> import talweg as tw
-    >>> tw.normal(0.0, 1.0, (2, 3)).shape
-    (2, 3)
+    >>> tw.randint(10, (2, 3)).shape, tw.randint(3, 5, size=(2,)).shape
+    ((2, 3), (2,))
     """
-    return _native.randn(size) * std + mean
+    rest = list(args)
+    if size is None and rest:
+        size = rest.pop()
+    if high is None and rest:
+        high = rest.pop()
+    if low is None:
+        low = rest.pop() if rest else 0
+    if rest or high is None or size is None:
+        raise type_error("randint: expected randint(high, size) or randint(low, high, size)")
+    with from_generator(generator):
+        x = _native.randint(low, high, size, dtype=dtype)
+    return finished(x, device, requires_grad, layout, out)
 
 
 @public(method=False)
-def bernoulli(input: "Tensor") -> "Tensor":
-    """1 with the probability that each element states, else 0.
+def randint_like(input: "Tensor", *args: int, dtype: "DTypeLike | None" = None, device: Any = None, **settings: Any) -> "Tensor":
+    """Whole random numbers in the shape and type of another tensor: ``randint_like(x, high)`` or
+    ``randint_like(x, low, high)``.
+
+    >>> import talweg as tw
+    >>> tw.randint_like(tw.zeros(2), 5).dtype
+    talweg.float32
+    """
+    return randint(*args, size=input.shape, **_like(input, dtype, device), **settings)
+
+
+@public(method=False)
+def randperm(
+    n: int, *, generator: "Generator | None" = None, out: Any = None, dtype: "DTypeLike | None" = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> "Tensor":  # fmt: skip
+    """The numbers 0 to n - 1 in a random order.
+
+    >>> import talweg as tw
+    >>> sorted(tw.randperm(4).tolist())
+    [0, 1, 2, 3]
+    """
+    with from_generator(generator):
+        x = _native.randperm(n)
+    return finished(x if dtype is None else x.astype(dtype), device, requires_grad, layout, out)
+
+
+@public(method=False)
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: "Generator | None" = None, **settings: Any) -> "Tensor":
+    """Normal random numbers; mean and standard deviation are numbers, with ``size``, or tensors.
+
+    >>> import talweg as tw
+    >>> tw.normal(0.0, 1.0, (2, 3)).shape, tw.normal(tw.zeros(4), 0.1).shape
+    ((2, 3), (4,))
+    """
+    if size is None:
+        tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
+        if not tensors:
+            raise type_error("normal: of two numbers a size is needed")
+        size = (tensors[0] + (tensors[1] if len(tensors) > 1 else 0)).shape
+        settings = {"dtype": tensors[0].dtype, **settings}
+    out = settings.pop("out", None)
+    requires_grad = settings.pop("requires_grad", False)
+    with from_generator(generator):
+        x = _native.randn(size, **settings)
+    return finished(x * std + mean, None, requires_grad, None, out)
+
+
+@public
+def bernoulli(input: "Tensor", p: "float | None" = None, *, generator: "Generator | None" = None) -> "Tensor":
+    """1 with the probability that each element states, or ``p`` for all, else 0.
 
     >>> import talweg as tw
     >>> tw.bernoulli(tw.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
-    return ops.random_bernoulli(_native.random_key(), input).astype(input.dtype)
+    chance = input if p is None else _native.full_like(input, p, dtype="float32")
+    with from_generator(generator):
+        return ops.random_bernoulli(_native.random_key(), chance).astype(input.dtype)
+
+
+@public
+def multinomial(input: "Tensor", num_samples: int, replacement: bool = False, *, generator: "Generator | None" = None) -> "Tensor":
+    """Indices drawn by the weights along the last dimension.
+
+    >>> import talweg as tw
+    >>> tw.multinomial(tw.tensor([0.0, 1.0]), 3, replacement=True)
+    tensor([1, 1, 1])
+    """
+    if input.ndim not in (1, 2):
+        raise value_error(f"multinomial: expected one or two dimensions of weights, not {input.ndim}")
+    if not replacement and num_samples > input.shape[-1]:
+        raise value_error(f"multinomial: {num_samples} of {input.shape[-1]} cannot be drawn without replacement")
+    weights = ops.log(input)
+    with from_generator(generator):
+        shape = (*input.shape[:-1], num_samples, input.shape[-1]) if replacement else tuple(input.shape)
+        # The largest of weights with Gumbel noise is drawn by the weights, and the k largest without replacement.
+        noise = -ops.log(ops.random_exponential(_native.random_key(), shape))
+    if replacement:
+        return ops.argmax(ops.unsqueeze(weights, -2) + noise, -1)
+    return ops.top_k(weights + noise, num_samples, -1)[1]
+
+
+@public(function=False)
+def uniform_(self: "Tensor", a: float = 0.0, b: float = 1.0, *, generator: "Generator | None" = None, **named: float) -> "Tensor":
+    """Uniform random numbers from ``a`` to ``b``, in place."""
+    a, b = named.get("from", a), named.get("to", b)
+    with from_generator(generator):
+        return self.copy_(_native.rand(self.shape, dtype=self.dtype) * (b - a) + a)
+
+
+@public(function=False)
+def normal_(self: "Tensor", mean: float = 0.0, std: float = 1.0, *, generator: "Generator | None" = None) -> "Tensor":
+    """Normal random numbers, in place."""
+    with from_generator(generator):
+        return self.copy_(_native.randn(self.shape, dtype=self.dtype) * std + mean)
+
+
+@public(function=False)
+def log_normal_(self: "Tensor", mean: float = 1.0, std: float = 2.0, *, generator: "Generator | None" = None) -> "Tensor":
+    """Numbers whose logarithm is normal, in place."""
+    with from_generator(generator):
+        return self.copy_(ops.exp(_native.randn(self.shape, dtype=self.dtype) * std + mean))
+
+
+@public(function=False)
+def exponential_(self: "Tensor", lambd: float = 1.0, *, generator: "Generator | None" = None) -> "Tensor":
+    """Exponentially distributed numbers, in place."""
+    with from_generator(generator):
+        return self.copy_(ops.random_exponential(_native.random_key(), tuple(self.shape)) / lambd)
+
+
+@public(function=False)
+def cauchy_(self: "Tensor", median: float = 0.0, sigma: float = 1.0, *, generator: "Generator | None" = None) -> "Tensor":
+    """Cauchy distributed numbers, in place."""
+    with from_generator(generator):
+        angle = (_native.rand(self.shape) - 0.5) * 3.141592653589793
+    return self.copy_(ops.tan(angle) * sigma + median)
+
+
+@public(function=False)
+def geometric_(self: "Tensor", p: float, *, generator: "Generator | None" = None) -> "Tensor":
+    """How many draws a success of probability ``p`` takes, in place."""
+    import math
+
+    with from_generator(generator):
+        drawn = ops.random_exponential(_native.random_key(), tuple(self.shape))
+    return self.copy_(ops.clamp_min(ops.ceil(drawn / -math.log1p(-p)), 1.0))
+
+
+@public(function=False)
+def bernoulli_(self: "Tensor", p: Any = 0.5, *, generator: "Generator | None" = None) -> "Tensor":
+    """1 with probability ``p``, else 0, in place."""
+    with from_generator(generator):
+        chance = ops.broadcast_to(p if isinstance(p, Tensor) else _native.tensor(float(p)), self.shape)
+        return self.copy_(ops.random_bernoulli(_native.random_key(), chance))
+
+
+@public(function=False)
+def random_(self: "Tensor", *ends: int, generator: "Generator | None" = None, **named: int) -> "Tensor":
+    """Whole random numbers in place: below ``to``, or from ``from`` on; else as many as the type holds."""
+    low, high = (ends[0], ends[1]) if len(ends) == 2 else (named.get("from", 0), ends[0] if ends else named.get("to"))
+    if high is None:
+        name = self.dtype.name
+        bits = {"float32": 24, "float64": 53, "float16": 11, "bfloat16": 8, "bool": 1}.get(name)
+        high = 2**bits + (name != "bool") if bits else min(PUBLIC["iinfo"](self.dtype).max, 2**63 - 2) + 1
+    with from_generator(generator):
+        return self.copy_(_native.randint(low, high, tuple(self.shape)))

@@ -33,7 +33,7 @@ def _host(value):
     """A tensor of another library as something that can be read: PyTorch's must leave autograd first."""
     if isinstance(value, Tensor):
         return value
-    return Tensor(value.detach().cpu() if hasattr(value, "detach") and hasattr(value, "cpu") else value)
+    return _native.tensor(value.detach().cpu() if hasattr(value, "detach") and hasattr(value, "cpu") else value)
 
 
 def load_own(module, state_dict, prefix, metadata, missing_keys, error_msgs):
