@@ -63,7 +63,7 @@ def converted(x, leaves):
     if isinstance(x, torch.dtype):
         return dtype(x)
     if isinstance(x, torch.device):
-        return str(x)
+        return tw.device(str(x))
     if isinstance(x, torch.layout):
         return tw.strided
     if isinstance(x, torch.memory_format):

@@ -13,7 +13,10 @@ else:
     from .._native import Tensor
 
 
-def _scaled(other: Any, alpha: Any, x: Tensor) -> Any:
+_ONE = 1
+
+
+def _scaled(other: Any, alpha: Any) -> Any:
     if is_number(alpha) and alpha == 1:
         return other
     return other * alpha if is_number(other) else tensor(other) * like(alpha, tensor(other))
@@ -26,7 +29,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> tw.add(tw.tensor([1.0, 2.0]), tw.tensor([3.0, 4.0]), alpha=10).tolist()
     [31.0, 42.0]
     """
-    return _ops.add(input, _scaled(other, alpha, input))
+    return _ops.add(input, other if alpha is _ONE else _scaled(other, alpha))
 
 
 @public(names=["subtract"])
@@ -36,7 +39,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> tw.sub(tw.tensor([31.0, 42.0]), tw.tensor([3.0, 4.0]), alpha=10).tolist()
     [1.0, 2.0]
     """
-    return _ops.sub(input, _scaled(other, alpha, input))
+    return _ops.sub(input, other if alpha is _ONE else _scaled(other, alpha))
 
 
 @public
@@ -46,7 +49,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> tw.rsub(tw.tensor([1.0, 2.0]), 10.0).tolist()
     [9.0, 8.0]
     """
-    return like(other, input) - _scaled(input, alpha, input)
+    return like(other, input) - _scaled(input, alpha)
 
 
 @public(names=["divide", "true_divide"])
@@ -302,6 +305,10 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     return ~found if invert else found
 
 
+# As methods these take tensors only: no wrapper between the program and the op.
+Tensor.add, Tensor.sub, Tensor.div = add, sub, div
+
+
 def _rdiv(x: Tensor, other: Any) -> Tensor:
     return other / x
 
@@ -310,3 +317,85 @@ Tensor.__rdiv__ = _rdiv
 
 
 Tensor.mH = property(lambda x: _ops.conj(x.mT) if is_complex(x) else x.mT, doc="The adjoint: transposed and conjugated.")
+
+
+@public
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+    """``input + value * tensor1 * tensor2``.
+
+    >>> tw.addcmul(tw.ones(1), tw.tensor([2.0]), tw.tensor([3.0]), value=2).tolist()
+    [13.0]
+    """
+    return _ops.addcmul(input, tensor1, tensor2, value)
+
+
+@public
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+    """``input + value * tensor1 / tensor2``.
+
+    >>> tw.addcdiv(tw.ones(1), tw.tensor([6.0]), tw.tensor([3.0]), value=2).tolist()
+    [5.0]
+    """
+    return _ops.addcdiv(input, tensor1, tensor2, value)
+
+
+@public(method=False)
+def pow(input: Any, exponent: Any) -> Tensor:
+    """The power; either may be a number.
+
+    >>> tw.pow(2, tw.tensor([1.0, 3.0])).tolist()
+    [2.0, 8.0]
+    """
+    if is_number(input):
+        return input**exponent
+    return _ops.pow(input, exponent)
+
+
+@public
+def xlogy(input: Any, other: Any) -> Tensor:
+    """``input * log(other)``, 0 where the input is 0.
+
+    >>> tw.xlogy(tw.tensor([0.0]), tw.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return _ops.xlogy(*pair(input, other))
+
+
+@public
+def clamp_min(input: Any, min: Any) -> Tensor:
+    """Elements below ``min`` become that.
+
+    >>> tw.clamp_min(tw.tensor([1, 3]), 2).tolist()
+    [2, 3]
+    """
+    return _ops.clamp_min(input, min)
+
+
+@public
+def clamp_max(input: Any, max: Any) -> Tensor:
+    """Elements above ``max`` become that.
+
+    >>> tw.clamp_max(tw.tensor([1, 3]), 2).tolist()
+    [1, 2]
+    """
+    return _ops.clamp_max(input, max)
+
+
+@public(method=False)
+def complex(real: Any, imag: Any) -> Tensor:
+    """Complex numbers of these parts.
+
+    >>> tw.complex(tw.tensor([1.0]), tw.tensor([2.0])).tolist()
+    [(1+2j)]
+    """
+    return _ops.complex(tensor(real), tensor(imag))
+
+
+@public
+def fix(input: Any) -> Tensor:
+    """Rounded toward zero: ``trunc``.
+
+    >>> tw.fix(tw.tensor([-1.5, 1.5])).tolist()
+    [-1.0, 1.0]
+    """
+    return _ops.trunc(input)

@@ -233,3 +233,26 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
     return _ops.where(mask, chosen, x.reshape(-1)).reshape(shape)
 
 
+
+
+@public
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first ``size`` places of elements that are not zero, filled up with ``fill_value``.
+
+    >>> tw.nonzero_static(tw.tensor([0, 1]), size=2).tolist()
+    [[1], [-1]]
+    """
+    flat = (input.reshape(-1) != 0) if input.ndim else (input.reshape(1) != 0)
+    n = flat.shape[0]
+    # Places that count come first, in order.
+    order = _ops.argsort(_ops.where(flat, 0, 1).astype("int64") * n + _native.arange(n), 0)
+    kept = order[:size]
+    is_there = _ops.take(flat.astype("int64"), kept, 0) == 1
+    out, rest = [], kept
+    for s in reversed(input.shape):
+        out.append(_ops.rem(rest, max(s, 1)))
+        rest = _ops.floor_divide(rest, max(s, 1))
+    places = _ops.stack(list(reversed(out)), 1) if out else _native.zeros((kept.shape[0], 0), dtype="int64")
+    places = _ops.where(is_there.unsqueeze(1), places, fill_value)
+    more = size - kept.shape[0]
+    return places if more <= 0 else _ops.pad(places, [0, 0, 0, more], "constant", float(fill_value))

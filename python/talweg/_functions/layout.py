@@ -396,3 +396,85 @@ def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...
     [[0, 1], [2]]
     """
     return input.split(split_size, dim)
+
+
+@public
+def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """The same as ``split_with_sizes``.
+
+    >>> [t.tolist() for t in tw.unsafe_split_with_sizes(tw.arange(3), [1, 2])]
+    [[0], [1, 2]]
+    """
+    return split_with_sizes(input, split_sizes, dim)
+
+
+@public(method=False)
+def hstack(tensors: Any) -> Tensor:
+    """Tensors side by side: along dimension 1, vectors along 0.
+
+    >>> tw.hstack([tw.tensor([1]), tw.tensor([2, 3])]).tolist()
+    [1, 2, 3]
+    """
+    parts = [atleast_1d(t) for t in many(tensors)]
+    return cat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+@public(method=False, names=["row_stack"])
+def vstack(tensors: Any) -> Tensor:
+    """Tensors below each other; vectors are rows.
+
+    >>> tw.vstack([tw.tensor([1, 2]), tw.tensor([3, 4])]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return cat([atleast_2d(t) for t in many(tensors)], 0)
+
+
+@public
+def diag(input: Any, diagonal: int = 0) -> Tensor:
+    """The elements on a diagonal of a matrix, or a matrix with a vector there.
+
+    >>> tw.diag(tw.tensor([1, 2])).tolist()
+    [[1, 0], [0, 2]]
+    """
+    return _ops.diag(input, diagonal)
+
+
+@public
+def adjoint(input: Any) -> Tensor:
+    """The last two dimensions exchanged, and complex numbers conjugated.
+
+    >>> tw.adjoint(tw.tensor([[1.0j, 2.0]])).tolist()
+    [[-1j], [(2-0j)]]
+    """
+    return input.mH
+
+
+@public(method=False)
+def t(input: Any) -> Tensor:
+    """A matrix transposed; vectors stay as they are.
+
+    >>> tw.t(tw.zeros(2, 3)).shape
+    (3, 2)
+    """
+    return input.t()
+
+
+@public(method=False)
+def clone(input: Any, *, memory_format: Any = None) -> Tensor:
+    """A copy. Elements always lie one after the other: ``memory_format`` changes nothing.
+
+    >>> tw.clone(tw.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+    del memory_format
+    return input.clone()
+
+
+@public(method=False)
+def detach(input: Any) -> Tensor:
+    """The tensor without its history of gradients; it shares the elements.
+
+    >>> tw.detach(tw.ones(1, requires_grad=True)).requires_grad
+    False
+    """
+    return input.detach()

@@ -192,3 +192,116 @@ def corrcoef(input: Any) -> Tensor:
     return _ops.clamp(c, -1.0, 1.0)
 
 
+
+
+@public
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input`` plus ``alpha`` times the product of two matrices.
+
+    >>> tw.addmm(tw.ones(1, 1), tw.ones(1, 2), tw.ones(2, 1), alpha=2).tolist()
+    [[5.0]]
+    """
+    return _ops.addmm(input, mat1, mat2, beta, alpha)
+
+
+@public
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input`` plus ``alpha`` times the product of a matrix and a vector.
+
+    >>> tw.addmv(tw.ones(1), tw.ones(1, 2), tw.ones(2)).tolist()
+    [3.0]
+    """
+    return _ops.addmv(input, mat, vec, beta, alpha)
+
+
+@public
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input`` plus ``alpha`` times the sum of the products of two lists of matrices.
+
+    >>> tw.addbmm(tw.ones(1, 1), tw.ones(2, 1, 2), tw.ones(2, 2, 1)).tolist()
+    [[5.0]]
+    """
+    return _ops.addbmm(input, batch1, batch2, beta, alpha)
+
+
+@public
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input`` plus ``alpha`` times the products of two lists of matrices.
+
+    >>> tw.baddbmm(tw.ones(1, 1, 1), tw.ones(1, 1, 2), tw.ones(1, 2, 1)).tolist()
+    [[[3.0]]]
+    """
+    return _ops.baddbmm(input, batch1, batch2, beta, alpha)
+
+
+@public(method=False)
+def mm(input: Any, mat2: Any) -> Tensor:
+    """The product of two matrices, without broadcasting.
+
+    >>> tw.mm(tw.ones(1, 2), tw.ones(2, 1)).tolist()
+    [[2.0]]
+    """
+    return _ops.mm(input, mat2)
+
+
+@public(method=False)
+def bmm(input: Any, mat2: Any) -> Tensor:
+    """The products of two lists of matrices, without broadcasting.
+
+    >>> tw.bmm(tw.ones(1, 1, 2), tw.ones(1, 2, 1)).tolist()
+    [[[2.0]]]
+    """
+    return _ops.bmm(input, mat2)
+
+
+@public(method=False)
+def mv(input: Any, vec: Any) -> Tensor:
+    """The product of a matrix and a vector.
+
+    >>> tw.mv(tw.ones(1, 2), tw.ones(2)).tolist()
+    [2.0]
+    """
+    return _ops.mv(input, vec)
+
+
+@public(names=["ger"])
+def outer(input: Any, vec2: Any) -> Tensor:
+    """The matrix of the products of each element of one vector with each of another.
+
+    >>> tw.outer(tw.tensor([1, 2]), tw.tensor([3, 4])).tolist()
+    [[3, 4], [6, 8]]
+    """
+    return _ops.outer(input, vec2)
+
+
+@public
+def dot(input: Any, tensor: Any) -> Tensor:
+    """The sum of the products of two vectors.
+
+    >>> tw.dot(tw.tensor([1, 2]), tw.tensor([3, 4])).item()
+    11
+    """
+    return _ops.dot(input, tensor)
+
+
+@public
+def dist(input: Any, other: Any, p: float = 2) -> Tensor:
+    """The p-norm of the difference of two tensors.
+
+    >>> tw.dist(tw.zeros(2), tw.tensor([3.0, 4.0])).item()
+    5.0
+    """
+    return _ops.dist(input, other, float(p))
+
+
+@public(method=False)
+def vander(x: Any, N: int | None = None, *, increasing: bool = False) -> Tensor:
+    """The matrix of powers of each element, the highest first; ``increasing`` begins with the lowest.
+
+    >>> tw.vander(tw.tensor([2, 3])).tolist()
+    [[2, 1], [3, 1]]
+    """
+    from ..linalg import vander
+
+    powers = vander(x, N)
+    return powers if increasing else _ops.flip(powers, [-1])

@@ -1,0 +1,4 @@
+KEYWORDS={}
+KEYWORDS_PROSE=""
+DIFFERS={}
+def absent(full): return None
