@@ -46,6 +46,7 @@ from ._native import (
     zeros_like,
 )
 from .errors import (
+    AbsentNameError,
     ArgumentError,
     DeadlineError,
     DeviceError,
@@ -105,3 +106,10 @@ from ._transforms import (  # noqa: E402
     vmap,
 )
 from . import nn, optim, train, utils  # noqa: E402
+
+from ._differences import missing as _missing  # noqa: E402
+
+
+def __getattr__(name):
+    """Says what to write instead of a name of PyTorch's that is absent."""
+    raise _missing("", name)

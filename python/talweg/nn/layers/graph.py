@@ -93,7 +93,7 @@ class GAT(Module):
         raw = raw.leaky_relu(0.2)
         # Softmax over the edges that meet in a node; the largest is taken out first.
         index = to.unsqueeze(-1).broadcast_to(raw.shape)
-        top = _native.zeros(nodes, self.heads, dtype=h.dtype).scatter_reduce(0, index, raw.stop_gradient(), "amax", False)
+        top = _native.zeros(nodes, self.heads, dtype=h.dtype).scatter_reduce(0, index, raw.stop_gradient(), "amax", include_self=False)
         share = (raw - top.take(to, 0)).exp()
         share = share / _sent_to(to, nodes, share).take(to, 0)
         y = _sent_to(to, nodes, h.take(source, 0) * share.unsqueeze(-1))
