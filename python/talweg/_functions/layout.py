@@ -512,7 +512,7 @@ def detach(input: Any) -> Tensor:
     """The tensor without its history of gradients; it shares the elements.
 
     >>> import talweg as tw
-    >>> tw.detach(tw.ones(1, requires_grad=True)).requires_grad
+    >>> tw.detach(tw.tensor([1.0], requires_grad=True)).requires_grad
     False
     """
     return input.detach()
