@@ -306,7 +306,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Tensor:
     return _ops.unflatten(input, dim, tuple(sizes))
 
 
-@public
+@public(function=False)
 def repeat(input: Any, repeats: Any, *more: int) -> Tensor:
     """The whole repeated along each dimension.
 
@@ -317,7 +317,8 @@ def repeat(input: Any, repeats: Any, *more: int) -> Tensor:
     counts = ints((repeats, *more))
     if len(counts) < input.ndim:
         raise value_error(f"repeat: {len(counts)} counts for {input.ndim} dimensions")
-    return _ops.tile(input, list(counts))
+    out = _ops.tile(input, list(counts))
+    return out.clone() if set(counts) <= {1} else out  # a copy, also where nothing is repeated
 
 
 @public

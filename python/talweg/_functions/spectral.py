@@ -90,9 +90,9 @@ def istft(
     if onesided and return_complex:
         raise value_error("istft: return_complex=True is for onesided=False")
     norm = "ortho" if normalized else "backward"
-    frames = x.mT
-    y = _ops.irfft(frames, n_fft, -1, norm) if onesided else _ops.ifft(frames, n_fft, -1, norm)
-    y = y if return_complex or not is_complex(y) else y.real
+    # A real signal is determined by its first frequencies.
+    frames = x.mT if return_complex else x[..., : n_fft // 2 + 1, :].mT
+    y = _ops.ifft(frames, n_fft, -1, norm) if return_complex else _ops.irfft(frames, n_fft, -1, norm)
     kind = y.real.dtype if is_complex(y) else y.dtype
     w = _window(window, size, n_fft, kind)
     count = frames.shape[-2]
