@@ -30,7 +30,7 @@ fn main() {
     let mut modules: Vec<String> = found.filter_map(|f| f.ok()?.file_name().into_string().ok()).collect();
     modules.retain(|name| name.ends_with(".py") && name != "__init__.py");
     modules.sort();
-    let modules = modules.iter().map(|name| (name.trim_end_matches(".py"), read(&format!("_functions/{name}"))));
+    let modules = modules.iter().map(|name| read(&format!("_functions/{name}")));
     write("stubs.pyi", generate::stubs::all(&table, &generate::functions::ByHand::read(modules)));
     write("unbound.txt", generate::params::unbound(&table).join("\n"));
     // Python's symbols are there when the interpreter loads the module; macOS has to be told.

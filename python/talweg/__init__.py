@@ -87,11 +87,12 @@ from ._functions import PUBLIC as _PUBLIC  # noqa: E402
 # are in `_functions`.
 for _name in _native.OPS:
     if _name != "fft":  # the namespace of that name
-        globals()[_name] = _written(_name)
+        globals().setdefault(_name, _written(_name))
 globals().update(_PUBLIC)
 
 from . import array_api, cuda, distributed, fft, linalg, masked, metrics, random, signal, special  # noqa: E402
-from ._devices import GradScaler, autocast, device, devices, get_default_device, set_default_device  # noqa: E402
+from ._device import device  # noqa: E402
+from ._devices import GradScaler, autocast, devices, get_default_device, set_default_device  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
 from ._state import load, no_grad, enable_grad, inference_mode, save, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402

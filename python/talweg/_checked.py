@@ -68,7 +68,7 @@ def checked(f):
 
 
 # Other spellings of parameters, which every function takes.
-_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "axes": "dims"}
+_SPELLINGS = [("axis", "dim"), ("axis", "dims"), ("axes", "dims"), ("keepdims", "keepdim")]
 
 
 def _stored(name, out, y):
@@ -98,7 +98,7 @@ def _called(f, convert):
         names = inspect.signature(f).parameters
     except ValueError:
         names = ()
-    spellings = {a: b for a, b in _SPELLINGS.items() if b in names and a not in names}
+    spellings = {a: b for a, b in _SPELLINGS if b in names and a not in names}
     has_out = "out" in names
 
     @functools.wraps(f)

@@ -43,22 +43,6 @@ class GradScaler:
     def update(self) -> None:
         """The factor changes with each step by itself: this is here for loops written for PyTorch."""
 
-class device:
-    """A scope or decorator in which tensors are made on a device: ``"cpu"``, ``"cuda:0"``.
-
-    What uses a tensor is computed where the tensor is; tensors on the host go wherever they are needed.
-
-    >>> import talweg as tw
-    >>> with tw.device("cpu"):
-    ...     x = tw.ones(3)
-    >>> x.device
-    'cpu'"""
-    def __init__(self, name: str) -> None: ...
-    def __enter__(self) -> Self:
-        ...
-    def __exit__(self, *_exception: Any) -> None:
-        ...
-
 def autocast(dtype: str = 'bfloat16', enabled: bool = True) -> Any:
     """A scope or decorator in which products, convolutions and attention run in ``bfloat16`` or ``float16``.
 
@@ -79,7 +63,7 @@ def autocast(dtype: str = 'bfloat16', enabled: bool = True) -> Any:
     >>> y.dtype, layer.weight.dtype
     (talweg.bfloat16, talweg.float32)"""
 def devices() -> list[str]:
-    """The devices of this machine.
+    """The names of this machine's devices.
 
     >>> import talweg as tw
     >>> tw.devices()[0]
@@ -89,8 +73,10 @@ def get_default_device() -> str:
 
     >>> import talweg as tw
     >>> tw.get_default_device()
-    'cpu'"""
-def set_default_device(name: str) -> None:
+    device(type='cpu')"""
+def named(where: Any) -> Tensor:
+    """The name that the engine knows a device by, of a device, a string or the number of a GPU."""
+def set_default_device(device: str | None) -> None:
     """Makes tensors of this thread on a device from now on; ``None``: on that of ``TALWEG_DEVICE``, or the host.
 
     >>> import talweg as tw

@@ -39,6 +39,24 @@ DIFFERS = {
     "torch.cholesky_inverse": "the gradient is that of a triangular factor, also where the matrix has elements in the other half",
 }
 
+# Names of the array API standard and NumPy that PyTorch has not, with what to write.
+STANDARD = {
+    "repeat": "tw.repeat_interleave(x, n) for each element, x.repeat(n) for the whole",
+    "permute_dims": "tw.permute",
+    "matrix_transpose": "x.mT",
+    "astype": "x.to(dtype)",
+    "isdtype": "dtype.is_floating_point, dtype.is_complex",
+    "cumulative_sum": "tw.cumsum",
+    "cumulative_prod": "tw.cumprod",
+    "unique_values": "tw.unique",
+    "unique_counts": "tw.unique(x, return_counts=True)",
+    "unique_inverse": "tw.unique(x, return_inverse=True)",
+    "unique_all": "tw.unique",
+    "take_along_axis": "tw.take_along_dim",
+    "bitwise_invert": "tw.bitwise_not",
+    "expand_dims": "tw.unsqueeze",
+}
+
 _SPARSE = "there are no sparse tensors: use dense ones, `nn.Embedding` and `index_add` for sparse updates, or tables of the parameter store"
 _QUANTIZED = "PyTorch's quantized tensors: use `Tensor.quantize` and `nn.QuantizedLinear`, or `tw.autocast('float8')`"
 _BACKEND = "one of PyTorch's kernels for a back end: call the function of the same purpose"
@@ -154,6 +172,8 @@ def absent(name: str) -> str | None:
 def missing(space: str, name: str) -> AbsentNameError:
     """The error for a name that a module does not have, with the reason if it is one of PyTorch's."""
     why = None if name.startswith("_") else absent(f"torch{space}.{name}")
+    if not space and name in STANDARD:
+        why = f"write {STANDARD[name]}; tw.array_api has the standard's"
     what = f"talweg{space} has no {name}" + (f": {why}" if why else "")
     error = AbsentNameError(_native.located(what))
     error.name = name

@@ -38,6 +38,15 @@ def enable_grad(f: Callable[..., Any] | None = None) -> Any:
     ...     y = x * x
     >>> y.requires_grad
     True"""
+def inference_mode(f: Callable[..., Any] | None = None) -> Tensor:
+    """A scope or decorator in which no gradient is prepared.
+
+    >>> import talweg as tw
+    >>> x = tw.tensor(2.0, requires_grad=True)
+    >>> with tw.no_grad():
+    ...     y = x * x
+    >>> y.requires_grad
+    False"""
 def is_grad_enabled() -> bool:
     """True unless inside `no_grad`."""
 def load(path: str | PathLike[str], map_location: Any = None) -> Any:

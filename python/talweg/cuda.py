@@ -2,7 +2,7 @@
 
 from . import _native
 from ._checked import value_error
-from ._devices import device as device
+from ._device import device as device
 from ._functions.random import default_generator
 
 

@@ -18,6 +18,7 @@ import warnings
 import numpy as np
 
 import talweg as tw
+import talweg.array_api as xp
 
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
@@ -153,10 +154,10 @@ REDUCE = {
     "sum": (lambda x, axis, keepdims: x.sum(axis, keepdims=keepdims), np.sum, KINDS, True),
     "prod": (lambda x, axis, keepdims: x.prod(axis, keepdims=keepdims), np.prod, INTS + ANY, True),
     "mean": (lambda x, axis, keepdims: x.mean(axis, keepdims=keepdims), np.mean, ANY, True),
-    "var": (lambda x, axis, keepdims: x.var(axis, keepdims=keepdims), np.var, REAL, True),
-    "std": (lambda x, axis, keepdims: x.std(axis, keepdims=keepdims), np.std, REAL, True),
-    "max": (lambda x, axis, keepdims: x.max(axis, keepdims=keepdims), np.max, INTS + REAL, False),
-    "min": (lambda x, axis, keepdims: x.min(axis, keepdims=keepdims), np.min, INTS + REAL, False),
+    "var": (lambda x, axis, keepdims: xp.var(x, axis=axis, keepdims=keepdims), np.var, REAL, True),
+    "std": (lambda x, axis, keepdims: xp.std(x, axis=axis, keepdims=keepdims), np.std, REAL, True),
+    "max": (lambda x, axis, keepdims: xp.max(x, axis=axis, keepdims=keepdims), np.max, INTS + REAL, False),
+    "min": (lambda x, axis, keepdims: xp.min(x, axis=axis, keepdims=keepdims), np.min, INTS + REAL, False),
     "any": (lambda x, axis, keepdims: x.any(axis, keepdims=keepdims), np.any, KINDS, False),
     "all": (lambda x, axis, keepdims: x.all(axis, keepdims=keepdims), np.all, KINDS, False),
     "count_nonzero": (lambda x, axis, keepdims: tw.count_nonzero(x, axis=axis, keepdims=keepdims), np.count_nonzero, KINDS, False),
@@ -292,19 +293,19 @@ class Maker:
         d, kind, shape = self.draw, name_of(t), t.shape
         one = lambda name, ours, theirs, **k: Step(name, [at], ours, theirs, smooth=True, **k)
         if not shape:
-            return one("expand_dims", lambda x: tw.expand_dims(x, axis=0), lambda x: x[None])
+            return one("expand_dims", lambda x: xp.expand_dims(x, axis=0), lambda x: x[None])
         axis = d.randrange(t.ndim)
         n = shape[axis]
         choice = d.choice(["flip", "roll", "permute", "reshape", "slice", "ends", "index", "tile", "repeat", "pad", "concat", "stack", "take", "along", "where", "triangle", "squeeze", "diff", "broadcast"])
         if choice == "flip":
-            return one(f"flip {axis}", lambda x: tw.flip(x, axis=axis), lambda x: np.flip(x, axis))
+            return one(f"flip {axis}", lambda x: xp.flip(x, axis=axis), lambda x: np.flip(x, axis))
         if choice == "roll":
             by = d.randrange(-3, 4)
-            return one("roll", lambda x: tw.roll(x, by, axis=axis), lambda x: np.roll(x, by, axis))
+            return one("roll", lambda x: xp.roll(x, by, axis=axis), lambda x: np.roll(x, by, axis))
         if choice == "permute":
             order = list(range(t.ndim))
             d.shuffle(order)
-            return one("permute", lambda x: tw.permute_dims(x, order), lambda x: np.transpose(x, order))
+            return one("permute", lambda x: xp.permute_dims(x, order), lambda x: np.transpose(x, order))
         if choice == "reshape":
             return one("reshape", lambda x: x.reshape((-1,) if x.size else (0,)), lambda x: x.reshape(-1))
         if choice == "slice":
@@ -322,7 +323,7 @@ class Maker:
         if choice == "tile":
             return one("tile", lambda x: tw.tile(x, (2,) * t.ndim), lambda x: np.tile(x, (2,) * t.ndim)) if t.size < 200 else None
         if choice == "repeat":
-            return one("repeat", lambda x: tw.repeat(x, 2, axis=axis), lambda x: np.repeat(x, 2, axis))
+            return one("repeat", lambda x: xp.repeat(x, 2, axis=axis), lambda x: np.repeat(x, 2, axis))
         if choice == "pad":
             low, high = d.choice([0, 1, 2]), d.choice([0, 1])
             widths = [0, 0] * (t.ndim - 1 - axis) + [low, high]
@@ -336,7 +337,7 @@ class Maker:
             if n == 0:
                 return None
             places = np.array([d.randrange(-n, n) for _ in range(d.choice([0, 1, 4]))], "int64")
-            return one("take", lambda x: tw.take(x, tw.tensor(places), axis=axis), lambda x: np.take(x, places, axis))
+            return one("take", lambda x: xp.take(x, tw.tensor(places), axis=axis), lambda x: np.take(x, places, axis))
         if choice == "along":
             if n == 0:
                 return None
@@ -352,11 +353,11 @@ class Maker:
             k = d.randrange(-2, 3)
             return one("tril", lambda x: tw.tril(x, k=k), lambda x: np.tril(x, k))
         if choice == "squeeze":
-            return one("expand_dims", lambda x: tw.expand_dims(x, axis=axis), lambda x: np.expand_dims(x, axis))
+            return one("expand_dims", lambda x: xp.expand_dims(x, axis=axis), lambda x: np.expand_dims(x, axis))
         if choice == "diff":
             if kind in ("bool", "float16", "bfloat16"):
                 return None
-            return one("diff", lambda x: tw.diff(x, axis=axis), lambda x: np.diff(x, axis=axis), scale=lambda x: np.full(np.diff(x, axis=axis).shape, greatest(x)) if kind in FLOATS + COMPLEX else 0)
+            return one("diff", lambda x: xp.diff(x, axis=axis), lambda x: np.diff(x, axis=axis), scale=lambda x: np.full(np.diff(x, axis=axis).shape, greatest(x)) if kind in FLOATS + COMPLEX else 0)
         wide = (2,) + tuple(shape)
         return one("broadcast_to", lambda x: tw.broadcast_to(x, wide), lambda x: np.broadcast_to(x, wide))
 
@@ -369,7 +370,7 @@ class Maker:
         n = t.shape[axis]
         choice = d.choice(["unstack", "split", "chunk", "iterate", "sort", "max", "meshgrid"])
         if choice == "unstack":
-            return Step("unstack", [at], lambda x: list(tw.unstack(x, axis=axis)), lambda x: list(np.moveaxis(x, axis, 0)), smooth=True)
+            return Step("unstack", [at], lambda x: list(xp.unstack(x, axis=axis)), lambda x: list(np.moveaxis(x, axis, 0)), smooth=True)
         if choice == "iterate":
             return Step("iterate", [at], lambda x: list(x), lambda x: list(x), smooth=True)
         if choice == "split":
@@ -382,14 +383,14 @@ class Maker:
         if choice == "sort":
             if name_of(t) in COMPLEX + ["bool"]:
                 return None
-            return Step("sort", [at], lambda x: [tw.sort(x, axis=axis), tw.argsort(x, axis=axis)], lambda x: [np.sort(x, axis), np.argsort(x, axis, kind="stable")])
+            return Step("sort", [at], lambda x: [xp.sort(x, axis=axis), xp.argsort(x, axis=axis)], lambda x: [np.sort(x, axis), np.argsort(x, axis, kind="stable")])
         if choice == "max":
             if name_of(t) not in INTS + FLOATS or n == 0:
                 return None
-            return Step("max and argmax", [at], lambda x: [tw.max(x, axis=axis), tw.argmax(x, axis=axis)], lambda x: [np.max(x, axis), np.argmax(x, axis)])
+            return Step("max and argmax", [at], lambda x: [xp.max(x, axis=axis), tw.argmax(x, axis=axis)], lambda x: [np.max(x, axis), np.argmax(x, axis)])
         if t.ndim != 1:
             return None
-        return Step("meshgrid", [at], lambda x: list(tw.meshgrid(x, x)), lambda x: list(np.meshgrid(x, x)), smooth=True)
+        return Step("meshgrid", [at], lambda x: list(xp.meshgrid(x, x)), lambda x: list(np.meshgrid(x, x)), smooth=True)
 
     def product(self, at, t, more):
         """Matrix products and running sums."""
@@ -544,7 +545,7 @@ class Program:
         if not self.is_static():
             return
         self.same("jit", tw.jit(lambda *x: self.run(*x))(*self.inputs), eager)
-        other = tw.flip(self.inputs[0]) if self.inputs[0].ndim else self.inputs[0]
+        other = xp.flip(self.inputs[0]) if self.inputs[0].ndim else self.inputs[0]
         batch = [tw.stack([self.inputs[0], other], axis=0)]
         got = tw.vmap(lambda x: self.run(x))(*batch)
         want = [self.run(self.inputs[0]), self.run(other)]

@@ -44,7 +44,7 @@ def test_worked_examples_of_ops():
     runner, count, wrong = doctest.DocTestRunner(Numbers()), 0, []
     parser = doctest.DocTestParser()
     for name in tw._native.OPS:
-        text = getattr(tw.Tensor, name).__doc__ or ""
+        text = getattr(tw._ops, name).__doc__ or ""
         test = parser.get_doctest(text, {"tensor": tw.tensor}, name, None, 0)
         if test.examples:
             count += 1

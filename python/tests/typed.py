@@ -8,7 +8,10 @@ x = tw.randn(3, 4)
 model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
 optimizer = tw.optim.Adam(model.parameters(), lr=0.1)
 reveal_type(x @ x.T + 1)  # talweg.Tensor
-reveal_type(x.shape)  # tuple[int, ...]
+reveal_type(x.shape)  # talweg._size.Size
+reveal_type(x.size(0))  # Any
+reveal_type(x.max(1))  # Any
+reveal_type(x.device)  # talweg._device.device
 reveal_type(model(x))  # talweg.Tensor
 reveal_type(nn.functional.relu(x))  # talweg.Tensor
 reveal_type(tw.linalg.inv(x))  # talweg.Tensor

@@ -75,7 +75,7 @@ fn methods(table: &Table, by_hand: &ByHand) -> String {
     }
     for r in by_hand.registered.iter().filter(|r| r.is_method) {
         for name in r.names.iter().filter(|n| !in_class(n)) {
-            let _ = writeln!(out, "    {name} = _functions.{}", r.path);
+            let _ = writeln!(out, "    def {name}{}: ...", r.signature);
         }
     }
     for (alias, name) in by_hand.aliases.iter().filter(|(alias, _)| !all.iter().any(|m| m.name == *alias)) {
@@ -102,7 +102,7 @@ fn functions(table: &Table, by_hand: &ByHand) -> String {
     }
     for r in by_hand.registered.iter().filter(|r| r.is_function) {
         for name in r.names.iter().filter(|n| !in_head(n)) {
-            let _ = writeln!(out, "{name} = _functions.{}", r.path);
+            let _ = writeln!(out, "def {name}{}: ...", r.signature);
         }
     }
     for (alias, name) in &by_hand.aliases {

@@ -7,7 +7,7 @@ use crate::tensor::{Out, PyTensor, call, call_on};
 use ::tensor::nn::{InterpolateOptions, Interpolation, Resize};
 use ::tensor::{Axes, Pad};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 #[pymethods]
 impl PyTensor {
@@ -33,9 +33,19 @@ impl PyTensor {
         }
     }
     /// The axes in another order.
-    #[pyo3(signature = (*axes), text_signature = "($self, *axes)")]
-    fn permute(&self, py: Python<'_>, axes: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        let axes = spread(axes)?;
+    #[pyo3(signature = (*dims, **named), text_signature = "($self, *dims)")]
+    fn permute(
+        &self,
+        py: Python<'_>,
+        dims: &Bound<'_, PyTuple>,
+        named: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let given = named.and_then(|d| d.get_item("dims").ok().flatten());
+        let axes = match (given, named.map_or(0, |d| d.len())) {
+            (Some(dims), 1) => dims.extract::<Ints>()?.0,
+            (None, 0) => spread(dims)?,
+            _ => return Err(type_error("permute: expected dims")),
+        };
         call_on(py, self, |t| t.permute(&axes))
     }
     /// Repeated along dimensions of size 1 without copying; -1 keeps a size.

@@ -1,14 +1,13 @@
 """What a tensor says of itself: size, layout, device, type; and Python's own functions of it."""
 
-import builtins
 import math
 from typing import TYPE_CHECKING, Any
 
 from .. import _native, _ops as ops
 from .._checked import type_error, value_error
-from .._devices import device as _device
+from .._device import device as _device
 from .._size import Count, Size
-from . import dtypes, reductions, shapes
+from . import shapes
 from .register import PUBLIC, public
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ def itemsize(self: "Tensor") -> int:
 
 for _name in "is_sparse is_quantized is_mps is_meta is_xpu is_nested is_mkldnn".split():
     setattr(Tensor, _name, False)
-Tensor.names = property(lambda self: (None,) * self.ndim)
 
 
 @_attribute
@@ -212,12 +210,3 @@ def _wrap(self: Any, array: Any, context: Any = None, return_scalar: bool = Fals
 Tensor.__round__, Tensor.__divmod__, Tensor.__rdivmod__ = _round, _divmod, _rdivmod
 Tensor.__array_wrap__, Tensor.__array_priority__ = _wrap, 1000.0
 del Tensor.__array_ufunc__
-
-
-@public(function=False)
-def sum_to_size(self: "Tensor", *size: Any) -> "Tensor":
-    """Summed to a shape from which it could be broadcast."""
-    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
-    lead = self.ndim - len(shape)
-    axes = [*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and self.shape[lead + i] != 1)]
-    return ops.reshape(ops.sum(self, axes, True), shape) if axes else self

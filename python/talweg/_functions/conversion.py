@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from .._checked import type_error
-from .._devices import named
+from .._device import named
 from .register import public
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from .._checked import type_error, value_error
-from .._devices import named
+from .._device import named
 from .register import PUBLIC, public
 
 if TYPE_CHECKING:

@@ -39,6 +39,7 @@ ALIASES = {
     "reciprocal": "recip",
     "remainder": "rem",
     "scaled_dot_product_attention": "attention",
+    "unstack": "unbind",
 }
 
 

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .._checked import checked
+from .._checked import checked, type_error, value_error
+from .dtypes import kind
 
 if TYPE_CHECKING:
     from .. import Tensor
@@ -13,7 +14,7 @@ IN_PLACE = """
 abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2 arctanh
 asin asinh atan atan2 atanh baddbmm bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor
 ceil celu clamp clamp_max clamp_min clip conj_physical copysign cos cosh cumprod cumsum deg2rad digamma div divide elu eq
-erf erfc erfinv exp exp2 expm1 fix float_power floor floor_divide fmod frac gcd ge greater greater_equal gt hardshrink
+erf erfc erfinv exp exp2 expm1 float_power floor floor_divide fmod frac gcd ge greater greater_equal gt hardshrink
 hardtanh heaviside hypot i0 index_add index_copy index_fill index_put index_reduce lcm ldexp le leaky_relu lerp less
 less_equal lgamma log log10 log1p log2 logical_and logical_not logical_or logical_xor logit lt masked_fill masked_scatter
 mul multiply mvlgamma nan_to_num ne neg negative nextafter not_equal polygamma pow put rad2deg reciprocal relu relu6
@@ -34,9 +35,6 @@ def _in_place(name: str) -> Any:
 
 def fitting(name: str, x: Any, y: Any) -> Any:
     """A result that fits into a tensor: of its shape, and of a kind of number that it holds."""
-    from .._checked import type_error, value_error
-    from .dtypes import kind
-
     if y.shape != x.shape:
         shapes = f"the result has shape {tuple(y.shape)}, the tensor {tuple(x.shape)}"
         raise value_error(f"{name}_: {shapes}; a tensor keeps its shape in place")
@@ -54,8 +52,6 @@ def _reordered(name: str) -> Any:
 
     def change(self: Any, *args: Any, **settings: Any) -> Any:
         if self.is_variable:
-            from .._checked import type_error
-
             raise type_error(f"{name}: a variable keeps its shape; {name[:-1]} returns a new tensor")
         self.data = op(self, *args, **settings).clone()
         return self
@@ -67,7 +63,6 @@ def _reordered(name: str) -> Any:
 def install() -> None:
     """Gives ``Tensor`` the methods, when all functions are there."""
     for name in IN_PLACE.split():
-        if hasattr(Tensor, name):
-            setattr(Tensor, name + "_", _in_place(name))
+        setattr(Tensor, name + "_", _in_place(name))
     for name in REORDERED.split():
         setattr(Tensor, name, _reordered(name))

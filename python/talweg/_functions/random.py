@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _native, _ops as ops
 from .._checked import type_error, value_error
-from .._devices import device as _device
+from .._device import device as _device
 from .creation import finished
 from .register import PUBLIC, public
 

@@ -385,9 +385,10 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     ordered = ops.sort(x, -1)[0]
     bad = ops.is_nan(ordered)
     counts = ops.sum(~bad, -1, True) if name == "nanquantile" else ops.sum(ops.ones_like(ordered), -1, True)
-    place = (counts.astype(input.dtype) - 1.0) * ops.ravel(q)
+    # In 64 bits, as PyTorch: whether a place lies between two elements decides.
+    place = (counts.astype("float64") - 1.0) * ops.ravel(q).astype("float64")
     low = ops.clamp_min(ops.floor(place), 0.0)
-    share = place - low
+    share = (place - low).astype(input.dtype)
     if interpolation == "midpoint":
         share = ops.where(share > 0, 0.5, 0.0).astype(input.dtype)
     elif interpolation != "linear":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _ops as ops
 from .._checked import type_error, value_error
+from .._size import Size
 from .register import public
 
 if TYPE_CHECKING:
@@ -100,13 +101,13 @@ def tile(input: "Tensor", dims: Dims, *more: int) -> "Tensor":
     >>> tw.tile(tw.tensor([1, 2]), (2,))
     tensor([1, 2, 1, 2])
     """
-    return ops.tile(input, _spread(dims, more))
+    return ops.tile(input, _spread(dims, more)).clone()
 
 
 @public(function=False, name="tile")
 def _tile(self: "Tensor", *dims: Any) -> "Tensor":
     """The whole repeated along each dimension."""
-    return ops.tile(self, _spread(dims[0], dims[1:]) if dims else ())
+    return ops.tile(self, _spread(dims[0], dims[1:]) if dims else ()).clone()
 
 
 @public
@@ -189,17 +190,6 @@ def chunk(input: "Tensor", chunks: int, dim: int = 0) -> "tuple[Tensor, ...]":
     [[0, 1, 2], [3, 4]]
     """
     return tuple(ops.chunk(input, chunks, dim))
-
-
-@public(names=["unstack"])
-def unbind(input: "Tensor", dim: int = 0) -> "tuple[Tensor, ...]":
-    """The slices along a dimension.
-
-    >>> import talweg as tw
-    >>> tw.unbind(tw.tensor([1, 2]))
-    (tensor(1), tensor(2))
-    """
-    return tuple(ops.unbind(input, dim))
 
 
 @public(method=False)
@@ -308,7 +298,7 @@ def pad(input: "Tensor", pad: Any, mode: str = "constant", value: "float | None"
 
 
 @public(method=False)
-def broadcast_shapes(*shapes: Any) -> "tuple[int, ...]":
+def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes have together.
 
     >>> import talweg as tw
@@ -324,7 +314,7 @@ def broadcast_shapes(*shapes: Any) -> "tuple[int, ...]":
                 raise value_error(f"shapes {shapes} do not broadcast")
             if d != 1:
                 out[i] = d
-    return tuple(out)
+    return Size(out)
 
 
 @public(method=False, names=["broadcast_arrays"])

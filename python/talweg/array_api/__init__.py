@@ -10,10 +10,9 @@ tensor(1.)
 
 import inspect as _inspect
 import math as _math
-import sys as _sys
 
 from .. import _checked
-from .._native import Tensor as _Tensor, dtype as _dtype
+from .._native import dtype as _dtype
 from ._creation import *
 from ._dtypes import *
 from ._dtypes import NAMES as _NAMES, __array_namespace_info__ as __array_namespace_info__
@@ -32,14 +31,3 @@ for _name, _f in list(_here.items()):
         _here[_name] = _checked.wrapped(_f)
 _here.update(_FUNCTIONS)
 _here.update({_name: _dtype(_name) for _name in _NAMES})
-
-
-def _namespace(self, *, api_version=None):
-    """The namespace of the array API standard that this tensor belongs to."""
-    if api_version not in (None, "2021.12", "2022.12", "2023.12", __array_api_version__):
-        raise _checked.value_error(f"there is no version {api_version} of the array API here")
-    return _sys.modules[__name__]
-
-
-_namespace.__name__ = "__array_namespace__"
-_Tensor.__array_namespace__ = _namespace

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import _native, _ops as ops
+from .. import _ops as ops
 from .._checked import value_error
 from .._functions import sorting
 from .._functions.shapes import broadcast_shapes as _broadcast_shapes, take as _take
+from ._statistics import along
 
 if TYPE_CHECKING:
     from .. import Tensor as Array
@@ -126,7 +127,7 @@ def argmin(x: "Array", /, *, axis: "int | None" = None, keepdims: bool = False) 
 
 def count_nonzero(x: "Array", /, *, axis: Any = None, keepdims: bool = False) -> "Array":
     """How many elements are not zero."""
-    return ops.count_nonzero(x, axis, keepdims)
+    return along(ops.count_nonzero, x, axis, keepdims)
 
 
 def nonzero(x: "Array", /) -> "tuple[Array, ...]":
@@ -206,12 +207,12 @@ def unique_values(x: "Array", /) -> "Array":
 
 def all(x: "Array", /, *, axis: Any = None, keepdims: bool = False) -> "Array":
     """True if all elements are true."""
-    return ops.all(x, axis, keepdims)
+    return along(ops.all, x, axis, keepdims)
 
 
 def any(x: "Array", /, *, axis: Any = None, keepdims: bool = False) -> "Array":
     """True if one element is true."""
-    return ops.any(x, axis, keepdims)
+    return along(ops.any, x, axis, keepdims)
 
 
 def diff(x: "Array", /, *, axis: int = -1, n: int = 1, prepend: "Array | None" = None, append: "Array | None" = None) -> "Array":

@@ -9,6 +9,13 @@ if TYPE_CHECKING:
     from .. import Tensor as Array
 
 
+def along(op: Any, x: Any, axis: Any, *settings: Any) -> Any:
+    """A reduction along axes; along none, of each element."""
+    if isinstance(axis, tuple) and not axis:
+        return op(ops.unsqueeze(x, -1), -1, *settings[:-1], False)
+    return op(x, axis, *settings)
+
+
 def _cumulative(name: str, op: Any, first: int, x: Any, axis: "int | None", dtype: Any, include_initial: bool) -> Any:
     if axis is None:
         if x.ndim != 1:
@@ -35,21 +42,21 @@ def cumulative_sum(x: "Array", /, *, axis: "int | None" = None, dtype: Any = Non
 
 def max(x: "Array", /, *, axis: Any = None, keepdims: bool = False) -> "Array":
     """The largest element along axes."""
-    return ops.max(x, axis, keepdims)
+    return along(ops.max, x, axis, keepdims)
 
 
 def mean(x: "Array", /, *, axis: Any = None, keepdims: bool = False) -> "Array":
     """The mean along axes."""
-    return ops.mean(x, axis, keepdims)
+    return along(ops.mean, x, axis, keepdims)
 
 
 def min(x: "Array", /, *, axis: Any = None, keepdims: bool = False) -> "Array":
     """The smallest element along axes."""
-    return ops.min(x, axis, keepdims)
+    return along(ops.min, x, axis, keepdims)
 
 
 def _typed(op: Any, x: Any, axis: Any, dtype: Any, keepdims: bool) -> Any:
-    return op(x, axis, keepdims) if dtype is None else op(x.astype(dtype), axis, keepdims).astype(dtype)
+    return along(op, x, axis, keepdims) if dtype is None else along(op, x.astype(dtype), axis, keepdims).astype(dtype)
 
 
 def prod(x: "Array", /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> "Array":
@@ -59,7 +66,7 @@ def prod(x: "Array", /, *, axis: Any = None, dtype: Any = None, keepdims: bool =
 
 def std(x: "Array", /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> "Array":
     """The standard deviation along axes: divided by n - ``correction``."""
-    return ops.std(x, axis, correction, keepdims)
+    return along(ops.std, x, axis, correction, keepdims)
 
 
 def sum(x: "Array", /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> "Array":
@@ -69,7 +76,7 @@ def sum(x: "Array", /, *, axis: Any = None, dtype: Any = None, keepdims: bool = 
 
 def var(x: "Array", /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> "Array":
     """The variance along axes: divided by n - ``correction``."""
-    return ops.var(x, axis, correction, keepdims)
+    return along(ops.var, x, axis, correction, keepdims)
 
 
 def matmul(x1: "Array", x2: "Array", /) -> "Array":
