@@ -1,5 +1,7 @@
 """Linear algebra with PyTorch's names, arguments and results."""
 
+from typing import Any
+
 from . import decompositions, norms, solvers
 from .._checked import spelled, tensor_first
 from .decompositions import *
@@ -9,3 +11,9 @@ from .solvers import *
 __all__ = sorted(n for part in (decompositions, norms, solvers) for n in part.__all__)
 
 globals().update({n: (spelled if n == "multi_dot" else tensor_first)(globals()[n]) for n in __all__ if not isinstance(globals()[n], type)})
+
+
+def __getattr__(name: str) -> Any:
+    from .._differences import missing
+
+    raise missing(".linalg", name)

@@ -7,3 +7,9 @@ from .layers import *  # noqa: F403
 from .module import Module
 from .parameter import Buffer, Parameter, UninitializedParameter
 from . import modules  # noqa: E402, I001
+
+
+def __getattr__(name):
+    from .._differences import missing
+
+    raise missing(".nn", name)

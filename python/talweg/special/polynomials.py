@@ -48,6 +48,7 @@ def _chebyshev(x: Tensor, k: Tensor, now: Tensor, before: Tensor) -> Tensor:
 def chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the first kind.
 
+    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_t(tw.tensor([0.5]), 2).tolist()
     [-0.5]
     """
@@ -57,6 +58,7 @@ def chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
 def chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the second kind.
 
+    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_u(tw.tensor([0.5]), 2).tolist()
     [0.0]
     """
@@ -66,6 +68,7 @@ def chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
 def chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the third kind.
 
+    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_v(tw.tensor([0.5]), 2).tolist()
     [-1.0]
     """
@@ -75,6 +78,7 @@ def chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
 def chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the fourth kind.
 
+    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_w(tw.tensor([0.5]), 2).tolist()
     [1.0]
     """
@@ -84,6 +88,7 @@ def chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
 def hermite_polynomial_h(input: Any, n: Any) -> Tensor:
     """The physicist's Hermite polynomial.
 
+    >>> import talweg as tw
     >>> tw.special.hermite_polynomial_h(tw.tensor([1.0]), 2).tolist()
     [2.0]
     """
@@ -93,6 +98,7 @@ def hermite_polynomial_h(input: Any, n: Any) -> Tensor:
 def hermite_polynomial_he(input: Any, n: Any) -> Tensor:
     """The probabilist's Hermite polynomial.
 
+    >>> import talweg as tw
     >>> tw.special.hermite_polynomial_he(tw.tensor([2.0]), 2).tolist()
     [3.0]
     """
@@ -102,6 +108,7 @@ def hermite_polynomial_he(input: Any, n: Any) -> Tensor:
 def laguerre_polynomial_l(input: Any, n: Any) -> Tensor:
     """The Laguerre polynomial.
 
+    >>> import talweg as tw
     >>> tw.special.laguerre_polynomial_l(tw.tensor([2.0]), 2).tolist()
     [-1.0]
     """
@@ -115,6 +122,7 @@ def laguerre_polynomial_l(input: Any, n: Any) -> Tensor:
 def legendre_polynomial_p(input: Any, n: Any) -> Tensor:
     """The Legendre polynomial.
 
+    >>> import talweg as tw
     >>> tw.special.legendre_polynomial_p(tw.tensor([0.5]), 2).tolist()
     [-0.125]
     """
@@ -128,6 +136,7 @@ def legendre_polynomial_p(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_t`` of 2x - 1.
 
+    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_t(tw.tensor([0.75]), 2).tolist()
     [-0.5]
     """
@@ -137,6 +146,7 @@ def shifted_chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_u`` of 2x - 1.
 
+    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_u(tw.tensor([0.75]), 2).tolist()
     [0.0]
     """
@@ -146,6 +156,7 @@ def shifted_chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_v`` of 2x - 1.
 
+    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_v(tw.tensor([0.75]), 2).tolist()
     [-1.0]
     """
@@ -155,6 +166,7 @@ def shifted_chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_w`` of 2x - 1.
 
+    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_w(tw.tensor([0.75]), 2).tolist()
     [1.0]
     """
