@@ -12,6 +12,7 @@ where the standard has another. Nothing is computed before somebody looks at a v
 
 import math as _math
 import os as _os
+import sys as _sys
 
 from . import _native, errors
 from ._names import ALIASES as _ALIASES
@@ -48,6 +49,7 @@ from ._native import (
 )
 from .errors import (
     ArgumentError,
+    CallError,
     DeadlineError,
     DeviceError,
     DTypeError,
@@ -131,5 +133,11 @@ from ._transforms import (  # noqa: E402
     vmap,
 )
 from . import amp, autograd, func, nn, optim, train, utils  # noqa: E402
+
+from ._checked import sweep as _sweep  # noqa: E402
+
+# What is wrong with a call is said in our words, with the line of the program.
+for _space in [_sys.modules[__name__], fft, linalg, metrics, random, nn, nn.functional, nn.init, optim, optim.lr_scheduler, utils.data]:
+    _sweep(_space)
 
 __array_api_version__ = "2024.12"
