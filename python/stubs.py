@@ -21,7 +21,6 @@ MODULES = [
     "_habits",
     "_standard",
     "_state",
-    "_transforms",
     "compat.v1",
     "cuda",
     "distributed",

@@ -130,7 +130,7 @@ def sweep(space):
         elif inspect.isbuiltin(x) or (inspect.isfunction(x) and x.__module__.startswith("talweg")):
             if not hasattr(x, "__wrapped__"):
                 call = checked(x)
-                call.__module__ = x.__module__ if inspect.isfunction(x) else space.__name__
+                call.__module__ = x.__module__ if inspect.isfunction(x) else "talweg"
                 setattr(space, name, call)
 
 

@@ -17,6 +17,7 @@ from ..train import Trainer
 from ..utils.data import Subset
 
 from .. import ArgumentError as ArgumentError
+from .. import CallError as CallError
 from .. import DTypeError as DTypeError
 from .. import DeadlineError as DeadlineError
 from .. import DeviceError as DeviceError
@@ -36,6 +37,7 @@ from .. import OutOfRangeError as OutOfRangeError
 from .. import PeerLostError as PeerLostError
 from .. import RefusedError as RefusedError
 from .. import ShapeError as ShapeError
+from .. import TraceError as TraceError
 from .. import UniqueAllResult as UniqueAllResult
 from .. import UniqueCountsResult as UniqueCountsResult
 from .. import UniqueInverseResult as UniqueInverseResult
@@ -130,6 +132,7 @@ from .. import clamp_min as clamp_min
 from .. import clip as clip
 from .. import cofactor as cofactor
 from .. import col2im as col2im
+from .. import compile as compile
 from .. import complex as complex
 from .. import complex128 as complex128
 from .. import complex64 as complex64
@@ -231,6 +234,9 @@ from .. import gaussian_nll_loss as gaussian_nll_loss
 from .. import ge as ge
 from .. import gelu as gelu
 from .. import gelu_tanh as gelu_tanh
+from .. import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from .. import get_autocast_dtype as get_autocast_dtype
+from .. import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from .. import get_default_device as get_default_device
 from .. import global_avg_pool as global_avg_pool
 from .. import global_max_pool as global_max_pool
@@ -276,6 +282,7 @@ from .. import int_matmul as int_matmul
 from .. import interpolate as interpolate
 from .. import inv as inv
 from .. import irfft as irfft
+from .. import is_autocast_enabled as is_autocast_enabled
 from .. import is_finite as is_finite
 from .. import is_grad_enabled as is_grad_enabled
 from .. import is_inf as is_inf
@@ -534,6 +541,7 @@ from .. import vecdot as vecdot
 from .. import vector_norm as vector_norm
 from .. import view_as_complex as view_as_complex
 from .. import view_as_real as view_as_real
+from .. import vjp as vjp
 from .. import vmap as vmap
 from .. import vstack as vstack
 from .. import where as where
