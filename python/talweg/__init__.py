@@ -137,7 +137,7 @@ from . import amp, autograd, func, nn, optim, train, utils  # noqa: E402
 from ._checked import sweep as _sweep  # noqa: E402
 
 # What is wrong with a call is said in our words, with the line of the program.
-for _space in [_sys.modules[__name__], fft, linalg, metrics, random, nn, nn.functional, nn.init, optim, optim.lr_scheduler, utils.data]:
+for _space in [_sys.modules[__name__], fft, linalg, metrics, random, nn, nn.functional, nn.init, optim, optim.lr_scheduler, utils.data, utils.checkpoint, amp, autograd, autograd.functional, func]:
     _sweep(_space)
 
 __array_api_version__ = "2024.12"

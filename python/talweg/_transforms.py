@@ -10,6 +10,10 @@ from ._checked import check, type_error, value_error
 from .errors import TraceError
 from .func import grad, hessian, jvp, vjp, vmap
 
+__all__ = [
+    "checkpoint", "compile", "custom_gradient", "grad", "hessian", "jacobian", "jit", "jvp", "value_and_grad", "vjp", "vmap",
+]  # fmt: skip
+
 
 def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns ``f``'s value and its gradient with respect to the chosen arguments.
