@@ -19,7 +19,6 @@ MODULES = [
     "_devices",
     "_graph",
     "_state",
-    "_transforms",
     "cuda",
     "distributed",
     "errors",

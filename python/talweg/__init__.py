@@ -12,6 +12,7 @@ before somebody looks at a value.
 
 import math as _math
 import os as _os
+import sys as _sys
 
 from . import _native, errors
 from ._native import (
@@ -48,6 +49,7 @@ from ._native import (
 from .errors import (
     AbsentNameError,
     ArgumentError,
+    CallError,
     DeadlineError,
     DeviceError,
     DTypeError,
@@ -113,7 +115,12 @@ from ._transforms import (  # noqa: E402
 )
 from . import amp, autograd, func, nn, optim, train, utils  # noqa: E402
 
+from ._checked import sweep as _sweep  # noqa: E402
 from ._differences import missing as _missing  # noqa: E402
+
+# What is wrong with a call is said in our words, with the line of the program.
+for _space in [_sys.modules[__name__], fft, linalg, metrics, random, nn, nn.functional, nn.init, optim, optim.lr_scheduler, utils.data, utils.checkpoint, amp, autograd, autograd.functional, func]:
+    _sweep(_space)
 
 
 def __getattr__(name):

@@ -7,6 +7,7 @@ import sys
 import warnings
 
 from . import _native
+from ._calls import call_error
 from ._native import Tensor
 from .errors import ArgumentError, DTypeError, Error, NameMissingError, OutOfRangeError
 
@@ -52,7 +53,11 @@ def _translated(f, args, e):
     """Our exception in the place of Python's; the same one if it is ours or another function's."""
     if isinstance(e, Error) or not _is_own(e):
         return e
-    name = type(args[0]).__name__ if f.__name__ == "__init__" else f.__name__
+    name = _name(f, args)
+    if isinstance(e, TypeError):
+        wrong_call = call_error(f, name, e)
+        if wrong_call is not None:
+            return wrong_call
     what = f"{name}: {e}"
     if isinstance(e, IndexError):
         ours = OutOfRangeError(_native.located(what))
@@ -60,8 +65,15 @@ def _translated(f, args, e):
         ours = key_error(what)
     else:
         ours = value_error(what) if isinstance(e, (ValueError, OverflowError)) else type_error(what)
-    ours.__cause__ = e
     return ours
+
+
+def _name(f, args):
+    """The name of a function; of a constructor, that of its class."""
+    if f.__name__ != "__init__":
+        return f.__name__
+    owner = f.__qualname__.split(".")[-2] if "." in f.__qualname__ else ""
+    return type(args[0]).__name__ if not owner or owner.startswith("_") else owner
 
 
 def checked(f):
@@ -72,7 +84,10 @@ def checked(f):
         try:
             return f(*args, **settings)
         except _PLAIN as e:
-            raise _translated(f, args, e)
+            ours = _translated(f, args, e)
+            if ours is e:
+                raise
+            raise ours from None
 
     return call
 
@@ -155,7 +170,10 @@ def of_tensor(f):
                 args = (_native.tensor(args[0]), *args[1:])
             return f(*args, **settings)
         except _PLAIN as e:
-            raise _translated(f, args, e)
+            ours = _translated(f, args, e)
+            if ours is e:
+                raise
+            raise ours from None
 
     return call
 
@@ -179,6 +197,22 @@ def wrapped(f):
         return f
     first = next(iter(inspect.signature(f).parameters), None)
     return of_tensor(f) if first == "x" else checked(f)
+
+
+def sweep(space):
+    """Makes all functions of a module that are native or plain, and all constructors, checked ones."""
+    public = [n for n in vars(space) if not n.startswith("_")]
+    for name in public:
+        x = getattr(space, name)
+        if isinstance(x, type):
+            if issubclass(x, BaseException) or not x.__module__.startswith("talweg"):
+                continue
+            check(vars(space), [name])
+        elif inspect.isbuiltin(x) or (inspect.isfunction(x) and x.__module__.startswith("talweg")):
+            if not hasattr(x, "__wrapped__"):
+                call = checked(x)
+                call.__module__ = x.__module__ if inspect.isfunction(x) else "talweg"
+                setattr(space, name, call)
 
 
 def check(space, names):

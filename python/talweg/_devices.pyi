@@ -1,4 +1,4 @@
-"""Which device computes, and in how many bits."""
+"""Which device computes."""
 
 # Generated from the package: TALWEG_BLESS=1 pytest python/tests/test_stubs.py writes it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,52 +16,6 @@ from .train import Silent
 from .train import Trainer
 from .utils.data import Subset
 
-class GradScaler:
-    """Multiplies the loss so that small gradients survive ``float16``, and divides the gradients.
-
-    A step whose gradients are not all finite is left out and halves the factor; ``growth_interval`` good steps in a row
-    double it.
-
-    >>> import talweg as tw
-    >>> w = tw.tensor([3.0], requires_grad=True)
-    >>> optimizer, scaler = tw.optim.SGD([w], lr=0.1), tw.GradScaler()
-    >>> scaler.scale((w * w).sum()).backward()
-    >>> scaler.step(optimizer)
-    >>> round(w.item(), 4)
-    2.4"""
-    def __init__(self, init_scale: float = 65536.0, growth_interval: int = 2000) -> None: ...
-    def get_scale(self) -> float:
-        """The factor now."""
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over what ``state_dict`` gave."""
-    def scale(self, loss: Tensor) -> Tensor:
-        """The loss to differentiate."""
-    def state_dict(self) -> dict[str, Tensor]:
-        """What a checkpoint needs, by name."""
-    def step(self, optimizer: Any) -> None:
-        """One step with the collected gradients, which are then forgotten."""
-    def update(self) -> None:
-        """The factor changes with each step by itself: this is here for loops written for PyTorch."""
-
-def autocast(dtype: str = 'bfloat16', enabled: bool = True) -> Any:
-    """A scope or decorator in which products, convolutions and attention run in ``bfloat16`` or ``float16``.
-
-    With ``"float8"`` (``float8_e4m3fn``) linear layers whose sizes are multiples of 16 multiply in 8-bit floats, their
-    gradients in ``float8_e5m2``, each tensor scaled by its greatest magnitude; the rest runs in ``bfloat16``.
-
-    Losses, softmax and sums of exponentials stay in ``float32``, and so do parameters. ``float16`` needs a
-    ``GradScaler``, or small gradients vanish.
-
-    >>> import talweg as tw
-    >>> with tw.autocast():
-    ...     y = tw.ones(2, 3) @ tw.ones(3, 2)
-    >>> y.dtype
-    talweg.bfloat16
-    >>> layer = tw.nn.Linear(32, 48)
-    >>> with tw.autocast("float8"):
-    ...     y = layer(tw.ones(16, 32))
-    >>> y.dtype, layer.weight.dtype
-    (talweg.bfloat16, talweg.float32)"""
 def devices() -> list[str]:
     """The names of this machine's devices.
 

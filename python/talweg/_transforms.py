@@ -2,14 +2,20 @@
 
 import functools
 import types
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from . import _native, func
 from ._checked import check, type_error, value_error
 from .errors import TraceError
 from .func import grad, hessian, jvp, vjp, vmap
 
+__all__ = [
+    "checkpoint", "compile", "custom_gradient", "grad", "hessian", "jacobian", "jit", "jvp", "value_and_grad", "vjp", "vmap",
+]  # fmt: skip
 
-def value_and_grad(f, argnums=0, has_aux=False):
+
+def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns ``f``'s value and its gradient with respect to the chosen arguments.
 
     Arguments may be tensors or containers of them; gradients have the same form. With ``has_aux``,
@@ -30,7 +36,7 @@ def value_and_grad(f, argnums=0, has_aux=False):
     return swapped
 
 
-def jacobian(f):
+def jacobian(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``f``.
 
     >>> import talweg as tw
@@ -40,7 +46,7 @@ def jacobian(f):
     return func.jacrev(f)
 
 
-def jit(f=None, **settings):
+def jit(f: Callable[..., Any] | None = None, **settings: Any) -> Any:
     """A function that is traced once for each key, compiled and replayed.
 
     The key is what it reads from its environment: types and structure of the arguments, numbers and strings
@@ -68,7 +74,7 @@ def jit(f=None, **settings):
     return functools.update_wrapper(_native.Jit(f), f)
 
 
-def checkpoint(f, *args, **settings):
+def checkpoint(f: Callable[..., Any], *args: Any, **settings: Any) -> Any:
     """``f(*args)``, whose inner values are computed again for the gradient instead of being kept: PyTorch's
     ``utils.checkpoint.checkpoint``.
 
@@ -83,7 +89,7 @@ def checkpoint(f, *args, **settings):
     return module.checkpoint(f, *args, **settings)
 
 
-def custom_gradient(f, rule=None):
+def custom_gradient(f: Callable[..., Any], rule: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """A function with a gradient of its own.
 
     ``rule(inputs, outputs, gradients)`` gets lists of tensors and returns a gradient for each input.
@@ -122,7 +128,16 @@ class _Compiled:
         return self if obj is None else types.MethodType(self, obj)
 
 
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
     """A function or module that is traced, compiled and replayed: ``jit`` with PyTorch's name and settings.
 
     A module becomes a module that shares its parameters. A function that looks at values (``if``, ``item()``, a mask as

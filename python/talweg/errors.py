@@ -17,6 +17,10 @@ class ArgumentError(Error, ValueError):
     """An argument out of its range or not among the allowed words."""
 
 
+class CallError(ArgumentError, TypeError):
+    """A call with an unknown keyword, or with too many or too few arguments."""
+
+
 class OutOfRangeError(Error, IndexError):
     """An index or axis beyond the end."""
 

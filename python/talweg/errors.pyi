@@ -67,3 +67,9 @@ class PeerLostError(Error, ConnectionError):
 class RefusedError(Error, ConnectionError):
     """Another process said something that a correct one would not, or ranks disagree about what they do."""
 
+class CallError(ArgumentError, TypeError):
+    """A call with an unknown keyword, or with too many or too few arguments."""
+
+class TraceError(FeedError, RuntimeError):
+    """A value that is unknown while a function is traced, or a tensor of a trace that has ended."""
+

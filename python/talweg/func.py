@@ -10,6 +10,8 @@ is traced. All nest in each other and in ``jit``, and take containers of tensors
 """
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from . import _native, _tree
 from ._checked import type_error, value_error
@@ -114,7 +116,7 @@ def _scalar(what, y):
     return y
 
 
-def grad_and_value(func, argnums=0, has_aux=False):
+def grad_and_value(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns the gradient of ``func`` and its value; with ``has_aux``, gradient and ``(value, aux)``.
 
     >>> import talweg as tw
@@ -141,7 +143,7 @@ def _grad_and_value(what, func, argnums, has_aux):
     return both
 
 
-def grad(func, argnums=0, has_aux=False):
+def grad(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns the gradient of ``func``, a function with a scalar result, with respect to the arguments
     ``argnums``; with ``has_aux``, gradient and ``aux``.
 
@@ -176,7 +178,7 @@ def _like(what, leaves, form, tree, name):
     return [_native.tensor(t) if not isinstance(t, Tensor) else t for t in others]
 
 
-def vjp(func, *primals, has_aux=False):
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The result of ``func``, and a function from cotangents of the result to gradients of the arguments.
 
     >>> import talweg as tw
@@ -222,7 +224,9 @@ def _push(found, us, tangents, outs, strict=False):
         return [_native.zeros_like(y.detach()) if d is None else d for d, y in zip(moved, outs)]
 
 
-def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+def jvp(
+    func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, strict: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
     """The result of ``func``, and how it changes as its arguments move along ``tangents``.
 
     >>> import talweg as tw
@@ -252,7 +256,7 @@ def _tangents(what, level, tangents):
     return given
 
 
-def linearize(func, *primals):
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """The result of ``func``, and a function from tangents of the arguments to those of the result, which computes
     ``func`` no more.
 
@@ -304,7 +308,9 @@ def _derivatives(what, func, argnums, has_aux, args, kwargs, by_outputs):
     return (done, level.settled(held["aux"])) if has_aux else done
 
 
-def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
+def jacrev(
+    func: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``func``, one row (element of the result) after the other, in batches of
     ``chunk_size``.
 
@@ -338,7 +344,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
     return jacobian
 
 
-def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
+def jacfwd(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``func``, one column (element of the arguments) after the other.
 
     >>> import talweg as tw
@@ -366,7 +372,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
     return jacobian
 
 
-def hessian(func, argnums=0):
+def hessian(func: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """A function that returns the second derivatives of ``func``.
 
     >>> import talweg as tw
@@ -377,7 +383,16 @@ def hessian(func, argnums=0):
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None, in_axes=None, out_axes=None):
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+    in_axes: Any = None,
+    out_axes: Any = None,
+) -> Callable[..., Any]:
     """A function that applies ``func`` to each member of a batch at once.
 
     ``in_dims`` says which dimension of each argument counts the members, ``None`` that all share it; it may be a container

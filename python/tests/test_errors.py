@@ -91,6 +91,75 @@ def test_names_the_line(call, kind, text):
     assert f"test_errors.py:{call.__code__.co_firstlineno}" in str(info.value)
 
 
+def rows():
+    """Mistakes, the exception of Python's that people catch, and what the message says."""
+    F, x = nn.functional, tw.ones(2, 3)
+    weights = [nn.Parameter(tw.ones(2))]
+    leaf = tw.ones(2).requires_grad_()
+
+    return [
+        # Calls.
+        (lambda: tw.ones(3, dtipe="float32"), TypeError, r"ones\(\) got an unexpected keyword 'dtipe'; did you mean 'dtype'\? It takes \("),
+        (lambda: nn.Linear(2, 3, bais=False), TypeError, r"Linear\(\) got .* 'bais'; did you mean 'bias'\? It takes \(in_features, out_features, bias"),
+        (lambda: F.cross_entropy(x, x, weigth=1), TypeError, r"cross_entropy\(\) got .*; did you mean 'weight'\?"),
+        (lambda: tw.optim.Adam(weights, learning_rate=1.0), TypeError, r"Adam\(\) got .*; did you mean 'lr'\?"),
+        (lambda: tw.optim.lr_scheduler.StepLR(tw.optim.SGD(weights, lr=1.0), step=3), TypeError, "did you mean 'step_size'"),
+        (lambda: tw.utils.data.DataLoader([1], batchsize=2), TypeError, "did you mean 'batch_size'"),
+        (lambda: tw.func.vmap(lambda x: x, indims=1), TypeError, "did you mean 'in_dims'"),
+        (lambda: tw.autograd.grad(x, x, createGraph=True), TypeError, "did you mean 'create_graph'"),
+        (lambda: tw.compile(lambda x: x, backnd="a"), TypeError, "did you mean 'backend'"),
+        (lambda: nn.Linear(2), TypeError, r"Linear\(\) missing 1 required .* 'out_features'; it takes \(in_features"),
+        (lambda: tw.matmul(x), TypeError, r"matmul\(\) missing 1 required"),
+        (lambda: tw.exp(x, 1, 2), TypeError, r"exp\(\) takes"),
+        (lambda: tw.optim.Adam(nn.Linear(2, 3)), TypeError, r"parameters\(\)"),
+        (lambda: tw.optim.SGD([], lr=1.0), ValueError, "no parameters"),
+        # Shapes and types.
+        (lambda: tw.ones(2, 3) @ tw.ones(4, 5), ValueError, r"matmul: inner sizes differ: \[2, 3\] × \[4, 5\]"),
+        (lambda: tw.ones(2, 3) + tw.ones(4), ValueError, r"add: shapes do not broadcast: \[2, 3\] and \[4\]"),
+        (lambda: nn.Linear(3, 4)(tw.ones(2, 5)), ValueError, r"linear: .*\[2, 5\] and \[4, 3\]"),
+        (lambda: tw.cat([tw.ones(2, 3), tw.ones(3, 2)]), ValueError, r"\[2, 3\] and \[3, 2\]"),
+        (lambda: tw.ones(2, 3).reshape(4, 2), ValueError, "6 elements"),
+        (lambda: F.cross_entropy(tw.ones(4, 3), tw.tensor([0, 1, 2, 3])).item(), IndexError, "class 3 is not among"),
+        (lambda: F.cross_entropy(tw.ones(4, 3), tw.ones(4)), ValueError, r"labels must be integers of shape \[4\], or probabilities of shape \[4, 3\], not float32"),
+        (lambda: nn.Conv2d(3, 8, 3)(tw.ones(1, 32, 32, 3)), ValueError, r"NCHW.*not the last"),
+        (lambda: nn.LSTM(4, 5)(tw.ones(7, 2, 3)), ValueError, "LSTM: expected inputs of size 4, not 3"),
+        (lambda: nn.GRUCell(4, 5)(tw.ones(2, 3)), ValueError, "GRUCell: expected inputs of size 4, not 3"),
+        (lambda: nn.Embedding(4, 5)(tw.tensor([1.0])), TypeError, "embedding: the index must be integers, not float32"),
+        (lambda: tw.ones(2)[5], IndexError, "index 5 is out of range"),
+        (lambda: tw.ones(2).item(), ValueError, "item: only a tensor of one element"),
+        (lambda: tw.ones(2, 3).softmax(5), IndexError, "softmax: axis 5"),
+        (lambda: tw.tensor([[1, 2], [3]]), ValueError, "rows differ in length"),
+        (lambda: nn.Linear(2, 3).load_state_dict({"w": x}), KeyError, "missing .*'weight'.* unexpected .*'w'"),
+        (lambda: tw.scan(lambda c, r: (c.sum(), c), tw.ones(2), tw.ones(3)), ValueError, r"float32\[2\] at first, but the body returns float32\[\]"),
+        (lambda: tw.vmap(lambda a, b: a)(tw.ones(2), tw.ones(3)), ValueError, "batch sizes differ: 2 and 3"),
+        # Gradients.
+        (lambda: tw.tensor([1, 2]).requires_grad_(), TypeError, "only floats and complex numbers can require gradients, but this tensor is int64"),
+        (lambda: tw.tensor([1, 2], requires_grad=True), TypeError, "can require gradients, but this tensor is int64"),
+        (lambda: leaf.add_(1.0), RuntimeError, r"cannot be changed in place outside of tw\.no_grad\(\)"),
+        (lambda: tw.optim.SGD(weights, lr=0.1).step(), RuntimeError, r"no parameter has a gradient: call backward\(\) first"),
+        (lambda: (leaf * 2).backward(), RuntimeError, r"but this is float32\[2\]"),
+        (lambda: tw.grad(leaf.sum(), [leaf]), TypeError, r"tw\.autograd\.grad\("),
+        # Inside of jit.
+        (lambda: tw.jit(lambda a: a if a > 0 else -a)(tw.tensor(1.0)), ValueError, r"tw\.where or tw\.cond"),
+        (lambda: tw.jit(lambda a: a[a > 0])(x), ValueError, "unknown while the function is traced"),
+        (lambda: tw.jit(lambda a: a.numpy())(x), ValueError, "unknown while the function is traced"),
+    ]
+
+
+@pytest.mark.parametrize("row", range(len(rows())))
+def test_mistakes(row):
+    call, kind, text = rows()[row]
+    with pytest.raises(tw.Error, match=text) as info:
+        call()
+    e = info.value
+    assert isinstance(e, kind)
+    # One traceback, with the line of the program; no word of what is inside.
+    assert e.__cause__ is None and (e.__context__ is None or e.__suppress_context__)
+    assert f"test_errors.py:{call.__code__.co_firstlineno}" in str(e)
+    for word in ["Session", "while_loop_within", "f32", "i64", "PyErr", "NoneType"]:
+        assert word not in str(e).split(" (at ")[0].replace("float32", "").replace("int64", ""), word
+
+
 class Known:
     """A class that knows what to do with tensors."""
 

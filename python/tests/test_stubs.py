@@ -36,10 +36,12 @@ def test_stubs_are_current(name):
 def test_every_module_has_stubs():
     hidden = {"nn.containers", "nn.hooks", "nn.layers", "nn.module", "nn.modules", "nn.parameter", "nn.state", "nn.utils.old_norms", "nn.utils.prune"}
     hidden |= {"optim.cycles", "optim.lbfgs", "optim.native", "optim.schedule", "optim.optimizer", "optim.rules", "train.curves", "train.optimizers", "train.progress", "train.trainer"}
+    # Typed in the source itself.
+    hidden |= {"_calls", "_transforms", "_tree", "amp", "func", "nn.compiled", "utils.checkpoint"}
     inline = ("_device", "_functions", "_ops", "_size", "array_api", "fft", "linalg", "masked", "return_types", "signal", "special")
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-        is_part = name.startswith(("nn.layers.", "nn.functional."))  # what their packages offer
+        is_part = name.startswith(("nn.layers.", "nn.functional.", "autograd"))  # what their packages offer
         is_part |= name.startswith(("utils.data", "data", "_files", "compat.", "distributions"))  # annotated themselves
         if is_part or name in hidden | {"__init__", "_checked", "compat"}:
             continue

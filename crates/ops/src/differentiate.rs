@@ -5,8 +5,9 @@
 
 use crate::tensor::held;
 use crate::{Tensor, autocast};
-use ir::{Call, Error, ErrorKind, Grad, GradCall, Meaning, Node, Result, Source, Type, Value, Var, no_grad};
+use ir::{AttrKind, Call, Error, ErrorKind, Grad, GradCall, Meaning, Node, Result, Source, Type, Value, Var, no_grad};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -55,8 +56,6 @@ fn accumulate(grads: &mut BTreeMap<(u64, usize), Value>, v: &Value, g: Value) ->
 /// What a walk does beside taking gradients.
 #[derive(Clone, Copy, Default)]
 struct Walk {
-    /// Values in `wrt` are independent of each other even where one is computed from another.
-    stops: bool,
     /// Hooks run, and gradients are kept where the program asked for it.
     is_watched: bool,
     /// The program asks once and no more: what the rules read of the forward pass is let go.
@@ -72,22 +71,34 @@ pub(crate) fn pull(
     wrt: &[Value],
     stop: bool,
 ) -> Result<Vec<Option<Value>>> {
-    walk(outputs, cotangents, wrt, Walk { stops: stop, ..Walk::default() })
+    let reach = reach(outputs, if stop { wrt } else { &[] });
+    walk(&reach, outputs, cotangents, wrt, Walk::default())
 }
 
-fn walk(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], how: Walk) -> Result<Vec<Option<Value>>> {
-    autocast::off(|| walk_here(outputs, cotangents, wrt, how))
+fn walk(
+    reach: &Reach,
+    outputs: &[Value],
+    cotangents: &[Option<Value>],
+    wrt: &[Value],
+    how: Walk,
+) -> Result<Vec<Option<Value>>> {
+    autocast::off(|| walk_here(reach, outputs, cotangents, wrt, how))
 }
 
 /// Gradients by node and output.
 type Grads = BTreeMap<(u64, usize), Value>;
 
-fn walk_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], how: Walk) -> Result<Vec<Option<Value>>> {
-    let Reach { nodes } = reach(outputs, if how.stops { wrt } else { &[] });
+fn walk_here(
+    Reach { nodes }: &Reach,
+    outputs: &[Value],
+    cotangents: &[Option<Value>],
+    wrt: &[Value],
+    how: Walk,
+) -> Result<Vec<Option<Value>>> {
     // Inputs come before their users, so one pass in order finds what leads to `wrt`.
     let mut leads: BTreeMap<u64, bool> = BTreeMap::new();
     let ends = ids(wrt);
-    for (id, (_, inputs)) in &nodes {
+    for (id, (_, inputs)) in nodes {
         let yes = ends.contains(id) || inputs.iter().any(|v| v.ty().dtype.is_inexact() && leads[&v.node().id()]);
         leads.insert(*id, yes);
     }
@@ -128,7 +139,7 @@ fn walk_here(outputs: &[Value], cotangents: &[Option<Value>], wrt: &[Value], how
         node.mark_differentiated();
         let since = ir::mark();
         let got = node.site().scope(|| node_grads(node, inputs, &outs, &wanted))?;
-        if how.releases && reads_forward(&got, node, inputs, since) {
+        if how.releases && is_saving(node, inputs, &wanted, &got, since) {
             released.push(node.clone());
         }
         for ((v, g), wanted) in inputs.iter().zip(got).zip(&wanted) {
@@ -158,15 +169,36 @@ fn twice(node: &Node) -> Error {
     Error::new(ErrorKind::Gradient, e).in_op(node.op().map_or("backward", |o| o.name)).at(node.site())
 }
 
+thread_local! {
+    /// Ops and wanted gradients, with whether their rules read the forward pass.
+    static SAVING: RefCell<BTreeMap<(usize, u64), bool>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Whether the gradients of a node need its inputs or outputs. That is the same for all uses of an op, unless a graph or
+/// a function belongs to the node.
+fn is_saving(node: &Node, inputs: &[Value], wanted: &[bool], got: &[Option<Value>], since: u64) -> bool {
+    let own = || reads_forward(got, node, inputs, since);
+    let Some(op) = node.op().filter(|op| wanted.len() <= 64 && op.attrs.iter().all(|a| a.1 != AttrKind::Graph)) else {
+        return own();
+    };
+    if node.watched(|w| w.pullback.is_some()) == Some(true) {
+        return own();
+    }
+    let bits = wanted.iter().enumerate().fold(0, |bits, (i, &w)| bits | (u64::from(w) << i));
+    let key = (std::ptr::from_ref(op).addr(), bits);
+    SAVING.with_borrow_mut(|known| *known.entry(key).or_insert_with(own))
+}
+
 /// Whether the gradients of a node were computed from its inputs or outputs.
 fn reads_forward(got: &[Option<Value>], node: &Node, inputs: &[Value], since: u64) -> bool {
     let forward: SmallVec<[u64; 4]> = inputs.iter().map(|v| v.node().id()).chain([node.id()]).collect();
-    let mut seen = BTreeSet::new();
-    let mut stack: Vec<Value> = got.iter().flatten().cloned().collect();
+    let mut seen: SmallVec<[u64; 16]> = SmallVec::new();
+    let mut stack: SmallVec<[Value; 8]> = got.iter().flatten().cloned().collect();
     while let Some(v) = stack.pop() {
         let id = v.node().id();
         if id >= since {
-            if seen.insert(id) {
+            if !seen.contains(&id) {
+                seen.push(id);
                 stack.extend(v.node().inputs());
             }
         } else if forward.contains(&id) {
@@ -221,8 +253,18 @@ pub enum Wrt {
 /// The gradients of Σ⟨outputs, cotangents⟩ with respect to each of `wrt`, after hooks; `None` where nothing depends on
 /// one. With `releases` the graph cannot be walked again.
 pub fn gradients(outputs: &[Value], cotangents: &[Value], wrt: &[Wrt], releases: bool) -> Result<Vec<Option<Value>>> {
+    gradients_in(&reach(outputs, &[]), outputs, cotangents, wrt, releases)
+}
+
+fn gradients_in(
+    reach: &Reach,
+    outputs: &[Value],
+    cotangents: &[Value],
+    wrt: &[Wrt],
+    releases: bool,
+) -> Result<Vec<Option<Value>>> {
     let has_variables = wrt.iter().any(|w| matches!(w, Wrt::Variable(_)));
-    let reads = if has_variables { reads(outputs) } else { BTreeMap::new() };
+    let reads = if has_variables { reads(reach) } else { BTreeMap::new() };
     let ends: Vec<Vec<Value>> = wrt
         .iter()
         .map(|w| match w {
@@ -231,8 +273,8 @@ pub fn gradients(outputs: &[Value], cotangents: &[Value], wrt: &[Wrt], releases:
         })
         .collect();
     let cotangents: Vec<Option<Value>> = cotangents.iter().cloned().map(Some).collect();
-    let how = Walk { stops: false, is_watched: true, releases };
-    let mut got = walk(outputs, &cotangents, &ends.concat(), how)?.into_iter();
+    let how = Walk { is_watched: true, releases };
+    let mut got = walk(reach, outputs, &cotangents, &ends.concat(), how)?.into_iter();
     let one = |(w, ends): (&Wrt, &Vec<Value>)| -> Result<Option<Value>> {
         let mut sum: Option<Tensor> = None;
         for g in got.by_ref().take(ends.len()).flatten() {
@@ -250,9 +292,9 @@ pub fn gradients(outputs: &[Value], cotangents: &[Value], wrt: &[Wrt], releases:
 }
 
 /// The reads of variables that some values depend on, by variable.
-fn reads(outputs: &[Value]) -> BTreeMap<u64, Vec<Value>> {
+fn reads(reach: &Reach) -> BTreeMap<u64, Vec<Value>> {
     let mut all: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
-    for (n, _) in reach(outputs, &[]).nodes.values() {
+    for (n, _) in reach.nodes.values() {
         if let Source::Read(var) = n.source() {
             all.entry(var.id()).or_default().push(Value::from_node(n.clone()));
         }
@@ -360,13 +402,14 @@ pub fn collect_gradients(
     inputs: Option<&[Wrt]>,
     releases: bool,
 ) -> Result<()> {
-    let found = if inputs.is_none() { collectors(outputs) } else { Vec::new() };
+    let reach = reach(outputs, &[]);
+    let found = if inputs.is_none() { collectors(&reach) } else { Vec::new() };
     let leaves = inputs.unwrap_or(&found);
     if leaves.is_empty() {
         let e = "the value depends on no variable and no leaf that collects a gradient";
         return Err(Error::new(ErrorKind::Gradient, e).in_op("backward"));
     }
-    let got = gradients(outputs, cotangents, leaves, releases)?;
+    let got = gradients_in(&reach, outputs, cotangents, leaves, releases)?;
     for (leaf, g) in leaves.iter().zip(got) {
         let Some(g) = g else { continue };
         let add = |old: Option<Value>| match old {
@@ -397,10 +440,10 @@ pub fn collect_gradients(
 }
 
 /// Everything that values depend on and that collects a gradient.
-fn collectors(outputs: &[Value]) -> Vec<Wrt> {
+fn collectors(reach: &Reach) -> Vec<Wrt> {
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();
-    for (n, _) in reach(outputs, &[]).nodes.values() {
+    for (n, _) in reach.nodes.values() {
         if !n.needs_grad() || !is_collector(n) {
             continue;
         }

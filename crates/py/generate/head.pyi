@@ -10,10 +10,13 @@ from . import array_api as array_api, masked as masked, return_types as return_t
 from ._functions.random import Generator as Generator, default_generator as default_generator
 from ._device import device as _Device, device as device
 from ._size import Count as _Count, Size as Size
+from . import amp as amp, autograd as autograd, func as func
 from . import compat as compat, cuda as cuda, distributed as distributed, errors as errors, fft as fft, linalg as linalg
 from . import metrics as metrics
 from . import nn as nn, optim as optim, random as random, train as train, utils as utils
 from .errors import (
+    CallError as CallError,
+    TraceError as TraceError,
     ArgumentError as ArgumentError,
     DeadlineError as DeadlineError,
     DeviceError as DeviceError,
@@ -32,7 +35,10 @@ from .errors import (
     RefusedError as RefusedError,
     ShapeError as ShapeError,
 )
-from ._devices import GradScaler as GradScaler, autocast as autocast, devices as devices
+from .amp import GradScaler as GradScaler, autocast as autocast, get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from .amp import get_autocast_dtype as get_autocast_dtype, get_autocast_gpu_dtype as get_autocast_gpu_dtype
+from .amp import is_autocast_enabled as is_autocast_enabled
+from ._devices import devices as devices
 from ._devices import get_default_device as get_default_device, set_default_device as set_default_device
 from ._graph import Session as Session, Variable as Variable, cond as cond, fori_loop as fori_loop
 from ._graph import scan as scan, while_loop as while_loop
@@ -41,7 +47,7 @@ from ._state import enable_grad as enable_grad, inference_mode as inference_mode
 from ._state import no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from ._transforms import checkpoint as checkpoint, custom_gradient as custom_gradient, grad as grad
 from ._transforms import hessian as hessian, jacobian as jacobian, jit as jit, jvp as jvp
-from ._transforms import value_and_grad as value_and_grad, vmap as vmap
+from ._transforms import compile as compile, value_and_grad as value_and_grad, vjp as vjp, vmap as vmap
 
 TensorLike: TypeAlias = "Tensor | np.ndarray | builtins.complex | builtins.float | builtins.int | builtins.bool | Sequence[Any]"
 ShapeLike: TypeAlias = "builtins.int | Sequence[builtins.int]"
@@ -202,6 +208,15 @@ class Tensor:
     @property
     def is_leaf(self) -> builtins.bool: ...
     @property
+    def grad_fn(self) -> Any: ...
+    @property
+    def retains_grad(self) -> builtins.bool: ...
+    def retain_grad(self) -> None: ...
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any: ...
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any: ...
+    def detach_(self) -> Tensor: ...
+    def _become(self, other: Tensor) -> None: ...
+    @property
     def op(self) -> Op | None: ...
     @property
     def is_variable(self) -> builtins.bool: ...
@@ -282,7 +297,7 @@ class Tensor:
     def numpy(self) -> np.ndarray: ...
     def numel(self) -> builtins.int: ...
     def eval(self) -> Tensor: ...
-    def backward(self, gradient: TensorLike | None = None) -> None: ...
+    def backward(self, gradient: TensorLike | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Any = None) -> None: ...
     def requires_grad_(self, yes: Any = True) -> Tensor: ...
     def detach(self) -> Tensor: ...
     def clone(self) -> Tensor: ...

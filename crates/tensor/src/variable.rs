@@ -35,8 +35,9 @@ impl Variable {
         let site = Site::here();
         let value = initial.value()?.clone();
         if trainable && !value.ty().dtype.is_inexact() {
-            let e = format!("only floats can be trained, but {name} is {}", value.ty());
-            return Err(Error::new(ErrorKind::DType, e).in_op("variable").at(site));
+            let name = if name.is_empty() { "this tensor" } else { name };
+            let e = format!("only floats and complex numbers can require gradients, but {name} is {}", value.ty());
+            return Err(Error::new(ErrorKind::DType, e).in_op("requires_grad").at(site));
         }
         let var = Var::new(name, value, trainable, site);
         runtime::note_assigned(&var);

@@ -8,7 +8,9 @@
 (27.0, 18.0)
 """
 
-from .. import _native, _tree
+from collections.abc import Sequence
+
+from .. import _native
 from .._checked import check, type_error, value_error
 from .._graph import Variable
 from .._native import Tensor
@@ -61,15 +63,15 @@ def _seeds(what, outputs, grads):
 
 
 def grad(
-    outputs,
-    inputs,
-    grad_outputs=None,
-    retain_graph=None,
-    create_graph=False,
-    allow_unused=None,
-    is_grads_batched=False,
-    materialize_grads=False,
-):
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
     """The gradients of outputs with respect to inputs: leaves, computed tensors, parameters of modules.
 
     Outputs that are no scalars need ``grad_outputs``. With ``create_graph`` the gradients can be differentiated again.
@@ -115,7 +117,13 @@ def _check_used(found, may_be_unused):
             raise GradientError(_native.located(e))
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
     """Adds the gradients of tensors to the leaves they depend on, or to ``inputs``.
 
     >>> import talweg as tw

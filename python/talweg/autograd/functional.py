@@ -5,6 +5,9 @@
 [[2.0, 0.0], [0.0, 4.0]]
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from .. import _native, func
 from .._checked import check, type_error, value_error
 from .._native import Tensor
@@ -65,7 +68,7 @@ class _Point:
         return tensors[0] if is_one else tuple(tensors)
 
 
-def vjp(func, inputs, v=None, create_graph=False, strict=False):
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The result of a function, and the product of a vector with its Jacobian.
 
     >>> import talweg as tw
@@ -89,7 +92,7 @@ def _along(p, v, strict):
     return p.pull([g for g, _ in pairs], [t for _, t in pairs], us, False)
 
 
-def jvp(func, inputs, v=None, create_graph=False, strict=False):
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The result of a function, and the product of its Jacobian with a vector.
 
     >>> import talweg as tw
@@ -102,7 +105,14 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     return p.done(p.outs, p.is_one_out), p.done(moved, p.is_one_out)
 
 
-def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """The Jacobian of a function: for each result and each input a tensor with the shapes of both.
 
     ``vectorize`` changes nothing: rows are always computed together.
@@ -148,7 +158,14 @@ def _slopes(what, f, inputs):
     return slopes
 
 
-def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """The second derivatives of a scalar function: for each pair of inputs a tensor with the shapes of both.
 
     >>> import talweg as tw
@@ -158,7 +175,7 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     return jacobian(_slopes("hessian", func, inputs), inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
-def vhp(func, inputs, v=None, create_graph=False, strict=False):
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The value of a scalar function, and the product of a vector with its Hessian.
 
     >>> import talweg as tw
@@ -169,7 +186,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     return _hessian_product("vhp", func, inputs, v, create_graph, strict, vjp)
 
 
-def hvp(func, inputs, v=None, create_graph=False, strict=False):
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The value of a scalar function, and the product of its Hessian with a vector.
 
     >>> import talweg as tw

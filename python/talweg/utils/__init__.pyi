@@ -1,4 +1,4 @@
-"""Helpers for training: data."""
+"""Helpers for training: data, values that are computed again."""
 
 # Generated from the package: TALWEG_BLESS=1 pytest python/tests/test_stubs.py writes it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,5 +15,6 @@ from ..train import History
 from ..train import Silent
 from ..train import Trainer
 from ..utils.data import Subset
+from . import checkpoint as checkpoint
 from . import data as data
 

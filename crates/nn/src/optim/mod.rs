@@ -387,7 +387,7 @@ impl Optimizer {
         let grads: Vec<Option<Tensor>> = params.iter().map(Variable::grad).collect();
         if grads.iter().all(Option::is_none) {
             let e = "no parameter has a gradient: call backward() first";
-            return Err(Error::new(ErrorKind::Gradient, e).in_op("step"));
+            return Err(Error::new(ErrorKind::Gradient, e).in_op("step").at(Site::here()));
         }
         self.update(&grads)?.apply()?;
         params.iter().for_each(Variable::zero_grad);

@@ -117,7 +117,12 @@ pub(super) fn class_axis(c: &Call) -> Result<usize> {
         return Err(Error::dtype(format!("the target must be integers or {}, not {target}", c.dtype(0))));
     }
     if target.is_float() && c.shape(1) != shape {
-        return Err(Error::shape(format!("class probabilities must have shape {shape}, not {}", c.shape(1))));
+        let labels: Vec<usize> = shape.iter().enumerate().filter(|&(i, _)| i != axis).map(|(_, &d)| d).collect();
+        return Err(Error::shape(format!(
+            "labels must be integers of shape {labels:?}, or probabilities of shape {shape}, not {} of shape {}",
+            target,
+            c.shape(1)
+        )));
     }
     if let Some(w) = c.types.get(2)
         && (w.shape.dims() != [shape[axis]] || w.dtype != c.dtype(0))

@@ -116,9 +116,12 @@ impl Geometry {
         }
         let groups = attrs.size("groups")?;
         if groups == 0 || !w[0].is_multiple_of(groups) || Some(x[1]) != w[1].checked_mul(groups) {
+            let is_last = x.last().copied() == w[1].checked_mul(groups);
+            let layout = if is_last { ", and not the last, as here: move them with permute" } else { "" };
             return Err(Error::shape(format!(
-                "an image of {} channels and a kernel {w} do not fit with {groups} groups: the kernel must be \
-                 [O, C / groups, …] with O a multiple of the groups",
+                "an image {x} of {} channels and a kernel {w} do not fit with {groups} groups: the kernel must be \
+                 [O, C / groups, …] with O a multiple of the groups, and channels are the second dimension of an image \
+                 (NCHW){layout}",
                 x[1]
             )));
         }

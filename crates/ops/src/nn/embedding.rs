@@ -17,6 +17,9 @@ pub static OP: Op = Op {
             let e = format!("takes a table [V, E] and a padding row below V (or -1), not {} and {padding}", c.shape(0));
             return Err(Error::shape(e));
         }
+        if !c.dtype(1).is_int() {
+            return Err(Error::dtype(format!("the index must be integers, not {}", c.dtype(1))));
+        }
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),

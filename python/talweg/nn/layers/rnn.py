@@ -297,6 +297,8 @@ class RNNCellBase(Module):
     def _step(self, input, state):
         if input.ndim not in (1, 2):
             raise value_error(f"{type(self).__name__}: expected 1 or 2 dimensions, not {input.ndim}")
+        if input.shape[-1] != self.input_size:
+            raise value_error(f"{type(self).__name__}: expected inputs of size {self.input_size}, not {input.shape[-1]}")
         if state is None:
             zero = _native.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype)
             state = (zero,) * _CELLS[self.mode][2]
