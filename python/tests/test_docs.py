@@ -55,7 +55,7 @@ def test_worked_examples_of_ops():
 
 def test_functions_written_by_hand_have_an_example():
     missing = []
-    for name in ["_standard", "_habits", "_transforms", "_graph", "fft", "linalg", "nn.functional", "nn.utils", "utils.data"]:
+    for name in ["_standard", "_habits", "_transforms", "_graph", "fft", "linalg", "nn.functional", "nn.utils", "utils.data", "data", "_files"]:
         module = importlib.import_module(f"talweg.{name}")
         listed = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
         for n in listed:
@@ -66,7 +66,7 @@ def test_functions_written_by_hand_have_an_example():
     assert sorted(missing) == ["_habits.tril", "_habits.triu", "_standard.cumulative_prod", "_standard.cumulative_sum", "_standard.prod", "_standard.sum", "fft.fftn", "fft.ifftn"]
 
 
-@pytest.mark.parametrize("page", ["docs/python.md", "README.md"])
+@pytest.mark.parametrize("page", ["docs/python.md", "docs/data.md", "README.md"])
 def test_programs_of_the_documentation(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)

@@ -69,7 +69,7 @@ def plain(batches):
     return [[part.tolist() for part in b] for b in batches]
 
 
-@pytest.mark.parametrize("settings", [{}, {"persistent_workers": True}, {"prefetch_factor": 1}, {"multiprocessing_context": "spawn"}])
+@pytest.mark.parametrize("settings", [{}, {"persistent_workers": True}, {"prefetch_factor": 1}, {"multiprocessing_context": "spawn"}, {"multiprocessing_context": "forkserver"}])
 def test_any_number_of_workers_makes_the_same_batches(settings):
     def seen(n, **settings):
         tw.manual_seed(4)
@@ -111,6 +111,18 @@ def test_workers_hand_over_everything():
     assert [told(b) for b in DataLoader(Odd(), batch_size=2, num_workers=2)] == expected
     assert expected[0]["point"].x[2] == [0, 1] and expected[0]["types"]["half"][0] == tw.bfloat16
     assert expected[0]["point"].y[0] == tw.float64 and expected[0]["bytes"] == [b"x", b"x"]
+
+
+def test_many_batches_ahead():
+    """More messages under way than the sockets hold."""
+    words = ["a" * 6000] * 600
+    loader = DataLoader(words, batch_size=1, num_workers=1, prefetch_factor=600)
+    batches = iter(loader)
+    first = next(batches)
+    time.sleep(0.3)  # the worker goes on
+    assert first == words[:1] and sum(1 for _ in batches) == 599
+    wide = DataLoader(range(90_000), batch_size=1500, num_workers=2, prefetch_factor=60)
+    assert sum(b.sum().item() for b in wide) == 90_000 * 89_999 // 2
 
 
 def test_batches_of_workers_are_the_loader_s_own():
@@ -344,7 +356,7 @@ from talweg.utils.data import DataLoader
 class Slow:
     def __len__(self): return 1000
     def __getitem__(self, i):
-        time.sleep(0.02)
+        time.sleep(600 if sys.argv[1] == "stuck" and i else 0.02)
         return i
 
 loader = DataLoader(Slow(), num_workers=2, persistent_workers=sys.argv[1] == "persistent")
@@ -366,20 +378,20 @@ def alive(pid):
         return False
 
 
-@pytest.mark.parametrize("how", ["exit", "persistent", "interrupt", "kill"])
+@pytest.mark.parametrize("how", ["exit", "persistent", "interrupt", "kill", "stuck"])
 def test_no_worker_outlives_its_program(how):
     program = subprocess.Popen([sys.executable, "-c", PROGRAM, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         pids = [int(p) for p in program.stdout.readline().split()]
         assert len(pids) == 2
-        if how in ("interrupt", "kill"):
+        if how in ("interrupt", "kill", "stuck"):
             program.send_signal(signal.SIGINT if how == "interrupt" else signal.SIGKILL)
         error = program.communicate(timeout=60)[1]
     finally:
         program.kill()
     if how == "interrupt":
         assert error.count("KeyboardInterrupt") == 1 and "worker" not in error.replace("utils/data/worker.py", ""), error
-    elif how != "kill":
+    elif how in ("exit", "persistent"):
         assert program.returncode == 0 and error == "", error
     for _ in range(200):
         if not any(map(alive, pids)):

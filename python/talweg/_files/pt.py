@@ -200,6 +200,7 @@ def _numpy_dtype(name: Any, *flags: Any) -> Pending:
 
 def _numpy_array(dtype: Any, shape: Any, order: Any, data: Any) -> np.ndarray:
     shape = _sizes(shape, "shape")
+    data = data.encode("latin-1") if type(data) is str else data  # as Python 2 has written it
     if not isinstance(dtype, np.dtype) or dtype.kind not in "biufc" or not isinstance(data, (bytes, bytearray)):
         raise FormatError("the file holds a NumPy array that is not one of numbers")
     if math.prod(shape) * dtype.itemsize != len(data):

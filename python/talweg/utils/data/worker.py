@@ -11,11 +11,13 @@ import mmap
 import multiprocessing
 import os
 import pickle
+import queue
 import random
 import signal
 import struct
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -29,7 +31,7 @@ from ... import _native
 from ..._native import Tensor
 from ...errors import Error
 
-# A message up to so many bytes goes through the socket, whose buffer holds several: no sender waits for a reader.
+# A message up to so many bytes goes through the socket.
 _SMALL = 8 << 10
 _ALIGNED = 64
 # NumPy has no such types.
@@ -169,7 +171,7 @@ class Work:
     seed: int
 
 
-def _work(work: Work, conn: connection.Connection, others: list[connection.Connection], parent: int) -> None:
+def _work(work: Work, conn: connection.Connection, others: list[connection.Connection], parent: int | None) -> None:
     """A worker process: answers requests until there are no more."""
     global _info
     for other in others:  # ends that a forked process has inherited
@@ -190,16 +192,9 @@ def _work(work: Work, conn: connection.Connection, others: list[connection.Conne
             work.init(work.id)
     except Exception:
         failed = _told(work.id)
-    while True:
-        try:
-            while not conn.poll(2.0):
-                if os.getppid() != parent:
-                    return
-            request = receive(conn)
-        except (EOFError, OSError):
-            return
-        if request is None:
-            return
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(conn, parent, inbox), daemon=True).start()
+    while (request := inbox.get()) is not None:
         token, number, task, place = request
         if number is None:
             source, answer = None, _tried(work.id, lambda: ("source", work.start(work.dataset, *task, reseed, place)))
@@ -218,6 +213,22 @@ def _work(work: Work, conn: connection.Connection, others: list[connection.Conne
             return
         except Exception:  # what cannot be pickled
             send(conn, (token, number, "error", _told(work.id)))
+
+
+def _listen(conn: connection.Connection, parent: int | None, inbox: "queue.SimpleQueue[Any]") -> None:
+    """Takes requests as they come, so that the loader never waits to send one; ends the process with its parent,
+    whatever it is doing."""
+    while True:
+        try:
+            while not conn.poll(1.0):
+                if parent is not None and os.getppid() != parent:
+                    os._exit(1)
+            request = receive(conn)
+        except (EOFError, OSError):
+            os._exit(1)
+        inbox.put(request)
+        if request is None:
+            return
 
 
 class _Failed:
@@ -290,14 +301,15 @@ class Workers:
         self._timeout, self.token, self._owner = timeout, 0, os.getpid()
         self._conns: list[connection.Connection] = []
         self._processes: list[Any] = []
-        is_fork = context.get_start_method() == "fork"
+        method = context.get_start_method()
+        parent = None if method == "forkserver" else os.getpid()
         try:
             for work in works:
                 mine, theirs = multiprocessing.Pipe()
                 self._conns.append(mine)
-                others = list(self._conns) if is_fork else []
+                others = list(self._conns) if method == "fork" else []
                 name = f"talweg-worker-{work.id}"
-                process = context.Process(target=_work, args=(work, theirs, others, os.getpid()), daemon=True, name=name)
+                process = context.Process(target=_work, args=(work, theirs, others, parent), daemon=True, name=name)
                 try:
                     process.start()
                 finally:
