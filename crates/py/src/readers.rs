@@ -4,7 +4,8 @@
 //! says which feature is missing.
 
 use crate::convert::arg;
-use crate::error::{OrRaise, value_error};
+use crate::error::{exception, value_error};
+use crate::site::here;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{DType, Error, Result, Tensor};
 use data::random::{PURPOSE_AUGMENT, Random, derive};
@@ -22,15 +23,27 @@ const FEATURES: &[(&str, bool)] = &[
 
 #[cfg(not(all(feature = "image", feature = "parquet", feature = "tokenizers")))]
 fn lacking(what: &str, feature: &str) -> Error {
-    let hint = format!("this build has no {what}: build talweg with the feature `{feature}` (maturin build --features {feature})");
+    let hint = format!(
+        "this build has no {what}: build talweg with the feature `{feature}` (maturin build --features {feature})"
+    );
     Error::new(::tensor::ErrorKind::Device, hint)
+}
+
+/// A result with its error as an exception that names the line of the program.
+trait Told<T> {
+    fn told(self, py: Python<'_>) -> PyResult<T>;
+}
+impl<T, E: Into<Error>> Told<T> for std::result::Result<T, E> {
+    fn told(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|e| exception(py, &e.into().at(here(py))))
+    }
 }
 
 /// The tensor of an IDX file, gzipped or not.
 #[pyfunction]
 fn read_idx(py: Python<'_>, #[pyo3(from_py_with = arg)] path: PathBuf) -> PyResult<PyTensor> {
     let load = || -> Result<Tensor> { nn::tensor_of(&data::idx::read(path)?) };
-    py.detach(load).map(PyTensor::from).or_raise(py)
+    py.detach(load).map(PyTensor::from).told(py)
 }
 
 /// What to make of columns: name, role, columns, element type, number of classes, their names.
@@ -75,14 +88,14 @@ type Columns = (Vec<(String, Py<PyAny>)>, Vec<(String, Vec<String>)>);
 /// A table as Python has it: tensors, lists of tensors where lengths differ, lists of strings.
 fn columns(py: Python<'_>, memory: &Memory) -> PyResult<Columns> {
     let (mut out, mut classes) = (Vec::new(), Vec::new());
-    let first = if memory.is_empty() { Vec::new() } else { memory.get(0).map_err(Error::from).or_raise(py)?.into_fields() };
+    let first = if memory.is_empty() { Vec::new() } else { memory.get(0).told(py)?.into_fields() };
     for (name, _) in first {
         let name = name.as_deref().unwrap_or_default().to_owned();
         if let Some(names) = memory.classes(&name) {
             classes.push((name.clone(), names.to_vec()));
         }
         let column = match memory.array(&name) {
-            Ok(array) => PyTensor::from(nn::tensor_of(array).or_raise(py)?).into_pyobject(py)?.into_any().unbind(),
+            Ok(array) => PyTensor::from(nn::tensor_of(array).told(py)?).into_pyobject(py)?.into_any().unbind(),
             Err(_) => rows(py, memory, &name)?,
         };
         out.push((name, column));
@@ -92,9 +105,9 @@ fn columns(py: Python<'_>, memory: &Memory) -> PyResult<Columns> {
 fn rows(py: Python<'_>, memory: &Memory, name: &str) -> PyResult<Py<PyAny>> {
     let list = PyList::empty(py);
     for i in 0..memory.len() {
-        match memory.get(i).map_err(Error::from).or_raise(py)?.take(name) {
+        match memory.get(i).told(py)?.take(name) {
             Some(Value::Text(text)) => list.append(text)?,
-            Some(Value::Array(array)) => list.append(PyTensor::from(nn::tensor_of(&array).or_raise(py)?))?,
+            Some(Value::Array(array)) => list.append(PyTensor::from(nn::tensor_of(&array).told(py)?))?,
             None => {}
         }
     }
@@ -118,7 +131,7 @@ fn read_csv(
         Some(text) => reader.parse(path, text),
         None => reader.read(path),
     });
-    columns(py, &memory.map_err(Error::from).or_raise(py)?)
+    columns(py, &memory.told(py)?)
 }
 
 /// Columns of a Parquet file.
@@ -130,7 +143,7 @@ fn read_parquet(
     #[pyo3(from_py_with = arg)] fields: Vec<Field>,
 ) -> PyResult<Columns> {
     let reader = with_fields!(data::Parquet::new(), fields);
-    let memory = py.detach(|| reader.read(path)).map_err(Error::from).or_raise(py)?;
+    let memory = py.detach(|| reader.read(path)).told(py)?;
     columns(py, &memory)
 }
 /// Columns of a Parquet file: not in this build.
@@ -138,7 +151,7 @@ fn read_parquet(
 #[pyfunction]
 fn read_parquet(py: Python<'_>, path: PathBuf, fields: Vec<Field>) -> PyResult<Columns> {
     let _ = (path, fields);
-    Err(lacking("reader of Parquet files", "parquet")).or_raise(py)
+    Err(lacking("reader of Parquet files", "parquet")).told(py)
 }
 
 /// A PNG or JPEG file's content as `uint8[height, width, 3]`, or gray as `uint8[height, width]`.
@@ -151,14 +164,14 @@ fn decode_image(
     #[pyo3(from_py_with = arg)] gray: bool,
 ) -> PyResult<PyTensor> {
     let decode = || -> Result<Tensor> { nn::tensor_of(&data::decode_picture(&path, content, gray)?) };
-    py.detach(decode).map(PyTensor::from).or_raise(py)
+    py.detach(decode).map(PyTensor::from).told(py)
 }
 /// Pictures are not in this build.
 #[cfg(not(feature = "image"))]
 #[pyfunction]
 fn decode_image(py: Python<'_>, path: PathBuf, content: &[u8], gray: bool) -> PyResult<PyTensor> {
     let _ = (path, content, gray);
-    Err(lacking("decoder of pictures", "image")).or_raise(py)
+    Err(lacking("decoder of pictures", "image")).told(py)
 }
 
 /// The PNG of a picture, `uint8[height, width]` or `uint8[height, width, channels]`.
@@ -170,8 +183,8 @@ fn encode_png<'py>(py: Python<'py>, picture: &Bound<'py, PyTensor>) -> PyResult<
         [h, w, c] => (*h, *w, *c),
         other => return Err(value_error(format!("a picture has two or three dimensions, not shape {other:?}"))),
     };
-    let pixels = array.values::<u8>().map_err(Error::from).or_raise(py)?;
-    let png = data::picture::png(pixels, height, width, channels).map_err(Error::from).or_raise(py)?;
+    let pixels = array.values::<u8>().told(py)?;
+    let png = data::picture::png(pixels, height, width, channels).told(py)?;
     Ok(PyBytes::new(py, &png))
 }
 
@@ -180,7 +193,7 @@ fn picture_of(py: Python<'_>, picture: &Bound<'_, PyTensor>) -> PyResult<Array> 
     if l.dtype() != DType::U8 {
         return Err(value_error(format!("a picture has elements of type uint8, not {}", l.dtype())));
     }
-    Array::new(l.bytes().to_vec(), l.shape()).map_err(Error::from).or_raise(py)
+    Array::new(l.bytes().to_vec(), l.shape()).told(py)
 }
 
 /// A picture after the steps of an augmentation, with the randomness of a seed, an epoch and an index.
@@ -207,7 +220,9 @@ fn augment(
                 let (mean, deviation) = both.split_at(both.len() / 2);
                 list.normalize(mean, deviation)
             }
-            (other, _) => return Err(value_error(format!("there is no augmentation {other:?} with {} numbers", x.len()))),
+            (other, _) => {
+                return Err(value_error(format!("there is no augmentation {other:?} with {} numbers", x.len())));
+            }
         };
     }
     run(py, move || {
@@ -238,16 +253,16 @@ mod bpe {
         ) -> PyResult<PyBpe> {
             let special: Vec<&str> = special.iter().map(String::as_str).collect();
             let bpe = py.detach(|| Bpe::train(texts.iter().map(String::as_str), size, &special));
-            bpe.map(PyBpe).map_err(Error::from).or_raise(py)
+            bpe.map(PyBpe).told(py)
         }
         /// Loads a `tokenizer.json`.
         #[staticmethod]
         fn load(py: Python<'_>, #[pyo3(from_py_with = arg)] path: PathBuf) -> PyResult<PyBpe> {
-            Bpe::load(path).map(PyBpe).map_err(Error::from).or_raise(py)
+            Bpe::load(path).map(PyBpe).told(py)
         }
         /// Writes a `tokenizer.json`.
         fn save(&self, py: Python<'_>, #[pyo3(from_py_with = arg)] path: PathBuf) -> PyResult<()> {
-            self.0.save(path).map_err(Error::from).or_raise(py)
+            self.0.save(path).told(py)
         }
         /// How many tokens there are.
         fn size(&self) -> usize {
@@ -259,11 +274,11 @@ mod bpe {
         }
         /// The tokens of a text.
         fn encode(&self, py: Python<'_>, #[pyo3(from_py_with = arg)] text: &str) -> PyResult<Vec<u32>> {
-            self.0.encode(text).map_err(Error::from).or_raise(py)
+            self.0.encode(text).told(py)
         }
         /// The text of tokens.
         fn decode(&self, py: Python<'_>, #[pyo3(from_py_with = arg)] tokens: Vec<u32>) -> PyResult<String> {
-            self.0.decode(&tokens).map_err(Error::from).or_raise(py)
+            self.0.decode(&tokens).told(py)
         }
     }
 }

@@ -45,6 +45,8 @@ def _form(value: Any, path: str, out: list[tuple[str, Tensor]]) -> dict[str, Any
         return {"array" if isinstance(value, np.ndarray) else "tensor": name}
     if isinstance(value, np.generic):
         return {"scalar": [value.dtype.str, value.tobytes().hex()]}
+    if isinstance(value, _write._AnyDevice):  # which may be a string
+        return {"device": str(getattr(value, "_value", None) or value)}
     if isinstance(value, _PLAIN):
         return {"value": value}
     if isinstance(value, (bytes, bytearray)):
@@ -53,8 +55,6 @@ def _form(value: Any, path: str, out: list[tuple[str, Tensor]]) -> dict[str, Any
         return {"complex": [value.real, value.imag]}
     if isinstance(value, _native.dtype):
         return {"dtype": value.name}
-    if isinstance(value, _write._AnyDevice):
-        return {"device": str(getattr(value, "_value", None) or value)}
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, _PLAIN):
@@ -96,7 +96,7 @@ def _formed(form: Any, tensors: dict[str, Any]) -> Any:
         "value": lambda v: v,
         "bytes": bytes.fromhex,
         "complex": lambda v: complex(*v),
-        "dtype": _native.dtype,
+        "dtype": pt.dtype_of,
         "device": pt._device,
         "scalar": lambda v: np.frombuffer(bytes.fromhex(v[1]), np.dtype(v[0]))[0],
     }

@@ -5,14 +5,13 @@ pickles followed by the storages. Records of an archive must not be compressed, 
 """
 
 import math
-import mmap
 import struct
 import sys
 import zipfile
 import zlib
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
-from typing import IO, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +46,15 @@ STORAGE_OF = {dtype: name for name, (dtype, _) in ELEMENTS.items()}
 ALIASES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "short": "int16"}
 # Tensors may take more memory than their file, as views of one storage and expanded ones do, up to this.
 FREE_BYTES = 256 << 20
+
+
+def dtype_of(name: Any) -> Any:
+    """An element type by its name: the object of the package itself."""
+    import talweg
+
+    if name not in BYTES_OF:
+        raise FormatError(f"there is no element type {name!r:.40}")
+    return getattr(talweg, name)
 
 
 class _Storage:
@@ -266,7 +274,7 @@ def table(reader: Reader) -> dict[str, Any]:
     calls |= {f"torch.{name}": None for name in ELEMENTS}
     found: dict[str, Any] = {name: Global(name, call) for name, call in calls.items()}
     names = {**{n: n for n in BYTES_OF}, **ALIASES}
-    return found | {f"torch.{name}": _native.dtype(dtype) for name, dtype in names.items()}
+    return found | {f"torch.{name}": dtype_of(dtype) for name, dtype in names.items()}
 
 
 def _plain(kind: Callable[..., Any]) -> Callable[..., Any]:

@@ -238,6 +238,7 @@ def _device(p: _Pickler, value: Any, path: str) -> None:
 
 _WRITERS: list[tuple[Any, Callable[[Any, Any, str], None]]] = [
     (type(None), _Pickler._none),
+    (_AnyDevice, _device),
     (Tensor, _Pickler._tensor),
     (np.ndarray, _Pickler._array),
     (np.generic, _Pickler._scalar),
@@ -252,7 +253,6 @@ _WRITERS: list[tuple[Any, Callable[[Any, Any, str], None]]] = [
     (tuple, _Pickler._tuple),
     ((set, frozenset), _Pickler._set),
     (_native.dtype, _Pickler._dtype),
-    (_AnyDevice, _device),
 ]
 
 

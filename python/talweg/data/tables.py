@@ -35,7 +35,7 @@ class Table(Dataset[dict[str, Any]]):
 
     def __getitems__(self, indices: list[int]) -> list[dict[str, Any]]:
         at = _native.tensor(indices, dtype="int64")
-        parts = {n: c.take(at, 0) if isinstance(c, Tensor) else [c[i] for i in indices] for n, c in self.columns.items()}
+        parts = {n: c.index_select(0, at) if isinstance(c, Tensor) else [c[i] for i in indices] for n, c in self.columns.items()}
         return [{n: p[i] for n, p in parts.items()} for i in range(len(indices))]
 
 

@@ -33,9 +33,9 @@ class _Indexed:
         if not self.is_batched:
             return self.collate(dataset[indices])
         if type(dataset) is TensorDataset and self.collate is default_collate:
-            # One take for a whole batch.
+            # One op for a whole batch.
             index = _native.tensor(indices, dtype="int64")
-            return [t.take(index, 0) for t in dataset.tensors]
+            return [t.index_select(0, index) for t in dataset.tensors]
         many = getattr(dataset, "__getitems__", None)
         return self.collate(many(indices) if callable(many) else [dataset[i] for i in indices])
 
@@ -343,6 +343,9 @@ class DataLoader:
         if context is None:
             methods = multiprocessing.get_all_start_methods()
             context = multiprocessing.get_context("fork" if "fork" in methods else methods[0])
+        held = getattr(self.dataset, "tensors", ()) if type(self.dataset) is TensorDataset else ()
+        if any(str(t.device) != "cpu" for t in held):
+            raise value_error("DataLoader: worker processes cannot read tensors of a GPU: leave num_workers at 0, or move the tensors to the host")
         works = [
             Work(self.dataset, self._make, self.worker_init_fn, i, self.num_workers, mixed(self.seed, number, -1 - i))
             for i in range(self.num_workers)
