@@ -235,6 +235,7 @@ HOSTILE = {
     "a size of text": (tensor().replace(number(2) + b"t(", text("2") + b"t("), "size '2'"),
     "a numpy object array": (b"\x80\x02cnumpy\ndtype\n(" + text("O8") + b"\x89\x88tR.", "NumPy type 'O8'"),
     "bytes of a length": (b"\x80\x02c__builtin__\nbytearray\n(" + number(2**40) + b"tR.", "length alone"),
+    "a tensor by a device": (b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n(ctorch\ndevice\n(" + text("cpu") + b"tRctorch\nTensor\n)}tR.", "no function of PyTorch's"),
     "a default that is code": (b"\x80\x02ccollections\ndefaultdict\n(c_codecs\nencode\ntR.", "default is a function"),
 }
 
@@ -342,6 +343,7 @@ def bomb():
         b"\x93NUMPY\x09\x00" + bytes(20),
         b"\x93NUMPY",
         bytes(npz(b"no array")),
+        bytes(npz(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", bytes(16)), zipfile.ZIP_LZMA)),
         bytes(npz(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", bytes(15)))),
         bomb(),
     ],

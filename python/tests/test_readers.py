@@ -275,6 +275,9 @@ def test_augmentation_is_that_of_rust():
     assert data.Augment().center(2, 2)(color).tolist() == color[2:4, 3:5].tolist()
     with pytest.raises(ValueError, match="cannot crop"):
         data.Augment().crop(20, 20)(color)
+    for wrong in [data.Augment().resize(10**9, 10**9), data.Augment().crop(1, 1, 10**18), data.Augment().center(-1, 3)]:
+        with pytest.raises(ValueError, match="sizes are"):
+            wrong(color)
     with pytest.raises(ValueError, match="last step"):
         data.Augment().normalize([0.5] * 3, [1.0] * 3).flip()(color)
     with pytest.raises(ValueError, match="uint8"):

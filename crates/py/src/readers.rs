@@ -196,6 +196,10 @@ fn picture_of(py: Python<'_>, picture: &Bound<'_, PyTensor>) -> PyResult<Array> 
     Array::new(l.bytes().to_vec(), l.shape()).told(py)
 }
 
+/// A side of a picture, and an area, beyond which a size is a mistake.
+const SIDE_MAX: f32 = 65536.0;
+const AREA_MAX: f32 = (1u32 << 28) as f32;
+
 /// A picture after the steps of an augmentation, with the randomness of a seed, an epoch and an index.
 #[pyfunction]
 fn augment(
@@ -209,6 +213,11 @@ fn augment(
     let array = picture_of(py, picture)?;
     let mut list = Augment::new();
     for (name, x) in &steps {
+        let is_size = matches!(name.as_str(), "crop" | "center" | "resize");
+        if is_size && (x.iter().any(|v| !(0.0..=SIDE_MAX).contains(v)) || x.iter().take(2).product::<f32>() > AREA_MAX)
+        {
+            return Err(value_error(format!("{name}: sizes are whole numbers up to {SIDE_MAX}, not {x:?}")));
+        }
         let size = |i: usize| x.get(i).map_or(0, |v| v.max(0.0) as usize);
         list = match (name.as_str(), x.as_slice()) {
             ("crop", [_, _, _]) => list.crop(size(0), size(1), size(2)),

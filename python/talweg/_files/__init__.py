@@ -191,6 +191,8 @@ def _load_npz(data: memoryview) -> dict[str, Any]:
                 raise FormatError(f"load: the archive of {len(data)} bytes says that it holds {total}")
             found = {}
             for entry in entries:
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise FormatError(f"load: {entry.filename} is compressed in a way that NumPy does not write")
                 with archive.open(entry) as part:
                     content = part.read(entry.file_size + 1)
                 if len(content) != entry.file_size:

@@ -169,6 +169,13 @@ def _parameter(data: Any, requires_grad: Any, hooks: Any = None, state: Any = No
     return Parameter(data.detach(), requires_grad=bool(requires_grad))
 
 
+def _from_type(f: Any, kind: Any, args: Any, state: Any) -> Any:
+    """A tensor with attributes of its own, which are left out."""
+    if not isinstance(f, Global) or type(args) is not tuple:
+        raise FormatError("the file makes a tensor by something that is no function of PyTorch's")
+    return f(*args)
+
+
 def _size(parts: Any = ()) -> Any:
     import talweg
 
@@ -248,7 +255,7 @@ def table(reader: Reader) -> dict[str, Any]:
         "torch._utils._rebuild_tensor_v3": reader.typed,
         "torch._utils._rebuild_parameter": _parameter,
         "torch._utils._rebuild_parameter_with_state": _parameter,
-        "torch._tensor._rebuild_from_type_v2": lambda f, kind, args, state: f(*args),
+        "torch._tensor._rebuild_from_type_v2": _from_type,
         "torch.Tensor": None,
         "torch.nn.parameter.Parameter": None,
         "torch.nn.parameter.Buffer": None,
