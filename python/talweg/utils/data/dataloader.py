@@ -7,7 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ... import _native
 from ..._checked import type_error, value_error
@@ -15,6 +15,8 @@ from .collate import default_collate, default_convert
 from .dataset import IterableDataset, TensorDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, permutation, seed_of
 from .worker import Work, Workers, mixed, raise_told
+
+T = TypeVar("T", covariant=True)
 
 _FIXED = ("batch_size", "batch_sampler", "dataset", "drop_last", "persistent_workers", "sampler")
 
@@ -114,7 +116,7 @@ def _places(stream: dict[str, Any], n: int) -> tuple[list[int], list[Any], set[i
     return counts, list(stream.get("states") or [None] * n), set(stream.get("ended", ())), stream.get("next", skip % n)
 
 
-class DataLoader:
+class DataLoader(Generic[T]):
     """Batches of a dataset, of a tuple of arrays, or of any iterable of examples.
 
     With ``shuffle`` each pass has an order of its own, which follows from the number of the pass and from a seed that
@@ -437,4 +439,4 @@ class DataLoader:
         self._at, self._pass = None, state_dict["pass"]
 
 
-__all__ = ["DataLoader"]
+__all__ = ["DataLoader", "default_collate", "default_convert"]
