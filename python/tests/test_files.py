@@ -312,6 +312,25 @@ def test_files_cut_or_changed_anywhere(name):
     assert refused > 100
 
 
+def test_pickles_changed_anywhere():
+    """The same of the pickle alone, in archives that are whole."""
+    records = _records((DATA / "state.pt").read_bytes())
+    storages = [records[f"data/{i}"] for i in range(sum(name.startswith("data/") for name in records))]
+    draw = np.random.default_rng(2)
+    refused = 0
+    for _ in range(500):
+        changed = bytearray(records["data.pkl"])
+        for _ in range(draw.integers(1, 5)):
+            at, other = draw.integers(len(changed), size=2)
+            new = [draw.bytes(draw.integers(1, 6)), bytes(changed[other : other + 8]), b""][draw.integers(3)]
+            changed[at : at + draw.integers(0, 8)] = new
+        try:
+            tw.load(io.BytesIO(_archive(bytes(changed), *storages)), map_location="cpu")
+        except tw.FormatError:
+            refused += 1
+    assert refused > 400
+
+
 def npy(header, data=b""):
     text = header.encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
