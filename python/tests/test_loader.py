@@ -319,6 +319,14 @@ def test_a_worker_killed_from_outside_is_told(persistent):
     assert len(list(loader)) == 400  # with new workers
 
 
+def test_a_worker_that_was_forked_at_a_bad_time_is_told(monkeypatch):
+    worker = tw.utils.data.worker
+    monkeypatch.setattr(worker, "_START_SECONDS", 0.2)
+    monkeypatch.setattr(worker, "_compute", lambda: time.sleep(600))  # a lock that nobody opens
+    with pytest.raises(WorkerError, match="another thread was computing.*spawn"):
+        list(DataLoader(Noisy(), num_workers=2))
+
+
 def test_a_timeout_is_told():
     with pytest.raises(WorkerTimeout, match="timeout=0.3") as info:
         list(DataLoader(Deadly("sleep"), batch_size=2, num_workers=1, timeout=0.3))

@@ -34,6 +34,9 @@ from ...errors import Error
 # A message up to so many bytes goes through the socket.
 _SMALL = 8 << 10
 _ALIGNED = 64
+# A forked worker whose parent was computing in another thread finds locks that nobody will open: it is given so many
+# seconds for its first computation, and then ends with this status.
+_START_SECONDS, _STUCK = 60.0, 75
 # NumPy has no such types.
 _OWN = {"talweg.bfloat16", "talweg.float8_e4m3fn", "talweg.float8_e5m2"}
 
@@ -179,7 +182,11 @@ def _work(work: Work, conn: connection.Connection, others: list[connection.Conne
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's, which ends its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ["TALWEG_THREADS"] = "1"
-    _native.set_device("cpu")  # a forked process has no GPU
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    started = threading.Event()
+    threading.Thread(target=_listen, args=(conn, parent, inbox, started), daemon=True).start()
+    _compute()
+    started.set()
     _info = WorkerInfo(work.id, work.num_workers, work.seed, work.dataset)
     failed, source = None, None
 
@@ -192,8 +199,6 @@ def _work(work: Work, conn: connection.Connection, others: list[connection.Conne
             work.init(work.id)
     except Exception:
         failed = _told(work.id)
-    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(conn, parent, inbox), daemon=True).start()
     while (request := inbox.get()) is not None:
         token, number, task, place = request
         if number is None:
@@ -215,9 +220,17 @@ def _work(work: Work, conn: connection.Connection, others: list[connection.Conne
             send(conn, (token, number, "error", _told(work.id)))
 
 
-def _listen(conn: connection.Connection, parent: int | None, inbox: "queue.SimpleQueue[Any]") -> None:
+def _compute() -> None:
+    """A first computation, on the host: a forked process has no GPU."""
+    _native.set_device("cpu")
+    _native.ones(2).sum().item()
+
+
+def _listen(conn: connection.Connection, parent: int | None, inbox: "queue.SimpleQueue[Any]", started: threading.Event) -> None:
     """Takes requests as they come, so that the loader never waits to send one; ends the process with its parent,
     whatever it is doing."""
+    if not started.wait(_START_SECONDS):
+        os._exit(_STUCK)
     while True:
         try:
             while not conn.poll(1.0):
@@ -368,6 +381,8 @@ class Workers:
         if code is not None and code < 0:
             name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"
             how = f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+        elif code == _STUCK:
+            how = "could not compute: another thread was computing when it was forked; give multiprocessing_context='spawn'"
         else:
             how = f"ended with exit status {code}"
         raise WorkerError(_native.located(f"DataLoader: worker process {worker} (pid {process.pid}) {how}"))
