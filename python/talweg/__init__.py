@@ -113,7 +113,7 @@ from ._transforms import (  # noqa: E402
     vjp,
     vmap,
 )
-from . import amp, autograd, func, nn, optim, train, utils  # noqa: E402
+from . import amp, autograd, data, func, nn, optim, train, utils  # noqa: E402
 
 from ._checked import sweep as _sweep  # noqa: E402
 from ._differences import missing as _missing  # noqa: E402

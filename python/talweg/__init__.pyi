@@ -12,7 +12,7 @@ from ._device import device as _Device, device as device
 from ._size import Count as _Count, Size as Size
 from . import compat as compat, cuda as cuda, distributed as distributed, errors as errors, fft as fft, linalg as linalg
 from . import metrics as metrics
-from . import nn as nn, optim as optim, random as random, train as train, utils as utils
+from . import data as data, nn as nn, optim as optim, random as random, train as train, utils as utils
 from .errors import (
     ArgumentError as ArgumentError,
     DeadlineError as DeadlineError,

@@ -32,6 +32,16 @@ class Count(data.IterableDataset):
         return self.n
 
 
+def test_modules_have_pytorch_s_names():
+    from talweg.utils.data.dataloader import DataLoader, default_collate
+    from talweg.utils.data.dataset import Dataset, random_split
+    from talweg.utils.data.distributed import DistributedSampler
+    from talweg.utils.data.sampler import SubsetRandomSampler
+
+    assert DataLoader[int] and Dataset[int] and default_collate([1]).tolist() == [1]
+    assert random_split and DistributedSampler is data.DistributedSampler and SubsetRandomSampler is data.SubsetRandomSampler
+
+
 def test_datasets_of_datasets():
     both = Numbers(1, 2) + Numbers(3)
     assert isinstance(both, data.ConcatDataset) and [both[i] for i in range(-3, 3)] == [1, 2, 3] * 2

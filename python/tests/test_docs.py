@@ -55,7 +55,7 @@ def test_worked_examples_of_ops():
 
 def test_functions_written_by_hand_have_an_example():
     missing = [n for n, f in tw._functions.PUBLIC.items() if inspect.isfunction(f) and n not in tw._native.OPS and ">>>" not in (f.__doc__ or "")]
-    for name in ["_transforms", "_graph", "fft", "linalg", "nn.functional", "nn.utils", "utils.data"]:
+    for name in ["_transforms", "_graph", "fft", "linalg", "nn.functional", "nn.utils", "utils.data", "data", "_files"]:
         module = importlib.import_module(f"talweg.{name}")
         listed = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
         for n in listed:
@@ -66,7 +66,7 @@ def test_functions_written_by_hand_have_an_example():
     assert sorted(set(missing) - set(tw._functions.elementwise.ALIASES)) == []
 
 
-@pytest.mark.parametrize("page", ["docs/debugging.md", "docs/extending.md", "docs/python.md", "docs/tutorial.md", "README.md"])
+@pytest.mark.parametrize("page", ["docs/data.md", "docs/debugging.md", "docs/extending.md", "docs/python.md", "docs/tutorial.md", "README.md"])
 def test_programs_of_the_documentation(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)

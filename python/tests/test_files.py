@@ -235,6 +235,7 @@ HOSTILE = {
     "a size of text": (tensor().replace(number(2) + b"t(", text("2") + b"t("), "size '2'"),
     "a numpy object array": (b"\x80\x02cnumpy\ndtype\n(" + text("O8") + b"\x89\x88tR.", "NumPy type 'O8'"),
     "bytes of a length": (b"\x80\x02c__builtin__\nbytearray\n(" + number(2**40) + b"tR.", "length alone"),
+    "a tensor by a device": (b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n(ctorch\ndevice\n(" + text("cpu") + b"tRctorch\nTensor\n)}tR.", "no function of PyTorch's"),
     "a default that is code": (b"\x80\x02ccollections\ndefaultdict\n(c_codecs\nencode\ntR.", "default is a function"),
 }
 
@@ -311,6 +312,25 @@ def test_files_cut_or_changed_anywhere(name):
     assert refused > 100
 
 
+def test_pickles_changed_anywhere():
+    """The same of the pickle alone, in archives that are whole."""
+    records = _records((DATA / "state.pt").read_bytes())
+    storages = [records[f"data/{i}"] for i in range(sum(name.startswith("data/") for name in records))]
+    draw = np.random.default_rng(2)
+    refused = 0
+    for _ in range(500):
+        changed = bytearray(records["data.pkl"])
+        for _ in range(draw.integers(1, 5)):
+            at, other = draw.integers(len(changed), size=2)
+            new = [draw.bytes(draw.integers(1, 6)), bytes(changed[other : other + 8]), b""][draw.integers(3)]
+            changed[at : at + draw.integers(0, 8)] = new
+        try:
+            tw.load(io.BytesIO(_archive(bytes(changed), *storages)), map_location="cpu")
+        except tw.FormatError:
+            refused += 1
+    assert refused > 400
+
+
 def npy(header, data=b""):
     text = header.encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
@@ -342,6 +362,7 @@ def bomb():
         b"\x93NUMPY\x09\x00" + bytes(20),
         b"\x93NUMPY",
         bytes(npz(b"no array")),
+        bytes(npz(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", bytes(16)), zipfile.ZIP_LZMA)),
         bytes(npz(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", bytes(15)))),
         bomb(),
     ],

@@ -209,7 +209,7 @@ def test_loaders_take_what_people_have():
     assert [x.tolist() for x, _ in loader] == second
 
 
-def test_threads_prepare_the_same_batches():
+def test_workers_and_threads_prepare_the_same_batches():
     class Squares(Dataset):
         def __len__(self):
             return 23
@@ -227,7 +227,7 @@ def test_threads_prepare_the_same_batches():
                 out.append(batch.tolist())
         return out
 
-    assert seen() == seen(num_workers=3) and len(seen()) == 7
+    assert seen() == seen(num_workers=3) == seen(num_workers=3, multiprocessing_context="thread") and len(seen()) == 7
     assert [b.tolist() for b in DataLoader((tw.arange(5),), batch_size=2, num_workers=2) for b in b] == [[0, 1], [2, 3], [4]]
 
 

@@ -384,4 +384,14 @@ mod tests {
         let missing = Augment::new().on("image")(Sample::new(), &mut Random::new(0, 0, 0)).unwrap_err();
         assert!(missing.to_string().contains("no picture \"image\""));
     }
+
+    /// `python/tests/test_readers.py` has the same number.
+    #[test]
+    fn python_draws_the_same() {
+        use crate::Dataset;
+        let steps = Augment::new().crop(28, 28, 2).flip(0.5).normalize(&[0.5], &[0.25]);
+        let sample = crate::Digits::new(1, 100).vary(7, steps.on("image")).get(0).unwrap();
+        let sum: f32 = sample.array("image").unwrap().values::<f32>().unwrap().iter().sum();
+        assert!((sum + 1433.553).abs() < 0.01, "{sum}");
+    }
 }

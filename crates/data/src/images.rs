@@ -91,10 +91,20 @@ impl Dataset for Images {
     }
 }
 
-/// Decodes a picture. The format is told from the content: endings lie.
 fn decode(path: &Path, gray: bool) -> Result<Array> {
+    let content = std::fs::read(path).map_err(|error| Error::io("read", path, error))?;
+    decode_picture(path, &content, gray)
+}
+
+/// Decodes the content of a picture's file. The format is told from the content: endings lie. `path`
+/// is for messages.
+///
+/// # Errors
+/// If it is neither PNG nor JPEG, or broken.
+pub fn decode_picture(path: impl AsRef<Path>, content: &[u8], gray: bool) -> Result<Array> {
+    let path = path.as_ref();
     let failed = |error| Error::io("read", path, error);
-    let reader = ImageReader::open(path).map_err(failed)?.with_guessed_format().map_err(failed)?;
+    let reader = ImageReader::new(std::io::Cursor::new(content)).with_guessed_format().map_err(failed)?;
     let picture = reader.decode().map_err(|error| match error {
         image::ImageError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => failed(error),
         error => Error::format(path, format!("expected a picture (png or jpeg): {error}")),

@@ -74,7 +74,7 @@ pub use digits::{Digits, Picture, SIDE};
 pub use error::{Error, Result};
 pub use fashion::load as fashion_mnist;
 #[cfg(feature = "image")]
-pub use images::Images;
+pub use images::{Images, decode_picture};
 pub use loader::{Builder, Loader, Part, Position};
 pub use memory::Memory;
 #[cfg(feature = "parquet")]

@@ -309,4 +309,20 @@ mod tests {
         assert!(message(Parquet::new().text("t", "x"), Path::new("no/file")).starts_with("cannot read no/file"));
         assert!(message(Parquet::new(), &path).contains("no fields"));
     }
+
+    /// `python/tests/test_readers.py` reads it; `TALWEG_BLESS=1` writes it anew.
+    #[test]
+    fn the_sample_of_the_python_tests_is_this_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = write(folder.path(), Compression::SNAPPY, Some(2));
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/tests/data/table.parquet");
+        if std::env::var_os("TALWEG_BLESS").is_some() {
+            std::fs::copy(&path, &sample).unwrap();
+        }
+        let rows = |path: &Path| {
+            let set = Parquet::new().numbers("x", Kind::F32, ["x"]).text("name", "name").read(path).unwrap();
+            (0..set.len()).map(|i| set.get(i).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&path), rows(&sample));
+    }
 }

@@ -96,7 +96,8 @@ pub fn derive(seed: u64, number: u64) -> u64 {
 pub(crate) const PURPOSE_DERIVE: u32 = 0;
 pub(crate) const PURPOSE_SHUFFLE: u32 = 1;
 pub(crate) const PURPOSE_SPLIT: u32 = 2;
-pub(crate) const PURPOSE_AUGMENT: u32 = 3;
+/// The purpose of augmentation, for streams of one's own that are to draw what [`Dataset::vary`](crate::Dataset::vary) draws.
+pub const PURPOSE_AUGMENT: u32 = 3;
 pub(crate) const PURPOSE_DIGITS: u32 = 4;
 
 /// A uniformly random order of `0..len`: Fisher-Yates over one stream, so that

@@ -11,7 +11,7 @@ pub fn tensor_of(array: &Array) -> Result<Tensor> {
         Values::Bool(v) => Literal::new(shape, v),
         Values::U8(v) => Literal::new(shape, v),
         Values::I8(v) => Literal::new(shape, v),
-        Values::I16(v) => Literal::new(shape, &v.iter().map(|&x| x as i32).collect::<Vec<_>>()),
+        Values::I16(v) => Literal::new(shape, v),
         Values::I32(v) => Literal::new(shape, v),
         Values::I64(v) => Literal::new(shape, v),
         Values::F32(v) => Literal::new(shape, v),

@@ -33,6 +33,7 @@ mod optim;
 mod parallel;
 mod passes;
 mod pictures;
+mod readers;
 mod records;
 mod shaping;
 mod site;
@@ -69,6 +70,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     parallel::register(m)?;
     table::register(m)?;
     metrics::register(m)?;
+    readers::register(m)?;
     records::register(m)?;
     display::register(m)?;
     passes::register(m)?;

@@ -45,6 +45,8 @@ def _form(value: Any, path: str, out: list[tuple[str, Tensor]]) -> dict[str, Any
         return {"array" if isinstance(value, np.ndarray) else "tensor": name}
     if isinstance(value, np.generic):
         return {"scalar": [value.dtype.str, value.tobytes().hex()]}
+    if isinstance(value, _write._AnyDevice):  # which may be a string
+        return {"device": str(getattr(value, "_value", None) or value)}
     if isinstance(value, _PLAIN):
         return {"value": value}
     if isinstance(value, (bytes, bytearray)):
@@ -53,8 +55,6 @@ def _form(value: Any, path: str, out: list[tuple[str, Tensor]]) -> dict[str, Any
         return {"complex": [value.real, value.imag]}
     if isinstance(value, _native.dtype):
         return {"dtype": value.name}
-    if isinstance(value, _write._AnyDevice):
-        return {"device": str(getattr(value, "_value", None) or value)}
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, _PLAIN):
@@ -96,7 +96,7 @@ def _formed(form: Any, tensors: dict[str, Any]) -> Any:
         "value": lambda v: v,
         "bytes": bytes.fromhex,
         "complex": lambda v: complex(*v),
-        "dtype": _native.dtype,
+        "dtype": pt.dtype_of,
         "device": pt._device,
         "scalar": lambda v: np.frombuffer(bytes.fromhex(v[1]), np.dtype(v[0]))[0],
     }
@@ -191,6 +191,8 @@ def _load_npz(data: memoryview) -> dict[str, Any]:
                 raise FormatError(f"load: the archive of {len(data)} bytes says that it holds {total}")
             found = {}
             for entry in entries:
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise FormatError(f"load: {entry.filename} is compressed in a way that NumPy does not write")
                 with archive.open(entry) as part:
                     content = part.read(entry.file_size + 1)
                 if len(content) != entry.file_size:
@@ -273,12 +275,12 @@ def _replace(path: str, fill: Callable[[IO[bytes]], None]) -> None:
 
 
 @checked
-def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
+def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, pickle_protocol: int = 2) -> None:
     """Writes tensors, such as ``model.state_dict()``, or dicts and lists with tensors, arrays, numbers and strings.
 
     A path that ends in ``.safetensors``, ``.npy`` or ``.npz`` is written in that format, any other, such as ``.pt``,
     and a file object as PyTorch's archive, which ``torch.load`` reads. The file appears whole or not at all. Objects of
-    classes of one's own are refused: files hold data, not code.
+    classes of one's own are refused: files hold data, not code. ``pickle_protocol`` changes nothing.
 
     >>> import talweg as tw
     >>> import os, tempfile

@@ -5,14 +5,13 @@ pickles followed by the storages. Records of an archive must not be compressed, 
 """
 
 import math
-import mmap
 import struct
 import sys
 import zipfile
 import zlib
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
-from typing import IO, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +46,15 @@ STORAGE_OF = {dtype: name for name, (dtype, _) in ELEMENTS.items()}
 ALIASES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "short": "int16"}
 # Tensors may take more memory than their file, as views of one storage and expanded ones do, up to this.
 FREE_BYTES = 256 << 20
+
+
+def dtype_of(name: Any) -> Any:
+    """An element type by its name: the object of the package itself."""
+    import talweg
+
+    if name not in BYTES_OF:
+        raise FormatError(f"there is no element type {name!r:.40}")
+    return getattr(talweg, name)
 
 
 class _Storage:
@@ -161,6 +169,13 @@ def _parameter(data: Any, requires_grad: Any, hooks: Any = None, state: Any = No
     return Parameter(data.detach(), requires_grad=bool(requires_grad))
 
 
+def _from_type(f: Any, kind: Any, args: Any, state: Any) -> Any:
+    """A tensor with attributes of its own, which are left out."""
+    if not isinstance(f, Global) or type(args) is not tuple:
+        raise FormatError("the file makes a tensor by something that is no function of PyTorch's")
+    return f(*args)
+
+
 def _size(parts: Any = ()) -> Any:
     import talweg
 
@@ -200,6 +215,7 @@ def _numpy_dtype(name: Any, *flags: Any) -> Pending:
 
 def _numpy_array(dtype: Any, shape: Any, order: Any, data: Any) -> np.ndarray:
     shape = _sizes(shape, "shape")
+    data = data.encode("latin-1") if type(data) is str else data  # as Python 2 has written it
     if not isinstance(dtype, np.dtype) or dtype.kind not in "biufc" or not isinstance(data, (bytes, bytearray)):
         raise FormatError("the file holds a NumPy array that is not one of numbers")
     if math.prod(shape) * dtype.itemsize != len(data):
@@ -239,7 +255,7 @@ def table(reader: Reader) -> dict[str, Any]:
         "torch._utils._rebuild_tensor_v3": reader.typed,
         "torch._utils._rebuild_parameter": _parameter,
         "torch._utils._rebuild_parameter_with_state": _parameter,
-        "torch._tensor._rebuild_from_type_v2": lambda f, kind, args, state: f(*args),
+        "torch._tensor._rebuild_from_type_v2": _from_type,
         "torch.Tensor": None,
         "torch.nn.parameter.Parameter": None,
         "torch.nn.parameter.Buffer": None,
@@ -265,7 +281,7 @@ def table(reader: Reader) -> dict[str, Any]:
     calls |= {f"torch.{name}": None for name in ELEMENTS}
     found: dict[str, Any] = {name: Global(name, call) for name, call in calls.items()}
     names = {**{n: n for n in BYTES_OF}, **ALIASES}
-    return found | {f"torch.{name}": _native.dtype(dtype) for name, dtype in names.items()}
+    return found | {f"torch.{name}": dtype_of(dtype) for name, dtype in names.items()}
 
 
 def _plain(kind: Callable[..., Any]) -> Callable[..., Any]:

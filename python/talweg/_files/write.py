@@ -2,6 +2,7 @@
 storage."""
 
 import io
+import math
 import struct
 import zipfile
 from collections import OrderedDict
@@ -23,7 +24,7 @@ class _Pickler:
 
     def __init__(self) -> None:
         self.out = io.BytesIO()
-        self.records: list[bytes] = []
+        self.records: list[Tensor] = []
         self._memo: dict[int, tuple[int, Any]] = {}  # objects are kept: their ids stay theirs
         self._path: list[int] = []
 
@@ -154,9 +155,8 @@ class _Pickler:
         dtype, shape = value.dtype.name, tuple(value.shape)
         where = value.device
         location = str(getattr(where, "_value", None) or where)
-        data = value.detach().__reduce__()[1][1]
-        key, count = str(len(self.records)), len(data) // np.dtype(BYTES_OF[dtype]).itemsize
-        self.records.append(data)
+        key, count = str(len(self.records)), math.prod(shape)
+        self.records.append(value.detach())
         is_typed = dtype in STORAGE_OF
         is_parameter = isinstance(value, Parameter)
         if is_parameter:
@@ -166,7 +166,7 @@ class _Pickler:
         self.out.write(f"ctorch\n{STORAGE_OF[dtype]}\n".encode() if is_typed else b"ctorch.storage\nUntypedStorage\n")
         self._value(key, path)
         self._value(location, path)
-        self._value(count if is_typed else len(data), path)
+        self._value(count if is_typed else count * np.dtype(BYTES_OF[dtype]).itemsize, path)
         self.out.write(b"tQ")
         strides, step = [], 1
         for d in reversed(shape):
@@ -238,6 +238,7 @@ def _device(p: _Pickler, value: Any, path: str) -> None:
 
 _WRITERS: list[tuple[Any, Callable[[Any, Any, str], None]]] = [
     (type(None), _Pickler._none),
+    (_AnyDevice, _device),
     (Tensor, _Pickler._tensor),
     (np.ndarray, _Pickler._array),
     (np.generic, _Pickler._scalar),
@@ -252,8 +253,14 @@ _WRITERS: list[tuple[Any, Callable[[Any, Any, str], None]]] = [
     (tuple, _Pickler._tuple),
     ((set, frozenset), _Pickler._set),
     (_native.dtype, _Pickler._dtype),
-    (_AnyDevice, _device),
 ]
+
+
+def _content(tensor: Tensor) -> Any:
+    """The elements as bytes, without a copy where NumPy has the type."""
+    if tensor.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        return tensor.__reduce__()[1][1]
+    return np.ascontiguousarray(np.asarray(tensor)).reshape(-1).view("u1").data
 
 
 def write(value: Any, file: IO[bytes], name: str = "archive") -> None:
@@ -262,16 +269,16 @@ def write(value: Any, file: IO[bytes], name: str = "archive") -> None:
     data = pickler.dump(value)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
 
-        def add(record: str, content: bytes) -> None:
+        def add(record: str, content: Any) -> None:
             info = zipfile.ZipInfo(f"{name}/{record}")
-            # Records begin at multiples of 64 bytes, so that they can be mapped.
-            start = file.tell() + 30 + len(info.filename.encode()) + 4
+            # Records begin at multiples of 64 bytes, so that they can be mapped; large ones state their sizes before.
+            start = file.tell() + 30 + len(info.filename.encode()) + 4 + (20 if len(content) * 1.05 > zipfile.ZIP64_LIMIT else 0)
             pad = -start % _ALIGNED
             info.extra = struct.pack("<HH", 0x4246, pad) + b"Z" * pad
             archive.writestr(info, content)
 
         add("data.pkl", data)
         add("byteorder", b"little")
-        for i, content in enumerate(pickler.records):
-            add(f"data/{i}", content)
+        for i, tensor in enumerate(pickler.records):
+            add(f"data/{i}", _content(tensor))
         add("version", b"3\n")

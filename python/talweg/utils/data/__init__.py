@@ -15,7 +15,7 @@ from .dataset import (
     random_split,
     shard,
 )
-from .loader import DataLoader
+from .dataloader import DataLoader
 from .sampler import (
     BatchSampler,
     DistributedSampler,

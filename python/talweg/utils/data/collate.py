@@ -42,8 +42,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
     first = batch[0]
     if isinstance(first, Tensor):
         return _stack(batch)
-    if isinstance(first, (np.ndarray, np.generic)) and first.dtype.kind not in "SUO":
-        return _stack([_native.tensor(e) for e in batch])
+    if isinstance(first, (np.ndarray, np.generic)) and first.dtype.kind in "biufc":
+        return _stacked(batch)
     if isinstance(first, float):
         return _native.tensor(list(batch), dtype="float64")
     if isinstance(first, int):
@@ -65,12 +65,24 @@ def default_collate(batch: Sequence[Any]) -> Any:
     raise type_error(f"default_collate: an example holds {type(first).__name__}; give a collate_fn")
 
 
-def _stack(tensors: Sequence[Tensor]) -> Tensor:
-    shapes = {tuple(t.shape) for t in tensors}
+def _check(parts: Sequence[Any]) -> None:
+    shapes = {tuple(p.shape) for p in parts}
     if len(shapes) != 1:
         which = " and ".join(map(str, sorted(shapes)[:3]))
         raise value_error(f"default_collate: the tensors of a batch differ in shape: {which}; pad them in a collate_fn")
+
+
+def _stack(tensors: Sequence[Tensor]) -> Tensor:
+    _check(tensors)
     return Tensor.stack(tensors, 0)
+
+
+def _stacked(arrays: Sequence[Any]) -> Tensor:
+    """NumPy's arrays as one tensor, over the memory of the stacked array where that can be."""
+    _check(arrays)
+    whole = np.stack(arrays)
+    shared = _native.share(whole) if whole.size else None
+    return _native.tensor(whole) if shared is None else shared
 
 
 def _like(first: Any, made: Any) -> Any:

@@ -11,11 +11,13 @@ import mmap
 import multiprocessing
 import os
 import pickle
+import queue
 import random
 import signal
 import struct
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -29,9 +31,12 @@ from ... import _native
 from ..._native import Tensor
 from ...errors import Error
 
-# A message up to so many bytes goes through the socket, whose buffer holds several: no sender waits for a reader.
+# A message up to so many bytes goes through the socket.
 _SMALL = 8 << 10
 _ALIGNED = 64
+# A forked worker whose parent was computing in another thread finds locks that nobody will open: it is given so many
+# seconds for its first computation, and then ends with this status.
+_START_SECONDS, _STUCK = 60.0, 75
 # NumPy has no such types.
 _OWN = {"talweg.bfloat16", "talweg.float8_e4m3fn", "talweg.float8_e5m2"}
 
@@ -169,7 +174,7 @@ class Work:
     seed: int
 
 
-def _work(work: Work, conn: connection.Connection, others: list[connection.Connection], parent: int) -> None:
+def _work(work: Work, conn: connection.Connection, others: list[connection.Connection], parent: int | None) -> None:
     """A worker process: answers requests until there are no more."""
     global _info
     for other in others:  # ends that a forked process has inherited
@@ -177,7 +182,11 @@ def _work(work: Work, conn: connection.Connection, others: list[connection.Conne
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's, which ends its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ["TALWEG_THREADS"] = "1"
-    _native.set_device("cpu")  # a forked process has no GPU
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    started = threading.Event()
+    threading.Thread(target=_listen, args=(conn, parent, inbox, started), daemon=True).start()
+    _compute()
+    started.set()
     _info = WorkerInfo(work.id, work.num_workers, work.seed, work.dataset)
     failed, source = None, None
 
@@ -190,16 +199,7 @@ def _work(work: Work, conn: connection.Connection, others: list[connection.Conne
             work.init(work.id)
     except Exception:
         failed = _told(work.id)
-    while True:
-        try:
-            while not conn.poll(2.0):
-                if os.getppid() != parent:
-                    return
-            request = receive(conn)
-        except (EOFError, OSError):
-            return
-        if request is None:
-            return
+    while (request := inbox.get()) is not None:
         token, number, task, place = request
         if number is None:
             source, answer = None, _tried(work.id, lambda: ("source", work.start(work.dataset, *task, reseed, place)))
@@ -218,6 +218,30 @@ def _work(work: Work, conn: connection.Connection, others: list[connection.Conne
             return
         except Exception:  # what cannot be pickled
             send(conn, (token, number, "error", _told(work.id)))
+
+
+def _compute() -> None:
+    """A first computation, on the host: a forked process has no GPU."""
+    _native.set_device("cpu")
+    _native.ones(2).sum().item()
+
+
+def _listen(conn: connection.Connection, parent: int | None, inbox: "queue.SimpleQueue[Any]", started: threading.Event) -> None:
+    """Takes requests as they come, so that the loader never waits to send one; ends the process with its parent,
+    whatever it is doing."""
+    if not started.wait(_START_SECONDS):
+        os._exit(_STUCK)
+    while True:
+        try:
+            while not conn.poll(1.0):
+                if parent is not None and os.getppid() != parent:
+                    os._exit(1)
+            request = receive(conn)
+        except (EOFError, OSError):
+            os._exit(1)
+        inbox.put(request)
+        if request is None:
+            return
 
 
 class _Failed:
@@ -290,14 +314,15 @@ class Workers:
         self._timeout, self.token, self._owner = timeout, 0, os.getpid()
         self._conns: list[connection.Connection] = []
         self._processes: list[Any] = []
-        is_fork = context.get_start_method() == "fork"
+        method = context.get_start_method()
+        parent = None if method == "forkserver" else os.getpid()
         try:
             for work in works:
                 mine, theirs = multiprocessing.Pipe()
                 self._conns.append(mine)
-                others = list(self._conns) if is_fork else []
+                others = list(self._conns) if method == "fork" else []
                 name = f"talweg-worker-{work.id}"
-                process = context.Process(target=_work, args=(work, theirs, others, os.getpid()), daemon=True, name=name)
+                process = context.Process(target=_work, args=(work, theirs, others, parent), daemon=True, name=name)
                 try:
                     process.start()
                 finally:
@@ -356,6 +381,8 @@ class Workers:
         if code is not None and code < 0:
             name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"
             how = f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+        elif code == _STUCK:
+            how = "could not compute: another thread was computing when it was forked; give multiprocessing_context='spawn'"
         else:
             how = f"ended with exit status {code}"
         raise WorkerError(_native.located(f"DataLoader: worker process {worker} (pid {process.pid}) {how}"))

@@ -7,7 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ... import _native
 from ..._checked import type_error, value_error
@@ -15,6 +15,8 @@ from .collate import default_collate, default_convert
 from .dataset import IterableDataset, TensorDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, permutation, seed_of
 from .worker import Work, Workers, mixed, raise_told
+
+T = TypeVar("T", covariant=True)
 
 _FIXED = ("batch_size", "batch_sampler", "dataset", "drop_last", "persistent_workers", "sampler")
 
@@ -33,9 +35,9 @@ class _Indexed:
         if not self.is_batched:
             return self.collate(dataset[indices])
         if type(dataset) is TensorDataset and self.collate is default_collate:
-            # One take for a whole batch.
+            # One op for a whole batch.
             index = _native.tensor(indices, dtype="int64")
-            return [t.take(index, 0) for t in dataset.tensors]
+            return [t.index_select(0, index) for t in dataset.tensors]
         many = getattr(dataset, "__getitems__", None)
         return self.collate(many(indices) if callable(many) else [dataset[i] for i in indices])
 
@@ -114,7 +116,7 @@ def _places(stream: dict[str, Any], n: int) -> tuple[list[int], list[Any], set[i
     return counts, list(stream.get("states") or [None] * n), set(stream.get("ended", ())), stream.get("next", skip % n)
 
 
-class DataLoader:
+class DataLoader(Generic[T]):
     """Batches of a dataset, of a tuple of arrays, or of any iterable of examples.
 
     With ``shuffle`` each pass has an order of its own, which follows from the number of the pass and from a seed that
@@ -343,6 +345,9 @@ class DataLoader:
         if context is None:
             methods = multiprocessing.get_all_start_methods()
             context = multiprocessing.get_context("fork" if "fork" in methods else methods[0])
+        held = getattr(self.dataset, "tensors", ()) if type(self.dataset) is TensorDataset else ()
+        if any(str(t.device) != "cpu" for t in held):
+            raise value_error("DataLoader: worker processes cannot read tensors of a GPU: leave num_workers at 0, or move the tensors to the host")
         works = [
             Work(self.dataset, self._make, self.worker_init_fn, i, self.num_workers, mixed(self.seed, number, -1 - i))
             for i in range(self.num_workers)
@@ -434,4 +439,4 @@ class DataLoader:
         self._at, self._pass = None, state_dict["pass"]
 
 
-__all__ = ["DataLoader"]
+__all__ = ["DataLoader", "default_collate", "default_convert"]
