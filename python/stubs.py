@@ -23,7 +23,6 @@ MODULES = [
     "_state",
     "_transforms",
     "compat.v1",
-    "cuda",
     "distributed",
     "errors",
     "fft",

@@ -320,6 +320,8 @@ def _compiled(name: str, entry: str, source: str, flags: tuple[str, ...], params
 def _pointer(name: str, given: Any) -> tuple[int, int, Any]:
     if isinstance(given, int):
         return given, 0, None
+    if isinstance(given, (str, bytes)):
+        raise type_error(f"{name}: address= takes a function pointer or an address, not {type(given).__name__}")
     try:
         at = ctypes.cast(given, ctypes.c_void_p).value
     except (ctypes.ArgumentError, TypeError):

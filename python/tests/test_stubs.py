@@ -39,9 +39,19 @@ def test_every_module_has_stubs():
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
         is_part = name.startswith(("nn.layers.", "nn.functional."))  # what their packages offer
+        if is_typed(path):
+            continue
         if is_part or name in hidden | {"__init__", "_checked", "_names", "compat"}:
             continue
         assert name in STUBS.MODULES, name
+
+
+def is_typed(path):
+    """True if a module says its types itself: every parameter and result of what it defines has one."""
+    functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
+    own = {"self", "cls"}
+    arguments = [a for f in functions for a in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)]
+    return bool(functions) and all(f.returns for f in functions) and all(a.annotation or a.arg in own for a in arguments)
 
 
 def names(path):

@@ -2,7 +2,7 @@
 //!
 //! Its row is not part of the table: it has no samples of its own, and files cannot hold it.
 
-use crate::Tensor;
+use crate::{Tensor, effects};
 use crate::batch::{over_batch, repeat};
 use ir::{
     AttrKind, Attrs, Batch, BatchCall, Call, Custom, CustomOp, Grad, GradCall, Literal, Meaning, ORDERED, Op, Result,
@@ -147,6 +147,9 @@ impl CustomOp for Batched {
     fn vmap(&self) -> Vmap {
         self.how
     }
+    fn calls_back(&self) -> bool {
+        self.inner.calls_back()
+    }
 }
 
 /// The results of an op of the program's own. One with effects is `ordered`: it runs each time, after those called
@@ -177,5 +180,9 @@ impl CustomOp for Batched {
 /// ```
 #[track_caller]
 pub fn custom(op: Arc<dyn CustomOp>, inputs: &[&Tensor], ordered: bool) -> SmallVec<[Tensor; 1]> {
-    Tensor::apply(&OP, inputs, Attrs::new().with("op", Custom(op)).with(ORDERED, ordered))
+    let outs = Tensor::apply(&OP, inputs, Attrs::new().with("op", Custom(op)).with(ORDERED, ordered));
+    match if ordered { effects::note(&outs[0]) } else { Ok(()) } {
+        Ok(()) => outs,
+        Err(e) => SmallVec::from_iter([Tensor::from(e)]),
+    }
 }
