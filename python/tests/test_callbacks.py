@@ -219,3 +219,28 @@ def test_in_a_trainer():
     before = model.layer.weight.tolist()
     trainer.fit(lambda x, y: ((model(x) - y) ** 2).mean())
     assert trainer.step == 8 and seen == [(4, 1)] * 8 and model.layer.weight.tolist() != before
+
+
+def test_effects_inside_of_transformations():
+    seen = []
+
+    def show(x):
+        seen.append(float(np.asarray(x)))
+
+    def f(x):
+        tw.io_callback(show, None, x)
+        return x * x
+
+    tw.jit(tw.grad(f))(tw.tensor(3.0)).eval()
+    assert seen == [3.0]
+    tw.vmap(f)(tw.arange(3.0)).eval()
+    assert seen[1:] == [0.0, 1.0, 2.0]
+    with pytest.raises(tw.ArgumentError, match="runs only where its result is used"):
+        tw.scan(lambda c, x: (c + f(x), x), tw.tensor(0.0), tw.arange(3.0))
+
+    def used(c, x):
+        told = tw.io_callback(lambda v: (show(v), v)[1], x, x)
+        return c + told, told
+
+    tw.scan(used, tw.tensor(0.0), tw.arange(3.0))[0].eval()
+    assert seen[4:] == [0.0, 1.0, 2.0]
