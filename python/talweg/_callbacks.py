@@ -107,7 +107,7 @@ def pure_callback(
     ...     return np.sinc(x)
     >>> x = tw.tensor([0.0, 0.5])
     >>> tw.jit(lambda x: tw.pure_callback(sinc, x, x) * 2)(x)
-    tensor([2.    , 1.2732])
+    tensor([2.0000, 1.2732])
     """
     outs, back = _called("pure_callback", callback, result_shape_dtypes, args, kwargs, gradient, vmap_method, False)
     return back(outs)

@@ -329,9 +329,9 @@ def _pointer(name: str, given: Any) -> tuple[int, int, Any]:
         if hasattr(given, "__int__"):
             at = int(given)
         elif type(given).__module__ == "_cffi_backend":
-            from cffi import FFI
+            import cffi  # type: ignore[import-untyped]
 
-            at = int(FFI().cast("intptr_t", given))
+            at = int(cffi.FFI().cast("intptr_t", given))
     if not at:
         raise type_error(f"{name}: address= takes a function pointer or an address, not {type(given).__name__}")
     return at, 0, given

@@ -35,6 +35,7 @@ from .. import OutOfMemoryError as OutOfMemoryError
 from .. import OutOfRangeError as OutOfRangeError
 from .. import PeerLostError as PeerLostError
 from .. import RefusedError as RefusedError
+from .. import ShapeDtypeStruct as ShapeDtypeStruct
 from .. import ShapeError as ShapeError
 from .. import UniqueAllResult as UniqueAllResult
 from .. import UniqueCountsResult as UniqueCountsResult
@@ -74,6 +75,7 @@ from .. import arcsinh as arcsinh
 from .. import arctan as arctan
 from .. import arctan2 as arctan2
 from .. import arctanh as arctanh
+from .. import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .. import argmin as argmin
 from .. import argsort as argsort
 from .. import argsort_descending as argsort_descending
@@ -120,6 +122,7 @@ from .. import cat as cat
 from .. import cdist as cdist
 from .. import ceil as ceil
 from .. import celu as celu
+from .. import check_numerics as check_numerics
 from .. import checkpoint as checkpoint
 from .. import cholesky as cholesky
 from .. import cholesky_upper as cholesky_upper
@@ -201,6 +204,7 @@ from .. import exp as exp
 from .. import exp2 as exp2
 from .. import expand as expand
 from .. import expand_dims as expand_dims
+from .. import explain as explain
 from .. import expm1 as expm1
 from .. import eye as eye
 from .. import fftn as fftn
@@ -232,6 +236,8 @@ from .. import ge as ge
 from .. import gelu as gelu
 from .. import gelu_tanh as gelu_tanh
 from .. import get_default_device as get_default_device
+from .. import get_float32_matmul_precision as get_float32_matmul_precision
+from .. import get_num_threads as get_num_threads
 from .. import global_avg_pool as global_avg_pool
 from .. import global_max_pool as global_max_pool
 from .. import glu as glu
@@ -275,6 +281,7 @@ from .. import int8 as int8
 from .. import int_matmul as int_matmul
 from .. import interpolate as interpolate
 from .. import inv as inv
+from .. import io_callback as io_callback
 from .. import irfft as irfft
 from .. import is_finite as is_finite
 from .. import is_grad_enabled as is_grad_enabled
@@ -402,6 +409,8 @@ from .. import positive as positive
 from .. import pow as pow
 from .. import prelu as prelu
 from .. import prod as prod
+from .. import profile as profile
+from .. import pure_callback as pure_callback
 from .. import put as put
 from .. import put_add as put_add
 from .. import qr as qr
@@ -457,7 +466,9 @@ from .. import searchsorted_right as searchsorted_right
 from .. import select as select
 from .. import selu as selu
 from .. import set_default_device as set_default_device
+from .. import set_float32_matmul_precision as set_float32_matmul_precision
 from .. import set_grad_enabled as set_grad_enabled
+from .. import set_num_threads as set_num_threads
 from .. import sigmoid as sigmoid
 from .. import sign as sign
 from .. import signbit as signbit
@@ -527,6 +538,7 @@ from .. import unique_inverse as unique_inverse
 from .. import unique_values as unique_values
 from .. import unsqueeze as unsqueeze
 from .. import unstack as unstack
+from .. import use_deterministic_algorithms as use_deterministic_algorithms
 from .. import value_and_grad as value_and_grad
 from .. import var as var
 from .. import var_mean as var_mean
