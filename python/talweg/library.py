@@ -10,7 +10,7 @@
 >>> twice(tw.ones(2))
 tensor([2., 2.])
 
-See docs/extending.md.
+See docs/custom-ops.md.
 """
 
 from __future__ import annotations
