@@ -92,6 +92,11 @@ def test_explain_shows_passes_regions_and_memory():
     assert all(part in text for part in ("== as written", "== after", "== compiled for cpu", "arena", "peak"))
 
 
+def test_a_reader_may_stop():
+    done = subprocess.run(f"{sys.executable} -m talweg ops | head -1", shell=True, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count("\n") == 1 and "panic" not in done.stderr
+
+
 def test_bench_lists_its_workloads():
     assert "mlp100_adagrad" in run("bench", "list").stdout.split()
 

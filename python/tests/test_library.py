@@ -142,6 +142,9 @@ def test_custom_op_as_in_pytorch():
     assert tw.jit(lambda x: scaled(x, 2.0))(x).tolist() == [2.0, 2.0]
     assert tw.grad(lambda x: scaled(x, 5.0).sum())(x).tolist() == [5.0, 5.0]
     assert scaled.__doc__ == "Times a factor."
+    assert scaled(np.ones(2, np.float32), factor=2.0).tolist() == [2.0, 2.0]
+    with pytest.raises(tw.DTypeError, match="unexpected keyword argument 'weight'; it takes"):
+        scaled(x, 1.0, weight=1.0)
 
 
 def test_custom_op_refuses_what_it_cannot_do():
