@@ -2,8 +2,8 @@
 //!
 //! Its row is not part of the table: it has no samples of its own, and files cannot hold it.
 
-use crate::{Tensor, effects};
 use crate::batch::{over_batch, repeat};
+use crate::{Tensor, effects};
 use ir::{
     AttrKind, Attrs, Batch, BatchCall, Call, Custom, CustomOp, Grad, GradCall, Literal, Meaning, ORDERED, Op, Result,
     Type, Types, Value, Vmap,
@@ -127,8 +127,7 @@ impl CustomOp for Batched {
             for g in c.grads {
                 grads.push(if g.is_some() { Some(next()?) } else { None });
             }
-            let call =
-                GradCall { attrs: c.attrs, inputs: &single, outputs: &outputs, grads: &grads, wanted: c.wanted };
+            let call = GradCall { attrs: c.attrs, inputs: &single, outputs: &outputs, grads: &grads, wanted: c.wanted };
             let found = self.inner.grad(&call)?;
             has = found.iter().map(Option::is_some).collect();
             Ok(found.into_iter().flatten().map(Tensor::from).collect())

@@ -70,8 +70,7 @@ fn a_batch_in_each_way() {
         let calls = Arc::new(AtomicUsize::new(0));
         let (xs, y) = (Tensor::from([[0.0f64, 1.0], [2.0, 3.0], [4.0, 5.0]]), Tensor::from([2.0f64, 3.0]));
         let of = |xs: &Tensor, y: &Tensor| {
-            let y = y.clone();
-            vmap(move |a| Ok(vec![Product::of(how, &calls, &a[0], &y, false)]), std::slice::from_ref(xs))
+            vmap(|a| Ok(vec![Product::of(how, &calls, &a[0], y, false)]), std::slice::from_ref(xs))
         };
         let done = of(&xs, &y).unwrap()[0].to_vec::<f64>().unwrap();
         assert_eq!((done, calls.load(Ordering::Relaxed)), (vec![0.0, 3.0, 4.0, 9.0, 8.0, 15.0], want), "{how:?}");

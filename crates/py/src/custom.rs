@@ -122,7 +122,8 @@ impl CustomOp for Defined {
             }
             Kernel::C(f, ..) => native(*f, inputs, outputs),
             Kernel::Device => {
-                let e = format!("{} has a kernel for GPUs only: give it one for the host, or move its inputs", self.name);
+                let e =
+                    format!("{} has a kernel for GPUs only: give it one for the host, or move its inputs", self.name);
                 Err(Error::new(ErrorKind::Device, e))
             }
         }
@@ -251,7 +252,11 @@ fn vmap_of(name: &str) -> PyResult<Vmap> {
         "sequential" => Vmap::Sequential,
         "expand_dims" => Vmap::ExpandDims,
         "broadcast_all" => Vmap::BroadcastAll,
-        _ => return Err(value_error(format!("vmap_method: {name:?} is none of sequential, expand_dims, broadcast_all"))),
+        _ => {
+            return Err(value_error(format!(
+                "vmap_method: {name:?} is none of sequential, expand_dims, broadcast_all"
+            )));
+        }
     })
 }
 
@@ -276,12 +281,15 @@ impl PyCustomOp {
             Some(k) => match k.bind(py).extract::<(usize, usize, Py<PyAny>)>() {
                 Ok((0, ..)) => return Err(value_error(format!("{name}: a kernel cannot be at address 0"))),
                 // SAFETY: whoever defined the op promises that a function of this type is there.
-                Ok((at, count, library)) => Kernel::C(unsafe { std::mem::transmute::<usize, CKernel>(at) }, count, library),
+                Ok((at, count, library)) => {
+                    Kernel::C(unsafe { std::mem::transmute::<usize, CKernel>(at) }, count, library)
+                }
                 Err(_) if k.bind(py).is_callable() => Kernel::Python(k),
                 Err(_) => return Err(type_error(format!("{name}: {} cannot be called", type_name(k.bind(py))))),
             },
         };
-        let fixed = |l: Vec<(DTypeArg, Vec<usize>)>| l.into_iter().map(|(d, s)| Type::new(d.0, Shape::new(&s))).collect();
+        let fixed =
+            |l: Vec<(DTypeArg, Vec<usize>)>| l.into_iter().map(|(d, s)| Type::new(d.0, Shape::new(&s))).collect();
         let infer = match (types, fake) {
             (Some(types), _) => Infer::Fixed(fixed(types)),
             (None, Some(fake)) => Infer::Fake(fake),

@@ -181,7 +181,8 @@ impl PyJit {
         let (inputs, leaves) = taken_apart(args, kwargs)?;
         let form = self.form(py, inputs)?;
         let (site, leaves) = (here(py), leaves.iter().collect::<Vec<_>>());
-        let graph = py.detach(|| site.scope(|| form.traces.graph(&leaves, |xs| form.trace(&self.f, xs)))).or_raise(py)?;
+        let graph =
+            py.detach(|| site.scope(|| form.traces.graph(&leaves, |xs| form.trace(&self.f, xs)))).or_raise(py)?;
         py.detach(|| talweg::explain(&graph, true)).or_raise(py)
     }
     /// The graph that was traced for these arguments; the variables' new values come after the

@@ -13,8 +13,8 @@ mod rules;
 mod scale;
 mod store;
 
-use clap::{CommandFactory, Parser, Subcommand};
 use crate::Result;
+use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;

@@ -2,19 +2,20 @@
 
 use super::Program;
 use super::rules::Rules;
+use crate::{Error, Result};
 use dist::launch::Service;
 use dist::{Apply, Center, Consistency, Coordinator, Hello, Host, Registrar, Roster, Saver, Snapshot};
 use nn::train::write_part;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use crate::{Error, Result};
 
 /// How long joining may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A rule in Python.
 pub fn found(text: &str, program: &Program) -> Result<Arc<dyn Consistency>> {
-    let e = "a rule in Python needs the `talweg` command of the Python package: pip install talweg, or python -m talweg";
+    let e =
+        "a rule in Python needs the `talweg` command of the Python package: pip install talweg, or python -m talweg";
     program.consistency.ok_or_else(|| Error::value(e))?(text)
 }
 
