@@ -1,12 +1,12 @@
 //! How tables change on the servers of the parameter store: graphs that workers have announced.
 
-use crate::{Error, Result};
 use data::atomic::{read_sealed, write_sealed};
 use dist::{Apply, Registrar, Target, Update};
 use nn::parallel::{Compiled, ORIGIN, Pushed, RuleText, rule_key};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use talweg::{Error, Result};
 
 /// How long a rule that a worker has announced may take.
 const PATIENCE: Duration = Duration::from_secs(30);
