@@ -19,7 +19,6 @@ MODULES = [
     "_devices",
     "_graph",
     "_state",
-    "cuda",
     "distributed",
     "errors",
     "metrics",

@@ -114,6 +114,18 @@ from ._transforms import (  # noqa: E402
     vmap,
 )
 from . import amp, autograd, data, func, nn, optim, train, utils  # noqa: E402
+from . import backends, debug, library, profiler, version  # noqa: E402
+from ._callbacks import ShapeDtypeStruct, io_callback, pure_callback  # noqa: E402
+from ._inspection import check_numerics, explain  # noqa: E402
+from .backends import (  # noqa: E402
+    are_deterministic_algorithms_enabled,
+    get_float32_matmul_precision,
+    get_num_threads,
+    set_float32_matmul_precision,
+    set_num_threads,
+    use_deterministic_algorithms,
+)
+from .profiler import profile  # noqa: E402
 
 from ._checked import sweep as _sweep  # noqa: E402
 from ._differences import missing as _missing  # noqa: E402

@@ -18,9 +18,12 @@ def main(args: Sequence[str] | None = None) -> int:
     1
     """
     if args is None:
+        args = sys.argv[1:]
         # Python's handler would wait for Python code to run again.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        args = sys.argv[1:]
+        if hasattr(signal, "SIGPIPE") and args[:1] not in (["launch"], ["guard"], ["store-server"]):
+            # Whoever reads the output may stop, as `head` does.
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return _native.main(sys.executable, [sys.executable, "-m", "talweg"], list(args))
 
 

@@ -107,7 +107,7 @@ def pure_callback(
     ...     return np.sinc(x)
     >>> x = tw.tensor([0.0, 0.5])
     >>> tw.jit(lambda x: tw.pure_callback(sinc, x, x) * 2)(x)
-    tensor([2.    , 1.2732])
+    tensor([2.0000, 1.2732])
     """
     outs, back = _called("pure_callback", callback, result_shape_dtypes, args, kwargs, gradient, vmap_method, False)
     return back(outs)
@@ -124,8 +124,8 @@ def io_callback(
     """Calls a Python function for what it does: once for each time the program comes by, in program order.
 
     In eager code it is called at once, in a jitted function each time that runs, whether or not the result is used.
-    In a ``Session``, and in the body of ``cond``, ``scan`` or ``while_loop``, it runs where its result is used. It
-    has no gradient; values that only it uses need none. ``ordered=False`` is accepted: the order is kept all the same.
+    A ``Session`` calls it where its result is fetched; in the body of ``cond``, ``scan`` or ``while_loop`` the result
+    must be used, or it is an error. It has no gradient; values that only it uses need none. ``ordered=False`` is accepted: the order is kept all the same.
 
     >>> import talweg as tw
     >>> seen = []
@@ -134,7 +134,6 @@ def io_callback(
     (tensor([2., 2.]), tensor([4., 4.]), [2.0, 4.0])
     """
     outs, back = _called("io_callback", callback, result_shape_dtypes, args, kwargs, None, vmap_method, True)
-    _native.compute_known(outs)
     return back(outs)
 
 

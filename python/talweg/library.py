@@ -10,7 +10,7 @@
 >>> twice(tw.ones(2))
 tensor([2., 2.])
 
-See docs/extending.md.
+See docs/custom-ops.md.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import inspect
 import os
 import re
 import shutil
@@ -50,6 +51,7 @@ class CustomOpDef:
         self._setup: _Rule | None = None
         self._cuda: tuple[str, str] | None = None
         self._made: Any = None
+        self._signature: inspect.Signature | None = None
         self.__name__ = name.rsplit("::", 1)[-1]
 
     def __repr__(self) -> str:
@@ -78,15 +80,13 @@ class CustomOpDef:
     def register_autograd(self, backward: _Rule, /, *, setup_context: _Rule | None = None) -> None:
         """The gradient, as in PyTorch: ``setup_context(ctx, inputs, output)`` notes what ``backward(ctx, *grads)``
         uses; it returns a gradient for each argument, ``None`` for zero."""
-        self._backward, self._setup = backward, setup_context
+        self._backward, self._setup, self._is_plain = backward, setup_context, False
         self._changed()
 
     def gradient(self, rule: _Rule) -> _Rule:
         """The gradient as one rule: ``rule(inputs, outputs, gradients)`` returns a gradient for each tensor."""
-        self._setup = None
-        self._backward = rule
+        self._backward, self._setup, self._is_plain = rule, None, True
         self._changed()
-        self._is_plain = True
         return rule
 
     _is_plain = False
@@ -115,15 +115,25 @@ class CustomOpDef:
             rule = self._backward if self._is_plain else functools.partial(_backward, self, form, filled)
         return _native.CustomOp(self.name, kernel, None, fake, rule, self._cuda, self._vmap_method), shape
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._made is None:
             self._changed()
+        if self._signature is not None:
+            try:
+                bound = self._signature.bind(*args, **kwargs)
+            except TypeError as e:
+                raise type_error(f"{self.name}: {e}; it takes {self._signature}") from None
+            bound.apply_defaults()
+            args = (*bound.args, *bound.kwargs.values())
+        elif kwargs:
+            raise type_error(f"{self.name} takes its arguments by position, not {', '.join(kwargs)}=")
+        args = tuple(_native.tensor(a) if hasattr(a, "__array__") and not isinstance(a, Tensor) else a for a in args)
         tensors = [a for a in args if isinstance(a, Tensor)]
         try:
             native, shape = self._made(tuple(_TENSOR if isinstance(a, Tensor) else a for a in args))
         except TypeError:
-            e = f"{self.name}: arguments that are no tensors must be hashable: numbers, strings, tuples"
-            raise type_error(e) from None
+            what = f"{self.name}: arguments that are no tensors must be hashable: numbers, strings, tuples"
+            raise type_error(what) from None
         outs = native(tensors, False)
         return outs[0] if shape[0] is None else shape[0](outs)
 
@@ -188,6 +198,7 @@ def custom_op(
         return functools.partial(custom_op, name, mutates_args=mutates_args)
     op = _defined(name)
     op.register_kernel("cpu", fn)
+    op._signature = inspect.signature(fn)
     op.__doc__ = fn.__doc__
     return op
 
@@ -320,6 +331,8 @@ def _compiled(name: str, entry: str, source: str, flags: tuple[str, ...], params
 def _pointer(name: str, given: Any) -> tuple[int, int, Any]:
     if isinstance(given, int):
         return given, 0, None
+    if isinstance(given, (str, bytes)):
+        raise type_error(f"{name}: address= takes a function pointer or an address, not {type(given).__name__}")
     try:
         at = ctypes.cast(given, ctypes.c_void_p).value
     except (ctypes.ArgumentError, TypeError):
@@ -327,9 +340,9 @@ def _pointer(name: str, given: Any) -> tuple[int, int, Any]:
         if hasattr(given, "__int__"):
             at = int(given)
         elif type(given).__module__ == "_cffi_backend":
-            from cffi import FFI
+            import cffi  # type: ignore[import-untyped]
 
-            at = int(FFI().cast("intptr_t", given))
+            at = int(cffi.FFI().cast("intptr_t", given))
     if not at:
         raise type_error(f"{name}: address= takes a function pointer or an address, not {type(given).__name__}")
     return at, 0, given

@@ -281,7 +281,7 @@ class profile(contextlib.ContextDecorator):
     @property
     def total_us(self) -> float:
         """Microseconds of all regions together."""
-        return sum(us for _, us in self._needed().lines())
+        return float(sum(us for _, us in self._needed().lines()))
 
     def events(self) -> list[dict[str, Any]]:
         """Each run of a region or span: ``name``, ``start_us``, ``duration_us``, ``thread``, ``bytes``, ``flops``,

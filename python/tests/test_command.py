@@ -92,5 +92,63 @@ def test_explain_shows_passes_regions_and_memory():
     assert all(part in text for part in ("== as written", "== after", "== compiled for cpu", "arena", "peak"))
 
 
+def test_a_reader_may_stop():
+    done = subprocess.run(f"{sys.executable} -m talweg ops | head -1", shell=True, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count("\n") == 1 and "panic" not in done.stderr
+
+
 def test_bench_lists_its_workloads():
     assert "mlp100_adagrad" in run("bench", "list").stdout.split()
+
+
+RULE = """
+import pathlib
+
+def admit(step, settled):
+    with open(pathlib.Path(__file__).with_suffix(".log"), "a") as file:
+        print(step, *settled, file=file)
+    return step <= min(settled) + 3
+
+def stuck(step, settled):
+    return step < min(settled)
+
+def undone(step, settled):
+    return max(settled) < 4
+"""
+
+STORED = """
+import talweg as tw
+
+tw.manual_seed(0)
+x = tw.randn(8, 3)
+y = (x * tw.tensor([1.0, -2.0, 0.5])).sum(1, keepdims=True)
+model = tw.nn.Linear(3, 1)
+optimizer = tw.optim.SGD(model.parameters(), lr=0.1)
+mine, wanted = tw.distributed.shard(x), tw.distributed.shard(y)
+for step in range(20):
+    tw.distributed.meet(lambda: b"")
+    loss = ((model(mine) - wanted) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+print("loss", loss.item())
+"""
+
+
+def test_a_rule_of_consistency_in_python(tmp_path):
+    rule, script = tmp_path / "rule.py", tmp_path / "script.py"
+    rule.write_text(RULE)
+    script.write_text(STORED)
+    job = ["launch", "--workers", "2", "--servers", "1", "--consistency"]
+    done = run(*job, f"{rule}:admit", str(script))
+    assert done.returncode == 0, done.stdout + done.stderr
+    losses = [float(v) for v in re.findall(r"loss ([\d.e-]+)", done.stdout)]
+    assert len(losses) == 2 and max(losses) < 0.5
+    asked = [[int(n) for n in line.split()] for line in (tmp_path / "rule.log").read_text().splitlines()]
+    assert max(step for step, *_ in asked) >= 19, "the server asks the rule"
+    for name, why in [
+        ("stuck", "nobody can go on"),
+        ("undone", "is admitted with .* but not with"),
+        ("missing", "has no function missing"),
+    ]:
+        done = run(*job, f"{rule}:{name}", str(script))
+        assert done.returncode == 1 and re.search(why, done.stderr), done.stderr

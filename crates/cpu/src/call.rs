@@ -239,7 +239,7 @@ fn custom(attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prepa
         let given: Vec<(&Type, &[u8])> = args.iter().map(|a| (&a.ty, unsafe { a.bytes(bases) })).collect();
         let room = |o: &Operand| unsafe { std::slice::from_raw_parts_mut(o.first::<u8>(bases), o.ty.bytes()) };
         let mut made: Vec<(&Type, &mut [u8])> = outs.iter().map(|o| (&o.ty, room(o))).collect();
-        op.0.run(&given, &mut made)
+        op.0.run(&given, &mut made).map_err(|e| e.in_op(op.0.name()))
     }))
 }
 

@@ -5,8 +5,8 @@
 
 use crate::activate;
 use crate::blas::{Blas, Choices, WORKSPACE};
-use crate::dnn::backend::{Dnn, Ready};
 use crate::device::Properties;
+use crate::dnn::backend::{Dnn, Ready};
 use crate::dnn::{self, Network};
 use crate::eighths;
 use crate::emit::kernels::attention;

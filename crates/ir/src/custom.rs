@@ -39,11 +39,16 @@ pub trait CustomOp: Send + Sync {
     fn run(&self, inputs: &[(&Type, &[u8])], outputs: &mut [(&Type, &mut [u8])]) -> Result<()>;
     /// A gradient for each input, `None` for zero.
     fn grad(&self, _: &GradCall) -> Result<Vec<Option<Value>>> {
-        Err(Error::new(ErrorKind::Gradient, format!("{} has no gradient: give it one, or stop_gradient its inputs", self.name())))
+        Err(Error::new(ErrorKind::Gradient, "it has no gradient: give it one, or stop_gradient its inputs"))
     }
     /// How `vmap` runs it.
     fn vmap(&self) -> Vmap {
         Vmap::Sequential
+    }
+    /// Whether it calls back into the program, which may look at variables meanwhile: a run with such an op updates
+    /// none in place.
+    fn calls_back(&self) -> bool {
+        true
     }
     /// How a GPU computes it; without it the values go to the host and back.
     fn cuda(&self) -> Option<&CudaSource> {

@@ -1,6 +1,6 @@
 //! `vmap`: a function of one example becomes a function of a batch.
 
-use crate::{Tensor, generator};
+use crate::{Tensor, effects, generator};
 use ir::{Batch, BatchCall, Call, Collect, DType, FlatNode, INPUT, Meaning, Result, Site, Type, Value, collect};
 use smallvec::SmallVec;
 
@@ -82,7 +82,9 @@ pub(crate) fn over_batch(
     }
     let size = size.ok_or_else(|| fail("no arguments".into()))?;
     let tensors: Vec<Tensor> = stand_ins.iter().cloned().map(Tensor::from).collect();
-    let outs = f(&tensors)?.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
+    let mut effects = 0;
+    let outs = effects::appended(f, &mut effects)(&tensors)?;
+    let outs = outs.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
 
     let c = collect(&outs, Collect::Trace { since })?;
     let mut leaves = c.leaves.iter();
@@ -113,15 +115,12 @@ pub(crate) fn over_batch(
         });
         live.push((outs.map_err(|e| e.in_op(n.op.name).at(n.site))?.into(), any));
     }
-    c.graph
-        .outputs
-        .iter()
-        .map(|s| {
-            let (outs, batched) = &live[s.node as usize];
-            let t = Tensor::from(outs[s.out as usize].clone());
-            Ok(if *batched { t } else { repeat(&t, size)? })
-        })
-        .collect()
+    let done = c.graph.outputs.iter().map(|s| {
+        let (outs, batched) = &live[s.node as usize];
+        let t = Tensor::from(outs[s.out as usize].clone());
+        Ok(if *batched { t } else { repeat(&t, size)? })
+    });
+    effects::noted(done.collect::<Result<Vec<_>>>()?, effects)
 }
 
 /// The same value for each member of the batch.

@@ -2,8 +2,8 @@
 //!
 //! Its row is not part of the table: it has no samples of its own, and files cannot hold it.
 
-use crate::Tensor;
 use crate::batch::{over_batch, repeat};
+use crate::{Tensor, effects};
 use ir::{
     AttrKind, Attrs, Batch, BatchCall, Call, Custom, CustomOp, Grad, GradCall, Literal, Meaning, ORDERED, Op, Result,
     Type, Types, Value, Vmap,
@@ -127,8 +127,7 @@ impl CustomOp for Batched {
             for g in c.grads {
                 grads.push(if g.is_some() { Some(next()?) } else { None });
             }
-            let call =
-                GradCall { attrs: c.attrs, inputs: &single, outputs: &outputs, grads: &grads, wanted: c.wanted };
+            let call = GradCall { attrs: c.attrs, inputs: &single, outputs: &outputs, grads: &grads, wanted: c.wanted };
             let found = self.inner.grad(&call)?;
             has = found.iter().map(Option::is_some).collect();
             Ok(found.into_iter().flatten().map(Tensor::from).collect())
@@ -146,6 +145,9 @@ impl CustomOp for Batched {
     }
     fn vmap(&self) -> Vmap {
         self.how
+    }
+    fn calls_back(&self) -> bool {
+        self.inner.calls_back()
     }
 }
 
@@ -177,5 +179,9 @@ impl CustomOp for Batched {
 /// ```
 #[track_caller]
 pub fn custom(op: Arc<dyn CustomOp>, inputs: &[&Tensor], ordered: bool) -> SmallVec<[Tensor; 1]> {
-    Tensor::apply(&OP, inputs, Attrs::new().with("op", Custom(op)).with(ORDERED, ordered))
+    let outs = Tensor::apply(&OP, inputs, Attrs::new().with("op", Custom(op)).with(ORDERED, ordered));
+    match if ordered { effects::note(&outs[0]) } else { Ok(()) } {
+        Ok(()) => outs,
+        Err(e) => SmallVec::from_iter([Tensor::from(e)]),
+    }
 }

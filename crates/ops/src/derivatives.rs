@@ -6,6 +6,7 @@
 
 use crate::batch::over_batch;
 use crate::control::{Body, tensors, types, values};
+use crate::effects;
 use crate::{Error, ErrorKind, Result, Tensor, vjp};
 use ir::{Literal, Site, Value};
 
@@ -21,10 +22,11 @@ fn transform(
         if let Some(v) = args.iter().find(|v| !v.ty().dtype.is_inexact()) {
             return Err(Error::dtype(format!("only floats have derivatives, not {}", v.ty().dtype)));
         }
-        let body = Body::trace(&types(&args), site, f)?;
+        let mut effects = 0;
+        let body = Body::trace(&types(&args), site, effects::appended(f, &mut effects))?;
         let captures = body.captures()?;
         let all = [args, captures.clone()].concat();
-        Ok(tensors(&body.graph(&captures)?.inline(&all)?))
+        effects::noted(tensors(&body.graph(&captures)?.inline(&all)?), effects)
     };
     run().map_err(|e| e.in_op(what).at(site))
 }

@@ -14,6 +14,7 @@ pub mod custom;
 pub mod derivatives;
 mod device;
 mod differentiate;
+pub mod effects;
 pub mod generator;
 pub mod index;
 mod indexing;

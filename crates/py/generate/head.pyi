@@ -2,6 +2,7 @@
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from ._device import device as _Device, device as device
 from ._size import Count as _Count, Size as Size
 from . import amp as amp, autograd as autograd, func as func
 from . import compat as compat, cuda as cuda, distributed as distributed, errors as errors, fft as fft, linalg as linalg
+from . import backends as backends, debug as debug, library as library, profiler as profiler, version as version
 from . import metrics as metrics
 from . import data as data, nn as nn, optim as optim, random as random, train as train, utils as utils
 from .errors import (
@@ -35,6 +37,14 @@ from .errors import (
     RefusedError as RefusedError,
     ShapeError as ShapeError,
 )
+from ._callbacks import ShapeDtypeStruct as ShapeDtypeStruct, io_callback as io_callback, pure_callback as pure_callback
+from ._inspection import check_numerics as check_numerics, explain as explain
+from .backends import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from .backends import get_float32_matmul_precision as get_float32_matmul_precision
+from .backends import get_num_threads as get_num_threads, set_num_threads as set_num_threads
+from .backends import set_float32_matmul_precision as set_float32_matmul_precision
+from .backends import use_deterministic_algorithms as use_deterministic_algorithms
+from .profiler import profile as profile
 from .amp import GradScaler as GradScaler, autocast as autocast, get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp import get_autocast_dtype as get_autocast_dtype, get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from .amp import is_autocast_enabled as is_autocast_enabled
@@ -113,6 +123,29 @@ class Graph:
     def __len__(self) -> builtins.int: ...
     def svg(self) -> str: ...
     def dot(self) -> str: ...
+    def explain(self, stages: builtins.bool = True) -> str:
+        """What becomes of it: as written, after each pass, as compiled, with memory and lines."""
+    @staticmethod
+    def parse(text: str) -> Graph:
+        """Reads the text form, which ``str`` writes."""
+    @staticmethod
+    def from_bytes(data: bytes) -> Graph:
+        """Reads the binary form."""
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Graph:
+        """Reads a file in either form."""
+    def to_bytes(self) -> bytes:
+        """The binary form."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes a file: the text form if its name ends in ``.txt``, else the binary form."""
+    @property
+    def inputs(self) -> list[tuple[str, dtype, list[builtins.int]]]:
+        """Name, element type and shape of each input."""
+    @property
+    def outputs(self) -> list[tuple[dtype, list[builtins.int]]]:
+        """Element type and shape of each result."""
+    def __call__(self, *args: TensorLike) -> list[Tensor]:
+        """The results for these inputs, computed when somebody looks."""
 
 def graph(*tensors: TensorLike) -> Graph: ...
 

@@ -7,11 +7,12 @@
 use crate::convert::{DTypeArg, type_name};
 use crate::error::{OrRaise, type_error, value_error};
 use crate::exchange::required;
+use crate::interrupt;
 use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use crate::transform::traced;
 use crate::tree::flatten;
-use ::tensor::{Error, Result, Shape, Tensor, custom, note_effect};
+use ::tensor::{Error, Result, Shape, Tensor, custom};
 use ir::{CudaSource, CustomOp, DType, ErrorKind, GradCall, Literal, Site, Type, Types, Value, Vmap};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -121,14 +122,15 @@ impl CustomOp for Defined {
             }
             Kernel::C(f, ..) => native(*f, inputs, outputs),
             Kernel::Device => {
-                let e = format!("{} has a kernel for GPUs only: give it one for the host, or move its inputs", self.name);
+                let e =
+                    format!("{} has a kernel for GPUs only: give it one for the host, or move its inputs", self.name);
                 Err(Error::new(ErrorKind::Device, e))
             }
         }
     }
     fn grad(&self, c: &GradCall) -> Result<Vec<Option<Value>>> {
         let Some(rule) = &self.gradient else {
-            let e = format!("{} has no gradient: give it one (gradient=, register_autograd), or detach", self.name);
+            let e = "it has no gradient: give it one (gradient=, register_autograd), or detach its inputs";
             return Err(Error::new(ErrorKind::Gradient, e));
         };
         let zeros = |(y, g): (&Value, &Option<Value>)| match g {
@@ -158,6 +160,9 @@ impl CustomOp for Defined {
     }
     fn vmap(&self) -> Vmap {
         self.vmap
+    }
+    fn calls_back(&self) -> bool {
+        matches!(self.kernel, Kernel::Python(_))
     }
     fn cuda(&self) -> Option<&CudaSource> {
         self.cuda.as_ref()
@@ -247,7 +252,11 @@ fn vmap_of(name: &str) -> PyResult<Vmap> {
         "sequential" => Vmap::Sequential,
         "expand_dims" => Vmap::ExpandDims,
         "broadcast_all" => Vmap::BroadcastAll,
-        _ => return Err(value_error(format!("vmap_method: {name:?} is none of sequential, expand_dims, broadcast_all"))),
+        _ => {
+            return Err(value_error(format!(
+                "vmap_method: {name:?} is none of sequential, expand_dims, broadcast_all"
+            )));
+        }
     })
 }
 
@@ -272,12 +281,15 @@ impl PyCustomOp {
             Some(k) => match k.bind(py).extract::<(usize, usize, Py<PyAny>)>() {
                 Ok((0, ..)) => return Err(value_error(format!("{name}: a kernel cannot be at address 0"))),
                 // SAFETY: whoever defined the op promises that a function of this type is there.
-                Ok((at, count, library)) => Kernel::C(unsafe { std::mem::transmute::<usize, CKernel>(at) }, count, library),
+                Ok((at, count, library)) => {
+                    Kernel::C(unsafe { std::mem::transmute::<usize, CKernel>(at) }, count, library)
+                }
                 Err(_) if k.bind(py).is_callable() => Kernel::Python(k),
                 Err(_) => return Err(type_error(format!("{name}: {} cannot be called", type_name(k.bind(py))))),
             },
         };
-        let fixed = |l: Vec<(DTypeArg, Vec<usize>)>| l.into_iter().map(|(d, s)| Type::new(d.0, Shape::new(&s))).collect();
+        let fixed =
+            |l: Vec<(DTypeArg, Vec<usize>)>| l.into_iter().map(|(d, s)| Type::new(d.0, Shape::new(&s))).collect();
         let infer = match (types, fake) {
             (Some(types), _) => Infer::Fixed(fixed(types)),
             (None, Some(fake)) => Infer::Fake(fake),
@@ -291,32 +303,15 @@ impl PyCustomOp {
     fn __call__(&self, py: Python<'_>, inputs: Vec<Bound<'_, PyAny>>, ordered: bool) -> PyResult<Vec<Py<PyTensor>>> {
         let inputs = inputs.iter().map(|x| required(x, None)).collect::<PyResult<Vec<_>>>()?;
         let given: Vec<&Tensor> = inputs.iter().collect();
-        let outs = here(py).scope(|| custom(self.0.clone(), &given, ordered));
-        if ordered {
-            outs.iter().for_each(note_effect);
-        }
+        let site = here(py);
+        let call = || site.scope(|| custom(self.0.clone(), &given, ordered));
+        // An ordered one runs now, if it can.
+        let outs = if ordered { interrupt::run(py, || Ok(call()))?.or_raise(py)? } else { call() };
         outs.into_iter().map(|t| wrap(py, t)).collect()
     }
 }
 
-/// Computes tensors now, unless a function is being traced or they depend on what is not known yet.
-#[pyfunction]
-fn compute_known(py: Python<'_>, tensors: Vec<Py<PyTensor>>) -> PyResult<()> {
-    if crate::transform::is_tracing() || ::tensor::is_tracing() {
-        return Ok(());
-    }
-    let mut values = Vec::with_capacity(tensors.len());
-    for t in &tensors {
-        let v = t.get().tensor().value().or_raise(py)?.clone();
-        if !v.node().is_symbolic() {
-            values.push(v);
-        }
-    }
-    crate::tensor::run(py, || ::tensor::engine().evaluate(&values))
-}
-
-/// Adds the class and the function.
+/// Adds the class.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<PyCustomOp>()?;
-    m.add_function(wrap_pyfunction!(compute_known, m)?)
+    m.add_class::<PyCustomOp>()
 }

@@ -138,6 +138,14 @@ impl PyJit {
     }
 }
 
+impl PyJit {
+    /// Names the parameters of the modules that the function uses, for people.
+    fn name_parameters(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+        py.import("talweg._inspection")?.call_method1("name_parameters", (&self.f, args))?;
+        Ok(())
+    }
+}
+
 /// The positional and the named arguments of a call, and their tensors.
 fn taken_apart(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<((Tree, Tree), Vec<Tensor>)> {
     let mut leaves = Vec::new();
@@ -231,10 +239,12 @@ impl PyJit {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<String> {
+        self.name_parameters(py, args)?;
         let (inputs, leaves) = taken_apart(args, kwargs)?;
         let form = self.form(py, inputs)?;
         let (site, leaves) = (here(py), leaves.iter().collect::<Vec<_>>());
-        let graph = py.detach(|| site.scope(|| form.traces.graph(&leaves, |xs| form.trace(&self.f, xs)))).or_raise(py)?;
+        let graph =
+            py.detach(|| site.scope(|| form.traces.graph(&leaves, |xs| form.trace(&self.f, xs)))).or_raise(py)?;
         py.detach(|| talweg::explain(&graph, true)).or_raise(py)
     }
     /// The graph that was traced for these arguments; the variables' new values come after the
@@ -246,6 +256,7 @@ impl PyJit {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyGraph> {
+        self.name_parameters(py, args)?;
         let (inputs, leaves) = taken_apart(args, kwargs)?;
         let form = self.form(py, inputs)?;
         let (site, leaves) = (here(py), leaves.iter().collect::<Vec<_>>());

@@ -4,8 +4,8 @@ use ::tensor::Site;
 use parking_lot::Mutex;
 use pyo3::{ffi, intern, prelude::*};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 /// Code objects remembered at most; programs that make code without end are looked up each time.

@@ -50,7 +50,7 @@ impl Program for Checked {
         let mut results = self.program.run(&mut inputs.to_vec())?;
         for (b, (op, site)) in results.drain(self.outputs..).zip(&self.checked) {
             if let Some(bad) = b.read()?.to_f64().into_iter().find(|x| !x.is_finite()) {
-                let e = format!("the first value that is not finite is a {bad}");
+                let e = format!("the first value that is not finite is {bad}");
                 return Err(Error::new(ErrorKind::Numerics, e).in_op(op).at(*site));
             }
         }

@@ -2,7 +2,7 @@
 //! same rule does in one process. A test file of its own with one test, as it counts what the whole
 //! process allocates.
 
-#[path = "../src/rules.rs"]
+#[path = "../src/cli/rules.rs"]
 mod rules;
 
 use dist::{Apply, Coordinator, Hello, Host, HostOptions, Registrar, Roster, Store, Table};

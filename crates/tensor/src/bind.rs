@@ -161,7 +161,7 @@ impl Bound {
         if weights == Weights::Frozen {
             inputs = freeze(&mut graph, inputs, &assigned)?;
         }
-        let lent = lent(&inputs, &assigned);
+        let lent = if calls_back(&graph) { Vec::new() } else { lent(&inputs, &assigned) };
         graph.updates = lent.iter().map(|&(k, a)| (k as u32, (fetches.len() + a) as u32)).collect();
         graph.updates.sort_unstable();
         let mut is_lent = vec![false; assigned.len()];
@@ -274,6 +274,16 @@ fn key(seed: u64, draw: u64) -> Literal {
 fn has_effects(graph: &Graph) -> bool {
     let inner = |n: &FlatNode| n.attrs.iter().any(|(_, a)| matches!(a, Attr::Graph(g) if has_effects(g)));
     graph.nodes.iter().any(|n| n.is_ordered() || inner(n))
+}
+
+/// Whether computing a graph calls back into the program, which may then look at any variable.
+fn calls_back(graph: &Graph) -> bool {
+    let is_call = |a: &Attr| match a {
+        Attr::Custom(c) => c.0.calls_back(),
+        Attr::Graph(g) => calls_back(g),
+        _ => false,
+    };
+    graph.nodes.iter().any(|n| n.attrs.iter().any(|(_, a)| is_call(a)))
 }
 
 /// Which assigned variables are read by exactly one input.

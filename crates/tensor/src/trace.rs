@@ -62,7 +62,7 @@ pub(crate) fn trace<R>(f: impl FnOnce() -> Result<R>) -> Result<Traced<R>> {
     let since = ir::mark();
     let outer = TRACE.replace(Some(Trace { since, old: Vec::new(), seen: FxHashSet::default(), effects: Vec::new() }));
     let drawn = generator::state();
-    let result = generator::apart(f);
+    let (result, noted) = ops::effects::collected(|| generator::apart(f));
     // Tracing draws nothing: the first call draws what the program would have drawn.
     generator::set_state(drawn);
     let trace = TRACE.replace(outer).expect("set above");
@@ -71,5 +71,6 @@ pub(crate) fn trace<R>(f: impl FnOnce() -> Result<R>) -> Result<Traced<R>> {
         assigned.push((var.clone(), var.current()));
         var.assign(old)?;
     }
-    Ok(Traced { result: result?, since, assigned, effects: trace.effects })
+    let effects = trace.effects.into_iter().chain(noted).collect();
+    Ok(Traced { result: result?, since, assigned, effects })
 }

@@ -29,7 +29,7 @@ pub use scan::{ScanOptions, fori_loop, map, scan, scan_with};
 pub use while_loop::{while_loop, while_loop_within};
 
 use crate::batch::over_batch;
-use crate::{Error, Result, Tensor, generator, vjp};
+use crate::{Error, Result, Tensor, effects, generator, vjp};
 use ir::{Attr, DType, Graph, Literal, Meaning, Site, Slot, Type, Value};
 use std::sync::Arc;
 
@@ -45,7 +45,9 @@ impl Body {
     pub(crate) fn trace(types: &[Type], site: Site, f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Body> {
         let since = ir::mark();
         let args: Vec<Value> = types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
-        let outs = values(&f(&tensors(&args))?)?;
+        let (outs, noted) = effects::collected(|| f(&tensors(&args)));
+        let outs = values(&outs?)?;
+        effects::check_used(&outs, &noted)?;
         Ok(Body { args, outs, since })
     }
     /// The body of a loop. If it draws random numbers, `index` stands for the number of the

@@ -7,11 +7,11 @@ mod language;
 mod roofline;
 mod vision;
 
+use crate::{Error, Result};
 use harness::Measured;
 pub use harness::{peak_mb, resident_mb};
 pub use language::Size;
 use nn::optim::{Adagrad, Adam, Sgd};
-use crate::{Error, Result};
 
 /// What to measure.
 #[derive(clap::Args)]

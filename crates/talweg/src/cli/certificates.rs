@@ -1,5 +1,6 @@
 //! `talweg certificates`: an authority for one's jobs, and a certificate of it for their processes.
 
+use crate::{Error, Result};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
@@ -7,7 +8,6 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use crate::{Error, Result};
 use time::{Duration, OffsetDateTime};
 
 /// Where, and for how long.

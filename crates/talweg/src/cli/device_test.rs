@@ -4,12 +4,12 @@
 
 mod dropout;
 
+use crate::{Error, ErrorKind, Result, Tensor};
 use ir::{Buffer, Case, DType, Graph, Literal, Slot, Type};
 use runtime::{Engine, reference};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use crate::{Error, ErrorKind, Result, Tensor};
 
 /// Graphs whose sizes and chains of ops have ways of their own on a device.
 const GRAPHS: [(&str, &str); 11] = [

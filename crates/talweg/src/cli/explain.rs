@@ -1,10 +1,10 @@
 //! `talweg explain`: what becomes of a graph on its way to the device.
 
 use super::bench::{peak_mb, resident_mb};
-use nn::optim::{Adagrad, Optimizer};
-use std::path::PathBuf;
 use crate::ir::{Buffer, Collect, Graph, Literal};
 use crate::{DType, Error, Fetch, Result, Tensor, Variable, engine, find, placeholder};
+use nn::optim::{Adagrad, Optimizer};
+use std::path::PathBuf;
 
 /// What to explain.
 #[derive(clap::Args)]

@@ -1,8 +1,8 @@
 //! `talweg inspect` and `talweg ops`: what is in a file, what an op is.
 
-use std::path::{Path, PathBuf};
 use crate::ir::{Grad, Meaning};
 use crate::{Error, Result, files, find, table};
+use std::path::{Path, PathBuf};
 
 /// Shows the tensors of a safetensors file, or a graph.
 pub fn run(file: &PathBuf) -> Result<()> {

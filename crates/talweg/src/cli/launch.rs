@@ -34,9 +34,10 @@ pub struct Options {
     /// Servers that hold the parameters; without any, workers reduce gradients among themselves.
     #[arg(long, default_value_t = 0)]
     servers: u32,
-    /// How far workers may be apart: bsp, ssp:S, async or backup:B.
+    /// How far workers may be apart: bsp, ssp:S, async or backup:B; or a rule of one's own, FILE.py:FUNCTION, which
+    /// gets the step of a read and the steps that each worker has done, and says whether the read is answered.
     #[arg(long, default_value = "bsp")]
-    consistency: Rule,
+    consistency: Chosen,
     /// Send gradients in fewer bytes: bf16, int8, 1bit or top:SHARE. What that leaves out is added to
     /// the next ones.
     #[arg(long, value_name = "FORM")]
@@ -90,6 +91,23 @@ pub struct Options {
     /// runs in, or python3.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     program: Vec<OsString>,
+}
+
+/// A rule of consistency.
+#[derive(Clone)]
+enum Chosen {
+    Rule(Rule),
+    /// One in Python, which servers of the store ask.
+    Python(String),
+}
+impl std::str::FromStr for Chosen {
+    type Err = dist::Error;
+    fn from_str(text: &str) -> std::result::Result<Chosen, dist::Error> {
+        match text.rsplit_once(':') {
+            Some((file, _)) if file.ends_with(".py") => Ok(Chosen::Python(text.to_string())),
+            _ => text.parse().map(Chosen::Rule),
+        }
+    }
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -175,13 +193,21 @@ pub fn run(o: &Options, own: &Program) -> Result<u8> {
         }
         None => vec![Machine::here(if o.resize.is_some() { u32::MAX } else { o.workers.1 })],
     };
+    // To workers a rule in Python is one that the store knows: they ask it at each read.
+    let (rule, server) = match &o.consistency {
+        Chosen::Rule(rule) => (*rule, again(&["store-server"])),
+        Chosen::Python(text) => {
+            super::store::found(text, own)?;
+            (Rule::ASYNC, again(&["store-server", "--consistency", text]))
+        }
+    };
     let launch = Launch {
         workers: o.workers.1,
         workers_min: o.workers.0,
         resize: o.resize.clone(),
         servers: o.servers,
         copies: o.copies,
-        rule: o.consistency,
+        rule,
         wire: o.wire,
         restart: match o.restart {
             When::Failure => Restart::Failure,
@@ -201,11 +227,11 @@ pub fn run(o: &Options, own: &Program) -> Result<u8> {
         tls: o.tls.as_deref().map(whole).transpose()?,
         guard: again(&["guard", &std::process::id().to_string()]),
         program,
-        server: again(&["store-server"]),
+        server,
     };
     let board = Arc::new(Board::default());
     if let Some(port) = o.dashboard {
-        page::serve(port, board.clone(), o.consistency)?;
+        page::serve(port, board.clone(), rule)?;
     }
     if o.servers > 0 && o.copies.min(o.servers as usize) == 1 {
         board.note("each parameter is on one server only: if that is lost, so is what it holds");

@@ -13,11 +13,14 @@ mod rules;
 mod scale;
 mod store;
 
-use clap::{CommandFactory, Parser, Subcommand};
 use crate::Result;
+use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use dist::Consistency;
 
 /// A machine-learning system: train, look inside, measure.
 #[derive(Parser)]
@@ -67,7 +70,11 @@ enum Command {
     },
     /// Run one server of a parameter store; `launch` starts it.
     #[command(hide = true)]
-    StoreServer,
+    StoreServer {
+        /// A rule in Python that decides when reads are answered: FILE.py:FUNCTION.
+        #[arg(long)]
+        consistency: Option<String>,
+    },
     /// Print a completion script for a shell.
     Completions {
         /// Which shell.
@@ -75,12 +82,17 @@ enum Command {
     },
 }
 
+/// Finds a rule of consistency by its text.
+pub type FindRule = fn(&str) -> Result<Arc<dyn Consistency>>;
+
 /// How this command is started, to be started again by `launch` and `scale`.
 pub struct Program {
     /// The program and the arguments that come before those of the command.
     pub own: Vec<OsString>,
     /// The interpreter that `launch` gives `.py` files to.
     pub python: OsString,
+    /// Finds a rule of consistency that is written in Python, where there is an interpreter: `FILE.py:FUNCTION`.
+    pub consistency: Option<FindRule>,
 }
 
 const SUCCESS: u8 = 0;
@@ -120,7 +132,7 @@ fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::Launch(o) => return launch::run(&o, program),
         Command::Guard { parent, command } => launch::guard(parent, &command),
         Command::Certificates(o) => certificates::run(&o),
-        Command::StoreServer => store::run(),
+        Command::StoreServer { consistency } => store::run(consistency.as_deref(), program),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "talweg", &mut std::io::stdout());
             Ok(())

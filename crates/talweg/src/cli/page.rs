@@ -1,6 +1,7 @@
 //! The live page of `talweg launch --dashboard`: a very small web server on this machine, one page
 //! that asks it for the job's state twice a second, nothing else.
 
+use crate::{Error, Result};
 use dist::Rule;
 use dist::launch::{Board, Snapshot};
 use serde_json::{Value, json};
@@ -9,7 +10,6 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use crate::{Error, Result};
 
 /// What Prometheus wants to hear of its text.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -1,12 +1,12 @@
 //! `talweg quickstart`: from nothing to a trained model, with something to look at.
 
+use crate::{Bar, DType, Error, INTERRUPTED, Result, Tensor, interrupt, manual_seed, no_grad};
 use data::{Digits, Loader, picture};
 use nn::optim::{Adam, Optimizer};
 use nn::train::{Checkpoints, Stop, Trainer};
 use nn::{Activation, Layer, Linear, Module, Sequential, column};
-use std::path::PathBuf;
 use std::ffi::OsString;
-use crate::{Bar, DType, Error, INTERRUPTED, Result, Tensor, interrupt, manual_seed, no_grad};
+use std::path::PathBuf;
 
 /// Pictures to test with; they come from another seed: none of them was trained on.
 const TEST: usize = 2_000;
@@ -93,7 +93,8 @@ pub fn run(o: &Options, args: &[OsString]) -> Result<u8> {
 
 /// The command as it was given, to go on with `--resume` and perhaps another number of epochs.
 fn again(args: &[OsString], epochs: Option<u64>) -> String {
-    let mut said: Vec<String> = args.iter().skip(1).map(|a| a.to_string_lossy().into_owned()).filter(|a| a != "--resume").collect();
+    let mut said: Vec<String> =
+        args.iter().skip(1).map(|a| a.to_string_lossy().into_owned()).filter(|a| a != "--resume").collect();
     if let Some(epochs) = epochs {
         if let Some(at) = said.iter().position(|a| a == "--epochs") {
             said.drain(at..(at + 2).min(said.len()));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use crate::{Error, Result};
+use talweg::{Error, Result};
 
 /// How long a rule that a worker has announced may take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -4,9 +4,9 @@
 use super::Program;
 use super::bench::Size;
 use super::plot::{self, Curve, Panel};
+use crate::{Error, Result};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use crate::{Error, Result};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -106,7 +106,8 @@ pub fn run(o: &Options, program: &Program) -> Result<()> {
     }
     // Threads: a larger model, which has enough to do for many.
     let size = Size { width: 512, ..BASE };
-    let points: Vec<Point> = o.threads.iter().map(|&t| measure(program, size, t, "threads", t)).collect::<Result<_>>()?;
+    let points: Vec<Point> =
+        o.threads.iter().map(|&t| measure(program, size, t, "threads", t)).collect::<Result<_>>()?;
     times.push(panel(
         "time ~ threads, width 512".into(),
         "ms",

@@ -1,21 +1,33 @@
 //! `talweg store-server`: a server of the parameter store that runs optimizers as graphs.
 
+use super::Program;
 use super::rules::Rules;
+use crate::{Error, Result};
 use dist::launch::Service;
-use dist::{Apply, Center, Coordinator, Hello, Host, Registrar, Roster, Saver, Snapshot};
+use dist::{Apply, Center, Consistency, Coordinator, Hello, Host, Registrar, Roster, Saver, Snapshot};
 use nn::train::write_part;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use crate::{Error, Result};
 
 /// How long joining may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A rule in Python.
+pub fn found(text: &str, program: &Program) -> Result<Arc<dyn Consistency>> {
+    let e =
+        "a rule in Python needs the `talweg` command of the Python package: pip install talweg, or python -m talweg";
+    program.consistency.ok_or_else(|| Error::value(e))?(text)
+}
+
 /// Serves until the job is over.
-pub fn run() -> Result<()> {
+pub fn run(consistency: Option<&str>, program: &Program) -> Result<()> {
+    let rule = consistency.map(|text| found(text, program)).transpose()?;
     let done = Service::from_env(|name| std::env::var(name).ok()).and_then(|service| match service {
         Service::Server { mut options, at, servers, copies } => {
             options.saver = Some(Arc::new(Parts));
+            if let Some(rule) = rule {
+                options.rule = rule;
+            }
             let (hello, secret) = (Hello::new("server", options.server), options.secret.clone());
             let connect = || Registrar::connect(&at, &hello, secret.clone(), Instant::now() + PATIENCE);
             let (workers, servers) = (options.workers, servers as usize);

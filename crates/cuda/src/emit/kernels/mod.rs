@@ -191,3 +191,62 @@ fn custom(c: &Call) -> Option<Vec<Kernel>> {
 fn split(dims: &[usize], from: &str, prefix: &str) -> String {
     super::access::split(dims, from, prefix).0 + "\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::{CudaSource, Custom, CustomOp, DType, Result, Site, Types};
+    use std::sync::Arc;
+
+    struct Cube(Option<CudaSource>);
+    impl CustomOp for Cube {
+        fn name(&self) -> &str {
+            "cube"
+        }
+        fn infer(&self, types: &[Type]) -> Result<Types> {
+            Ok(types.into())
+        }
+        fn run(&self, _: &[(&Type, &[u8])], _: &mut [(&Type, &mut [u8])]) -> Result<()> {
+            Ok(())
+        }
+        fn cuda(&self) -> Option<&CudaSource> {
+            self.0.as_ref()
+        }
+    }
+
+    static CUSTOM_ROW: ir::Op = ir::Op {
+        name: "custom",
+        doc: "",
+        attrs: &[],
+        infer: |c| Ok(c.types.into()),
+        meaning: ir::Meaning::Kernel(|_, _| Ok(vec![])),
+        grad: ir::Grad::Zero,
+        batch: ir::Batch::Auto,
+        cases: Vec::new,
+    };
+
+    fn emitted(cuda: Option<CudaSource>) -> Option<Vec<Kernel>> {
+        let ty = Type::new(DType::F32, [30, 10]);
+        let n = FlatNode {
+            op: &CUSTOM_ROW,
+            inputs: Default::default(),
+            attrs: Attrs::new().with("op", Custom(Arc::new(Cube(cuda)))),
+            outs: vec![ty.clone()].into(),
+            site: Site::UNKNOWN,
+        };
+        let operand = |k| Operand { slot: Slot::new(k, 0), layout: Layout::contiguous(&ty.shape), ty: ty.clone() };
+        kernels(&n, &[operand(0)], &[operand(1)], 9)
+    }
+
+    #[test]
+    fn an_op_with_cuda_c_is_a_kernel_with_a_thread_an_element() {
+        let source = "// does it run(1)?\n__device__ void cube(long long i, const float* x, float* y) { y[i] = x[i]; }";
+        let cuda = CudaSource { source: source.into(), function: "cube".into() };
+        let [k] = &emitted(Some(cuda)).unwrap()[..] else { panic!("one kernel") };
+        assert_eq!((k.grid, k.block), (2, 256));
+        assert!(k.source.contains("sizes[] = {30ll, 10ll, 30ll, 10ll};") && k.source.contains("cube(i, in0, out0);"));
+        let unit = crate::emit::unit(&[&k.source]);
+        assert!(unit.contains("// does it run(1)?") && unit.contains(") run0(const float*"), "{unit}");
+        assert!(emitted(None).is_none(), "without it the host computes it");
+    }
+}

@@ -1,9 +1,9 @@
 //! Matrix products, perceptrons, and chains of elementwise ops and reductions.
 
 use super::harness::{Init, Measured, fill, labels, latency, repeats, steps, sum_of_squares};
+use crate::{Result, Tensor, jit};
 use nn::optim::{Optimizer, Rule};
 use nn::{Layer, Linear};
-use crate::{Result, Tensor, jit};
 
 fn layers(sizes: &[usize]) -> Result<Vec<Linear>> {
     let mut init = Init::new();

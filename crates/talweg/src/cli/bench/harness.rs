@@ -3,9 +3,9 @@
 //! Value i of stream `seed` is h = lowbias32(seed · 0x9E3779B9 + i), mapped to [-bound, bound).
 
 use super::roofline::Work;
+use crate::{Result, Tensor, Variable};
 use runtime::trace;
 use std::time::Instant;
-use crate::{Result, Tensor, Variable};
 
 fn lowbias32(mut x: u32) -> u32 {
     x ^= x >> 16;

@@ -1,10 +1,10 @@
 //! Sequence models: an LSTM, and a small GPT in training and writing token by token.
 
 use super::harness::{Init, Measured, fill, labels, repeats, steps};
+use crate::{DType, Error, Result, Tensor, Variable, jit};
 use nn::optim::{Adam, AdamW, Optimizer};
 use nn::{Layer, LayerNorm, Linear, Lstm, Module, RecurrentOptions};
 use std::fmt;
-use crate::{DType, Error, Result, Tensor, Variable, jit};
 use tensor::nn::AttentionOptions;
 
 /// One training step of an LSTM of 256 cells on 64 inputs, batch 32.

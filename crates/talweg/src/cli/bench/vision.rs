@@ -2,9 +2,9 @@
 
 use super::dense::perceptron;
 use super::harness::{Init, Measured, fill, labels, latency, steps, sum_of_squares};
+use crate::{Result, Tensor, jit};
 use nn::optim::{Optimizer, Sgd};
 use nn::{BatchNorm, Conv2d, Layer, Linear, Module};
-use crate::{Result, Tensor, jit};
 use tensor::nn::{ConvOptions, MaxPoolOptions};
 
 fn momentum() -> Sgd {

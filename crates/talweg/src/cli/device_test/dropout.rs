@@ -1,8 +1,8 @@
 //! Attention that drops weights, on a device whose library draws them with a generator of its own: which are
 //! dropped is read off a result, and everything else has to follow from it.
 
-use ir::{DType, Literal};
 use crate::{Error, ErrorKind, Result, Tensor, device, vjp};
+use ir::{DType, Literal};
 use tensor::nn::AttentionOptions;
 
 /// Queries, keys and the width of both.

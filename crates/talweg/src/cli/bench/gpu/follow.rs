@@ -3,10 +3,10 @@
 use super::super::harness::{Init, fill, labels};
 use super::language::{Gpt, Sizes};
 use super::{emit, losses as perceptron};
+use crate::{DType, Error, Result, Tensor, autocast, device, engine_named, jit, manual_seed};
 use nn::optim::{Adam, Optimizer};
 use nn::{Conv2d, Layer, Linear, Module};
 use std::time::{Duration, Instant};
-use crate::{DType, Error, Result, Tensor, autocast, device, engine_named, jit, manual_seed};
 use tensor::nn::MaxPoolOptions;
 
 /// Losses compared, and how far they may be apart.

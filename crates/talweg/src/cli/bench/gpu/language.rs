@@ -2,9 +2,9 @@
 
 use super::super::harness::labels;
 use super::{emit, look, timed, timed_wall};
+use crate::{DType, Error, Result, Tensor, Variable, autocast, engine_named, jit};
 use nn::optim::{AdamW, Optimizer};
 use nn::{Layer, LayerNorm, Linear, Module};
-use crate::{DType, Error, Result, Tensor, Variable, autocast, engine_named, jit};
 use tensor::nn::AttentionOptions;
 
 /// Sizes of a GPT.

@@ -10,9 +10,9 @@ mod linear;
 mod vision;
 
 use super::harness::{fill, labels};
+use crate::{DType, Error, Jit, Result, Tensor, Variable, device, engine_named, jit};
 use nn::optim::{Adam, Optimizer};
 use std::time::Instant;
-use crate::{DType, Error, Jit, Result, Tensor, Variable, device, engine_named, jit};
 
 /// A workload by its name's beginning, and what runs it.
 const WORKLOADS: &[(&str, fn(&str) -> Result<()>)] = &[

@@ -2,9 +2,9 @@
 
 use super::super::harness::labels;
 use super::{emit, look, normal, timed};
+use crate::{DType, Result, Tensor, autocast, engine_named, jit};
 use nn::optim::{Optimizer, Sgd};
 use nn::{BatchNorm, Conv2d, Layer, Linear, Module};
-use crate::{DType, Result, Tensor, autocast, engine_named, jit};
 use tensor::nn::{ConvOptions, MaxPoolOptions};
 
 /// A convolution without bias and its normalization.
