@@ -195,8 +195,8 @@ def between(xs: list[Tensor], ys: list[Tensor], stops: Any = ()) -> set[Operatio
     path: set[Operation] = set()
     order = sorted({op for op in ancestors(ys)}, key=lambda op: op.id)
     for op in order:
-        if any(t in after and t not in stops for t in op.inputs):
-            outs = [t for t in op.outputs if t.dtype.is_floating or t.dtype.is_complex]
+        if any(t in after for t in op.inputs):
+            outs = [t for t in op.outputs if (t.dtype.is_floating or t.dtype.is_complex) and t not in stops]
             if outs and op.type not in ("StopGradient",):
                 path.add(op)
                 after.update(outs)
