@@ -138,7 +138,7 @@ def test_the_program_of_the_tensorflow_paper():
 
     # 2. Add nodes that represent the optimization algorithm.
     loss = tf.nn.softmax_cross_entropy_with_logits(layer_2, y)
-    train_op = tf.train.AdagradOptimizer(0.01).minimize(loss)
+    train_op = tf.train.AdagradOptimizer(0.01, 1e-20).minimize(loss)  # Rust's begins with 0
 
     # 3. Execute the graph on batches of input data.
     with tf.Session() as sess:  # Connect to the TF runtime.

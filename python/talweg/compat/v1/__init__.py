@@ -6,8 +6,8 @@
 >>> x = tf.placeholder(tf.float32, [None, 2], name="x")
 >>> w = tf.Variable([[1.0], [2.0]])
 >>> y = tf.matmul(x, w)
->>> print(y.shape)
-(?, 1)
+>>> y.shape.as_list()
+[None, 1]
 >>> with tf.Session() as sess:
 ...     sess.run(tf.global_variables_initializer())
 ...     sess.run(y, {x: [[1, 1], [2, 2], [3, 3]]}).tolist()

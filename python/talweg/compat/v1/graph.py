@@ -568,8 +568,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     """A tensor of given values; of a shape, filled up with the last value.
 
     >>> import talweg.compat.v1 as tf
-    >>> tf.constant(2.0, shape=[3])
-    <tf.Tensor 'Const:0' shape=(3,) dtype=float32>
+    >>> tf.constant(2.0, shape=[3]).shape
+    TensorShape([Dimension(3)])
     """
     from ... import _native
 
