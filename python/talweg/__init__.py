@@ -126,6 +126,6 @@ from ._transforms import (  # noqa: E402
     value_and_grad,
     vmap,
 )
-from . import nn, optim, train, utils  # noqa: E402
+from . import distributions, nn, optim, train, utils  # noqa: E402
 
 __array_api_version__ = "2024.12"
