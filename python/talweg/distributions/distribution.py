@@ -8,7 +8,7 @@ from typing import Any
 from .. import _native
 from .._native import Tensor
 from .._state import no_grad
-from ..errors import ArgumentError
+from ..errors import ArgumentError, Error
 from . import constraints
 
 DEFAULT_VALIDATE = [__debug__]
@@ -19,14 +19,13 @@ def error(what: str) -> ArgumentError:
     return ArgumentError(_native.located(what))
 
 
-def unsupported(what: str) -> NotImplementedError:
-    """The exception for what a distribution does not have."""
+class UnsupportedError(Error, NotImplementedError):
+    """What a distribution does not have."""
 
-    class NotThere(NotImplementedError):
-        pass
 
-    NotThere.__name__ = "NotImplementedError"
-    return NotThere(_native.located(what))
+def unsupported(what: str) -> UnsupportedError:
+    """The exception for what a distribution does not have, with the line of the program."""
+    return UnsupportedError(_native.located(what))
 
 
 def sizes(x: Any) -> tuple[int, ...]:

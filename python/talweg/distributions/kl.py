@@ -12,6 +12,7 @@ from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategor
 from .distribution import Distribution, tail_sum, unsupported
 from .gammas import Beta, Dirichlet, Gamma
 from .multivariate import LowRankMultivariateNormal, MultivariateNormal
+from .special import xlogy
 
 _where = Tensor.where
 _EULER = 0.57721566490153286061
@@ -359,24 +360,38 @@ def _(p: Any, q: Any) -> Tensor:  # noqa: F811
     return _outside(-p.entropy() + (q.high - q.low).log(), (q.low > 0) | (q.high < 1))
 
 
-def _mean_log(p: Any) -> Tensor:
+def _mean_log(low: Tensor, high: Tensor) -> Tensor:
     """E[log x] of a uniform variable."""
 
     def area(x: Tensor) -> Tensor:
-        return x * x.log() - x
+        return xlogy(x, x) - x
 
-    return (area(p.high) - area(p.low)) / (p.high - p.low)
+    return (area(high) - area(low)) / (high - low)
 
 
 @_formula(Uniform, Gamma)
 def _(p: Any, q: Any) -> Tensor:  # noqa: F811
     a = q.concentration
-    found = -p.entropy() + a.lgamma() - a * q.rate.log() - (a - 1) * _mean_log(p) + q.rate * p.mean
+    found = -p.entropy() + a.lgamma() - a * q.rate.log() - (a - 1) * _mean_log(p.low, p.high) + q.rate * p.mean
     return _outside(found, p.low < 0)
+
+
+@_formula(Uniform, Beta)
+def _(p: Any, q: Any) -> Tensor:  # noqa: F811
+    a, b = q.concentration1, q.concentration0
+    logs = (a - 1) * _mean_log(p.low, p.high) + (b - 1) * _mean_log(1 - p.high, 1 - p.low)
+    found = -p.entropy() - logs + a.lgamma() + b.lgamma() - (a + b).lgamma()
+    return _outside(found, (p.high > 1) | (p.low < 0))
+
+
+@_formula(Uniform, ContinuousBernoulli)
+def _(p: Any, q: Any) -> Tensor:  # noqa: F811
+    found = -p.entropy() - p.mean * q.logits - (-q.probs).log1p() - q._log_norm()
+    return _outside(found, (p.high >= 1) | (p.low <= 0))
 
 
 @_formula(Uniform, Pareto)
 def _(p: Any, q: Any) -> Tensor:  # noqa: F811
-    mean_log = _mean_log(p)
+    mean_log = _mean_log(p.low, p.high)
     found = mean_log * (q.alpha + 1) - (p.high - p.low).log() - q.alpha.log() - q.alpha * q.scale.log()
     return _outside(found, p.low < q.scale)

@@ -67,7 +67,7 @@ def standard_gamma(a: Tensor) -> Tensor:
     boost = uniform(a.shape, a).log() / shape.clamp_min(1e-12)
     z = _where(is_small, value * boost.exp(), value)
     z = z.clamp_min(2.3e-308 if str(a.dtype).endswith("float64") else 1.2e-38).stop_gradient()
-    if not (a.requires_grad or a.is_symbolic):
+    if not _native.is_grad_enabled() or not (a.requires_grad or a.is_symbolic):
         return z
     return z + (a - shape) * gamma_slope(shape, z)
 
