@@ -1,5 +1,6 @@
 """Distributions of distributions: independent dimensions, transformed variables, mixtures."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any
@@ -30,8 +31,8 @@ class Independent(Distribution):
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
         super().__init__(shape[: len(shape) - n], shape[len(shape) - n :], validate_args)
 
-    has_rsample = property(lambda self: self.base_dist.has_rsample)  # type: ignore[assignment]
-    has_enumerate_support = property(lambda self: self.base_dist.has_enumerate_support if not self.reinterpreted_batch_ndims else False)  # type: ignore[assignment]
+    has_rsample = property(lambda self: self.base_dist.has_rsample)
+    has_enumerate_support = property(lambda self: self.base_dist.has_enumerate_support if not self.reinterpreted_batch_ndims else False)
     mean = property(lambda self: self.base_dist.mean)
     mode = property(lambda self: self.base_dist.mode)
     variance = property(lambda self: self.base_dist.variance)
@@ -94,7 +95,7 @@ class TransformedDistribution(Distribution):
         n = chain.codomain.event_dim + max(len(base_distribution.event_shape) - need, 0)
         super().__init__(forward[: len(forward) - n], forward[len(forward) - n :], validate_args)
 
-    has_rsample = property(lambda self: self.base_dist.has_rsample)  # type: ignore[assignment]
+    has_rsample = property(lambda self: self.base_dist.has_rsample)
 
     @constraints.dependent_property
     def support(self) -> Any:

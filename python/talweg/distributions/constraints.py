@@ -1,5 +1,6 @@
 """Where values and parameters of distributions may lie: ``constraint.check(value)`` is a bool for each event."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any, Callable

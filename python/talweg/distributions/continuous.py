@@ -1,5 +1,6 @@
 """Distributions over the line: normal, uniform, exponential and their kin."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math

@@ -1,5 +1,6 @@
 """Distributions over whole numbers and classes."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math

@@ -1,5 +1,6 @@
 """The gamma distribution and what is made of it: beta, Dirichlet, Student's t, and others of directions."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math

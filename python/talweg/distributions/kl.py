@@ -1,5 +1,6 @@
 """``kl_divergence`` and the table of its formulas."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math

@@ -1,5 +1,6 @@
 """Normal distributions of vectors."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math

@@ -1,5 +1,6 @@
 """Continuous relaxations of discrete distributions."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math

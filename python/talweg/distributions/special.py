@@ -1,5 +1,6 @@
 """Functions and samplers that several distributions need."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math

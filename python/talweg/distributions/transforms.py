@@ -1,5 +1,6 @@
 """Invertible functions with the logarithm of their Jacobian's determinant."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math
@@ -85,10 +86,10 @@ class _Inverse(Transform):
         self._t = transform
         self.bijective = transform.bijective
 
-    domain = property(lambda self: self._t.codomain)  # type: ignore[assignment]
-    codomain = property(lambda self: self._t.domain)  # type: ignore[assignment]
+    domain = property(lambda self: self._t.codomain)
+    codomain = property(lambda self: self._t.domain)
     sign = property(lambda self: self._t.sign)
-    inv = property(lambda self: self._t)  # type: ignore[assignment]
+    inv = property(lambda self: self._t)
 
     def __eq__(self, other: Any) -> bool:
         return isinstance(other, _Inverse) and self._t == other._t
@@ -118,7 +119,7 @@ class _Inverse(Transform):
 
 
 class _Increasing(Transform):
-    bijective, sign = True, 1  # type: ignore[assignment]
+    bijective, sign = True, 1
 
     def __eq__(self, other: Any) -> bool:
         return type(self) is type(other)
@@ -254,8 +255,8 @@ class AffineTransform(Transform):
         super().__init__(cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
-    domain = codomain = property(lambda self: constraints.independent(constraints.real, self._event_dim) if self._event_dim else constraints.real)  # type: ignore[assignment]
-    event_dim = property(lambda self: self._event_dim)  # type: ignore[assignment]
+    domain = codomain = property(lambda self: constraints.independent(constraints.real, self._event_dim) if self._event_dim else constraints.real)
+    event_dim = property(lambda self: self._event_dim)
 
     @property
     def sign(self) -> Any:
@@ -293,8 +294,8 @@ class IndependentTransform(Transform):
         self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
         self.bijective = base_transform.bijective
 
-    domain = property(lambda self: constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims))  # type: ignore[assignment]
-    codomain = property(lambda self: constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims))  # type: ignore[assignment]
+    domain = property(lambda self: constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims))
+    codomain = property(lambda self: constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims))
     sign = property(lambda self: self.base_transform.sign)
 
     def _call(self, x: Tensor) -> Tensor:
@@ -327,8 +328,8 @@ class ReshapeTransform(Transform):
         if math.prod(self.in_shape) != math.prod(self.out_shape):
             raise error(f"ReshapeTransform: {self.in_shape} and {self.out_shape} have different numbers of elements")
 
-    domain = property(lambda self: constraints.independent(constraints.real, len(self.in_shape)))  # type: ignore[assignment]
-    codomain = property(lambda self: constraints.independent(constraints.real, len(self.out_shape)))  # type: ignore[assignment]
+    domain = property(lambda self: constraints.independent(constraints.real, len(self.in_shape)))
+    codomain = property(lambda self: constraints.independent(constraints.real, len(self.out_shape)))
 
     def _call(self, x: Tensor) -> Tensor:
         return x.reshape([*x.shape[: len(x.shape) - len(self.in_shape)], *self.out_shape])
@@ -358,12 +359,12 @@ class ComposeTransform(Transform):
         self.bijective = all(p.bijective for p in self.parts)
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         """The domain of the first."""
         return _widened(self.parts, "domain") if self.parts else constraints.real
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         """The codomain of the last."""
         return _widened(self.parts, "codomain") if self.parts else constraints.real
 
@@ -597,8 +598,8 @@ class CatTransform(_Parts):
         super().__init__(tseq, dim, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
 
-    domain = property(lambda self: constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths))  # type: ignore[assignment]
-    codomain = property(lambda self: constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths))  # type: ignore[assignment]
+    domain = property(lambda self: constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths))
+    codomain = property(lambda self: constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths))
 
     def _pieces(self, x: Tensor) -> list[Tensor]:
         out, start = [], 0
@@ -614,8 +615,8 @@ class CatTransform(_Parts):
 class StackTransform(_Parts):
     """Transforms of the slices along a dimension."""
 
-    domain = property(lambda self: constraints.stack([t.domain for t in self.transforms], self.dim))  # type: ignore[assignment]
-    codomain = property(lambda self: constraints.stack([t.codomain for t in self.transforms], self.dim))  # type: ignore[assignment]
+    domain = property(lambda self: constraints.stack([t.domain for t in self.transforms], self.dim))
+    codomain = property(lambda self: constraints.stack([t.codomain for t in self.transforms], self.dim))
 
     def _pieces(self, x: Tensor) -> list[Tensor]:
         a = self.dim % len(x.shape)
@@ -628,13 +629,13 @@ class StackTransform(_Parts):
 class CumulativeDistributionTransform(Transform):
     """The cumulative distribution function of a distribution."""
 
-    bijective, codomain, sign = True, constraints.unit_interval, 1  # type: ignore[assignment]
+    bijective, codomain, sign = True, constraints.unit_interval, 1
 
     def __init__(self, distribution: Any, cache_size: int = 0):
         super().__init__(cache_size)
         self.distribution = distribution
 
-    domain = property(lambda self: self.distribution.support)  # type: ignore[assignment]
+    domain = property(lambda self: self.distribution.support)
 
     def _call(self, x: Tensor) -> Tensor:
         return self.distribution.cdf(x)

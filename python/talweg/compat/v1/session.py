@@ -1,5 +1,6 @@
 """Sessions: the values of variables, and compiled plans for each set of fetches and fed shapes."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import collections

@@ -1,5 +1,6 @@
 """Partial static shapes: a size or the rank may be unknown until ``Session.run``."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any, Iterator, Sequence
