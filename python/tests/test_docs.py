@@ -66,7 +66,7 @@ def test_functions_written_by_hand_have_an_example():
     assert sorted(missing) == ["_habits.tril", "_habits.triu", "_standard.cumulative_prod", "_standard.cumulative_sum", "_standard.prod", "_standard.sum", "fft.fftn", "fft.ifftn"]
 
 
-@pytest.mark.parametrize("page", ["docs/python.md", "README.md"])
+@pytest.mark.parametrize("page", ["docs/python.md", "docs/tensorflow1.md", "README.md"])
 def test_programs_of_the_documentation(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)

@@ -158,6 +158,11 @@ class TensorShape:
             return False
         return True
 
+    def admits(self, sizes: Sequence[int]) -> bool:
+        """True if a tensor of known sizes has this shape."""
+        own = self._sizes
+        return own is None or (len(own) == len(sizes) and all(a is None or a == b for a, b in zip(own, sizes)))
+
     def assert_is_compatible_with(self, other: Any) -> None:
         """Raises if no tensor has both shapes."""
         self.merge_with(other)
