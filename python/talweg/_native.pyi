@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from . import Graph as Graph, Tensor as Tensor
+from . import Graph as Graph, Tensor as Tensor, Update as Update, dtype as dtype
 
 __version__: str
 

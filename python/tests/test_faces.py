@@ -25,10 +25,10 @@ def read(path):
 ONCE = read(ROOT / "crates/talweg/tests/faces.txt")
 
 
-def check(name, losses):
+def check(name, losses, is_exact=True):
     np.testing.assert_allclose(losses, ONCE[name], rtol=1e-4)
     live = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tmp/faces.txt"
-    if live.exists():
+    if is_exact and live.exists():
         rust = read(live)
         # An older run may not have had this program.
         assert name not in rust or losses == rust[name]
@@ -122,6 +122,7 @@ def test_the_program_of_the_tensorflow_paper():
     pictures, labels = tw.rand(16, 784).eval(), tw.randint(0, 10, (16,)).eval()
     answers = labels.one_hot(10, "float32").numpy()
     BATCH_SIZE, NUM_STEPS, losses = 16, STEPS, []
+    first = tw.Session().run([tw.uniform([784, 100], 0.0, 1.0), tw.uniform([100, 10], 0.0, 1.0)])  # as Rust draws them
 
     # 1. Construct a graph representing the model.
     x = tf.placeholder(tf.float32, [BATCH_SIZE, 784])  # Placeholder for input.
@@ -137,16 +138,17 @@ def test_the_program_of_the_tensorflow_paper():
 
     # 2. Add nodes that represent the optimization algorithm.
     loss = tf.nn.softmax_cross_entropy_with_logits(layer_2, y)
-    train_op = tf.train.AdagradOptimizer(0.01).minimize(loss)
+    train_op = tf.train.AdagradOptimizer(0.01, 1e-20).minimize(loss)  # Rust's begins with 0
 
     # 3. Execute the graph on batches of input data.
     with tf.Session() as sess:  # Connect to the TF runtime.
         sess.run(tf.initialize_all_variables())  # Randomly initialize weights.
+        W_1.load(first[0]), W_2.load(first[1])
         for step in range(NUM_STEPS):  # Train iteratively for NUM_STEPS.
             x_data, y_data = pictures, answers  # Load one batch of input data.
             value, _ = sess.run([loss, train_op], {x: x_data, y: y_data})  # Perform one training step.
             losses.append(tw.tensor(value).sum().item())
-    check("two_phase", losses)
+    check("two_phase", losses, is_exact=False)  # Adagrad's step is TensorFlow's formula
 
 
 def test_the_seeds_program_runs_as_printed():

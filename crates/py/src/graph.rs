@@ -25,7 +25,8 @@ fn placeholder(
     let sizes: Option<Vec<usize>> =
         shape.unwrap_or_default().into_iter().map(|d| d.filter(|&d| d >= 0).map(|d| d as usize)).collect();
     let Some(sizes) = sizes else {
-        let e = Error::value("every size must be known: a graph is compiled for one shape").in_op("placeholder");
+        let e = "every size must be known: a graph is compiled for one shape; for unknown sizes use talweg.compat.v1.placeholder";
+        let e = Error::value(e).in_op("placeholder");
         return Err(exception(py, &e.at(here(py))));
     };
     wrap(py, here(py).scope(|| ::tensor::placeholder(name, Shape::new(&sizes), dtype.0)))

@@ -73,7 +73,7 @@ def cpu(self: "Tensor", memory_format: Any = None) -> "Tensor":
 @public(function=False)
 def cuda(self: "Tensor", device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> "Tensor":
     """On a GPU."""
-    return to(self, device="cuda:0" if device is None else device)
+    return to(self, device="cuda" if device is None else device)
 
 
 @public(method=False)

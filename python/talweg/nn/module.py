@@ -374,7 +374,7 @@ class Module:
 
     def cuda(self, device=None):
         """Moves everything to a GPU."""
-        return self.to(device="cuda:0" if device is None else device)
+        return self.to(device="cuda" if device is None else device)
 
     def cpu(self):
         """Moves everything to the host."""

@@ -1,5 +1,6 @@
 """Shapes, slices, joins: ``tf.reshape``, ``tf.concat``, ``tf.gather`` and their kin."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import builtins

@@ -1,5 +1,6 @@
 """Tensors of given or regular values: ``tf.zeros``, ``tf.range``, ``tf.eye`` and their kin."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any, Callable

@@ -1,5 +1,6 @@
 """Order, branches and loops inside the graph, with TensorFlow's forms."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any, Callable

@@ -1,5 +1,6 @@
 """Element types: TensorFlow's ``DType`` over Talweg's."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import builtins

@@ -1,5 +1,6 @@
 """``tf.errors``: TensorFlow's names over Talweg's classes of exceptions."""
 
+# mypy: ignore-errors
 from ... import errors as _errors
 from ..._native import located
 

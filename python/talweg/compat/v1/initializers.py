@@ -1,5 +1,6 @@
 """``tf.initializers``: the first values of variables."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math

@@ -1,5 +1,6 @@
 """``tf.layers``: functions that make their variables, and the classes behind them."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math

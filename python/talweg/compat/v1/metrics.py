@@ -1,5 +1,6 @@
 """``tf.metrics``: running values over runs, as a pair of the value and the operation that updates it."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,6 @@
 """Nested structures: lists, tuples, named tuples and dictionaries of tensors."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any, Iterator

@@ -1,5 +1,6 @@
 """``tf.nn``: layers of neural networks as functions. Images are NHWC unless ``data_format`` says NCHW."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import collections

@@ -1,5 +1,6 @@
 """``tf.train.*Optimizer``: TensorFlow's update rules, slots and their first values."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,6 @@
 """``tf.app``, ``tf.flags``, ``tf.logging`` and ``tf.gfile``."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import glob

@@ -1,5 +1,6 @@
 """Random tensors: new numbers in each run, the same for the same seeds in each session."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any, Callable

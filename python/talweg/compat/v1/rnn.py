@@ -1,5 +1,6 @@
 """``tf.nn.dynamic_rnn`` and its kin: recurrent networks over time."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,6 @@
 """``tf.nn.rnn_cell``: cells with TensorFlow's variables and gate orders."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import collections

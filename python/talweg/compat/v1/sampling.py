@@ -1,5 +1,6 @@
 """Candidate sampling: ``nce_loss``, ``sampled_softmax_loss`` and their samplers."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import collections

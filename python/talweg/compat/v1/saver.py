@@ -1,5 +1,6 @@
 """``tf.train.Saver``: variables in safetensors files, with TensorFlow's ``checkpoint`` file beside them."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import os

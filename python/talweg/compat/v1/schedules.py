@@ -1,5 +1,6 @@
 """Learning rates as tensors of the global step."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import math

@@ -1,5 +1,6 @@
 """Sessions: the values of variables, and compiled plans for each set of fetches and fed shapes."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import collections
@@ -197,11 +198,11 @@ class Session:
             kind = np.float32 if t.dtype.name == "bfloat16" else t.dtype.as_numpy_dtype
             if array.dtype.kind in "OSU":
                 raise wrong_type(f"{t.name} of type {t.dtype.name} was fed {value!r:.60}")
-            made = array.astype(kind)
+            made = array.astype(kind, copy=False)
             if isinstance(value, float) and t.dtype.is_integer and made != array:
                 raise wrong_type(f"{t.name} of type {t.dtype.name} was fed {value!r}")
             array = made
-        if not t.shape.is_compatible_with(array.shape):
+        if not t.shape.admits(array.shape):
             e = f"cannot feed value of shape {array.shape} for tensor {t.name!r}, which has shape {t.shape}"
             raise FeedError(located(e))
         feeds[t] = array
@@ -223,7 +224,7 @@ class Session:
         values: dict[Any, Any] = {t: a[()] if a.ndim == 0 else a for t, a in feeds.items()}
         if not entry.is_pure_host:
             plan = self._plan(entry, key, feeds, run)
-            values.update(zip(entry.outputs, plan.run(self, feeds, run.keys(entry.random))))
+            values.update(zip(entry.outputs, plan.run(self, feeds, run.keys(entry.random) if entry.random else None)))
         for op in entry.host:
             if op.outputs and op.outputs[0] in values:
                 continue

