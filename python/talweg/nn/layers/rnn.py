@@ -89,7 +89,7 @@ class RNNBase(Module):
         return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
 
     def _make(self, layer, suffix):
-        rows, seen = _CELLS[self.mode][1] * self.hidden_size, self.proj_size or self.hidden_size
+        rows, seen = _CELLS[self._kind][1] * self.hidden_size, self.proj_size or self.hidden_size
         width = self.input_size if layer == 0 else seen * (2 if self.bidirectional else 1)
         shapes = {"weight_ih": (rows, width), "weight_hh": (rows, seen)}
         if self.bias:
@@ -119,7 +119,7 @@ class RNNBase(Module):
 
     def _start(self, x, rows, state):
         """The state to begin with, checked."""
-        count, ways = _CELLS[self.mode][2], self.num_layers * (2 if self.bidirectional else 1)
+        count, ways = _CELLS[self._kind][2], self.num_layers * (2 if self.bidirectional else 1)
         shapes = [(ways, rows, self.proj_size or self.hidden_size), (ways, rows, self.hidden_size)][:count]
         if state is None:
             zeros = {shape: _native.zeros(*shape, dtype=x.dtype) for shape in shapes}
@@ -135,7 +135,7 @@ class RNNBase(Module):
     def _pass(self, x, inside, state, suffix):
         """One way over the steps ``[T, N, width]``: the visible state at each, and the last state."""
         get = lambda name: getattr(self, name + suffix, None)  # noqa: E731
-        cell = _CELLS[self.mode][0]
+        cell = _CELLS[self._kind][0]
         of_input, of_state = _biases(self.mode, get("bias_ih"), get("bias_hh"))
         # The inputs' part of all steps at once: one large product instead of many small ones.
         rows = x.linear(get("weight_ih"), of_input)
@@ -284,7 +284,7 @@ class RNNCellBase(Module):
 
     def _make(self, mode, input_size, hidden_size, bias, device, dtype):
         self.input_size, self.hidden_size = size(self, "input_size", input_size), size(self, "hidden_size", hidden_size, 1)
-        self.mode, self.bias = mode, bias
+        self._kind, self.bias = mode, bias
         rows = _CELLS[mode][1] * self.hidden_size
         self.weight_ih, self.weight_hh = parameter(rows, self.input_size), parameter(rows, self.hidden_size)
         self.register_parameter("bias_ih", parameter(rows) if bias else None)
@@ -299,9 +299,9 @@ class RNNCellBase(Module):
             raise value_error(f"{type(self).__name__}: expected 1 or 2 dimensions, not {input.ndim}")
         if state is None:
             zero = _native.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype)
-            state = (zero,) * _CELLS[self.mode][2]
-        of_input, of_state = _biases(self.mode, self.bias_ih, self.bias_hh)
-        return _CELLS[self.mode][0](input.linear(self.weight_ih, of_input), state, self.weight_hh, of_state, None)
+            state = (zero,) * _CELLS[self._kind][2]
+        of_input, of_state = _biases(self._kind, self.bias_ih, self.bias_hh)
+        return _CELLS[self._kind][0](input.linear(self.weight_ih, of_input), state, self.weight_hh, of_state, None)
 
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}"
