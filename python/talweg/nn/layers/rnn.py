@@ -89,7 +89,7 @@ class RNNBase(Module):
         return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
 
     def _make(self, layer, suffix):
-        rows, seen = _CELLS[self._kind][1] * self.hidden_size, self.proj_size or self.hidden_size
+        rows, seen = _CELLS[self.mode][1] * self.hidden_size, self.proj_size or self.hidden_size
         width = self.input_size if layer == 0 else seen * (2 if self.bidirectional else 1)
         shapes = {"weight_ih": (rows, width), "weight_hh": (rows, seen)}
         if self.bias:
@@ -119,7 +119,7 @@ class RNNBase(Module):
 
     def _start(self, x, rows, state):
         """The state to begin with, checked."""
-        count, ways = _CELLS[self._kind][2], self.num_layers * (2 if self.bidirectional else 1)
+        count, ways = _CELLS[self.mode][2], self.num_layers * (2 if self.bidirectional else 1)
         shapes = [(ways, rows, self.proj_size or self.hidden_size), (ways, rows, self.hidden_size)][:count]
         if state is None:
             zeros = {shape: _native.zeros(*shape, dtype=x.dtype) for shape in shapes}
@@ -135,7 +135,7 @@ class RNNBase(Module):
     def _pass(self, x, inside, state, suffix):
         """One way over the steps ``[T, N, width]``: the visible state at each, and the last state."""
         get = lambda name: getattr(self, name + suffix, None)  # noqa: E731
-        cell = _CELLS[self._kind][0]
+        cell = _CELLS[self.mode][0]
         of_input, of_state = _biases(self.mode, get("bias_ih"), get("bias_hh"))
         # The inputs' part of all steps at once: one large product instead of many small ones.
         rows = x.linear(get("weight_ih"), of_input)
