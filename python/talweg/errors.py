@@ -1,8 +1,9 @@
 """What is raised. Each class is an :class:`Error` and the exception of Python's that people catch."""
 
 
-class Error(Exception):
-    """Any error of Talweg: what was expected, what came, and the line of the program."""
+class Error(RuntimeError):
+    """Any error of Talweg: what was expected, what came, and the line of the program. A ``RuntimeError``, as most of
+    PyTorch's are."""
 
 
 class ShapeError(Error, ValueError):

@@ -16,17 +16,24 @@ from .train import Silent
 from .train import Trainer
 from .utils.data import Subset
 
-class Error(Exception):
-    """Any error of Talweg: what was expected, what came, and the line of the program."""
+class Error(RuntimeError):
+    """Any error of Talweg: what was expected, what came, and the line of the program. A ``RuntimeError``, as most of
+    PyTorch's are."""
+
+class DeviceError(Error, RuntimeError):
+    """A device that is missing or failed."""
+
+class GradientError(Error, RuntimeError):
+    """A gradient that does not exist."""
+
+class InternalError(Error, RuntimeError):
+    """A mistake of ours, not of the program."""
 
 class ArgumentError(Error, ValueError):
     """An argument out of its range or not among the allowed words."""
 
 class DTypeError(Error, TypeError):
     """Element types that do not fit, or objects of a wrong type."""
-
-class DeviceError(Error, RuntimeError):
-    """A device that is missing or failed."""
 
 class FeedError(Error, ValueError):
     """A placeholder without a value, or a feed that does not fit."""
@@ -36,12 +43,6 @@ class FileError(Error, OSError):
 
 class FormatError(Error, ValueError):
     """Text or bytes that are not what they should be."""
-
-class GradientError(Error, RuntimeError):
-    """A gradient that does not exist."""
-
-class InternalError(Error, RuntimeError):
-    """A mistake of ours, not of the program."""
 
 class NumericsError(Error, ArithmeticError):
     """NaN or infinity where that was forbidden."""

@@ -382,3 +382,39 @@ def test_hooks_of_steps():
     handle.remove()
     steps(o, ps, 1)
     assert seen == ["before", "after", "before"]
+
+
+def test_lbfgs_is_an_optimizer():
+    runs = []
+    for library in (torch, tw):
+        w = library.nn.Parameter(library.tensor([3.0, -2.0]))
+        o = library.optim.LBFGS([w], lr=1.0, max_iter=2)
+        s = library.optim.lr_scheduler.StepLR(o, 1, gamma=0.5)
+        assert isinstance(o, library.optim.Optimizer)
+        losses = []
+
+        def closure():
+            o.zero_grad()
+            value = ((w - library.tensor([1.0, 2.0])) ** 4).sum()
+            value.backward()
+            return value
+
+        for _ in range(4):
+            losses.append(o.step(closure).item())
+            s.step()
+        losses.append(o.param_groups[0]["lr"])
+        runs.append(losses)
+    np.testing.assert_allclose(runs[1], runs[0], rtol=1e-4)
+
+
+def test_hooks_of_states():
+    w = nn.Parameter([1.0])
+    o, seen = tw.optim.SGD([w], lr=0.5), []
+    o.register_state_dict_pre_hook(lambda o: seen.append("before"))
+    o.register_state_dict_post_hook(lambda o, state: {**state, "more": 1})
+    o.register_load_state_dict_pre_hook(lambda o, state: {**state, "param_groups": [{**state["param_groups"][0], "lr": 0.25}]})
+    o.register_load_state_dict_post_hook(lambda o: seen.append("after load"))
+    state = o.state_dict()
+    assert state["more"] == 1
+    o.load_state_dict(state)
+    assert o.lr == 0.25 and seen == ["before", "after load"]

@@ -5,8 +5,8 @@ from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Se
 from .functional import *  # noqa: F403
 from .layers import *  # noqa: F403
 from .module import Module
+from . import modules  # noqa: I001 (needs the layers)
 from .parameter import Buffer, Parameter, UninitializedParameter
-from . import modules  # noqa: E402, I001
 
 
 def __getattr__(name):

@@ -18,24 +18,6 @@ from ..utils.data import Subset
 from . import lr_scheduler as lr_scheduler
 from . import swa_utils as swa_utils
 
-class LBFGS:
-    """Limited-memory BFGS: ``step`` asks ``closure`` for the loss several times.
-
-    >>> import talweg as tw
-    >>> w = tw.nn.Parameter([3.0])
-    >>> loss = tw.optim.LBFGS([w]).step(lambda: (w - 1).square().sum())
-    >>> loss.item(), round(w.item(), 3)
-    (4.0, 1.0)"""
-    def __init__(self, params: Iterable[Any], lr: float = 1.0, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-07, tolerance_change: float = 1e-09, history_size: int = 100, line_search_fn: str | None = None, *, maximize: bool = False) -> None: ...
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes a state; nothing changes if a part is missing."""
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything a checkpoint needs, by name."""
-    def step(self, closure: Callable[[], Tensor]) -> Tensor:
-        """One step; the loss at its begin. ``closure`` need not call ``backward``."""
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets collected gradients, or makes them zero."""
-
 class Optimizer:
     """The base of optimizers. One of one's own is a subclass with ``step``, as in PyTorch; what runs in graphs, under
     ``launch`` and on servers is a ``Rule``.
@@ -66,6 +48,14 @@ class Optimizer:
     def lr(self) -> float: ...
     @lr.setter
     def lr(self, value: float) -> None: ...
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Tensor:
+        """``hook(optimizer)`` is called after ``load_state_dict``."""
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Tensor:
+        """``hook(optimizer, state_dict)`` is called before ``load_state_dict`` and may return another state."""
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Tensor:
+        """``hook(optimizer, state_dict)`` is called after ``state_dict`` and may return another."""
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Tensor:
+        """``hook(optimizer)`` is called before ``state_dict``."""
     def register_step_post_hook(self, hook: Callable[..., Any]) -> Any:
         """``hook(optimizer, args, kwargs)`` is called after each step."""
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> Any:
@@ -78,6 +68,23 @@ class Optimizer:
         """One step with the collected gradients."""
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the collected gradients, or makes them zero."""
+
+class LBFGS(Optimizer):
+    """Limited-memory BFGS: ``step`` asks ``closure`` for the loss several times. There is one group of parameters.
+
+    >>> import talweg as tw
+    >>> w = tw.nn.Parameter([3.0])
+    >>> loss = tw.optim.LBFGS([w]).step(lambda: (w - 1).square().sum())
+    >>> loss.item(), round(w.item(), 3)
+    (4.0, 1.0)"""
+    def __init__(self, params: Iterable[Any], lr: float = 1.0, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-07, tolerance_change: float = 1e-09, history_size: int = 100, line_search_fn: str | None = None, *, maximize: bool = False) -> None: ...
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes what ``state_dict`` returned, or the ``"optimizer"`` part of a checkpoint; nothing changes if it does not
+        fit."""
+    @property
+    def state(self) -> Any: ...
+    def step(self, closure: Callable[[], Tensor]) -> Tensor:
+        """One step; the loss at its begin. ``closure`` need not call ``backward``."""
 
 class Rule(Optimizer):
     """An optimizer of one's own: a subclass says in tensor code how one parameter moves.

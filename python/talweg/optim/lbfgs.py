@@ -1,16 +1,14 @@
 """Limited-memory BFGS."""
 
 from .. import _native
-from .._checked import check, type_error, value_error
-from .._graph import has_grad
-from .._native import Tensor
-from .optimizer import load_flat
+from .._checked import check, value_error
+from .optimizer import Optimizer, load_flat
 
 __all__ = ["LBFGS"]
 
 
-class LBFGS:
-    """Limited-memory BFGS: ``step`` asks ``closure`` for the loss several times.
+class LBFGS(Optimizer):
+    """Limited-memory BFGS: ``step`` asks ``closure`` for the loss several times. There is one group of parameters.
 
     >>> import talweg as tw
     >>> w = tw.nn.Parameter([3.0])
@@ -34,37 +32,70 @@ class LBFGS:
     ):
         if line_search_fn not in (None, "strong_wolfe"):
             raise value_error(f"LBFGS: line_search_fn is None or 'strong_wolfe', not {line_search_fn!r}")
-        if isinstance(params, Tensor):
-            raise type_error("LBFGS: params is a tensor; give a list of them")
+        names = "lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn maximize".split()
+        values = (lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size, line_search_fn, maximize)
+        super().__init__(params, dict(zip(names, values)))
+
+    def _prepare(self):
+        super()._prepare()
+        self._native = None
+
+    def _made(self):
+        g = self.param_groups[0]
         settings = dict(
-            lr=lr,
-            iterations=max_iter,
-            evaluations=max_eval,
-            tolerance_grad=tolerance_grad,
-            tolerance_change=tolerance_change,
-            history=history_size,
-            strong_wolfe=line_search_fn is not None,
+            lr=float(g["lr"]),
+            iterations=g["max_iter"],
+            evaluations=g["max_eval"],
+            tolerance_grad=g["tolerance_grad"],
+            tolerance_change=g["tolerance_change"],
+            history=g["history_size"],
+            strong_wolfe=g["line_search_fn"] is not None,
         )
-        self._maximize, self._params = maximize, list(params)
-        self._native = _native.Lbfgs(self._params, settings)
+        return _native.Lbfgs(g["params"], settings)
+
+    def _added(self, group):
+        if len(self.param_groups) > 1:
+            raise value_error("LBFGS: all parameters belong to one group: give them in one list")
+        self._native = self._made()
+
+    def _changed(self, group, key):
+        if key in self.defaults and key != "maximize":
+            made = self._made()
+            load_flat(made.state(), self._flat())
+            self._native = made
+
+    def _flat(self):
+        return {name: v.detach() for name, v in self._native.state()}
 
     def step(self, closure):
         """One step; the loss at its begin. ``closure`` need not call ``backward``."""
-        value = self._native.step((lambda: -closure()) if self._maximize else closure)
-        return _native.tensor(-value if self._maximize else value)
+        for hook in list(self._pre_hooks.values()):
+            hook(self, (closure,), {})
+        is_ascending = self.param_groups[0]["maximize"]
+        value = self._native.step((lambda: -closure()) if is_ascending else closure)
+        for hook in list(self._post_hooks.values()):
+            hook(self, (closure,), {})
+        return _native.tensor(-value if is_ascending else value)
 
-    def zero_grad(self, set_to_none=True):
-        """Forgets collected gradients, or makes them zero."""
-        for p in self._params:
-            p.grad = None if set_to_none or not has_grad(p) else _native.zeros_like(p.grad)
-
-    def state_dict(self):
-        """Everything a checkpoint needs, by name."""
-        return {name: v.detach() for name, v in self._native.state()}
+    @property
+    def state(self):
+        """The state, with the first parameter, as PyTorch keeps it."""
+        return {self.param_groups[0]["params"][0]: dict(self._native.state())}
 
     def load_state_dict(self, state_dict):
-        """Takes a state; nothing changes if a part is missing."""
-        load_flat(self._native.state(), state_dict)
+        """Takes what ``state_dict`` returned, or the ``"optimizer"`` part of a checkpoint; nothing changes if it does not
+        fit."""
+        if "param_groups" in state_dict:
+            super().load_state_dict(state_dict)
+        else:
+            load_flat(self._native.state(), state_dict)
+
+    def _take_state(self, state):
+        if 0 in state:
+            load_flat(self._native.state(), state[0])
+
+    def _own_attributes(self):
+        return {k: v for k, v in super()._own_attributes().items() if k != "_native"}
 
 
 check(globals(), __all__)

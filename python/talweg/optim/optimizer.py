@@ -71,6 +71,7 @@ class Optimizer:
     def _prepare(self):
         self.param_groups = []
         self._pre_hooks, self._post_hooks = OrderedDict(), OrderedDict()
+        self._state_hooks = defaultdict(OrderedDict)
         self._state = defaultdict(dict)
 
     @property
@@ -131,6 +132,22 @@ class Optimizer:
         """``hook(optimizer, args, kwargs)`` is called after each step."""
         return hooks.register(self._post_hooks, hook, False)
 
+    def register_state_dict_pre_hook(self, hook, prepend=False):
+        """``hook(optimizer)`` is called before ``state_dict``."""
+        return hooks.register(self._state_hooks["before"], hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend=False):
+        """``hook(optimizer, state_dict)`` is called after ``state_dict`` and may return another."""
+        return hooks.register(self._state_hooks["after"], hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+        """``hook(optimizer, state_dict)`` is called before ``load_state_dict`` and may return another state."""
+        return hooks.register(self._state_hooks["before load"], hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend=False):
+        """``hook(optimizer)`` is called after ``load_state_dict``."""
+        return hooks.register(self._state_hooks["after load"], hook, prepend)
+
     @property
     def lr(self):
         """Learning rate of the first group."""
@@ -149,6 +166,8 @@ class Optimizer:
 
     def state_dict(self):
         """``{"state": {number: {name: tensor}}, "param_groups": [settings]}``, as PyTorch's."""
+        for hook in list(self._state_hooks["before"].values()):
+            hook(self)
         groups, at = [], 0
         for g in self.param_groups:
             count = len(g["params"])
@@ -159,10 +178,15 @@ class Optimizer:
             own = self.state.get(p)
             if own:
                 state[i] = {k: v.detach() if isinstance(v, Tensor) else v for k, v in own.items()}
-        return {"state": state, "param_groups": groups}
+        made = {"state": state, "param_groups": groups}
+        for hook in list(self._state_hooks["after"].values()):
+            made = hook(self, made) or made
+        return made
 
     def load_state_dict(self, state_dict):
         """Takes what ``state_dict`` returned, here or in PyTorch; nothing changes if it does not fit."""
+        for hook in list(self._state_hooks["before load"].values()):
+            state_dict = hook(self, state_dict) or state_dict
         groups = state_dict["param_groups"]
         mine = [len(g["params"]) for g in self.param_groups]
         if [len(g["params"]) for g in groups] != mine:
@@ -173,6 +197,8 @@ class Optimizer:
         self._take_state(state)
         for g, given in zip(self.param_groups, groups):
             g.update({k: v for k, v in given.items() if k != "params"})
+        for hook in list(self._state_hooks["after load"].values()):
+            hook(self)
 
     def _take_state(self, state):
         params = self._numbered()
@@ -186,7 +212,7 @@ class Optimizer:
 
     def _own_attributes(self):
         """Attributes of a subclass."""
-        hidden = {"defaults", "param_groups", "_state", "_pre_hooks", "_post_hooks"}
+        hidden = {"defaults", "param_groups", "_state", "_pre_hooks", "_post_hooks", "_state_hooks"}
         return {k: v for k, v in self.__dict__.items() if k not in hidden}
 
     def __setstate__(self, saved):

@@ -17,7 +17,7 @@ from .._native import Tensor
 from .._state import no_grad
 from .._transforms import jit as _jit
 from ..nn.utils import clip_grad_norm_, clip_grad_value_
-from ..optim import Optimizer
+from ..optim.native import NativeOptimizer
 from ..optim.lr_scheduler import ReduceLROnPlateau
 from ..utils.data import DataLoader
 from .curves import curves
@@ -170,7 +170,7 @@ class Trainer:
     ):
         if epochs is not None and steps is not None:
             raise value_error("Trainer: epochs and steps say the same thing: give one of them")
-        if not isinstance(optimizer, Optimizer):
+        if not isinstance(optimizer, NativeOptimizer):
             known = "one of talweg.optim such as Adam, or a Rule of one's own"
             raise type_error(f"Trainer: expected {known}, not {type(optimizer).__name__}, as the optimizer")
         if not hasattr(loader, "__iter__"):

@@ -30,6 +30,26 @@ class PackedSequence(NamedTuple):
         """With the data elsewhere or in another type."""
         return self._replace(data=self.data.to(*args, **kwargs))
 
+    def cpu(self):
+        """With the data on the host."""
+        return self.to("cpu")
+
+    def cuda(self, device=None):
+        """With the data on a GPU."""
+        return self.to("cuda" if device is None else device)
+
+    def float(self):
+        """With ``float32`` data."""
+        return self.to(_native.dtype("float32"))
+
+    def double(self):
+        """With ``float64`` data."""
+        return self.to(_native.dtype("float64"))
+
+    def half(self):
+        """With ``float16`` data."""
+        return self.to(_native.dtype("float16"))
+
 
 def _padded(sequences, length, value, side):
     rest = [0, 0] * (sequences[0].ndim - 1)
