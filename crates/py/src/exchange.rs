@@ -40,6 +40,9 @@ pub fn tensor_of(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Optio
         Some(Literal::scalar_f64(dtype.filter(|d| d.is_float()).unwrap_or_else(default_float), obj.extract()?))
     } else if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() {
         return nested(obj, dtype).map(Some);
+    } else if obj.get_type().fully_qualified_name()? == "range" {
+        let numbers = PyList::new(obj.py(), obj.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;
+        return nested(&numbers, dtype).map(Some);
     } else {
         match foreign(obj)? {
             Some(Imported::Gpu(t, _)) => return Ok(Some(dtype.map_or(t.clone(), |d| t.cast(d)))),
