@@ -672,8 +672,25 @@ def nested_loops(tf):
     return out
 
 
+def linear_algebra(tf):
+    a = fixed(3, 3)
+    m, b = tf.constant(a @ a.T + 2 * np.eye(3, dtype=np.float32)), tf.constant(fixed(3, 2))
+    low = tf.cholesky(m)
+    s, u, v = tf.svd(b)
+    made = {
+        "matrices": [low, tf.matrix_inverse(m), tf.matrix_determinant(m), tf.matrix_solve(m, b), tf.matrix_triangular_solve(low, b), tf.matrix_triangular_solve(low, b, adjoint=True)],
+        "svd": [s, tf.matmul(u * s, v, transpose_b=True), tf.self_adjoint_eig(m)[0], tf.svd(b, compute_uv=False)],
+        "segments": [tf.segment_sum(b, [0, 0, 2]), tf.unsorted_segment_sum(b, [2, 0, 2], 4), tf.segment_mean(b, [0, 0, 1])],
+        "counts": [tf.confusion_matrix([1, 0, 2, 1], [1, 2, 2, 0], 3), tf.invert_permutation([2, 0, 1])],
+        "slopes": tf.gradients([tf.reduce_sum(tf.cholesky(m)), tf.matrix_determinant(m)], m),
+        "segment slope": tf.gradients(tf.segment_sum(b, [0, 0, 2]) * 2.0, b),
+    }
+    with tf.Session() as sess:
+        return sess.run(made)
+
+
 PROGRAMS = [logistic_regression, deep_mnist, optimizers, clipped_gradients, embeddings, recurrent, control_flow, batch_norm, scopes, static_shapes, functions, images, schedules, losses, running]
-PROGRAMS += [batch_norm_by_hand, adversaries, target_network, autoencoder, nested_loops]
+PROGRAMS += [batch_norm_by_hand, adversaries, target_network, autoencoder, nested_loops, linear_algebra]
 
 
 def plain(x):
