@@ -87,8 +87,8 @@ def ints(x: Any, dtype: Any = int32) -> Tensor:
         x = x.as_list()
     if isinstance(x, (list, tuple)):
         x = [v if isinstance(v, Tensor) else int(v) for v in x]
-        return convert_to_tensor(x, dtype) if x else constant(np.zeros(0, np.int32))
-    return convert_to_tensor(x) if isinstance(x, Tensor) or hasattr(x, "_as_tensor") else convert_to_tensor(x, dtype)
+        return convert_to_tensor(x, dtype, "shape") if x else constant(np.zeros(0, np.int32), name="shape")
+    return convert_to_tensor(x) if isinstance(x, Tensor) or hasattr(x, "_as_tensor") else convert_to_tensor(x, dtype, "shape")
 
 
 def _sizes(ctx: Any, t: Tensor) -> list[int]:

@@ -49,10 +49,10 @@ def same_type(kind: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
     is_tensor = [isinstance(v, Tensor) or hasattr(v, "_as_tensor") for v in (a, b)]
     if is_tensor[1] and not is_tensor[0]:
         b = convert_to_tensor(b)
-        a = convert_to_tensor(a, b.dtype)
+        a = convert_to_tensor(a, b.dtype, f"{kind}/x")
     else:
         a = convert_to_tensor(a)
-        b = convert_to_tensor(b) if is_tensor[1] else convert_to_tensor(b, a.dtype)
+        b = convert_to_tensor(b) if is_tensor[1] else convert_to_tensor(b, a.dtype, f"{kind}/y")
     if a.dtype != b.dtype:
         e = f"{kind}: {a.name} is {a.dtype.name} and {b.name} is {b.dtype.name}; both must have one type: use tf.cast"
         raise wrong_type(e)
