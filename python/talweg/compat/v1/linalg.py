@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _native
+from .dtypes import INT64
 from .arrays import diag_part, ints, matrix_band_part, matrix_diag, matrix_transpose  # noqa: F401
 from .constants import eye  # noqa: F401
 from .errors import wrong_shape
@@ -91,7 +92,7 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
     def lowered(ctx: Any, v: Any, j: Any, _: Any) -> Any:
         rows = v.reshape([-1, *v.shape[j.ndim :]])
         zeros = _native.zeros([int(ctx.host(n)), *v.shape[j.ndim :]], dtype=v.dtype)
-        return zeros.index_add(0, j.reshape(-1).to("int64"), rows)
+        return zeros.index_add(0, j.reshape(-1).to(INT64), rows)
 
     rest = TensorShape(None) if x.shape.ndims is None or i.shape.ndims is None else x.shape[len(i.shape) :]
     return make("UnsortedSegmentSum", [x, i, n], lowered, name, x.dtype, TensorShape([size]).concatenate(rest))
