@@ -299,3 +299,19 @@ def test_contrib():
         assert sess.run(out).shape == (2, 4, 3) and sess.run(mean) == pytest.approx(math.log(7), rel=1e-5)
     with pytest.raises(AttributeError, match="contrib has layers"):
         tf.contrib.slim
+
+
+def test_initializers():
+    shapes = {"orthogonal_initializer": [6, 3], "glorot_uniform_initializer": [40, 60], "truncated_normal_initializer": [50, 50]}
+    made = {k: tf.get_variable(k, s, initializer=getattr(tf, k)()) for k, s in shapes.items()}
+    made["he"] = tf.get_variable("he", [200, 100], initializer=tf.initializers.he_normal())
+    made["value"] = tf.get_variable("value", initializer=tf.constant([1.0, 2.0]))
+    made["whole"] = tf.get_variable("whole", [2], tf.int32)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        v = sess.run(made)
+    np.testing.assert_allclose(v["orthogonal_initializer"].T @ v["orthogonal_initializer"], np.eye(3), atol=1e-5)
+    assert np.abs(v["glorot_uniform_initializer"]).max() <= math.sqrt(6 / 100)
+    assert np.abs(v["truncated_normal_initializer"]).max() <= 2
+    assert v["he"].std() == pytest.approx(math.sqrt(2 / 200), rel=0.05)
+    assert v["value"].tolist() == [1.0, 2.0] and v["whole"].tolist() == [0, 0]

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import where
 from .._native import Tensor
 from .._state import no_grad
 from . import constraints
 from .distribution import INT64, Distribution, error, sizes, tail_sum, unsupported
 from .transforms import ComposeTransform, Transform
-
 
 
 class Independent(Distribution):

@@ -14,7 +14,6 @@ from .distribution import INT64, Distribution, ExponentialFamily, broadcast_all,
 from .special import binomial, clamp_probs, logits_to_probs, poisson, probs_to_logits, xlogy
 
 
-
 def _softplus(x: Tensor) -> Tensor:
     return x.relu() + (-x.abs()).exp().log1p()
 

@@ -12,9 +12,8 @@ from .._state import no_grad
 from . import constraints
 from .compound import TransformedDistribution
 from .distribution import FLOAT64, Distribution, ExponentialFamily, broadcast_all, normal, uniform
-from .special import gammainc, log_i0, log_i1, standard_gamma, xlogy
+from .special import gammainc, log_i0, log_i1, solve_triangular, standard_gamma, xlogy
 from .transforms import PowerTransform
-
 
 
 class Gamma(ExponentialFamily):
@@ -443,7 +442,7 @@ class Wishart(ExponentialFamily):
         x, n = self._value(value), self.scale_tril.shape[-1]
         root = x.cholesky()
         log_det = 2 * root.diagonal(0, -2, -1).log().sum(-1)
-        white = self.scale_tril.triangular_solve(root)
+        white = solve_triangular(self.scale_tril, root)
         norm = 0.5 * self.df * (n * math.log(2) + self._log_det()) + (self.df / 2).mvlgamma(n)
         return 0.5 * (self.df - n - 1) * log_det - 0.5 * (white * white).sum([-1, -2]) - norm
 

@@ -14,7 +14,7 @@ from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategor
 from .distribution import Distribution, tail_sum, unsupported
 from .gammas import Beta, Dirichlet, Gamma
 from .multivariate import LowRankMultivariateNormal, MultivariateNormal
-from .special import xlogy
+from .special import solve_triangular, xlogy
 
 _EULER = 0.57721566490153286061
 _TABLE: dict[tuple[type, type], Callable[..., Tensor]] = {}
@@ -216,8 +216,8 @@ def _(p: Any, q: Any) -> Tensor:  # noqa: F811
 def _normals(p: Any, q: Any) -> Tensor:
     a, b = p.scale_tril, q.scale_tril
     half = b.diagonal(0, -2, -1).log().sum(-1) - a.diagonal(0, -2, -1).log().sum(-1)
-    white = b.triangular_solve(a)
-    off = b.triangular_solve((q.loc - p.loc).unsqueeze(-1))
+    white = solve_triangular(b, a)
+    off = solve_triangular(b, (q.loc - p.loc).unsqueeze(-1))
     return half + 0.5 * ((white * white).sum([-1, -2]) + (off * off).sum([-1, -2]) - p.loc.shape[-1])
 
 

@@ -6,12 +6,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import _native
+from .. import _native, linalg, where
 from .._graph import fori_loop, while_loop
-from .. import where
 from .._native import Tensor
 from .distribution import FLOAT64, normal, uniform
 
+
+def solve_triangular(m: Tensor, b: Tensor, upper: bool = False) -> Tensor:
+    """``X`` with ``m X = b`` for a triangular matrix."""
+    found = getattr(linalg, "solve_triangular", None)
+    return m.triangular_solve(b, upper) if found is None else found(m, b, upper=upper)
 
 
 def gammainc(a: Tensor, x: Tensor) -> Tensor:

@@ -6,11 +6,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import _native, concat, stack, where
+from .. import _native, concat, stack
 from .._native import Tensor
 from . import constraints
 from .distribution import error, tail_sum
-
 
 
 class Transform:

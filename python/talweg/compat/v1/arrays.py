@@ -16,7 +16,7 @@ from .dtypes import bool as bool_
 from .errors import invalid, wrong_shape, wrong_type
 from .graph import Tensor, constant, convert_to_tensor, get_default_graph, make
 from .infer import constant_value, shape_value
-from .maths import cast, same_type
+from .maths import same_type
 from .shapes import TensorShape, broadcast, merge_sizes, product
 
 _T = _native.Tensor

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import talweg as tw
+
 from ... import _native
+from ...distributions.special import solve_triangular
 from .dtypes import INT64
 from .arrays import diag_part, ints, matrix_band_part, matrix_diag, matrix_transpose  # noqa: F401
 from .constants import eye  # noqa: F401
@@ -38,7 +41,7 @@ def det(input: Any, name: str | None = None) -> Tensor:
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     """``X`` with ``matrix X = rhs``."""
     a, b = same_type("matrix_solve", matrix, rhs)
-    return make("MatrixSolve", [a, b], lambda ctx, m, r: (m.mT if adjoint else m).solve(r), name, b.dtype, b.shape)
+    return make("MatrixSolve", [a, b], lambda ctx, m, r: tw.linalg.solve(m.mT if adjoint else m, r), name, b.dtype, b.shape)
 
 
 def triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None) -> Tensor:
@@ -47,7 +50,7 @@ def triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = 
 
     def lowered(ctx: Any, m: Any, r: Any) -> Any:
         m = m.tril() if lower else m.triu()
-        return (m.mT if adjoint else m).triangular_solve(r, lower == adjoint)
+        return solve_triangular(m.mT if adjoint else m, r, lower == adjoint)
 
     return make("MatrixTriangularSolve", [a, b], lowered, name, b.dtype, b.shape)
 
@@ -56,7 +59,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     """Singular values, and the vectors ``u`` and ``v`` with ``a = u diag(s) vᵀ``."""
     x = convert_to_tensor(tensor)
     if not compute_uv:
-        return make("Svd", [x], lambda ctx, a: a.svdvals(), name)
+        return make("Svd", [x], lambda ctx, a: tw.linalg.svdvals(a), name)
     if full_matrices:
         from .errors import unimplemented
 
@@ -66,7 +69,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     k = None if m is None or n is None else min(m, n)
 
     def lowered(ctx: Any, a: Any) -> list[Any]:
-        u, s, vh = _native.Tensor.svd(a)
+        u, s, vh = tw.linalg.svd(a, full_matrices=False)
         return [s, u, vh.mT]
 
     outputs = [(x.dtype, [*batch, k]), (x.dtype, [*batch, m, k]), (x.dtype, [*batch, n, k])]
@@ -76,7 +79,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 def eigh(tensor: Any, name: str | None = None) -> Any:
     """Eigenvalues in ascending order and eigenvectors of symmetric matrices."""
     x = convert_to_tensor(tensor)
-    made = make("SelfAdjointEigV2", [x], lambda ctx, a: list(_native.Tensor.eigh(a)), name, outputs=[(x.dtype, x.shape[:-1]), (x.dtype, x.shape)])
+    made = make("SelfAdjointEigV2", [x], lambda ctx, a: list(tw.linalg.eigh(a)), name, outputs=[(x.dtype, x.shape[:-1]), (x.dtype, x.shape)])
     return tuple(made)
 
 

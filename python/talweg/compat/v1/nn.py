@@ -6,14 +6,12 @@ from __future__ import annotations
 import collections
 from typing import Any, Callable
 
-import numpy as np
-
 import talweg as tw
 
 from ... import _native
-from . import rnn_cell
-from .arrays import _sizes, ints, reshape, shape, stack, unstack
-from .dtypes import FLOAT32, INT32, INT64, as_dtype, int32
+from . import rnn_cell  # noqa: F401
+from .arrays import _sizes, ints, reshape, shape
+from .dtypes import FLOAT32, INT32, INT64, int32
 from .errors import invalid, unimplemented, wrong_shape, wrong_type
 from .graph import Tensor, convert_to_tensor, make
 from .infer import shape_value
@@ -22,7 +20,6 @@ from .maths import (  # noqa: F401
     cast,
     exp,
     floating,
-    log,
     log_sigmoid,
     matmul,
     reduce_mean,
@@ -32,11 +29,10 @@ from .maths import (  # noqa: F401
     sigmoid,
     softplus,
     softsign,
-    sqrt,
     square,
     tanh,
 )
-from .randoms import drawn, random_uniform
+from .randoms import drawn
 from .rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_rnn  # noqa: F401
 from .sampling import (  # noqa: F401
     fixed_unigram_candidate_sampler,
