@@ -689,8 +689,37 @@ def linear_algebra(tf):
         return sess.run(made)
 
 
+def more_layers(tf):
+    x = tf.placeholder(tf.float32, [None, 6, 7, 3])
+    seq = tf.placeholder(tf.float32, [None, 9, 4])
+    k, L = tf.constant_initializer(0.1), tf.layers
+    made = {
+        "transpose": L.conv2d_transpose(x, 4, 3, strides=2, padding="same", kernel_initializer=k),
+        "transpose valid": L.conv2d_transpose(x, 4, 3, strides=2, kernel_initializer=k),
+        "separable": L.separable_conv2d(x, 5, 3, depth_multiplier=2, depthwise_initializer=k, pointwise_initializer=k),
+        "conv1d": L.conv1d(seq, 5, 3, strides=2, padding="same", kernel_initializer=k, activation=tf.nn.tanh),
+        "max1d": L.max_pooling1d(seq, 3, 2),
+        "avg1d": L.average_pooling1d(seq, 3, 2, padding="same"),
+        "avg": L.average_pooling2d(x, [2, 3], [2, 2], padding="same"),
+        "dilated": L.conv2d(x, 2, 3, dilation_rate=2, use_bias=False, kernel_initializer=k),
+        "dense 3d": L.dense(seq, 2, kernel_initializer=k),
+        "dropout": L.dropout(seq, 0.5, training=False),
+    }
+    dense = L.Dense(3, kernel_initializer=k, name="shared")
+    made["twice"] = dense(dense(tf.ones([2, 3])))
+    slopes = tf.gradients([tf.reduce_sum(tf.square(v)) for v in made.values()], tf.trainable_variables())
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        feed = {x: fixed(2, 6, 7, 3), seq: fixed(2, 9, 4)}
+        out = sess.run(made, feed)
+        out["slopes"] = sess.run(slopes, feed)
+    out["names"] = [v.name for v in tf.trainable_variables()]
+    out["shapes"] = [str(v.shape) for v in made.values()]
+    return out
+
+
 PROGRAMS = [logistic_regression, deep_mnist, optimizers, clipped_gradients, embeddings, recurrent, control_flow, batch_norm, scopes, static_shapes, functions, images, schedules, losses, running]
-PROGRAMS += [batch_norm_by_hand, adversaries, target_network, autoencoder, nested_loops, linear_algebra]
+PROGRAMS += [batch_norm_by_hand, adversaries, target_network, autoencoder, nested_loops, linear_algebra, more_layers]
 
 
 def plain(x):

@@ -524,6 +524,14 @@ def get_local_variable(name: str, *args: Any, **settings: Any) -> Variable:
     return get_variable(name, *args, **settings)
 
 
+def snake(name: str) -> str:
+    """The name of a class as a scope: ``BasicLSTMCell`` is ``basic_lstm_cell``."""
+    import re
+
+    words = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    return re.sub("([a-z])([A-Z])", r"\1_\2", words).lower()
+
+
 def no_regularizer(_: Any) -> None:
     """For variables that are not regularized."""
 
