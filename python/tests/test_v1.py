@@ -246,7 +246,7 @@ def test_interactive_sessions_and_graphs():
 
 
 def test_what_is_absent_says_what_to_use():
-    for name, hint in [("estimator", "talweg.train.Trainer"), ("data", "DataLoader"), ("contrib", "tf.layers")]:
+    for name, hint in [("estimator", "talweg.train.Trainer"), ("data", "DataLoader"), ("keras", "talweg.nn")]:
         with pytest.raises(AttributeError, match=hint):
             getattr(tf, name)
     with pytest.raises(AttributeError, match="nearest: placeholder"):
@@ -276,3 +276,42 @@ def test_flags(monkeypatch):
     with pytest.raises(SystemExit) as left:
         tf.app.run(main=lambda argv: 3 if (tf.flags.FLAGS.steps, tf.flags.FLAGS.fast, argv[1:]) == (7, True, ["rest"]) else 4)
     assert left.value.code == 3
+
+
+def test_contrib():
+    x = tf.placeholder(tf.float32, [None, 8, 8, 3])
+    flag = tf.placeholder(tf.bool, [])
+    layers = tf.contrib.layers
+    decay = layers.l2_regularizer(0.5)
+    h = layers.conv2d(x, 4, [3, 3], normalizer_fn=layers.batch_norm, normalizer_params={"is_training": flag})
+    h = layers.flatten(layers.max_pool2d(h, [2, 2]))
+    y = layers.fully_connected(h, 2, activation_fn=None, weights_regularizer=decay, weights_initializer=layers.xavier_initializer())
+    assert str(h.shape) == "(?, 64)" and str(y.shape) == "(?, 2)"
+    (loss,) = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+    cell = tf.contrib.rnn.BasicLSTMCell(3)
+    out, _ = tf.nn.dynamic_rnn(cell, tf.zeros([2, 4, 5]), dtype=tf.float32)
+    mean = tf.contrib.seq2seq.sequence_loss(tf.zeros([2, 3, 7]), tf.zeros([2, 3], tf.int32), tf.ones([2, 3]))
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        assert sess.run(y, {x: np.ones((3, 8, 8, 3)), flag: True}).shape == (3, 2)
+        kernel = sess.run(next(v for v in tf.trainable_variables() if v.shape.as_list() == [64, 2]))
+        assert sess.run(loss) == pytest.approx((kernel**2).sum() / 4, rel=1e-4)
+        assert sess.run(out).shape == (2, 4, 3) and sess.run(mean) == pytest.approx(math.log(7), rel=1e-5)
+    with pytest.raises(AttributeError, match="contrib has layers"):
+        tf.contrib.slim
+
+
+def test_initializers():
+    shapes = {"orthogonal_initializer": [6, 3], "glorot_uniform_initializer": [40, 60], "truncated_normal_initializer": [50, 50]}
+    made = {k: tf.get_variable(k, s, initializer=getattr(tf, k)()) for k, s in shapes.items()}
+    made["he"] = tf.get_variable("he", [200, 100], initializer=tf.initializers.he_normal())
+    made["value"] = tf.get_variable("value", initializer=tf.constant([1.0, 2.0]))
+    made["whole"] = tf.get_variable("whole", [2], tf.int32)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        v = sess.run(made)
+    np.testing.assert_allclose(v["orthogonal_initializer"].T @ v["orthogonal_initializer"], np.eye(3), atol=1e-5)
+    assert np.abs(v["glorot_uniform_initializer"]).max() <= math.sqrt(6 / 100)
+    assert np.abs(v["truncated_normal_initializer"]).max() <= 2
+    assert v["he"].std() == pytest.approx(math.sqrt(2 / 200), rel=0.05)
+    assert v["value"].tolist() == [1.0, 2.0] and v["whole"].tolist() == [0, 0]

@@ -517,7 +517,209 @@ def running(tf):
     return out
 
 
+def batch_norm_by_hand(tf):
+    """The recipe with moving averages inside of ``cond``."""
+    x = tf.placeholder(tf.float32, [None, 4])
+    phase = tf.placeholder(tf.bool, name="phase")
+    beta, gamma = tf.Variable(tf.constant(0.1, shape=[4])), tf.Variable(tf.constant(1.2, shape=[4]))
+    batch_mean, batch_var = tf.nn.moments(x, [0], name="moments")
+    ema = tf.train.ExponentialMovingAverage(decay=0.5)
+
+    def updated():
+        with tf.control_dependencies([ema.apply([batch_mean, batch_var])]):
+            return tf.identity(batch_mean), tf.identity(batch_var)
+
+    mean, var = tf.cond(phase, updated, lambda: (ema.average(batch_mean), ema.average(batch_var)))
+    y = tf.nn.batch_normalization(x, mean, var, beta, gamma, 1e-3)
+    step = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(y - 1.0)))
+    out = []
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for i in range(3):
+            sess.run(step, {x: fixed(6, 4, seed=i), phase: True})
+            out.append(sess.run(y, {x: fixed(3, 4), phase: False}))
+        values = sess.run([ema.average(batch_mean), ema.average(batch_var), beta, gamma])
+    return {"outputs": out, "values": values, "shape": str(y.shape)}
+
+
+def adversaries(tf):
+    """Two networks with variable lists, scopes, shared weights and a gradient penalty."""
+    z = tf.placeholder(tf.float32, [None, 3], name="z")
+    real = tf.placeholder(tf.float32, [None, 2], name="real")
+
+    def generator(z):
+        with tf.variable_scope("generator"):
+            w = tf.get_variable("w", [3, 2], initializer=tf.constant_initializer(fixed(3, 2)))
+            b = tf.get_variable("b", [2], initializer=tf.zeros_initializer())
+            return tf.tanh(tf.matmul(z, w) + b)
+
+    def critic(x, reuse=False):
+        with tf.variable_scope("critic", reuse=reuse):
+            w = tf.get_variable("w", [2, 4], initializer=tf.constant_initializer(fixed(2, 4, seed=1)))
+            v = tf.get_variable("v", [4, 1], initializer=tf.constant_initializer(fixed(4, 1, seed=2)))
+            return tf.matmul(tf.nn.leaky_relu(tf.matmul(x, w)), v)
+
+    fake = generator(z)
+    on_real, on_fake = critic(real), critic(fake, reuse=True)
+    mixed = 0.3 * real + 0.7 * fake
+    slope = tf.gradients(critic(mixed, reuse=True), [mixed])[0]
+    penalty = tf.reduce_mean((tf.sqrt(tf.reduce_sum(tf.square(slope), axis=1)) - 1.0) ** 2)
+    d_loss = tf.reduce_mean(on_fake) - tf.reduce_mean(on_real) + 10.0 * penalty
+    g_loss = -tf.reduce_mean(on_fake)
+    variables = tf.trainable_variables()
+    d_vars = [v for v in variables if v.name.startswith("critic")]
+    g_vars = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, scope="generator")
+    d_step = tf.train.AdamOptimizer(0.01, beta1=0.5).minimize(d_loss, var_list=d_vars)
+    g_step = tf.train.AdamOptimizer(0.01, beta1=0.5).minimize(g_loss, var_list=g_vars)
+    clip = [v.assign(tf.clip_by_value(v, -0.8, 0.8)) for v in d_vars]
+    losses = []
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for i in range(4):
+            feed = {z: fixed(5, 3, seed=i), real: fixed(5, 2, seed=i + 9)}
+            losses.append(sess.run([d_loss, d_step], feed)[0])
+            losses.append(sess.run([g_loss, g_step], feed)[0])
+        sess.run(clip)
+        last = sess.run(variables)
+    return {"losses": losses, "last": last, "names": [v.name for v in tf.global_variables()]}
+
+
+def target_network(tf):
+    """Q-learning: two networks, one copied to the other, actions by one_hot."""
+    state, action, target = tf.placeholder(tf.float32, [None, 4]), tf.placeholder(tf.int32, [None]), tf.placeholder(tf.float32, [None])
+
+    def network(name, x):
+        with tf.variable_scope(name):
+            w1 = tf.Variable(fixed(4, 8, seed=len(name)), name="w1")
+            w2 = tf.Variable(fixed(8, 3, seed=len(name) + 1), name="w2")
+            return tf.matmul(tf.nn.relu(tf.matmul(x, w1)), w2)
+
+    q, fixed_q = network("online", state), network("target", state)
+    online = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, "online")
+    frozen = tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, "target")
+    copy = tf.group(*[t.assign(o) for t, o in zip(frozen, online)])
+    soft = [tf.assign(t, 0.9 * t + 0.1 * o) for t, o in zip(frozen, online)]
+    chosen = tf.reduce_sum(q * tf.one_hot(action, 3), axis=1)
+    loss = tf.losses.huber_loss(target, chosen)
+    step = tf.train.RMSPropOptimizer(0.01, momentum=0.9, epsilon=0.01).minimize(loss, var_list=online)
+    out = []
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for i in range(3):
+            feed = {state: fixed(6, 4, seed=i), action: classes(6, 3, i), target: fixed(6, seed=i)}
+            out.append(sess.run([loss, step], feed)[0])
+            out.append(sess.run(soft)[0])
+        sess.run(copy)
+        both = sess.run([q, fixed_q], {state: fixed(2, 4)})
+    return {"out": out, "both": both, "best": np.argmax(both[0], 1)}
+
+
+def autoencoder(tf):
+    """A variational autoencoder with the noise fed, layers and weight decay."""
+    x, eps = tf.placeholder(tf.float32, [None, 12]), tf.placeholder(tf.float32, [None, 2])
+
+    def decay(w):
+        return 0.01 * tf.nn.l2_loss(w)
+
+    def dense(x, n, seed, f=None):
+        init = tf.constant_initializer(fixed(int(x.shape[1]), n, seed=seed, scale=0.5))
+        return tf.layers.dense(x, n, activation=f, kernel_initializer=init, kernel_regularizer=decay)
+
+    h = dense(x, 6, 0, tf.nn.elu)
+    mean, log_var = dense(h, 2, 1), dense(h, 2, 2)
+    code = mean + tf.exp(0.5 * log_var) * eps
+    logits = dense(dense(code, 6, 3, tf.nn.softplus), 12, 4)
+    rebuilt = tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(labels=x, logits=logits), 1)
+    kl = -0.5 * tf.reduce_sum(1 + log_var - tf.square(mean) - tf.exp(log_var), axis=1)
+    penalty = tf.add_n(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
+    loss = tf.reduce_mean(rebuilt + kl) + penalty
+    step = tf.train.AdamOptimizer(0.02).minimize(loss)
+    values = []
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for i in range(4):
+            feed = {x: np.abs(fixed(5, 12, seed=i)), eps: fixed(5, 2, seed=i)}
+            values.append(sess.run([loss, penalty, step], feed)[:2])
+    return {"values": values, "names": [v.name for v in tf.trainable_variables()]}
+
+
+def nested_loops(tf):
+    """Loops in loops, branches in loops, arrays read and written, matrices carried."""
+    n = tf.placeholder(tf.int32, [])
+    w = tf.Variable(fixed(3, 3, scale=0.5))
+
+    def inner(i, m):
+        return tf.while_loop(lambda j, a: j < i, lambda j, a: [j + 1, tf.matmul(a, w) + tf.cast(j, tf.float32)], [tf.constant(0), m])[1]
+
+    def body(i, m, log):
+        m = tf.cond(tf.equal(i % 2, 0), lambda: inner(i, m), lambda: tf.nn.relu(m) - 0.1)
+        return [i + 1, m, log.write(i, tf.reduce_sum(m))]
+
+    log = tf.TensorArray(tf.float32, size=n)
+    i, m, log = tf.while_loop(lambda i, *_: tf.less(i, n), body, [tf.constant(0), tf.eye(3), log])
+    sums = log.stack()
+    slope = tf.gradients(tf.reduce_sum(sums), w)[0]
+    rows = tf.TensorArray(tf.float32, size=4).unstack(tf.constant(fixed(4, 2)))
+    total = tf.while_loop(lambda k, t: k < 4, lambda k, t: (k + 1, t * 0.5 + rows.read(k)), [0, tf.zeros([2])])[1]
+    counter = tf.Variable(0)
+    count = tf.while_loop(lambda k: k < 3, lambda k: k + 1 + 0 * tf.assign_add(counter, 2), [0])
+    power = tf.while_loop(lambda a, b: a < 100.0, lambda a, b: (a * 3.0, b + 1), (tf.constant(1.0), tf.constant(0)))
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        out = {f"run {k}": sess.run([i, m, sums, slope, total], {n: k}) for k in (3, 5)}
+        out["count"] = [sess.run(count), sess.run(counter)]
+        out["power"] = sess.run(power)
+    return out
+
+
+def linear_algebra(tf):
+    a = fixed(3, 3)
+    m, b = tf.constant(a @ a.T + 2 * np.eye(3, dtype=np.float32)), tf.constant(fixed(3, 2))
+    low = tf.cholesky(m)
+    s, u, v = tf.svd(b)
+    made = {
+        "matrices": [low, tf.matrix_inverse(m), tf.matrix_determinant(m), tf.matrix_solve(m, b), tf.matrix_triangular_solve(low, b), tf.matrix_triangular_solve(low, b, adjoint=True)],
+        "svd": [s, tf.matmul(u * s, v, transpose_b=True), tf.self_adjoint_eig(m)[0], tf.svd(b, compute_uv=False)],
+        "segments": [tf.segment_sum(b, [0, 0, 2]), tf.unsorted_segment_sum(b, [2, 0, 2], 4), tf.segment_mean(b, [0, 0, 1])],
+        "counts": [tf.confusion_matrix([1, 0, 2, 1], [1, 2, 2, 0], 3), tf.invert_permutation([2, 0, 1])],
+        "slopes": tf.gradients([tf.reduce_sum(tf.cholesky(m)), tf.matrix_determinant(m)], m),
+        "segment slope": tf.gradients(tf.segment_sum(b, [0, 0, 2]) * 2.0, b),
+    }
+    with tf.Session() as sess:
+        return sess.run(made)
+
+
+def more_layers(tf):
+    x = tf.placeholder(tf.float32, [None, 6, 7, 3])
+    seq = tf.placeholder(tf.float32, [None, 9, 4])
+    k, L = tf.constant_initializer(0.1), tf.layers
+    made = {
+        "transpose": L.conv2d_transpose(x, 4, 3, strides=2, padding="same", kernel_initializer=k),
+        "transpose valid": L.conv2d_transpose(x, 4, 3, strides=2, kernel_initializer=k),
+        "separable": L.separable_conv2d(x, 5, 3, depth_multiplier=2, depthwise_initializer=k, pointwise_initializer=k),
+        "conv1d": L.conv1d(seq, 5, 3, strides=2, padding="same", kernel_initializer=k, activation=tf.nn.tanh),
+        "max1d": L.max_pooling1d(seq, 3, 2),
+        "avg1d": L.average_pooling1d(seq, 3, 2, padding="same"),
+        "avg": L.average_pooling2d(x, [2, 3], [2, 2], padding="same"),
+        "dilated": L.conv2d(x, 2, 3, dilation_rate=2, use_bias=False, kernel_initializer=k),
+        "dense 3d": L.dense(seq, 2, kernel_initializer=k),
+        "dropout": L.dropout(seq, 0.5, training=False),
+    }
+    dense = L.Dense(3, kernel_initializer=k, name="shared")
+    made["twice"] = dense(dense(tf.ones([2, 3])))
+    slopes = tf.gradients([tf.reduce_sum(tf.square(v)) for v in made.values()], tf.trainable_variables())
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        feed = {x: fixed(2, 6, 7, 3), seq: fixed(2, 9, 4)}
+        out = sess.run(made, feed)
+        out["slopes"] = sess.run(slopes, feed)
+    out["names"] = [v.name for v in tf.trainable_variables()]
+    out["shapes"] = [str(v.shape) for v in made.values()]
+    return out
+
+
 PROGRAMS = [logistic_regression, deep_mnist, optimizers, clipped_gradients, embeddings, recurrent, control_flow, batch_norm, scopes, static_shapes, functions, images, schedules, losses, running]
+PROGRAMS += [batch_norm_by_hand, adversaries, target_network, autoencoder, nested_loops, linear_algebra, more_layers]
 
 
 def plain(x):

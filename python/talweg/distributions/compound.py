@@ -8,10 +8,8 @@ from typing import Any
 from .._native import Tensor
 from .._state import no_grad
 from . import constraints
-from .distribution import Distribution, error, sizes, tail_sum, unsupported
+from .distribution import INT64, Distribution, error, sizes, tail_sum, unsupported
 from .transforms import ComposeTransform, Transform
-
-_where = Tensor.where
 
 
 class Independent(Distribution):
@@ -233,7 +231,7 @@ class MixtureSameFamily(Distribution):
             which = self.mixture_distribution.sample(sample_shape)
             every = self.component_distribution.sample(sample_shape)
             at = len(every.shape) - 1 - n
-            index = which.to("int64").reshape([*which.shape, 1, *[1] * n])
+            index = which.to(INT64).reshape([*which.shape, 1, *[1] * n])
             index = index.broadcast_to([*every.shape[:at], 1, *self.event_shape])
             return every.gather(at, index).squeeze(at)
 

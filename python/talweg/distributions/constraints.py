@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from .. import concat as _concat
+from .. import stack as _stack
 from .._native import Tensor, arange
 
 
@@ -172,7 +174,7 @@ class cat(Constraint):
         for c, n in zip(self.cseq, self.lengths):
             out.append(c.check(value.narrow(self.dim % value.ndim, start, n)))
             start += n
-        return Tensor.concat(out, self.dim)
+        return _concat(out, self.dim)
 
 
 class stack(Constraint):
@@ -187,7 +189,7 @@ class stack(Constraint):
         """Whether each slice lies inside."""
         a = self.dim % value.ndim
         parts = [c.check(value.narrow(a, i, 1).squeeze(a)) for i, c in enumerate(self.cseq)]
-        return Tensor.stack(parts, self.dim)
+        return _stack(parts, self.dim)
 
 
 class MixtureSameFamilyConstraint(Constraint):

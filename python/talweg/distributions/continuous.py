@@ -6,13 +6,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import where
 from .._native import Tensor
 from . import constraints
 from .compound import TransformedDistribution
 from .distribution import Distribution, ExponentialFamily, broadcast_all, normal, uniform
 from .transforms import AffineTransform, ExpTransform, PowerTransform
 
-_where = Tensor.where
 _EULER = 0.57721566490153286061
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -369,7 +369,7 @@ class _Half(Distribution):
         """The logarithm of the density."""
         x = self._value(value)
         found = self.base_dist.log_prob(x) + math.log(2)
-        return _where(x >= 0, found, found * 0 - math.inf)
+        return where(x >= 0, found, found * 0 - math.inf)
 
     def cdf(self, value: Any) -> Tensor:
         """The cumulative distribution function."""
@@ -548,7 +548,7 @@ class Kumaraswamy(TransformedDistribution):
         a, b = self.concentration1, self.concentration0
         inside = (a >= 1) & (b >= 1) & ((a != 1) | (b != 1))
         found = ((a - 1).clamp_min(1e-30).log() - (a * b - 1).clamp_min(1e-30).log()) / a
-        return _where(inside, found.exp(), a * math.nan)
+        return where(inside, found.exp(), a * math.nan)
 
     @property
     def variance(self) -> Tensor:
@@ -594,13 +594,13 @@ class ContinuousBernoulli(ExponentialFamily):
         """Where the formulas are stable, and probabilities that are."""
         p = self.probs
         far = (p < self._lims[0]) | (p > self._lims[1])
-        return far, _where(far, p, p * 0 + self._lims[0])
+        return far, where(far, p, p * 0 + self._lims[0])
 
     def _log_norm(self) -> Tensor:
         far, q = self._far()
         exact = ((-q).log1p() - q.log()).abs().log() - (1 - 2 * q).abs().log()
         x = (self.probs - 0.5) ** 2
-        return _where(far, exact, math.log(2) + (4 / 3 + 104 / 45 * x) * x)
+        return where(far, exact, math.log(2) + (4 / 3 + 104 / 45 * x) * x)
 
     @property
     def mean(self) -> Tensor:
@@ -608,7 +608,7 @@ class ContinuousBernoulli(ExponentialFamily):
         far, q = self._far()
         exact = q / (2 * q - 1) + 1 / ((-q).log1p() - q.log())
         x = self.probs - 0.5
-        return _where(far, exact, 0.5 + (1 / 3 + 16 / 45 * x * x) * x)
+        return where(far, exact, 0.5 + (1 / 3 + 16 / 45 * x * x) * x)
 
     @property
     def variance(self) -> Tensor:
@@ -616,7 +616,7 @@ class ContinuousBernoulli(ExponentialFamily):
         far, q = self._far()
         exact = q * (q - 1) / (1 - 2 * q) ** 2 + 1 / ((-q).log1p() - q.log()) ** 2
         x = (self.probs - 0.5) ** 2
-        return _where(far, exact, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
+        return where(far, exact, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Differentiable events."""
@@ -632,14 +632,14 @@ class ContinuousBernoulli(ExponentialFamily):
         x = self._value(value)
         far, q = self._far()
         exact = (q**x * (1 - q) ** (1 - x) + q - 1) / (2 * q - 1)
-        inner = _where(far, exact, x)
-        return _where(x <= 0, x * 0, _where(x >= 1, x * 0 + 1, inner))
+        inner = where(far, exact, x)
+        return where(x <= 0, x * 0, where(x >= 1, x * 0 + 1, inner))
 
     def icdf(self, value: Any) -> Tensor:
         """The quantile."""
         far, q = self._far()
         exact = ((value * (2 * q - 1) - q).log1p() - (-q).log1p()) / (q.log() - (-q).log1p())
-        return _where(far, exact, value)
+        return where(far, exact, value)
 
     def entropy(self) -> Tensor:
         """The entropy."""

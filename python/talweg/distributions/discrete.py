@@ -6,14 +6,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import _native
+from .. import _native, where
 from .._native import Tensor
 from .._state import no_grad
 from . import constraints
-from .distribution import Distribution, ExponentialFamily, broadcast_all, error, sizes, uniform, unsupported
+from .distribution import INT64, Distribution, ExponentialFamily, broadcast_all, error, sizes, uniform, unsupported
 from .special import binomial, clamp_probs, logits_to_probs, poisson, probs_to_logits, xlogy
-
-_where = Tensor.where
 
 
 def _softplus(x: Tensor) -> Tensor:
@@ -76,7 +74,7 @@ class Bernoulli(_Weighted, ExponentialFamily):
     def mode(self) -> Tensor:
         """The likelier value; NaN where both are as likely."""
         p = self.probs
-        return _where(p == 0.5, p * math.nan, (p >= 0.5).to(p.dtype))
+        return where(p == 0.5, p * math.nan, (p >= 0.5).to(p.dtype))
 
     @property
     def variance(self) -> Tensor:
@@ -142,7 +140,7 @@ class Geometric(_Weighted):
         """The logarithm of the mass."""
         x, p = self._value(value), self.probs
         log_fail = (-clamp_probs(p)).log1p()
-        return _where((p == 1) & (x == 0), x * 0 + p * 0, x * log_fail) + p.log()
+        return where((p == 1) & (x == 0), x * 0 + p * 0, x * log_fail) + p.log()
 
     def entropy(self) -> Tensor:
         """The entropy."""
@@ -202,7 +200,7 @@ class Categorical(_Weighted):
 
     def log_prob(self, value: Any) -> Tensor:
         """The logarithm of the mass."""
-        x = self._value(value).to("int64")
+        x = self._value(value).to(INT64)
         shape = list(_joined(tuple(x.shape), self.batch_shape))
         logits = self.logits.broadcast_to([*shape, self._count])
         return logits.gather(len(shape), x.broadcast_to(shape).unsqueeze(-1)).squeeze(-1)
@@ -426,7 +424,7 @@ class NegativeBinomial(_Counted):
         x, n, logits = self._value(value), self.total_count, self.logits
         mass = -n * _softplus(logits) - x * _softplus(-logits)
         norm = -(n + x).lgamma() + (1 + x).lgamma() + n.lgamma()
-        return mass - _where(n + x == 0, norm * 0, norm)
+        return mass - where(n + x == 0, norm * 0, norm)
 
 
 class Poisson(ExponentialFamily):
@@ -510,7 +508,7 @@ class Multinomial(_Weighted):
         """The logarithm of the mass."""
         x = self._value(value)
         logits = self.logits + x * 0
-        logits = _where((x == 0) & (logits == -math.inf), x * 0, logits)
+        logits = where((x == 0) & (logits == -math.inf), x * 0, logits)
         return (x.sum(-1) + 1).lgamma() - (x + 1).lgamma().sum(-1) + (x * logits).sum(-1)
 
     def entropy(self) -> Tensor:

@@ -13,6 +13,7 @@ from ..errors import ArgumentError, Error
 from . import constraints
 
 DEFAULT_VALIDATE = [__debug__]
+FLOAT32, FLOAT64, INT64 = (_native.dtype(name) for name in ("float32", "float64", "int64"))
 
 
 def error(what: str) -> ArgumentError:
@@ -38,7 +39,7 @@ def as_tensor(x: Any, like: Tensor | None = None) -> Tensor:
     """A tensor of floats."""
     if isinstance(x, Tensor):
         return x
-    return _native.tensor(x, dtype=None if like is None else like.dtype) if like is not None else _native.tensor(x).to("float32") if isinstance(x, int) else _native.tensor(x)
+    return _native.tensor(x, dtype=None if like is None else like.dtype) if like is not None else _native.tensor(x).to(FLOAT32) if isinstance(x, int) else _native.tensor(x)
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:

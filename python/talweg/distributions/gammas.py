@@ -6,16 +6,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import _native
+from .. import _native, stack, where
 from .._native import Tensor
 from .._state import no_grad
 from . import constraints
 from .compound import TransformedDistribution
-from .distribution import Distribution, ExponentialFamily, broadcast_all, normal, uniform
-from .special import gammainc, log_i0, log_i1, standard_gamma, xlogy
+from .distribution import FLOAT64, Distribution, ExponentialFamily, broadcast_all, normal, uniform
+from .special import gammainc, log_i0, log_i1, solve_triangular, standard_gamma, xlogy
 from .transforms import PowerTransform
-
-_where = Tensor.where
 
 
 class Gamma(ExponentialFamily):
@@ -103,7 +101,7 @@ class InverseGamma(TransformedDistribution):
     def mean(self) -> Tensor:
         """The mean, infinite for concentrations up to 1."""
         found = self.rate / (self.concentration - 1)
-        return _where(self.concentration > 1, found, found * 0 + math.inf)
+        return where(self.concentration > 1, found, found * 0 + math.inf)
 
     @property
     def mode(self) -> Tensor:
@@ -115,7 +113,7 @@ class InverseGamma(TransformedDistribution):
         """The variance, infinite for concentrations up to 2."""
         a = self.concentration
         found = self.rate**2 / ((a - 1) ** 2 * (a - 2))
-        return _where(a > 2, found, a * 0 + math.inf)
+        return where(a > 2, found, a * 0 + math.inf)
 
     def entropy(self) -> Tensor:
         """The entropy."""
@@ -151,7 +149,7 @@ class Dirichlet(ExponentialFamily):
         found = rest / rest.sum(-1, True)
         corner = (self.concentration < 1).all(-1, True)
         best = _native.arange(self.concentration.shape[-1]) == 0
-        return _where(corner, best.to(found.dtype), found)
+        return where(corner, best.to(found.dtype), found)
 
     @property
     def variance(self) -> Tensor:
@@ -196,7 +194,7 @@ class Beta(ExponentialFamily):
     @property
     def mode(self) -> Tensor:
         """The most likely value."""
-        pair = Tensor.stack([self.concentration1, self.concentration0], -1)
+        pair = stack([self.concentration1, self.concentration0], -1)
         return Dirichlet(pair, False).mode[..., 0]
 
     @property
@@ -240,7 +238,7 @@ class StudentT(Distribution):
     @property
     def mean(self) -> Tensor:
         """The mean, NaN for ``df`` up to 1."""
-        return _where(self.df > 1, self.loc, self.loc * math.nan)
+        return where(self.df > 1, self.loc, self.loc * math.nan)
 
     @property
     def mode(self) -> Tensor:
@@ -251,8 +249,8 @@ class StudentT(Distribution):
     def variance(self) -> Tensor:
         """The variance: infinite for ``df`` up to 2, NaN up to 1."""
         found = self.scale**2 * self.df / (self.df - 2)
-        wide = _where(self.df > 1, self.df * 0 + math.inf, self.df * math.nan)
-        return _where(self.df > 2, found, wide)
+        wide = where(self.df > 1, self.df * 0 + math.inf, self.df * math.nan)
+        return where(self.df > 2, found, wide)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Differentiable events."""
@@ -288,20 +286,20 @@ class FisherSnedecor(Distribution):
     @property
     def mean(self) -> Tensor:
         """The mean, NaN for ``df2`` up to 2."""
-        return _where(self.df2 > 2, self.df2 / (self.df2 - 2), self.df2 * math.nan)
+        return where(self.df2 > 2, self.df2 / (self.df2 - 2), self.df2 * math.nan)
 
     @property
     def mode(self) -> Tensor:
         """The most likely value, NaN for ``df1`` up to 2."""
         found = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
-        return _where(self.df1 > 2, found, found * math.nan)
+        return where(self.df1 > 2, found, found * math.nan)
 
     @property
     def variance(self) -> Tensor:
         """The variance, NaN for ``df2`` up to 4."""
         a, b = self.df1, self.df2
         found = 2 * b**2 * (a + b - 2) / (a * (b - 2) ** 2 * (b - 4))
-        return _where(b > 4, found, b * math.nan)
+        return where(b > 4, found, b * math.nan)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Differentiable events."""
@@ -348,10 +346,10 @@ class VonMises(Distribution):
         with no_grad():
             shape = list(self._extended_shape(sample_shape))
             kind, loc = self.loc.dtype, self.loc.detach()
-            k = self.concentration.detach().to("float64").broadcast_to(shape)
+            k = self.concentration.detach().to(FLOAT64).broadcast_to(shape)
             tau = 1 + (1 + 4 * k * k).sqrt()
             rho = (tau - (2 * tau).sqrt()) / (2 * k)
-            r = _where(k < 1e-5, 1 / k + k, (1 + rho * rho) / (2 * rho))
+            r = where(k < 1e-5, 1 / k + k, (1 + rho * rho) / (2 * rho))
             found, angle = k != k, k * 0
             for _ in range(40):  # each round accepts at least 65 percent
                 u1, u2, u3 = (uniform(shape, k) for _ in range(3))
@@ -359,9 +357,9 @@ class VonMises(Distribution):
                 f = (1 + r * z) / (r + z)
                 c = k * (r - f)
                 ok = (c * (2 - c) - u2 > 0) | ((c / u2).log() + 1 - c >= 0)
-                angle = _where(ok & ~found, (u3 - 0.5).sign() * f.clamp(-1.0, 1.0).acos(), angle)
+                angle = where(ok & ~found, (u3 - 0.5).sign() * f.clamp(-1.0, 1.0).acos(), angle)
                 found = found | ok
-            return ((angle + math.pi + loc.to("float64")) % (2 * math.pi) - math.pi).to(kind)
+            return ((angle + math.pi + loc.to(FLOAT64)) % (2 * math.pi) - math.pi).to(kind)
 
     def log_prob(self, value: Any) -> Tensor:
         """The logarithm of the density."""
@@ -417,7 +415,7 @@ class Wishart(ExponentialFamily):
     def mode(self) -> Tensor:
         """The most likely matrix, NaN for few degrees of freedom."""
         left = self._df() - self.scale_tril.shape[-1] - 1
-        return _where(left > 0, left, left * math.nan) * self.covariance_matrix
+        return where(left > 0, left, left * math.nan) * self.covariance_matrix
 
     @property
     def variance(self) -> Tensor:
@@ -444,7 +442,7 @@ class Wishart(ExponentialFamily):
         x, n = self._value(value), self.scale_tril.shape[-1]
         root = x.cholesky()
         log_det = 2 * root.diagonal(0, -2, -1).log().sum(-1)
-        white = self.scale_tril.triangular_solve(root)
+        white = solve_triangular(self.scale_tril, root)
         norm = 0.5 * self.df * (n * math.log(2) + self._log_det()) + (self.df / 2).mvlgamma(n)
         return 0.5 * (self.df - n - 1) * log_det - 0.5 * (white * white).sum([-1, -2]) - norm
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
+from .. import where
 from .._native import Tensor
 from .compound import Independent, TransformedDistribution
 from .continuous import Cauchy, ContinuousBernoulli, Exponential, Gumbel, HalfNormal, Laplace, LogNormal, Normal, Pareto, Uniform
@@ -13,9 +14,8 @@ from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategor
 from .distribution import Distribution, tail_sum, unsupported
 from .gammas import Beta, Dirichlet, Gamma
 from .multivariate import LowRankMultivariateNormal, MultivariateNormal
-from .special import xlogy
+from .special import solve_triangular, xlogy
 
-_where = Tensor.where
 _EULER = 0.57721566490153286061
 _TABLE: dict[tuple[type, type], Callable[..., Tensor]] = {}
 
@@ -68,7 +68,7 @@ def _formula(a: type, b: type) -> Callable[..., Any]:
 
 
 def _outside(value: Tensor, is_outside: Tensor) -> Tensor:
-    return _where(is_outside, value * 0 + math.inf, value)
+    return where(is_outside, value * 0 + math.inf, value)
 
 
 @_formula(Normal, Normal)
@@ -154,10 +154,10 @@ def _(p: Any, q: Any) -> Tensor:  # noqa: F811
     a, b = p.probs, q.probs
     t1 = a * (_softplus(-q.logits) - _softplus(-p.logits))
     t1 = _outside(t1, (b == 0) & (a != 0))
-    t1 = _where(a == 0, t1 * 0, t1)
+    t1 = where(a == 0, t1 * 0, t1)
     t2 = (1 - a) * (_softplus(q.logits) - _softplus(p.logits))
     t2 = _outside(t2, (b == 1) & (a != 1))
-    return t1 + _where(a == 1, t2 * 0, t2)
+    return t1 + where(a == 1, t2 * 0, t2)
 
 
 @_formula(Binomial, Binomial)
@@ -170,7 +170,7 @@ def _(p: Any, q: Any) -> Tensor:  # noqa: F811
 def _(p: Any, q: Any) -> Tensor:  # noqa: F811
     each = p.probs * (p.logits - q.logits)
     each = _outside(each, q.probs == 0)
-    return _where(p.probs == 0, p.probs * 0, each).sum(-1)
+    return where(p.probs == 0, p.probs * 0, each).sum(-1)
 
 
 @_formula(OneHotCategorical, OneHotCategorical)
@@ -216,8 +216,8 @@ def _(p: Any, q: Any) -> Tensor:  # noqa: F811
 def _normals(p: Any, q: Any) -> Tensor:
     a, b = p.scale_tril, q.scale_tril
     half = b.diagonal(0, -2, -1).log().sum(-1) - a.diagonal(0, -2, -1).log().sum(-1)
-    white = b.triangular_solve(a)
-    off = b.triangular_solve((q.loc - p.loc).unsqueeze(-1))
+    white = solve_triangular(b, a)
+    off = solve_triangular(b, (q.loc - p.loc).unsqueeze(-1))
     return half + 0.5 * ((white * white).sum([-1, -2]) + (off * off).sum([-1, -2]) - p.loc.shape[-1])
 
 

@@ -12,6 +12,7 @@ from . import constraints
 from .compound import TransformedDistribution
 from .continuous import Normal
 from .distribution import Distribution, broadcast_shapes, error, normal
+from .special import solve_triangular
 from .transforms import StickBreakingTransform
 
 
@@ -31,8 +32,8 @@ def precision_to_lower(p: Tensor) -> Tensor:
     """The Cholesky factor of the inverse of a matrix."""
     n = p.shape[-1]
     flipped = p.flip([-2, -1]).cholesky()
-    upper = flipped.flip([-2, -1]).mT
-    return upper.triangular_solve(_native.eye(n, dtype=p.dtype).broadcast_to(list(p.shape)))
+    lower = flipped.flip([-2, -1]).mT
+    return solve_triangular(lower, _native.eye(n, dtype=p.dtype).broadcast_to(list(p.shape)))
 
 
 class MultivariateNormal(Distribution):
@@ -93,7 +94,7 @@ class MultivariateNormal(Distribution):
     def log_prob(self, value: Any) -> Tensor:
         """The logarithm of the density."""
         off = self._value(value) - self.loc
-        white = self.scale_tril.triangular_solve(off.unsqueeze(-1)).squeeze(-1)
+        white = solve_triangular(self.scale_tril, off.unsqueeze(-1)).squeeze(-1)
         half = self.scale_tril.diagonal(0, -2, -1).log().sum(-1)
         return -0.5 * (off.shape[-1] * math.log(2 * math.pi) + (white * white).sum(-1)) - half
 
@@ -151,7 +152,7 @@ class LowRankMultivariateNormal(Distribution):
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance, by Woodbury's identity."""
         scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
-        white = self._capacitance().triangular_solve(scaled)
+        white = solve_triangular(self._capacitance(), scaled)
         return (1 / self.cov_diag).diag_embed() - white.mT @ white
 
     @property
@@ -170,7 +171,7 @@ class LowRankMultivariateNormal(Distribution):
 
     def _mahalanobis(self, off: Tensor, capacitance: Tensor) -> Tensor:
         scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
-        inner = capacitance.triangular_solve(scaled @ off.unsqueeze(-1)).squeeze(-1)
+        inner = solve_triangular(capacitance, scaled @ off.unsqueeze(-1)).squeeze(-1)
         return (off * off / self.cov_diag).sum(-1) - (inner * inner).sum(-1)
 
     def log_prob(self, value: Any) -> Tensor:

@@ -6,12 +6,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import _native
+from .. import _native, concat, stack
 from .._native import Tensor
 from . import constraints
 from .distribution import error, tail_sum
-
-_where = Tensor.where
 
 
 class Transform:
@@ -609,7 +607,7 @@ class CatTransform(_Parts):
         return out
 
     def _joined(self, parts: list[Tensor]) -> Tensor:
-        return Tensor.concat(parts, self.dim)
+        return concat(parts, self.dim)
 
 
 class StackTransform(_Parts):
@@ -623,7 +621,7 @@ class StackTransform(_Parts):
         return [x.narrow(a, i, 1).squeeze(a) for i in range(x.shape[a])]
 
     def _joined(self, parts: list[Tensor]) -> Tensor:
-        return Tensor.stack(parts, self.dim)
+        return stack(parts, self.dim)
 
 
 class CumulativeDistributionTransform(Transform):

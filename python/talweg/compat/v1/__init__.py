@@ -31,7 +31,10 @@ from . import (
     summary as summary,
     train as train,
 )
+from . import contrib as contrib
+from . import linalg as linalg
 from . import maths as math
+from . import random as random
 from .arrays import *  # noqa: F403
 from .arrays import slice_ as slice
 from .constants import *  # noqa: F403
@@ -101,6 +104,7 @@ from .initializers import (
     variance_scaling_initializer as variance_scaling_initializer,
     zeros_initializer as zeros_initializer,
 )
+from .linalg import *  # noqa: F403
 from .maths import *  # noqa: F403
 from .platform import (
     app as app,
@@ -154,7 +158,6 @@ def enable_eager_execution(*_: object, **__: object) -> None:
 _ABSENT = {
     "estimator": "write the training loop with tf.train, or use talweg.train.Trainer",
     "data": "use talweg.utils.data.DataLoader and feed its batches",
-    "contrib": "tf.layers, tf.nn.rnn_cell and tf.initializers have what most programs take from it",
     "keras": "use talweg.nn",
     "SparseTensor": "there are no sparse tensors: use dense ones and a mask",
     "sparse_placeholder": "there are no sparse tensors: use dense ones and a mask",

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+import talweg as tw
+
 from ... import _native
-from .dtypes import as_dtype, float32, int32, int64
+from .dtypes import INT64, as_dtype, float32, int32, int64
 from .dtypes import bool as bool_
 from .errors import invalid, wrong_shape, wrong_type
 from .graph import Tensor, constant, convert_to_tensor, get_default_graph, make
 from .infer import constant_value, shape_value
-from .maths import cast, same_type
+from .maths import same_type
 from .shapes import TensorShape, broadcast, merge_sizes, product
 
 _T = _native.Tensor
@@ -61,7 +63,7 @@ def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The shape of a tensor in a run, as a tensor."""
     x, want = convert_to_tensor(input), as_dtype(out_type)
     rank = [None] if x.shape.ndims is None else [x.shape.ndims]
-    return make("Shape", [x], lambda ctx, v: _native.tensor(np.array(v.shape, np.int64), want.native), name, want, rank)
+    return make("Shape", [x], lambda ctx, v: _native.tensor(np.array(v.shape, np.int64), dtype=want.native), name, want, rank)
 
 
 def shape_n(input: Any, out_type: Any = int32) -> list[Tensor]:
@@ -72,13 +74,13 @@ def shape_n(input: Any, out_type: Any = int32) -> list[Tensor]:
 def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The number of elements in a run, as a tensor."""
     x, want = convert_to_tensor(input), as_dtype(out_type)
-    return make("Size", [x], lambda ctx, v: _native.tensor(int(np.prod(v.shape)), want.native), name, want, [])
+    return make("Size", [x], lambda ctx, v: _native.tensor(int(np.prod(v.shape)), dtype=want.native), name, want, [])
 
 
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of dimensions in a run, as a tensor."""
     x = convert_to_tensor(input)
-    return make("Rank", [x], lambda ctx, v: _native.tensor(v.ndim, int32.native), name, int32, [])
+    return make("Rank", [x], lambda ctx, v: _native.tensor(v.ndim, dtype=int32.native), name, int32, [])
 
 
 def ints(x: Any, dtype: Any = int32) -> Tensor:
@@ -87,8 +89,8 @@ def ints(x: Any, dtype: Any = int32) -> Tensor:
         x = x.as_list()
     if isinstance(x, (list, tuple)):
         x = [v if isinstance(v, Tensor) else int(v) for v in x]
-        return convert_to_tensor(x, dtype) if x else constant(np.zeros(0, np.int32))
-    return convert_to_tensor(x) if isinstance(x, Tensor) or hasattr(x, "_as_tensor") else convert_to_tensor(x, dtype)
+        return convert_to_tensor(x, dtype, "shape") if x else constant(np.zeros(0, np.int32), name="shape")
+    return convert_to_tensor(x) if isinstance(x, Tensor) or hasattr(x, "_as_tensor") else convert_to_tensor(x, dtype, "shape")
 
 
 def _sizes(ctx: Any, t: Tensor) -> list[int]:
@@ -214,7 +216,7 @@ def concat(values: Any, axis: Any, name: str | None = "concat") -> Tensor:
         along = [t.shape.sizes[a] for t in ts]
         sizes = rest.as_list()
         sizes[a] = None if None in along else sum(along)
-    t = make("ConcatV2", ts, lambda ctx, *vs: _T.concat(list(vs), a), name, ts[0].dtype, TensorShape(sizes))
+    t = make("ConcatV2", ts, lambda ctx, *vs: tw.concat(list(vs), a), name, ts[0].dtype, TensorShape(sizes))
     t.op.attributes["axis"] = a
     return t
 
@@ -232,7 +234,7 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
     if shape.ndims is not None:
         sizes = shape.as_list()
         sizes.insert(axis + len(sizes) + 1 if axis < 0 else axis, len(ts))
-    return make("Pack", ts, lambda ctx, *vs: _T.stack(list(vs), axis), name, ts[0].dtype, TensorShape(sizes))
+    return make("Pack", ts, lambda ctx, *vs: tw.stack(list(vs), axis), name, ts[0].dtype, TensorShape(sizes))
 
 
 pack = stack
@@ -381,8 +383,8 @@ def _sliced(ctx: Any, v: Any, parts: list[Any]) -> Any:
             out.append(slice(*bounds))
         elif isinstance(p, Tensor):
             index = _native.tensor(0) if ctx.is_probe else ctx.value(p)
-            index = _T.where(index < 0, index + v.shape[axis], index)
-            v = v.index_select(axis, index.to("int64").reshape(1))
+            index = tw.where(index < 0, index + v.shape[axis], index)
+            v = v.index_select(axis, index.to(INT64).reshape(1))
             out.append(0)
         else:
             out.append(p)
@@ -409,7 +411,7 @@ def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tenso
             for a, c in enumerate(n):  # the place may change in a loop
                 c = v.shape[a] if c < 0 else c
                 if c != v.shape[a]:
-                    v = v.index_select(a, at.to("int64").reshape(-1)[a : a + 1] + _native.arange(c))
+                    v = v.index_select(a, at.to(INT64).reshape(-1)[a : a + 1] + _native.arange(c))
             return v
         for a, (b, c) in enumerate(zip(_sizes(ctx, first), n)):
             v = v.narrow(a, b, v.shape[a] - b if c < 0 else c)
@@ -432,7 +434,7 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | 
 
 def _taken(v: Any, index: Any, axis: int) -> Any:
     a = axis % v.ndim
-    rows = v.index_select(a, index.reshape(-1).to("int64"))
+    rows = v.index_select(a, index.reshape(-1).to(INT64))
     return rows.reshape([*v.shape[:a], *index.shape, *v.shape[a + 1 :]])
 
 
@@ -442,7 +444,7 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
 
     def lower(ctx: Any, v: Any, j: Any) -> Any:
         n = j.ndim
-        places = j.to("int64").reshape([*j.shape, *[1] * (v.ndim - n)]).broadcast_to([*j.shape, *v.shape[n:]])
+        places = j.to(INT64).reshape([*j.shape, *[1] * (v.ndim - n)]).broadcast_to([*j.shape, *v.shape[n:]])
         return v.gather(n - 1, places)
 
     return make("BatchGather", [x, i], lower, name)
@@ -467,7 +469,7 @@ def _flat_places(index: Any, sizes: Any) -> Any:
     """The place in the flattened leading dimensions for each row of an index."""
     place = None
     for k, d in enumerate(sizes):
-        column = index.to("int64").narrow(index.ndim - 1, k, 1).squeeze(index.ndim - 1)
+        column = index.to(INT64).narrow(index.ndim - 1, k, 1).squeeze(index.ndim - 1)
         place = column if place is None else place * d + column
     return place
 
@@ -501,11 +503,11 @@ def one_hot(
     def lower(ctx: Any, v: Any, _: Any) -> Any:
         at = a % (v.ndim + 1)
         classes = _native.arange(int(ctx.host(n))).reshape([-1] + [1] * (v.ndim - at))
-        hit = v.to("int64").unsqueeze(at) == classes
+        hit = v.to(INT64).unsqueeze(at) == classes
         if (on_value, off_value) == (1, 0):
             return hit.to(kind.native)
-        on, off = (_native.tensor(x, kind.native) for x in (on_value, off_value))
-        return _T.where(hit, on, off)
+        on, off = (_native.tensor(x, dtype=kind.native) for x in (on_value, off_value))
+        return tw.where(hit, on, off)
 
     return make("OneHot", [i, n], lower, name, kind, TensorShape(sizes))
 
@@ -524,7 +526,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     def lower(ctx: Any, v: Any, a: Any, b: Any) -> Any:
         if v.ndim == 1 and a.ndim > 1:
             v = v.reshape([-1] + [1] * (a.ndim - 1))
-        return _T.where(v, a, b)
+        return tw.where(v, a, b)
 
     return make("Select", [c, x, y], lower, name, x.dtype, shape)
 
@@ -579,7 +581,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = bool_, name: st
     sizes = None if t.shape.ndims is None else [*t.shape.sizes, None if known is None else known.item()]
 
     def lower(ctx: Any, v: Any, _: Any) -> Any:
-        return (_native.arange(int(ctx.host(n))) < v.to("int64").unsqueeze(-1)).to(kind.native)
+        return (_native.arange(int(ctx.host(n))) < v.to(INT64).unsqueeze(-1)).to(kind.native)
 
     return make("SequenceMask", [t, n], lower, name, kind, TensorShape(sizes))
 
@@ -601,8 +603,8 @@ def reverse_sequence(
 
     def lower(ctx: Any, v: Any, length: Any) -> Any:
         place = _native.arange(v.shape[s]).reshape([-1 if i == s else 1 for i in _range(v.ndim)])
-        length = length.to("int64").reshape([-1 if i == b else 1 for i in _range(v.ndim)])
-        index = _T.where(place < length, length - 1 - place, place)
+        length = length.to(INT64).reshape([-1 if i == b else 1 for i in _range(v.ndim)])
+        index = tw.where(place < length, length - 1 - place, place)
         return v.gather(s, index.broadcast_to(list(v.shape)))
 
     return make("ReverseSequence", [x, n], lower, name, x.dtype, x.shape)
@@ -636,7 +638,7 @@ def matrix_band_part(input: Any, num_lower: int, num_upper: int, name: str | Non
         i = _native.arange(v.shape[-2]).reshape([-1, 1])
         j = _native.arange(v.shape[-1])
         keep = (i - j <= num_lower if num_lower >= 0 else i == i) & (j - i <= num_upper if num_upper >= 0 else j == j)
-        return _T.where(keep, v, v * 0)
+        return tw.where(keep, v, v * 0)
 
     return make("MatrixBandPart", [x], lower, name, x.dtype, x.shape)
 
@@ -687,3 +689,6 @@ def no_op(name: str | None = None) -> Any:
     op = Operation(graph, "NoOp", _op_name(graph, name or "NoOp"), [], lambda ctx: [])
     graph.add(op)
     return op
+
+
+__all__ = [n for n, v in list(globals().items()) if not n.startswith("_") and getattr(v, "__module__", "") == __name__]

@@ -86,7 +86,7 @@ def linspace(start: Any, stop: Any, num: int, name: str | None = None) -> Tensor
     b = convert_to_tensor(stop, a.dtype)
 
     def lower(ctx: Any, x: Any, y: Any) -> Any:
-        steps = _native.tensor(np.arange(num) / max(num - 1, 1), a.dtype.native)
+        steps = _native.tensor(np.arange(num) / max(num - 1, 1), dtype=a.dtype.native)
         return x + (y - x) * steps
 
     return make("LinSpace", [a, b], lower, name, a.dtype, [num])
@@ -117,3 +117,6 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[
         return [v.reshape([-1 if k == at(i) else 1 for k in _range(n)]).broadcast_to(full) for i, v in enumerate(vs)]
 
     return make("Meshgrid", ts, lower, name, outputs=[(t.dtype, sizes) for t in ts])
+
+
+__all__ = [n for n, v in list(globals().items()) if not n.startswith("_") and getattr(v, "__module__", "") == __name__]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ... import _native
+from .dtypes import INT32, INT64
 from . import nest
 from .arrays import identity, no_op
 from .errors import invalid, wrong_shape, wrong_type
@@ -235,7 +236,7 @@ def _while_lowering(init: list[Tensor], test: Block, step: Block, limit: Any) ->
     def lower(ctx: Any) -> list[Any]:
         values = [ctx.value(t) for t in init]
         n = len(values)
-        most = None if limit is None else ctx.value(limit).to("int64")
+        most = None if limit is None else ctx.value(limit).to(INT64)
         if any(isinstance(v, Pending) for v in values):
             # The first write says what the elements are like.
             tried, _ = ctx.call(step, values, _native.tensor(0))
@@ -425,7 +426,7 @@ class TensorArray:
         def lower(ctx: Any, a: Any, at: Any, x: Any) -> Any:
             if isinstance(a, Pending):
                 a = _native.zeros([a.size, *x.shape], dtype=x.dtype)
-            return a.index_copy(0, at.to("int64").reshape(1), x.unsqueeze(0))
+            return a.index_copy(0, at.to(INT64).reshape(1), x.unsqueeze(0))
 
         shape = TensorShape(self._flow.shape[:1]).concatenate(self._elements)
         return self._with(make("TensorArrayWrite", [self._flow, i, v], lower, name, self.dtype, shape))
@@ -437,7 +438,7 @@ class TensorArray:
         def lower(ctx: Any, a: Any, at: Any) -> Any:
             if isinstance(a, Pending):
                 raise invalid("TensorArray: nothing was written yet")
-            return a.index_select(0, at.to("int64").reshape(1)).squeeze(0)
+            return a.index_select(0, at.to(INT64).reshape(1)).squeeze(0)
 
         return make("TensorArrayRead", [self._flow, i], lower, name, self.dtype, self._elements)
 
@@ -466,7 +467,7 @@ class TensorArray:
 
     def size(self, name: str | None = None) -> Tensor:
         """How many there are."""
-        lower = lambda ctx, a: _native.tensor(a.size if isinstance(a, Pending) else a.shape[0], "int32")  # noqa: E731
+        lower = lambda ctx, a: _native.tensor(a.size if isinstance(a, Pending) else a.shape[0], dtype=INT32)  # noqa: E731
         return make("TensorArraySize", [self._flow], lower, name, "int32", [])
 
     def identity(self) -> TensorArray:

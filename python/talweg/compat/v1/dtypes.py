@@ -78,6 +78,8 @@ TYPES = {name: DType(name) for name in NAMES.split()}
 _ALSO = {"half": "float16", "float": "float32", "double": "float64", "float32_ref": "float32"}
 float32, float64, int32, int64, bool, string = (TYPES[n] for n in "float32 float64 int32 int64 bool string".split())
 
+INT32, INT64, FLOAT32 = int32.native, int64.native, float32.native
+
 
 def as_dtype(x: Any) -> DType:
     """The ``DType`` of a name, of NumPy's, Talweg's or Python's type."""

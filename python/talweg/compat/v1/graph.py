@@ -587,7 +587,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     array = np.array(array)
     array.setflags(write=False)
     is_text = dtype.native is None
-    lower = (lambda *_: array) if is_text else lambda ctx: _native.tensor(array, dtype.native)
+    lower = (lambda *_: array) if is_text else lambda ctx: _native.tensor(array, dtype=dtype.native)
     t = make("Const", [], lower, name, dtype, array.shape, is_constant=True, is_host=is_text)
     t.op.attributes["value"] = array
     return t

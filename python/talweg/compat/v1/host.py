@@ -186,3 +186,4 @@ def add_check_numerics_ops() -> Operation:
     return group(*[check_numerics(t, t.name) for op in ops for t in op.outputs if t.dtype.is_floating and not t.is_ref])
 
 
+__all__ = [n for n, v in list(globals().items()) if not n.startswith("_") and getattr(v, "__module__", "") == __name__]

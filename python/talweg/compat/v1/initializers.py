@@ -150,7 +150,7 @@ class Orthogonal(Initializer):
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         """An orthogonal matrix in a shape."""
-        from ... import _native
+        from ...linalg import qr
         from .graph import make
 
         sizes = [int(d) for d in shape]
@@ -158,7 +158,7 @@ class Orthogonal(Initializer):
         x = randoms.random_normal([max(rows, columns), min(rows, columns)], seed=self.seed, dtype=dtype or self.dtype)
 
         def lower(ctx: Any, v: Any) -> Any:
-            q, r = _native.Tensor.qr(v)
+            q, r = qr(v)
             q = q * r.diagonal().sign()
             return (q if rows >= columns else q.mT).reshape(sizes) * self.gain
 

@@ -15,7 +15,7 @@ from .graph import GraphKeys, Tensor, convert_to_tensor, get_default_graph
 from .initializers import Ones, Zeros
 from .maths import tensordot
 from .nn import _pair
-from .variables import Variable, assign_sub, get_variable, get_variable_scope, variable_scope
+from .variables import Variable, assign_sub, get_variable, get_variable_scope, snake, variable_scope
 
 
 class Layer:
@@ -48,7 +48,7 @@ class Layer:
         self._dtype = x.dtype
         if self._scope is None:
             name = self._wanted
-            with variable_scope(name, default_name=None if name else _snake(self._base), reuse=self._reuse) as entered:
+            with variable_scope(name, default_name=None if name else snake(self._base), reuse=self._reuse) as entered:
                 self._scope = entered
                 self.name = entered.name
                 self.build(x.shape)
@@ -68,12 +68,6 @@ class Layer:
     trainable_weights = trainable_variables
     non_trainable_variables = property(lambda self: [v for v in self.weights if not v.trainable])
     updates = property(lambda self: self.__dict__.get("_updates", []))
-
-
-def _snake(name: str) -> str:
-    import re
-
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("conv2_d", "conv2d")
 
 
 def _last(input_shape: Any, axis: int = -1) -> int:
@@ -290,7 +284,7 @@ def _layer(kind: type, wants_training: bool = False) -> Callable[..., Any]:
         made = kind(*args, _reuse=reuse, **settings)
         return made(inputs, training=training) if wants_training else made(inputs)
 
-    call.__name__ = _snake(kind.__name__)
+    call.__name__ = snake(kind.__name__)
     call.__doc__ = f"``{kind.__name__}(...)`` of inputs; ``reuse`` shares variables of the same name."
     return call
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import builtins
 from typing import Any, Callable
 
+import talweg as tw
+
 from ... import _native
-from .dtypes import TYPES, as_dtype, float32, float64, int32, int64
+from .dtypes import INT64, TYPES, as_dtype, float32, float64, int32, int64
 from .errors import wrong_shape, wrong_type
 from .graph import Tensor, convert_to_tensor, make
 from .infer import constant_value
@@ -49,10 +51,10 @@ def same_type(kind: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
     is_tensor = [isinstance(v, Tensor) or hasattr(v, "_as_tensor") for v in (a, b)]
     if is_tensor[1] and not is_tensor[0]:
         b = convert_to_tensor(b)
-        a = convert_to_tensor(a, b.dtype)
+        a = convert_to_tensor(a, b.dtype, f"{kind}/x")
     else:
         a = convert_to_tensor(a)
-        b = convert_to_tensor(b) if is_tensor[1] else convert_to_tensor(b, a.dtype)
+        b = convert_to_tensor(b) if is_tensor[1] else convert_to_tensor(b, a.dtype, f"{kind}/y")
     if a.dtype != b.dtype:
         e = f"{kind}: {a.name} is {a.dtype.name} and {b.name} is {b.dtype.name}; both must have one type: use tf.cast"
         raise wrong_type(e)
@@ -103,7 +105,7 @@ logical_and = binary("LogicalAnd", lambda a, b: a & b, "bool", "logical_and")
 logical_or = binary("LogicalOr", lambda a, b: a | b, "bool", "logical_or")
 logical_xor = binary("LogicalXor", lambda a, b: a ^ b, "bool", "logical_xor")
 truncatediv = binary("TruncateDiv", lambda a, b: (a - _T.fmod(a, b)) // b)
-xdivy = binary("Xdivy", lambda a, b: _T.where(a == 0, a * 0, a / _T.where(a == 0, b * 0 + 1, b)))
+xdivy = binary("Xdivy", lambda a, b: tw.where(a == 0, a * 0, a / tw.where(a == 0, b * 0 + 1, b)))
 sub, mul = subtract, multiply
 
 negative = unary("Neg", lambda x: -x, name="negative")
@@ -172,7 +174,7 @@ def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
 
     def lower(ctx: Any, a: Any, b: Any) -> Any:
         is_zero = b == 0
-        return _T.where(is_zero, (a * b) * 0, a / _T.where(is_zero, b * 0 + 1, b))
+        return tw.where(is_zero, (a * b) * 0, a / tw.where(is_zero, b * 0 + 1, b))
 
     x, y = same_type("div_no_nan", x, y)
     return make("DivNoNan", [x, y], lower, name, x.dtype, _joined("div_no_nan", x, y))
@@ -305,7 +307,7 @@ _reduce_variance = lambda v, a, k: ((v - v.mean(a, True)) ** 2).mean(a, k)  # no
 reduce_variance = _reduction("Variance", _reduce_variance, "reduce_variance")
 reduce_std = _reduction("Std", lambda v, a, k: _reduce_variance(v, a, k).sqrt(), "reduce_std")
 reduce_euclidean_norm = _reduction("Norm", lambda v, a, k: (v * v).sum(a, k).sqrt(), "reduce_euclidean_norm")
-count_nonzero_of = _reduction("CountNonzero", lambda v, a, k: (v != 0).to("int64").sum(a, k), "count_nonzero", "int64")
+count_nonzero_of = _reduction("CountNonzero", lambda v, a, k: (v != 0).to(INT64).sum(a, k), "count_nonzero", "int64")
 
 
 def count_nonzero(input_tensor: Any, axis: Any = None, keepdims: Any = None, dtype: Any = int64, **settings: Any) -> Tensor:
@@ -342,7 +344,7 @@ def _running(kind: str, f: Callable[..., Any], start: float) -> Callable[..., Te
             made = f(v, a).to(v.dtype)
             if exclusive:
                 first = made.narrow(a, 0, 1) * 0 + start
-                made = _T.concat([first.to(v.dtype), made.narrow(a, 0, v.shape[a] - 1)], a)
+                made = tw.concat([first.to(v.dtype), made.narrow(a, 0, v.shape[a] - 1)], a)
             return made.flip([a]) if reverse else made
 
         return make(kind, [x], lower, name, x.dtype, x.shape)
@@ -429,7 +431,7 @@ def _contracted(x: Any, y: Any, over_x: list[int], over_y: list[int]) -> Any:
 def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
     """Einstein's summation."""
     ts = [convert_to_tensor(x) for x in inputs]
-    return make("Einsum", ts, lambda ctx, *vs: _T.einsum(equation, list(vs)), name)
+    return make("Einsum", ts, lambda ctx, *vs: tw.einsum(equation, list(vs)), name)
 
 
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
@@ -479,7 +481,7 @@ def bincount(arr: Any, weights: Any = None, minlength: int = 0, maxlength: Any =
     def lower(ctx: Any, v: Any, *w: Any) -> Any:
         ones = w[0].reshape(-1) if w else _native.ones(v.numel(), dtype=as_dtype(dtype).native)
         zeros = _native.zeros(minlength, dtype=ones.dtype)
-        return zeros.index_add(0, v.reshape(-1).to("int64"), ones)
+        return zeros.index_add(0, v.reshape(-1).to(INT64), ones)
 
     ts = [arr] + ([] if weights is None else [convert_to_tensor(weights)])
     return make("Bincount", ts, lower, None, dtype if weights is None else ts[1].dtype, [minlength])
@@ -509,3 +511,6 @@ def _operators() -> None:
 
 
 _operators()
+
+
+__all__ = [n for n, v in list(globals().items()) if not n.startswith("_") and getattr(v, "__module__", "") == __name__]

@@ -6,12 +6,12 @@ from __future__ import annotations
 import collections
 from typing import Any, Callable
 
-import numpy as np
+import talweg as tw
 
 from ... import _native
-from . import rnn_cell
-from .arrays import _sizes, ints, reshape, shape, stack, unstack
-from .dtypes import as_dtype, int32
+from . import rnn_cell  # noqa: F401
+from .arrays import _sizes, ints, reshape, shape
+from .dtypes import FLOAT32, INT32, INT64, int32
 from .errors import invalid, unimplemented, wrong_shape, wrong_type
 from .graph import Tensor, convert_to_tensor, make
 from .infer import shape_value
@@ -20,7 +20,6 @@ from .maths import (  # noqa: F401
     cast,
     exp,
     floating,
-    log,
     log_sigmoid,
     matmul,
     reduce_mean,
@@ -30,11 +29,10 @@ from .maths import (  # noqa: F401
     sigmoid,
     softplus,
     softsign,
-    sqrt,
     square,
     tanh,
 )
-from .randoms import drawn, random_uniform
+from .randoms import drawn
 from .rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_rnn  # noqa: F401
 from .sampling import (  # noqa: F401
     fixed_unigram_candidate_sampler,
@@ -57,12 +55,12 @@ swish = floating("Swish", lambda x: x * x.sigmoid())
 def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
     """``x``, and ``alpha * x`` where it is negative."""
     x = convert_to_tensor(features)
-    return make("LeakyRelu", [x], lambda ctx, v: _T.where(v > 0, v, v * alpha), name, x.dtype, x.shape)
+    return make("LeakyRelu", [x], lambda ctx, v: tw.where(v > 0, v, v * alpha), name, x.dtype, x.shape)
 
 
 def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
     """``relu`` of ``x`` and of ``-x`` side by side."""
-    return make("CRelu", [convert_to_tensor(features)], lambda ctx, v: _T.concat([v.relu(), (-v).relu()], axis), name)
+    return make("CRelu", [convert_to_tensor(features)], lambda ctx, v: tw.concat([v.relu(), (-v).relu()], axis), name)
 
 
 def _over_axis(kind: str, f: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -130,7 +128,7 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any 
     rows = x.shape[:-1] if x.shape.ndims is not None else TensorShape(None)
 
     def lower(ctx: Any, t: Any, v: Any) -> Any:
-        return -v.log_softmax(-1).gather(v.ndim - 1, t.to("int64").unsqueeze(-1)).squeeze(v.ndim - 1)
+        return -v.log_softmax(-1).gather(v.ndim - 1, t.to(INT64).unsqueeze(-1)).squeeze(v.ndim - 1)
 
     return make("SparseSoftmaxCrossEntropyWithLogits", [y, x], lower, name, x.dtype, y.shape.merge_with(rows))
 
@@ -178,7 +176,7 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     """The share of zeros."""
     x = convert_to_tensor(value)
-    return make("ZeroFraction", [x], lambda ctx, v: (v == 0).to("float32").mean(), name, "float32", [])
+    return make("ZeroFraction", [x], lambda ctx, v: (v == 0).to(FLOAT32).mean(), name, "float32", [])
 
 
 # Convolutions and pools.
@@ -414,7 +412,7 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = 
 
     def f(ctx: Any, key: Any, v: Any, p: Any, _: Any) -> Any:
         u = _T.random_uniform(key, _sizes(ctx, target), 0.0, 1.0).to(v.dtype)
-        return _T.where(u < p, v / p, v * 0)
+        return tw.where(u < p, v / p, v * 0)
 
     return drawn("Dropout", [t, p, target], f, seed, t.dtype, t.shape, name or "dropout")
 
@@ -500,7 +498,7 @@ def top_k(input: Any, k: int = 1, sorted: bool = True, name: str | None = None) 
 
     def lower(ctx: Any, v: Any) -> list[Any]:
         values, places = v.topk(k, -1)
-        return [values, places.to("int32")]
+        return [values, places.to(INT32)]
 
     return TopKV2(*make("TopKV2", [x], lower, name, outputs=[(x.dtype, sizes), (int32, sizes)]))
 
@@ -510,8 +508,8 @@ def in_top_k(predictions: Any, targets: Any, k: int, name: str | None = None) ->
     x, t = convert_to_tensor(predictions), convert_to_tensor(targets)
 
     def lower(ctx: Any, v: Any, y: Any) -> Any:
-        own = v.gather(1, y.to("int64").unsqueeze(1))
-        return (v > own).to("int64").sum(1) < k
+        own = v.gather(1, y.to(INT64).unsqueeze(1))
+        return (v > own).to(INT64).sum(1) < k
 
     return make("InTopK", [x, t], lower, name, "bool", t.shape)
 

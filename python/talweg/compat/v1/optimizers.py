@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import talweg as tw
+
 from ... import _native
 from .control_flow import group
 from .errors import invalid
@@ -306,7 +308,7 @@ class FtrlOptimizer(Optimizer):
         linear = slots[1] + g + 2 * s["shrink"] * v - (power(a) - power(slots[0])) / s["lr"] * v
         quadratic = power(a) / s["lr"] + 2 * s["l2"]
         new = (linear.sign() * s["l1"] - linear) / quadratic
-        return _T.where(linear.abs() > s["l1"], new, v * 0), [a, linear]
+        return tw.where(linear.abs() > s["l1"], new, v * 0), [a, linear]
 
 
 def get_global_step(graph: Any = None) -> Variable | None:

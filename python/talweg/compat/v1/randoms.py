@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 from ... import _native
 from .arrays import _sizes, ints
-from .dtypes import as_dtype, float32
+from .dtypes import FLOAT32, INT64, as_dtype, float32
 from .errors import wrong_type
 from .graph import Tensor, convert_to_tensor, get_default_graph, make
 from .infer import shape_value
@@ -73,8 +73,8 @@ def random_uniform(
     def f(ctx: Any, key: Any, _: Any, a: Any, b: Any) -> Any:
         sizes = _sizes(ctx, target)
         if kind.is_integer:
-            bits = _T.random_bits(key, sizes).to("int64")
-            return (a.to("int64") + bits % (b.to("int64") - a.to("int64"))).to(kind.native)
+            bits = _T.random_bits(key, sizes).to(INT64)
+            return (a.to(INT64) + bits % (b.to(INT64) - a.to(INT64))).to(kind.native)
         u = _T.random_uniform(key, sizes, 0.0, 1.0).to(kind.native)
         return u * (b - a) + a
 
@@ -87,7 +87,7 @@ def random_shuffle(value: Any, seed: Any = None, name: str | None = None) -> Ten
 
     def f(ctx: Any, key: Any, v: Any) -> Any:
         order = _T.random_uniform(key, [v.shape[0]], 0.0, 1.0).argsort(0)
-        return v.index_select(0, order.to("int64"))
+        return v.index_select(0, order.to(INT64))
 
     return drawn("RandomShuffle", [x], f, seed, x.dtype, x.shape, name)
 
@@ -100,7 +100,7 @@ def multinomial(logits: Any, num_samples: int, seed: Any = None, name: str | Non
     def f(ctx: Any, key: Any, v: Any) -> Any:
         u = _T.random_uniform(key, [v.shape[0], num_samples, v.shape[1]], 1e-20, 1.0)
         gumbel = -(-(u.log())).log()
-        return (v.unsqueeze(1).to("float32") + gumbel).argmax(2).to(kind.native)
+        return (v.unsqueeze(1).to(FLOAT32) + gumbel).argmax(2).to(kind.native)
 
     rows = x.shape.with_rank(2).as_list()[0]
     return drawn("Multinomial", [x], f, seed, kind, [rows, num_samples], name)
@@ -130,7 +130,7 @@ def random_crop(value: Any, size: Any, seed: Any = None, name: str | None = None
         u = _T.random_uniform(key, [v.ndim], 0.0, 1.0)
         for a, n in enumerate(want):
             n = v.shape[a] if n < 0 else n
-            start = (u[a] * (v.shape[a] - n + 1)).floor().to("int64")
+            start = (u[a] * (v.shape[a] - n + 1)).floor().to(INT64)
             v = v.index_select(a, start + _native.arange(n))
         return v
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import talweg as tw
+
 from . import nest
 from .arrays import expand_dims, reverse_sequence, shape, transpose
 from .constants import range_, zeros_like
 from .control_flow import scanned
 from .errors import invalid
-from .graph import Tensor, convert_to_tensor
+from .graph import Tensor, convert_to_tensor, make
 from .maths import cast, less
 from .variables import variable_scope
 
@@ -60,10 +62,7 @@ def dynamic_rnn(
 
 def _select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """``where`` with a column of conditions."""
-    from ... import _native
-    from .graph import make
-
-    lower = lambda ctx, c, x, y: _native.Tensor.where(c.reshape([-1] + [1] * (x.ndim - 1)), x, y)  # noqa: E731
+    lower = lambda ctx, c, x, y: tw.where(c.reshape([-1] + [1] * (x.ndim - 1)), x, y)  # noqa: E731
     return make("Select", [condition, a, b], lower, None, a.dtype, a.shape.merge_with(b.shape))
 
 

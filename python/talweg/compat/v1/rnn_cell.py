@@ -14,7 +14,7 @@ from .errors import invalid
 from .graph import Tensor, convert_to_tensor, get_default_graph
 from .initializers import Constant
 from .maths import matmul, sigmoid, tanh
-from .variables import AUTO_REUSE, get_variable, get_variable_scope, variable_scope
+from .variables import AUTO_REUSE, get_variable, get_variable_scope, snake, variable_scope
 
 LSTMStateTuple = collections.namedtuple("LSTMStateTuple", ["c", "h"])
 
@@ -34,7 +34,7 @@ class RNNCell:
         inputs = convert_to_tensor(inputs)
         graph = get_default_graph()
         if self._scope is None:
-            with variable_scope(scope if scope is not None else self._name or _snake(type(self).__name__), reuse=self._reuse) as entered:
+            with variable_scope(scope if scope is not None else self._name or snake(type(self).__name__), reuse=self._reuse) as entered:
                 self._scope = entered
                 return self.call(inputs, state)
         again = self._scope
@@ -62,12 +62,6 @@ class RNNCell:
 
 def _rows(batch: Any, n: int) -> Any:
     return stack([ints(batch), convert_to_tensor(n)]) if isinstance(batch, Tensor) else [int(batch), n]
-
-
-def _snake(name: str) -> str:
-    import re
-
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def _linear(x: Tensor, n: int, prefix: str = "", bias: float = 0.0, initializer: Any = None, bias_initializer: Any = None) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 from ... import _native
 from ...errors import FeedError
 from . import graph as g
-from .dtypes import string
+from .dtypes import FLOAT32, string
 from .errors import FailedPreconditionError, invalid, located, unimplemented, wrong_type
 from .graph import Operation, Tensor, as_array
 from .infer import NeedValue
@@ -62,7 +62,7 @@ class _Plan:
         fed = {}
         for t in entry.fed + [t for op in entry.staged for t in op.outputs]:
             if t in by_value:
-                fed[t] = _native.tensor(by_value[t], t.dtype.native)
+                fed[t] = _native.tensor(by_value[t], dtype=t.dtype.native)
             elif t.dtype.native is not None:
                 self.feeds[t] = fed[t] = _native.placeholder(t.dtype.native, list(feeds[t].shape), t.op.name)
         build = Build(session, fed, by_value)
@@ -99,7 +99,7 @@ class _Plan:
 
 
 def _array(t: Any) -> Any:
-    array = np.array(t.to("float32").numpy() if str(t.dtype).endswith("bfloat16") else t.numpy())
+    array = np.array(t.to(FLOAT32).numpy() if str(t.dtype).endswith("bfloat16") else t.numpy())
     return array[()] if array.ndim == 0 else array
 
 

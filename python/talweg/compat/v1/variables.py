@@ -7,7 +7,7 @@ import contextlib
 from typing import Any, Callable, Iterator
 
 from . import graph as g
-from .dtypes import as_dtype, float32
+from .dtypes import INT64, as_dtype, float32
 from .errors import invalid, wrong_shape, wrong_type
 from .graph import GraphKeys, Operation, Tensor, convert_to_tensor, get_default_graph, make
 from .shapes import TensorShape
@@ -214,7 +214,7 @@ def _scatter(kind: str, f: Callable[..., Any]) -> Callable[..., Tensor]:
 
         def lower(ctx: Any, places: Any, rows: Any) -> Any:
             old = ctx.read(v)
-            flat = places.reshape(-1).to("int64")
+            flat = places.reshape(-1).to(INT64)
             rows = rows.broadcast_to([*places.shape, *old.shape[1:]]).reshape([flat.shape[0], *old.shape[1:]])
             return ctx.write(v, f(old, flat, rows))
 
@@ -524,7 +524,16 @@ def get_local_variable(name: str, *args: Any, **settings: Any) -> Variable:
     return get_variable(name, *args, **settings)
 
 
+def snake(name: str) -> str:
+    """The name of a class as a scope: ``BasicLSTMCell`` is ``basic_lstm_cell``."""
+    import re
+
+    words = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    return re.sub("([a-z])([A-Z])", r"\1_\2", words).lower()
+
+
 def no_regularizer(_: Any) -> None:
     """For variables that are not regularized."""
 
 
+__all__ = [n for n, v in list(globals().items()) if not n.startswith("_") and getattr(v, "__module__", "") == __name__]
