@@ -2,6 +2,8 @@
 
     python scripts/torch_ops.py                      values, dtypes and gradients of all operators
     python scripts/torch_ops.py --only 'linalg' -v   some operators, with every failure
+    python scripts/torch_ops.py --store python/tests/torch_cases.json
+                                                     a small case of each, which the tests run without PyTorch
 
 The cases are those of PyTorch's test suite (`op_db`). A case passes if the same call, with tensors converted, returns
 values of the same shape, dtype and structure, and, where PyTorch differentiates, the same gradients. Random operators
@@ -35,6 +37,8 @@ new_empty_strided nn.functional.alpha_dropout nn.functional.dropout nn.functiona
 nn.functional.feature_alpha_dropout nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
 nn.functional.multi_head_attention_forward nn.functional.rrelu normal pca_lowrank rand_like randint randint_like randn randn_like svd_lowrank uniform
 """.split()
+# Their vectors have a free sign.
+SIGNS = ["linalg.eig", "linalg.eigh", "linalg.svd", "svd"]
 
 
 class Unsupported(Exception):
@@ -63,7 +67,7 @@ def converted(x, leaves):
     if isinstance(x, torch.dtype):
         return dtype(x)
     if isinstance(x, torch.device):
-        return str(x)
+        return tw.device(str(x))
     if isinstance(x, torch.layout):
         return tw.strided
     if isinstance(x, torch.memory_format):
@@ -322,6 +326,73 @@ def run(op, per_op, grad):
     return passed, total, wrong
 
 
+def short(x):
+    """A sample with numbers of few digits."""
+    if isinstance(x, torch.Tensor):
+        if x.layout != torch.strided:
+            raise Unsupported(f"layout {x.layout}")
+        y = x.detach().clone(memory_format=torch.contiguous_format)
+        if y.is_floating_point():
+            y = (y * 64).round() / 64
+        return y.requires_grad_(x.requires_grad)
+    if isinstance(x, (tuple, list)) and not isinstance(x, torch.Size):
+        return type(x)(short(v) for v in x)
+    return {k: short(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+def written(x):
+    """An argument or a result as JSON."""
+    if isinstance(x, torch.Tensor):
+        data = x.detach().resolve_conj().resolve_neg()
+        flat = torch.view_as_real(data).reshape(-1) if data.is_complex() else data.reshape(-1)
+        values = [float(f"{v:.7g}") for v in flat.tolist()] if flat.is_floating_point() else flat.tolist()
+        return {"tensor": [str(x.dtype)[6:], list(x.shape), values, x.requires_grad and x.is_leaf]}
+    if isinstance(x, torch.dtype):
+        return {"dtype": str(x)[6:]}
+    if isinstance(x, slice):
+        return {"slice": [x.start, x.stop, x.step]}
+    if isinstance(x, torch.Size):
+        return {"tuple": list(x)}
+    if isinstance(x, tuple):
+        return {"tuple": [written(v) for v in x]}
+    if isinstance(x, list):
+        return [written(v) for v in x]
+    if isinstance(x, dict):
+        return {"dict": {k: written(v) for k, v in x.items()}}
+    if x is None or isinstance(x, (bool, int, float, str)):
+        return x
+    raise Unsupported(type(x).__name__)
+
+
+def stored(op):
+    """The smallest case that passes as it is, with its results and gradients, or None."""
+    if op.name in RANDOM + SIGNS or (inspect.isfunction(op.op) and op.op.__module__.startswith("torch.testing")):
+        return None
+
+    def size(sample):
+        return sum(x.numel() for x in flat([sample.input, *sample.args, *sample.kwargs.values()]) if isinstance(x, torch.Tensor))
+
+    for sample in sorted((s for s in samples(op, 1000) if 2 <= size(s) <= 80), key=size)[:12]:
+        signal.alarm(30)
+        try:
+            sample.input, sample.args, sample.kwargs = short(sample.input), short(sample.args), short(sample.kwargs)
+            sample.output_process_fn_grad = lambda x: x
+            if case(op, found(op.name, op), sample, True) is not None:
+                continue
+            _, outs, gradients = expected(op, sample, True, False)
+            row = {"op": op.name, "args": [written(x) for x in (sample.input, *sample.args)]}
+            row |= {"kwargs": {k: written(v) for k, v in sample.kwargs.items()}, "out": [written(x) for x in outs]}
+            row["marks"] = [isinstance(y, torch.Tensor) and y.requires_grad for y in outs]
+            row["grads"] = None if gradients is None else [written(g) for g in gradients]
+            if len(json.dumps(row)) < 4000:
+                return row
+        except Exception:
+            continue
+        finally:
+            signal.alarm(0)
+    return None
+
+
 def late(*_):
     raise Late
 
@@ -333,9 +404,17 @@ def main():
     parser.add_argument("--no-grad", action="store_true", help="compare values only")
     parser.add_argument("--differentiable", action="store_true", help="only operators with gradients")
     parser.add_argument("--json", help="write the result of every operator to this file")
+    parser.add_argument("--store", help="write a small case of each operator that passes to this file")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every failing case")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.store:
+        signal.signal(signal.SIGALRM, late)
+        rows = [r for r in (stored(op) for op in op_db if re.search(options.only, op.name)) if r is not None]
+        with open(options.store, "w") as file:
+            file.write("[\n" + ",\n".join(json.dumps(r, separators=(",", ":")) for r in rows) + "\n]\n")
+        print(f"{len(rows)} cases")
+        return
     signal.signal(signal.SIGALRM, late)
     table = {}
     for op in op_db:

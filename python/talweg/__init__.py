@@ -12,7 +12,6 @@ before somebody looks at a value.
 
 import math as _math
 import os as _os
-import sys as _sys
 
 from . import _native, errors
 from ._native import (
@@ -47,6 +46,7 @@ from ._native import (
     zeros_like,
 )
 from .errors import (
+    AbsentNameError,
     ArgumentError,
     DeadlineError,
     DeviceError,
@@ -108,27 +108,9 @@ from ._transforms import (  # noqa: E402
 )
 from . import nn, optim, train, utils  # noqa: E402
 
-# Names of the array API standard and NumPy that PyTorch has not, with what to write.
-_INSTEAD = {
-    "repeat": "tw.repeat_interleave(x, n) for each element, x.repeat(n) for the whole",
-    "permute_dims": "tw.permute",
-    "matrix_transpose": "x.mT",
-    "astype": "x.to(dtype)",
-    "isdtype": "dtype.is_floating_point, dtype.is_complex",
-    "cumulative_sum": "tw.cumsum",
-    "cumulative_prod": "tw.cumprod",
-    "unique_values": "tw.unique",
-    "unique_counts": "tw.unique(x, return_counts=True)",
-    "unique_inverse": "tw.unique(x, return_inverse=True)",
-    "unique_all": "tw.unique",
-    "take_along_axis": "tw.take_along_dim",
-    "bitwise_invert": "tw.bitwise_not",
-    "expand_dims": "tw.unsqueeze",
-}
+from ._differences import missing as _missing  # noqa: E402
 
 
 def __getattr__(name):
-    if name in _INSTEAD:
-        where = f"; tw.array_api.{name} is the standard's" if hasattr(array_api, name) else ""
-        raise AttributeError(f"talweg has no {name}: write {_INSTEAD[name]}{where}", name=name, obj=_sys.modules[__name__])
-    raise AttributeError(f"module 'talweg' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])
+    """Says what to write instead of a name of PyTorch's that is absent."""
+    raise _missing("", name)

@@ -27,6 +27,10 @@ class NameMissingError(Error, KeyError):
     __str__ = Exception.__str__  # a KeyError shows its message in quotes
 
 
+class AbsentNameError(NameMissingError, AttributeError):
+    """A name of PyTorch's that a module does not have, with what to write instead."""
+
+
 class FeedError(Error, ValueError):
     """A placeholder without a value, or a feed that does not fit."""
 

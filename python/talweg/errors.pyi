@@ -67,3 +67,6 @@ class PeerLostError(Error, ConnectionError):
 class RefusedError(Error, ConnectionError):
     """Another process said something that a correct one would not, or ranks disagree about what they do."""
 
+class AbsentNameError(NameMissingError, AttributeError):
+    """A name of PyTorch's that a module does not have, with what to write instead."""
+

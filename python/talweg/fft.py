@@ -26,6 +26,7 @@ def _norm(norm: str | None) -> str:
 def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The transform of complex numbers.
 
+    >>> import talweg as tw
     >>> tw.fft.fft(tw.tensor([1.0 + 1.0j, 1.0])).tolist()
     [(2+1j), 1j]
     """
@@ -35,6 +36,7 @@ def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None
 def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``.
 
+    >>> import talweg as tw
     >>> tw.fft.ifft(tw.tensor([2.0, 0.0j])).tolist()
     [(1+0j), (1+0j)]
     """
@@ -44,6 +46,7 @@ def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The transform of real numbers: the n/2 + 1 frequencies that determine the others.
 
+    >>> import talweg as tw
     >>> tw.fft.rfft(tw.tensor([1.0, 2.0, 1.0, 2.0])).tolist()
     [(6+0j), 0j, (-2+0j)]
     """
@@ -53,6 +56,7 @@ def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
 def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``rfft``; without ``n`` there are twice as many numbers as frequencies, less 2.
 
+    >>> import talweg as tw
     >>> tw.fft.irfft(tw.tensor([1.0, -1.0j, -1.0])).tolist()
     [0.0, 1.0, 0.0, 0.0]
     """
@@ -62,6 +66,7 @@ def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
 def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real transform of numbers whose other half is the conjugate of this one.
 
+    >>> import talweg as tw
     >>> tw.fft.hfft(tw.tensor([1.0, 2.0, 3.0])).tolist()
     [8.0, -2.0, 0.0, -2.0]
     """
@@ -71,6 +76,7 @@ def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
 def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``.
 
+    >>> import talweg as tw
     >>> tw.fft.ihfft(tw.tensor([8.0, -2.0, 0.0, -2.0])).real.tolist()
     [1.0, 2.0, 3.0]
     """
@@ -91,6 +97,7 @@ def _sizes(rank: int, s: Sizes, dim: Dims) -> list[tuple[int | None, int]]:
 def fftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """``fft`` along several dimensions, all of them by default.
 
+    >>> import talweg as tw
     >>> tw.fft.fftn(tw.ones(2, 2)).real.tolist()
     [[4.0, 0.0], [0.0, 0.0]]
     """
@@ -105,6 +112,7 @@ def fftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None)
 def ifftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of ``fftn``.
 
+    >>> import talweg as tw
     >>> tw.fft.ifftn(tw.fft.fftn(tw.ones(2, 2))).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
@@ -116,6 +124,7 @@ def ifftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None
 def rfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """``rfft`` along the last of several dimensions, ``fft`` along the others.
 
+    >>> import talweg as tw
     >>> tw.fft.rfftn(tw.ones(2, 2)).tolist()
     [[(4+0j), 0j], [0j, 0j]]
     """
@@ -129,6 +138,7 @@ def rfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None
 def irfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of ``rfftn``.
 
+    >>> import talweg as tw
     >>> tw.fft.irfftn(tw.fft.rfftn(tw.ones(2, 4))).shape
     (2, 4)
     """
@@ -141,6 +151,7 @@ def irfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = Non
 def hfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """``hfft`` along the last of several dimensions, ``fft`` along the others.
 
+    >>> import talweg as tw
     >>> tw.fft.hfftn(tw.ones(2, 3)).shape
     (2, 4)
     """
@@ -153,6 +164,7 @@ def hfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None
 def ihfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """The inverse of ``hfftn``.
 
+    >>> import talweg as tw
     >>> tw.fft.ihfftn(tw.ones(2, 4)).shape
     (2, 3)
     """
@@ -166,6 +178,7 @@ def ihfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = Non
 def fft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """``fft`` along two dimensions, the last by default.
 
+    >>> import talweg as tw
     >>> tw.fft.fft2(tw.ones(2, 2)).real.tolist()
     [[4.0, 0.0], [0.0, 0.0]]
     """
@@ -175,6 +188,7 @@ def fft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = N
 def ifft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of ``fft2``.
 
+    >>> import talweg as tw
     >>> tw.fft.ifft2(tw.fft.fft2(tw.ones(2, 2))).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
@@ -184,6 +198,7 @@ def ifft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = 
 def rfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """``rfft`` along the second of two dimensions, ``fft`` along the first.
 
+    >>> import talweg as tw
     >>> tw.fft.rfft2(tw.ones(2, 4)).shape
     (2, 3)
     """
@@ -193,6 +208,7 @@ def rfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = 
 def irfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of ``rfft2``.
 
+    >>> import talweg as tw
     >>> tw.fft.irfft2(tw.fft.rfft2(tw.ones(2, 4))).shape
     (2, 4)
     """
@@ -202,6 +218,7 @@ def irfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None =
 def hfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """``hfft`` along the second of two dimensions, ``fft`` along the first.
 
+    >>> import talweg as tw
     >>> tw.fft.hfft2(tw.ones(2, 3)).shape
     (2, 4)
     """
@@ -211,6 +228,7 @@ def hfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = 
 def ihfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of ``hfft2``.
 
+    >>> import talweg as tw
     >>> tw.fft.ihfft2(tw.ones(2, 4)).shape
     (2, 3)
     """
@@ -227,6 +245,7 @@ def fftfreq(
 ) -> Tensor:
     """The frequencies of a transform of length ``n`` over samples ``d`` apart.
 
+    >>> import talweg as tw
     >>> tw.fft.fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
@@ -239,6 +258,7 @@ def rfftfreq(
 ) -> Tensor:
     """The frequencies of a transform of real samples.
 
+    >>> import talweg as tw
     >>> tw.fft.rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]
     """
@@ -255,6 +275,7 @@ def _rolled(x: Any, dim: Dims, sign: int) -> Tensor:
 def fftshift(input: Any, dim: Dims = None) -> Tensor:
     """Frequency zero in the middle.
 
+    >>> import talweg as tw
     >>> tw.fft.fftshift(tw.fft.fftfreq(4)).tolist()
     [-0.5, -0.25, 0.0, 0.25]
     """
@@ -264,6 +285,7 @@ def fftshift(input: Any, dim: Dims = None) -> Tensor:
 def ifftshift(input: Any, dim: Dims = None) -> Tensor:
     """Frequency zero first again.
 
+    >>> import talweg as tw
     >>> tw.fft.ifftshift(tw.tensor([-0.5, -0.25, 0.0, 0.25])).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
@@ -276,3 +298,11 @@ __all__ = [
 ]  # fmt: skip
 
 globals().update({n: (spelled if n.endswith("freq") else tensor_first)(globals()[n]) for n in __all__})
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        from ._differences import missing
+
+        raise missing(".fft", name)

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 else:
     from ._native import Tensor
 
-__all__ = """
-amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize prod softmax softmin
-std sum var
-""".split()
+__all__ = [
+    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean",
+    "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+]  # fmt: skip
 
 Dims = int | Sequence[int] | None
 
@@ -48,6 +48,7 @@ def _axes(input: Tensor, dim: Dims) -> list[int]:
 def sum(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The sum of the elements that the mask keeps.
 
+    >>> import talweg as tw
     >>> tw.masked.sum(tw.tensor([1.0, 2.0]), mask=tw.tensor([True, False])).item()
     1.0
     """
@@ -57,6 +58,7 @@ def sum(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = Non
 def prod(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The product of the elements that the mask keeps.
 
+    >>> import talweg as tw
     >>> tw.masked.prod(tw.tensor([2.0, 3.0]), mask=tw.tensor([True, False])).item()
     2.0
     """
@@ -66,6 +68,7 @@ def prod(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = No
 def amax(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The largest of the elements that the mask keeps.
 
+    >>> import talweg as tw
     >>> tw.masked.amax(tw.tensor([1.0, 2.0]), mask=tw.tensor([True, False])).item()
     1.0
     """
@@ -75,6 +78,7 @@ def amax(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = No
 def amin(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The smallest of the elements that the mask keeps.
 
+    >>> import talweg as tw
     >>> tw.masked.amin(tw.tensor([1.0, 2.0]), mask=tw.tensor([False, True])).item()
     2.0
     """
@@ -94,6 +98,7 @@ def _place(op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
 def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The index of the largest of the elements that the mask keeps, in the input's type, as in PyTorch.
 
+    >>> import talweg as tw
     >>> tw.masked.argmax(tw.tensor([1.0, 2.0]), dtype=tw.int64, mask=tw.tensor([True, False])).item()
     0
     """
@@ -103,6 +108,7 @@ def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
 def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The index of the smallest of the elements that the mask keeps, in the input's type, as in PyTorch.
 
+    >>> import talweg as tw
     >>> tw.masked.argmin(tw.tensor([1.0, 2.0]), dtype=tw.int64, mask=tw.tensor([False, True])).item()
     1
     """
@@ -112,6 +118,7 @@ def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The running sum of the elements that the mask keeps.
 
+    >>> import talweg as tw
     >>> tw.masked.cumsum(tw.tensor([1.0, 2.0]), 0, mask=tw.tensor([False, True])).tolist()
     [0.0, 2.0]
     """
@@ -121,6 +128,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tens
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The running product of the elements that the mask keeps.
 
+    >>> import talweg as tw
     >>> tw.masked.cumprod(tw.tensor([3.0, 2.0]), 0, mask=tw.tensor([False, True])).tolist()
     [1.0, 2.0]
     """
@@ -136,6 +144,7 @@ def _count(input: Tensor, dim: Dims, keepdim: bool, mask: Any) -> Tensor:
 def mean(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The mean of the elements that the mask keeps; NaN where it keeps none.
 
+    >>> import talweg as tw
     >>> tw.masked.mean(tw.tensor([1.0, 2.0, 4.0]), mask=tw.tensor([True, False, True])).item()
     2.5
     """
@@ -148,6 +157,7 @@ def mean(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = No
 def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The median of the elements that the mask keeps; NaN where it keeps none.
 
+    >>> import talweg as tw
     >>> tw.masked.median(tw.tensor([1.0, 9.0, 4.0]), mask=tw.tensor([True, False, True])).item()
     1.0
     """
@@ -158,6 +168,7 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
 def logsumexp(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The logarithm of the sum of exp(x) of the elements that the mask keeps.
 
+    >>> import talweg as tw
     >>> tw.masked.logsumexp(tw.tensor([0.0, 0.0]), mask=tw.tensor([True, False])).item()
     0.0
     """
@@ -168,6 +179,7 @@ def logsumexp(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any
 def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None) -> Tensor:
     """log(exp(x) + exp(y)) of the elements that the masks keep.
 
+    >>> import talweg as tw
     >>> tw.masked.logaddexp(tw.tensor([0.0]), tw.tensor([0.0]), other_mask=tw.tensor([False])).tolist()
     [0.0]
     """
@@ -180,6 +192,7 @@ def norm(
 ) -> Tensor:
     """The norm of the elements that the mask keeps.
 
+    >>> import talweg as tw
     >>> tw.masked.norm(tw.tensor([3.0, 9.0, 4.0]), mask=tw.tensor([True, False, True])).item()
     5.0
     """
@@ -196,6 +209,7 @@ def var(
 ) -> Tensor:  # fmt: skip
     """The variance of the elements that the mask keeps.
 
+    >>> import talweg as tw
     >>> tw.masked.var(tw.tensor([1.0, 9.0, 3.0]), mask=tw.tensor([True, False, True])).item()
     2.0
     """
@@ -217,6 +231,7 @@ def std(
 ) -> Tensor:  # fmt: skip
     """The standard deviation of the elements that the mask keeps.
 
+    >>> import talweg as tw
     >>> tw.masked.std(tw.tensor([1.0, 9.0, 5.0]), unbiased=False, mask=tw.tensor([True, False, True])).item()
     2.0
     """
@@ -226,6 +241,7 @@ def std(
 def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """Softmax of the elements that the mask keeps; the others get 0.
 
+    >>> import talweg as tw
     >>> tw.masked.softmax(tw.tensor([1.0, 2.0]), 0, mask=tw.tensor([True, False])).tolist()
     [1.0, 0.0]
     """
@@ -235,6 +251,7 @@ def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
 def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The logarithm of ``softmax``.
 
+    >>> import talweg as tw
     >>> tw.masked.log_softmax(tw.tensor([1.0, 2.0]), 0, mask=tw.tensor([True, False])).tolist()
     [0.0, -inf]
     """
@@ -244,6 +261,7 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) ->
 def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """Softmax of the negative.
 
+    >>> import talweg as tw
     >>> tw.masked.softmin(tw.tensor([1.0, 2.0]), 0, mask=tw.tensor([True, False])).tolist()
     [1.0, 0.0]
     """
@@ -253,6 +271,7 @@ def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
 def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Tensor:
     """The elements that the mask keeps, divided by their norm, or by ``eps`` where that is greater; the others get 0.
 
+    >>> import talweg as tw
     >>> tw.masked.normalize(tw.tensor([3.0, 9.0]), 2.0, 0, mask=tw.tensor([True, False])).tolist()
     [1.0, 0.0]
     """

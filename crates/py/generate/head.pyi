@@ -11,7 +11,7 @@ from ._functions.random import Generator as Generator, default_generator as defa
 from ._device import device as _Device, device as device
 from ._size import Count as _Count, Size as Size
 from . import compat as compat, cuda as cuda, distributed as distributed, errors as errors, fft as fft, linalg as linalg
-from . import metrics as metrics
+from . import masked as masked, metrics as metrics, signal as signal, special as special
 from . import nn as nn, optim as optim, random as random, train as train, utils as utils
 from .errors import (
     ArgumentError as ArgumentError,
@@ -24,6 +24,7 @@ from .errors import (
     FormatError as FormatError,
     GradientError as GradientError,
     InternalError as InternalError,
+    AbsentNameError as AbsentNameError,
     NameMissingError as NameMissingError,
     NumericsError as NumericsError,
     OutOfMemoryError as OutOfMemoryError,
@@ -222,6 +223,7 @@ class Tensor:
     def __rmul__(self, other: TensorLike) -> Tensor: ...
     def __truediv__(self, other: TensorLike) -> Tensor: ...
     def __rtruediv__(self, other: TensorLike) -> Tensor: ...
+    def __rdiv__(self, other: TensorLike) -> Tensor: ...
     def __floordiv__(self, other: TensorLike) -> Tensor: ...
     def __mod__(self, other: TensorLike) -> Tensor: ...
     def __pow__(self, other: TensorLike) -> Tensor: ...

@@ -16,6 +16,7 @@ from .factors import *
 from .gammas import *
 from .indexing import *
 from .layout import *
+from .network import *
 from .normalizations import *
 from .products import *
 from .random import *

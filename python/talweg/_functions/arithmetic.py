@@ -13,7 +13,10 @@ else:
     from .._native import Tensor
 
 
-def _scaled(other: Any, alpha: Any, x: Tensor) -> Any:
+_ONE = 1
+
+
+def _scaled(other: Any, alpha: Any) -> Any:
     if is_number(alpha) and alpha == 1:
         return other
     return other * alpha if is_number(other) else tensor(other) * like(alpha, tensor(other))
@@ -23,36 +26,40 @@ def _scaled(other: Any, alpha: Any, x: Tensor) -> Any:
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``input + alpha * other``.
 
+    >>> import talweg as tw
     >>> tw.add(tw.tensor([1.0, 2.0]), tw.tensor([3.0, 4.0]), alpha=10).tolist()
     [31.0, 42.0]
     """
-    return _ops.add(input, _scaled(other, alpha, input))
+    return _ops.add(input, other if alpha is _ONE else _scaled(other, alpha))
 
 
 @public(names=["subtract"])
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``input - alpha * other``.
 
+    >>> import talweg as tw
     >>> tw.sub(tw.tensor([31.0, 42.0]), tw.tensor([3.0, 4.0]), alpha=10).tolist()
     [1.0, 2.0]
     """
-    return _ops.sub(input, _scaled(other, alpha, input))
+    return _ops.sub(input, other if alpha is _ONE else _scaled(other, alpha))
 
 
 @public
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``.
 
+    >>> import talweg as tw
     >>> tw.rsub(tw.tensor([1.0, 2.0]), 10.0).tolist()
     [9.0, 8.0]
     """
-    return like(other, input) - _scaled(input, alpha, input)
+    return like(other, input) - _scaled(input, alpha)
 
 
 @public(names=["divide", "true_divide"])
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """The quotient, as it is or rounded: ``"trunc"`` toward zero, ``"floor"`` down.
 
+    >>> import talweg as tw
     >>> tw.div(tw.tensor([-7.0, 7.0]), 2.0, rounding_mode="trunc").tolist()
     [-3.0, 3.0]
     """
@@ -74,6 +81,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 def float_power(input: Any, exponent: Any) -> Tensor:
     """The power in double precision.
 
+    >>> import talweg as tw
     >>> tw.float_power(tw.tensor([2, 3]), 2).tolist()
     [4.0, 9.0]
     """
@@ -86,6 +94,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 def heaviside(input: Any, values: Any) -> Tensor:
     """0 below zero, 1 above, ``values`` at zero.
 
+    >>> import talweg as tw
     >>> tw.heaviside(tw.tensor([-1.5, 0.0, 2.0]), tw.tensor([0.5])).tolist()
     [0.0, 0.5, 1.0]
     """
@@ -100,6 +109,7 @@ def heaviside(input: Any, values: Any) -> Tensor:
 def gcd(input: Any, other: Any) -> Tensor:
     """The greatest common divisor.
 
+    >>> import talweg as tw
     >>> tw.gcd(tw.tensor([12, 18]), tw.tensor([8, 27])).tolist()
     [4, 9]
     """
@@ -125,6 +135,7 @@ def gcd(input: Any, other: Any) -> Tensor:
 def lcm(input: Any, other: Any) -> Tensor:
     """The least common multiple.
 
+    >>> import talweg as tw
     >>> tw.lcm(tw.tensor([4, 6]), tw.tensor([6, 21])).tolist()
     [12, 42]
     """
@@ -145,6 +156,7 @@ class FrexpResult(NamedTuple):
 def frexp(input: Any) -> FrexpResult:
     """Mantissa, from 0.5 up to 1 in magnitude, and exponent of two of each float.
 
+    >>> import talweg as tw
     >>> m, e = tw.frexp(tw.tensor([8.0, 0.3]))
     >>> m.tolist(), e.tolist()
     ([0.5, 0.6], [4, -1])
@@ -169,6 +181,7 @@ def frexp(input: Any) -> FrexpResult:
 def ldexp(input: Any, other: Any) -> Tensor:
     """``input * 2 ** other``.
 
+    >>> import talweg as tw
     >>> tw.ldexp(tw.tensor([1.0, 3.0]), tw.tensor([2, -1])).tolist()
     [4.0, 1.5]
     """
@@ -179,6 +192,7 @@ def ldexp(input: Any, other: Any) -> Tensor:
 def isposinf(input: Any) -> Tensor:
     """True for positive infinity.
 
+    >>> import talweg as tw
     >>> tw.isposinf(tw.tensor([tw.inf, -tw.inf, 1.0])).tolist()
     [True, False, False]
     """
@@ -189,6 +203,7 @@ def isposinf(input: Any) -> Tensor:
 def isneginf(input: Any) -> Tensor:
     """True for negative infinity.
 
+    >>> import talweg as tw
     >>> tw.isneginf(tw.tensor([tw.inf, -tw.inf, 1.0])).tolist()
     [False, True, False]
     """
@@ -199,6 +214,7 @@ def isneginf(input: Any) -> Tensor:
 def isreal(input: Any) -> Tensor:
     """True for numbers without an imaginary part.
 
+    >>> import talweg as tw
     >>> tw.isreal(tw.tensor([1.0 + 0.0j, 1.0j])).tolist()
     [True, False]
     """
@@ -209,6 +225,7 @@ def isreal(input: Any) -> Tensor:
 def sgn(input: Any) -> Tensor:
     """The sign; of complex numbers the number of the same angle and magnitude 1.
 
+    >>> import talweg as tw
     >>> tw.sgn(tw.tensor([3.0 + 4.0j, 0.0j])).tolist()
     [(0.6+0.8j), 0j]
     """
@@ -219,6 +236,7 @@ def sgn(input: Any) -> Tensor:
 def logit(input: Any, eps: float | None = None) -> Tensor:
     """``log(x / (1 - x))``, of ``x`` moved into ``[eps, 1 - eps]`` where that is given.
 
+    >>> import talweg as tw
     >>> tw.logit(tw.tensor([0.5, 1.0]), eps=0.25).tolist()
     [0.0, 1.0986123]
     """
@@ -230,6 +248,7 @@ def logit(input: Any, eps: float | None = None) -> Tensor:
 def polar(abs: Any, angle: Any) -> Tensor:
     """Complex numbers of these magnitudes and angles.
 
+    >>> import talweg as tw
     >>> tw.polar(tw.tensor([2.0]), tw.tensor([0.0])).tolist()
     [(2+0j)]
     """
@@ -241,6 +260,7 @@ def polar(abs: Any, angle: Any) -> Tensor:
 def conj_physical(input: Any) -> Tensor:
     """The complex conjugates.
 
+    >>> import talweg as tw
     >>> tw.conj_physical(tw.tensor([1.0j])).tolist()
     [-1j]
     """
@@ -251,6 +271,7 @@ def conj_physical(input: Any) -> Tensor:
 def resolve_conj(input: Any) -> Tensor:
     """The tensor itself: conjugation is never deferred in its memory.
 
+    >>> import talweg as tw
     >>> tw.resolve_conj(tw.tensor([1.0j])).tolist()
     [1j]
     """
@@ -261,6 +282,7 @@ def resolve_conj(input: Any) -> Tensor:
 def resolve_neg(input: Any) -> Tensor:
     """The tensor itself: negation is never deferred in its memory.
 
+    >>> import talweg as tw
     >>> tw.resolve_neg(tw.tensor([1.0])).tolist()
     [1.0]
     """
@@ -271,6 +293,7 @@ def resolve_neg(input: Any) -> Tensor:
 def fill(input: Any, value: Any) -> Tensor:
     """A tensor of this shape and type in which every element has a value.
 
+    >>> import talweg as tw
     >>> tw.fill(tw.zeros(2), 3.0).tolist()
     [3.0, 3.0]
     """
@@ -285,6 +308,7 @@ def fill(input: Any, value: Any) -> Tensor:
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """True for elements that are among others.
 
+    >>> import talweg as tw
     >>> tw.isin(tw.tensor([1, 2, 3]), tw.tensor([2, 3])).tolist()
     [False, True, True]
     """
@@ -302,6 +326,10 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     return ~found if invert else found
 
 
+# As methods these take tensors only: no wrapper between the program and the op.
+Tensor.add, Tensor.sub, Tensor.div = add, sub, div
+
+
 def _rdiv(x: Tensor, other: Any) -> Tensor:
     return other / x
 
@@ -310,3 +338,93 @@ Tensor.__rdiv__ = _rdiv
 
 
 Tensor.mH = property(lambda x: _ops.conj(x.mT) if is_complex(x) else x.mT, doc="The adjoint: transposed and conjugated.")
+
+
+@public
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+    """``input + value * tensor1 * tensor2``.
+
+    >>> import talweg as tw
+    >>> tw.addcmul(tw.ones(1), tw.tensor([2.0]), tw.tensor([3.0]), value=2).tolist()
+    [13.0]
+    """
+    return _ops.addcmul(input, tensor1, tensor2, value)
+
+
+@public
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+    """``input + value * tensor1 / tensor2``.
+
+    >>> import talweg as tw
+    >>> tw.addcdiv(tw.ones(1), tw.tensor([6.0]), tw.tensor([3.0]), value=2).tolist()
+    [5.0]
+    """
+    return _ops.addcdiv(input, tensor1, tensor2, value)
+
+
+@public(method=False)
+def pow(input: Any, exponent: Any) -> Tensor:
+    """The power; either may be a number.
+
+    >>> import talweg as tw
+    >>> tw.pow(2, tw.tensor([1.0, 3.0])).tolist()
+    [2.0, 8.0]
+    """
+    if is_number(input):
+        return input**exponent
+    return _ops.pow(input, exponent)
+
+
+@public
+def xlogy(input: Any, other: Any) -> Tensor:
+    """``input * log(other)``, 0 where the input is 0.
+
+    >>> import talweg as tw
+    >>> tw.xlogy(tw.tensor([0.0]), tw.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return _ops.xlogy(*pair(input, other))
+
+
+@public
+def clamp_min(input: Any, min: Any) -> Tensor:
+    """Elements below ``min`` become that.
+
+    >>> import talweg as tw
+    >>> tw.clamp_min(tw.tensor([1, 3]), 2).tolist()
+    [2, 3]
+    """
+    return _ops.clamp_min(input, min)
+
+
+@public
+def clamp_max(input: Any, max: Any) -> Tensor:
+    """Elements above ``max`` become that.
+
+    >>> import talweg as tw
+    >>> tw.clamp_max(tw.tensor([1, 3]), 2).tolist()
+    [1, 2]
+    """
+    return _ops.clamp_max(input, max)
+
+
+@public(method=False)
+def complex(real: Any, imag: Any) -> Tensor:
+    """Complex numbers of these parts.
+
+    >>> import talweg as tw
+    >>> tw.complex(tw.tensor([1.0]), tw.tensor([2.0])).tolist()
+    [(1+2j)]
+    """
+    return _ops.complex(tensor(real), tensor(imag))
+
+
+@public
+def fix(input: Any) -> Tensor:
+    """Rounded toward zero: ``trunc``.
+
+    >>> import talweg as tw
+    >>> tw.fix(tw.tensor([-1.5, 1.5])).tolist()
+    [-1.0, 1.0]
+    """
+    return _ops.trunc(input)

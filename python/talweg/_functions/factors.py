@@ -51,6 +51,7 @@ def _adjoint(A: Tensor) -> Tensor:
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVDResult:
     """U, the singular values in descending order, and V (not its adjoint, as in ``linalg.svd``).
 
+    >>> import talweg as tw
     >>> [t.shape for t in tw.svd(tw.ones(3, 2))]
     [(3, 2), (2,), (2, 2)]
     """
@@ -66,6 +67,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVDResult:
 def qr(input: Any, some: bool = True) -> Any:
     """The result of ``linalg.qr``; ``some=False`` makes the first factor square.
 
+    >>> import talweg as tw
     >>> [t.shape for t in tw.qr(tw.ones(3, 2))]
     [(3, 2), (2, 2)]
     """
@@ -78,6 +80,7 @@ def qr(input: Any, some: bool = True) -> Any:
 def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """The factors in one matrix and the exchanges of rows, as ``linalg.lu_factor`` has them.
 
+    >>> import talweg as tw
     >>> tw.lu(tw.tensor([[0.0, 1.0], [2.0, 3.0]]))[1].tolist()
     [2, 2]
     """
@@ -91,6 +94,7 @@ def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
 def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
     """X with A X = b, from the factors that ``lu`` found of A.
 
+    >>> import talweg as tw
     >>> tw.lu_solve(tw.tensor([[1.0], [4.0]]), *tw.lu(tw.tensor([[0.0, 1.0], [2.0, 0.0]]))).tolist()
     [[2.0], [1.0]]
     """
@@ -103,6 +107,7 @@ def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> LUUnpackResult:
     """The matrices P, L and U of what ``lu_factor`` found.
 
+    >>> import talweg as tw
     >>> P, L, U = tw.lu_unpack(*tw.linalg.lu_factor(tw.tensor([[0.0, 1.0], [2.0, 3.0]])))
     >>> (P @ L @ U).tolist()
     [[0.0, 1.0], [2.0, 3.0]]
@@ -128,6 +133,7 @@ def triangular_solve(
 ) -> TriangularSolveResult:
     """X with A X = input for a triangular A, or its transposed.
 
+    >>> import talweg as tw
     >>> tw.triangular_solve(tw.tensor([[2.0]]), tw.tensor([[4.0]])).solution.tolist()
     [[0.5]]
     """
@@ -141,6 +147,7 @@ def triangular_solve(
 def cholesky(input: Any, upper: bool = False) -> Tensor:
     """The triangular factor of a positive definite matrix.
 
+    >>> import talweg as tw
     >>> tw.cholesky(tw.tensor([[4.0]])).tolist()
     [[2.0]]
     """
@@ -151,6 +158,7 @@ def cholesky(input: Any, upper: bool = False) -> Tensor:
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
     """X with A X = B, from A's factor.
 
+    >>> import talweg as tw
     >>> tw.cholesky_solve(tw.tensor([[8.0]]), tw.tensor([[2.0]])).tolist()
     [[2.0]]
     """
@@ -164,6 +172,7 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
 def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
     """The inverse of A, from its factor.
 
+    >>> import talweg as tw
     >>> tw.cholesky_inverse(tw.tensor([[2.0]])).tolist()
     [[0.25]]
     """
@@ -175,6 +184,7 @@ def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
 def pinverse(input: Any, rcond: float = 1e-15) -> Tensor:
     """The inverse of Moore and Penrose.
 
+    >>> import talweg as tw
     >>> tw.pinverse(tw.tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
@@ -185,6 +195,7 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Tensor:
 def inverse(input: Any) -> Tensor:
     """The inverse of a square matrix.
 
+    >>> import talweg as tw
     >>> tw.inverse(tw.tensor([[2.0]])).tolist()
     [[0.5]]
     """
@@ -195,6 +206,7 @@ def inverse(input: Any) -> Tensor:
 def slogdet(input: Any) -> Any:
     """The sign of the determinant and the logarithm of its magnitude.
 
+    >>> import talweg as tw
     >>> tw.slogdet(tw.tensor([[-1.0]])).sign.item()
     -1.0
     """
@@ -207,6 +219,7 @@ def slogdet(input: Any) -> Any:
 def geqrf(input: Any) -> GeqrfResult:
     """The QR decomposition as reflectors: R on and above the diagonal, their vectors below it, and their factors.
 
+    >>> import talweg as tw
     >>> tw.geqrf(tw.tensor([[3.0], [4.0]])).tau.tolist()
     [1.6]
     """
@@ -233,6 +246,7 @@ def geqrf(input: Any) -> GeqrfResult:
 def orgqr(input: Any, tau: Any) -> Tensor:
     """The first columns of the product of reflectors, as ``linalg.householder_product``.
 
+    >>> import talweg as tw
     >>> tw.orgqr(tw.tensor([[1.0]]), tw.tensor([0.0])).tolist()
     [[1.0]]
     """
@@ -245,6 +259,7 @@ def orgqr(input: Any, tau: Any) -> Tensor:
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Tensor:
     """The product of reflectors, or its adjoint, times a matrix from the left, or a matrix times it.
 
+    >>> import talweg as tw
     >>> tw.ormqr(tw.tensor([[1.0]]), tw.tensor([2.0]), tw.tensor([[3.0]])).tolist()
     [[-3.0]]
     """
@@ -270,6 +285,7 @@ def _range(A: Tensor, q: int, niter: int, M: Any) -> Tensor:
 def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> SVDResult:
     """The largest ``q`` singular values of a matrix and their vectors, nearly, by random projection.
 
+    >>> import talweg as tw
     >>> tw.svd_lowrank(tw.ones(5, 4), q=1).S.shape
     (1,)
     """
@@ -288,6 +304,7 @@ def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> SVDResult:
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> SVDResult:
     """The principal components of rows, nearly, by random projection.
 
+    >>> import talweg as tw
     >>> tw.pca_lowrank(tw.ones(5, 4), q=2).V.shape
     (4, 2)
     """

@@ -17,6 +17,7 @@ else:
 def polygamma(n: int, input: Any) -> Tensor:
     """The n-th derivative of the digamma function.
 
+    >>> import talweg as tw
     >>> tw.polygamma(1, tw.tensor([1.0])).tolist()
     [1.644934]
     """
@@ -27,6 +28,7 @@ def polygamma(n: int, input: Any) -> Tensor:
 def _polygamma(self: Any, n: int) -> Tensor:
     """The n-th derivative of the digamma function.
 
+    >>> import talweg as tw
     >>> tw.tensor([1.0]).polygamma(1).tolist()
     [1.644934]
     """
@@ -97,6 +99,7 @@ def _incomplete(input: Any, other: Any, upper: bool) -> Tensor:
 def igamma(input: Any, other: Any) -> Tensor:
     """The regularized lower incomplete gamma function.
 
+    >>> import talweg as tw
     >>> tw.igamma(tw.tensor([1.0]), tw.tensor([1.0])).tolist()
     [0.63212056]
     """
@@ -107,6 +110,7 @@ def igamma(input: Any, other: Any) -> Tensor:
 def igammac(input: Any, other: Any) -> Tensor:
     """The regularized upper incomplete gamma function.
 
+    >>> import talweg as tw
     >>> tw.igammac(tw.tensor([1.0]), tw.tensor([1.0])).tolist()
     [0.36787945]
     """

@@ -38,6 +38,7 @@ def _fit(src: Tensor, index: Tensor) -> Tensor:
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Tensor:
     """Elements chosen along a dimension by an index of the same rank. The gradient is dense.
 
+    >>> import talweg as tw
     >>> tw.gather(tw.tensor([[1, 2], [3, 4]]), 1, tw.tensor([[0, 0], [1, 0]])).tolist()
     [[1, 1], [4, 3]]
     """
@@ -51,6 +52,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Te
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
     """Values put at places along a dimension; ``reduce`` is ``"add"`` or ``"multiply"``.
 
+    >>> import talweg as tw
     >>> tw.scatter(tw.zeros(3), 0, tw.tensor([2, 0]), tw.tensor([1.0, 5.0])).tolist()
     [5.0, 0.0, 1.0]
     """
@@ -70,6 +72,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
     """Values added at places along a dimension.
 
+    >>> import talweg as tw
     >>> tw.scatter_add(tw.zeros(2), 0, tw.tensor([1, 1]), tw.tensor([1.0, 2.0])).tolist()
     [0.0, 3.0]
     """
@@ -83,6 +86,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Tensor:
     """Values combined at places along a dimension, by ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
 
+    >>> import talweg as tw
     >>> tw.scatter_reduce(tw.zeros(2), 0, tw.tensor([1, 1]), tw.tensor([1.0, 2.0]), "amax").tolist()
     [0.0, 2.0]
     """
@@ -108,6 +112,7 @@ def _slices(input: Tensor, dim: int, index: Any, source: Tensor) -> tuple[Tensor
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
     """Slices, times ``alpha``, added at places along a dimension.
 
+    >>> import talweg as tw
     >>> tw.index_add(tw.zeros(2, 2), 0, tw.tensor([1]), tw.ones(1, 2), alpha=3).tolist()
     [[0.0, 0.0], [3.0, 3.0]]
     """
@@ -120,6 +125,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
     """Slices put at places along a dimension.
 
+    >>> import talweg as tw
     >>> tw.index_copy(tw.zeros(2, 2), 0, tw.tensor([1]), tw.ones(1, 2)).tolist()
     [[0.0, 0.0], [1.0, 1.0]]
     """
@@ -131,6 +137,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Tensor:
     """One value in the slices at places along a dimension.
 
+    >>> import talweg as tw
     >>> tw.index_fill(tw.zeros(2, 2), 0, tw.tensor([1]), 5.0).tolist()
     [[0.0, 0.0], [5.0, 5.0]]
     """
@@ -146,6 +153,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Tensor:
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
     """Slices combined at places along a dimension, by ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
 
+    >>> import talweg as tw
     >>> tw.index_reduce(tw.ones(2), 0, tw.tensor([1, 1]), tw.tensor([3.0, 2.0]), "prod").tolist()
     [1.0, 6.0]
     """
@@ -164,6 +172,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
 def index_select(input: Any, dim: int, index: Any) -> Tensor:
     """Slices chosen along a dimension.
 
+    >>> import talweg as tw
     >>> tw.index_select(tw.tensor([[1, 2], [3, 4]]), 1, tw.tensor([1])).tolist()
     [[2], [4]]
     """
@@ -181,6 +190,7 @@ def _flat_places(input: Tensor, indices: Sequence[Any]) -> Tensor:
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
     """Values put, or added, at places that tensors of indices choose.
 
+    >>> import talweg as tw
     >>> tw.index_put(tw.zeros(2, 2), (tw.tensor([0, 1]), tw.tensor([1, 0])), tw.tensor([5.0, 6.0])).tolist()
     [[0.0, 5.0], [6.0, 0.0]]
     """
@@ -194,6 +204,7 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor:
     """Values put, or added, at places of the flat tensor; negative places count from the end.
 
+    >>> import talweg as tw
     >>> tw.put(tw.zeros(3), tw.tensor([0, -1]), tw.tensor([5.0, 6.0])).tolist()
     [5.0, 0.0, 6.0]
     """
@@ -207,6 +218,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
     """Elements chosen along a dimension by an index that broadcasts with the tensor; without one, of the flat tensor.
 
+    >>> import talweg as tw
     >>> x = tw.tensor([[3, 1], [2, 4]])
     >>> tw.take_along_dim(x, tw.argsort(x, dim=1), dim=1).tolist()
     [[1, 3], [2, 4]]
@@ -220,6 +232,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
 def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
     """Values put, in order, where a mask is true.
 
+    >>> import talweg as tw
     >>> tw.masked_scatter(tw.zeros(3), tw.tensor([True, False, True]), tw.tensor([5.0, 6.0])).tolist()
     [5.0, 0.0, 6.0]
     """
@@ -233,3 +246,27 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
     return _ops.where(mask, chosen, x.reshape(-1)).reshape(shape)
 
 
+
+
+@public
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first ``size`` places of elements that are not zero, filled up with ``fill_value``.
+
+    >>> import talweg as tw
+    >>> tw.nonzero_static(tw.tensor([0, 1]), size=2).tolist()
+    [[1], [-1]]
+    """
+    flat = (input.reshape(-1) != 0) if input.ndim else (input.reshape(1) != 0)
+    n = flat.shape[0]
+    # Places that count come first, in order.
+    order = _ops.argsort(_ops.where(flat, 0, 1).astype("int64") * n + _native.arange(n), 0)
+    kept = order[:size]
+    is_there = _ops.take(flat.astype("int64"), kept, 0) == 1
+    out, rest = [], kept
+    for s in reversed(input.shape):
+        out.append(_ops.rem(rest, max(s, 1)))
+        rest = _ops.floor_divide(rest, max(s, 1))
+    places = _ops.stack(list(reversed(out)), 1) if out else _native.zeros((kept.shape[0], 0), dtype="int64")
+    places = _ops.where(is_there.unsqueeze(1), places, fill_value)
+    more = size - kept.shape[0]
+    return places if more <= 0 else _ops.pad(places, [0, 0, 0, more], "constant", float(fill_value))

@@ -19,6 +19,7 @@ else:
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input`` plus ``alpha`` times the outer product of two vectors.
 
+    >>> import talweg as tw
     >>> tw.addr(tw.ones(2, 2), tw.tensor([1.0, 2.0]), tw.tensor([3.0, 4.0])).tolist()
     [[4.0, 5.0], [7.0, 9.0]]
     """
@@ -33,6 +34,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
 def vdot(input: Any, other: Any) -> Tensor:
     """The sum of the products of two vectors, of which the first is conjugated.
 
+    >>> import talweg as tw
     >>> tw.vdot(tw.tensor([1.0j]), tw.tensor([1.0j])).item()
     (1+0j)
     """
@@ -43,6 +45,7 @@ def vdot(input: Any, other: Any) -> Tensor:
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The distance of each row of one matrix from each row of another, in the p-norm.
 
+    >>> import talweg as tw
     >>> tw.cdist(tw.zeros(1, 2), tw.tensor([[3.0, 4.0]])).tolist()
     [[5.0]]
     """
@@ -58,6 +61,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of several matrices.
 
+    >>> import talweg as tw
     >>> tw.chain_matmul(tw.ones(2, 3), tw.ones(3, 4), tw.ones(4, 1)).tolist()
     [[12.0], [12.0]]
     """
@@ -68,6 +72,7 @@ def multi_dot(tensors: Sequence[Any]) -> Tensor:
     """The product of several matrices in the order that needs the fewest multiplications. The first and the last may
     be vectors.
 
+    >>> import talweg as tw
     >>> tw.linalg.multi_dot([tw.ones(2, 3), tw.ones(3, 4), tw.ones(4)]).tolist()
     [12.0, 12.0]
     """
@@ -114,6 +119,7 @@ def _product(parts: list[Tensor], split: dict[tuple[int, int], int], i: int, j: 
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices along a dimension, those longer than ``maxnorm`` in the p-norm shortened to that.
 
+    >>> import talweg as tw
     >>> tw.renorm(tw.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
     """
@@ -127,6 +133,7 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Tensor:
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral along a dimension by the trapezoidal rule, over points ``x`` or ``dx`` apart.
 
+    >>> import talweg as tw
     >>> tw.trapezoid(tw.tensor([1.0, 2.0, 4.0])).item()
     4.5
     """
@@ -137,6 +144,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor
 def trapz(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The same as ``trapezoid``.
 
+    >>> import talweg as tw
     >>> tw.trapz(tw.tensor([1.0, 2.0, 4.0]), dx=2.0).item()
     9.0
     """
@@ -147,6 +155,7 @@ def trapz(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integrals from the first point to each other one.
 
+    >>> import talweg as tw
     >>> tw.cumulative_trapezoid(tw.tensor([1.0, 2.0, 4.0])).tolist()
     [1.5, 4.5]
     """
@@ -179,6 +188,7 @@ def _trapezoids(y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
 def corrcoef(input: Any) -> Tensor:
     """Correlation coefficients of the rows.
 
+    >>> import talweg as tw
     >>> tw.corrcoef(tw.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
@@ -192,3 +202,127 @@ def corrcoef(input: Any) -> Tensor:
     return _ops.clamp(c, -1.0, 1.0)
 
 
+
+
+@public
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input`` plus ``alpha`` times the product of two matrices.
+
+    >>> import talweg as tw
+    >>> tw.addmm(tw.ones(1, 1), tw.ones(1, 2), tw.ones(2, 1), alpha=2).tolist()
+    [[5.0]]
+    """
+    return _ops.addmm(input, mat1, mat2, beta, alpha)
+
+
+@public
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input`` plus ``alpha`` times the product of a matrix and a vector.
+
+    >>> import talweg as tw
+    >>> tw.addmv(tw.ones(1), tw.ones(1, 2), tw.ones(2)).tolist()
+    [3.0]
+    """
+    return _ops.addmv(input, mat, vec, beta, alpha)
+
+
+@public
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input`` plus ``alpha`` times the sum of the products of two lists of matrices.
+
+    >>> import talweg as tw
+    >>> tw.addbmm(tw.ones(1, 1), tw.ones(2, 1, 2), tw.ones(2, 2, 1)).tolist()
+    [[5.0]]
+    """
+    return _ops.addbmm(input, batch1, batch2, beta, alpha)
+
+
+@public
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input`` plus ``alpha`` times the products of two lists of matrices.
+
+    >>> import talweg as tw
+    >>> tw.baddbmm(tw.ones(1, 1, 1), tw.ones(1, 1, 2), tw.ones(1, 2, 1)).tolist()
+    [[[3.0]]]
+    """
+    return _ops.baddbmm(input, batch1, batch2, beta, alpha)
+
+
+@public(method=False)
+def mm(input: Any, mat2: Any) -> Tensor:
+    """The product of two matrices, without broadcasting.
+
+    >>> import talweg as tw
+    >>> tw.mm(tw.ones(1, 2), tw.ones(2, 1)).tolist()
+    [[2.0]]
+    """
+    return _ops.mm(input, mat2)
+
+
+@public(method=False)
+def bmm(input: Any, mat2: Any) -> Tensor:
+    """The products of two lists of matrices, without broadcasting.
+
+    >>> import talweg as tw
+    >>> tw.bmm(tw.ones(1, 1, 2), tw.ones(1, 2, 1)).tolist()
+    [[[2.0]]]
+    """
+    return _ops.bmm(input, mat2)
+
+
+@public(method=False)
+def mv(input: Any, vec: Any) -> Tensor:
+    """The product of a matrix and a vector.
+
+    >>> import talweg as tw
+    >>> tw.mv(tw.ones(1, 2), tw.ones(2)).tolist()
+    [2.0]
+    """
+    return _ops.mv(input, vec)
+
+
+@public(names=["ger"])
+def outer(input: Any, vec2: Any) -> Tensor:
+    """The matrix of the products of each element of one vector with each of another.
+
+    >>> import talweg as tw
+    >>> tw.outer(tw.tensor([1, 2]), tw.tensor([3, 4])).tolist()
+    [[3, 4], [6, 8]]
+    """
+    return _ops.outer(input, vec2)
+
+
+@public
+def dot(input: Any, tensor: Any) -> Tensor:
+    """The sum of the products of two vectors.
+
+    >>> import talweg as tw
+    >>> tw.dot(tw.tensor([1, 2]), tw.tensor([3, 4])).item()
+    11
+    """
+    return _ops.dot(input, tensor)
+
+
+@public
+def dist(input: Any, other: Any, p: float = 2) -> Tensor:
+    """The p-norm of the difference of two tensors.
+
+    >>> import talweg as tw
+    >>> tw.dist(tw.zeros(2), tw.tensor([3.0, 4.0])).item()
+    5.0
+    """
+    return _ops.dist(input, other, float(p))
+
+
+@public(method=False)
+def vander(x: Any, N: int | None = None, *, increasing: bool = False) -> Tensor:
+    """The matrix of powers of each element, the highest first; ``increasing`` begins with the lowest.
+
+    >>> import talweg as tw
+    >>> tw.vander(tw.tensor([2, 3])).tolist()
+    [[2, 1], [3, 1]]
+    """
+    from ..linalg import vander
+
+    powers = vander(x, N)
+    return powers if increasing else _ops.flip(powers, [-1])

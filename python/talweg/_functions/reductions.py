@@ -461,3 +461,7 @@ def log_softmax(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) 
     tensor([-0.6931, -0.6931])
     """
     return ops.log_softmax(input if dtype is None else input.astype(dtype), dim)
+
+
+# As methods these take tensors only: no wrapper between the program and the op.
+Tensor.softmax, Tensor.log_softmax = softmax, log_softmax

@@ -33,6 +33,7 @@ def stft(
 ) -> Tensor:  # fmt: skip
     """The Fourier transforms of windows along the last dimension: ``[..., frequencies, windows]``.
 
+    >>> import talweg as tw
     >>> tw.stft(tw.ones(8), 4, return_complex=True).shape
     (3, 9)
     """
@@ -74,6 +75,7 @@ def istft(
 ) -> Tensor:  # fmt: skip
     """The signal whose transform ``stft`` found: windows added up and divided by the sum of their squares.
 
+    >>> import talweg as tw
     >>> x = tw.arange(8.0)
     >>> w = tw.ones(4)
     >>> tw.istft(tw.stft(x, 4, window=w, return_complex=True), 4, window=w).tolist()
@@ -88,9 +90,9 @@ def istft(
     if onesided and return_complex:
         raise value_error("istft: return_complex=True is for onesided=False")
     norm = "ortho" if normalized else "backward"
-    frames = x.mT
-    y = _ops.irfft(frames, n_fft, -1, norm) if onesided else _ops.ifft(frames, n_fft, -1, norm)
-    y = y if return_complex or not is_complex(y) else y.real
+    # A real signal is determined by its first frequencies.
+    frames = x.mT if return_complex else x[..., : n_fft // 2 + 1, :].mT
+    y = _ops.ifft(frames, n_fft, -1, norm) if return_complex else _ops.irfft(frames, n_fft, -1, norm)
     kind = y.real.dtype if is_complex(y) else y.dtype
     w = _window(window, size, n_fft, kind)
     count = frames.shape[-2]
@@ -121,6 +123,7 @@ def _overlapped(frames: Tensor, hop: int, total: int) -> Tensor:
 def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """Derivatives along dimensions by central differences, of second order inside and ``edge_order`` at the edges.
 
+    >>> import talweg as tw
     >>> [t.tolist() for t in tw.gradient(tw.tensor([1.0, 2.0, 4.0]))]
     [[1.0, 1.5, 2.0]]
     """
@@ -209,6 +212,7 @@ def hann_window(
 ) -> Tensor:  # fmt: skip
     """The window of Hann: ½ (1 - cos 2πi/n).
 
+    >>> import talweg as tw
     >>> tw.hann_window(4).tolist()
     [0.0, 0.5, 1.0, 0.5]
     """
@@ -223,6 +227,7 @@ def hamming_window(
 ) -> Tensor:  # fmt: skip
     """The window of Hamming: alpha - beta cos 2πi/n.
 
+    >>> import talweg as tw
     >>> tw.hamming_window(2).tolist()
     [0.08, 1.0]
     """
@@ -237,6 +242,7 @@ def blackman_window(
 ) -> Tensor:  # fmt: skip
     """The window of Blackman.
 
+    >>> import talweg as tw
     >>> tw.blackman_window(4).tolist()
     [0.0, 0.34, 1.0, 0.34]
     """
@@ -251,6 +257,7 @@ def bartlett_window(
 ) -> Tensor:  # fmt: skip
     """The window of Bartlett: a triangle.
 
+    >>> import talweg as tw
     >>> tw.bartlett_window(4).tolist()
     [0.0, 0.5, 1.0, 0.5]
     """
@@ -265,6 +272,7 @@ def kaiser_window(
 ) -> Tensor:  # fmt: skip
     """The window of Kaiser.
 
+    >>> import talweg as tw
     >>> tw.kaiser_window(2, beta=0.0).tolist()
     [1.0, 1.0]
     """

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 else:
     from .._native import Tensor
 
-__all__ = """
-SlogdetResult cond cross det diagonal matmul matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm slogdet
-vander vecdot vector_norm
-""".split()
+__all__ = [
+    "SlogdetResult", "cond", "cross", "det", "diagonal", "matmul", "matrix_exp", "matrix_norm", "matrix_power",
+    "matrix_rank", "multi_dot", "norm", "slogdet", "vander", "vecdot", "vector_norm",
+]  # fmt: skip
 
 Dims = int | Sequence[int] | None
 
@@ -36,6 +36,7 @@ def _typed(A: Tensor, dtype: Any) -> Tensor:
 def vector_norm(x: Any, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The length of vectors along dimensions, by an order: 2, 1, 0 (what is not zero), inf, -inf, or another.
 
+    >>> import talweg as tw
     >>> tw.linalg.vector_norm(tw.tensor([3.0, 4.0])).item()
     5.0
     """
@@ -52,6 +53,7 @@ def matrix_norm(
 ) -> Tensor:
     """The size of matrices: ``"fro"``, ``"nuc"``, 1, -1, 2, -2, inf or -inf.
 
+    >>> import talweg as tw
     >>> tw.linalg.matrix_norm(tw.tensor([[3.0, 0.0], [0.0, 4.0]])).item()
     5.0
     """
@@ -64,6 +66,7 @@ def matrix_norm(
 def norm(A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of vectors, or of matrices where ``dim`` names two dimensions or ``ord`` is given for a matrix.
 
+    >>> import talweg as tw
     >>> tw.linalg.norm(tw.tensor([3.0, 4.0])).item()
     5.0
     >>> tw.linalg.norm(tw.tensor([[3.0, 0.0], [0.0, 4.0]]), 2).item()
@@ -84,6 +87,7 @@ def norm(A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dt
 def cond(A: Any, p: Any = None) -> Tensor:
     """How much a matrix magnifies relative errors: its norm times that of its inverse.
 
+    >>> import talweg as tw
     >>> tw.linalg.cond(tw.tensor([[2.0, 0.0], [0.0, 4.0]])).item()
     2.0
     """
@@ -119,6 +123,7 @@ def singular_values(A: Tensor, hermitian: bool) -> Tensor:
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The number of singular values above ``max(atol, rtol * largest)``.
 
+    >>> import talweg as tw
     >>> tw.linalg.matrix_rank(tw.tensor([[1.0, 2.0], [2.0, 4.0]])).item()
     1
     """
@@ -134,6 +139,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any =
 def det(A: Any) -> Tensor:
     """The determinant of a square matrix.
 
+    >>> import talweg as tw
     >>> tw.linalg.det(tw.tensor([[2.0, 0.0], [0.0, 3.0]])).item()
     6.0
     """
@@ -143,6 +149,7 @@ def det(A: Any) -> Tensor:
 def slogdet(A: Any) -> SlogdetResult:
     """The sign of the determinant and the logarithm of its magnitude.
 
+    >>> import talweg as tw
     >>> tw.linalg.slogdet(tw.tensor([[0.0, 1.0], [1.0, 0.0]])).sign.item()
     -1.0
     """
@@ -152,6 +159,7 @@ def slogdet(A: Any) -> SlogdetResult:
 def cross(input: Any, other: Any, *, dim: int = -1) -> Tensor:
     """The cross product of vectors of three elements.
 
+    >>> import talweg as tw
     >>> tw.linalg.cross(tw.tensor([1.0, 0.0, 0.0]), tw.tensor([0.0, 1.0, 0.0])).tolist()
     [0.0, 0.0, 1.0]
     """
@@ -161,6 +169,7 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Tensor:
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The elements on a diagonal of matrices.
 
+    >>> import talweg as tw
     >>> tw.linalg.diagonal(tw.tensor([[1, 2], [3, 4]])).tolist()
     [1, 4]
     """
@@ -170,6 +179,7 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tens
 def matmul(input: Any, other: Any) -> Tensor:
     """The matrix product.
 
+    >>> import talweg as tw
     >>> tw.linalg.matmul(tw.ones(2, 3), tw.ones(3, 1)).tolist()
     [[3.0], [3.0]]
     """
@@ -179,6 +189,7 @@ def matmul(input: Any, other: Any) -> Tensor:
 def matrix_exp(A: Any) -> Tensor:
     """The exponential of a square matrix.
 
+    >>> import talweg as tw
     >>> tw.linalg.matrix_exp(tw.zeros(2, 2)).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -188,6 +199,7 @@ def matrix_exp(A: Any) -> Tensor:
 def matrix_power(A: Any, n: int) -> Tensor:
     """A square matrix multiplied with itself ``n`` times; a negative power is that of the inverse.
 
+    >>> import talweg as tw
     >>> tw.linalg.matrix_power(tw.tensor([[2.0, 0.0], [0.0, 3.0]]), 2).tolist()
     [[4.0, 0.0], [0.0, 9.0]]
     """
@@ -197,6 +209,7 @@ def matrix_power(A: Any, n: int) -> Tensor:
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
     """Sums of products along a dimension, of which the first factors are conjugated.
 
+    >>> import talweg as tw
     >>> tw.linalg.vecdot(tw.tensor([1.0, 2.0]), tw.tensor([3.0, 4.0])).item()
     11.0
     """
@@ -207,6 +220,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
 def vander(x: Any, N: int | None = None) -> Tensor:
     """The matrix of powers 0, 1, … N - 1 of each element.
 
+    >>> import talweg as tw
     >>> tw.linalg.vander(tw.tensor([2, 3])).tolist()
     [[1, 2], [1, 3]]
     """

@@ -6,3 +6,9 @@ from .functional import *  # noqa: F403
 from .layers import *  # noqa: F403
 from .module import Module
 from .parameter import Buffer, Parameter, UninitializedParameter
+
+
+def __getattr__(name):
+    from .._differences import missing
+
+    raise missing(".nn", name)

@@ -12,3 +12,9 @@ from .rules import __all__ as _rules
 __all__ = ["Optimizer", "Rule", "lr_scheduler", "swa_utils", *_lbfgs, *_rules]
 
 check(globals(), ["Optimizer", "Rule"])
+
+
+def __getattr__(name):
+    from .._differences import missing
+
+    raise missing(".optim", name)

@@ -479,3 +479,9 @@ class ReduceLROnPlateau(LRScheduler):
 
 
 check(globals(), __all__)
+
+
+def __getattr__(name):
+    from .._differences import missing
+
+    raise missing(".optim.lr_scheduler", name)

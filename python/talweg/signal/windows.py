@@ -11,9 +11,10 @@ from .._functions.spectral import cosines, kaiser as _kaiser
 if TYPE_CHECKING:
     from .. import Tensor
 
-__all__ = """
-bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall
-""".split()
+__all__ = [
+    "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming",
+    "hann", "kaiser", "nuttall",
+]  # fmt: skip
 
 
 def _points(name: str, M: int, sym: bool, value: Callable[[float, float], float], settings: dict[str, Any]) -> "Tensor":
@@ -30,6 +31,7 @@ def _points(name: str, M: int, sym: bool, value: Callable[[float, float], float]
 def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **settings: Any) -> "Tensor":
     """A sum of cosines with weights of alternating sign.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.general_cosine(3, a=[0.5, 0.5]).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -41,6 +43,7 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **settings: 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **settings: Any) -> "Tensor":
     """``alpha - (1 - alpha) cos 2πi/n``.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.general_hamming(3, alpha=0.5).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -50,6 +53,7 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **settings
 def hamming(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Hamming.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.hamming(3).tolist()
     [0.08, 1.0, 0.08]
     """
@@ -59,6 +63,7 @@ def hamming(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def hann(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Hann.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.hann(3).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -68,6 +73,7 @@ def hann(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def blackman(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Blackman.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.blackman(5).tolist()
     [0.0, 0.34, 1.0, 0.34, 0.0]
     """
@@ -77,6 +83,7 @@ def blackman(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def nuttall(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Nuttall with four terms.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.nuttall(3).tolist()
     [0.0003628, 1.0, 0.0003628]
     """
@@ -86,6 +93,7 @@ def nuttall(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def bartlett(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Bartlett: a triangle.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.bartlett(3).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -95,6 +103,7 @@ def bartlett(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def cosine(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
     """Half a period of a sine.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.cosine(1).tolist()
     [1.0]
     """
@@ -104,6 +113,7 @@ def cosine(M: int, *, sym: bool = True, **settings: Any) -> "Tensor":
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **settings: Any) -> "Tensor":
     """``exp(-|i - center| / tau)``.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.exponential(3).tolist()
     [0.36787945, 1.0, 0.36787945]
     """
@@ -119,6 +129,7 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **settings: Any) -> "Tensor":
     """``exp(-½ ((i - n/2) / std)²)``.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.gaussian(3).tolist()
     [0.60653067, 1.0, 0.60653067]
     """
@@ -130,6 +141,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **settings: Any) -> 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **settings: Any) -> "Tensor":
     """The window of Kaiser.
 
+    >>> import talweg as tw
     >>> tw.signal.windows.kaiser(3, beta=0.0).tolist()
     [1.0, 1.0, 1.0]
     """

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 else:
     from .._native import Tensor
 
-__all__ = """
-airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 i0e i1e modified_bessel_i0 modified_bessel_i1 modified_bessel_k0
-modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0
-""".split()
+__all__ = [
+    "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "i0e", "i1e", "modified_bessel_i0",
+    "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1", "spherical_bessel_j0",
+]  # fmt: skip
 
 _NODES = 96
 _ANGLES = [(j + 0.5) * math.pi / _NODES for j in range(_NODES)]
@@ -97,6 +98,7 @@ def _j(x: Tensor, order: int) -> Tensor:
 def bessel_j0(input: Tensor) -> Tensor:
     """The Bessel function of the first kind and order 0.
 
+    >>> import talweg as tw
     >>> tw.special.bessel_j0(tw.tensor([0.0, 1.0])).tolist()
     [1.0, 0.7651977]
     """
@@ -107,6 +109,7 @@ def bessel_j0(input: Tensor) -> Tensor:
 def bessel_j1(input: Tensor) -> Tensor:
     """The Bessel function of the first kind and order 1.
 
+    >>> import talweg as tw
     >>> tw.special.bessel_j1(tw.tensor([0.0, 1.0])).tolist()
     [0.0, 0.44005057]
     """
@@ -148,6 +151,7 @@ def _right(x: Tensor, f: Callable[[Tensor], Tensor], at_zero: float) -> Tensor:
 def bessel_y0(input: Tensor) -> Tensor:
     """The Bessel function of the second kind and order 0.
 
+    >>> import talweg as tw
     >>> tw.special.bessel_y0(tw.tensor([1.0])).tolist()
     [0.08825697]
     """
@@ -158,6 +162,7 @@ def bessel_y0(input: Tensor) -> Tensor:
 def bessel_y1(input: Tensor) -> Tensor:
     """The Bessel function of the second kind and order 1.
 
+    >>> import talweg as tw
     >>> tw.special.bessel_y1(tw.tensor([1.0])).tolist()
     [-0.7812128]
     """
@@ -180,6 +185,7 @@ def _ie(x: Tensor, order: int) -> Tensor:
 def i0e(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 0, times exp(-|x|).
 
+    >>> import talweg as tw
     >>> tw.special.i0e(tw.tensor([0.0, 1.0])).tolist()
     [1.0, 0.4657596]
     """
@@ -190,6 +196,7 @@ def i0e(input: Tensor) -> Tensor:
 def i1e(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 1, times exp(-|x|).
 
+    >>> import talweg as tw
     >>> tw.special.i1e(tw.tensor([0.0, 1.0])).tolist()
     [0.0, 0.20791042]
     """
@@ -200,6 +207,7 @@ def i1e(input: Tensor) -> Tensor:
 def modified_bessel_i0(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 0.
 
+    >>> import talweg as tw
     >>> tw.special.modified_bessel_i0(tw.tensor([0.0, 1.0])).tolist()
     [1.0, 1.266066]
     """
@@ -210,6 +218,7 @@ def modified_bessel_i0(input: Tensor) -> Tensor:
 def modified_bessel_i1(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 1.
 
+    >>> import talweg as tw
     >>> tw.special.modified_bessel_i1(tw.tensor([0.0, 1.0])).tolist()
     [0.0, 0.5651591]
     """
@@ -251,6 +260,7 @@ def _k(x: Tensor, order: int, scaled: bool) -> Tensor:
 def modified_bessel_k0(input: Tensor) -> Tensor:
     """The modified Bessel function of the second kind and order 0.
 
+    >>> import talweg as tw
     >>> tw.special.modified_bessel_k0(tw.tensor([1.0])).tolist()
     [0.42102444]
     """
@@ -261,6 +271,7 @@ def modified_bessel_k0(input: Tensor) -> Tensor:
 def modified_bessel_k1(input: Tensor) -> Tensor:
     """The modified Bessel function of the second kind and order 1.
 
+    >>> import talweg as tw
     >>> tw.special.modified_bessel_k1(tw.tensor([1.0])).tolist()
     [0.6019073]
     """
@@ -271,6 +282,7 @@ def modified_bessel_k1(input: Tensor) -> Tensor:
 def scaled_modified_bessel_k0(input: Tensor) -> Tensor:
     """``modified_bessel_k0`` times exp(x).
 
+    >>> import talweg as tw
     >>> tw.special.scaled_modified_bessel_k0(tw.tensor([1.0])).tolist()
     [1.1444631]
     """
@@ -281,6 +293,7 @@ def scaled_modified_bessel_k0(input: Tensor) -> Tensor:
 def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
     """``modified_bessel_k1`` times exp(x).
 
+    >>> import talweg as tw
     >>> tw.special.scaled_modified_bessel_k1(tw.tensor([1.0])).tolist()
     [1.6361535]
     """
@@ -291,6 +304,7 @@ def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
 def spherical_bessel_j0(input: Tensor) -> Tensor:
     """sin(x) / x.
 
+    >>> import talweg as tw
     >>> tw.special.spherical_bessel_j0(tw.tensor([0.0])).tolist()
     [1.0]
     """
@@ -330,6 +344,7 @@ def _airy_right(x: Tensor) -> Tensor:
 def airy_ai(input: Tensor) -> Tensor:
     """The Airy function Ai.
 
+    >>> import talweg as tw
     >>> tw.special.airy_ai(tw.tensor([0.0, 1.0])).tolist()
     [0.35502806, 0.13529242]
     """

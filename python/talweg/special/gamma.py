@@ -23,6 +23,7 @@ polygamma = spelled(gammas.polygamma)
 def ndtri(input: Any) -> Tensor:
     """The quantiles of the normal distribution.
 
+    >>> import talweg as tw
     >>> tw.special.ndtri(tw.tensor([0.5, 0.975])).tolist()
     [0.0, 1.959964]
     """
@@ -55,6 +56,7 @@ _BERNOULLI = [1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 def zeta(input: Any, other: Any) -> Tensor:
     """Hurwitz's zeta function: the sum of (k + other)^-input over k = 0, 1, 2…
 
+    >>> import talweg as tw
     >>> tw.special.zeta(tw.tensor([2.0]), tw.tensor([1.0])).tolist()
     [1.644934]
     """

@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 else:
     from .._native import Tensor
 
-__all__ = """
-chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h
-hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t
-shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w
-""".split()
+__all__ = [
+    "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
+    "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+    "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w",
+]  # fmt: skip
 
 
 def _evaluated(input: Any, n: Any, first: Callable[[Tensor], Tensor], step: Callable[..., Tensor]) -> Tensor:
@@ -48,6 +49,7 @@ def _chebyshev(x: Tensor, k: Tensor, now: Tensor, before: Tensor) -> Tensor:
 def chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the first kind.
 
+    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_t(tw.tensor([0.5]), 2).tolist()
     [-0.5]
     """
@@ -57,6 +59,7 @@ def chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
 def chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the second kind.
 
+    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_u(tw.tensor([0.5]), 2).tolist()
     [0.0]
     """
@@ -66,6 +69,7 @@ def chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
 def chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the third kind.
 
+    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_v(tw.tensor([0.5]), 2).tolist()
     [-1.0]
     """
@@ -75,6 +79,7 @@ def chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
 def chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
     """The Chebyshev polynomial of the fourth kind.
 
+    >>> import talweg as tw
     >>> tw.special.chebyshev_polynomial_w(tw.tensor([0.5]), 2).tolist()
     [1.0]
     """
@@ -84,6 +89,7 @@ def chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
 def hermite_polynomial_h(input: Any, n: Any) -> Tensor:
     """The physicist's Hermite polynomial.
 
+    >>> import talweg as tw
     >>> tw.special.hermite_polynomial_h(tw.tensor([1.0]), 2).tolist()
     [2.0]
     """
@@ -93,6 +99,7 @@ def hermite_polynomial_h(input: Any, n: Any) -> Tensor:
 def hermite_polynomial_he(input: Any, n: Any) -> Tensor:
     """The probabilist's Hermite polynomial.
 
+    >>> import talweg as tw
     >>> tw.special.hermite_polynomial_he(tw.tensor([2.0]), 2).tolist()
     [3.0]
     """
@@ -102,6 +109,7 @@ def hermite_polynomial_he(input: Any, n: Any) -> Tensor:
 def laguerre_polynomial_l(input: Any, n: Any) -> Tensor:
     """The Laguerre polynomial.
 
+    >>> import talweg as tw
     >>> tw.special.laguerre_polynomial_l(tw.tensor([2.0]), 2).tolist()
     [-1.0]
     """
@@ -115,6 +123,7 @@ def laguerre_polynomial_l(input: Any, n: Any) -> Tensor:
 def legendre_polynomial_p(input: Any, n: Any) -> Tensor:
     """The Legendre polynomial.
 
+    >>> import talweg as tw
     >>> tw.special.legendre_polynomial_p(tw.tensor([0.5]), 2).tolist()
     [-0.125]
     """
@@ -128,6 +137,7 @@ def legendre_polynomial_p(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_t`` of 2x - 1.
 
+    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_t(tw.tensor([0.75]), 2).tolist()
     [-0.5]
     """
@@ -137,6 +147,7 @@ def shifted_chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_u`` of 2x - 1.
 
+    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_u(tw.tensor([0.75]), 2).tolist()
     [0.0]
     """
@@ -146,6 +157,7 @@ def shifted_chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_v`` of 2x - 1.
 
+    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_v(tw.tensor([0.75]), 2).tolist()
     [-1.0]
     """
@@ -155,6 +167,7 @@ def shifted_chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
 def shifted_chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
     """``chebyshev_polynomial_w`` of 2x - 1.
 
+    >>> import talweg as tw
     >>> tw.special.shifted_chebyshev_polynomial_w(tw.tensor([0.75]), 2).tolist()
     [1.0]
     """

@@ -195,3 +195,9 @@ __all__ = [
 ]
 
 check(globals(), __all__)
+
+
+def __getattr__(name):
+    from .._differences import missing
+
+    raise missing(".utils.data", name)

@@ -10,3 +10,9 @@ from .normalization import *  # noqa: F403
 from .vision import *  # noqa: F403
 
 __all__ = sorted(n for part in (activation, attention, convolution, fractional, loss, normalization, vision) for n in part.__all__)
+
+
+def __getattr__(name):
+    from ..._differences import missing
+
+    raise missing(".nn.functional", name)

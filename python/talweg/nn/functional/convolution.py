@@ -62,7 +62,7 @@ def _max_pool(n):
     plain, with_index = getattr(Tensor, f"max_pool{n}d"), getattr(Tensor, f"max_pool{n}d_index")
 
     def f(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-        settings = dict(stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        settings = dict(stride=stride or None, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
         if not return_indices:
             return plain(tensor(input), kernel_size, **settings)
         return _indexed(with_index(tensor(input), kernel_size, **settings))
@@ -74,7 +74,7 @@ def _avg_pool(n):
     call = getattr(Tensor, f"avg_pool{n}d")
 
     def f(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
-        settings = dict(stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+        settings = dict(stride=stride or None, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
         return call(tensor(input), kernel_size, divisor_override=divisor_override, **settings)
 
     def f1(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):

@@ -296,6 +296,26 @@ def _lp_pool(rank):
     return _named((_Pool,), f"LPPool{rank}d", rank, doc, __init__=__init__, forward=forward, _names=names)
 
 
+def _fractional(rank):
+    def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+        Module.__init__(self)
+        window(self, "kernel_size", kernel_size, rank, 1)
+        if (output_size is None) == (output_ratio is None):
+            raise value_error(f"FractionalMaxPool{rank}d: give output_size or output_ratio")
+        self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
+        self.return_indices, self._random_samples = return_indices, _random_samples
+
+    pool = getattr(F, f"fractional_max_pool{rank}d")
+
+    def forward(self, input):
+        settings = (self.output_size, self.output_ratio, self.return_indices, self._random_samples)
+        return pool(input, self.kernel_size, *settings)
+
+    names = ("kernel_size", "output_size", "output_ratio", "return_indices")
+    doc = "The largest element of windows at random places."
+    return _named((_Pool,), f"FractionalMaxPool{rank}d", rank, doc, __init__=__init__, forward=forward, _names=names)
+
+
 def _checked_output(layer, output_size, rank):
     values = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
     if len(values) != rank:
@@ -346,6 +366,7 @@ def _adaptive_max(rank):
 MaxPool1d, MaxPool2d, MaxPool3d = map(_max_pool, (1, 2, 3))
 MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = map(_max_unpool, (1, 2, 3))
 AvgPool1d, AvgPool2d, AvgPool3d = map(_avg_pool, (1, 2, 3))
+FractionalMaxPool2d, FractionalMaxPool3d = map(_fractional, (2, 3))
 LPPool1d, LPPool2d, LPPool3d = map(_lp_pool, (1, 2, 3))
 AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = map(_adaptive_avg, (1, 2, 3))
 AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = map(_adaptive_max, (1, 2, 3))

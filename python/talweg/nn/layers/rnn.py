@@ -284,7 +284,7 @@ class RNNCellBase(Module):
 
     def _make(self, mode, input_size, hidden_size, bias, device, dtype):
         self.input_size, self.hidden_size = size(self, "input_size", input_size), size(self, "hidden_size", hidden_size, 1)
-        self._mode, self.bias = mode, bias
+        self._kind, self.bias = mode, bias
         rows = _CELLS[mode][1] * self.hidden_size
         self.weight_ih, self.weight_hh = parameter(rows, self.input_size), parameter(rows, self.hidden_size)
         self.register_parameter("bias_ih", parameter(rows) if bias else None)
@@ -299,9 +299,9 @@ class RNNCellBase(Module):
             raise value_error(f"{type(self).__name__}: expected 1 or 2 dimensions, not {input.ndim}")
         if state is None:
             zero = _native.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype)
-            state = (zero,) * _CELLS[self._mode][2]
-        of_input, of_state = _biases(self._mode, self.bias_ih, self.bias_hh)
-        return _CELLS[self._mode][0](input.linear(self.weight_ih, of_input), state, self.weight_hh, of_state, None)
+            state = (zero,) * _CELLS[self._kind][2]
+        of_input, of_state = _biases(self._kind, self.bias_ih, self.bias_hh)
+        return _CELLS[self._kind][0](input.linear(self.weight_ih, of_input), state, self.weight_hh, of_state, None)
 
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}"

@@ -9,7 +9,7 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class _Pad(Module):
-    _rank, _mode = 0, ""
+    _rank, _how = 0, ""
 
     def __init__(self, padding):
         super().__init__()
@@ -22,7 +22,7 @@ class _Pad(Module):
         self.padding = widths
 
     def forward(self, input):
-        return F.pad(input, self.padding, self._mode)
+        return F.pad(input, self.padding, self._how)
 
     def extra_repr(self):
         return f"{self.padding}"
@@ -42,14 +42,14 @@ class _ConstantPad(_Pad):
 
 
 class _ZeroPad(_Pad):
-    _mode = "constant"
+    _how = "constant"
 
 
 def _pads(kind, base, mode, ranks, what):
     made = []
     for rank in ranks:
         name = f"{kind}{rank}d"
-        body = {"_rank": rank, "_mode": mode, "__doc__": f"Pads the last {rank} dimensions {what}.", "__module__": __name__}
+        body = {"_rank": rank, "_how": mode, "__doc__": f"Pads the last {rank} dimensions {what}.", "__module__": __name__}
         made.append(type(name, (base,), body))
         __all__.append(name)
     return made
