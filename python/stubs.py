@@ -117,6 +117,11 @@ TYPES = {
         "Tensor | None",
     ),
     **dict.fromkeys("size_average reduce generator default destination hx process_group scale_factor sequences".split(), "Any"),
+    "output_ratio": "float | Sequence[float] | None",
+    "random_samples": "Tensor | None",
+    "linear_weight": "Tensor",
+    "linear_bias": "Tensor | None",
+    "options": "Any",
     "custom_decoder": "Module | None",
     "custom_encoder": "Module | None",
     "distance_function": "Callable[[Tensor, Tensor], Tensor] | None",
@@ -836,7 +841,7 @@ def stub(name):
     if is_package:
         parts = sorted(n for n, v in vars(module).items() if inspect.ismodule(v) and v.__name__ == f"{module.__name__}.{n}")
         hidden = {"module", "modules", "layers", "containers", "hooks", "parameter", "state", "old_norms", "prune", "optimizers", "progress", "trainer"}
-        hidden |= {"optimizer", "native", "rules", "lbfgs", "schedule", "cycles", "curves", "activation", "attention", "common", "convolution", "loss", "normalization", "vision"}
+        hidden |= {"optimizer", "native", "rules", "lbfgs", "schedule", "cycles", "curves", "activation", "attention", "common", "convolution", "loss", "normalization", "fractional", "vision"}
         out += [f"from . import {p} as {p}\n" for p in parts if p not in hidden]
     out.append("\n")
     classes = [n for n in names if inspect.isclass(getattr(module, n))]

@@ -73,4 +73,6 @@ class CallError(ArgumentError, TypeError):
 
 class TraceError(FeedError, RuntimeError):
     """A value that is unknown while a function is traced, or a tensor of a trace that has ended."""
+class AbsentNameError(NameMissingError, AttributeError):
+    """A name of PyTorch's that a module does not have, with what to write instead."""
 

@@ -300,7 +300,9 @@ __all__ = [
 globals().update({n: (spelled if n.endswith("freq") else tensor_first)(globals()[n]) for n in __all__})
 
 
-def __getattr__(name: str) -> Any:
-    from ._differences import missing
+if not TYPE_CHECKING:
 
-    raise missing(".fft", name)
+    def __getattr__(name: str) -> Any:
+        from ._differences import missing
+
+        raise missing(".fft", name)

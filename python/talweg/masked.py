@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 else:
     from ._native import Tensor
 
-__all__ = """
-amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize prod softmax softmin
-std sum var
-""".split()
+__all__ = [
+    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean",
+    "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+]  # fmt: skip
 
 Dims = int | Sequence[int] | None
 

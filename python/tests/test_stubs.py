@@ -38,7 +38,7 @@ def test_every_module_has_stubs():
     hidden |= {"optim.cycles", "optim.lbfgs", "optim.native", "optim.schedule", "optim.optimizer", "optim.rules", "train.curves", "train.optimizers", "train.progress", "train.trainer"}
     # Typed in the source itself.
     hidden |= {"_calls", "_transforms", "_tree", "amp", "func", "nn.compiled", "utils.checkpoint"}
-    inline = ("_device", "_functions", "_ops", "_size", "array_api", "fft", "linalg", "masked", "return_types", "signal", "special")
+    inline = ("_device", "_differences", "_functions", "_ops", "_size", "array_api", "fft", "linalg", "masked", "return_types", "signal", "special")
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
         is_part = name.startswith(("nn.layers.", "nn.functional."))  # what their packages offer
@@ -82,7 +82,7 @@ def defines(n):
 def test_nothing_of_the_package_lacks_a_type():
     top, members = names(PACKAGE / "__init__.pyi")
     assert not [n for n in vars(tw) if not n.startswith("_") and n not in top]
-    inherited = set(dir(object)) | {"__array_ufunc__", "__deepcopy__", "__delitem__", "__module__", "__array_namespace__"}
+    inherited = set(dir(object)) | {"__array_priority__", "__array_wrap__", "__rdiv__", "__deepcopy__", "__delitem__", "__module__", "__array_namespace__"}
     assert not [n for n in dir(tw.Tensor) if n not in members | inherited and not n.startswith("_repr_")]
 
 

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 else:
     from .._native import Tensor
 
-__all__ = """
-CholeskyExResult EigResult EighResult LUFactorExResult LUFactorResult LUResult PolarResult QRResult SVDResult cholesky
-cholesky_ex eig eigh eigvals eigvalsh householder_product lu lu_factor lu_factor_ex matrix_sqrth polar qr svd svdvals
-""".split()
+__all__ = [
+    "CholeskyExResult", "EigResult", "EighResult", "LUFactorExResult", "LUFactorResult", "LUResult", "PolarResult",
+    "QRResult", "SVDResult", "cholesky", "cholesky_ex", "eig", "eigh", "eigvals", "eigvalsh", "householder_product",
+    "lu", "lu_factor", "lu_factor_ex", "matrix_sqrth", "polar", "qr", "svd", "svdvals",
+]  # fmt: skip
 
 
 class EigResult(NamedTuple):

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 else:
     from .._native import Tensor
 
-__all__ = """
-SlogdetResult cond cross det diagonal matmul matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm slogdet
-vander vecdot vector_norm
-""".split()
+__all__ = [
+    "SlogdetResult", "cond", "cross", "det", "diagonal", "matmul", "matrix_exp", "matrix_norm", "matrix_power",
+    "matrix_rank", "multi_dot", "norm", "slogdet", "vander", "vecdot", "vector_norm",
+]  # fmt: skip
 
 Dims = int | Sequence[int] | None
 

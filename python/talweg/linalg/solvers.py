@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 else:
     from .._native import Tensor
 
-__all__ = """
-InvExResult LstsqResult SolveExResult inv inv_ex lstsq lu_solve pinv solve solve_ex solve_triangular tensorinv
-tensorsolve
-""".split()
+__all__ = [
+    "InvExResult", "LstsqResult", "SolveExResult", "inv", "inv_ex", "lstsq", "lu_solve", "pinv", "solve",
+    "solve_ex", "solve_triangular", "tensorinv", "tensorsolve",
+]  # fmt: skip
 
 
 class InvExResult(NamedTuple):

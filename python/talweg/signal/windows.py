@@ -11,9 +11,10 @@ from .._functions.spectral import cosines, kaiser as _kaiser
 if TYPE_CHECKING:
     from .. import Tensor
 
-__all__ = """
-bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall
-""".split()
+__all__ = [
+    "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming",
+    "hann", "kaiser", "nuttall",
+]  # fmt: skip
 
 
 def _points(name: str, M: int, sym: bool, value: Callable[[float, float], float], settings: dict[str, Any]) -> "Tensor":

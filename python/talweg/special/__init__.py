@@ -33,8 +33,11 @@ softmax = tensor_first(reductions.softmax)
 xlog1py = tensor_first(_ops.xlog1py)
 xlogy = tensor_first(_ops.xlogy)
 
-__all__ = """
-digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammaln i0 i1 log1p log_ndtr log_softmax logit logsumexp
-multigammaln ndtr psi round sinc softmax xlog1py xlogy
-""".split()
-__all__ += [n for part in (bessel, gamma, polynomials) for n in part.__all__]
+__all__ = [
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i1", "log1p",
+    "log_ndtr", "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "psi", "round", "sinc", "softmax",
+    "xlog1py", "xlogy",
+]  # fmt: skip
+__all__ += bessel.__all__
+__all__ += gamma.__all__
+__all__ += polynomials.__all__

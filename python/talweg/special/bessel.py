@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 else:
     from .._native import Tensor
 
-__all__ = """
-airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 i0e i1e modified_bessel_i0 modified_bessel_i1 modified_bessel_k0
-modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0
-""".split()
+__all__ = [
+    "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "i0e", "i1e", "modified_bessel_i0",
+    "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1", "spherical_bessel_j0",
+]  # fmt: skip
 
 _NODES = 96
 _ANGLES = [(j + 0.5) * math.pi / _NODES for j in range(_NODES)]

@@ -127,6 +127,22 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     """``alpha_dropout`` of whole channels."""
 def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | str | Sequence[int] = 0, stride: int | Sequence[int] | None = 1) -> Tensor:
     """Columns added up to pictures: the transpose of ``unfold``."""
+def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None) -> Tensor:
+    """The greatest element of windows at random places.
+
+    >>> import talweg as tw
+    >>> tw.nn.functional.fractional_max_pool2d(tw.ones(1, 1, 4, 4), 2, output_size=2).tolist()
+    [[[[1.0, 1.0], [1.0, 1.0]]]]"""
+def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None) -> Tensor:
+    """The greatest element of windows at random places, and its index in the flat plane."""
+def fractional_max_pool3d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None) -> Tensor:
+    """The greatest element of windows at random places of a volume.
+
+    >>> import talweg as tw
+    >>> tw.nn.functional.fractional_max_pool3d(tw.ones(1, 1, 4, 4, 4), 2, output_size=2).shape
+    (1, 1, 2, 2, 2)"""
+def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None) -> Tensor:
+    """The greatest element of windows at random places of a volume, and its index in the flat volume."""
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-06, reduction: str = 'mean') -> Tensor:
     """Of numbers under a normal distribution with mean ``input`` and variance ``var``."""
 def gelu(input: Tensor, approximate: str = 'none') -> Tensor:
@@ -183,6 +199,15 @@ def linear(input: Tensor, weight: Tensor, bias: bool | None = None) -> Tensor:
     >>> import talweg as tw
     >>> tw.nn.functional.linear(tw.ones(3, 4), tw.ones(2, 4), tw.ones(2)).tolist()[0]
     [5.0, 5.0]"""
+def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: str = 'mean', ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None) -> Tensor:
+    """Cross entropy of ``linear(input, linear_weight, linear_bias)``, whose weight is ``[C, ..., features]``.
+
+    ``options`` says in PyTorch how the product is cut; here the compiler decides, and they change nothing.
+
+    >>> import talweg as tw
+    >>> x, w = tw.ones(1, 2), tw.zeros(3, 2)
+    >>> round(tw.nn.functional.linear_cross_entropy(x, w, tw.tensor([0])).item(), 4)
+    1.0986"""
 def local_response_norm(input: Tensor, size: int | Sequence[int], alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divided by a power of the mean square of neighboring channels."""
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None) -> Tensor:
