@@ -112,5 +112,8 @@ from ._differences import missing as _missing  # noqa: E402
 
 
 def __getattr__(name):
-    """Says what to write instead of a name of PyTorch's that is absent."""
+    """The in-place functions, such as ``tw.relu_(x)``, are methods. Of a name that is absent the error says what to
+    write instead."""
+    if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
+        return getattr(Tensor, name)
     raise _missing("", name)

@@ -517,3 +517,16 @@ def detach(input: Any) -> Tensor:
     False
     """
     return input.detach()
+
+
+@public(method=False)
+def squeeze(input: Any, dim: Any = None) -> Tensor:
+    """Without the dimensions of size 1, or without those of ``dim`` that are.
+
+    >>> import talweg as tw
+    >>> tw.squeeze(tw.zeros(1, 2, 1)).shape
+    (2,)
+    """
+    if dim is None:
+        return input.squeeze()
+    return input if isinstance(dim, (tuple, list)) and not dim else input.squeeze(dim)
