@@ -196,6 +196,8 @@ class Tensor:
     @property
     def H(self) -> Tensor: ...
     @property
+    def mH(self) -> Tensor: ...
+    @property
     def real(self) -> Tensor: ...
     @property
     def imag(self) -> Tensor: ...
@@ -333,16 +335,6 @@ class Tensor:
     def adaptive_max_pool3d_index(self, out: ShapeLike) -> tuple[Tensor, Tensor]:
         """The greatest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`), and
         their places in the flattened volume."""
-    def addbmm(self, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
-        """beta times the tensor plus alpha times the sum of the products of two lists of matrices."""
-    def addcdiv(self, a: TensorLike, b: TensorLike, value: builtins.float = 1.0) -> Tensor:
-        """x + value (a / b), elementwise."""
-    def addcmul(self, a: TensorLike, b: TensorLike, value: builtins.float = 1.0) -> Tensor:
-        """x + value (a * b), elementwise."""
-    def addmm(self, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
-        """beta times the tensor plus alpha times the product of two matrices."""
-    def addmv(self, matrix: TensorLike, vector: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
-        """beta times the tensor plus alpha times the product of a matrix and a vector."""
     def all(self, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
         """Whether every element is not zero along axes (`..` for all), which disappear."""
     def bitwise_and(self, other: TensorLike) -> Tensor:
@@ -384,8 +376,6 @@ class Tensor:
         """The mean of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
     def avg_pool3d(self, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
         """The mean of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
-    def baddbmm(self, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
-        """beta times the tensor plus alpha times the products of two lists of matrices."""
     def batch_norm(self, mean: TensorLike, var: TensorLike, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
         """Each channel (axis 1) less a given mean, divided by the root of a given variance plus eps;
         then times a weight and plus a bias for each channel, if given: the form for inference.
@@ -425,10 +415,6 @@ class Tensor:
         [-1.2642411176571153, 0.0, 3.0]"""
     def cholesky_upper(self) -> Tensor:
         """The upper triangular matrix U with A = Uᵀ U; only A's upper triangle is read."""
-    def clamp_max(self, hi: TensorLike) -> Tensor:
-        """x, or the bound where x is above it, elementwise."""
-    def clamp_min(self, lo: TensorLike) -> Tensor:
-        """x, or the bound where x is below it, elementwise."""
     def cofactor(self) -> Tensor:
         """The matrix of cofactors of a square matrix: what the determinant's gradient is."""
     def col2im(self, size: ShapeLike, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
@@ -497,8 +483,6 @@ class Tensor:
         """Degrees converted to radians, elementwise."""
     def det(self) -> Tensor:
         """The determinant of a square matrix."""
-    def diag(self, offset: builtins.int = 0) -> Tensor:
-        """A vector as the diagonal `offset` of a matrix, or that diagonal of a matrix as a vector."""
     def diag_embed(self, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
         """The last dimension on the diagonal `offset` of new dimensions `axis1` and `axis2` of the
         result, zeros elsewhere."""
@@ -510,10 +494,6 @@ class Tensor:
 
         >>> tensor([1.0, 0.5, 2.0, -0.5]).digamma().tolist()  # Abramowitz and Stegun, 6.3.2 to 6.3.5
         [-0.5772156649015329, -1.9635100260214235, 0.4227843350984671, 0.03648997397857652]"""
-    def dist(self, other: TensorLike, ord: builtins.float = 2.0) -> Tensor:
-        """The norm of order `ord` of the difference to another tensor."""
-    def dot(self, other: TensorLike) -> Tensor:
-        """Sum of the products of two vectors of one length."""
     def dropout(self, p: builtins.float, key: TensorLike) -> Tensor:
         """Each element 0 with probability `p`, else divided by `1 - p`, from a key: i64, a seed and a
         counter."""
@@ -903,8 +883,6 @@ class Tensor:
         """Ones of this tensor's shape and type."""
     def bitwise_or(self, other: TensorLike) -> Tensor:
         """Logical or of bool, bitwise or of integers, elementwise."""
-    def outer(self, other: TensorLike) -> Tensor:
-        """Matrix of the products of each element of this vector with each of another."""
     def pairwise_distance(self, other: TensorLike, p: builtins.float = 2.0, eps: builtins.float = 1e-6, keepdim: builtins.bool = False) -> Tensor:
         """The p-norm of the difference from `other`, plus `eps` (usually 1e-6), along the last axis,
         which disappears."""
@@ -1170,25 +1148,10 @@ class Tensor:
         """Tensors on top of each other: along the first axis, vectors as rows."""
     def xlog1py(self, y: TensorLike) -> Tensor:
         """x log(1 + y), elementwise; 0 where x is 0."""
-    def xlogy(self, y: TensorLike) -> Tensor:
-        """x log(y), elementwise; 0 where x is 0."""
     def bitwise_xor(self, other: TensorLike) -> Tensor:
         """Exclusive or of bool, bitwise exclusive or of integers, elementwise."""
     def zeros_like(self) -> Tensor:
         """Zeros of this tensor's shape and type."""
-    def adjoint(input: Any) -> Tensor: ...
-    def fix(input: Any) -> Tensor: ...
-    def ger(input: Any, vec2: Any) -> Tensor: ...
-    def nonzero_static(input: Any, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor: ...
-    def squeeze_(self: Any, *args: Any, **settings: Any) -> Any: ...
-    def swapaxes_(self: Any, *args: Any, **settings: Any) -> Any: ...
-    def swapdims_(self: Any, *args: Any, **settings: Any) -> Any: ...
-    def t_(self: Any, *args: Any, **settings: Any) -> Any: ...
-    def transpose_(self: Any, *args: Any, **settings: Any) -> Any: ...
-    def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]: ...
-    def unsqueeze_(self: Any, *args: Any, **settings: Any) -> Any: ...
-    @property
-    def mH(self) -> Tensor: ...
     def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor: ...
     def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor: ...
     def subtract(input: Any, other: Any, *, alpha: Any = 1) -> Tensor: ...
@@ -1211,6 +1174,12 @@ class Tensor:
     def resolve_conj(input: Any) -> Tensor: ...
     def resolve_neg(input: Any) -> Tensor: ...
     def fill(input: Any, value: Any) -> Tensor: ...
+    def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor: ...
+    def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor: ...
+    def xlogy(input: Any, other: Any) -> Tensor: ...
+    def clamp_min(input: Any, min: Any) -> Tensor: ...
+    def clamp_max(input: Any, max: Any) -> Tensor: ...
+    def fix(input: Any) -> Tensor: ...
     def get_device(self: Tensor) -> builtins.int: ...
     def element_size(self: Tensor) -> builtins.int: ...
     def nelement(self: Tensor) -> builtins.int: ...
@@ -1273,6 +1242,7 @@ class Tensor:
     def put(input: Any, index: Any, source: Any, accumulate: builtins.bool = False) -> Tensor: ...
     def take_along_dim(input: Any, indices: Any, dim: builtins.int | None = None) -> Tensor: ...
     def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor: ...
+    def nonzero_static(input: Any, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor: ...
     def combinations(input: Any, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Tensor: ...
     def fliplr(input: Any) -> Tensor: ...
     def flipud(input: Any) -> Tensor: ...
@@ -1294,10 +1264,21 @@ class Tensor:
     def diagflat(input: Any, offset: builtins.int = 0) -> Tensor: ...
     def unsafe_chunk(input: Any, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]: ...
     def unsafe_split(input: Any, split_size: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]: ...
+    def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]: ...
+    def diag(input: Any, diagonal: builtins.int = 0) -> Tensor: ...
+    def adjoint(input: Any) -> Tensor: ...
     def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
     def vdot(input: Any, other: Any) -> Tensor: ...
     def renorm(input: Any, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor: ...
     def corrcoef(input: Any) -> Tensor: ...
+    def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
+    def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
+    def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
+    def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
+    def outer(input: Any, vec2: Any) -> Tensor: ...
+    def ger(input: Any, vec2: Any) -> Tensor: ...
+    def dot(input: Any, tensor: Any) -> Tensor: ...
+    def dist(input: Any, other: Any, p: builtins.float = 2) -> Tensor: ...
     def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Any | None = None) -> Tensor: ...
     def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Any | None = None) -> Tensor: ...
     def uniform_(self: Tensor, a: builtins.float = 0.0, b: builtins.float = 1.0, *, generator: Any | None = None, **named: builtins.float) -> Tensor: ...
@@ -1535,6 +1516,12 @@ class Tensor:
     def true_divide_(self, *args: Any, **settings: Any) -> Tensor: ...
     def trunc_(self, *args: Any, **settings: Any) -> Tensor: ...
     def xlogy_(self, *args: Any, **settings: Any) -> Tensor: ...
+    def squeeze_(self, *args: Any, **settings: Any) -> Tensor: ...
+    def swapaxes_(self, *args: Any, **settings: Any) -> Tensor: ...
+    def swapdims_(self, *args: Any, **settings: Any) -> Tensor: ...
+    def t_(self, *args: Any, **settings: Any) -> Tensor: ...
+    def transpose_(self, *args: Any, **settings: Any) -> Tensor: ...
+    def unsqueeze_(self, *args: Any, **settings: Any) -> Tensor: ...
     def float(self) -> Tensor: ...
     def double(self) -> Tensor: ...
     def half(self) -> Tensor: ...
@@ -1560,14 +1547,10 @@ def acosh(input: Tensor) -> Tensor:
 
     >>> tensor([1.0, 2.0]).acosh().tolist()  # log(2 + sqrt 3)
     [0.0, 1.3169578969248166]"""
-def adaptive_avg_pool1d(input: Tensor, out: ShapeLike) -> Tensor:
-    """The means of `out` windows that cover `[N, C, L]` (or `[C, L]`)."""
 def adaptive_avg_pool2d(input: Tensor, out: ShapeLike) -> Tensor:
     """The means of `out` windows that cover `[N, C, H, W]` (or `[C, H, W]`)."""
 def adaptive_avg_pool3d(input: Tensor, out: ShapeLike) -> Tensor:
     """The means of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
-def adaptive_max_pool1d(input: Tensor, out: ShapeLike) -> Tensor:
-    """The greatest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`)."""
 def adaptive_max_pool1d_index(input: Tensor, out: ShapeLike) -> tuple[Tensor, Tensor]:
     """The greatest elements of `out` windows that cover `[N, C, L]` (or `[C, L]`), and their places."""
 def adaptive_max_pool2d(input: Tensor, out: ShapeLike) -> Tensor:
@@ -1580,16 +1563,6 @@ def adaptive_max_pool3d(input: Tensor, out: ShapeLike) -> Tensor:
 def adaptive_max_pool3d_index(input: Tensor, out: ShapeLike) -> tuple[Tensor, Tensor]:
     """The greatest elements of `out` windows that cover `[N, C, D, H, W]` (or `[C, D, H, W]`), and
     their places in the flattened volume."""
-def addbmm(input: Tensor, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
-    """beta times the tensor plus alpha times the sum of the products of two lists of matrices."""
-def addcdiv(input: Tensor, a: TensorLike, b: TensorLike, value: builtins.float = 1.0) -> Tensor:
-    """x + value (a / b), elementwise."""
-def addcmul(input: Tensor, a: TensorLike, b: TensorLike, value: builtins.float = 1.0) -> Tensor:
-    """x + value (a * b), elementwise."""
-def addmm(input: Tensor, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
-    """beta times the tensor plus alpha times the product of two matrices."""
-def addmv(input: Tensor, matrix: TensorLike, vector: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
-    """beta times the tensor plus alpha times the product of a matrix and a vector."""
 def all(input: Tensor, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
     """Whether every element is not zero along axes (`..` for all), which disappear."""
 def bitwise_and(input: Tensor, other: TensorLike) -> Tensor:
@@ -1625,32 +1598,20 @@ def atanh(input: Tensor) -> Tensor:
 def attention(input: Tensor, k: TensorLike, v: TensorLike, mask: TensorLike | None = None, causal: builtins.bool | None = None, scale: builtins.float | None = None, grouped: builtins.bool | None = None, dropout: tuple[builtins.float, TensorLike] | None = None, query_lengths: TensorLike | None = None, key_lengths: TensorLike | None = None) -> Tensor:
     """Scaled dot-product attention of these queries `[…, H, L, E]` with keys `[…, H, S, E]` and
     values `[…, H, S, F]`."""
-def avg_pool1d(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
-    """The mean of each window of `[N, C, L]` (or `[C, L]`)."""
 def avg_pool2d(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
     """The mean of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
 def avg_pool3d(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, ceil_mode: builtins.bool | None = None, count_include_pad: builtins.bool | None = None, divisor_override: builtins.int | None = None) -> Tensor:
     """The mean of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
-def baddbmm(input: Tensor, a: TensorLike, b: TensorLike, beta: builtins.float = 1.0, alpha: builtins.float = 1.0) -> Tensor:
-    """beta times the tensor plus alpha times the products of two lists of matrices."""
-def batch_norm(input: Tensor, mean: TensorLike, var: TensorLike, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
-    """Each channel (axis 1) less a given mean, divided by the root of a given variance plus eps;
-    then times a weight and plus a bias for each channel, if given: the form for inference.
-    See `batch_norm_train` for the form that takes the statistics from the batch."""
 def batch_norm_stats(input: Tensor, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> tuple[Tensor, Tensor, Tensor]:
     """Each channel (axis 1) moved to mean 0 and scaled to variance 1 over the batch; then times a
     weight and plus a bias for each channel, if given. Gives the result, and the mean and the
     variance of the batch."""
-def bilinear(input: Tensor, other: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
-    """A map linear in this and another tensor: y[…, o] = a[…, i] w[o, i, j] b[…, j], plus a bias `[O]`."""
 def binary_cross_entropy(input: Tensor, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean") -> Tensor:
     """Cross entropy of these probabilities with target probabilities, each element optionally
     weighted, reduced."""
 def binary_cross_entropy_with_logits(input: Tensor, target: TensorLike, weight: TensorLike | None = None, pos_weight: TensorLike | None = None, reduction: str = "mean") -> Tensor:
     """Cross entropy of the probabilities with these logits with target probabilities; each element
     and the positive class optionally weighted; reduced."""
-def bmm(input: Tensor, other: TensorLike) -> Tensor:
-    """Products of two lists of matrices of one length, without broadcasting."""
 def bottom_k(input: Tensor, k: builtins.int = 0, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The `k` least elements along an axis, least first, and their places."""
 def broadcast_to(input: Tensor, shape: ShapeLike) -> Tensor:
@@ -1669,18 +1630,12 @@ def celu(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
     [-1.2642411176571153, 0.0, 3.0]"""
 def cholesky_upper(input: Tensor) -> Tensor:
     """The upper triangular matrix U with A = Uᵀ U; only A's upper triangle is read."""
-def clamp_max(input: Tensor, hi: TensorLike) -> Tensor:
-    """x, or the bound where x is above it, elementwise."""
-def clamp_min(input: Tensor, lo: TensorLike) -> Tensor:
-    """x, or the bound where x is below it, elementwise."""
 def cofactor(input: Tensor) -> Tensor:
     """The matrix of cofactors of a square matrix: what the determinant's gradient is."""
 def col2im(input: Tensor, size: ShapeLike, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
     """Columns `[N, C · KH · KW, L]` (or without N), each a window of an image of the given size,
     added up where they overlap: `[N, C, H, W]`. Of the options, stride, even padding and
     dilation count."""
-def complex(re: TensorLike, im: TensorLike) -> Tensor:
-    """Complex numbers of their real and imaginary parts, which are promoted and broadcast."""
 def conj(input: Tensor) -> Tensor:
     """The complex conjugates; a real tensor itself."""
 def conv1d(input: Tensor, weight: TensorLike, bias: TensorLike | None = None, stride: ShapeLike | None = None, padding: ShapeLike | str | None = None, dilation: ShapeLike | None = None, groups: builtins.int | None = None, output_padding: ShapeLike | None = None) -> Tensor:
@@ -1715,12 +1670,6 @@ def cosh(input: Tensor) -> Tensor:
 
     >>> tensor([0.0, 1.0]).cosh().tolist()  # Abramowitz and Stegun, table 4.15
     [1.0, 1.5430806348152437]"""
-def cosine_embedding_loss(input: Tensor, other: TensorLike, target: TensorLike, margin: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
-    """1 − cos where the target is 1, max(0, cos − margin) where it is −1, cos the cosine of the
-    angle with `other` along the last axis, reduced."""
-def cosine_similarity(input: Tensor, other: TensorLike, dim: builtins.int = 1, eps: builtins.float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along an axis of the common shape; lengths count as
-    at least `eps` (usually 1e-8)."""
 def count_nonzero(input: Tensor, dim: Axis = None, keepdim: builtins.bool = False) -> Tensor:
     """How many elements are not zero along axes (`..` for all), which disappear."""
 def cross(input: Tensor, other: TensorLike, dim: builtins.int = -1) -> Tensor:
@@ -1728,17 +1677,12 @@ def cross(input: Tensor, other: TensorLike, dim: builtins.int = -1) -> Tensor:
 def cross_entropy(input: Tensor, target: TensorLike, weight: TensorLike | None = None, ignore_index: builtins.int | None = None, label_smoothing: builtins.float | None = None, reduction: str | None = None) -> Tensor:
     """Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class
     probabilities `[N, C, *D]`."""
-def ctc_loss(input: Tensor, targets: TensorLike, times: TensorLike, lengths: TensorLike, blank: builtins.int | None = None, zero_infinity: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
-    """Connectionist temporal classification: how unlikely the targets `[N, S]` are under these
-    log-probabilities `[T, N, C]`, of which `times` and `lengths` (`[N]`) count."""
 def cumsum_reverse(input: Tensor, dim: builtins.int = -1) -> Tensor:
     """Running sums along an axis from its end."""
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees converted to radians, elementwise."""
 def det(input: Tensor) -> Tensor:
     """The determinant of a square matrix."""
-def diag(input: Tensor, offset: builtins.int = 0) -> Tensor:
-    """A vector as the diagonal `offset` of a matrix, or that diagonal of a matrix as a vector."""
 def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
     """The last dimension on the diagonal `offset` of new dimensions `axis1` and `axis2` of the
     result, zeros elsewhere."""
@@ -1750,13 +1694,6 @@ def digamma(input: Tensor) -> Tensor:
 
     >>> tensor([1.0, 0.5, 2.0, -0.5]).digamma().tolist()  # Abramowitz and Stegun, 6.3.2 to 6.3.5
     [-0.5772156649015329, -1.9635100260214235, 0.4227843350984671, 0.03648997397857652]"""
-def dist(input: Tensor, other: TensorLike, ord: builtins.float = 2.0) -> Tensor:
-    """The norm of order `ord` of the difference to another tensor."""
-def dot(input: Tensor, other: TensorLike) -> Tensor:
-    """Sum of the products of two vectors of one length."""
-def dropout(input: Tensor, p: builtins.float, key: TensorLike) -> Tensor:
-    """Each element 0 with probability `p`, else divided by `1 - p`, from a key: i64, a seed and a
-    counter."""
 def dropout_channels(input: Tensor, p: builtins.float, key: TensorLike) -> Tensor:
     """Each channel (axis 1) of each example as a whole 0 with probability `p`, else divided by
     `1 - p`."""
@@ -1779,8 +1716,6 @@ def elu(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
 
     >>> tensor([-1.0, 0.0, 3.0]).elu(2.0).tolist()  # by hand: 2 (1/e - 1)
     [-1.2642411176571153, 0.0, 3.0]"""
-def embedding(input: Tensor, index: TensorLike) -> Tensor:
-    """Rows of this table `[V, E]` at an index of any shape."""
 def embedding_padded(input: Tensor, index: TensorLike, padding: builtins.int) -> Tensor:
     """Rows of this table `[V, E]`, of which the row `padding` (counted from the end if negative)
     collects no gradient."""
@@ -1878,9 +1813,6 @@ def glu(input: Tensor, dim: builtins.int = -1) -> Tensor:
     """The first half along an axis times the sigmoid of the second half."""
 def grid_sample(input: Tensor, grid: TensorLike, mode: str | None = None, padding: str | None = None, align_corners: builtins.bool | None = None) -> Tensor:
     """An image `[N, C, *S]` read at places `[N, *Q, D]`; see the row for what places mean."""
-def group_norm(input: Tensor, groups: builtins.int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
-    """Channels (axis 1) in groups, each group of each example moved to mean 0 and scaled to
-    variance 1; then times a weight and plus a bias for each channel, if given."""
 def gt(input: Tensor, other: TensorLike) -> Tensor:
     """Whether `a > b`, elementwise; false where either is NaN.
 
@@ -1908,8 +1840,6 @@ def hardtanh(input: Tensor, lo: builtins.float = -1.0, hi: builtins.float = 1.0)
     [-1.0, 0.5, 1.0]"""
 def hinge_embedding_loss(input: Tensor, target: TensorLike, margin: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
     """This distance where the target is 1, max(0, margin − distance) where it is −1, reduced."""
-def hstack(parts: Sequence[TensorLike]) -> Tensor:
-    """Tensors side by side: along the second axis, vectors along their only one."""
 def huber_loss(input: Tensor, target: TensorLike, delta: builtins.float = 1.0, reduction: str = "mean") -> Tensor:
     """d² / 2 where the difference |d| from a target is at most delta, else
     delta (|d| − delta / 2), reduced."""
@@ -1934,9 +1864,6 @@ def im2col(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, pa
     options, stride, even padding and dilation count."""
 def inner(input: Tensor, other: TensorLike) -> Tensor:
     """Sums of products over the last dimension of both tensors."""
-def instance_norm(input: Tensor, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
-    """Each channel (axis 1) of each example moved to mean 0 and scaled to variance 1; then times
-    a weight and plus a bias for each channel, if given."""
 def int_matmul(input: Tensor, other: TensorLike) -> Tensor:
     """Matrix product of matrices of 8-bit integers (`i8` or `u8`, each side its own), summed in `i32`:
     what quantized models are made of."""
@@ -1958,9 +1885,6 @@ def kron(input: Tensor, other: TensorLike) -> Tensor:
     """Kronecker product: every element replaced by itself times the other tensor."""
 def l1_loss(input: Tensor, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The absolute difference from a target, reduced."""
-def layer_norm(input: Tensor, axes: builtins.int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: builtins.float = 1e-5) -> Tensor:
-    """x moved to mean 0 and scaled to variance 1 over the last `axes` dimensions; then times a
-    weight and plus a bias of their shape, if given."""
 def le(input: Tensor, other: TensorLike) -> Tensor:
     """Whether `a <= b`, elementwise; false where either is NaN.
 
@@ -2023,9 +1947,6 @@ def lt(input: Tensor, other: TensorLike) -> Tensor:
 
     >>> tensor([1.0, 2.0, 3.0]).lt(tensor([2.0, 2.0, 2.0])).tolist()  # by hand
     [True, False, False]"""
-def margin_ranking_loss(input: Tensor, other: TensorLike, target: TensorLike, margin: builtins.float = 0.0, reduction: str = "mean") -> Tensor:
-    """max(0, margin − t (this − other)) for a target t of 1 (this above) or −1 (other above),
-    reduced."""
 def masked_fill(input: Tensor, mask: TensorLike, value: TensorLike) -> Tensor:
     """`value` where the mask holds, else the element. The value takes the tensor's type."""
 def masked_select(input: Tensor, mask: TensorLike) -> Tensor:
@@ -2044,16 +1965,10 @@ def matrix_power(input: Tensor, n: builtins.int = 1) -> Tensor:
 def max_index(input: Tensor, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The greatest element along one axis, which disappears, and its place: the first of equal ones,
     which alone gets the gradient."""
-def max_pool1d(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
-    """The greatest element of each window of `[N, C, L]` (or `[C, L]`)."""
 def max_pool1d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
     """`max_pool1d` with the place of each greatest element."""
-def max_pool2d(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
-    """The greatest element of each window of `[N, C, H, W]` (or `[C, H, W]`)."""
 def max_pool2d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
     """`max_pool2d` with the place of each greatest element in the flattened plane."""
-def max_pool3d(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> Tensor:
-    """The greatest element of each window of `[N, C, D, H, W]` (or `[C, D, H, W]`)."""
 def max_pool3d_index(input: Tensor, window: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike | None = None, dilation: ShapeLike | None = None, ceil_mode: builtins.bool | None = None) -> tuple[Tensor, Tensor]:
     """`max_pool3d` with the place of each greatest element in the flattened volume."""
 def maximum(input: Tensor, other: TensorLike) -> Tensor:
@@ -2077,8 +1992,6 @@ def mish(input: Tensor) -> Tensor:
 
     >>> tensor([0.0, 1.0986122886681098]).mish().tolist()  # by hand: tanh(log 4) = 15/17
     [0.0, 0.969363784118920]"""
-def mm(input: Tensor, other: TensorLike) -> Tensor:
-    """Product of two matrices, without broadcasting."""
 def mse_loss(input: Tensor, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The squared difference from a target, reduced."""
 def mul(input: Tensor, other: TensorLike) -> Tensor:
@@ -2086,8 +1999,6 @@ def mul(input: Tensor, other: TensorLike) -> Tensor:
 
     >>> tensor([1.5, -2.0]).mul(tensor([2.0, 0.5])).tolist()  # by hand
     [3.0, -1.0]"""
-def mv(input: Tensor, vector: TensorLike) -> Tensor:
-    """Product of a matrix and a vector."""
 def mvlgamma(input: Tensor, p: builtins.int) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension `p`, elementwise:
     p (p - 1) / 4 log π + Σ lgamma(x - i / 2) for i from 0 to p - 1."""
@@ -2124,28 +2035,13 @@ def one_hot(input: Tensor, classes: builtins.int, dtype: DTypeLike = "float32") 
     dimension; zeros for numbers beyond."""
 def bitwise_or(input: Tensor, other: TensorLike) -> Tensor:
     """Logical or of bool, bitwise or of integers, elementwise."""
-def outer(input: Tensor, other: TensorLike) -> Tensor:
-    """Matrix of the products of each element of this vector with each of another."""
-def pairwise_distance(input: Tensor, other: TensorLike, p: builtins.float = 2.0, eps: builtins.float = 1e-6, keepdim: builtins.bool = False) -> Tensor:
-    """The p-norm of the difference from `other`, plus `eps` (usually 1e-6), along the last axis,
-    which disappears."""
 def pinv(input: Tensor) -> Tensor:
     """Moore's and Penrose's inverse; singular values below the precision of the type times the
     larger size count as zero."""
 def pinv_rtol(input: Tensor, rtol: builtins.float) -> Tensor:
     """`pinv` where singular values not above `rtol` times the greatest count as zero."""
-def pixel_shuffle(input: Tensor, factor: builtins.int) -> Tensor:
-    """Channels spread over pixels `factor` times as fine: `[.., c·f², h, w]` becomes
-    `[.., c, h·f, w·f]`."""
-def pixel_unshuffle(input: Tensor, factor: builtins.int) -> Tensor:
-    """Blocks of `factor` × `factor` pixels gathered into channels: the inverse of `pixel_shuffle`."""
 def poisson_nll_loss(input: Tensor, target: TensorLike, log_input: builtins.bool | None = None, full: builtins.bool | None = None, eps: builtins.float | None = None, reduction: str | None = None) -> Tensor:
     """Negative log-likelihood of counts under Poisson distributions with these rates."""
-def pow(input: Tensor, other: TensorLike) -> Tensor:
-    """`a` to the power `b`, elementwise; for integers a negative exponent gives 0 (1 for base ±1).
-
-    >>> tensor([2.0, 9.0]).pow(tensor([3.0, 0.5])).tolist()  # by hand
-    [8.0, 3.0]"""
 def prelu(input: Tensor, weight: TensorLike) -> Tensor:
     """x where it is positive, else x times a weight: a single one, or one for each channel, which
     is axis 1."""
@@ -2214,9 +2110,6 @@ def repeat_interleave_by(input: Tensor, times: TensorLike, dim: Axis = None) -> 
 def rfft(input: Tensor, n: builtins.int | None = None, axis: builtins.int | None = None, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform of a real tensor: the n/2 + 1 frequencies that determine the
     others, which are complex."""
-def rms_norm(input: Tensor, axes: builtins.int, weight: TensorLike | None = None, eps: builtins.float = 1e-6) -> Tensor:
-    """x divided by the root of its mean square over the last `axes` dimensions; then times a
-    weight of their shape, if given."""
 def rope(input: Tensor, cos: TensorLike, sin: TensorLike, interleaved: builtins.bool) -> Tensor:
     """Rotary position embedding: pairs along the last axis of `[…, L, E]` turned by angles given
     as cosines and sines `[L, E / 2]` (see `rope_table`). A pair is (i, i + E / 2), or
@@ -2334,19 +2227,12 @@ def tanhshrink(input: Tensor) -> Tensor:
 
     >>> tensor([0.0, 1.0]).tanhshrink().tolist()  # Abramowitz and Stegun, table 4.15
     [0.0, 0.23840584404423515]"""
-def threshold(input: Tensor, limit: builtins.float, value: builtins.float) -> Tensor:
-    """x where it is above `limit`, else `value`, elementwise.
-
-    >>> tensor([0.25, 0.5, 2.0]).threshold(0.5, 9.0).tolist()  # by hand
-    [9.0, 9.0, 2.0]"""
 def to_complex(input: Tensor) -> Tensor:
     """As a complex tensor: itself, or the real parts of one."""
 def top_k(input: Tensor, k: builtins.int = 0, dim: builtins.int = -1) -> tuple[Tensor, Tensor]:
     """The `k` greatest elements along an axis, greatest first, and their places."""
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of the last two dimensions; integers are summed in 64 bits."""
-def triplet_margin_loss(input: Tensor, positive: TensorLike, negative: TensorLike, margin: builtins.float | None = None, norm: builtins.float | None = None, eps: builtins.float | None = None, swap: builtins.bool | None = None, reduction: str | None = None) -> Tensor:
-    """max(0, margin + |a − p| − |a − n|) for this anchor a, a positive p and a negative n."""
 def trunc(input: Tensor) -> Tensor:
     """The whole part, elementwise: rounds toward zero.
 
@@ -2366,12 +2252,8 @@ def view_as_complex(input: Tensor) -> Tensor:
     """The complex numbers whose parts, real and imaginary, lie along the last dimension."""
 def view_as_real(input: Tensor) -> Tensor:
     """Complex numbers as their parts: a new last dimension of size 2, real and imaginary."""
-def vstack(parts: Sequence[TensorLike]) -> Tensor:
-    """Tensors on top of each other: along the first axis, vectors as rows."""
 def xlog1py(input: Tensor, y: TensorLike) -> Tensor:
     """x log(1 + y), elementwise; 0 where x is 0."""
-def xlogy(input: Tensor, y: TensorLike) -> Tensor:
-    """x log(y), elementwise; 0 where x is 0."""
 def bitwise_xor(input: Tensor, other: TensorLike) -> Tensor:
     """Exclusive or of bool, bitwise exclusive or of integers, elementwise."""
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor: ...
@@ -2398,6 +2280,14 @@ def resolve_conj(input: Any) -> Tensor: ...
 def resolve_neg(input: Any) -> Tensor: ...
 def fill(input: Any, value: Any) -> Tensor: ...
 def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False) -> Tensor: ...
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor: ...
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor: ...
+def pow(input: Any, exponent: Any) -> Tensor: ...
+def xlogy(input: Any, other: Any) -> Tensor: ...
+def clamp_min(input: Any, min: Any) -> Tensor: ...
+def clamp_max(input: Any, max: Any) -> Tensor: ...
+def complex(real: Any, imag: Any) -> Tensor: ...
+def fix(input: Any) -> Tensor: ...
 def equal(input: Tensor, other: Tensor) -> builtins.bool: ...
 def isclose(input: Tensor, other: Any, rtol: builtins.float = 1e-5, atol: builtins.float = 1e-8, equal_nan: builtins.bool = False) -> Tensor: ...
 def allclose(input: Tensor, other: Any, rtol: builtins.float = 1e-5, atol: builtins.float = 1e-8, equal_nan: builtins.bool = False) -> builtins.bool: ...
@@ -2460,6 +2350,7 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: built
 def put(input: Any, index: Any, source: Any, accumulate: builtins.bool = False) -> Tensor: ...
 def take_along_dim(input: Any, indices: Any, dim: builtins.int | None = None) -> Tensor: ...
 def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor: ...
+def nonzero_static(input: Any, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor: ...
 def atleast_1d(*tensors: Any) -> Any: ...
 def atleast_2d(*tensors: Any) -> Any: ...
 def atleast_3d(*tensors: Any) -> Any: ...
@@ -2492,6 +2383,38 @@ def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0,
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]: ...
 def unsafe_chunk(input: Any, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]: ...
 def unsafe_split(input: Any, split_size: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]: ...
+def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]: ...
+def hstack(tensors: Any) -> Tensor: ...
+def vstack(tensors: Any) -> Tensor: ...
+def row_stack(tensors: Any) -> Tensor: ...
+def diag(input: Any, diagonal: builtins.int = 0) -> Tensor: ...
+def adjoint(input: Any) -> Tensor: ...
+def t(input: Any) -> Tensor: ...
+def clone(input: Any, *, memory_format: Any = None) -> Tensor: ...
+def detach(input: Any) -> Tensor: ...
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor: ...
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: builtins.float | None = None) -> Tensor: ...
+def group_norm(input: Any, num_groups: builtins.int, weight: Any = None, bias: Any = None, eps: builtins.float = 1e-05, cudnn_enabled: builtins.bool = True) -> Tensor: ...
+def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: builtins.bool, momentum: builtins.float, eps: builtins.float, cudnn_enabled: builtins.bool = True,) -> Tensor: ...
+def batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: builtins.bool, momentum: builtins.float, eps: builtins.float, cudnn_enabled: builtins.bool = True,) -> Tensor: ...
+def embedding(weight: Any, indices: Any, padding_idx: builtins.int = -1, scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Tensor: ...
+def dropout(input: Any, p: builtins.float, train: builtins.bool) -> Tensor: ...
+def max_pool1d(input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False) -> Tensor: ...
+def max_pool2d(input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False) -> Tensor: ...
+def max_pool3d(input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: builtins.bool = False) -> Tensor: ...
+def avg_pool1d(input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True) -> Tensor: ...
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor: ...
+def adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Tensor, Tensor]: ...
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor: ...
+def cosine_similarity(x1: Any, x2: Any, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor: ...
+def pairwise_distance(x1: Any, x2: Any, p: builtins.float = 2, eps: builtins.float = 1e-06, keepdim: builtins.bool = False) -> Tensor: ...
+def pixel_shuffle(input: Any, upscale_factor: builtins.int) -> Tensor: ...
+def pixel_unshuffle(input: Any, downscale_factor: builtins.int) -> Tensor: ...
+def threshold(input: Any, threshold: builtins.float, value: builtins.float) -> Tensor: ...
+def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: builtins.float = 0.0, reduction: builtins.int = 1) -> Tensor: ...
+def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: builtins.float = 0.0, reduction: builtins.int = 1) -> Tensor: ...
+def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: builtins.float = 1.0, p: builtins.float = 2, eps: builtins.float = 1e-06, swap: builtins.bool = False, reduction: builtins.int = 1,) -> Tensor: ...
+def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: builtins.int = 0, reduction: builtins.int = 1, zero_infinity: builtins.bool = False,) -> Tensor: ...
 def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: builtins.float) -> tuple[Tensor, ...]: ...
 def native_group_norm(input: Any, weight: Any, bias: Any, N: builtins.int, C: builtins.int, HxW: builtins.int, group: builtins.int, eps: builtins.float) -> tuple[Tensor, ...]: ...
 def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: builtins.bool, momentum: builtins.float, eps: builtins.float) -> tuple[Tensor, ...]: ...
@@ -2507,6 +2430,18 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: builtins.int = -1) 
 def trapz(y: Any, x: Any = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor: ...
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor: ...
 def corrcoef(input: Any) -> Tensor: ...
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
+def mm(input: Any, mat2: Any) -> Tensor: ...
+def bmm(input: Any, mat2: Any) -> Tensor: ...
+def mv(input: Any, vec: Any) -> Tensor: ...
+def outer(input: Any, vec2: Any) -> Tensor: ...
+def ger(input: Any, vec2: Any) -> Tensor: ...
+def dot(input: Any, tensor: Any) -> Tensor: ...
+def dist(input: Any, other: Any, p: builtins.float = 2) -> Tensor: ...
+def vander(x: Any, N: builtins.int | None = None, *, increasing: builtins.bool = False) -> Tensor: ...
 def manual_seed(seed: builtins.int) -> Any: ...
 def seed() -> builtins.int: ...
 def initial_seed() -> builtins.int: ...
@@ -2650,13 +2585,3 @@ reciprocal = recip
 remainder = rem
 scaled_dot_product_attention = attention
 unstack = unbind
-def fix(input: Any) -> Tensor: ...
-def nonzero_static(input: Any, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor: ...
-def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]: ...
-def row_stack(tensors: Any) -> Tensor: ...
-def adjoint(input: Any) -> Tensor: ...
-def t(input: Any) -> Tensor: ...
-def clone(input: Any, *, memory_format: Any = None) -> Tensor: ...
-def detach(input: Any) -> Tensor: ...
-def ger(input: Any, vec2: Any) -> Tensor: ...
-def vander(x: Any, N: builtins.int | None = None, *, increasing: builtins.bool = False) -> Tensor: ...

@@ -56,7 +56,7 @@ def page():
         "Where the standard leaves open which type two have together, there is one nevertheless: an integer with a float",
         "is that float, and `uint64` with a signed integer is `float64`, as in NumPy.",
         "",
-        "`-1.0 // inf` is -1 and `1.0 // -inf` is -1, as in Python, NumPy and PyTorch; the standard says -0.",
+        "The operator `-1.0 // inf` is -1, as in Python, NumPy and PyTorch; the standard says -0, and `floor_divide` follows it.",
         "",
     ]
     return "\n".join(lines)

@@ -257,7 +257,7 @@ def test_the_stubs_are_python_and_name_what_there_is():
     for m in methods:
         if isinstance(m, ast.FunctionDef) and m.name in tw._native.OPS and not inspect.isfunction(getattr(tw.Tensor, m.name)):
             shown = [p for p in inspect.signature(getattr(tw.Tensor, m.name)).parameters if p != "self"]
-            assert [a.arg for a in m.args.args if a.arg != "self"] == shown, m.name
+            assert [a.arg for a in [*m.args.args, *m.args.kwonlyargs] if a.arg != "self"] == shown, m.name
 
 
 def test_threads_share_nothing_they_should_not():

@@ -67,6 +67,8 @@ impl ByHand {
             }));
             let names = between(&text, "\nIN_PLACE = \"\"\"", "\"\"\"").split_whitespace();
             out.in_place.extend(names.map(|n| format!("{n}_")));
+            let names = between(&text, "\nREORDERED = \"\"\"", "\"\"\"").split_whitespace();
+            out.in_place.extend(names.map(str::to_string));
             out.conversions.extend(quoted(between(&text, "\nCONVERSIONS = {", "\n}")).into_iter().step_by(2));
         }
         out

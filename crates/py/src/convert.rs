@@ -86,8 +86,17 @@ impl Other {
                 Err(_) => Other::Float(obj.extract()?),
             }));
         }
+        if is_numpy_scalar(obj) {
+            return Other::of(&obj.call_method0("item")?);
+        }
         Ok(exchange::tensor_of(obj, None)?.map(Other::Tensor))
     }
+}
+/// True for a number of NumPy's, such as `np.sqrt(2)`, which takes the tensor's type as Python's numbers do.
+fn is_numpy_scalar(obj: &Bound<'_, PyAny>) -> bool {
+    let class = obj.get_type();
+    let is_numpy = class.module().is_ok_and(|m| m == "numpy");
+    is_numpy && !class.name().is_ok_and(|n| n == "ndarray") && class.hasattr("item").unwrap_or(false)
 }
 impl<'a, 'py> FromPyObject<'a, 'py> for Other {
     type Error = PyErr;
@@ -355,7 +364,10 @@ pub fn default_float() -> DType {
 #[pyfunction]
 fn set_default_float(dtype: DTypeArg) -> PyResult<()> {
     if !dtype.0.is_float() {
-        return Err(type_error(format!("set_default_dtype: expected a float type, not {}", PyDType(dtype.0).__repr__())));
+        return Err(type_error(format!(
+            "set_default_dtype: expected a float type, not {}",
+            PyDType(dtype.0).__repr__()
+        )));
     }
     let place = DType::ALL.iter().position(|d| *d == dtype.0).unwrap_or_default();
     DEFAULT_FLOAT.store(place, Ordering::Relaxed);
@@ -469,7 +481,10 @@ fn dtype_of(obj: Any<'_, '_>) -> PyResult<DType> {
     } else if obj.is_instance_of::<PyType>() {
         obj.getattr("__name__")?.extract()?
     } else {
-        obj.getattr("name").and_then(|n| n.extract()).unwrap_or_else(|_| type_name(&obj))
+        match obj.getattr("name").and_then(|n| n.extract()) {
+            Ok(name) => name,
+            Err(_) => return Err(type_error(format!("expected an element type, not {}", type_name(&obj)))),
+        }
     };
     let short = name.rsplit('.').next().unwrap_or(&name).trim_end_matches('_');
     DType::parse(short).ok_or_else(|| {

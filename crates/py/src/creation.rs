@@ -1,7 +1,9 @@
 //! Tensors from nothing: filled, counted and random ones; the state of the generator; gradients on
 //! and off.
 
-use crate::convert::{Count, DTypeArg, Like, PyDType, ShapeArg, arg, default_complex, default_float, dtype_object, stored};
+use crate::convert::{
+    Count, DTypeArg, Like, PyDType, ShapeArg, arg, default_complex, default_float, dtype_object, stored,
+};
 use crate::device::placed;
 use crate::error::{OrRaise, exception};
 use crate::error::{type_error, value_error};

@@ -104,6 +104,7 @@ struct Leaves {
     tensors: Vec<Tensor>,
     has_complex: bool,
     has_float: bool,
+    has_double: bool,
     has_int: bool,
 }
 
@@ -122,11 +123,16 @@ fn nested(obj: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
         }));
     }
     if leaves.has_complex {
-        let l = Literal::from_complex(dtype.unwrap_or_else(default_complex).to_complex(), Shape::new(&shape), &leaves.numbers);
+        let l = Literal::from_complex(
+            dtype.unwrap_or_else(default_complex).to_complex(),
+            Shape::new(&shape),
+            &leaves.numbers,
+        );
         let l = converted(l, dtype)?;
         return Ok(here(obj.py()).scope(|| Tensor::from(l)));
     }
     let natural = match (leaves.has_float || leaves.numbers.is_empty(), leaves.has_int) {
+        (true, _) if leaves.has_double => DType::F64,
         (true, _) => default_float(),
         (false, true) => whole_type(leaves.integers.iter().copied().max().unwrap_or(0)),
         (false, false) => DType::Bool,
@@ -175,6 +181,8 @@ fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves)
     } else if obj.is_instance_of::<PyFloat>() {
         let x: f64 = obj.extract()?;
         out.has_float = true;
+        // NumPy's float64 is a Python float as well.
+        out.has_double |= !obj.is_exact_instance_of::<PyFloat>();
         out.numbers.push(Complex::new(x, 0.0));
         out.integers.push(x as i128);
     } else if let Ok(z) = obj.cast::<PyComplex>() {

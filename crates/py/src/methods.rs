@@ -1,7 +1,8 @@
 //! The methods of `Tensor` that come from the op table: see `build.rs`.
 
 use crate::convert::{
-    AxesArg, Count, DTypeArg, Ints, Like, Likes, Other, PaddingArg, PerAxisArg, ShapeArg, Sizes, Word, arg, either, stored,
+    AxesArg, Count, DTypeArg, Ints, Like, Likes, Other, PaddingArg, PerAxisArg, ShapeArg, Sizes, Word, arg, either,
+    stored,
 };
 use crate::tensor::{PyTensor, call, call_on};
 use ::tensor::linalg::*;

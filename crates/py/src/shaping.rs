@@ -1,6 +1,6 @@
 //! Methods that take sizes one by one, words, or settings that no row of the table has.
 
-use crate::convert::{AxesArg, DTypeArg, PyDType, Ints, PerAxisArg, Sizes, Word, arg, either, refused};
+use crate::convert::{AxesArg, DTypeArg, Ints, PerAxisArg, PyDType, Sizes, Word, arg, either, refused};
 use crate::error::type_error;
 use crate::site::here;
 use crate::tensor::{Out, PyTensor, call, call_on};

@@ -7,6 +7,8 @@ from .._checked import value_error
 
 if TYPE_CHECKING:
     from .. import Tensor as Array
+else:
+    from .._native import Tensor as Array
 
 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> "Array":
@@ -16,6 +18,8 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: "bool | None" = None) -> "Array":
     """An array from numbers, sequences and arrays of other libraries."""
+    if isinstance(obj, Array) and not copy and dtype in (None, obj.dtype) and device in (None, obj.device):
+        return obj
     return _native.tensor(obj, dtype, device=device, copy=copy)
 
 

@@ -38,6 +38,19 @@ floor_divide greater greater_equal hypot less less_equal logaddexp logical_and l
 multiply not_equal pow remainder subtract""".split()
 
 
+def _floor_divide(x1: Any, x2: Any) -> Any:
+    """The quotient rounded down. A finite number divided by an infinite one of the other sign is -0, not -1."""
+    y = ops.floor_divide(x1, x2)
+    if not y.dtype.is_floating_point:
+        return y
+    is_zero = ops.is_finite(_array(x1)) & ops.is_inf(_array(x2)) & (y < 0)
+    return ops.where(is_zero, -0.0, y).astype(y.dtype)
+
+
+# Functions whose special cases are not the rows'.
+_OWN = {"floor_divide": _floor_divide, "nextafter": elementwise.nextafter}
+
+
 def _array(x: Any) -> Any:
     return x if isinstance(x, Array) else _native.tensor(x)
 
@@ -52,7 +65,7 @@ def _one(name: str) -> Any:
 
 
 def _two(name: str) -> Any:
-    op = getattr(ops, _ROWS.get(name, name)) if name != "nextafter" else elementwise.nextafter
+    op = _OWN.get(name) or getattr(ops, _ROWS.get(name, name))
 
     def call(x1: Any, x2: Any, /) -> Any:
         if not isinstance(x1, Array):

@@ -33,7 +33,7 @@ def concat(arrays: "Sequence[Array]", /, *, axis: "int | None" = 0) -> "Array":
     return ops.concat(list(arrays), axis)
 
 
-def expand_dims(x: "Array", /, *, axis: int = 0) -> "Array":
+def expand_dims(x: "Array", /, axis: int) -> "Array":
     """With a new axis of size 1."""
     return ops.unsqueeze(x, axis)
 
@@ -80,7 +80,10 @@ def roll(x: "Array", /, shift: Any, *, axis: Any = None) -> "Array":
 
 def squeeze(x: "Array", /, axis: Any) -> "Array":
     """Without axes of size 1."""
-    for a in axis if isinstance(axis, tuple) else (axis,):
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    if not axes:
+        return x
+    for a in axes:
         if -x.ndim <= a < x.ndim and x.shape[a] != 1:
             raise value_error(f"squeeze: axis {a} has size {x.shape[a]}, not 1")
     return ops.squeeze(x, axis)

@@ -16,6 +16,7 @@ from ..train import Silent
 from ..train import Trainer
 from ..utils.data import Subset
 
+from .. import AbsentNameError as AbsentNameError
 from .. import ArgumentError as ArgumentError
 from .. import BFloat16Tensor as BFloat16Tensor
 from .. import BoolTensor as BoolTensor
@@ -69,6 +70,7 @@ from .. import addcmul as addcmul
 from .. import addmm as addmm
 from .. import addmv as addmv
 from .. import addr as addr
+from .. import adjoint as adjoint
 from .. import alias_copy as alias_copy
 from .. import all as all
 from .. import allclose as allclose
@@ -157,6 +159,7 @@ from .. import clamp as clamp
 from .. import clamp_max as clamp_max
 from .. import clamp_min as clamp_min
 from .. import clip as clip
+from .. import clone as clone
 from .. import cofactor as cofactor
 from .. import col2im as col2im
 from .. import column_stack as column_stack
@@ -198,6 +201,7 @@ from .. import custom_gradient as custom_gradient
 from .. import default_generator as default_generator
 from .. import deg2rad as deg2rad
 from .. import det as det
+from .. import detach as detach
 from .. import detach_copy as detach_copy
 from .. import device as device
 from .. import devices as devices
@@ -247,6 +251,7 @@ from .. import eye as eye
 from .. import fftn as fftn
 from .. import fill as fill
 from .. import finfo as finfo
+from .. import fix as fix
 from .. import flatten as flatten
 from .. import flip as flip
 from .. import fliplr as fliplr
@@ -279,6 +284,7 @@ from .. import ge as ge
 from .. import gelu as gelu
 from .. import gelu_tanh as gelu_tanh
 from .. import geqrf as geqrf
+from .. import ger as ger
 from .. import get_default_device as get_default_device
 from .. import get_default_dtype as get_default_dtype
 from .. import get_rng_state as get_rng_state
@@ -466,6 +472,7 @@ from .. import nextafter as nextafter
 from .. import nll_loss as nll_loss
 from .. import no_grad as no_grad
 from .. import nonzero as nonzero
+from .. import nonzero_static as nonzero_static
 from .. import norm as norm
 from .. import normal as normal
 from .. import normalize as normalize
@@ -544,6 +551,7 @@ from .. import rope as rope
 from .. import rope_table as rope_table
 from .. import rot90 as rot90
 from .. import round as round
+from .. import row_stack as row_stack
 from .. import rsqrt as rsqrt
 from .. import rsub as rsub
 from .. import save as save
@@ -611,6 +619,7 @@ from .. import svd_lowrank as svd_lowrank
 from .. import svdvals as svdvals
 from .. import swapaxes as swapaxes
 from .. import swapdims as swapdims
+from .. import t as t
 from .. import t_copy as t_copy
 from .. import take as take
 from .. import take_along_axis as take_along_axis
@@ -654,10 +663,12 @@ from .. import unique_consecutive as unique_consecutive
 from .. import unravel_index as unravel_index
 from .. import unsafe_chunk as unsafe_chunk
 from .. import unsafe_split as unsafe_split
+from .. import unsafe_split_with_sizes as unsafe_split_with_sizes
 from .. import unsqueeze as unsqueeze
 from .. import unsqueeze_copy as unsqueeze_copy
 from .. import unstack as unstack
 from .. import value_and_grad as value_and_grad
+from .. import vander as vander
 from .. import var as var
 from .. import var_mean as var_mean
 from .. import vdot as vdot
