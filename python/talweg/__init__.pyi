@@ -2585,3 +2585,4 @@ reciprocal = recip
 remainder = rem
 scaled_dot_product_attention = attention
 unstack = unbind
+def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: builtins.int = 0, unsafe: builtins.bool = False, initial: Any = None) -> Tensor: ...

@@ -565,6 +565,7 @@ from .. import scatter_reduce as scatter_reduce
 from .. import searchsorted as searchsorted
 from .. import searchsorted_right as searchsorted_right
 from .. import seed as seed
+from .. import segment_reduce as segment_reduce
 from .. import select as select
 from .. import select_copy as select_copy
 from .. import select_scatter as select_scatter
