@@ -51,7 +51,7 @@ def accepted(value, title):
     if any(p.kind == p.VAR_KEYWORD for p in parameters):
         return None
     names = {p.name for p in parameters}
-    names |= {SPELLINGS[n] for n in names if n in SPELLINGS}
+    names |= {b for a, b in SPELLINGS.items() if a in names} | {a for a, b in SPELLINGS.items() if b in names}
     if not isinstance(value, type) and title in ("torch", "torch.linalg", "torch.fft"):
         # What the package's wrapper takes for every function; `self` of a method is a function's `input`.
         names |= {"out", "input"}

@@ -11,7 +11,7 @@ from . import _native
 from .errors import AbsentNameError
 
 # Keywords that many functions of PyTorch take and that change no result here.
-KEYWORDS = {"memory_format", "layout", "pin_memory", "out0", "out1", "out2"}
+KEYWORDS = {"memory_format", "layout", "pin_memory", "implicit", "out0", "out1", "out2", "save_mean", "save_invstd"}
 KEYWORDS_PROSE = (
     "Keywords that change no result are not counted above: `memory_format`, `layout` and `pin_memory` (elements lie one after "
     "the other, in the memory of their device)."
@@ -34,6 +34,9 @@ DIFFERS = {
     "torch.nn.functional.linear_cross_entropy": "`options` change nothing: the compiler cuts the product",
     "torch.nn.Embedding": "`sparse=True` is accepted; the gradient is dense",
     "torch.optim.SparseAdam": "raises: gradients are dense; use Adam",
+    "torch.eig": "removed from PyTorch; the same as `linalg.eig`",
+    "torch.lstsq": "removed from PyTorch; `tw.lstsq(a, b)` is the solution alone",
+    "torch.solve": "removed from PyTorch; `tw.solve(a, b)` is `linalg.solve`",
     "torch.cholesky_solve": "the gradient is that of a triangular factor, also where the matrix has elements in the other half",
     "torch.cholesky_inverse": "the gradient is that of a triangular factor, also where the matrix has elements in the other half",
 }

@@ -463,10 +463,6 @@ def log_softmax(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) 
     return ops.log_softmax(input if dtype is None else input.astype(dtype), dim)
 
 
-# As methods these take tensors only: no wrapper between the program and the op.
-Tensor.softmax, Tensor.log_softmax = softmax, log_softmax
-
-
 @public(method=False)
 def all(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
     """True if all elements are, or all along dimensions.
