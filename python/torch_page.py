@@ -42,7 +42,7 @@ def found(space, name):
     return getattr(space, name, None)
 
 
-def accepted(value, is_method):
+def accepted(value, title):
     """The keywords that a function, method or class takes; None if it takes any or nothing tells."""
     try:
         parameters = inspect.signature(value).parameters.values()
@@ -51,8 +51,8 @@ def accepted(value, is_method):
     if any(p.kind == p.VAR_KEYWORD for p in parameters):
         return None
     names = {p.name for p in parameters}
-    names |= {SPELLINGS[n] for n in names if n in SPELLINGS}
-    if not isinstance(value, type) and not is_method:
+    names |= {b for a, b in SPELLINGS.items() if a in names} | {a for a, b in SPELLINGS.items() if b in names}
+    if not isinstance(value, type) and title in ("torch", "torch.linalg", "torch.fft"):
         # What the package's wrapper takes for every function; `self` of a method is a function's `input`.
         names |= {"out", "input"}
     return names
@@ -63,7 +63,7 @@ def missing(title, space, name, keywords):
     value = found(space, name)
     if keywords is None or value is None or not callable(value):
         return []
-    ours = accepted(value, title == "torch.Tensor")
+    ours = accepted(value, title)
     if ours is None:
         return []
     first = next(iter(inspect.signature(value).parameters.values()), None)

@@ -102,13 +102,17 @@ def keywords(space, name, value):
     except (TypeError, ValueError):
         pass
     found = documented(name, value.__doc__)
-    if found is None and name in SCHEMAS:
-        is_method = space is torch.Tensor
-        found = []
-        for names in SCHEMAS[name]:
-            names = [n if n != "self" else "input" for n in names]
-            found += [n for n in names if n not in found and not (is_method and n == "input")]
-    return found
+    if space not in (torch, torch.Tensor) or name not in SCHEMAS:
+        return found
+    # What the docstrings call otherwise than the schemas cannot be given by keyword.
+    overloads = [[n if n != "self" else "input" for n in names] for names in SCHEMAS[name]]
+    every = [n for names in overloads for n in names]
+    if found is None:
+        found = every
+    else:
+        found = [n for n in found if n in every] + [n for n in overloads[0] if all(n in o for o in overloads)]
+    left_out = ("input", "out") if space is torch.Tensor else ()
+    return [n for n in dict.fromkeys(found) if n not in left_out]
 
 
 def kind(value):

@@ -136,5 +136,8 @@ for _space in [_sys.modules[__name__], fft, linalg, metrics, random, nn, nn.func
 
 
 def __getattr__(name):
-    """Says what to write instead of a name of PyTorch's that is absent."""
+    """The in-place functions, such as ``tw.relu_(x)``, are methods. Of a name that is absent the error says what to
+    write instead."""
+    if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
+        return getattr(Tensor, name)
     raise _missing("", name)

@@ -11,7 +11,7 @@ from . import _native
 from .errors import AbsentNameError
 
 # Keywords that many functions of PyTorch take and that change no result here.
-KEYWORDS = {"memory_format", "layout", "pin_memory", "out0", "out1", "out2"}
+KEYWORDS = {"memory_format", "layout", "pin_memory", "implicit", "out0", "out1", "out2", "save_mean", "save_invstd"}
 KEYWORDS_PROSE = (
     "Keywords that change no result are not counted above: `memory_format`, `layout` and `pin_memory` (elements lie one after "
     "the other, in the memory of their device)."
@@ -26,15 +26,17 @@ DIFFERS = {
     "torch.save": "writes safetensors, not pickle: modules are saved as `model.state_dict()`",
     "torch.load": "reads tensors and plain values, and never runs pickle",
     "torch.compile": "the same as `tw.jit`",
-    "torch.cond": "takes `tw.cond(pred, then, else_, *operands)` and differentiates",
-    "torch.while_loop": "takes one state, as JAX: `tw.while_loop(cond, body, state)`; a gradient needs `max_trips=`",
+    "torch.cond": "takes the operands one by one: `tw.cond(pred, then, otherwise, *operands)`",
+    "torch.while_loop": "takes one state, as JAX: `tw.while_loop(cond, body, state)`",
     "torch.vmap": "takes `in_axes` and `out_axes`, as JAX",
     "torch.set_num_threads": "the number of threads is set by the variable `TALWEG_THREADS`",
-    "torch.nn.functional.ctc_loss": "the gradient is that of the loss; PyTorch's is that of a log_softmax before it as well",
     "torch.nn.functional.softmax": "`dim` must be given for more than two dimensions, where PyTorch guesses and warns",
     "torch.nn.functional.linear_cross_entropy": "`options` change nothing: the compiler cuts the product",
     "torch.nn.Embedding": "`sparse=True` is accepted; the gradient is dense",
     "torch.optim.SparseAdam": "raises: gradients are dense; use Adam",
+    "torch.eig": "removed from PyTorch; the same as `linalg.eig`",
+    "torch.lstsq": "removed from PyTorch; `tw.lstsq(a, b)` is the solution alone",
+    "torch.solve": "removed from PyTorch; `tw.solve(a, b)` is `linalg.solve`",
     "torch.cholesky_solve": "the gradient is that of a triangular factor, also where the matrix has elements in the other half",
     "torch.cholesky_inverse": "the gradient is that of a triangular factor, also where the matrix has elements in the other half",
 }
@@ -109,7 +111,7 @@ _ABSENT: list[tuple[str, str]] = [
      r"per_(channel|tensor)_\w+|ao|quantization)", _QUANTIZED),
     (r"torch\.(fbgemm|cudnn|miopen|mkldnn)_\w+|torch\.Tensor\.to_mkldnn", _BACKEND),
     (r"torch\.batch_norm_(backward_\w+|elemt|gather_\w+|update_stats)|torch\.native_(dropout|norm)", "a part of a layer: use the layer of `tw.nn`"),
-    (r"torch\.(convolution|affine_grid_generator|norm_except_dim|max_pool1d_with_indices|embedding_renorm_|segment_reduce)",
+    (r"torch\.(convolution|affine_grid_generator|norm_except_dim|max_pool1d_with_indices|embedding_renorm_)",
      "use the function of `tw.nn.functional` (`conv2d`, `affine_grid`, `max_pool1d(return_indices=True)`, …)"),
     (r"torch\.(alpha_dropout|feature_alpha_dropout|feature_dropout|channel_shuffle|embedding_bag|pdist|rrelu)", "is in `tw.nn.functional`"),
     (r"torch\.(gru|lstm|rnn_relu|rnn_tanh)(_cell)?", _LOW_LEVEL_RNN),

@@ -48,7 +48,7 @@ def test_most_names_are_the_same():
     ("space", "name", "words"),
     [
         (tw, "sparse_coo_tensor", "talweg has no sparse_coo_tensor: there are no sparse tensors"),
-        (tw, "abs_", "write it as a method: `x.abs_(...)`"),
+        (tw, "resize_as_", "a tensor keeps its shape"),
         (tw, "cudnn_convolution", "kernels for a back end"),
         (tw.nn, "NLLLoss2d", "talweg.nn has no NLLLoss2d: deprecated"),
         (tw.linalg, "ldl_factor", "use `linalg.cholesky`"),
@@ -61,6 +61,11 @@ def test_an_absent_name_says_what_to_write_instead(space, name, words):
         getattr(space, name)
     assert isinstance(caught.value, tw.Error) and words in str(caught.value)
     assert caught.value.name == name
+
+
+def test_in_place_functions_are_the_methods():
+    x = tw.tensor([-1.0, 2.0])
+    assert tw.abs_(x) is x and x.tolist() == [1.0, 2.0]
 
 
 def test_a_submodule_is_still_imported():

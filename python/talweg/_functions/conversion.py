@@ -53,7 +53,7 @@ def to(
 
 
 def _conversion(name: str, to: str) -> None:
-    def convert(self: Any) -> Any:
+    def convert(self: Any, memory_format: Any = None) -> Any:
         return self.astype(to)
 
     convert.__name__, convert.__qualname__, convert.__doc__ = name, f"Tensor.{name}", f"Converted to {to}."

@@ -91,8 +91,8 @@ def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
 
 
 @public
-def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
-    """X with A X = b, from the factors that ``lu`` found of A.
+def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
+    """X with A X = input, from the factors that ``lu`` found of A.
 
     >>> import talweg as tw
     >>> tw.lu_solve(tw.tensor([[1.0], [4.0]]), *tw.lu(tw.tensor([[0.0, 1.0], [2.0, 0.0]]))).tolist()
@@ -100,7 +100,7 @@ def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
     """
     from ..linalg import lu_solve
 
-    return lu_solve(LU_data, LU_pivots, b)
+    return lu_solve(LU_data, LU_pivots, input)
 
 
 @public(method=False)
@@ -155,32 +155,32 @@ def cholesky(input: Any, upper: bool = False) -> Tensor:
 
 
 @public
-def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
-    """X with A X = B, from A's factor.
+def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Tensor:
+    """X with A X = input, from A's factor ``input2``.
 
     >>> import talweg as tw
     >>> tw.cholesky_solve(tw.tensor([[8.0]]), tw.tensor([[2.0]])).tolist()
     [[2.0]]
     """
-    L = tensor(L)
-    lower = _adjoint(L) if upper else L
-    half = _ops.triangular_solve(lower, B, False, False, False)
+    factor = tensor(input2)
+    lower = _adjoint(factor) if upper else factor
+    half = _ops.triangular_solve(lower, input, False, False, False)
     return _ops.triangular_solve(_adjoint(lower), half, True, False, False)
 
 
 @public
-def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
+def cholesky_inverse(input: Any, upper: bool = False) -> Tensor:
     """The inverse of A, from its factor.
 
     >>> import talweg as tw
     >>> tw.cholesky_inverse(tw.tensor([[2.0]])).tolist()
     [[0.25]]
     """
-    n = L.shape[-1]
-    return cholesky_solve(_native.eye(n, dtype=L.dtype).broadcast_to(L.shape), L, upper)
+    n = input.shape[-1]
+    return cholesky_solve(_native.eye(n, dtype=input.dtype).broadcast_to(input.shape), input, upper)
 
 
-@public(names=["pinverse"])
+@public
 def pinverse(input: Any, rcond: float = 1e-15) -> Tensor:
     """The inverse of Moore and Penrose.
 
@@ -242,9 +242,9 @@ def geqrf(input: Any) -> GeqrfResult:
     return GeqrfResult(x, _ops.stack(taus, -1) if taus else _native.zeros((*input.shape[:-2], 0), dtype=input.dtype))
 
 
-@public(names=["orgqr"])
-def orgqr(input: Any, tau: Any) -> Tensor:
-    """The first columns of the product of reflectors, as ``linalg.householder_product``.
+@public
+def orgqr(input: Any, input2: Any) -> Tensor:
+    """The first columns of the product of reflectors with factors ``input2``, as ``linalg.householder_product``.
 
     >>> import talweg as tw
     >>> tw.orgqr(tw.tensor([[1.0]]), tw.tensor([0.0])).tolist()
@@ -252,12 +252,12 @@ def orgqr(input: Any, tau: Any) -> Tensor:
     """
     from ..linalg import householder_product
 
-    return householder_product(input, tau)
+    return householder_product(input, input2)
 
 
 @public
-def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Tensor:
-    """The product of reflectors, or its adjoint, times a matrix from the left, or a matrix times it.
+def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False) -> Tensor:
+    """The product of reflectors with factors ``input2``, or its adjoint, times the matrix ``input3``, or that times it.
 
     >>> import talweg as tw
     >>> tw.ormqr(tw.tensor([[1.0]]), tw.tensor([2.0]), tw.tensor([[3.0]])).tolist()
@@ -265,7 +265,7 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
     """
     from ..linalg.decompositions import reflected
 
-    tau, other = tensor(tau), tensor(other)
+    tau, other = tensor(input2), tensor(input3)
     if left:
         return reflected(input, tau, other, transpose)
     return _adjoint(reflected(input, tau, _adjoint(other), not transpose))

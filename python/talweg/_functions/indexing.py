@@ -270,3 +270,44 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Tensor:
     places = _ops.where(is_there.unsqueeze(1), places, fill_value)
     more = size - kept.shape[0]
     return places if more <= 0 else _ops.pad(places, [0, 0, 0, more], "constant", float(fill_value))
+
+
+_STARTS = {"sum": 0.0, "prod": 1.0, "mean": 0.0, "max": float("-inf"), "min": float("inf")}
+
+
+@public(method=False, names=["_segment_reduce"])
+def segment_reduce(
+    data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: int = 0,
+    unsafe: bool = False, initial: Any = None,
+) -> Tensor:  # fmt: skip
+    """Consecutive parts along a dimension, of these lengths or between these offsets, each reduced by ``"sum"``,
+    ``"prod"``, ``"mean"``, ``"max"`` or ``"min"``, from ``initial`` on.
+
+    >>> import talweg as tw
+    >>> tw.segment_reduce(tw.tensor([1.0, 2.0, 4.0]), "sum", lengths=tw.tensor([1, 2])).tolist()
+    [1.0, 6.0]
+    """
+    del unsafe
+    if reduce not in _STARTS:
+        raise value_error(f"segment_reduce: reduce is one of {list(_STARTS)}, not {reduce!r}")
+    if indices is not None or (lengths is None) == (offsets is None):
+        raise value_error("segment_reduce: give lengths or offsets")
+    data = tensor(data)
+    lengths = _ops.diff(tensor(offsets), 1, -1) if lengths is None else tensor(lengths)
+    axis = axis_of(axis, data.ndim, "segment_reduce")
+    n, count = data.shape[axis], lengths.shape[-1]
+    ends = _ops.cumsum(lengths, -1)
+    # The segment of each place; those behind the last are in one more, which is left out.
+    segment = (_native.arange(n).reshape(-1, 1) >= ends.unsqueeze(-2)).astype("int64").sum(-1)
+    rest = [1] * (data.ndim - axis - 1)
+    index = segment.reshape(*segment.shape, *rest).broadcast_to(data.shape)
+    start = _STARTS[reduce] if initial is None else float(initial)
+    shape = [*data.shape[:axis], count + 1, *data.shape[axis + 1 :]]
+    by = {"mean": "sum", "max": "amax", "min": "amin"}.get(reduce, reduce)
+    out = _native.full(shape, start, dtype=data.dtype)
+    out = _ops.scatter_reduce(out, axis, index, data, by) if numel(data.shape) else out
+    out = _ops.narrow(out, axis, 0, count)
+    if reduce != "mean":
+        return out
+    size = lengths.reshape(*lengths.shape, *rest).astype(data.dtype)
+    return out / (size if initial is None else _ops.clamp_min(size, 1.0))

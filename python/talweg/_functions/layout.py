@@ -177,7 +177,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Tensor:
     return _ops.moveaxis(input, source, destination)
 
 
-@public(names=["swapaxes", "swapdims"])
+@public(method=False)
 def transpose(input: Any, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged.
 
@@ -517,3 +517,49 @@ def detach(input: Any) -> Tensor:
     False
     """
     return input.detach()
+
+
+@public(method=False)
+def squeeze(input: Any, dim: Any = None) -> Tensor:
+    """Without the dimensions of size 1, or without those of ``dim`` that are.
+
+    >>> import talweg as tw
+    >>> tw.squeeze(tw.zeros(1, 2, 1)).shape
+    (2,)
+    """
+    if dim is None:
+        return input.squeeze()
+    return input if isinstance(dim, (tuple, list)) and not dim else input.squeeze(dim)
+
+
+@public(method=False)
+def broadcast_to(input: Any, size: Any) -> Tensor:
+    """The tensor in a larger shape, its dimensions of size 1 repeated.
+
+    >>> import talweg as tw
+    >>> tw.broadcast_to(tw.ones(1), (2,)).tolist()
+    [1.0, 1.0]
+    """
+    return input.broadcast_to(size)
+
+
+@public(method=False)
+def swapaxes(input: Any, axis0: int, axis1: int) -> Tensor:
+    """Two dimensions exchanged: ``transpose``.
+
+    >>> import talweg as tw
+    >>> tw.swapaxes(tw.zeros(2, 3), 0, 1).shape
+    (3, 2)
+    """
+    return transpose(input, axis0, axis1)
+
+
+@public
+def swapdims(input: Any, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged: ``transpose``.
+
+    >>> import talweg as tw
+    >>> tw.swapdims(tw.zeros(2, 3), 0, 1).shape
+    (3, 2)
+    """
+    return transpose(input, dim0, dim1)

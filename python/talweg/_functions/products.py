@@ -204,15 +204,20 @@ def corrcoef(input: Any) -> Tensor:
 
 
 
+def _widened(dtype: Any, *tensors: Any) -> tuple[Any, ...]:
+    """Operands in the type of the result, if that is given."""
+    return tensors if dtype is None else tuple(tensor(t).astype(dtype) for t in tensors)
+
+
 @public
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out_dtype: Any = None) -> Tensor:
     """``beta * input`` plus ``alpha`` times the product of two matrices.
 
     >>> import talweg as tw
     >>> tw.addmm(tw.ones(1, 1), tw.ones(1, 2), tw.ones(2, 1), alpha=2).tolist()
     [[5.0]]
     """
-    return _ops.addmm(input, mat1, mat2, beta, alpha)
+    return _ops.addmm(*_widened(out_dtype, input, mat1, mat2), beta, alpha)
 
 
 @public
@@ -238,36 +243,36 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 
 
 @public
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out_dtype: Any = None) -> Tensor:
     """``beta * input`` plus ``alpha`` times the products of two lists of matrices.
 
     >>> import talweg as tw
     >>> tw.baddbmm(tw.ones(1, 1, 1), tw.ones(1, 1, 2), tw.ones(1, 2, 1)).tolist()
     [[[3.0]]]
     """
-    return _ops.baddbmm(input, batch1, batch2, beta, alpha)
+    return _ops.baddbmm(*_widened(out_dtype, input, batch1, batch2), beta, alpha)
 
 
 @public(method=False)
-def mm(input: Any, mat2: Any) -> Tensor:
-    """The product of two matrices, without broadcasting.
+def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Tensor:
+    """The product of two matrices, without broadcasting, computed in ``out_dtype`` if given.
 
     >>> import talweg as tw
     >>> tw.mm(tw.ones(1, 2), tw.ones(2, 1)).tolist()
     [[2.0]]
     """
-    return _ops.mm(input, mat2)
+    return _ops.mm(*_widened(out_dtype, input, mat2))
 
 
 @public(method=False)
-def bmm(input: Any, mat2: Any) -> Tensor:
-    """The products of two lists of matrices, without broadcasting.
+def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Tensor:
+    """The products of two lists of matrices, without broadcasting, computed in ``out_dtype`` if given.
 
     >>> import talweg as tw
     >>> tw.bmm(tw.ones(1, 1, 2), tw.ones(1, 2, 1)).tolist()
     [[[2.0]]]
     """
-    return _ops.bmm(input, mat2)
+    return _ops.bmm(*_widened(out_dtype, input, mat2))
 
 
 @public(method=False)

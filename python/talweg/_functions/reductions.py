@@ -463,5 +463,34 @@ def log_softmax(input: "Tensor", dim: int, *, dtype: "DTypeLike | None" = None) 
     return ops.log_softmax(input if dtype is None else input.astype(dtype), dim)
 
 
-# As methods these take tensors only: no wrapper between the program and the op.
-Tensor.softmax, Tensor.log_softmax = softmax, log_softmax
+@public(method=False)
+def all(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
+    """True if all elements are, or all along dimensions.
+
+    >>> import talweg as tw
+    >>> tw.all(tw.tensor([[True, False], [True, True]]), dim=1)
+    tensor([False,  True])
+    """
+    return ops.all(input, whole(dim, input), keepdim)
+
+
+@public(method=False)
+def any(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
+    """True if any element is, or any along dimensions.
+
+    >>> import talweg as tw
+    >>> tw.any(tw.tensor([[True, False], [False, False]]), dim=1)
+    tensor([ True, False])
+    """
+    return ops.any(input, whole(dim, input), keepdim)
+
+
+@public(method=False)
+def count_nonzero(input: "Tensor", dim: Dim = None) -> "Tensor":
+    """The number of elements that are not zero, or along dimensions.
+
+    >>> import talweg as tw
+    >>> tw.count_nonzero(tw.tensor([0, 1, 2]))
+    tensor(2)
+    """
+    return ops.count_nonzero(input, whole(dim, input))

@@ -4,6 +4,7 @@ Integer orders: Bessel's integral by the midpoint rule, which converges exponent
 and Weideman 2014), and Hankel's expansion for large arguments (DLMF 10.17, 10.40).
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -116,11 +117,13 @@ def bessel_j1(input: Tensor) -> Tensor:
     return _j(_ops.where(input < 0, -input, input), 1) * _ops.where(input < 0, -1.0, 1.0)
 
 
-# The sums of Neumann's expansions over orders (Abramowitz and Stegun 9.1.88, 9.1.89), as weights of the nodes.
-_EVEN = [sum((-1) ** k * math.cos(2 * k * t) / k for k in range(1, 41)) / _NODES for t in _ANGLES]
-_ODD = [
-    sum((-1) ** k * (2 * k + 1) * math.sin((2 * k + 1) * t) / (k * (k + 1)) for k in range(1, 41)) / _NODES for t in _ANGLES
-]
+@functools.cache
+def _neumann() -> tuple[list[float], list[float]]:
+    """The sums of Neumann's expansions over even and odd orders (Abramowitz and Stegun 9.1.88, 9.1.89), as weights of
+    the nodes."""
+    even = [sum((-1) ** k * math.cos(2 * k * t) / k for k in range(1, 41)) / _NODES for t in _ANGLES]
+    terms = [((-1) ** k * (2 * k + 1) / (k * (k + 1)), 2 * k + 1) for k in range(1, 41)]
+    return even, [sum(c * math.sin(m * t) for c, m in terms) / _NODES for t in _ANGLES]
 
 
 def _y(x: Tensor, order: int) -> Tensor:
@@ -129,9 +132,9 @@ def _y(x: Tensor, order: int) -> Tensor:
     def small(x: Tensor) -> Tensor:
         logarithm = _ops.log(x / 2.0) + _EULER
         if order == 0:
-            rest = _integral(x, lambda t: _ops.cos(t * _sines()), _EVEN)
+            rest = _integral(x, lambda t: _ops.cos(t * _sines()), _neumann()[0])
             return (2.0 * logarithm * _j(x, 0) - 4.0 * rest) / math.pi
-        rest = _integral(x, lambda t: _ops.sin(t * _sines()), _ODD)
+        rest = _integral(x, lambda t: _ops.sin(t * _sines()), _neumann()[1])
         return (2.0 * (logarithm - 1.0) * _j(x, 1) - 2.0 / x * _j(x, 0) - 2.0 * rest) / math.pi
 
     def large(x: Tensor) -> Tensor:

@@ -267,8 +267,20 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         starts = [sum(sizes[:i]) for i in range(len(sizes))]
         rows = [targets[a : a + n].pad((0, max(sizes) - n)) for a, n in zip(starts, sizes)]
         targets = Tensor.stack(rows)
-    each = log_probs.ctc_loss(targets, times, lengths, blank=blank, zero_infinity=zero_infinity, reduction=reduction)
-    return each.squeeze(0) if is_single and reduction == "none" else each
+    each = log_probs.ctc_loss(targets, times, lengths, blank=blank, zero_infinity=zero_infinity, reduction="none")
+    each = each + _normalization(log_probs, times) * (each != 0).astype(each.dtype)
+    if reduction == "mean":
+        each = each / Tensor.clamp_min(lengths, 1).astype(each.dtype)
+    each = each.squeeze(0) if is_single and reduction == "none" else each
+    return reduced(each, reduction, "ctc_loss")
+
+
+def _normalization(log_probs, times):
+    """Zeros, with the gradient exp(log_probs): PyTorch's loss has that of a ``log_softmax`` before it, which changes
+    nothing where there is one."""
+    p = log_probs.exp()
+    inside = _native.arange(p.shape[0]).reshape(-1, 1) < times.to(p.device).reshape(1, -1)
+    return ((p - p.detach()).sum(-1) * inside.astype(p.dtype)).sum(0)
 
 
 check(globals(), __all__)

@@ -26,8 +26,8 @@ def interpolate(
     input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False
 ):
     """Resized pictures: to ``size``, or by ``scale_factor``."""
-    if antialias:
-        raise value_error("interpolate: antialias=True is not supported: filter first, for example with avg_pool2d")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise value_error(f"interpolate: antialias is for bilinear and bicubic modes, not {mode!r}")
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise value_error(f"interpolate: align_corners is for linear and cubic modes, not {mode!r}")
     x = tensor(input)
@@ -39,7 +39,50 @@ def interpolate(
             raise value_error("interpolate: recompute_scale_factor needs scale_factor")
         factors = sizes(scale_factor, x.ndim - 2)
         size, scale_factor = tuple(int(s * f) for s, f in zip(x.shape[2:], factors)), None
+    if antialias:
+        return _antialiased(x, size, scale_factor, mode, bool(align_corners))
     return x.interpolate(size, scale_factor, mode, bool(align_corners))
+
+
+def _triangle(t):
+    return max(0.0, 1.0 - abs(t))
+
+
+def _cubic(t):
+    """Keys' kernel with a = -1/2."""
+    t = abs(t)
+    if t < 1.0:
+        return (1.5 * t - 2.5) * t * t + 1.0
+    return ((-0.5 * t + 2.5) * t - 4.0) * t + 2.0 if t < 2.0 else 0.0
+
+
+def _filter(count, out, step, kernel, reach, dtype):
+    """The weight of each of ``count`` elements in each of ``out``: the kernel, as wide as the step where that is
+    greater than 1."""
+    width = max(step, 1.0)
+    rows = []
+    for i in range(out):
+        center = step * (i + 0.5)
+        first, last = max(int(center - reach * width + 0.5), 0), min(int(center + reach * width + 0.5), count)
+        row = [kernel((j - center + 0.5) / width) if first <= j < last else 0.0 for j in range(count)]
+        total = sum(row)
+        rows.append([w / total if total else w for w in row])
+    return _native.tensor(rows, dtype=dtype).reshape(out, count)
+
+
+def _antialiased(x, size, scale_factor, mode, align_corners):
+    """Resized along rows and columns with a kernel that covers all elements of the input."""
+    factors = None if scale_factor is None else sizes(scale_factor, 2)
+    out = sizes(size, 2) if size is not None else tuple(int(s * f) for s, f in zip(x.shape[2:], factors))
+    kernel, reach = (_triangle, 1.0) if mode == "bilinear" else (_cubic, 2.0)
+    weights = []
+    for i, (count, n) in enumerate(zip(x.shape[2:], out)):
+        if align_corners:
+            step = (count - 1) / (n - 1) if n > 1 else 0.0
+        else:
+            step = count / n if factors is None else 1.0 / factors[i]
+        weights.append(_filter(count, n, step, kernel, reach, x.dtype))
+    return weights[0] @ x @ weights[1].mT
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
