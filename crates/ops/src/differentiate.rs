@@ -485,7 +485,9 @@ pub fn is_trained(t: &Tensor, own: &[Tensor]) -> Result<bool> {
     let Reach { nodes } = reach(std::slice::from_ref(t.value()?), &[]);
     Ok(nodes.iter().any(|(id, (n, inputs))| {
         // What a tracked value was computed from decides whether somebody outside of it asks.
-        n.needs_grad() && !inner.contains(id) && (is_end(n) || (is_tracked(n) && !inputs.iter().any(|v| v.node().needs_grad())))
+        n.needs_grad()
+            && !inner.contains(id)
+            && (is_end(n) || (is_tracked(n) && !inputs.iter().any(|v| v.node().needs_grad())))
     }))
 }
 

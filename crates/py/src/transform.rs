@@ -79,7 +79,9 @@ impl<'a> Function<'a> {
             let before = handles(args.bind(py))?;
             let out = self.f.call1(args.bind(py).cast::<PyTuple>()?)?;
             if let Some(i) = written(py, &before, leaves).first() {
-                let e = format!("tensor {i} of the arguments is changed in place by a function that is traced: return the new value");
+                let e = format!(
+                    "tensor {i} of the arguments is changed in place by a function that is traced: return the new value"
+                );
                 return Err(crate::error::trace_error(py, &e));
             }
             let mut leaves = Vec::new();

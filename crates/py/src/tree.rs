@@ -53,8 +53,7 @@ pub fn handles(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Py<PyTensor>>>> {
 
 /// True for an array of another library.
 fn is_array(obj: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(obj.hasattr("__array_interface__")?
-        && obj.getattr("ndim").and_then(|n| n.extract::<usize>()).unwrap_or(0) > 0)
+    Ok(obj.hasattr("__array_interface__")? && obj.getattr("ndim").and_then(|n| n.extract::<usize>()).unwrap_or(0) > 0)
 }
 
 fn at(obj: &Bound<'_, PyAny>, leaves: &mut Vec<Tensor>, depth: usize) -> PyResult<Tree> {
