@@ -415,6 +415,14 @@ def test_arguments_are_changed_in_place():
         tw.jit(lambda w: w.add_(1.0))(w)
 
 
+def test_arguments_are_returned_as_they_are():
+    f = tw.jit(lambda a, b: {"a": a.add_(1), "b": b, "c": a + b})
+    a, b = tw.zeros(2), tw.ones(2)
+    for n in (1.0, 2.0):
+        out = f(a, b=b)
+        assert out["a"] is a and out["b"] is b and a.tolist() == [n, n] and out["c"].tolist() == [n + 1] * 2
+
+
 OUTSIDE = tw.zeros(2)
 KEPT = []
 
