@@ -134,6 +134,8 @@ from ._transforms import (  # noqa: E402
 )
 from . import amp, autograd, func, nn, optim, train, utils  # noqa: E402
 
+inference_mode = autograd.inference_mode
+
 from ._checked import sweep as _sweep  # noqa: E402
 
 # What is wrong with a call is said in our words, with the line of the program.
