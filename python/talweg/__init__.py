@@ -127,6 +127,8 @@ from .backends import (  # noqa: E402
 )
 from .profiler import profile  # noqa: E402
 
+inference_mode = autograd.inference_mode
+
 from ._checked import sweep as _sweep  # noqa: E402
 from ._differences import missing as _missing  # noqa: E402
 

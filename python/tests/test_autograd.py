@@ -352,6 +352,26 @@ def test_checkpoints():
         checkpoint(lambda x: x, x, context_fn=lambda: None)
 
 
+def test_running_statistics_under_transformations():
+    def make():
+        tw.manual_seed(0)
+        return tw.nn.Sequential(tw.nn.Linear(2, 3), tw.nn.BatchNorm1d(3), tw.nn.Tanh()), tw.randn(4, 2)
+
+    plain, x = make()
+    (plain(x) ** 2).sum().backward()
+    for wrap in [lambda m: lambda x: tw.utils.checkpoint.checkpoint(m, x, use_reentrant=False), tw.compile]:
+        model, x = make()
+        (wrap(model)(x) ** 2).sum().backward()
+        close(model[1].running_mean, plain[1].running_mean)
+        assert model[1].num_batches_tracked.item() == 1
+        for p, q in zip(model.parameters(), plain.parameters()):
+            close(p.grad, q.grad, 1e-5)
+    before = plain[1].running_mean.tolist()
+    with pytest.raises(tw.TraceError, match="a variable is assigned"):
+        tw.vmap(lambda x: plain(x))(tw.ones(3, 4, 2))
+    assert plain[1].running_mean.tolist() == before
+
+
 def test_autocast_by_device():
     x = tw.ones(2, 2)
     for scope in [tw.autocast("cpu"), tw.amp.autocast(device_type="cpu", dtype=tw.bfloat16), tw.autocast("bfloat16")]:
@@ -413,6 +433,14 @@ def test_arguments_are_changed_in_place():
     w = leaf(1.0)
     with pytest.raises(tw.GradientError, match="cannot be changed in place"):
         tw.jit(lambda w: w.add_(1.0))(w)
+
+
+def test_arguments_are_returned_as_they_are():
+    f = tw.jit(lambda a, b: {"a": a.add_(1), "b": b, "c": a + b})
+    a, b = tw.zeros(2), tw.ones(2)
+    for n in (1.0, 2.0):
+        out = f(a, b=b)
+        assert out["a"] is a and out["b"] is b and a.tolist() == [n, n] and out["c"].tolist() == [n + 1] * 2
 
 
 OUTSIDE = tw.zeros(2)

@@ -485,7 +485,9 @@ pub fn is_trained(t: &Tensor, own: &[Tensor]) -> Result<bool> {
     let Reach { nodes } = reach(std::slice::from_ref(t.value()?), &[]);
     Ok(nodes.iter().any(|(id, (n, inputs))| {
         // What a tracked value was computed from decides whether somebody outside of it asks.
-        n.needs_grad() && !inner.contains(id) && (is_end(n) || (is_tracked(n) && !inputs.iter().any(|v| v.node().needs_grad())))
+        n.needs_grad()
+            && !inner.contains(id)
+            && (is_end(n) || (is_tracked(n) && !inputs.iter().any(|v| v.node().needs_grad())))
     }))
 }
 
@@ -532,6 +534,50 @@ impl Tensor {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(x: f64) -> (Tensor, Wrt) {
+        let t = Tensor::from([x]).requires_grad();
+        let wrt = Wrt::Value(t.value().unwrap().clone());
+        (t, wrt)
+    }
+    fn number(v: &Option<Value>) -> f64 {
+        Tensor::from(v.clone().unwrap()).to_vec::<f64>().unwrap()[0]
+    }
+
+    #[test]
+    fn hooks_replace_gradients_and_kept_ones_accumulate() {
+        let (x, wrt) = leaf(3.0);
+        let y = &x * &x;
+        let node = y.value().unwrap().node().clone();
+        let number_of_hook = node.watch(|w| {
+            w.keep(0);
+            w.add_hook(0, Arc::new(|g| Ok(Some((Tensor::from(g.clone()) * 10.0).value()?.clone()))))
+        });
+        let one = y.ones_like().value().unwrap().clone();
+        let outs = [y.value().unwrap().clone()];
+        let run = || gradients(&outs, std::slice::from_ref(&one), std::slice::from_ref(&wrt), false).unwrap();
+        assert_eq!(number(&run()[0]), 60.0);
+        node.watch(|w| w.remove(number_of_hook));
+        assert_eq!(number(&run()[0]), 6.0);
+        assert_eq!(number(&node.watched(|w| w.kept(0)).unwrap()), 11.0);
+    }
+
+    #[test]
+    fn what_was_let_go_is_not_walked_again() {
+        let (x, wrt) = leaf(3.0);
+        let (saving, plain) = (x.exp(), x.neg());
+        for (y, is_saving) in [(saving, true), (plain, false)] {
+            let (out, one) = (y.value().unwrap().clone(), y.ones_like().value().unwrap().clone());
+            let run = || gradients(std::slice::from_ref(&out), std::slice::from_ref(&one), std::slice::from_ref(&wrt), true);
+            assert!(run().is_ok());
+            assert_eq!(run().is_err(), is_saving);
         }
     }
 }

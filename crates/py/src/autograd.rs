@@ -40,7 +40,10 @@ fn wrt(py: Python<'_>, t: &Py<PyTensor>) -> PyResult<Wrt> {
     let t = t.get().tensor();
     let v = t.value().or_raise(py)?;
     if !v.node().needs_grad() {
-        return Err(grad_error(py, "one of the inputs does not require gradients: call requires_grad_() before it is used"));
+        return Err(grad_error(
+            py,
+            "one of the inputs does not require gradients: call requires_grad_() before it is used",
+        ));
     }
     Ok(Wrt::Value(v.clone()))
 }
@@ -66,7 +69,10 @@ fn seeds(py: Python<'_>, outputs: &[Py<PyTensor>], grads: Vec<Option<Like>>) -> 
             }
             None if y.ty().shape.count() == 1 && y.ty().dtype.is_float() => t.ones_like(),
             None => {
-                let e = format!("only a float of one element can be differentiated without a gradient for it, but this is {}", y.ty());
+                let e = format!(
+                    "only a float of one element can be differentiated without a gradient for it, but this is {}",
+                    y.ty()
+                );
                 return Err(grad_error(py, &e));
             }
         };
@@ -129,18 +135,15 @@ fn autograd_pull(
 #[pyfunction]
 fn autograd_tracked(py: Python<'_>, tensors: Vec<Py<PyTensor>>) -> PyResult<Vec<Py<PyTensor>>> {
     let site = here(py);
-    let one = |t: Py<PyTensor>| wrap(py, site.scope(|| tracked(&t.get().tensor())).map_err(|e| e.at(site)).or_raise(py)?);
+    let one =
+        |t: Py<PyTensor>| wrap(py, site.scope(|| tracked(&t.get().tensor())).map_err(|e| e.at(site)).or_raise(py)?);
     tensors.into_iter().map(one).collect()
 }
 
 /// Results of a function that was called with tracked tensors, `own`: without a record, unless they depend on something
 /// else that gradients are collected for.
 #[pyfunction]
-fn autograd_settled(
-    py: Python<'_>,
-    tensors: Vec<Py<PyTensor>>,
-    own: Vec<Py<PyTensor>>,
-) -> PyResult<Vec<Py<PyTensor>>> {
+fn autograd_settled(py: Python<'_>, tensors: Vec<Py<PyTensor>>, own: Vec<Py<PyTensor>>) -> PyResult<Vec<Py<PyTensor>>> {
     let own: Vec<Tensor> = own.iter().map(|t| t.get().tensor()).collect();
     let one = |t: Py<PyTensor>| {
         let t = t.get().tensor();
@@ -272,7 +275,8 @@ impl GradFn {
         let Some(op) = self.0.node().op().filter(|_| !::tensor::is_collector(self.0.node())) else {
             return "AccumulateGrad".into();
         };
-        let word = |w: &str| w.chars().next().map_or(String::new(), |c| c.to_uppercase().chain(w.chars().skip(1)).collect());
+        let word =
+            |w: &str| w.chars().next().map_or(String::new(), |c| c.to_uppercase().chain(w.chars().skip(1)).collect());
         format!("{}Backward0", op.name.split('_').map(word).collect::<String>())
     }
     /// Where gradients go from here: pairs of this class or `None`, and the number of the output.

@@ -210,6 +210,7 @@ impl PyTensor {
         match self.variable() {
             Some(v) => here(py).scope(|| v.assign(&value.0)).or_raise(py),
             None => {
+                self.0.check_born(py)?;
                 self.0.set(Kind::Value(value.0));
                 Ok(())
             }

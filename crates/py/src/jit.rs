@@ -5,7 +5,7 @@ use crate::display::PyGraph;
 use crate::error::{OrRaise, trace_error, type_error};
 use crate::interrupt;
 use crate::site::here;
-use crate::tensor::PyTensor;
+use crate::tensor::{PyTensor, wrap};
 use crate::transform::{is_tracing, traced, written};
 use crate::tree::{Tree, flatten, handles};
 use ::tensor::{Result, Tensor, Traces};
@@ -34,6 +34,8 @@ struct Made {
     tree: Tree,
     /// The tensors of the arguments that it changes in place: their new values come after those of the result.
     written: Vec<usize>,
+    /// The tensors of the result that are tensors of the arguments, as pairs of numbers.
+    returned: Vec<(usize, usize)>,
 }
 
 impl Form {
@@ -52,7 +54,10 @@ impl Form {
             self.check_containers(py, &both, &before)?;
             let written = written(py, &before, xs);
             leaves.extend(written.iter().filter_map(|&i| before[i].as_ref()).map(|h| h.bind(py).get().tensor()));
-            Ok((leaves, Arc::new(Made { tree, written })))
+            let argument = |y: &Py<PyTensor>| before.iter().position(|h| h.as_ref().is_some_and(|h| h.is(y)));
+            let results = handles(&out)?;
+            let pairs = results.iter().enumerate().filter_map(|(i, y)| Some((i, argument(y.as_ref()?)?)));
+            Ok((leaves, Arc::new(Made { tree, written, returned: pairs.collect() })))
         })
     }
     /// Fails if the function put other objects into the lists and dicts it was given.
@@ -79,25 +84,31 @@ impl Form {
     }
 }
 
-/// Gives the caller's tensors the values that the function wrote to its arguments.
-fn write_back(
+/// The result of a call whose function changes or returns tensors among its arguments: the caller's own.
+fn with_arguments(
     py: Python<'_>,
     args: &Bound<'_, PyTuple>,
     kwargs: Option<&Bound<'_, PyDict>>,
-    written: &[usize],
-    values: Vec<Tensor>,
-) -> PyResult<()> {
-    let mut all = handles(args.as_any())?;
+    made: &Made,
+    mut ys: Vec<Tensor>,
+) -> PyResult<Py<PyAny>> {
+    let mut given = handles(args.as_any())?;
     if let Some(k) = kwargs {
-        all.extend(handles(k.as_any())?);
+        given.extend(handles(k.as_any())?);
     }
-    for (&i, value) in written.iter().zip(values) {
-        match all.get(i) {
+    let values = ys.split_off(ys.len() - made.written.len());
+    for (&i, value) in made.written.iter().zip(values) {
+        match given.get(i) {
             Some(Some(h)) => h.bind(py).get().change(py, value)?,
             _ => return Err(type_error("jit: an array of another library is changed in place: pass a tensor")),
         }
     }
-    Ok(())
+    let own = |i: usize| made.returned.iter().find(|r| r.0 == i).and_then(|r| given.get(r.1)?.as_ref());
+    let mut results = ys.into_iter().enumerate();
+    made.tree.build_of(py, &mut || match results.next() {
+        Some((i, y)) => own(i).map_or_else(|| wrap(py, y), |h| Ok(h.clone_ref(py))),
+        None => Err(type_error("jit: fewer results than places for them")),
+    })
 }
 
 /// A function that is traced once for each form and type of its arguments, scope around the call and
@@ -196,10 +207,9 @@ impl PyJit {
         // Tracing calls Python under the traces' lock: nobody may wait for that lock while holding
         // the interpreter.
         let call = || form.traces.call(&leaves, |xs| form.trace(&self.f, xs), Arc::clone);
-        let (mut ys, made) = interrupt::run_again(py, &form.is_brief, || site.scope(call))?.or_raise(py)?;
-        if !made.written.is_empty() {
-            let values = ys.split_off(ys.len() - made.written.len());
-            write_back(py, args, kwargs, &made.written, values)?;
+        let (ys, made) = interrupt::run_again(py, &form.is_brief, || site.scope(call))?.or_raise(py)?;
+        if !made.written.is_empty() || !made.returned.is_empty() {
+            return with_arguments(py, args, kwargs, &made, ys);
         }
         made.tree.build(py, &mut ys.into_iter())
     }

@@ -10,7 +10,7 @@ use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use crate::tree::{Tree, flatten, handles};
 use ::tensor::control::{self, ScanOptions};
-use ::tensor::{Draws, Result, Tensor, derivatives, vmap_drawing};
+use ::tensor::{Draws, Result, Tensor, Variable, assignments, derivatives, vmap_drawing};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::cell::{Cell, RefCell};
@@ -65,21 +65,42 @@ pub struct Function<'a> {
     inputs: &'a Tree,
     /// Where they are in its result, once it was called.
     outputs: RefCell<Option<Tree>>,
+    /// The variables that it assigns; their values come after its results.
+    assigned: RefCell<Vec<Variable>>,
 }
 
 impl<'a> Function<'a> {
     /// Of a function whose positional arguments have this form.
     pub fn new(f: &'a Bound<'a, PyAny>, inputs: &'a Tree) -> Function<'a> {
-        Function { f, inputs, outputs: RefCell::new(None) }
+        Function { f, inputs, outputs: RefCell::new(None), assigned: RefCell::default() }
     }
-    /// Calls it.
+    /// Calls it. Assigning a variable is an error: the value would be that of a stand-in.
     pub fn call(&self, leaves: &[Tensor]) -> Result<Vec<Tensor>> {
+        let (results, assigned) = assignments(|| self.call_once(leaves))?;
+        if assigned.is_empty() {
+            return Ok(results);
+        }
+        let e = "a variable is assigned inside of a function that is traced for each example, iteration or branch, such as \
+                 the running statistics of a norm layer: call eval() of the module, or return the new value";
+        traced(|py| Err(crate::error::trace_error(py, e)))
+    }
+    /// Calls it; the values of the variables that it assigns come after its results.
+    fn call_assigning(&self, leaves: &[Tensor]) -> Result<Vec<Tensor>> {
+        let (mut results, assigned) = assignments(|| self.call_once(leaves))?;
+        let (variables, values): (Vec<_>, Vec<_>) = assigned.into_iter().unzip();
+        results.extend(values);
+        *self.assigned.borrow_mut() = variables;
+        Ok(results)
+    }
+    fn call_once(&self, leaves: &[Tensor]) -> Result<Vec<Tensor>> {
         traced(|py| {
             let args = self.inputs.build(py, &mut leaves.iter().cloned())?;
             let before = handles(args.bind(py))?;
             let out = self.f.call1(args.bind(py).cast::<PyTuple>()?)?;
             if let Some(i) = written(py, &before, leaves).first() {
-                let e = format!("tensor {i} of the arguments is changed in place by a function that is traced: return the new value");
+                let e = format!(
+                    "tensor {i} of the arguments is changed in place by a function that is traced: return the new value"
+                );
                 return Err(crate::error::trace_error(py, &e));
             }
             let mut leaves = Vec::new();
@@ -324,7 +345,12 @@ fn checkpoint(py: Python<'_>, f: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>) -
     let mut leaves = Vec::new();
     let tree = flatten(args, &mut leaves)?;
     let g = Function::new(f, &tree);
-    let ys = here(py).scope(|| control::checkpoint(|x| g.call(x), &leaves)).or_raise(py)?;
+    let mut ys = here(py).scope(|| control::checkpoint(|x| g.call_assigning(x), &leaves)).or_raise(py)?;
+    let variables = g.assigned.take();
+    let values = ys.split_off(ys.len() - variables.len());
+    for (v, value) in variables.iter().zip(values) {
+        here(py).scope(|| v.assign(&value.detach())).or_raise(py)?;
+    }
     g.result(py, ys)
 }
 

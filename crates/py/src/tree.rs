@@ -53,8 +53,7 @@ pub fn handles(obj: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Py<PyTensor>>>> {
 
 /// True for an array of another library.
 fn is_array(obj: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(obj.hasattr("__array_interface__")?
-        && obj.getattr("ndim").and_then(|n| n.extract::<usize>()).unwrap_or(0) > 0)
+    Ok(obj.hasattr("__array_interface__")? && obj.getattr("ndim").and_then(|n| n.extract::<usize>()).unwrap_or(0) > 0)
 }
 
 fn at(obj: &Bound<'_, PyAny>, leaves: &mut Vec<Tensor>, depth: usize) -> PyResult<Tree> {
@@ -106,19 +105,23 @@ impl Tree {
     }
     /// Puts an object together again, with other tensors.
     pub fn build(&self, py: Python<'_>, leaves: &mut impl Iterator<Item = Tensor>) -> PyResult<Py<PyAny>> {
-        let mut all = |parts: &[Tree]| parts.iter().map(|p| p.build(py, leaves)).collect::<PyResult<Vec<_>>>();
+        self.build_of(py, &mut || match leaves.next() {
+            Some(t) => wrap(py, t),
+            None => Err(value_error("fewer tensors than places for them")),
+        })
+    }
+    /// The same, with handles that are given one by one.
+    pub fn build_of(&self, py: Python<'_>, next: &mut dyn FnMut() -> PyResult<Py<PyTensor>>) -> PyResult<Py<PyAny>> {
+        let mut all = |parts: &[Tree]| parts.iter().map(|p| p.build_of(py, next)).collect::<PyResult<Vec<_>>>();
         Ok(match self {
-            Tree::Leaf => {
-                let t = leaves.next().ok_or_else(|| value_error("fewer tensors than places for them"))?;
-                wrap(py, t)?.into_any()
-            }
+            Tree::Leaf => next()?.into_any(),
             Tree::List(parts) => PyList::new(py, all(parts)?)?.into_any().unbind(),
             Tree::Tuple(parts, None) => PyTuple::new(py, all(parts)?)?.into_any().unbind(),
             Tree::Tuple(parts, Some(class)) => class.bind(py).call1(PyTuple::new(py, all(parts)?)?)?.unbind(),
             Tree::Dict(parts) => {
                 let d = PyDict::new(py);
                 for (k, v) in parts {
-                    d.set_item(k, v.build(py, leaves)?)?;
+                    d.set_item(k, v.build_of(py, next)?)?;
                 }
                 d.into_any().unbind()
             }

@@ -19,5 +19,5 @@ pub use jit::{Jit, Traces, jit};
 pub use ops::*;
 pub use runtime::{Peers, Profile, Program, check_numerics, offer_peers, profile};
 pub use session::{Fetch, Session, placeholder};
-pub use trace::{is_tracing, note_effect};
+pub use trace::{assignments, is_tracing, note_effect};
 pub use variable::{Update, Variable};

@@ -1,5 +1,6 @@
 //! Tracing a function: its assignments are recorded and undone, to be carried out at each run.
 
+use crate::Variable;
 use ir::{Result, Value, Var};
 use ops::{Tensor, generator};
 use rustc_hash::FxHashSet;
@@ -55,6 +56,22 @@ pub(crate) struct Traced<R> {
     pub assigned: Vec<(Arc<Var>, Value)>,
     /// What must be computed in any case.
     pub effects: Vec<Value>,
+}
+
+/// Runs `f`, then puts every variable back to what it was: what `f` returns, and the values it assigned. For functions
+/// that become part of another graph, which assigns them where it runs.
+pub fn assignments<R>(f: impl FnOnce() -> Result<R>) -> Result<(R, Vec<(Variable, Tensor)>)> {
+    let start = Trace { since: ir::mark(), old: Vec::new(), seen: FxHashSet::default(), effects: Vec::new() };
+    let outer = TRACE.replace(Some(start));
+    let result = f();
+    let trace = TRACE.replace(outer).expect("set above");
+    let mut assigned = Vec::new();
+    for (var, old) in trace.old {
+        assigned.push((Variable::from(var.clone()), Tensor::from(var.current())));
+        var.assign(old)?;
+    }
+    TRACE.with_borrow_mut(|t| t.iter_mut().for_each(|t| t.effects.extend(trace.effects.iter().cloned())));
+    Ok((result?, assigned))
 }
 
 /// Runs `f`, then puts every variable back to what it was.

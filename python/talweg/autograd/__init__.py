@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from .. import _native
 from .._checked import check, type_error, value_error
-from .._graph import Variable
 from .._native import Tensor
 from .._state import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from ..errors import GradientError
@@ -44,6 +43,17 @@ __all__ = [
 ]
 
 
+def Variable(data: Tensor, requires_grad: bool = False) -> Tensor:
+    """The tensor itself, as PyTorch's since 0.4; with ``requires_grad`` a leaf of its value.
+
+    >>> import talweg as tw
+    >>> tw.autograd.Variable(tw.ones(2), requires_grad=True).requires_grad
+    True
+    """
+    found = (data if isinstance(data, Tensor) else _native.tensor(data)).detach()
+    return found.clone().requires_grad_() if requires_grad else found
+
+
 def _several(what, tensors):
     """A list of tensors from one or several."""
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
@@ -68,6 +78,7 @@ def grad(
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -85,6 +96,8 @@ def grad(
     >>> tw.autograd.grad(y.sum(), [x, y])
     (tensor([2., 4.]), tensor([1., 1.]))
     """
+    if not only_inputs:
+        raise value_error("autograd.grad: only_inputs=False is not there, in PyTorch neither; use backward()")
     if allow_unused is False and materialize_grads:
         raise value_error("autograd.grad: materialize_grads=True needs allow_unused=True or None")
     outputs, inputs = _several("autograd.grad", outputs), _several("autograd.grad", inputs)

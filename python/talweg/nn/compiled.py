@@ -1,5 +1,6 @@
 """What ``tw.compile`` makes of a module."""
 
+from .. import _native
 from .module import Module
 
 
@@ -20,6 +21,11 @@ class OptimizedModule(Module):
         self.__dict__["_compiled"] = compiled(module.__call__)
 
     def forward(self, *args, **kwargs):
+        module = self._orig_mod
+        if module.training and _native.is_grad_enabled() and next(module.buffers(), None) is not None:
+            # No gradient flows from a jitted function that assigns variables, as norm layers do in training. Called as it
+            # is, the module becomes part of the graph of the step, which is compiled as well.
+            return module(*args, **kwargs)
         return self.__dict__["_compiled"](*args, **kwargs)
 
     def __getattr__(self, name):

@@ -63,9 +63,9 @@ macro_rules! activation {
 use activation;
 
 crate::table! {
-    alias,
     addcdiv,
     addcmul,
+    alias,
     angle,
     celu,
     clamp,
