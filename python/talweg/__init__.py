@@ -127,5 +127,6 @@ from ._transforms import (  # noqa: E402
     vmap,
 )
 from . import nn, optim, train, utils  # noqa: E402
+from . import testing  # noqa: E402
 
 __array_api_version__ = "2024.12"

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import compat as compat, cuda as cuda, distributed as distributed, errors as errors, fft as fft, linalg as linalg
 from . import metrics as metrics
-from . import nn as nn, optim as optim, random as random, train as train, utils as utils
+from . import nn as nn, optim as optim, random as random, testing as testing, train as train, utils as utils
 from .errors import (
     ArgumentError as ArgumentError,
     DeadlineError as DeadlineError,

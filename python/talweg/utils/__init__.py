@@ -1,5 +1,5 @@
 """Helpers for training: data."""
 
-from . import data
+from . import data, dlpack
 
-__all__ = ["data"]
+__all__ = ["data", "dlpack"]

@@ -16,4 +16,5 @@ from ..train import Silent
 from ..train import Trainer
 from ..utils.data import Subset
 from . import data as data
+from . import dlpack as dlpack
 
