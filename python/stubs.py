@@ -308,7 +308,6 @@ TYPES = {
     "ReduceLROnPlateau.__init__.mode": "str",
     "pad.mode": "str",
     "LBFGS.__init__.line_search_fn": "str | None",
-    "LBFGS.step.closure": "Callable[[], Tensor]",
     "diff.axis": "int",
     "offset": "int",
     "diff.prepend": "Tensor | None",
@@ -428,6 +427,8 @@ RETURNS = {
     "Group.size": "int",
     "Group.ranks": "list[int]",
     "rank": "int",
+    **dict.fromkeys(["get_rank", "get_world_size"], "int"),
+    **dict.fromkeys(["is_available", "is_initialized"], "bool"),
     "shard": "Any",
     "world_size": "int",
     "Accuracy.value": "float",
@@ -440,7 +441,6 @@ RETURNS = {
     "GRU.forward": "tuple[Tensor, Tensor]",
     "History.series": "dict[str, list[tuple[int, float]]]",
     "History.svg": "str",
-    "LBFGS.state_dict": "dict[str, Tensor]",
     "LBFGS.step": "Tensor",
     "LSTM.forward": "tuple[Tensor, tuple[Tensor, Tensor]]",
     "Module.apply": "Self",
@@ -840,7 +840,7 @@ def stub(name):
             out.append(f"from {depth}{source} import {w}{again}\n")
     if is_package:
         parts = sorted(n for n, v in vars(module).items() if inspect.ismodule(v) and v.__name__ == f"{module.__name__}.{n}")
-        hidden = {"module", "modules", "layers", "containers", "hooks", "parameter", "state", "old_norms", "prune", "optimizers", "progress", "trainer"}
+        hidden = {"module", "modules", "parallel", "layers", "containers", "hooks", "parameter", "state", "old_norms", "prune", "optimizers", "progress", "trainer"}
         hidden |= {"optimizer", "native", "rules", "lbfgs", "schedule", "cycles", "curves", "activation", "attention", "common", "convolution", "loss", "normalization", "fractional", "vision"}
         out += [f"from . import {p} as {p}\n" for p in parts if p not in hidden]
     out.append("\n")

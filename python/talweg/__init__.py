@@ -114,7 +114,7 @@ from ._transforms import (  # noqa: E402
     vmap,
 )
 from . import amp, autograd, data, distributions, func, nn, optim, train, utils  # noqa: E402
-from . import backends, debug, library, profiler, version  # noqa: E402
+from . import backends, debug, library, profiler, testing, version  # noqa: E402
 from ._callbacks import ShapeDtypeStruct, io_callback, pure_callback  # noqa: E402
 from ._inspection import check_numerics, explain  # noqa: E402
 from .backends import (  # noqa: E402

@@ -39,6 +39,46 @@ def world_size():
     return _native.worker_count()
 
 
+def is_available():
+    """True: collectives are always there.
+
+    >>> import talweg as tw
+    >>> tw.distributed.is_available()
+    True
+    """
+    return True
+
+
+def is_initialized():
+    """True in a process of a job with several workers.
+
+    >>> import talweg as tw
+    >>> tw.distributed.is_initialized()
+    False
+    """
+    return world_size() > 1
+
+
+def get_rank(group=None):
+    """The number of this process among all, or in a group.
+
+    >>> import talweg as tw
+    >>> tw.distributed.get_rank()
+    0
+    """
+    return rank() if group is None else group.rank
+
+
+def get_world_size(group=None):
+    """The number of processes, or of those in a group.
+
+    >>> import talweg as tw
+    >>> tw.distributed.get_world_size()
+    1
+    """
+    return world_size() if group is None else group.size
+
+
 def shard(batch):
     """This worker's part of a batch: its share of the first axis.
 
@@ -235,6 +275,10 @@ __all__ = [
     "barrier",
     "broadcast",
     "clock",
+    "get_rank",
+    "get_world_size",
+    "is_available",
+    "is_initialized",
     "meet",
     "new_group",
     "rank",

@@ -78,6 +78,30 @@ def broadcast(x: Tensor, src: int, group: Group | None = None) -> Tensor:
     """The tensor of rank ``src``, for everybody; the others' give the type."""
 def clock() -> None:
     """Ends this worker's step: what it has pushed counts from now on. An optimizer's step in the store ends one too."""
+def get_rank(group: dict[str, Any] | None = None) -> int:
+    """The number of this process among all, or in a group.
+
+    >>> import talweg as tw
+    >>> tw.distributed.get_rank()
+    0"""
+def get_world_size(group: dict[str, Any] | None = None) -> int:
+    """The number of processes, or of those in a group.
+
+    >>> import talweg as tw
+    >>> tw.distributed.get_world_size()
+    1"""
+def is_available() -> bool:
+    """True: collectives are always there.
+
+    >>> import talweg as tw
+    >>> tw.distributed.is_available()
+    True"""
+def is_initialized() -> bool:
+    """True in a process of a job with several workers.
+
+    >>> import talweg as tw
+    >>> tw.distributed.is_initialized()
+    False"""
 def meet(give: Callable[[], bytes]) -> bytes | None:
     """Before each step: hands over what a worker that replaces a lost one has to know.
 

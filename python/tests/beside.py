@@ -120,6 +120,8 @@ def numbers_of(array):
 def encode(value):
     """A result as JSON: values, shapes, element types, kinds of containers."""
     kind = type(value).__name__
+    if kind in ("dtype", "device"):
+        return [kind, str(value).split(".")[-1]]
     if value is None or isinstance(value, (bool, str)):
         return re.sub(r"\b(torch|talweg)\.", "", value) if isinstance(value, str) else value
     if kind in ("Tensor", "Parameter", "Variable", "Buffer") and hasattr(value, "detach"):
@@ -139,8 +141,6 @@ def encode(value):
         return ["list", *map(encode, value)]
     if isinstance(value, dict):
         return ["dict", *([encode(k), encode(value[k])] for k in value)]
-    if kind in ("dtype", "device"):
-        return [kind, str(value).split(".")[-1]]
     if hasattr(value, "named_modules"):
         return ["Module", repr(value)]
     return ["object", kind]

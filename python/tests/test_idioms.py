@@ -12,7 +12,9 @@ import pytest
 
 PLACES = sorted({place for place, _ in beside.snippets()})
 # Words with which a message says what to do.
-ADVICE = re.compile(r"\b(use|write|call|give|pass|read|set|make|instead|leave|start|needs?|expected|did you mean|is in|there (is|are)|install)\b", re.I)
+ADVICE = re.compile(
+    r"`|\b(use|write|call|give|pass|read|save|set|make|made of|instead|leave|start|needs?|expected|did you mean|is in|there (is|are)|install)\b", re.I
+)
 
 
 @functools.cache

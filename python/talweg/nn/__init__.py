@@ -5,7 +5,7 @@ from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Se
 from .functional import *  # noqa: F403
 from .layers import *  # noqa: F403
 from .module import Module
-from . import modules  # noqa: I001 (needs the layers)
+from . import modules, parallel  # noqa: I001 (need the layers)
 from .parameter import Buffer, Parameter, UninitializedParameter
 
 

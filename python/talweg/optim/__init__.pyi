@@ -83,7 +83,7 @@ class LBFGS(Optimizer):
         fit."""
     @property
     def state(self) -> Any: ...
-    def step(self, closure: Callable[[], Tensor]) -> Tensor:
+    def step(self, closure: Callable[[], Any] | None = None) -> Tensor:
         """One step; the loss at its begin. ``closure`` need not call ``backward``."""
 
 class Rule(Optimizer):

@@ -1,7 +1,7 @@
 """Limited-memory BFGS."""
 
 from .. import _native
-from .._checked import check, value_error
+from .._checked import check, type_error, value_error
 from .optimizer import Optimizer, load_flat
 
 __all__ = ["LBFGS"]
@@ -67,8 +67,10 @@ class LBFGS(Optimizer):
     def _flat(self):
         return {name: v.detach() for name, v in self._native.state()}
 
-    def step(self, closure):
+    def step(self, closure=None):
         """One step; the loss at its begin. ``closure`` need not call ``backward``."""
+        if closure is None:
+            raise type_error("LBFGS: step needs a function that returns the loss: optimizer.step(closure)")
         for hook in list(self._pre_hooks.values()):
             hook(self, (closure,), {})
         is_ascending = self.param_groups[0]["maximize"]

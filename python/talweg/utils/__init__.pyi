@@ -17,4 +17,5 @@ from ..train import Trainer
 from ..utils.data import Subset
 from . import checkpoint as checkpoint
 from . import data as data
+from . import dlpack as dlpack
 
