@@ -76,3 +76,14 @@ def test_datasets_and_samplers_do_what_pytorch_s_do():
         if hasattr(ours, name) and inspect.isclass(getattr(theirs, name)) and name not in ("Sampler",):
             wanted = list(inspect.signature(getattr(theirs, name)).parameters)
             assert list(inspect.signature(getattr(ours, name)).parameters) == wanted, name
+
+
+def test_scaling_is_pytorch_s():
+    from talweg.data.filters import resized
+
+    x = np.random.default_rng(1).random((3, 13, 17), dtype="float32")
+    for mode in ("bilinear", "bicubic", "nearest"):
+        for antialias in (True, False) if mode != "nearest" else (False,):
+            for size in [(5, 4), (20, 31), (13, 9), (40, 6)]:
+                theirs = torch.nn.functional.interpolate(torch.tensor(x)[None], size, mode=mode, antialias=antialias)[0].numpy()
+                np.testing.assert_allclose(resized(x, *size, mode, antialias), theirs, atol=2e-6, err_msg=f"{mode} {antialias} {size}")

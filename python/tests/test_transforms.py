@@ -124,16 +124,6 @@ def test_scaling():
         resized(ramp, 0, 3)
 
 
-def test_scaling_is_pytorch_s():
-    torch = pytest.importorskip("torch")
-    x = np.random.default_rng(1).random((3, 13, 17), dtype="float32")
-    for mode in ("bilinear", "bicubic", "nearest"):
-        for antialias in (True, False) if mode != "nearest" else (False,):
-            for size in [(5, 4), (20, 31), (13, 9), (40, 6)]:
-                theirs = torch.nn.functional.interpolate(torch.tensor(x)[None], size, mode=mode, antialias=antialias)[0].numpy()
-                np.testing.assert_allclose(resized(x, *size, mode, antialias), theirs, atol=2e-6, err_msg=f"{mode} {antialias} {size}")
-
-
 def test_workers_transform():
     steps = T.Compose([T.RandomCrop(4), T.ToTensor()])
 

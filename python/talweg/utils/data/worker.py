@@ -34,9 +34,9 @@ from ...errors import Error
 # A message up to so many bytes goes through the socket.
 _SMALL = 8 << 10
 _ALIGNED = 64
-# A forked worker whose parent was computing in another thread finds locks that nobody will open: it is given so many
-# seconds for its first computation, and then ends with this status.
-_START_SECONDS, _STUCK = 60.0, 75
+# A forked worker whose parent was computing in another thread may find locks that nobody will open: it is given so many
+# seconds for its first computation. The clock is the kernel's, since a thread that waits for a lock may hold Python's.
+_START_SECONDS = 30.0
 # NumPy has no such types.
 _OWN = {"talweg.bfloat16", "talweg.float8_e4m3fn", "talweg.float8_e5m2"}
 
@@ -183,10 +183,12 @@ def _work(work: Work, conn: connection.Connection, others: list[connection.Conne
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ["TALWEG_THREADS"] = "1"
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    started = threading.Event()
-    threading.Thread(target=_listen, args=(conn, parent, inbox, started), daemon=True).start()
+    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, _START_SECONDS)
     _compute()
-    started.set()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+    threading.Thread(target=_listen, args=(conn, parent, inbox), daemon=True).start()
     _info = WorkerInfo(work.id, work.num_workers, work.seed, work.dataset)
     failed, source = None, None
 
@@ -226,11 +228,9 @@ def _compute() -> None:
     _native.ones(2).sum().item()
 
 
-def _listen(conn: connection.Connection, parent: int | None, inbox: "queue.SimpleQueue[Any]", started: threading.Event) -> None:
+def _listen(conn: connection.Connection, parent: int | None, inbox: "queue.SimpleQueue[Any]") -> None:
     """Takes requests as they come, so that the loader never waits to send one; ends the process with its parent,
     whatever it is doing."""
-    if not started.wait(_START_SECONDS):
-        os._exit(_STUCK)
     while True:
         try:
             while not conn.poll(1.0):
@@ -316,6 +316,8 @@ class Workers:
         self._processes: list[Any] = []
         method = context.get_start_method()
         parent = None if method == "forkserver" else os.getpid()
+        if method == "fork":
+            _native.ones(2).sum().item()  # what another thread has begun to initialize would stay so in the workers
         try:
             for work in works:
                 mine, theirs = multiprocessing.Pipe()
@@ -381,8 +383,8 @@ class Workers:
         if code is not None and code < 0:
             name = signal.Signals(-code).name if -code in {s.value for s in signal.Signals} else f"signal {-code}"
             how = f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
-        elif code == _STUCK:
-            how = "could not compute: another thread was computing when it was forked; give multiprocessing_context='spawn'"
+            if name == "SIGALRM":
+                how = "could not compute: another thread was computing when it was forked; give multiprocessing_context='spawn'"
         else:
             how = f"ended with exit status {code}"
         raise WorkerError(_native.located(f"DataLoader: worker process {worker} (pid {process.pid}) {how}"))
