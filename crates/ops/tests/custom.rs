@@ -60,7 +60,7 @@ fn gradients_of_second_order() {
     };
     let x = Tensor::from([1.0f64, 3.0]);
     let slope = |x: &[Tensor]| Ok(grad_of(cube)(x)?[0].sum(..));
-    assert_eq!(grad_of(cube)(&[x.clone()]).unwrap()[0].to_vec::<f64>().unwrap(), [3.0, 27.0]);
+    assert_eq!(grad_of(cube)(std::slice::from_ref(&x)).unwrap()[0].to_vec::<f64>().unwrap(), [3.0, 27.0]);
     assert_eq!(grad_of(slope)(&[x]).unwrap()[0].to_vec::<f64>().unwrap(), [6.0, 18.0]);
 }
 
