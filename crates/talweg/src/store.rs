@@ -2,7 +2,7 @@
 
 use crate::rules::Rules;
 use dist::launch::Service;
-use dist::{Apply, Center, Coordinator, Hello, Host, Registrar, Roster, Saver, Snapshot};
+use dist::{Apply, Center, Coordinator, Disk, Hello, Host, Registrar, Roster, Saver, Snapshot};
 use nn::train::write_part;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,8 @@ pub fn run() -> Result<()> {
     let done = Service::from_env(|name| std::env::var(name).ok()).and_then(|service| match service {
         Service::Server { mut options, at, servers, copies } => {
             options.saver = Some(Arc::new(Parts));
+            let _writer = options.disk.as_ref().map(Disk::lock).transpose()?;
+            options.disk.as_ref().map_or(Ok(()), |disk| disk.adopt(options.workers))?;
             let (hello, secret) = (Hello::new("server", options.server), options.secret.clone());
             let connect = || Registrar::connect(&at, &hello, secret.clone(), Instant::now() + PATIENCE);
             let (workers, servers) = (options.workers, servers as usize);
