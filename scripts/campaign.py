@@ -297,7 +297,9 @@ class Job:
         said = self.lines[self.first :]
         if self.program == "digits":
             weights = [m[1] for line in said if (m := re.search(r"weights (\w+)", line))]
-            losses = [float(m[1]) for line in said if (m := re.search(r"step \d+, loss ([\d.]+)", line))]
+            losses = [m[1] for line in said if (m := re.search(r"step \d+, loss (\S+)", line))]
+            # Who is let in after the last step has seen no loss.
+            losses = [None if loss == "NaN" else float(loss) for loss in losses]
             results = [{"weights": w, "loss": loss} for w, loss in zip(weights, losses)]
         else:
             results = [json.loads(m[1]) for line in said if (m := re.search(r"result (\{.*\})", line))]

@@ -156,9 +156,7 @@ impl Host {
         let (accepting, refusing) = (host.clone(), host.clone());
         let serve = move |connection| accepting.clone().serve(connection);
         listener.serve(PATIENCE, move |text| (refusing.report)(text), serve)?;
-        let _writer = o.disk.as_ref().map(Disk::lock).transpose()?;
         if let Some(disk) = &o.disk {
-            disk.adopt(o.workers)?;
             let folder = std::path::absolute(&disk.folder).unwrap_or_else(|_| disk.folder.clone());
             let folder = folder.display().to_string().replace('\n', " ");
             let shelf = Shelf { folder, gathers: o.rule.gathers(), partitions: disk.positions(o.workers)? };

@@ -123,7 +123,16 @@ mod tests {
     fn message(rows: Vec<u32>, push: bool) -> Envelope {
         let data = Arc::new(vec![0.5; rows.len()]);
         let message = if push {
-            let update = Update { table: 1, block: 2, rows: rows.into(), data, rate: 0.1, numbers: None, count: 7, filter: None };
+            let update = Update {
+                table: 1,
+                block: 2,
+                rows: rows.into(),
+                data,
+                rate: 0.1,
+                numbers: None,
+                count: 7,
+                filter: None,
+            };
             Message::Push { life: 1, clock: 8, index: 2, last: true, update: Some(update) }
         } else {
             Message::Pull { clock: 8, request: 1, table: 1, block: 2, rows: rows.into() }

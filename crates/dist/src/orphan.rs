@@ -21,9 +21,8 @@ pub(crate) const FOLDER: &str = "server-";
 impl Disk {
     /// Makes the folder its own while the answer lives: a server that was given up may still write there.
     pub fn lock(&self) -> Result<File> {
-        lock(&self.folder, Instant::now() + PATIENCE)?.ok_or_else(|| {
-            Error::value(format!("another server keeps its partitions in {}", self.folder.display()))
-        })
+        lock(&self.folder, Instant::now() + PATIENCE)?
+            .ok_or_else(|| Error::value(format!("another server keeps its partitions in {}", self.folder.display())))
     }
 
     /// Takes over what servers have left that this job does not have, of a job of so many workers.

@@ -71,7 +71,8 @@ impl Store {
             spare::give(std::mem::replace(&mut data, packed?));
         }
         let rows = within(table, rows, some);
-        let out = self.client.push(Update { table: table.id, block, rows, data, rate, numbers: None, count: 1, filter });
+        let out =
+            self.client.push(Update { table: table.id, block, rows, data, rate, numbers: None, count: 1, filter });
         self.send(out, deadline)
     }
     /// Packs the elements of some rows, with what earlier packing of these rows has left out.

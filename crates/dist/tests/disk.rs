@@ -166,8 +166,16 @@ impl World<'_> {
             self.until(|c| !c.is_waiting());
             assert_eq!(self.client.take(request).unwrap()[0], step as f32);
             for rows in [vec![0], vec![1]].map(Rows::from) {
-                let update =
-                    Update { table: 0, block: 0, rows, data: Arc::new(vec![1.0]), rate: 0.0, numbers: None, count: 1, filter: None };
+                let update = Update {
+                    table: 0,
+                    block: 0,
+                    rows,
+                    data: Arc::new(vec![1.0]),
+                    rate: 0.0,
+                    numbers: None,
+                    count: 1,
+                    filter: None,
+                };
                 let out = self.client.push(update);
                 self.ask(out);
             }

@@ -64,7 +64,16 @@ fn update(filter: Option<&str>, rows: usize) -> Update {
     let values: Vec<f32> = (0..8).map(|i| i as f32).collect();
     let filter = filter.map(|f| f.parse::<talweg_dist::Filter>().unwrap());
     let data = filter.map_or(values.clone(), |f| f.pack(&values, &mut [0.0; 8]).unwrap());
-    Update { table: 0, block: 0, rows: Rows::of(0..rows as u32), data: Arc::new(data), rate: 0.1, numbers: None, count: 1, filter }
+    Update {
+        table: 0,
+        block: 0,
+        rows: Rows::of(0..rows as u32),
+        data: Arc::new(data),
+        rate: 0.1,
+        numbers: None,
+        count: 1,
+        filter,
+    }
 }
 
 /// One of every kind.

@@ -109,7 +109,7 @@ class Rule(Optimizer):
     ``slots`` names what is kept for each parameter, arrays like it that begin with these numbers. ``update`` returns the
     new parameter and the new state; ``lr`` and ``step``, which counts from 1, are tensors. It runs wherever the built-in
     rules do: in graphs, under ``jit``, with gradients that are averaged over workers, and on servers of the parameter
-    store; there it may use numbers and other tensors as they are when the optimizer is made, but no variables."""
+    store; there it may read variables that are single numbers, and other tensors as they are when the optimizer is made."""
     slots: dict[str, float]
     def __init__(self, params: Iterable[Any], **settings: Any) -> None: ...
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 //! Finding one's place in a job that somebody else started, from the variables that launchers and
 //! schedulers set.
 
-use crate::{AWAY_MAX, Disk, Error, Filter, HostOptions, Meeting, Result, Rule};
 use crate::orphan::FOLDER;
+use crate::{AWAY_MAX, Disk, Error, Filter, HostOptions, Meeting, Result, Rule};
 use net::{Address, Secret};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;

@@ -357,14 +357,7 @@ impl Optimizer {
                         None if p.dtype().is_complex() => (p.tensor().view_as_real(), grad.view_as_real()),
                         None => (p.tensor(), grad.clone()),
                     };
-                    let s = Step {
-                        param: &param,
-                        grad: &grad,
-                        slots: &values,
-                        lr: &lr,
-                        t: &t,
-                        weight_decay,
-                    };
+                    let s = Step { param: &param, grad: &grad, slots: &values, lr: &lr, t: &t, weight_decay };
                     let (next, state) = rule.step(&s);
                     let next = if p.dtype().is_complex() { next.view_as_complex() } else { next };
                     update.set(p, next.cast(p.dtype()));

@@ -482,8 +482,10 @@ pub(crate) fn needs_mean(what: &str) -> Result<()> {
         return Ok(());
     }
     let rule = job.place.rule;
-    let e = format!("{what}: under {rule} the gradients of a step are averaged on the servers, and no process sees all of");
-    let e = format!("{e} the mean. Launch without --servers, where the mean is clipped, or with --consistency ssp:S or");
+    let e =
+        format!("{what}: under {rule} the gradients of a step are averaged on the servers, and no process sees all of");
+    let e =
+        format!("{e} the mean. Launch without --servers, where the mean is clipped, or with --consistency ssp:S or");
     Err(Error::value(format!("{e} async, where each worker's gradient makes a step of its own")).in_op("clip"))
 }
 

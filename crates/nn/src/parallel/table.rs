@@ -280,7 +280,8 @@ impl Own {
             _ => {
                 let at = if rows.is_empty() { 0 } else { self.pushed.len() };
                 let (rows, data, filter) = (rows.into(), Arc::new(data), None);
-                self.pushed.insert(at, Update { table: 0, block: 0, rows, data, rate: 0.0, numbers: None, count: 1, filter });
+                self.pushed
+                    .insert(at, Update { table: 0, block: 0, rows, data, rate: 0.0, numbers: None, count: 1, filter });
             }
         }
     }

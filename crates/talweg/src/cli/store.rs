@@ -4,7 +4,7 @@ use super::Program;
 use super::rules::Rules;
 use crate::{Error, Result};
 use dist::launch::Service;
-use dist::{Apply, Center, Consistency, Coordinator, Hello, Host, Registrar, Roster, Saver, Snapshot};
+use dist::{Apply, Center, Consistency, Coordinator, Disk, Hello, Host, Registrar, Roster, Saver, Snapshot};
 use nn::train::write_part;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +28,8 @@ pub fn run(consistency: Option<&str>, program: &Program) -> Result<()> {
             if let Some(rule) = rule {
                 options.rule = rule;
             }
+            let _writer = options.disk.as_ref().map(Disk::lock).transpose()?;
+            options.disk.as_ref().map_or(Ok(()), |disk| disk.adopt(options.workers))?;
             let (hello, secret) = (Hello::new("server", options.server), options.secret.clone());
             let connect = || Registrar::connect(&at, &hello, secret.clone(), Instant::now() + PATIENCE);
             let (workers, servers) = (options.workers, servers as usize);
