@@ -146,7 +146,10 @@ def _called(f, convert):
             y = f(*args, **settings)
             return y if out is None else _stored(f.__name__, out, y)
         except _PLAIN as e:
-            raise _translated(f, args, e)
+            ours = _translated(f, args, e)
+            if ours is e:
+                raise
+            raise ours from None
 
     return call
 

@@ -123,7 +123,7 @@ def test_what_it_raises_comes_out_with_its_traceback(wrapped):
 def test_results_that_were_not_announced_are_refused(given, what):
     with pytest.raises(tw.ArgumentError, match=what):
         tw.pure_callback(given, tw.ones(2), tw.ones(2)).eval()
-    with pytest.raises(tw.DTypeError, match="f32, but i64"):
+    with pytest.raises(tw.DTypeError, match="float32, but int64"):
         tw.pure_callback(lambda x: x, tw.zeros(2, dtype="int64"), tw.ones(2)).eval()
     with pytest.raises(tw.DTypeError, match="shape and dtype"):
         tw.pure_callback(square, "float32", tw.ones(2))

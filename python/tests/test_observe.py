@@ -179,7 +179,7 @@ def test_mistakes_with_graphs_are_named(tmp_path):
     graph = tw.jit(lambda x: x + 1).graph(tw.ones(2))
     with pytest.raises(tw.ArgumentError, match="takes 1 inputs, but 2"):
         graph(tw.ones(2), tw.ones(2))
-    with pytest.raises(tw.ArgumentError, match=r"is f32\[2\], but f32\[3\] was given"):
+    with pytest.raises(tw.ArgumentError, match=r"is float32\[2\], but float32\[3\] was given"):
         graph(tw.ones(3))
     with pytest.raises(tw.Error, match="no-such"):
         tw.Graph.load(tmp_path / "no-such")

@@ -33,7 +33,7 @@ def test_csv(tmp_path):
     assert [row["name"] for row in data.shard(table, 0, 2)] == ["setosa", "setosa"]
     plain = data.Csv(header=False).numbers("x", ["0", "1"]).parse("1,2\n3,4\n")
     assert plain["x"].tolist() == [[1, 2], [3, 4]]
-    with pytest.raises(ValueError, match=r'line 2, column length: expected a number \(f32\), found "five"'):
+    with pytest.raises(ValueError, match=r'line 2, column length: expected a number \(float32\), found "five"'):
         data.Csv().numbers("x", "length").parse("length\nfive\n")
     with pytest.raises(ValueError, match="a label from 0 to 1"):
         data.Csv(";").label("n", "n", 2).read(path)

@@ -47,7 +47,7 @@ def test_what_is_wrong_is_told():
     whole = Table(tw.zeros(2), lambda w, g: w + g)
     other = tw.nn.Parameter([1.0, 2.0])
     for call, kind, text in [
-        (lambda: Table(tw.zeros(2, dtype="int64")), TypeError, "a table holds f32, not i64"),
+        (lambda: Table(tw.zeros(2, dtype="int64")), TypeError, "a table holds float32, not int64"),
         (lambda: Table(3.0), ValueError, "a table has rows of elements, but its values are []"),
         (lambda: Table("a"), TypeError, "expected a tensor, a number or an array, not str"),
         (lambda: Table(tw.zeros(2), "add"), TypeError, "update is str, not a function"),

@@ -35,7 +35,7 @@ pub use float8::{f8e4m3, f8e5m2};
 pub use graph::{Collect, Collected, FlatNode, Graph, Slot, broadcast_shapes, collect};
 pub use half::{bf16, f16};
 pub use literal::Literal;
-pub use node::{Hold, Node, Source, Value, Var, is_grad_on, mark, no_grad, set_grad, set_place};
+pub use node::{Hold, Node, Source, Value, Var, VarStorage, is_grad_on, mark, no_grad, set_grad, set_place};
 pub use num_complex::Complex;
 pub use op::{
     Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED, Op, Out, RunGraph, SOON,

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// What a live node is.
 pub enum Source {
@@ -387,7 +387,11 @@ struct VarState {
     /// How often the gradient was dropped: what is collected after that is another one.
     drops: u64,
     watch: Option<Box<Watch>>,
+    storage: Option<VarStorage>,
 }
+/// What handles share that see a variable's value change: empty until the variable gets another
+/// storage, then the value that they go on with.
+pub type VarStorage = Arc<OnceLock<Value>>;
 
 impl Var {
     /// A variable whose first value is `initial`.
@@ -401,7 +405,7 @@ impl Var {
             graded: Setting::new(0),
             hooked: Setting::new(0),
             site,
-            state: Mutex::new(VarState { current: initial, settled: None, read: Weak::new(), grad: None, drops: 0, watch: None }),
+            state: Mutex::new(VarState { current: initial, settled: None, read: Weak::new(), grad: None, drops: 0, watch: None, storage: None }),
         })
     }
     /// Number in program order.
@@ -495,6 +499,17 @@ impl Var {
     /// order of their ids.
     pub fn hold(&self) -> Hold<'_> {
         Hold { var: self, state: self.state.lock() }
+    }
+    /// What handles that see its value change hold on to.
+    pub fn storage(&self) -> VarStorage {
+        self.state.lock().storage.get_or_insert_default().clone()
+    }
+    /// Takes another storage: handles that share the present one keep the present value.
+    pub fn leave_storage(&self) {
+        let mut s = self.state.lock();
+        if let Some(storage) = s.storage.take() {
+            let _ = storage.set(s.current.clone());
+        }
     }
     /// Its accumulated gradient.
     pub fn grad(&self) -> Option<Value> {

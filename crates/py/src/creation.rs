@@ -39,7 +39,11 @@ impl Settings {
                 "pin_memory" | "memory_format" => {}
                 "layout" if value.is_none() || value.str()?.to_string().ends_with("strided") => {}
                 "layout" => return Err(value_error(format!("{function}: there is no layout {value} but strided"))),
-                other => return Err(type_error(format!("{function}: there is no argument {other:?}"))),
+                other => {
+                    // In the interpreter's words, which the package turns into its own.
+                    let e = format!("{function}() got an unexpected keyword argument '{other}'");
+                    return Err(pyo3::exceptions::PyTypeError::new_err(e));
+                }
             }
         }
         Ok(out)

@@ -208,10 +208,13 @@ impl PyTensor {
     #[setter(data)]
     fn set_data(&self, py: Python<'_>, value: Like) -> PyResult<()> {
         match self.variable() {
-            Some(v) => here(py).scope(|| v.assign(&value.0)).or_raise(py),
+            Some(v) => {
+                v.var().leave_storage();
+                here(py).scope(|| v.assign(&value.0)).or_raise(py)
+            }
             None => {
                 self.0.check_born(py)?;
-                self.0.set(Kind::Value(value.0));
+                self.0.rebind(Kind::Value(value.0));
                 Ok(())
             }
         }
@@ -222,7 +225,13 @@ impl PyTensor {
     }
     /// Gives a variable, or this handle, another value of the same shape.
     fn assign(slf: Py<PyTensor>, py: Python<'_>, value: Like) -> PyResult<Py<PyTensor>> {
-        slf.get().set_data(py, value)?;
+        match slf.get().variable() {
+            Some(v) => here(py).scope(|| v.assign(&value.0)).or_raise(py)?,
+            None => {
+                slf.get().0.check_born(py)?;
+                slf.get().0.set(Kind::Value(value.0));
+            }
+        }
         Ok(slf)
     }
     /// Takes the values of another tensor, which is broadcast and converted.

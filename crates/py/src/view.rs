@@ -10,7 +10,7 @@ use crate::error::{OrRaise, exception};
 use crate::site::here;
 use crate::transform;
 use ::tensor::{DType, Error, ErrorKind, Tensor, Variable};
-use ir::{Attrs, Call, Layout, Meaning, Op, Shape, Type, Value};
+use ir::{Attrs, Call, Layout, Meaning, Op, Shape, Type, Value, VarStorage};
 use parking_lot::{Mutex, RwLock};
 use pyo3::prelude::*;
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ struct View {
 #[derive(Clone)]
 enum Base {
     Handle(Weak<Cell>),
-    Variable(Variable),
+    Variable(Variable, VarStorage),
     /// The gradient that a variable collects, and its number.
     Gradient(Variable, u64),
 }
@@ -160,6 +160,13 @@ impl Cell {
         *self.kind.write() = kind;
         self.tell_views();
     }
+    /// Makes the handle name something else; its views keep what they show.
+    pub fn rebind(&self, kind: Kind) {
+        for v in self.views.lock().drain(..).filter_map(|v| v.upgrade()) {
+            *v.view.write() = None;
+        }
+        self.set(kind);
+    }
     fn tell_views(&self) {
         let live: Vec<Arc<Cell>> = self.views.lock().iter().filter_map(Weak::upgrade).collect();
         if live.is_empty() {
@@ -186,7 +193,11 @@ impl Cell {
                 v.var().set_grad(Some(whole.value().or_raise(py)?.clone()));
                 Ok(())
             }
-            Base::Variable(v) => {
+            Base::Variable(_, storage) if storage.get().is_some() => {
+                self.set(Kind::Value(new));
+                Ok(())
+            }
+            Base::Variable(v, _) => {
                 check_writable(py, v, view.is_detached)?;
                 let whole = here(py).scope(|| view.written(&v.tensor(), &new)).or_raise(py)?;
                 here(py).scope(|| v.assign(&whole)).or_raise(py)
@@ -272,7 +283,9 @@ impl Cell {
         let (Some(view), Some(hops)) = (other.view(), hops(me, y, Strides::Any)) else { return false };
         let is_mine = match &view.base {
             Base::Handle(base) => base.upgrade().is_some_and(|b| Arc::ptr_eq(&b, self)),
-            Base::Variable(v) => self.variable().is_some_and(|mine| mine.is_same(v)),
+            Base::Variable(v, storage) => {
+                storage.get().is_none() && self.variable().is_some_and(|mine| mine.is_same(v))
+            }
             Base::Gradient(..) => false,
         };
         is_mine && view.path == hops
@@ -281,7 +294,10 @@ impl Cell {
         let mine = self.view();
         let (base, mut path, was_detached) = match mine {
             None => match self.variable() {
-                Some(v) => (Base::Variable(v), Vec::new(), false),
+                Some(v) => {
+                    let storage = v.var().storage();
+                    (Base::Variable(v, storage), Vec::new(), false)
+                }
                 None => (Base::Handle(Arc::downgrade(self)), Vec::new(), false),
             },
             Some(v) => (v.base, v.path, v.is_detached),
@@ -319,7 +335,7 @@ impl View {
     /// The value of a base that changes without telling its views.
     fn moving(&self) -> Option<Tensor> {
         match &self.base {
-            Base::Variable(v) => Some(v.tensor()),
+            Base::Variable(v, storage) => Some(storage.get().map_or_else(|| v.tensor(), |old| old.clone().into())),
             Base::Handle(base) => base.upgrade()?.variable().map(|v| v.tensor()),
             Base::Gradient(v, number) => v.grad().filter(|_| v.var().grad_number() == *number),
         }

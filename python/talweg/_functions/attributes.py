@@ -65,12 +65,6 @@ for _name in "is_sparse is_quantized is_mps is_meta is_xpu is_nested is_mkldnn".
     setattr(Tensor, _name, False)
 
 
-@_attribute
-def grad_fn(self: "Tensor") -> Any:
-    """The op that computes it, if gradients flow through it, else ``None``."""
-    return self.op if self.requires_grad and not self.is_leaf else None
-
-
 @public(function=False)
 def get_device(self: "Tensor") -> int:
     """The number of its GPU, or -1 for the host."""
