@@ -34,7 +34,6 @@ MODULES = [
     "optim",
     "optim.lr_scheduler",
     "optim.swa_utils",
-    "random",
     "train",
     "utils",
 ]

@@ -1,14 +1,29 @@
 //! Gradients and variables: what is collected, and values that change.
 
 use crate::autograd::{GradFn, autograd_backward, grad_error};
-use crate::convert::{Like, arg};
+use crate::convert::{Like, PyDType, arg};
 use crate::error::{OrRaise, exception, type_error, value_error};
 use crate::site::here;
 use crate::tensor::{PyTensor, call, wrap};
 use crate::view::{Cell, Kind};
-use ::tensor::{Error, Variable, aliased, is_collector};
+use ::tensor::{Error, Tensor, Variable, aliased, is_collector};
 use ir::{Node, Source, Value};
 use pyo3::prelude::*;
+
+/// A variable that collects gradients, with the value of a tensor.
+pub fn collecting(py: Python<'_>, t: &Tensor) -> PyResult<Variable> {
+    check_inexact(t)?;
+    here(py).scope(|| Variable::new("", t.detach())).or_raise(py)
+}
+fn check_inexact(t: &Tensor) -> PyResult<()> {
+    match t.dtype() {
+        Ok(d) if !d.is_inexact() => {
+            let name = PyDType(d).__repr__();
+            Err(type_error(format!("only tensors of floats or complex numbers can require gradients, not {name}")))
+        }
+        _ => Ok(()),
+    }
+}
 
 #[pymethods]
 impl PyTensor {
@@ -23,10 +38,8 @@ impl PyTensor {
     #[setter(requires_grad)]
     fn set_requires_grad(&self, py: Python<'_>, #[pyo3(from_py_with = arg)] yes: bool) -> PyResult<()> {
         let t = self.tensor();
-        let dtype = t.dtype().or_raise(py)?;
-        if yes && !dtype.is_inexact() {
-            let e = format!("only floats and complex numbers can require gradients, but this tensor is {dtype}");
-            return Err(exception(py, &Error::dtype(e).in_op("requires_grad").at(here(py))));
+        if yes {
+            check_inexact(&t)?;
         }
         if let Some(v) = self.variable() {
             v.set_trainable(yes);
@@ -50,8 +63,7 @@ impl PyTensor {
             self.0.set(Kind::Value(leaf));
             return Ok(());
         }
-        let v = here(py).scope(|| Variable::new("", t.detach())).or_raise(py)?;
-        self.0.set(Kind::Variable(v));
+        self.0.set(Kind::Variable(collecting(py, &t)?));
         Ok(())
     }
     /// Begins or stops to collect gradients for it.
