@@ -37,7 +37,7 @@ def test_every_module_has_stubs():
     hidden = {"nn.containers", "nn.hooks", "nn.layers", "nn.module", "nn.parameter", "nn.state", "nn.utils.old_norms"}
     hidden |= {"optim.cycles", "optim.lbfgs", "optim.native", "optim.schedule", "optim.optimizer", "optim.rules", "train.curves", "train.optimizers", "train.progress", "train.trainer"}
     # Typed in the source itself.
-    hidden |= {"_calls", "_transforms", "_tree", "amp", "func", "nn._compiled", "utils.checkpoint"}
+    hidden |= {"_calls", "_transforms", "_tree", "amp", "func", "_compiled", "utils.checkpoint"}
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
         is_part = name.startswith(("nn.layers.", "nn.functional.", "autograd"))  # what their packages offer
