@@ -168,7 +168,7 @@ def compile(
     from . import nn
 
     if isinstance(model, nn.Module):
-        from .nn.compiled import OptimizedModule
+        from ._compiled import OptimizedModule
 
         return OptimizedModule(model, lambda f: _Compiled(f, fullgraph))
     return _Compiled(model, fullgraph)

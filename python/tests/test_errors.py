@@ -133,8 +133,8 @@ def rows():
         (lambda: tw.scan(lambda c, r: (c.sum(), c), tw.ones(2), tw.ones(3)), ValueError, r"float32\[2\] at first, but the body returns float32\[\]"),
         (lambda: tw.vmap(lambda a, b: a)(tw.ones(2), tw.ones(3)), ValueError, "batch sizes differ: 2 and 3"),
         # Gradients.
-        (lambda: tw.tensor([1, 2]).requires_grad_(), TypeError, "only floats and complex numbers can require gradients, but this tensor is int64"),
-        (lambda: tw.tensor([1, 2], requires_grad=True), TypeError, "can require gradients, but this tensor is int64"),
+        (lambda: tw.tensor([1, 2]).requires_grad_(), TypeError, "only floats and complex numbers can require gradients, but this tensor is talweg.int64"),
+        (lambda: tw.tensor([1, 2], requires_grad=True), TypeError, "can require gradients, but this tensor is talweg.int64"),
         (lambda: leaf.add_(1.0), RuntimeError, r"cannot be changed in place outside of tw\.no_grad\(\)"),
         (lambda: (leaf * 2).backward(), RuntimeError, r"but this is float32\[2\]"),
         (lambda: tw.grad(leaf.sum(), [leaf]), TypeError, r"tw\.autograd\.grad\("),

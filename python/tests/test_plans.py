@@ -53,8 +53,10 @@ def test_two_results_never_share_memory_that_another_library_writes():
     y, z = tw.jit(lambda x: (x * 2, (x * 2) * 1))(x)
     overwrite(y)
     assert z.tolist() == [2.0, 4.0, 6.0]
-    # A result that is an argument, a constant of the program, a view, a variable's value.
+    # A result that has an argument's value, a constant of the program, a view, a variable's value.
     (same,) = tw.jit(lambda x: (x,))(x)
+    assert same is x
+    (same,) = tw.jit(lambda x: (x.clone(),))(x)
     overwrite(same)
     assert x.tolist() == [1.0, 2.0, 3.0]
     constant = tw.jit(lambda x: tw.ones(3))
@@ -78,7 +80,7 @@ def test_two_results_never_share_memory_that_another_library_writes():
 def test_memory_that_was_lent_is_not_shared_afterwards():
     x = tw.tensor([1.0, 2.0, 3.0])
     lent = np.from_dlpack(x)
-    (same,) = tw.jit(lambda x: (x,))(x)
+    (same,) = tw.jit(lambda x: (x.clone(),))(x)
     row = x.reshape(1, 3)
     assert row.tolist() == [[1.0, 2.0, 3.0]]
     ctypes.memset(lent.ctypes.data, 0, lent.nbytes)

@@ -37,7 +37,7 @@ def test_every_module_has_stubs():
     hidden = {"nn.containers", "nn.hooks", "nn.layers", "nn.module", "nn.modules", "nn.parallel", "testing", "utils.dlpack", "nn.parameter", "nn.state", "nn.utils.old_norms", "nn.utils.prune", "compat.mxnet", "compat.theano", "compat.theano.expression", "compat.theano.tensor"}
     hidden |= {"optim.cycles", "optim.lbfgs", "optim.native", "optim.schedule", "optim.optimizer", "optim.rules", "train.curves", "train.optimizers", "train.progress", "train.trainer"}
     # Typed in the source itself.
-    hidden |= {"_calls", "_transforms", "_tree", "amp", "func", "nn.compiled", "utils.checkpoint"}
+    hidden |= {"_calls", "_transforms", "_tree", "amp", "func", "_compiled", "autograd", "autograd.functional", "autograd.function", "utils.checkpoint"}
     inline = ("_device", "_differences", "_functions", "_ops", "_size", "array_api", "fft", "linalg", "masked", "random", "return_types", "signal", "special")
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")

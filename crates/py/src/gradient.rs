@@ -6,7 +6,7 @@ use crate::error::{OrRaise, exception, type_error, value_error};
 use crate::site::here;
 use crate::tensor::{PyTensor, call, wrap};
 use crate::view::{Cell, Kind};
-use ::tensor::{Error, Tensor, Variable, aliased, is_collector};
+use ::tensor::{Tensor, Variable, aliased, is_collector};
 use ir::{Node, Source, Value};
 use pyo3::prelude::*;
 
@@ -19,7 +19,7 @@ fn check_inexact(t: &Tensor) -> PyResult<()> {
     match t.dtype() {
         Ok(d) if !d.is_inexact() => {
             let name = PyDType(d).__repr__();
-            Err(type_error(format!("only tensors of floats or complex numbers can require gradients, not {name}")))
+            Err(type_error(format!("only floats and complex numbers can require gradients, but this tensor is {name}")))
         }
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 """What ``tw.compile`` makes of a module."""
 
-from .. import _native
-from .module import Module
+from . import _native
+from .nn.module import Module
 
 
 class OptimizedModule(Module):
