@@ -3,10 +3,11 @@
 
 use cpu as _;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use talweg_nn::optim::{
     Adadelta, Adafactor, Adagrad, Adam, AdamW, Lbfgs, LbfgsOptions, Lion, NAdam, Optimizer, RmsProp, Rule, Sgd,
 };
-use tensor::{Result, Tensor, Variable};
+use tensor::{Result, Tensor, Variable, jit};
 
 const EXPECTED: &str = include_str!("data/optimizers.txt");
 const TOLERANCE: f32 = 2e-5;
@@ -163,4 +164,49 @@ fn lbfgs_refuses_what_it_cannot_join() {
     let mixed = [Variable::new("a", Tensor::ones([2])).unwrap(), Variable::new("b", Tensor::from([1.0f64])).unwrap()];
     let e = Lbfgs::new(LbfgsOptions::default(), mixed.as_slice()).err().unwrap().to_string();
     assert!(e.contains("b is f64, not f32"), "{e}");
+}
+
+#[test]
+fn other_settings_count_from_the_next_step_on_also_under_jit() {
+    let sgd = |momentum| Sgd { lr: 0.1, momentum, ..Sgd::default() };
+    let trained = |is_jitted: bool| {
+        let w = Variable::new("w", Tensor::from([1.0f32])).unwrap();
+        let optimizer = Optimizer::new(sgd(0.9), [w.clone()].as_slice()).unwrap();
+        let step = |_: &[Tensor]| {
+            // A gradient of 1.
+            w.tensor().sum(..).backward()?;
+            optimizer.step()?;
+            Ok(Vec::new())
+        };
+        let jitted = jit(step);
+        for momentum in [0.9, 0.5, 0.5, 0.25] {
+            assert!(optimizer.tune(0, Arc::new(sgd(momentum)), 0.0).unwrap());
+            if is_jitted {
+                jitted.call(&[]).unwrap()
+            } else {
+                step(&[]).unwrap()
+            };
+        }
+        assert!(!optimizer.tune(0, Arc::new(sgd(0.0)), 0.0).unwrap(), "without momentum it would keep no state");
+        w.tensor().item::<f32>().unwrap()
+    };
+    // The momentum becomes 1, 1.5, 1.75, 1.4375.
+    for is_jitted in [false, true] {
+        assert!((trained(is_jitted) - (1.0 - 0.1 * 5.6875)).abs() < 1e-6, "{is_jitted}: {}", trained(is_jitted));
+    }
+}
+
+#[test]
+fn groups_have_rules_of_their_own() {
+    let [a, b] = ["a", "b"].map(|name| Variable::new(name, Tensor::from([1.0f32])).unwrap());
+    let plain = Sgd { lr: 0.1, ..Sgd::default() };
+    let mut optimizer = Optimizer::new(plain.clone(), [a.clone()].as_slice()).unwrap();
+    let rule = Arc::new(Sgd { momentum: 0.5, ..plain });
+    optimizer.add_group_with(rule, [b.clone()].as_slice(), 0.1, 0.0).unwrap();
+    for _ in 0..2 {
+        (a.tensor() + b.tensor()).sum(..).backward().unwrap();
+        optimizer.step().unwrap();
+    }
+    let ends = [&a, &b].map(|v| v.tensor().item::<f32>().unwrap());
+    assert!((ends[0] - 0.8).abs() < 1e-6 && (ends[1] - 0.75).abs() < 1e-6, "{ends:?}");
 }
