@@ -278,3 +278,33 @@ def test_backward_through_a_loop_of_unknown_length():
     slopes = tw.vmap(tw.grad(lambda x, n: tw.while_loop(
         lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] + x[s[0]] ** 2), (tw.tensor(0), tw.tensor(0.0)))[1]))  # fmt: skip
     assert slopes(tw.ones(3, 2), tw.tensor([2, 1, 0])).tolist() == [[2, 2], [2, 0], [0, 0]]
+
+
+def test_no_gradient_flows_through_what_was_made_under_no_grad():
+    # Computed at once, later, or never looked at: it is a constant.
+    for look in (lambda t: None, lambda t: t.tolist()):
+        w = tw.nn.Parameter(tw.tensor([1.0, 2.0]))
+        with tw.no_grad():
+            target = w * 2
+        look(target)
+        (w * target).sum().backward()
+        assert w.grad.tolist() == [2.0, 4.0]
+    x = tw.tensor([1.0, 2.0], requires_grad=True)
+
+    def f(x):
+        with tw.no_grad():
+            target = x * 2
+        return (x * target).sum()
+
+    assert tw.grad(f)(x.detach()).tolist() == [2.0, 4.0]
+    assert tw.autograd.grad(f(x), x)[0].tolist() == [2.0, 4.0]
+    assert tw.jit(tw.grad(f))(x.detach()).tolist() == [2.0, 4.0]
+    # Graphs keep what the scope said.
+    traced = [
+        tw.jit(f),
+        lambda x: tw.utils.checkpoint.checkpoint(f, x, use_reentrant=False),
+        lambda x: tw.scan(lambda c, _: (f(x) + 0 * c, c), tw.zeros(()), tw.arange(1))[0],
+        lambda x: tw.cond(tw.tensor(True), f, lambda x: x.sum(), x),
+    ]
+    for g in traced:
+        assert tw.autograd.grad(g(x), x)[0].tolist() == [2.0, 4.0]

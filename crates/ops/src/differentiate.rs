@@ -26,16 +26,21 @@ fn ids(values: &[Value]) -> BTreeSet<u64> {
     values.iter().map(|v| v.node().id()).collect()
 }
 
-/// Walks from `outputs` to the leaves; `stop` values are not looked behind.
-fn reach(outputs: &[Value], stop: &[Value]) -> Reach {
-    let stop = ids(stop);
+/// Walks from `outputs` to the leaves and to what was made under `no_grad`, which no gradient flows
+/// through, whether it is computed yet or not.
+fn reach(outputs: &[Value]) -> Reach {
+    reach_until(outputs, &|n| !n.needs_grad())
+}
+
+/// Walks from `outputs` to the leaves; nodes that `is_end` are not looked behind.
+fn reach_until(outputs: &[Value], is_end: &dyn Fn(&Node) -> bool) -> Reach {
     let mut nodes = BTreeMap::new();
     let mut stack: Vec<Value> = outputs.to_vec();
     while let Some(v) = stack.pop() {
         if nodes.contains_key(&v.node().id()) {
             continue;
         }
-        let is_leaf = v.node().op().is_none() || stop.contains(&v.node().id());
+        let is_leaf = v.node().op().is_none() || is_end(v.node());
         let inputs = if is_leaf { SmallVec::new() } else { v.node().inputs() };
         stack.extend(inputs.iter().cloned());
         nodes.insert(v.node().id(), (v.node().clone(), inputs));
@@ -71,7 +76,8 @@ pub(crate) fn pull(
     wrt: &[Value],
     stop: bool,
 ) -> Result<Vec<Option<Value>>> {
-    let reach = reach(outputs, if stop { wrt } else { &[] });
+    let stops = ids(wrt);
+    let reach = if stop { reach_until(outputs, &|n| stops.contains(&n.id())) } else { reach(outputs) };
     walk(&reach, outputs, cotangents, wrt, Walk::default())
 }
 
@@ -253,7 +259,7 @@ pub enum Wrt {
 /// The gradients of Σ⟨outputs, cotangents⟩ with respect to each of `wrt`, after hooks; `None` where nothing depends on
 /// one. With `releases` the graph cannot be walked again.
 pub fn gradients(outputs: &[Value], cotangents: &[Value], wrt: &[Wrt], releases: bool) -> Result<Vec<Option<Value>>> {
-    gradients_in(&reach(outputs, &[]), outputs, cotangents, wrt, releases)
+    gradients_in(&reach(outputs), outputs, cotangents, wrt, releases)
 }
 
 fn gradients_in(
@@ -274,7 +280,16 @@ fn gradients_in(
         .collect();
     let cotangents: Vec<Option<Value>> = cotangents.iter().cloned().map(Some).collect();
     let how = Walk { is_watched: true, releases };
+    let since = ir::mark();
     let mut got = walk(reach, outputs, &cotangents, &ends.concat(), how)?.into_iter();
+    if !ir::is_grad_on() {
+        RULED.with_borrow_mut(|r| {
+            if r.len() >= RULED_MAX {
+                r.remove(0);
+            }
+            r.push((since, ir::mark()));
+        });
+    }
     let one = |(w, ends): (&Wrt, &Vec<Value>)| -> Result<Option<Value>> {
         let mut sum: Option<Tensor> = None;
         for g in got.by_ref().take(ends.len()).flatten() {
@@ -289,6 +304,47 @@ fn gradients_in(
         }
     };
     wrt.iter().zip(&ends).map(one).collect()
+}
+
+thread_local! {
+    /// Where this thread took gradients that nobody differentiates again: the numbers of the nodes
+    /// that the rules made.
+    static RULED: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
+}
+/// As many of them as are remembered.
+const RULED_MAX: usize = 256;
+
+/// Values of a traced function with `stop_gradient` where it was said by `no_grad`: a graph does not
+/// know under which scope a node was made. Nodes before the mark `since` are not looked behind.
+pub fn stopped(outs: &[Value], since: u64) -> Result<Vec<Value>> {
+    let Reach { nodes } = reach_until(outs, &|n| n.id() < since);
+    let by_rules = RULED.with_borrow(Clone::clone);
+    let is_cut = |n: &Node, inputs: &[Value]| {
+        let is_ruled = || by_rules.iter().any(|(a, b)| (*a..*b).contains(&n.id()));
+        n.op().is_some()
+            && !n.needs_grad()
+            && n.outs().iter().any(|t| t.dtype.is_inexact())
+            && inputs.iter().any(|v| v.node().needs_grad())
+            && !is_ruled()
+    };
+    if !nodes.values().any(|(n, inputs)| is_cut(n, inputs)) {
+        return Ok(outs.to_vec());
+    }
+    let mut moved: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+    for (id, (n, inputs)) in &nodes {
+        let is_cut = is_cut(n, inputs);
+        let is_moved = inputs.iter().any(|v| moved.contains_key(&v.node().id()));
+        let Some(op) = n.op().filter(|_| is_cut || is_moved) else { continue };
+        let mut new = SmallVec::<[Value; 2]>::new();
+        for v in inputs {
+            let now = moved.get(&v.node().id()).map_or_else(|| v.clone(), |outs| outs[v.out()].clone());
+            let stops = is_cut && now.node().needs_grad();
+            new.push(if stops { Tensor::from(now).stop_gradient().value()?.clone() } else { now });
+        }
+        let outs = Value::apply(op, new, n.attrs().clone(), n.site())?;
+        moved.insert(*id, outs.into_iter().collect());
+    }
+    Ok(outs.iter().map(|v| moved.get(&v.node().id()).map_or_else(|| v.clone(), |m| m[v.out()].clone())).collect())
 }
 
 /// The reads of variables that some values depend on, by variable.
@@ -402,7 +458,7 @@ pub fn collect_gradients(
     inputs: Option<&[Wrt]>,
     releases: bool,
 ) -> Result<()> {
-    let reach = reach(outputs, &[]);
+    let reach = reach(outputs);
     let found = if inputs.is_none() { collectors(&reach) } else { Vec::new() };
     let leaves = inputs.unwrap_or(&found);
     if leaves.is_empty() {
@@ -482,7 +538,7 @@ pub fn is_trained(t: &Tensor, own: &[Tensor]) -> Result<bool> {
     let stop = own.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
     let inner = ids(&stop);
     let is_end = |n: &Node| is_collector(n) || matches!(n.source(), Source::Placeholder(_));
-    let Reach { nodes } = reach(std::slice::from_ref(t.value()?), &[]);
+    let Reach { nodes } = reach(std::slice::from_ref(t.value()?));
     Ok(nodes.iter().any(|(id, (n, inputs))| {
         // What a tracked value was computed from decides whether somebody outside of it asks.
         n.needs_grad()

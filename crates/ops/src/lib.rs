@@ -37,7 +37,7 @@ pub use batch::{Draws, vmap, vmap_drawing};
 pub use custom::custom;
 pub use device::{chosen_device, device, engine, engine_named, set_device};
 pub use differentiate::{
-    Wrt, aliased, backward, collect_gradients, grad, gradients, is_collector, is_trained, tracked, vjp,
+    Wrt, aliased, backward, collect_gradients, grad, gradients, is_collector, is_trained, stopped, tracked, vjp,
 };
 pub use generator::manual_seed;
 pub use index::scatter_reduce::Combine;

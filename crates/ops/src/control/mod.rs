@@ -48,6 +48,7 @@ impl Body {
         let (outs, noted) = effects::collected(|| f(&tensors(&args)));
         let outs = values(&outs?)?;
         effects::check_used(&outs, &noted)?;
+        let outs = crate::differentiate::stopped(&outs, since)?;
         Ok(Body { args, outs, since })
     }
     /// The body of a loop. If it draws random numbers, `index` stands for the number of the
@@ -123,7 +124,11 @@ fn list(types: &[Type]) -> String {
 pub(crate) fn graph(types: &[Type], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Arc<Graph>> {
     let site = Site::here();
     let args: Vec<Value> = types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
-    let outs = values(&f(&tensors(&args))?)?;
+    // Rules run under `no_grad`; a body that is differentiated here collects gradients all the same.
+    let was_on = ir::set_grad(true);
+    let outs = f(&tensors(&args));
+    ir::set_grad(was_on);
+    let outs = values(&outs?)?;
     Ok(Arc::new(passes::graph_of(&args, &outs)?))
 }
 
