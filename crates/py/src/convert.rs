@@ -438,11 +438,13 @@ impl PyDType {
         !matches!(self.0, DType::Bool | DType::U8 | DType::U16 | DType::U32 | DType::U64)
     }
     /// The type of a complex type's parts; others are their own.
-    fn to_real(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
+    #[pyo3(name = "to_real")]
+    fn real_type(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
         dtype_object(py, self.0.part())
     }
     /// The complex type with parts of this one.
-    fn to_complex(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
+    #[pyo3(name = "to_complex")]
+    fn complex_type(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
         dtype_object(py, self.0.to_complex())
     }
     /// True for complex numbers.
