@@ -36,7 +36,6 @@ MODULES = [
     "optim",
     "optim.lr_scheduler",
     "optim.swa_utils",
-    "random",
     "train",
     "utils",
     "utils.data",

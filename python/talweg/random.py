@@ -1,13 +1,54 @@
 """Random numbers: drawn from this thread's generator, or as a pure function of a key."""
 
-from . import _native
-from ._native import Tensor, manual_seed as seed, random_key as key, uniform
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ._checked import check
+from ._functions.random import default_generator, get_rng_state, initial_seed, manual_seed, set_rng_state
+
+if TYPE_CHECKING:
+    from . import DTypeLike, Tensor, random_key as key, uniform
+
+    _native: Any
+else:
+    from . import _native
+    from ._native import Tensor, random_key as key, uniform
 
 get_state = _native.random_state
 set_state = _native.set_random_state
 
 
-def normal(shape, mean=0.0, std=1.0, dtype=None):
+def seed(seed: "int | None" = None) -> int:
+    """Begins the random numbers of this thread anew; without a seed, with one from the system. Returns the seed.
+
+    >>> import talweg as tw
+    >>> tw.random.seed(3)
+    3
+    """
+    return default_generator.seed() if seed is None else manual_seed(seed).initial_seed()
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+    """A scope after which the random numbers of this thread go on as if nothing had been drawn.
+
+    >>> import talweg as tw
+    >>> g = tw.manual_seed(0)
+    >>> with tw.random.fork_rng():
+    ...     a = tw.rand(2)
+    >>> tw.equal(a, tw.rand(2))
+    True
+    """
+    before = _native.random_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            _native.set_random_state(before)
+
+
+def normal(shape: Any, mean: float = 0.0, std: float = 1.0, dtype: "DTypeLike | None" = None) -> "Tensor":
     """Normal random numbers.
 
     >>> import talweg as tw
@@ -17,7 +58,7 @@ def normal(shape, mean=0.0, std=1.0, dtype=None):
     return _native.randn(shape, dtype=dtype) * std + mean
 
 
-def permutation(n):
+def permutation(n: int) -> "Tensor":
     """The numbers 0 to n - 1 in a random order.
 
     >>> import talweg as tw
@@ -27,7 +68,7 @@ def permutation(n):
     return _native.randperm(n)
 
 
-def bernoulli(p, shape=None):
+def bernoulli(p: Any, shape: Any = None) -> "Tensor":
     """True with probability ``p``.
 
     >>> import talweg as tw
@@ -38,4 +79,9 @@ def bernoulli(p, shape=None):
     return Tensor.random_bernoulli(key(), p if shape is None else p.broadcast_to(shape))
 
 
-__all__ = ["seed", "key", "uniform", "normal", "permutation", "bernoulli", "get_state", "set_state"]
+__all__ = [
+    "bernoulli", "fork_rng", "get_rng_state", "get_state", "initial_seed", "key", "manual_seed", "normal", "permutation",
+    "seed", "set_rng_state", "set_state", "uniform",
+]  # fmt: skip
+
+check(globals(), __all__)

@@ -36,7 +36,7 @@ def test_stubs_are_current(name):
 def test_every_module_has_stubs():
     hidden = {"nn.containers", "nn.hooks", "nn.layers", "nn.module", "nn.parameter", "nn.state", "nn.utils.old_norms"}
     hidden |= {"optim.cycles", "optim.lbfgs", "optim.native", "optim.schedule", "optim.optimizer", "optim.rules", "train.curves", "train.optimizers", "train.progress", "train.trainer"}
-    inline = ("_device", "_differences", "_functions", "_ops", "_size", "array_api", "fft", "linalg", "masked", "return_types", "signal", "special")
+    inline = ("_device", "_differences", "_functions", "_ops", "_size", "array_api", "fft", "linalg", "masked", "random", "return_types", "signal", "special")
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
         is_part = name.startswith(("nn.layers.", "nn.functional."))  # what their packages offer

@@ -383,21 +383,22 @@ pub fn default_complex() -> DType {
     if default_float() == DType::F64 { DType::C128 } else { DType::C64 }
 }
 
-/// The Python class of shapes, a tuple, and `tuple.__new__`, which makes one without looking at it.
-static SIZE: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
+/// The Python class of shapes, a tuple.
+static SIZE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 /// Says which class shapes are of.
 #[pyfunction]
-fn set_size_class(py: Python<'_>, class: Py<PyAny>) -> PyResult<()> {
-    let make = py.get_type::<PyTuple>().getattr("__new__")?.unbind();
-    let _ = SIZE.set(py, (class, make));
+fn set_size_class(class: &Bound<'_, PyType>) -> PyResult<()> {
+    if !class.is_subclass_of::<PyTuple>()? {
+        return Err(type_error("a shape is a tuple"));
+    }
+    let _ = SIZE.set(class.py(), class.clone().unbind());
     Ok(())
 }
 /// A shape as Python's object.
 pub fn size_object<'py>(py: Python<'py>, shape: &Shape) -> PyResult<Bound<'py, PyAny>> {
-    let sizes = PyTuple::new(py, shape.iter())?;
     match SIZE.get(py) {
-        Some((class, make)) => make.bind(py).call1((class, sizes)),
-        None => Ok(sizes.into_any()),
+        Some(class) => exchange::tuple_of(class.bind(py), shape),
+        None => Ok(PyTuple::new(py, shape.iter())?.into_any()),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::device::placed;
 use crate::error::{OrRaise, exception};
 use crate::error::{type_error, value_error};
 use crate::exchange::required;
+use crate::gradient::collecting;
 use crate::site::here;
 use crate::tensor::{PyTensor, call};
 use ::tensor::{DType, Literal, Shape, Tensor, generator};
@@ -51,8 +52,7 @@ impl Settings {
             return stored(py, self.out, y);
         }
         let value = y?.bind(py).cast::<PyTensor>().map_err(PyErr::from)?.get().tensor();
-        let v = here(py).scope(|| ::tensor::Variable::new("", value.detach())).or_raise(py)?;
-        Ok(Py::new(py, PyTensor::from(v))?.into_any())
+        Ok(Py::new(py, PyTensor::from(collecting(py, &value)?))?.into_any())
     }
 }
 
@@ -76,8 +76,7 @@ fn from_data(
     }
     let out = PyTensor::from(t);
     if requires_grad {
-        let v = here(py).scope(|| ::tensor::Variable::new("", out.tensor().detach())).or_raise(py)?;
-        return Ok(PyTensor::from(v));
+        return Ok(PyTensor::from(collecting(py, &out.tensor())?));
     }
     Ok(out)
 }

@@ -15,7 +15,7 @@ use ir::{Bytes, Complex, Lent};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyTuple, PyType};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -210,6 +210,29 @@ fn leaf(obj: &Bound<'_, PyAny>, depth: usize, shape: &[usize], out: &mut Leaves)
     out.numbers.clear();
     out.integers.clear();
     Ok(())
+}
+
+/// An instance of a subclass of `tuple` that holds sizes, made as `tuple.__new__` makes it, without a call.
+pub fn tuple_of<'py>(class: &Bound<'py, PyType>, sizes: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
+    let type_ptr = class.as_type_ptr();
+    // SAFETY: the class is a subclass of `tuple`, whose slot `tp_alloc` makes an instance with empty places that nobody
+    // else has seen; each is set once, with a number that the tuple then owns.
+    unsafe {
+        let slot = ffi::PyType_GetSlot(type_ptr, ffi::Py_tp_alloc);
+        if slot.is_null() {
+            return Err(value_error("the class of shapes cannot be made"));
+        }
+        let alloc: ffi::allocfunc = std::mem::transmute(slot);
+        let made = Bound::from_owned_ptr_or_err(py, alloc(type_ptr, sizes.len() as ffi::Py_ssize_t))?;
+        for (i, &size) in sizes.iter().enumerate() {
+            let number = ffi::PyLong_FromSize_t(size);
+            if number.is_null() || ffi::PyTuple_SetItem(made.as_ptr(), i as ffi::Py_ssize_t, number) != 0 {
+                return Err(PyErr::fetch(py));
+            }
+        }
+        Ok(made)
+    }
 }
 
 /// A held view of an object's memory.

@@ -1,12 +1,23 @@
 //! Gradients and variables: what is collected, and values that change.
 
-use crate::convert::{Like, arg};
+use crate::convert::{Like, PyDType, arg};
 use crate::error::{OrRaise, exception, type_error, value_error};
 use crate::site::here;
 use crate::tensor::{PyTensor, call, wrap};
 use crate::view::{Cell, Kind};
-use ::tensor::Variable;
+use ::tensor::{Tensor, Variable};
 use pyo3::prelude::*;
+
+/// A variable that collects gradients, with the value of a tensor.
+pub fn collecting(py: Python<'_>, t: &Tensor) -> PyResult<Variable> {
+    match t.dtype() {
+        Ok(d) if !d.is_inexact() => {
+            let name = PyDType(d).__repr__();
+            Err(type_error(format!("only tensors of floats or complex numbers can require gradients, not {name}")))
+        }
+        _ => here(py).scope(|| Variable::new("", t.detach())).or_raise(py),
+    }
+}
 
 #[pymethods]
 impl PyTensor {
@@ -33,8 +44,7 @@ impl PyTensor {
                 self.0.set(Kind::Value(leaf));
                 return Ok(());
             }
-            let v = here(py).scope(|| Variable::new("", t.detach())).or_raise(py)?;
-            self.0.set(Kind::Variable(v));
+            self.0.set(Kind::Variable(collecting(py, &t)?));
         }
         Ok(())
     }

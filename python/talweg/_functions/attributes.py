@@ -23,12 +23,21 @@ def _attribute(f: Any) -> None:
     setattr(Tensor, f.__name__, property(f, doc=f.__doc__))
 
 
+# By shape: a model asks for the same few again and again.
+_counts: "dict[Size, Count]" = {}
+
+
 @_attribute
 def size(self: "Tensor") -> Count:
     """The number of elements; ``x.size()`` is the shape, ``x.size(dim)`` a size."""
     shape = self.shape
-    count = int.__new__(Count, math.prod(shape))
-    count.shape = shape
+    count = _counts.get(shape)
+    if count is None:
+        count = int.__new__(Count, math.prod(shape))
+        count.shape = shape
+        if len(_counts) >= 1024:
+            _counts.clear()
+        _counts[shape] = count
     return count
 
 

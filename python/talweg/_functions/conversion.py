@@ -20,8 +20,9 @@ CONVERSIONS = {
 
 
 def _is_device(x: Any) -> bool:
-    is_name = isinstance(x, str) and (x in ("cpu", "cuda") or ":" in x or x in _native.devices())
-    return is_name or isinstance(x, int) and not isinstance(x, bool)
+    if isinstance(x, str):
+        return x in ("cpu", "cuda") or ":" in x or x in _native.devices()
+    return isinstance(x, int) and not isinstance(x, bool)
 
 
 @public(function=False)
@@ -34,16 +35,17 @@ def to(
     ``non_blocking`` and ``memory_format`` change nothing: a copy never blocks longer than it must, and layouts are the
     compiler's to choose.
     """
-    rest = [a for a in args if a is not None]
-    if rest and _is_device(rest[0]):
-        device = rest.pop(0)
-    if rest and isinstance(rest[0], Tensor):
-        other = rest.pop(0)
-    elif rest and not isinstance(rest[0], bool):
-        dtype = rest.pop(0)
-    if len(rest) > 2 or not all(isinstance(a, bool) for a in rest):
-        raise type_error(f"to: expected to(device), to(dtype), to(device, dtype) or to(tensor), not {args}")
-    copy = copy or rest[1:] == [True]
+    if args:
+        rest = [a for a in args if a is not None]
+        if rest and _is_device(rest[0]):
+            device = rest.pop(0)
+        if rest and isinstance(rest[0], Tensor):
+            other = rest.pop(0)
+        elif rest and not isinstance(rest[0], bool):
+            dtype = rest.pop(0)
+        if rest and (len(rest) > 2 or not all(isinstance(a, bool) for a in rest)):
+            raise type_error(f"to: expected to(device), to(dtype), to(device, dtype) or to(tensor), not {args}")
+        copy = copy or rest[1:] == [True]
     if other is not None:
         dtype, device = other.dtype, other.device
     x = self if dtype is None or _native.dtype(dtype) == self.dtype else self.astype(dtype)
