@@ -486,11 +486,11 @@ def any(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
 
 
 @public(method=False)
-def count_nonzero(input: "Tensor", dim: Dim = None) -> "Tensor":
-    """The number of elements that are not zero, or along dimensions.
+def count_nonzero(input: "Tensor", dim: Dim = None, keepdim: bool = False) -> "Tensor":
+    """The number of elements that are not zero, or along dimensions, which NumPy's ``keepdims`` leaves as size 1.
 
     >>> import talweg as tw
     >>> tw.count_nonzero(tw.tensor([0, 1, 2]))
     tensor(2)
     """
-    return ops.count_nonzero(input, whole(dim, input))
+    return ops.count_nonzero(input, whole(dim, input), keepdim)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _native, _ops
 from .._checked import value_error
 from .arguments import axis_of, numel, tensor
+from .layout import transpose
 from .register import public
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def transpose_copy(input: Any, dim0: int, dim1: int) -> Tensor:
     >>> tw.transpose_copy(tw.zeros(2, 3), 0, 1).shape
     (3, 2)
     """
-    return input.transpose(dim0, dim1).clone()
+    return transpose(input, dim0, dim1).clone()
 
 
 @public(method=False)
