@@ -631,7 +631,8 @@ mod tests {
         let (saving, plain) = (x.exp(), x.neg());
         for (y, is_saving) in [(saving, true), (plain, false)] {
             let (out, one) = (y.value().unwrap().clone(), y.ones_like().value().unwrap().clone());
-            let run = || gradients(std::slice::from_ref(&out), std::slice::from_ref(&one), std::slice::from_ref(&wrt), true);
+            let run =
+                || gradients(std::slice::from_ref(&out), std::slice::from_ref(&one), std::slice::from_ref(&wrt), true);
             assert!(run().is_ok());
             assert_eq!(run().is_err(), is_saving);
         }
