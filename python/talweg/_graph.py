@@ -1,7 +1,6 @@
 """Define, then run: variables, sessions, control flow."""
 
 import copy
-import weakref
 
 from . import _native
 from ._checked import check
@@ -38,27 +37,8 @@ class Parameter(Tensor):
         self.__dict__.pop("_is_used_up", None)
         _grad.__set__(self, value)
 
-    @property
-    def data(self):
-        """The values without their history: a view, until ``data`` is set."""
-        found = _data.__get__(self)
-        handles = self.__dict__.setdefault("_handles", [])
-        if len(handles) > 8:
-            handles[:] = [h for h in handles if h() is not None]
-        handles.append(weakref.ref(found))
-        return found
-
-    @data.setter
-    def data(self, value):
-        # Who has the values from before keeps them, as in PyTorch: `backup = p.data; p.data = other`.
-        for handle in self.__dict__.pop("_handles", ()):
-            before = handle()
-            if before is not None:
-                before._become(before.clone())
-        _data.__set__(self, value)
-
     def _attributes(self):
-        return {k: v for k, v in self.__dict__.items() if k not in ("_handles", "_is_replaced", "_is_used_up")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_is_replaced", "_is_used_up")}
 
     def __repr__(self):
         return f"Parameter containing:\n{super().__repr__()}"
@@ -72,7 +52,7 @@ class Parameter(Tensor):
         return _rebuild, (type(self), self.detach(), self.requires_grad, self._attributes())
 
 
-_grad, _data = Tensor.grad, Tensor.data
+_grad = Tensor.grad
 
 
 def has_grad(tensor):

@@ -68,11 +68,12 @@ class PeerLostError(Error, ConnectionError):
 class RefusedError(Error, ConnectionError):
     """Another process said something that a correct one would not, or ranks disagree about what they do."""
 
+class TraceError(FeedError, RuntimeError):
+    """A value that is unknown while a function is traced, or a tensor of a trace that has ended."""
+
 class CallError(ArgumentError, TypeError):
     """A call with an unknown keyword, or with too many or too few arguments."""
 
-class TraceError(FeedError, RuntimeError):
-    """A value that is unknown while a function is traced, or a tensor of a trace that has ended."""
 class AbsentNameError(NameMissingError, AttributeError):
     """A name of PyTorch's that a module does not have, with what to write instead."""
 
