@@ -23,6 +23,9 @@ class Size(tuple[int, ...]):
             raise type_error("Size: expected whole numbers, such as Size([2, 3])")
         return tuple.__new__(cls, sizes)
 
+    def __str__(self) -> str:
+        return f"talweg.Size({list(self)})"
+
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""
         return math.prod(self)

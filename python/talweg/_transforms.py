@@ -74,6 +74,15 @@ def jit(f: Callable[..., Any] | None = None, **settings: Any) -> Any:
     return functools.update_wrapper(_native.Jit(f), f)
 
 
+def _trace(func: Any, example_inputs: Any = None, **settings: Any) -> Any:
+    """PyTorch's ``torch.jit.trace`` and ``torch.jit.script``: ``jit`` of a function, ``compile`` of a module. It traces
+    by itself what it is called with."""
+    return compile(func) if hasattr(func, "state_dict") else jit(func)
+
+
+jit.trace = jit.script = _trace  # type: ignore[attr-defined]
+
+
 def checkpoint(f: Callable[..., Any], *args: Any, **settings: Any) -> Any:
     """``f(*args)``, whose inner values are computed again for the gradient instead of being kept: PyTorch's
     ``utils.checkpoint.checkpoint``.

@@ -638,9 +638,9 @@ def draws(draw):
     f = ways[name]
     loops = {
         "scan": lambda: tw.scan(lambda c, _: (c, f()), tw.zeros(()), None, length=n)[1],
-        "vmap": lambda: tw.vmap(lambda x: f())(tw.zeros(n)),
-        "vmap of scan": lambda: tw.vmap(lambda x: tw.scan(lambda c, _: (c, f()), x, None, length=2)[1])(tw.zeros(n)).reshape((2 * n, -1)),
-        "scan of vmap": lambda: tw.scan(lambda c, _: (c, tw.vmap(lambda x: f())(tw.zeros(2))), tw.zeros(()), None, length=n)[1].reshape((2 * n, -1)),
+        "vmap": lambda: tw.vmap(lambda x: f(), randomness="different")(tw.zeros(n)),
+        "vmap of scan": lambda: tw.vmap(lambda x: tw.scan(lambda c, _: (c, f()), x, None, length=2)[1], randomness="different")(tw.zeros(n)).reshape((2 * n, -1)),
+        "scan of vmap": lambda: tw.scan(lambda c, _: (c, tw.vmap(lambda x: f(), randomness="different")(tw.zeros(2))), tw.zeros(()), None, length=n)[1].reshape((2 * n, -1)),
     }
     way = draw.choice(sorted(loops))
     seed = draw.randrange(2**32)

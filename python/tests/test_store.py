@@ -58,7 +58,7 @@ def test_what_is_wrong_is_told():
         (lambda: Table(tw.zeros(2), lambda w, g: w * other), ValueError, "the rule reads the variable"),
         (lambda: table.push(tw.ones(3)), ValueError, "expected [2, 3], found [3]"),
         (lambda: table.push(tw.ones(1, 3), rows=[0, 1]), ValueError, "expected [2, 3], found [1, 3]"),
-        (lambda: table.push(tw.ones(2, 3, dtype="float64")), TypeError, "a table holds f32, not f64"),
+        (lambda: table.push(tw.ones(2, 3, dtype="float64")), TypeError, "a table holds float32, not float64"),
         (lambda: table.pull(rows=[2]), IndexError, "row 2 is not one of 2 rows"),
         (lambda: table.pull(rows=[-1]), IndexError, "rows are counted from 0: there is no -1"),
         (lambda: table.pull(rows=["a"]), TypeError, "rows: "),

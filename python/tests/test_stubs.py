@@ -55,7 +55,7 @@ def is_typed(path):
     functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
     own = {"self", "cls"}
     arguments = [a for f in functions for a in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)]
-    return all(f.returns for f in functions) and all(a.annotation or a.arg in own for a in arguments)
+    return all(f.returns or f.name == "__init__" for f in functions) and all(a.annotation or a.arg in own for a in arguments)
 
 
 def names(path):

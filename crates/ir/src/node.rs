@@ -405,7 +405,15 @@ impl Var {
             graded: Setting::new(0),
             hooked: Setting::new(0),
             site,
-            state: Mutex::new(VarState { current: initial, settled: None, read: Weak::new(), grad: None, drops: 0, watch: None, storage: None }),
+            state: Mutex::new(VarState {
+                current: initial,
+                settled: None,
+                read: Weak::new(),
+                grad: None,
+                drops: 0,
+                watch: None,
+                storage: None,
+            }),
         })
     }
     /// Number in program order.

@@ -468,14 +468,25 @@ impl PyTensor {
             return Ok(format!("Tensor({}, shape={}, to be computed)", PyDType(v.ty().dtype).__repr__(), v.ty().shape));
         }
         let needs_grad = self.requires_grad();
-        let (text, device) = run(py, move || Ok((t.eval()?.to_string(), t.device()?)))?;
+        let dtype = v.ty().dtype;
+        let (text, device) = run(py, {
+            let t = t.clone();
+            move || Ok((t.eval()?.to_string(), t.device()?))
+        })?;
+        let text = text.replace(&format!("dtype={dtype}"), &format!("dtype={}", PyDType(dtype).__repr__()));
         let Some(open) = text.strip_suffix(')') else { return Ok(text) };
         let device = if device == "cpu" { String::new() } else { format!(", device='{device}'") };
         Ok(format!("{open}{device}{})", if needs_grad { ", requires_grad=True" } else { "" }))
     }
+    /// Strides and offset of a view; `None` for a tensor whose elements lie in order.
+    fn _strides(&self) -> Option<(Vec<i64>, i64)> {
+        self.0.strides().map(|l| (l.strides.iter().map(|&s| s as i64).collect(), l.offset as i64))
+    }
     fn __format__(slf: &Bound<'_, PyTensor>, spec: &str) -> PyResult<String> {
         let t = slf.get();
-        if spec.is_empty() || t.size(slf.py())? != 1 {
+        let is_number = t.tensor().shape().is_ok_and(|s| s.rank() == 0)
+            && !t.tensor().value().is_ok_and(|v| v.node().is_symbolic());
+        if !is_number && (spec.is_empty() || t.size(slf.py())? != 1) {
             return t.__repr__(slf.py());
         }
         t.item(slf.py())?.bind(slf.py()).call_method1("__format__", (spec,))?.extract()

@@ -154,6 +154,10 @@ impl Cell {
         *self.seen.lock() = now;
         t
     }
+    /// Strides and offset of a view in its base, as in PyTorch; `None` for what has its own elements.
+    pub fn strides(&self) -> Option<Layout> {
+        self.view().and_then(|v| layout(&v.path))
+    }
     /// Makes the handle name something else; its views follow. It is no view any more.
     pub fn set(&self, kind: Kind) {
         *self.view.write() = None;

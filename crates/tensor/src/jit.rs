@@ -173,8 +173,7 @@ impl<X> Traces<X> {
         let mode = Collect::Trace { since: traced.since };
         // A function of its arguments may be differentiated later, from its graph.
         let is_function = scopes.has_grad && traced.assigned.is_empty();
-        let mut fetches =
-            if is_function { ops::stopped(&traced.result, traced.since)? } else { traced.result.clone() };
+        let mut fetches = if is_function { ops::stopped(&traced.result, traced.since)? } else { traced.result.clone() };
         fetches.extend(unasked(&traced, &stand_ins, mode)?);
         let bound = Bound::new(&fetches, &traced.assigned, &stand_ins, mode, self.weights)?;
         for var in bound.variables() {

@@ -92,36 +92,51 @@ def nelement(self: "Tensor") -> int:
     return self.numel()
 
 
+def _in_base(self: "Tensor") -> "tuple[tuple[int, ...], int]":
+    """Strides and offset: those of a view in its base, else those of elements in order."""
+    found = self._strides()
+    if found is not None:
+        return tuple(found[0]), found[1]
+    return tuple(math.prod(max(n, 1) for n in self.shape[i + 1 :]) for i in range(self.ndim)), 0
+
+
 @public(function=False)
 def stride(self: "Tensor", dim: "int | None" = None) -> Any:
-    """How many elements lie between neighbors along each dimension: a value's elements always lie in order."""
-    strides = tuple(math.prod(self.shape[i + 1 :]) for i in range(self.ndim))
+    """How many elements of its base lie between neighbors along each dimension."""
+    strides = _in_base(self)[0]
     return strides if dim is None else strides[dim]
 
 
 @public(function=False)
 def storage_offset(self: "Tensor") -> int:
-    """Where its elements begin in their memory: a value has its own."""
-    return 0
+    """Where its elements begin in those of its base."""
+    return _in_base(self)[1]
 
 
 @public(function=False)
 def data_ptr(self: "Tensor") -> int:
     """Refused: a value may not be computed yet, and moves when it changes."""
-    raise value_error("data_ptr: a tensor has no fixed address; x.numpy().ctypes.data is that of its value on the host")
+    raise value_error("data_ptr: a tensor has no fixed address: use x.numpy().ctypes.data, the address of its value on the host")
 
 
 @public(function=False)
 def is_contiguous(self: "Tensor", memory_format: Any = None) -> bool:
-    """True: a value's elements always lie in order."""
-    return _in_order("is_contiguous", memory_format)
+    """True if its elements lie in order: all but views with other strides. ``memory_format`` changes nothing: layouts
+    are the compiler's to choose."""
+    _check_format("is_contiguous", memory_format)
+    if self._strides() is None:
+        return True
+    ahead = 1
+    for size, stride in zip(reversed(self.shape), reversed(_in_base(self)[0])):
+        if size != 1 and stride != ahead:
+            return False
+        ahead *= size
+    return True
 
 
-def _in_order(name: str, memory_format: Any) -> bool:
-    """Layouts are the compiler's to choose: one that is asked for changes no result."""
+def _check_format(name: str, memory_format: Any) -> None:
     if memory_format is not None and str(memory_format) not in MEMORY_FORMATS:
         raise value_error(f"{name}: memory_format is one of {MEMORY_FORMATS}, not {memory_format!r}")
-    return True
 
 
 class memory_format(str):
@@ -143,8 +158,44 @@ Tensor.layout = PUBLIC["strided"]
 
 @public(function=False)
 def contiguous(self: "Tensor", memory_format: Any = None) -> "Tensor":
-    """The tensor itself: a value's elements always lie in order."""
-    _in_order("contiguous", memory_format)
+    """The tensor itself if its elements lie in order, else a copy in which they do."""
+    _check_format("contiguous", memory_format)
+    return self if self.is_contiguous() else self.clone()
+
+
+@public(function=False)
+def is_pinned(self: "Tensor", device: Any = None) -> bool:
+    """False: memory is pinned where that helps, while values are copied."""
+    return False
+
+
+@public(function=False)
+def share_memory_(self: "Tensor") -> "Tensor":
+    """Refused: processes get values, not handles."""
+    raise value_error("share_memory_: processes do not share tensors: use a DataLoader's workers, or tw.distributed tables")
+
+
+@public(function=False)
+def resize_(self: "Tensor", *sizes: Any) -> "Tensor":
+    """Refused: a tensor keeps its number of elements."""
+    raise value_error("resize_: a tensor keeps its elements: use reshape, or make a new one with tw.empty")
+
+
+@public(function=False)
+def to_sparse(self: "Tensor", *args: Any, **settings: Any) -> "Tensor":
+    """Refused: tensors are dense."""
+    raise value_error("to_sparse: tensors are dense: use nonzero() and the values there, index_add for sums")
+
+
+@public(function=False)
+def fill_diagonal_(self: "Tensor", fill_value: float, wrap: bool = False) -> "Tensor":
+    """Writes a number to the main diagonal, in place."""
+    if wrap:
+        raise value_error("fill_diagonal_: wrap=True is not there: write to the blocks of a tall matrix one by one")
+    if self.ndim < 2 or len(set(self.shape)) > 1 and self.ndim > 2:
+        raise value_error(f"fill_diagonal_: expected a matrix, or equal sizes, not shape {tuple(self.shape)}")
+    at = _native.arange(min(self.shape))
+    self[(at,) * self.ndim] = fill_value
     return self
 
 

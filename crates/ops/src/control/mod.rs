@@ -45,7 +45,9 @@ impl Body {
     pub(crate) fn trace(types: &[Type], site: Site, f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Body> {
         let since = ir::mark();
         let args: Vec<Value> = types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
-        let (outs, noted) = effects::collected(|| f(&tensors(&args)));
+        // A scope around the whole says of its results whether they collect; inside, only scopes of
+        // the function itself count.
+        let (outs, noted) = collecting(|| effects::collected(|| f(&tensors(&args))));
         let outs = values(&outs?)?;
         effects::check_used(&outs, &noted)?;
         let outs = crate::differentiate::stopped(&outs, since)?;
@@ -120,15 +122,24 @@ fn list(types: &[Type]) -> String {
     format!("({})", types.iter().map(Type::to_string).collect::<Vec<_>>().join(", "))
 }
 
+/// Runs `f` with results that record what they depend on, whatever the scope around it says.
+fn collecting<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ir::set_grad(self.0);
+        }
+    }
+    let _restore = Restore(ir::set_grad(true));
+    f()
+}
+
 /// The graph of a function of the given types, made for one use.
 pub(crate) fn graph(types: &[Type], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Arc<Graph>> {
     let site = Site::here();
     let args: Vec<Value> = types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
     // Rules run under `no_grad`; a body that is differentiated here collects gradients all the same.
-    let was_on = ir::set_grad(true);
-    let outs = f(&tensors(&args));
-    ir::set_grad(was_on);
-    let outs = values(&outs?)?;
+    let outs = values(&collecting(|| f(&tensors(&args)))?)?;
     Ok(Arc::new(passes::graph_of(&args, &outs)?))
 }
 
