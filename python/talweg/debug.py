@@ -44,7 +44,7 @@ def callback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 
     >>> import talweg as tw
     >>> tw.debug.callback(lambda x: builtins.print(x.shape), tw.ones(2, 3))
-    (2, 3)
+    talweg.Size([2, 3])
     """
     io_callback(f, None, *args, **kwargs)
 

@@ -41,7 +41,7 @@ def test_a_face_that_differs_is_found(monkeypatch):
 
 
 def test_repeated_draws_are_found(monkeypatch):
-    monkeypatch.setattr(tw, "vmap", lambda f: lambda *x: tw.stack([f(*[a[0] for a in x])] * len(x[0])))
+    monkeypatch.setattr(tw, "vmap", lambda f, **_: lambda *x: tw.stack([f(*[a[0] for a in x])] * len(x[0])))
     draw = np.random.default_rng(0)
     found = 0
     for seed in draw.integers(0, 2**31, 40):

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use talweg_net::{Address, Connection, HANDSHAKES_MAX, Header, Hello, Listener, Secret};
 
@@ -34,6 +34,11 @@ fn get_in(at: &Address) {
     let mut c = Connection::connect_retry(at, &Hello::default(), Some(&secret()), soon()).unwrap();
     assert_eq!(c.receiver().header(soon()).unwrap().kind, 7);
 }
+/// One test at a time: threads are counted for the whole process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 /// Calls and says nothing.
 fn idle(at: &Address) -> TcpStream {
     let Address::Tcp(at) = at else { panic!("it listens on TCP") };
@@ -42,6 +47,7 @@ fn idle(at: &Address) -> TcpStream {
 
 #[test]
 fn callers_who_say_nothing_keep_nobody_out() {
+    let _alone = alone();
     let (at, _) = serve();
     let before = threads();
     let quiet: Vec<TcpStream> = (0..3 * HANDSHAKES_MAX).map(|_| idle(&at)).collect();
@@ -54,6 +60,7 @@ fn callers_who_say_nothing_keep_nobody_out() {
 
 #[test]
 fn many_refusals_are_told_in_few_lines() {
+    let _alone = alone();
     let (at, told) = serve();
     for _ in 0..300 {
         // It may be refused before everything is written.
@@ -79,6 +86,7 @@ const INNER: &str = "TALWEG_TEST_LIMITED";
 /// What the next tests run in a process of its own, under a limit.
 #[test]
 fn in_a_limited_process() {
+    let _alone = alone();
     if std::env::var_os(INNER).is_none() {
         return;
     }
@@ -107,11 +115,13 @@ fn under(limit: &str) {
 
 #[test]
 fn a_limit_of_threads_does_not_end_the_listener() {
+    let _alone = alone();
     // As few threads as address space for their stacks.
     under("ulimit -v 150000");
 }
 
 #[test]
 fn a_limit_of_files_does_not_end_the_listener() {
+    let _alone = alone();
     under("ulimit -n 40");
 }
