@@ -406,7 +406,10 @@ pub fn vjp(outputs: &[Tensor], cotangents: &[Tensor], wrt: &[Tensor]) -> Result<
     let wrt_values = wrt.iter().map(|t| t.value().cloned()).collect::<Result<Vec<_>>>()?;
     // A value that collects no gradient may have forgotten how it came about: a silent zero.
     if let Some(w) = wrt_values.iter().find(|w| !w.node().needs_grad()) {
-        let e = format!("{} does not collect gradients: make the leaf require gradients before it is used", w.ty());
+        let e = format!(
+            "{} does not collect gradients: make the leaf require gradients (requires_grad) before it is used",
+            w.ty()
+        );
         return Err(Error::new(ErrorKind::Gradient, e).in_op("grad").at(w.node().site()));
     }
     let got = pull(&outs, &cots, &wrt_values, false)?;

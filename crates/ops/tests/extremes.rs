@@ -86,7 +86,7 @@ fn calls(case: &Case) -> Vec<(Vec<Type>, Attrs)> {
 }
 
 /// Rows that take any number of inputs, or have optional ones.
-const VARIADIC: [&str; 10] = [
+const VARIADIC: [&str; 11] = [
     "concat",
     "hstack",
     "stack",
@@ -97,6 +97,7 @@ const VARIADIC: [&str; 10] = [
     "binary_cross_entropy_with_logits",
     "cross_entropy",
     "barrier",
+    "function",
 ];
 
 #[test]

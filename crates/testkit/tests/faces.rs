@@ -50,7 +50,15 @@ fn the_same_results_have_the_same_bits_in_every_face() {
         let plain = random_graph(seed);
         let full = with_gradients(&plain).unwrap();
         for s in [&plain, &full] {
-            let want = bits(&imperative(s).unwrap());
+            // A matrix may be singular: in every face.
+            let want = match imperative(s) {
+                Ok(want) => bits(&want),
+                Err(e) => {
+                    let others = [jitted(s), session(s)].map(|r| r.unwrap_err().message);
+                    assert_eq!(others, [e.message.clone(), e.message], "seed {seed}\n{s}");
+                    continue;
+                }
+            };
             assert_eq!(bits(&jitted(s).unwrap()), want, "jit, seed {seed}\n{s}");
             assert_eq!(bits(&session(s).unwrap()), want, "Session, seed {seed}\n{s}");
         }
