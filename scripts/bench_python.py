@@ -39,6 +39,7 @@ def talweg():
     a, t = tw.randn(16, 4), tw.randint(0, 2, (16,))
 
     def step(a, t):
+        optimizer.zero_grad()
         loss = model(a).cross_entropy(t)
         loss.backward()
         optimizer.step()
