@@ -195,7 +195,7 @@ def test_collectives_between_processes(tmp_path):
 @pytest.mark.parametrize(
     "what, text",
     [
-        ("differ", "of 3 elements of f32 by sum, this rank calls all_reduce of 4 elements"),
+        ("differ", "of 3 elements of float32 by sum, this rank calls all_reduce of 4 elements"),
         ("wait", "the deadline passed"),
         ("leave", "over ranks [0, 1]"),
     ],
@@ -230,7 +230,7 @@ def test_who_cannot_join_is_told_why(variables, text):
     "call, text",
     [
         ("dist.all_reduce(x, 'avg')", "op must be sum, mean, prod, max or min, not 'avg'"),
-        ("dist.all_reduce(x, wire='int4')", "wire must be exact, bf16 or int8, not 'int4'"),
+        ("dist.all_reduce(x, wire='int4')", "wire must be exact, bfloat16 or int8, not 'int4'"),
         ("dist.all_reduce(x, 'max', wire='int8')", "only sums and means are sent as int8"),
         ("dist.all_reduce(x, group=3)", "'int' object is not an instance of 'Group'"),
         ("dist.broadcast(x, -1)", "ranks are counted from 0: there is no -1"),

@@ -46,7 +46,7 @@ impl FromStr for Wire {
     fn from_str(s: &str) -> Result<Wire> {
         match s {
             "exact" => Ok(Wire::Exact),
-            "bf16" => Ok(Wire::Bf16),
+            "bf16" | "bfloat16" => Ok(Wire::Bf16),
             "int8" => Ok(Wire::Int8),
             _ => Err(Error::value(format!("wire must be exact, bf16 or int8, not {s:?}"))),
         }

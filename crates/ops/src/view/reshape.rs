@@ -63,7 +63,10 @@ impl Tensor {
 /// Puts a number in place of a -1.
 pub(crate) fn infer_size(sizes: &[i64], count: usize) -> Result<Shape> {
     let fail = |e: &str| Err(Error::shape(format!("{e}: {sizes:?} for {count} elements")));
-    let known: i64 = sizes.iter().filter(|&&s| s != -1).product();
+    let mut given = sizes.iter().filter(|&&s| s != -1);
+    let Some(known) = given.try_fold(1i64, |n, &s| n.checked_mul(s)) else {
+        return fail("there are not so many elements");
+    };
     match sizes.iter().filter(|&&s| s == -1).count() {
         _ if sizes.iter().any(|&s| s < -1) => fail("sizes must not be negative"),
         0 => Ok(sizes.iter().map(|&s| s as usize).collect()),

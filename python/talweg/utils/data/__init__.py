@@ -58,7 +58,7 @@ __all__ = [
 check(globals(), __all__)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     from ..._differences import missing
 
     raise missing(".utils.data", name)
