@@ -49,9 +49,9 @@ def page():
         lines.append(f"| {section} | {' '.join(f'`{n}`' for n in found)} | {' '.join(f'`{n}`' for n in missing)} |")
     lines += ["", f"{there} of {total} names.", ""]
     lines += [
-        "The functions follow the standard, the methods of a tensor PyTorch: `xp.sort(x)` gives values, `x.sort()` values",
-        "and places; `xp.nonzero(x)` a tuple, `x.nonzero()` a matrix. `std` and `var` divide by n in both; PyTorch's n - 1 is",
-        "`correction=1`. `xp.linalg.svd(x)` gives square matrices, `x.svd()` the reduced ones.",
+        "The functions follow the standard, `tw.*` and the methods of a tensor PyTorch: `xp.sort(x)` returns values, `x.sort()`",
+        "values and indices; `xp.nonzero(x)` a tuple, `x.nonzero()` a matrix. `xp.std(x)` and `xp.var(x)` divide by n, `x.std()`",
+        "and `x.var()` by n - 1. `xp.linalg.svd(x)` returns square matrices, `x.svd()` reduced ones.",
         "",
         "Where the standard leaves open which type two have together, there is one nevertheless: an integer with a float",
         "is that float, and `uint64` with a signed integer is `float64`, as in NumPy.",

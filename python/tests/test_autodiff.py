@@ -308,3 +308,12 @@ def test_no_gradient_flows_through_what_was_made_under_no_grad():
     ]
     for g in traced:
         assert tw.autograd.grad(g(x), x)[0].tolist() == [2.0, 4.0]
+
+
+def test_the_slope_of_an_exponent():
+    # PyTorch's: NaN at a negative base, 0 at 0 with an exponent that is not negative.
+    b = tw.tensor([-2.0, 0.0, 0.0, 3.0], requires_grad=True)
+    e = tw.tensor([2.0, 2.0, 0.0, 0.5], requires_grad=True)
+    (b**e).sum().backward()
+    np.testing.assert_allclose(b.grad.numpy(), [-4, 0, 0, 0.5 / 3**0.5], rtol=1e-6)
+    np.testing.assert_allclose(e.grad.numpy(), [np.nan, 0, 0, 3**0.5 * np.log(3)], rtol=1e-6)

@@ -11,11 +11,13 @@ crate::binary! {
     neutral: Some((1.0, false));
     domain: (0.5, 2.0);
     grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, y, g| {
-        // Zero exponents have zero slope even where a is 0; log(0) must not reach the product.
+        // Zero exponents have zero slope even where a is 0; log(0) must not reach the product. A negative
+        // base has a power at single exponents only: NaN.
         let zero = a.zeros_like();
         let slope = Tensor::where_(&b.eq(0.0), &zero, &(&b * a.pow(&b - 1.0)));
-        let safe = Tensor::where_(&a.gt(0.0), &a, a.ones_like());
-        (&g * slope, g * Tensor::where_(&a.gt(0.0), &(y * safe.log()), &zero))
+        let is_flat = a.eq(0.0).and(b.ge(0.0));
+        let safe = Tensor::where_(&is_flat, &a.ones_like(), &a);
+        (&g * slope, g * Tensor::where_(&is_flat, &zero, &(y * safe.log())))
     }));
     example: [2.0, 9.0], [3.0, 0.5] => [8.0, 3.0], "by hand";
 }
