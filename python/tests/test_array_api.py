@@ -56,7 +56,8 @@ def page():
         "Where the standard leaves open which type two have together, there is one nevertheless: an integer with a float",
         "is that float, and `uint64` with a signed integer is `float64`, as in NumPy.",
         "",
-        "The operator `-1.0 // inf` is -1, as in Python, NumPy and PyTorch; the standard says -0, and `floor_divide` follows it.",
+        "The functions return arrays of a class whose operators follow the standard: one without dimensions is promoted as",
+        "any other, and `-1.0 // inf` is -0. Operators of other tensors follow PyTorch.",
         "",
     ]
     return "\n".join(lines)

@@ -7,6 +7,7 @@ from .. import _ops as ops
 from .._checked import value_error
 from .._functions import sorting
 from .._functions.shapes import broadcast_shapes as _broadcast_shapes, take as _take
+from ._array import promoted
 from ._statistics import along
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def searchsorted(x1: "Array", x2: "Array", /, *, side: str = "left", sorter: "Ar
 
 def where(condition: "Array", x1: Any, x2: Any, /) -> "Array":
     """``x1`` where the condition holds, else ``x2``; a number takes the other's type."""
-    return sorting.chosen(condition, x1, x2)
+    return sorting.chosen(condition, *promoted(x1, x2))
 
 
 def argsort(x: "Array", /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> "Array":

@@ -329,6 +329,9 @@ class Trainer:
     def _join(self):
         """Takes this worker's place among the others, or that of a lost one; the first one alone reports."""
         self._workers, self._has_store = distributed.world_size(), _native.worker_has_store()
+        if self._workers > 1 and distributed.is_initialized() and not self._has_store:
+            e = "Trainer shares batches and averages gradients itself: leave out init_process_group and DistributedDataParallel"
+            raise value_error(e)
         if self._workers > 1:
             _native.worker_agree(self._settings(), self.optimizer._native)
         self._is_late = _native.worker_is_late()
