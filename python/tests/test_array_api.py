@@ -36,7 +36,7 @@ def page():
     lines = [
         "# The Python array API standard",
         "",
-        "Which names of version 2024.12 `talweg.array_api` has. Generated: `TALWEG_BLESS=1 pytest python/tests/test_array_api.py`.",
+        "Which names of version 2025.12 `talweg.array_api` has. Generated: `TALWEG_BLESS=1 pytest python/tests/test_array_api.py`.",
         "",
         "| section | there | missing |",
         "|---|---|---|",

@@ -1,4 +1,4 @@
-"""The Python array API standard, version 2024.12: its functions with its signatures and its meaning.
+"""The Python array API standard, version 2025.12: its functions with its signatures and its meaning.
 
 ``x.__array_namespace__()`` returns this module. The package itself, ``talweg``, follows PyTorch, which contradicts the
 standard on some names (docs/names.md).
@@ -23,7 +23,7 @@ from ._manipulation import *
 from ._statistics import *
 from . import fft as fft, linalg as linalg
 
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
 
 _here = globals()
