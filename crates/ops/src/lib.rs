@@ -21,6 +21,7 @@ mod indexing;
 pub mod kernel;
 pub mod linalg;
 pub mod loss;
+mod memo;
 pub mod nn;
 mod operand;
 pub mod pairs;
