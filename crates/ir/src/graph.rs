@@ -1,7 +1,7 @@
 //! The flat graph: nodes in topological order, what passes rewrite and devices compile.
 
 use crate::{Attrs, Call, Error, ErrorKind, INPUT, Literal, Node, Op, Result, Shape, Site, Source, Type, Types, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -211,14 +211,14 @@ pub fn collect(fetches: &[Value], mode: Collect) -> Result<Collected> {
         Collect::Trace { since } => assigned_since(v, since),
     };
     // Reach: every node once; ids give a topological order that is also the program's.
-    let mut seen: FxHashMap<(u64, u32), ()> = FxHashMap::default();
+    let mut seen: FxHashSet<(u64, u32)> = FxHashSet::default();
     let mut found: Vec<(Value, bool, SmallVec<[Value; 2]>)> = Vec::new();
     let mut stack: Vec<Value> = fetches.iter().map(|v| step(v.clone(), &mut reads)).collect();
     let roots = stack.clone();
     while let Some(v) = stack.pop() {
         let leaf = is_leaf(&v);
         let key = (v.node().id(), if leaf { v.out() as u32 } else { u32::MAX });
-        if seen.insert(key, ()).is_some() {
+        if !seen.insert(key) {
             continue;
         }
         if leaf {
