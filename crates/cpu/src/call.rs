@@ -14,7 +14,7 @@ mod turns;
 use crate::pool::{self, Shared};
 use crate::tile::access::{Bases, Spot};
 use ir::{Bytes, FlatNode, Layout, Literal, Meaning, Result, Type};
-use passes::Place;
+use passes::View;
 use std::sync::Arc;
 
 /// An operand or result in memory.
@@ -160,7 +160,7 @@ fn may_fail_inside(n: &FlatNode) -> bool {
 }
 
 /// Whether a kernel hands over its result piece by piece.
-pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
+pub fn feeds(n: &FlatNode, args: &[View]) -> bool {
     n.op.name == "matmul" && matmul::feeds(n, args)
 }
 
