@@ -3,7 +3,7 @@
 use crate::driver::context::Context;
 use crate::memory::storage::{Block, DeviceValue};
 use crate::program::Compiled;
-use ir::{Buffer, FlatNode, Graph, Loan, Result, Type};
+use ir::{Buffer, DeviceMemory, FlatNode, Graph, Result, Type};
 use runtime::{Device, Memory, Program};
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Device for Cuda {
         let block = Arc::new(Block::of(&self.context, l.bytes())?);
         Ok(Buffer::Device(Arc::new(DeviceValue { block, ty })))
     }
-    fn adopt(&self, loan: Loan, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
+    fn adopt(&self, loan: DeviceMemory, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
         let hold = |block| Buffer::Device(Arc::new(DeviceValue { block: Arc::new(block), ty: ty.clone() }));
         let loan = match if is_copy { Err(loan) } else { Block::lent(&self.context, loan, ty.bytes()) } {
             Ok(block) => return Ok((hold(block), false)),

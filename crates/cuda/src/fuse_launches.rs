@@ -2,9 +2,9 @@
 //! makes the vector, and what takes the result behind it: loops, and the search for extremes. And loops with the
 //! kernels that put what they compute into another value.
 
-use crate::emit::few::{self, Part, Put};
 use crate::emit::kernels::Operand;
-use crate::emit::{together, vector};
+use crate::emit::skinny_gemm::{self, Part, Put};
+use crate::emit::{gemv, horizontal};
 use crate::plan::operands;
 use ir::Slot;
 use passes::{Fused, Loop, Region, view_of};
@@ -27,8 +27,8 @@ pub fn own_gemm(fused: &Fused, wave: &Range<usize>, major: u32) -> Option<(usize
         let is_product = matches!(fused.graph.nodes[*node].op.name, "matmul" | "matmul_bias");
         let (args, outs) = operands(&fused.graph, *node, args);
         match is_product {
-            true if vector::fits(&args, &outs[0]) => Some((r, OwnGemm::Gemv)),
-            true if few::fits(&args, &outs[0], major) => Some((r, OwnGemm::Skinny)),
+            true if gemv::fits(&args, &outs[0]) => Some((r, OwnGemm::Gemv)),
+            true if skinny_gemm::fits(&args, &outs[0], major) => Some((r, OwnGemm::Skinny)),
             _ => None,
         }
     })
@@ -84,7 +84,7 @@ fn makes(fused: &Fused, before: usize, product: usize) -> bool {
     let (args, _) = operands(&fused.graph, *node, args);
     // The matrix, and what is added, are not made by it.
     let is_other = args[1..].iter().all(|o| l.stores.iter().all(|s| s.slot != o.slot));
-    is_other && vector::may_make(l, &args[0]) && is_only_for(fused, args[0].slot, &[product])
+    is_other && gemv::may_make(l, &args[0]) && is_only_for(fused, args[0].slot, &[product])
 }
 
 /// How many of the waves from `next` on take the result of a product, and nobody else does.
@@ -94,7 +94,7 @@ fn takes(fused: &Fused, next: usize, product: usize, own: OwnGemm) -> usize {
     let y = &outs[0];
     let Some(behind) = fused.waves.get(next) else { return 0 };
     if own == OwnGemm::Gemv {
-        let may_take = |l: &Loop| vector::may_take(l, y.slot, y.ty.shape.count());
+        let may_take = |l: &Loop| gemv::may_take(l, y.slot, y.ty.shape.count());
         let is_taken = behind.len() == 1
             && a_loop(fused, behind.start).is_some_and(may_take)
             && is_only_for(fused, y.slot, &[behind.start]);
@@ -107,7 +107,7 @@ fn takes(fused: &Fused, next: usize, product: usize, own: OwnGemm) -> usize {
     let fits = |end: usize| {
         let Some(parts) = parts(fused, behind.start..end) else { return false };
         let readers: Vec<usize> = (behind.start..end).filter(|&r| a_loop(fused, r).is_some()).collect();
-        is_only_for(fused, y.slot, &readers) && few::may_take(&parts, y)
+        is_only_for(fused, y.slot, &readers) && skinny_gemm::may_take(&parts, y)
     };
     with_puts.into_iter().chain([(1, behind.end)]).find(|&(_, end)| fits(end)).map_or(0, |(count, _)| count)
 }
@@ -164,7 +164,7 @@ pub fn source_of<'a>(fused: &'a Fused, wave: &Range<usize>, put: usize) -> Optio
 /// True if the kernels of a wave all put elements into other values, each at once and where an index
 /// says, and take them from the plain loops of the wave before or from elsewhere.
 fn puts(fused: &Fused, before: &Range<usize>, wave: &Range<usize>) -> bool {
-    let is_plain = |r: usize| a_loop(fused, r).is_some_and(together::is_plain);
+    let is_plain = |r: usize| a_loop(fused, r).is_some_and(horizontal::is_plain);
     let fits = |r: usize| {
         let Region::Call { node, args, .. } = &fused.regions[r] else { return false };
         let n = &fused.graph.nodes[*node];

@@ -2,7 +2,7 @@
 //! together, parts of variables that are overwritten together, and updates of whole variables
 //! together at the end.
 
-use crate::emit::together;
+use crate::emit::horizontal;
 use ir::Slot;
 use passes::{Fused, Region};
 use rustc_hash::FxHashMap;
@@ -56,7 +56,7 @@ impl Order {
             .regions
             .iter()
             .map(|r| match r {
-                Region::Loop(l) if together::is_plain(l) => Some(l.steps.len().min(r.reads().len()) + l.stores.len()),
+                Region::Loop(l) if horizontal::is_plain(l) => Some(l.steps.len().min(r.reads().len()) + l.stores.len()),
                 _ => None,
             })
             .collect();

@@ -3,7 +3,7 @@
 
 use crate::dnn::{self, Network};
 use crate::emit::kernels::{self, Operand};
-use crate::emit::{self, Arg, Kernel, few, together, vector};
+use crate::emit::{self, Arg, Kernel, gemv, horizontal, skinny_gemm};
 use crate::failure_guard;
 use crate::fuse_launches::{self, OwnGemm, fuse_launches};
 use crate::launch_order::launch_order;
@@ -20,7 +20,7 @@ use passes::{
 };
 use std::ops::Range;
 
-/// A byte of one of a run's blocks: inputs, results, constants and the arena, in this launch_order.
+/// A byte of one of a run's blocks: inputs, results, constants and the arena, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
     /// Which block.
@@ -206,7 +206,7 @@ fn needs(fused: &Fused, chip: Chip) -> Vec<Needs> {
         {
             let (_, outs) = operands(&fused.graph, *node, args);
             let is_searched = fuse_launches::extreme(fused, product + 1..wave.end, &outs[0]).is_some();
-            needs[wave.start].scratch += if is_searched { few::scratch(&outs[0]) } else { 0 };
+            needs[wave.start].scratch += if is_searched { skinny_gemm::scratch(&outs[0]) } else { 0 };
         }
     }
     needs
@@ -287,19 +287,21 @@ impl Plan {
         if own == OwnGemm::Gemv {
             let before = (wave.start < product).then_some(wave.start).and_then(a_loop);
             let behind = (!behind.is_empty()).then_some(behind.start).and_then(a_loop);
-            let chain = vector::Chain { graph, before, args: &args, y: &outs[0], behind, is_later };
-            return vec![vector::lower(&chain)];
+            let chain = gemv::Chain { graph, before, args: &args, y: &outs[0], behind, is_later };
+            return vec![gemv::lower(&chain)];
         }
         let y = &outs[0];
         let extreme = (!behind.is_empty()).then(|| fuse_launches::extreme(&self.fused, behind.clone(), y)).flatten();
         let takes = match &extreme {
-            Some((y, is_least)) => few::Behind::Extreme { y, is_least: *is_least },
-            None => few::Behind::Loops(fuse_launches::parts(&self.fused, behind.clone()).expect("it was looked at")),
+            Some((y, is_least)) => skinny_gemm::Behind::Extreme { y, is_least: *is_least },
+            None => {
+                skinny_gemm::Behind::Loops(fuse_launches::parts(&self.fused, behind.clone()).expect("it was looked at"))
+            }
         };
-        let chain = few::Chain { graph, args: &args, y, behind: takes, is_later };
+        let chain = skinny_gemm::Chain { graph, args: &args, y, behind: takes, is_later };
         let list = |w: &Work| if let Work::Kernels(list) = w { list.clone() } else { Vec::new() };
         let moves = self.work[behind].iter().flat_map(list).filter(|k| k.is_move);
-        moves.chain(few::lower(&chain)).collect()
+        moves.chain(skinny_gemm::lower(&chain)).collect()
     }
 
     /// The launch of an attention whose keys and values were put into caches, if the index of where and the mask
@@ -346,29 +348,31 @@ impl Plan {
         let taken: Vec<usize> = wave.clone().filter_map(|r| Some(source(r)?.0)).collect();
         for r in wave.clone().filter(|r| !taken.contains(r)) {
             match (&self.fused.regions[r], &self.work[r]) {
-                (Region::Loop(l), _) => parts.push(together::Part::of_loop(l, &self.fused.graph, self.is_in_place(l))),
+                (Region::Loop(l), _) => {
+                    parts.push(horizontal::Part::of_loop(l, &self.fused.graph, self.is_in_place(l)))
+                }
                 (_, Work::Kernels(list)) => {
                     let (moves, rest): (Vec<&Kernel>, Vec<&Kernel>) = list.iter().partition(|k| k.is_move);
                     kernels.extend(moves.into_iter().cloned());
                     let put = source(r).and_then(|(_, l)| self.put(r, l));
                     match put {
                         Some(part) => parts.push(part),
-                        None => parts.extend(rest.into_iter().filter_map(together::Part::of_kernel)),
+                        None => parts.extend(rest.into_iter().filter_map(horizontal::Part::of_kernel)),
                     }
                 }
                 _ => {}
             }
         }
-        kernels.push(together::lower(parts));
+        kernels.push(horizontal::lower(parts));
         kernels
     }
 
     /// A loop whose result is put into another value as it is computed.
-    fn put(&self, region: usize, l: &Loop) -> Option<together::Part> {
+    fn put(&self, region: usize, l: &Loop) -> Option<horizontal::Part> {
         let Region::Call { node, args, .. } = &self.fused.regions[region] else { return None };
         let axis = self.fused.graph.nodes[*node].attrs.size("axis").ok()?;
         let (args, outs) = operands(&self.fused.graph, *node, args);
-        Some(together::Part::of_put(l, &self.fused.graph, &args, &outs[0], axis))
+        Some(horizontal::Part::of_put(l, &self.fused.graph, &args, &outs[0], axis))
     }
 
     /// True if a loop's result lies, or may lie, where one of its operands does.

@@ -1,6 +1,6 @@
 //! What a device is to the rest of the system: it claims ops, compiles graphs and runs them.
 
-use ir::{Buffer, Error, ErrorKind, FlatNode, Graph, Loan, Result, Type};
+use ir::{Buffer, DeviceMemory, Error, ErrorKind, FlatNode, Graph, Result, Type};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ pub trait Device: Send + Sync {
     }
     /// A value in memory of this device that another library lends, or a copy of it where `is_copy`
     /// says so or the device could not read the memory as it is. Answers whether it was copied.
-    fn adopt(&self, loan: Loan, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
+    fn adopt(&self, loan: DeviceMemory, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
         let _ = (loan, ty, is_copy);
         Err(Error::new(ErrorKind::Device, format!("{} has no memory that others could lend", self.name())))
     }

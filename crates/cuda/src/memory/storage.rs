@@ -1,7 +1,7 @@
 //! A value in a GPU's memory.
 
 use crate::driver::context::Context;
-use ir::{Bytes, Literal, Loan, Result, Storage, Type};
+use ir::{Bytes, DeviceMemory, Literal, Result, Storage, Type};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct Block {
     /// Its size.
     pub bytes: usize,
     /// Another library's memory: read, never written to.
-    lent: Option<Loan>,
+    lent: Option<DeviceMemory>,
 }
 
 /// What the kernels expect of an address.
@@ -25,7 +25,7 @@ impl Block {
         Ok(Block { address: context.take(bytes)?, bytes, context: context.clone(), lent: None })
     }
     /// Another library's memory, if kernels can read it as it is.
-    pub fn lent(context: &Arc<Context>, loan: Loan, bytes: usize) -> Result<Block, Loan> {
+    pub fn lent(context: &Arc<Context>, loan: DeviceMemory, bytes: usize) -> Result<Block, DeviceMemory> {
         if !loan.address.is_multiple_of(ALIGNMENT) {
             return Err(loan);
         }
@@ -97,7 +97,7 @@ impl Storage for DeviceValue {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn lend(&self, is_copy: bool, is_unready: bool) -> Result<Option<Loan>> {
+    fn lend(&self, is_copy: bool, is_unready: bool) -> Result<Option<DeviceMemory>> {
         let context = &self.block.context;
         let block = if is_copy {
             let _order = context.order.lock();
@@ -109,6 +109,6 @@ impl Storage for DeviceValue {
         if !is_unready {
             context.synchronize()?;
         }
-        Ok(Some(Loan { address: block.address, owner: Box::new(Shared(block)) }))
+        Ok(Some(DeviceMemory { address: block.address, owner: Box::new(Shared(block)) }))
     }
 }

@@ -7,10 +7,10 @@
 use super::{BLOCK, Chain, LINES, Part, WARPS};
 use crate::emit::access::{index, split};
 use crate::emit::body::{Body, Writer};
+use crate::emit::gemv::{Launch, taken};
 use crate::emit::kernels::{Operand, place};
 use crate::emit::scalar::stored;
-use crate::emit::vector::{Launch, taken};
-use crate::emit::{Arg, Kernel, finish};
+use crate::emit::{Arg, Kernel, partials};
 use passes::{Loop, Step};
 use std::fmt::Write;
 
@@ -152,7 +152,7 @@ fn sums(c: &Chain, element: &dyn Fn(&str, &str) -> String) -> String {
         .to_string();
     for (k, e) in ["x", "y"].iter().enumerate() {
         let sum = element(&format!("s.{e}"), &format!("at + {k}"));
-        let _ = writeln!(text, "s.{e} = {};", finish::rounded(&sum, c.y.ty.dtype));
+        let _ = writeln!(text, "s.{e} = {};", partials::rounded(&sum, c.y.ty.dtype));
     }
     text
 }

@@ -1,8 +1,8 @@
-//! Graphs as pictures: DOT for Graphviz, and SVG with a layout of our own.
+//! Graphs as drawings: DOT for Graphviz, and SVG with a layout of our own.
 //!
 //! Numbers that a node takes as constants stand in its box instead of having one of their own,
 //! and a value that is used far below appears there again as a small mark, so that the arrows stay
-//! short. Sub-graphs follow as pictures of their own.
+//! short. Sub-graphs follow as drawings of their own.
 
 mod layout;
 mod svg;
@@ -13,7 +13,7 @@ use crate::{Attr, CONST, DType, FlatNode, Graph, INPUT, Meaning, Site, Slot, Typ
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Boxes drawn at most in one picture; nobody reads more, and a browser would choke.
+/// Boxes drawn at most in one drawing; nobody reads more, and a browser would choke.
 const BOXES_MAX: usize = 1000;
 /// Longest line of text in a box, in characters.
 const LINE_MAX: usize = 44;

@@ -2,8 +2,8 @@
 
 use super::access::split;
 use super::body::{Body, Reduction, Writer};
-use super::points::element;
-use super::{Lowered, PARTIALS_MAX, finish};
+use super::pointwise::element;
+use super::{Lowered, PARTIALS_MAX, partials};
 use passes::Along;
 
 const BLOCK: usize = 256;
@@ -42,7 +42,7 @@ pub fn lower(b: &Body, out: &mut Lowered) {
             let p = w.target(slot);
             w.put(format!("if (threadIdx.x == 0) {p}[row] = put_{}(g{});\n", r.dtype, r.step));
         } else {
-            let p = finish::partial(&mut w, &r, slot, outer, parts, 1, out);
+            let p = partials::partial(&mut w, &r, slot, outer, parts, 1, out);
             w.put(format!("if (threadIdx.x == 0) {p}[blockIdx.x] = g{};\n", r.step));
         }
     }

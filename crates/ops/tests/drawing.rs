@@ -3,7 +3,7 @@
 //! `TALWEG_PICTURES=folder` keeps them to look at.
 
 use cpu as _;
-use ir::picture::{to_dot, to_svg};
+use ir::drawing::{to_dot, to_svg};
 use ir::{Collect, DType, Graph, Literal, Site, Type, collect};
 use talweg_ops::{Tensor, find, grad};
 
@@ -78,13 +78,13 @@ fn every_node_has_its_box() {
                 assert!(svg.contains(&format!(">{head}")) && dot.contains(&format!("\"{head}")), "{name}: {head}");
             }
         }
-        assert!(svg.contains("pictures.rs:"), "boxes name the line of the program");
-        assert_eq!(to_svg(&g), svg, "the same picture every time");
+        assert!(svg.contains("drawing.rs:"), "boxes name the line of the program");
+        assert_eq!(to_svg(&g), svg, "the same drawing every time");
     }
 }
 
 #[test]
-fn names_cannot_break_the_picture() {
+fn names_cannot_break_the_drawing() {
     let mut g = Graph::new();
     let x =
         g.input("</svg><script>&\"\u{1}", &Type::new(DType::F32, [2]), Site { file: "a<b>.rs", line: 1, column: 1 });

@@ -7,16 +7,16 @@
 //! at the end. Loops that take the product (an activation, what is put into caches) are computed as its
 //! elements appear, and so are the places of each row's greatest or least element.
 
-mod local;
+mod epilogue;
 
 use super::body::Body;
-use super::finish::rounded;
+use super::gemv::{Launch, point, taken};
 use super::kernels::Operand;
+use super::partials::rounded;
 use super::scalar::stored;
-use super::vector::{Launch, point, taken};
 use super::{Arg, Kernel};
+use epilogue::{Local, Text};
 use ir::{DType, Graph, Meaning};
-use local::{Local, Text};
 use passes::{Loop, Step};
 use std::fmt::Write;
 
@@ -185,7 +185,7 @@ fn parts(columns: usize, inner: usize) -> usize {
 /// The kernels.
 pub fn lower(c: &Chain) -> Vec<Kernel> {
     let second = match &c.behind {
-        Behind::Extreme { y, .. } => Some(local::extremes(c, y)),
+        Behind::Extreme { y, .. } => Some(epilogue::extremes(c, y)),
         Behind::Loops(_) => None,
     };
     [product(c)].into_iter().chain(second).collect()
@@ -268,10 +268,10 @@ fn multiply(padded: usize, dtype: DType) -> String {
 /// column.
 fn finish(c: &Chain, way: &Way, share: usize, element: &dyn Fn(&str, &str) -> String, out: &mut Launch) -> Text {
     let result = match way {
-        Way::Local(list) => return local::text(c, list, share, element, out),
+        Way::Local(list) => return epilogue::text(c, list, share, element, out),
         Way::Plain => whole(c, element, out),
         Way::Stretches(l, list) => stretched(c, l, list, element, out),
-        Way::Extreme(is_least) => local::extreme(c, share, *is_least, element, out),
+        Way::Extreme(is_least) => epilogue::extreme(c, share, *is_least, element, out),
     };
     Text { ahead: String::new(), result }
 }

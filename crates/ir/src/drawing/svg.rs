@@ -1,4 +1,4 @@
-//! The picture itself.
+//! The SVG text.
 
 use super::layout::{Layout, layout, ranks};
 use super::{Item, Kind, Sketch, children, sketch};
@@ -13,7 +13,7 @@ const LINE_HEIGHT: f64 = 15.0;
 const CHAR: f64 = 7.3;
 const CHAR_SMALL: f64 = 6.4;
 
-/// The graph as an SVG picture.
+/// The graph as an SVG image.
 pub fn to_svg(graph: &Graph) -> String {
     let mut panels = Vec::new();
     collect(graph, "", &mut panels);

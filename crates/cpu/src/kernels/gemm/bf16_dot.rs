@@ -8,7 +8,7 @@
 
 use super::super::scratch::Scratch;
 use super::micro::Sweep;
-use super::turn::Turned;
+use super::orient::Oriented;
 use super::{Gemm, Mat, Patch};
 use crate::pool::{self, Shared};
 use crate::vmath::dispatch;
@@ -38,7 +38,7 @@ pub(super) unsafe fn run(q: &Gemm<bf16, f32>, done: &(dyn Fn(Patch) + Sync)) {
         let (right_room, right) = paired(q.b.t(), q.n, q.k);
         let pairs: Gemm<f32, f32> =
             Gemm { alpha: q.alpha, accumulate: q.accumulate, ..Gemm::new(q.m, q.n, half, left, right.t(), q.c) };
-        let mut turned = Turned::new(&pairs, left, right.t(), q.c, q.c_row);
+        let mut turned = Oriented::new(&pairs, left, right.t(), q.c, q.c_row);
         turned.pairs = true;
         turned.run(done);
         drop((left_room, right_room));

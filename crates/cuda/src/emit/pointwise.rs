@@ -3,7 +3,7 @@
 use super::access::split;
 use super::body::{Body, Reduction, Writer};
 use super::scalar;
-use super::{Lowered, PARTIALS_MAX, SMALL, finish};
+use super::{Lowered, PARTIALS_MAX, SMALL, partials};
 use passes::Step;
 
 /// Threads of a block.
@@ -48,7 +48,7 @@ pub fn lower(b: &Body, out: &mut Lowered) {
         }
     });
     w.put("}\n");
-    finish::blocks(&mut w, b, &reductions, grid, block, out);
+    partials::blocks(&mut w, b, &reductions, grid, block, out);
     out.kernels.push(w.finish(grid, block));
 }
 

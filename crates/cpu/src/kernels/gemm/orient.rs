@@ -7,7 +7,7 @@ use crate::pool;
 
 /// A product whose right side fills the vectors: as it was given, or transposed.
 #[derive(Clone, Copy)]
-pub(super) struct Turned<S: Multiply> {
+pub(super) struct Oriented<S: Multiply> {
     pub m: usize,
     pub n: usize,
     pub k: usize,
@@ -61,11 +61,11 @@ const ROWS_MAX: usize = 128;
 /// The most rows of a product that is cut by columns.
 const COLUMNS_ROWS: usize = 256;
 
-impl<S: Multiply> Turned<S> {
+impl<S: Multiply> Oriented<S> {
     /// The cheaper way round.
-    pub fn new<C>(q: &Gemm<S, C>, a: Mat<S>, b: Mat<S>, c: *mut S::Acc, c_row: isize) -> Turned<S> {
+    pub fn new<C>(q: &Gemm<S, C>, a: Mat<S>, b: Mat<S>, c: *mut S::Acc, c_row: isize) -> Oriented<S> {
         let (lanes, height) = S::Acc::tile();
-        let straight = Turned {
+        let straight = Oriented {
             m: q.m,
             n: q.n,
             k: q.k,
@@ -83,7 +83,7 @@ impl<S: Multiply> Turned<S> {
             height,
         };
         let (m, n, left, right) = (q.n, q.m, b.t(), a.t());
-        let turned = Turned { m, n, left, right, c_row: 1, c_col: c_row, is_straight: false, ..straight };
+        let turned = Oriented { m, n, left, right, c_row: 1, c_col: c_row, is_straight: false, ..straight };
         if turned.cost() < straight.cost() { turned } else { straight }
     }
 

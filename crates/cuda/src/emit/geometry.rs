@@ -14,7 +14,7 @@ const EACH: usize = 4;
 const ROWS_FEW: usize = 256;
 
 /// How a row is spread over threads.
-pub struct Spread {
+pub struct Geometry {
     /// Elements side by side in a thread.
     pub width: usize,
     /// Threads a row has.
@@ -27,9 +27,9 @@ pub struct Spread {
     pub grid: usize,
 }
 
-impl Spread {
+impl Geometry {
     /// The rows of a loop, of which a block leaves partial results or not.
-    pub fn new(b: &Body, is_partial: bool) -> Spread {
+    pub fn new(b: &Body, is_partial: bool) -> Geometry {
         let mut width = b.width();
         // Short rows: a thread each rather than a vector each.
         while width > 1 && b.l.columns() / width < 8 {
@@ -53,16 +53,16 @@ impl Spread {
         };
         let blocks = b.l.rows().div_ceil(rows);
         let grid = if is_small { 1 } else { blocks.min(if is_partial { PARTIALS_MAX } else { usize::MAX }) };
-        Spread { width, lanes, each, rows, grid }
+        Geometry { width, lanes, each, rows, grid }
     }
     /// One row that every block of so many threads has.
-    pub fn inside(b: &Body, block: usize) -> Spread {
+    pub fn inside(b: &Body, block: usize) -> Geometry {
         let columns = b.l.columns();
         let mut width = 8;
         while width > 1 && (!columns.is_multiple_of(width) || columns / width < block / 2) {
             width /= 2;
         }
-        Spread { width, lanes: block, each: (columns / width).div_ceil(block), rows: 1, grid: 1 }
+        Geometry { width, lanes: block, each: (columns / width).div_ceil(block), rows: 1, grid: 1 }
     }
     /// Gives a row as many threads as can run at once: they wait for each other, and for what is read.
     pub fn widen(&mut self, columns: usize) {

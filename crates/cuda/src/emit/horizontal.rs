@@ -3,7 +3,7 @@
 
 use super::body::{Body, Writer};
 use super::kernels::{self, Operand};
-use super::{Arg, Kernel, access, points, scalar, tiles};
+use super::{Arg, Kernel, access, pointwise, scalar, transpose};
 use ir::Graph;
 use passes::{Loop, Step};
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// True for a loop that reduces and turns nothing, and so is one kernel that wants no memory of its
 /// own.
 pub fn is_plain(l: &Loop) -> bool {
-    !tiles::fits(l) && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }))
+    !transpose::fits(l) && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }))
 }
 
 /// A kernel or several with the same text, one after the other.
@@ -27,7 +27,7 @@ impl Part {
     /// A plain loop, with whether a result may lie where an operand does.
     pub fn of_loop(l: &Loop, graph: &Graph, in_place: bool) -> Part {
         let b = Body::new(l, graph, in_place, |_| true, true);
-        let (w, grid) = points::plain(&b);
+        let (w, grid) = pointwise::plain(&b);
         let (text, params, args) = Writer::parts(w);
         Part { text, params, grid, args: vec![args] }
     }
@@ -42,7 +42,7 @@ impl Part {
         let idx = if y.ty.shape.count() < i32::MAX as usize { b.idx() } else { "long long" };
         w.put(format!(
             "typedef {idx} idx;\nconst idx n = (idx)blockIdx.x * {0} + threadIdx.x;\nif (n >= {count}) return;\n{text}\n",
-            points::BLOCK
+            pointwise::BLOCK
         ));
         let names = w.steps_at(&at);
         for s in &b.stores {
@@ -59,16 +59,16 @@ impl Part {
         params.push(format!("const {}* __restrict__ index", scalar::stored(index.ty.dtype)));
         params.extend([format!("{ty}* __restrict__ y"), "Report* report".to_string(), "long long launch".to_string()]);
         list.extend([Arg::Value(index.slot), Arg::Value(y.slot), Arg::Report, Arg::Launch]);
-        Part { text, params, grid: count.div_ceil(points::BLOCK), args: vec![list] }
+        Part { text, params, grid: count.div_ceil(pointwise::BLOCK), args: vec![list] }
     }
     /// A kernel that has a thread for each element; `None` for others.
     pub fn of_kernel(k: &Kernel) -> Option<Part> {
-        let head = format!("extern \"C\" __global__ void __launch_bounds__({}) run(", points::BLOCK);
+        let head = format!("extern \"C\" __global__ void __launch_bounds__({}) run(", pointwise::BLOCK);
         let (idx, rest) = k.source.split_once(&head)?;
         let (params, body) = rest.split_once(") {\n")?;
         let text = format!("{idx}{}", body.strip_suffix("}\n")?);
         let params: Vec<String> = params.split(", ").map(str::to_string).collect();
-        let fits = k.block as usize == points::BLOCK && !k.is_table && params.len() == k.args.len();
+        let fits = k.block as usize == pointwise::BLOCK && !k.is_table && params.len() == k.args.len();
         fits.then(|| Part { text, params, grid: k.grid as usize, args: vec![k.args.clone()] })
     }
 }
@@ -93,7 +93,7 @@ pub fn lower(list: Vec<Part>) -> Kernel {
         "struct Table {{ void* at[{}]; }};\n\
          extern \"C\" __global__ void __launch_bounds__({}) run(const __grid_constant__ Table t) {{\n",
         args.len(),
-        points::BLOCK
+        pointwise::BLOCK
     );
     let (mut blocks, mut first) = (0, 0);
     for (i, p) in parts.iter().enumerate() {
@@ -115,5 +115,5 @@ pub fn lower(list: Vec<Part>) -> Kernel {
         first += n * count;
     }
     source += "}\n";
-    Kernel { is_table: true, ..Kernel::new(source, blocks, points::BLOCK, args) }
+    Kernel { is_table: true, ..Kernel::new(source, blocks, pointwise::BLOCK, args) }
 }

@@ -6,7 +6,7 @@ use super::access::{self, split};
 use super::body::{Body, Writer};
 use super::kernels::Operand;
 use super::scalar::stored;
-use super::{Arg, Kernel, WAIT, finish, rows};
+use super::{Arg, Kernel, WAIT, partials, rows};
 use ir::{DType, Graph, Meaning, Slot};
 use passes::{Along, Loop, Step};
 use std::fmt::Write;
@@ -86,7 +86,7 @@ pub(super) fn taken(l: &Loop, y: Slot) -> Vec<usize> {
 }
 
 /// How the work is spread.
-struct Spread {
+struct Geometry {
     /// Elements of a load.
     each: usize,
     inner: usize,
@@ -101,8 +101,8 @@ struct Spread {
     is_ahead: bool,
 }
 
-impl Spread {
-    fn new(c: &Chain) -> Spread {
+impl Geometry {
+    fn new(c: &Chain) -> Geometry {
         let (inner, each) = (c.args[1].ty.shape[0], 16 / c.y.ty.dtype.size());
         let loads = inner.div_ceil(32 * each);
         let held = loads.min(HELD);
@@ -112,7 +112,7 @@ impl Spread {
         };
         let (blocks, chunks) = (points.div_ceil(WARPS), loads.div_ceil(held));
         let is_ahead = chunks * taken > 1 || blocks > FIRST;
-        Spread {
+        Geometry {
             each,
             inner,
             held,
@@ -167,7 +167,7 @@ impl Launch {
 
 /// The kernel.
 pub fn lower(c: &Chain) -> Kernel {
-    let s = Spread::new(c);
+    let s = Geometry::new(c);
     let (x, w) = (&c.args[0], &c.args[1]);
     let ty = stored(c.y.ty.dtype);
     let mut out = Launch::default();
@@ -222,7 +222,7 @@ pub fn lower(c: &Chain) -> Kernel {
 }
 
 /// The functions that load a chunk of a column, and that multiply it with the vector.
-fn loads(s: &Spread, dtype: DType, is_made: bool, to: &mut String) {
+fn loads(s: &Geometry, dtype: DType, is_made: bool, to: &mut String) {
     // Read anew each time: kept for the next column, the vector would leave no registers for it.
     let anew = if is_made { "anew_shared" } else { "anew" };
     let ty = stored(dtype);
@@ -252,7 +252,7 @@ fn loads(s: &Spread, dtype: DType, is_made: bool, to: &mut String) {
 }
 
 /// The sums `s0`… of a point; the loads of the first chunk are on their way.
-fn sums(s: &Spread) -> String {
+fn sums(s: &Geometry) -> String {
     let mut text = String::new();
     for which in 0..s.taken {
         let _ = writeln!(text, "float s{which} = 0;");
@@ -301,7 +301,7 @@ fn result(c: &Chain, added: &str, out: &mut Launch) -> (String, Vec<String>, Str
     let call = out.function("behind", &format!("idx n, {}", head.join(", ")), writer, None);
     let rounded = |(k, at): (usize, &String)| {
         let sum = format!("s{k}{}", added.replace("COLUMN", &format!("({at})")));
-        finish::rounded(&sum, dtype)
+        partials::rounded(&sum, dtype)
     };
     let sums: Vec<String> = columns.iter().enumerate().map(rounded).collect();
     (places + "\n", columns, format!("behind(n, {}, {call});\n", sums.join(", ")))
