@@ -108,8 +108,7 @@ pub fn decode_picture(path: impl AsRef<Path>, content: &[u8], gray: bool) -> Res
         [0xff, 0xd8, 0xff, ..] => jpeg_pixels(content),
         _ => Err("neither signature is at the start".to_string()),
     };
-    let pixels =
-        pixels.map_err(|e| Error::format(path.as_ref(), format!("expected a picture (png or jpeg): {e}")))?;
+    let pixels = pixels.map_err(|e| Error::format(path.as_ref(), format!("expected a picture (png or jpeg): {e}")))?;
     let (height, width) = (pixels.height, pixels.width);
     if gray { Array::new(pixels.gray(), &[height, width]) } else { Array::new(pixels.rgb(), &[height, width, 3]) }
 }

@@ -6,7 +6,7 @@ use crate::tensor::run;
 use ::tensor::engine_named;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use talweg::gpu::{self, Switch};
+use talweg::gpu::{self, Flag};
 
 /// Bytes of a device's memory: in use, the most that were in use, held.
 #[pyfunction]
@@ -57,13 +57,13 @@ fn device_properties<'py>(py: Python<'py>, number: usize) -> PyResult<Bound<'py,
     Ok(d)
 }
 
-fn switch(name: &str) -> PyResult<Switch> {
+fn switch(name: &str) -> PyResult<Flag> {
     Ok(match name {
-        "matmul_tf32" => Switch::MatmulTf32,
-        "cudnn_tf32" => Switch::DnnTf32,
-        "benchmark" => Switch::Benchmark,
-        "deterministic" => Switch::Deterministic,
-        "cudnn" => Switch::Dnn,
+        "matmul_tf32" => Flag::MatmulTf32,
+        "cudnn_tf32" => Flag::DnnTf32,
+        "benchmark" => Flag::Benchmark,
+        "deterministic" => Flag::Deterministic,
+        "cudnn" => Flag::Dnn,
         _ => return Err(value_error(format!("there is no switch {name}"))),
     })
 }

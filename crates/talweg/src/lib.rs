@@ -34,7 +34,7 @@ pub use tensor::*;
 
 /// NVIDIA GPUs: their properties, and the switches that decide how programs are compiled for them.
 pub mod gpu {
-    pub use cuda::policy::{Switch, is_on, set};
+    pub use cuda::flags::{Flag, is_on, set};
     pub use cuda::{Properties, allow_tf32, properties};
 }
 

@@ -1,7 +1,7 @@
 //! Continuous integration: every step in order. A step whose tools this machine lacks is skipped and listed at the end;
 //! `--strict` makes that a failure.
 
-use crate::{python, tidy};
+use crate::{book, python, tidy};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -38,6 +38,11 @@ pub fn run(is_strict: bool) -> Result<(), String> {
     step("features", &["test", "-p", "talweg-data", "--all-features", "--quiet"])?;
     clusters(&mut skipped)?;
     mpi(&mut skipped)?;
+    if book::is_installed() {
+        book::build()?;
+    } else {
+        skip(&mut skipped, "book", book::INSTALL);
+    }
     for example in tidy::examples()? {
         run_example(&example)?;
     }

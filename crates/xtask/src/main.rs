@@ -1,14 +1,16 @@
 //! Chores of the workspace: `cargo xtask ci` is everything that must pass, `cargo xtask tidy` the
 //! rules about files that no compiler checks.
 
+mod book;
 mod ci;
 mod commits;
+mod prose;
 mod python;
 mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask ci [--strict] | doc | deny | package | python | tidy | fmt";
+const USAGE: &str = "usage: cargo xtask ci [--strict] | book | doc | deny | package | python | tidy | fmt";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
         ["doc"] => ci::doc(),
         ["deny"] => ci::deny(&mut Vec::new()),
         ["package"] => ci::package(),
+        ["book"] => book::build(),
         ["python"] => python::check(),
         ["tidy"] => tidy::check(),
         ["fmt"] => ci::rewrite(),
