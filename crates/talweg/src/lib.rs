@@ -20,18 +20,23 @@ mod explain;
 mod interrupt;
 mod progress;
 
-use {cpu as _, cuda as _};
-
 pub use ::data;
 pub use ::dist;
 pub use ::ir;
 pub use ::nn;
 pub use ::nn::parallel as distributed;
 pub use ::runtime;
+pub use cpu::pool::{set_threads, threads};
 pub use explain::explain;
 pub use interrupt::{INTERRUPTED, interrupt};
 pub use progress::Bar;
 pub use tensor::*;
+
+/// NVIDIA GPUs: their properties, and the switches that decide how programs are compiled for them.
+pub mod gpu {
+    pub use cuda::flags::{Flag, is_on, set};
+    pub use cuda::{Properties, allow_tf32, properties};
+}
 
 /// What most programs use.
 pub mod prelude {
