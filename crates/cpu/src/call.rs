@@ -4,17 +4,17 @@
 #![allow(unsafe_code)]
 
 mod attention;
+mod axis;
 mod control;
 mod conv;
 pub mod matmul;
 mod moves;
 mod scan;
-mod turns;
 
 use crate::pool::{self, Shared};
 use crate::tile::access::{Bases, Spot};
 use ir::{Bytes, FlatNode, Layout, Literal, Meaning, Result, Type};
-use passes::Place;
+use passes::View;
 use std::sync::Arc;
 
 /// An operand or result in memory.
@@ -68,20 +68,6 @@ unsafe fn rows<'a, T>(o: &Operand, bases: Bases) -> &'a [T] {
 /// `T` has the size of its elements, or is bytes.
 unsafe fn rows_mut<T>(o: &Operand, bases: Bases) -> Shared<T> {
     Shared::new(o.first(bases))
-}
-
-/// A tensor cut along an axis: what is before it, its size, what is behind it.
-#[derive(Clone, Copy)]
-struct Lanes {
-    outer: usize,
-    size: usize,
-    inner: usize,
-}
-impl Lanes {
-    fn new(shape: &ir::Shape, axis: usize) -> Lanes {
-        let outer = shape[..axis].iter().product();
-        Lanes { outer, size: shape[axis], inner: shape[axis + 1..].iter().product() }
-    }
 }
 
 /// Runs `f` for `0..n`, in parallel where there is enough to do; each moves about `bytes`.
@@ -160,7 +146,7 @@ fn may_fail_inside(n: &FlatNode) -> bool {
 }
 
 /// Whether a kernel hands over its result piece by piece.
-pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
+pub fn feeds(n: &FlatNode, args: &[View]) -> bool {
     n.op.name == "matmul" && matmul::feeds(n, args)
 }
 
@@ -187,14 +173,14 @@ pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepa
         "index_add" => moves::index_add(attrs, args, outs),
         "fold" => moves::fold(attrs, args, outs),
         "iota" => moves::iota(outs),
-        "cumsum" => scan::cumsum(attrs, args, outs),
-        "argmax" => scan::extreme(attrs, args, outs, true),
-        "argmin" => scan::extreme(attrs, args, outs, false),
-        "sort" => scan::sort(attrs, args, outs),
-        "random_bits" => scan::random_bits(args, outs),
+        "cumsum" => axis::cumsum(attrs, args, outs),
+        "argmax" => axis::extreme(attrs, args, outs, true),
+        "argmin" => axis::extreme(attrs, args, outs, false),
+        "sort" => axis::sort(attrs, args, outs),
+        "random_bits" => axis::random_bits(args, outs),
         // Its results lie where its operands do.
         _ if is_fence(n) => Some(Box::new(|_: Bases| Ok(())) as Prepared),
-        "scan" => Some(turns::prepare(attrs, args, outs)?),
+        "scan" => Some(scan::prepare(attrs, args, outs)?),
         "custom" => Some(custom(attrs, args, outs)?),
         _ => None,
     };

@@ -13,6 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("cuda", &["ir", "passes", "runtime"]),
     ("ops", &["ir", "passes", "runtime"]),
     ("tensor", &["ir", "passes", "runtime", "ops"]),
+    ("model", &["ir", "runtime", "tensor"]),
     ("data", &["ir"]),
     ("net", &[]),
     ("dist", &["net"]),

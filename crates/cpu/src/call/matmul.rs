@@ -8,7 +8,7 @@ use crate::kernels::gemm::int8::{Right, Side};
 use crate::kernels::gemm::{BESIDE, Float, Gemm, Integer, Mat, Multiply, Output, Patch, gemm_int};
 use crate::tile::access::{Bases, Spot};
 use ir::{DType, FlatNode, Layout, Shape, bf16, f16};
-use passes::Place;
+use passes::View;
 
 /// The sizes of a product, and for each of its batch the offsets of the operands in elements.
 #[derive(Clone)]
@@ -70,7 +70,7 @@ const FEED_MIN: usize = 1 << 15;
 
 /// Whether a product can hand over its result piece by piece: one, of full floats, in whole rows or
 /// of a single one. (A loop over narrow pieces would reach for its other operands here and there.)
-pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
+pub fn feeds(n: &FlatNode, args: &[View]) -> bool {
     fn in_rows<E: Multiply + Float>(p: &Product) -> bool {
         p.gemm::<E>(std::ptr::null(), std::ptr::null(), std::ptr::null_mut()).has_whole_rows()
     }

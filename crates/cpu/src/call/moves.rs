@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code)]
 
-use super::{Lanes, Operand, Prepared, each_task, index_of, rows, rows_mut};
+use super::{Operand, Prepared, each_task, index_of, rows, rows_mut};
+use ir::AxisSplit;
 use ir::{Attrs, Element, Error, FlatNode, Literal, Result};
 
 /// An element by its size: what is moved, whatever it means.
@@ -40,7 +41,7 @@ macro_rules! with_bits {
 pub fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let axis = attrs.size("axis").ok()?;
     let out = outs[0].clone();
-    let lanes = Lanes::new(&out.ty.shape, axis);
+    let lanes = AxisSplit::new(&out.ty.shape, axis);
     let size = out.ty.dtype.size();
     let row = lanes.size * lanes.inner * size;
     let mut at = 0;
@@ -116,7 +117,7 @@ fn pad_rows<T: Bits>(x: &ir::Shape, out: &ir::Shape, lo: &[i64], fill: T, src: &
 pub fn take(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let axis = attrs.size("axis").ok()?;
     let (x, index, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
-    let lanes = Lanes::new(&x.ty.shape, axis);
+    let lanes = AxisSplit::new(&x.ty.shape, axis);
     let bytes = lanes.inner * x.ty.dtype.size();
     Some(Box::new(move |bases| {
         // SAFETY: the result is apart from the operands.
@@ -310,7 +311,7 @@ pub fn scatter_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<
 pub fn index_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let axis = attrs.size("axis").ok()?;
     let (x, index, src, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
-    let lanes = Lanes::new(&x.ty.shape, axis);
+    let lanes = AxisSplit::new(&x.ty.shape, axis);
     Some(with_sum!(x.ty.dtype, T => Box::new(move |bases| {
         // SAFETY: the result is apart from the operands.
         let (places, src, dst) =
@@ -355,7 +356,7 @@ pub fn iota(outs: &[Operand]) -> Option<Prepared> {
 pub fn fold(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, out) = (args[0].clone(), outs[0].clone());
     let (axis, step) = (attrs.size("axis").ok()?, attrs.size("step").ok()?);
-    let lanes = Lanes::new(&out.ty.shape, axis);
+    let lanes = AxisSplit::new(&out.ty.shape, axis);
     let windows = *x.ty.shape.get(axis)?;
     let size = *x.ty.shape.last()?;
     if windows > 0 && (windows - 1) * step + size > lanes.size {

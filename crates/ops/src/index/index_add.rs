@@ -1,7 +1,8 @@
 //! `index_add`: slices added at places along an axis.
 
 use super::{inside, is_index};
-use crate::kernel::{Lanes, batched_input};
+use crate::kernel::batched_input;
+use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, number, same};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Grad, Literal, Meaning, Op, Shape};
@@ -66,7 +67,7 @@ pub(crate) fn batch_slices(
 
 /// For each element of the slices, its place in a tensor of shape `x`.
 pub(crate) fn slice_places(x: &Shape, index: &Literal, at: usize) -> Result<Vec<usize>> {
-    let Lanes { outer, size, inner } = Lanes::new(x, at);
+    let AxisSplit { outer, size, inner } = AxisSplit::new(x, at);
     let index: Vec<usize> = index.to_i64().iter().map(|&i| inside(i, at, size)).collect::<Result<_>>()?;
     let n = index.len();
     Ok((0..outer * n * inner).map(|i| (i / inner / n * size + index[i / inner % n]) * inner + i % inner).collect())

@@ -162,7 +162,7 @@ impl Tensor {
 
 fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
     let l = x.literal()?;
-    let lanes = crate::kernel::Lanes { outer: 1, size: l.count(), inner: 1 };
+    let lanes = ir::AxisSplit { outer: 1, size: l.count(), inner: 1 };
     let order = super::sort::order(&l, lanes, false);
     let (mut firsts, mut counts, mut inverse) = (Vec::<usize>::new(), Vec::<i64>::new(), vec![0i64; l.count()]);
     let (float, floats, ints) = (l.dtype().is_inexact(), l.to_complex(), l.to_ints());

@@ -1,7 +1,8 @@
 //! `take`: slices chosen along an axis by an index of any rank; the lookup in an embedding.
 
 use super::{inside, is_index};
-use crate::kernel::{Lanes, batched_input};
+use crate::kernel::batched_input;
+use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, one};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Grad, Literal, Meaning, Op, Shape};
@@ -46,7 +47,7 @@ fn out_shape(c: &Call) -> Result<Shape> {
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let at = c.axis("axis")?;
-    let Lanes { size, inner, .. } = Lanes::new(c.shape(0), at);
+    let AxisSplit { size, inner, .. } = AxisSplit::new(c.shape(0), at);
     let index: Vec<usize> = args[1].to_i64().iter().map(|&i| inside(i, at, size)).collect::<Result<_>>()?;
     let n = index.len();
     Ok(vec![args[0].pick(&out_shape(c)?, |i| Some((i / inner / n * size + index[i / inner % n]) * inner + i % inner))])

@@ -1,6 +1,7 @@
 //! `cumprod`: running products along an axis.
 
-use super::{BATCH_AXIS, Lanes, advance, delay, recur_back};
+use super::{BATCH_AXIS, advance, delay, recur_back};
+use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, floats, grads, number, same};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
@@ -37,7 +38,7 @@ pub static OP: Op = Op {
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
-    let lanes = Lanes::new(c.shape(0), c.axis("axis")?);
+    let lanes = AxisSplit::new(c.shape(0), c.axis("axis")?);
     let (dtype, shape) = (c.dtype(0), c.shape(0).clone());
     Ok(vec![if dtype.is_float() {
         let mut x = args[0].to_f64();

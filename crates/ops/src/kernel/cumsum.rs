@@ -1,6 +1,7 @@
 //! `cumsum`: running sums along an axis.
 
-use super::{BATCH_AXIS, Lanes};
+use super::BATCH_AXIS;
+use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, floats, grads, number, same};
 use crate::{Result, Tensor, axis};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
@@ -32,7 +33,7 @@ pub static OP: Op = Op {
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
-    let (lanes, reverse) = (Lanes::new(c.shape(0), c.axis("axis")?), c.attrs.bool("reverse")?);
+    let (lanes, reverse) = (AxisSplit::new(c.shape(0), c.axis("axis")?), c.attrs.bool("reverse")?);
     let (float, dtype, shape) = (c.dtype(0).is_float(), c.dtype(0), c.shape(0).clone());
     let order = |lane: &mut dyn DoubleEndedIterator<Item = usize>| -> Vec<usize> {
         if reverse { lane.rev().collect() } else { lane.collect() }

@@ -1,6 +1,7 @@
 //! `logcumsumexp`: the logarithm of running sums of exponentials.
 
-use super::{BATCH_AXIS, Lanes, advance, recur_back};
+use super::{BATCH_AXIS, advance, recur_back};
+use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, float, floats, grads, same};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
@@ -43,7 +44,7 @@ pub static OP: Op = Op {
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let mut x = args[0].to_f64();
-    for lane in Lanes::new(c.shape(0), c.axis("axis")?).each() {
+    for lane in AxisSplit::new(c.shape(0), c.axis("axis")?).each() {
         lane.fold(f64::NEG_INFINITY, |sum, i| {
             let (lo, hi) = if x[i] < sum { (x[i], sum) } else { (sum, x[i]) };
             x[i] = if lo == hi && lo.is_infinite() { lo } else { hi + (lo - hi).exp().ln_1p() };

@@ -94,7 +94,7 @@ pub fn run(o: &Options) -> Result<()> {
         Some(p) => std::fs::write(p, what).map_err(|e| Error::value(format!("{}: {e}", p.display()))),
         None => Ok(()),
     };
-    write(&o.svg, crate::ir::picture::to_svg(&graph))?;
-    write(&o.dot, crate::ir::picture::to_dot(&graph))?;
+    write(&o.svg, crate::ir::drawing::to_svg(&graph))?;
+    write(&o.dot, crate::ir::drawing::to_dot(&graph))?;
     write(&o.text, graph.to_string())
 }
