@@ -14,7 +14,7 @@ mod scan;
 use crate::pool::{self, Shared};
 use crate::tile::access::{Bases, Spot};
 use ir::{Bytes, FlatNode, Layout, Literal, Meaning, Result, Type};
-use passes::Place;
+use passes::View;
 use std::sync::Arc;
 
 /// An operand or result in memory.
@@ -103,11 +103,11 @@ pub struct Claim {
     /// The axis along which it only concatenates its operands.
     joins: fn(&FlatNode) -> Option<usize>,
     /// Whether it hands its result over piece by piece to the loop that takes it.
-    feeds: fn(&FlatNode, &[Place]) -> bool,
+    feeds: fn(&FlatNode, &[View]) -> bool,
     /// Whether its results are its operands, and it only holds back what uses them.
     is_fence: bool,
     /// Its floating-point operations.
-    flops: fn(&FlatNode, &[Place]) -> usize,
+    flops: fn(&FlatNode, &[View]) -> usize,
 }
 
 /// Makes a node ready to run.
@@ -173,11 +173,11 @@ pub fn may_fail(n: &FlatNode) -> bool {
     claim(n).is_none_or(|c| (c.may_fail)(n))
 }
 /// Whether a kernel hands over its result piece by piece.
-pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
+pub fn feeds(n: &FlatNode, args: &[View]) -> bool {
     claim(n).is_some_and(|c| (c.feeds)(n, args))
 }
 /// The floating-point operations of a node, one an element where nothing is known.
-pub fn flops(n: &FlatNode, args: &[Place]) -> usize {
+pub fn flops(n: &FlatNode, args: &[View]) -> usize {
     claim(n).map_or_else(|| n.outs[0].shape.count(), |c| (c.flops)(n, args))
 }
 

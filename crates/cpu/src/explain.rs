@@ -2,13 +2,13 @@
 
 use crate::call;
 use ir::{Graph, Site, Slot};
-use passes::{Arrangement, Fused, Region, Step};
+use passes::{Fused, MemoryPlan, Region, Step};
 use runtime::trace;
 use std::fmt::Write;
 
 /// A line a region: its ops, the bytes it moves, the work it does, the user's lines; then the
 /// memory.
-pub fn explain(fused: &Fused, a: &Arrangement, m: &trace::Memory) -> String {
+pub fn explain(fused: &Fused, a: &MemoryPlan, m: &trace::Memory) -> String {
     let graph = &fused.graph;
     let mut s = String::new();
     let waves = fused.waves.iter().flat_map(|w| w.clone().map(|r| (r > w.start, w.end - w.start > 1)));
@@ -20,7 +20,7 @@ pub fn explain(fused: &Fused, a: &Arrangement, m: &trace::Memory) -> String {
             (true, true) => '|',
         };
         let kind = match r {
-            Region::Loop(l) if l.feed.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
+            Region::Loop(l) if l.producer.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
             Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
             Region::Call { .. } => "call".to_string(),
         };
@@ -96,7 +96,7 @@ fn flops(r: &Region, graph: &Graph) -> usize {
                 Step::Scalar { .. } | Step::Reduce { .. } => l.rows(),
                 Step::Load { .. } | Step::Const(_) => 0,
             });
-            steps.sum::<usize>() + l.feed.as_ref().map_or(0, |f| call::flops(&graph.nodes[f.node], &f.args))
+            steps.sum::<usize>() + l.producer.as_ref().map_or(0, |f| call::flops(&graph.nodes[f.node], &f.args))
         }
         Region::Call { node, args, .. } => call::flops(&graph.nodes[*node], args),
     }

@@ -61,7 +61,8 @@ pub fn engine_named(name: &str) -> Result<&'static Engine> {
         return Ok(e);
     }
     let device = runtime::open(full)?;
-    let engine: &'static Engine = Box::leak(Box::new(Engine::among(device, engine_named).with_forms(crate::forms())));
+    let engine: &'static Engine =
+        Box::leak(Box::new(Engine::among(device, engine_named).with_patterns(crate::patterns())));
     engines.push(engine);
     Ok(engine)
 }

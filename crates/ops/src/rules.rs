@@ -73,9 +73,11 @@ pub fn one_dtype(c: &Call) -> Result<DType> {
 }
 /// The types of a composite, found by expanding it.
 pub fn by_expansion(c: &Call, expand: fn(&Call, &[Value]) -> Result<Vec<Value>>) -> Result<Types> {
-    let site = ir::Site::here();
-    let args: Vec<Value> = c.types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
-    Ok(crate::autocast::off(|| expand(c, &args))?.iter().map(|v| v.ty().clone()).collect())
+    crate::memo::types(expand, c, || {
+        let site = ir::Site::here();
+        let args: Vec<Value> = c.types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
+        Ok(crate::autocast::off(|| expand(c, &args))?.iter().map(|v| v.ty().clone()).collect())
+    })
 }
 
 /// A composite's body as it stands in a row: tensors in, tensors out.

@@ -97,8 +97,7 @@ fn loops_agree_with_the_row_over_the_whole_range() {
                 inputs[0].iter_mut().enumerate().for_each(|(i, n)| *n = (i / 64 % 6) as f64);
             }
             let n = inputs[0].len();
-            let xs: Vec<Tensor> =
-                inputs.iter().map(|x| Tensor::from(Literal::from_f64(dtype, [n], x))).collect();
+            let xs: Vec<Tensor> = inputs.iter().map(|x| Tensor::from(Literal::from_f64(dtype, [n], x))).collect();
             let got = Tensor::apply1(op, &xs.iter().collect::<Vec<_>>(), Attrs::new()).literal().unwrap().to_f64();
             let (ulp_max, far) = limits(&s);
             let mut worst: (f64, String) = (0.0, String::new());
@@ -111,7 +110,8 @@ fn loops_agree_with_the_row_over_the_whole_range() {
                 let is_signed = got[i] != 0.0 || want != 0.0 || got[i].is_sign_negative() == want.is_sign_negative();
                 let is_zero_ordered = matches!(op.name, "fmax" | "fmin" | "maximum" | "minimum");
                 if !is_right || !(is_signed || is_zero_ordered) {
-                    failures.push(format!("{} {dtype} {x:?}: {:e} instead of {want:e} ({off:.1} ulp)", op.name, got[i]));
+                    failures
+                        .push(format!("{} {dtype} {x:?}: {:e} instead of {want:e} ({off:.1} ulp)", op.name, got[i]));
                     if failures.len() > 60 {
                         panic!("{}", failures.join("\n"));
                     }

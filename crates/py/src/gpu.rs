@@ -4,7 +4,7 @@
 use crate::error::{OrRaise, value_error};
 use crate::tensor::run;
 use ::tensor::engine_named;
-use cuda::policy::{self, Switch};
+use cuda::flags::{self, Flag};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -57,25 +57,25 @@ fn device_properties<'py>(py: Python<'py>, number: usize) -> PyResult<Bound<'py,
     Ok(d)
 }
 
-fn switch(name: &str) -> PyResult<Switch> {
+fn switch(name: &str) -> PyResult<Flag> {
     Ok(match name {
-        "matmul_tf32" => Switch::MatmulTf32,
-        "cudnn_tf32" => Switch::DnnTf32,
-        "benchmark" => Switch::Benchmark,
-        "deterministic" => Switch::Deterministic,
-        "cudnn" => Switch::Dnn,
+        "matmul_tf32" => Flag::MatmulTf32,
+        "cudnn_tf32" => Flag::DnnTf32,
+        "benchmark" => Flag::Benchmark,
+        "deterministic" => Flag::Deterministic,
+        "cudnn" => Flag::Dnn,
         _ => return Err(value_error(format!("there is no switch {name}"))),
     })
 }
 /// Whether a switch of the GPU's compiler is on.
 #[pyfunction]
 fn get_switch(name: &str) -> PyResult<bool> {
-    Ok(policy::is_on(switch(name)?))
+    Ok(flags::is_on(switch(name)?))
 }
 /// Turns it on or off. Programs compiled for another setting are not used.
 #[pyfunction]
 fn set_switch(name: &str, on: bool) -> PyResult<()> {
-    policy::set(switch(name)?, on);
+    flags::set(switch(name)?, on);
     Ok(())
 }
 /// How many threads compute on the host.

@@ -14,7 +14,7 @@ pub trait Device: Send + Sync {
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>>;
     /// Switches that decide what it compiles, such as the precision of products: a program is used
     /// again only while they are as they were.
-    fn policy(&self) -> u64 {
+    fn flags(&self) -> u64 {
         0
     }
     /// A value in this device's memory. Programs take values from anywhere; one that is used many

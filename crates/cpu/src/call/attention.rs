@@ -6,7 +6,7 @@ use super::{Claim, Operand, Prepared, never, rows_mut};
 use crate::kernels::attention::{Attention, Rows, RowsMut, Saved};
 use crate::tile::access::Bases;
 use ir::{Attrs, DType, FlatNode, Layout, Shape, Type};
-use passes::Place;
+use passes::View;
 
 /// Attention and its gradient.
 pub static CLAIMS: &[Claim] = &[
@@ -28,7 +28,7 @@ pub static CLAIMS: &[Claim] = &[
 ];
 
 /// Two GEMMs for every query and key that meet.
-fn flops(n: &FlatNode, args: &[Place]) -> usize {
+fn flops(n: &FlatNode, args: &[View]) -> usize {
     let [q, k, v] = [0, 1, 2].map(|i| &args[i].layout.shape);
     let [width, keys, outs] = [q.last(), k.iter().nth_back(1), v.last()].map(|d| d.copied().unwrap_or(1));
     let all = 2 * q.count() / width.max(1) * keys * (width + outs);

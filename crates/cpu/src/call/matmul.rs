@@ -8,7 +8,7 @@ use crate::kernels::gemm::int8::{Right, Side};
 use crate::kernels::gemm::{BESIDE, Float, Gemm, Integer, Mat, Multiply, Output, Patch, gemm_int};
 use crate::tile::access::{Bases, Spot};
 use ir::{DType, FlatNode, Layout, Shape, bf16, f16};
-use passes::Place;
+use passes::View;
 
 /// GEMMs.
 pub static CLAIMS: &[Claim] = &[
@@ -25,7 +25,7 @@ pub static CLAIMS: &[Claim] = &[
     },
 ];
 
-fn flops(n: &FlatNode, args: &[Place]) -> usize {
+fn flops(n: &FlatNode, args: &[View]) -> usize {
     2 * n.outs[0].shape.count() * args[0].layout.shape.last().copied().unwrap_or(1)
 }
 
@@ -89,7 +89,7 @@ const FEED_MIN: usize = 1 << 15;
 
 /// Whether a product can hand over its result piece by piece: one, of full floats, in whole rows or
 /// of a single one. (A loop over narrow pieces would reach for its other operands here and there.)
-fn feeds(n: &FlatNode, args: &[Place]) -> bool {
+fn feeds(n: &FlatNode, args: &[View]) -> bool {
     fn in_rows<E: Multiply + Float>(p: &Product) -> bool {
         p.gemm::<E>(std::ptr::null(), std::ptr::null(), std::ptr::null_mut()).has_whole_rows()
     }

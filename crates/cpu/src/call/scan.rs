@@ -68,7 +68,7 @@ pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prep
     let (carried, rows) = (attrs.size("carried")?, attrs.size("rows")?);
     let body = control::optimized(attrs.graph("body")?)?;
     let same: Vec<bool> = (0..args.len()).map(|i| i >= carried + rows).collect();
-    let split = passes::hoist(&body, &same);
+    let split = passes::hoist_invariants(&body, &same);
     let (once, each) = (Compiled::new(split.once)?, Compiled::new(split.each)?);
     let length = attrs.size("length")?;
     let row = |o: &Operand| o.ty.bytes() / length.max(1);

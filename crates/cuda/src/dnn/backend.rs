@@ -3,9 +3,9 @@
 #![allow(unsafe_code)]
 
 use super::{ALIGN, At, Form, Kind, Network, Node, Point, Tensor, Window};
-use crate::blas::WORKSPACE;
-use crate::context::{Context, failed};
-use crate::policy::{Switch, is_on};
+use crate::driver::context::{Context, failed};
+use crate::flags::{Flag, is_on};
+use crate::library::cublas::WORKSPACE;
 use cudarc::cudnn::sys;
 use cudarc::driver::sys as driver;
 use ir::{Error, ErrorKind, Result};
@@ -386,7 +386,7 @@ fn plans(dnn: &Dnn, network: &Network) -> Result<Vec<(Desc, i64)>> {
 
 /// Whether several ways are timed.
 fn is_timed(network: &Network) -> bool {
-    network.is_measured && is_on(Switch::Benchmark) && !is_on(Switch::Deterministic)
+    network.is_measured && is_on(Flag::Benchmark) && !is_on(Flag::Deterministic)
 }
 
 /// Whether the switches admit an engine, by what the library notes about it.
@@ -394,10 +394,10 @@ fn is_admitted(config: &Desc, network: &Network) -> Result<bool> {
     use sys::cudnnBackendNumericalNote_t as Note;
     let is_plain = network.tensors.iter().all(|t| !matches!(t.kind, Kind::Bf16 | Kind::F16));
     let mut refused = Vec::new();
-    if is_plain && !is_on(Switch::DnnTf32) {
+    if is_plain && !is_on(Flag::DnnTf32) {
         refused.push(Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
     }
-    if is_on(Switch::Deterministic) {
+    if is_on(Flag::Deterministic) {
         refused.push(Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
     }
     if refused.is_empty() {

@@ -69,12 +69,12 @@ pub fn may_make(l: &Loop, x: &Operand) -> bool {
     let mut stores = l.stores.iter().filter(|s| s.slot == x.slot);
     let is_stored = matches!((stores.next(), stores.next()), (Some(s), None) if s.offset == 0 && s.strides[..] == [1]);
     let is_whole = x.layout.is_contiguous() && x.layout.offset == 0 && x.ty.shape.count() == l.columns();
-    is_reduced && is_stored && is_whole && l.feed.is_none() && l.dims.len() == 1 && l.columns() <= MADE_MAX
+    is_reduced && is_stored && is_whole && l.producer.is_none() && l.dims.len() == 1 && l.columns() <= MADE_MAX
 }
 
 /// True if a loop can take the elements of a product of `columns` as they appear: it takes none twice.
 pub fn may_take(l: &Loop, y: Slot, columns: usize) -> bool {
-    let is_plain = l.feed.is_none() && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }));
+    let is_plain = l.producer.is_none() && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }));
     let taken = taken(l, y).len();
     is_plain && (1..=TAKEN_MAX).contains(&taken) && taken * l.rows() * l.columns() <= columns
 }

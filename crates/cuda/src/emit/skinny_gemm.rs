@@ -148,7 +148,7 @@ fn stretches(l: &Loop, y: &Operand) -> Option<Vec<usize>> {
     let [rows, columns] = *y.ty.shape.dims() else { return None };
     let loads = taken(l, y.slot);
     let count = loads.len();
-    let is_plain = l.feed.is_none() && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }));
+    let is_plain = l.producer.is_none() && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }));
     if !is_plain || !matches!(count, 2 | 4) || rows * columns != count * l.dims.iter().product::<usize>() {
         return None;
     }
@@ -353,7 +353,7 @@ mod tests {
             offset: *offset,
         };
         let steps = loads.iter().map(load).collect();
-        let l = Loop { dims: dims.to_vec(), inner: 1, steps, stores: Vec::new(), nodes: Vec::new(), feed: None };
+        let l = Loop { dims: dims.to_vec(), inner: 1, steps, stores: Vec::new(), nodes: Vec::new(), producer: None };
         stretches(&l, &y)
     }
 

@@ -31,7 +31,7 @@ impl Local {
         let points: usize = l.dims.iter().product();
         let each = points / rows;
         let fits = points.is_multiple_of(rows) && each.is_multiple_of(LINES) && columns.is_multiple_of(LINES);
-        let is_plain = l.feed.is_none() && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }));
+        let is_plain = l.producer.is_none() && !l.steps.iter().any(|s| matches!(s, Step::Reduce { .. }));
         if !is_plain || !fits {
             return None;
         }
@@ -333,7 +333,7 @@ mod tests {
             offset: *offset,
         };
         let steps = loads.iter().map(load).collect();
-        let l = Loop { dims: dims.to_vec(), inner: 1, steps, stores: Vec::new(), nodes: Vec::new(), feed: None };
+        let l = Loop { dims: dims.to_vec(), inner: 1, steps, stores: Vec::new(), nodes: Vec::new(), producer: None };
         Local::new(&l, &y)
     }
 
