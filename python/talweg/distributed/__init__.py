@@ -41,31 +41,29 @@ from ._store import *  # noqa: F403
 
 
 def shard(batch: Any) -> Any:
-    """This worker's part of a batch: its share of the first axis.
+    """This worker's shard of a batch: a slice of the first axis.
 
-    Shares differ by one row at most. The optimizer's next step counts this worker's gradients, those of a mean over its
-    rows, by their number, so that workers with unequal shares take the step of one process. A worker for which
-    there is no row gets the first one, and its gradients count nothing. Dropout of a tensor with these rows draws what
-    one process draws for them.
+    Shards differ by at most one row. The optimizer's next step weights this worker's gradients by its number of rows, so
+    that workers with unequal shards take the step of one process. A worker without a row gets the first one, with
+    weight 0. Dropout of a tensor with these rows draws the numbers that one process would draw for them.
     """
     first, end = _native.worker_part(len(batch))
     return batch[first:end]
 
 
 def meet(give: Callable[[], bytes]) -> bytes | None:
-    """Before each step: hands over what a worker that replaces a lost one has to know.
+    """Hands the training state to a replacement worker; call it before each step.
 
-    ``give`` returns, as bytes, everything that decides the next step. A replacement gets these bytes from its first
-    call and must take them over; everybody else gets ``None``.
+    ``give`` returns, as bytes, everything that decides the next step. A replacement receives these bytes from its first
+    call and must restore them; every other worker receives ``None``.
 
-    Under all-reduce ``give`` is called only when somebody waits to be let in, and a loop that never calls ``meet``
-    does without replacements. With a parameter store the bytes are kept in the store with the step: ``give`` is
-    called each time, and need not give what the store holds. The replacement does the newest step again that the
-    store has of its predecessor (``step()`` says which), from what that one gave before it. A loop without ``meet``
-    goes on at the step after, and knows nothing but what the store holds.
+    Under all-reduce ``give`` is called only when a replacement waits to be admitted; a loop that never calls ``meet``
+    has no replacements. With a parameter store ``give`` is called at each step, and the store keeps the bytes; they
+    need not contain the store's own values. The replacement repeats the newest step that the store has of its
+    predecessor (``step()`` returns it). A loop without ``meet`` continues at the next step, with the store's values only.
     """
     if not callable(give):
-        raise type_error(f"meet: expected a function that gives bytes, not {type(give).__name__}")
+        raise type_error(f"meet: expected a function that returns bytes, not {type(give).__name__}")
     return _native.worker_meet(give)
 
 

@@ -111,17 +111,17 @@ _backend: str | None = None
 
 
 def rank() -> int:
-    """Number of this worker; 0 if the process is alone."""
+    """The rank of this worker; 0 in a single process."""
     return _native.worker_rank()
 
 
 def world_size() -> int:
-    """How many workers were started; 1 if the process is alone."""
+    """The number of workers; 1 in a single process."""
     return _native.worker_count()
 
 
 def is_available() -> bool:
-    """True: collectives are always there.
+    """True: collectives are always available.
 
     >>> import talweg as tw
     >>> tw.distributed.is_available()
@@ -299,5 +299,5 @@ def new_group(
 
 
 def split_group(color: int, key: int = 0, group: Group | None = None) -> Group:
-    """The group of all ranks that say the same ``color``, ordered by ``key``, then by rank; all must call it."""
+    """The group of all ranks with the same ``color``, ordered by ``key``, then by rank; all ranks must call it."""
     return _native.group_split(_native.group_world() if group is None else group, color, key)

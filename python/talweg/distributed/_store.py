@@ -20,13 +20,13 @@ class Table:
     >>> counts.pull(rows=[1, 2]).tolist()
     [[0.0, 0.0], [1.0, 2.0]]
 
-    Every worker makes the same tables in the same order; whoever is first gives the first ``values``. What is pushed
-    counts when its step ends (``clock``); a read sees as much of the others' steps as the job's consistency demands.
+    Every worker creates the same tables in the same order; the first one sets the initial ``values``. Pushed values
+    count when their step ends (``clock``); a read is as fresh as the job's consistency model demands.
 
-    What is pushed is added, or goes through ``update(values, pushed, *state)``, which returns the new values, or a tuple
-    of them and of the new state: arrays like the values, which begin with the numbers of ``state``. It is traced once and
-    runs on the servers, so that it may use numbers and other tensors as they are then, but no variables. It is given
-    the whole table, or with ``by_rows`` some rows at a time, and then rows can be pushed:
+    Pushed values are added, or go through ``update(values, pushed, *state)``. It returns the new values, or a tuple of
+    the new values and state arrays, which start with the numbers of ``state``. It is traced once and runs on the servers,
+    so it may close over numbers and tensors, but not over variables. It sees the whole table, or with ``by_rows`` some
+    rows at a time; then rows can be pushed:
 
     >>> def adagrad(values, pushed, squares):
     ...     squares = squares + pushed.square()
@@ -37,9 +37,8 @@ class Table:
     >>> weights.pull().tolist()
     [1.0, 0.5, 1.0, 1.0]
 
-    Whole tables that are pushed in one step are summed over the workers where these do their steps together (``bsp``,
-    ``backup:B``) and update the table once; rows update it one worker's after the other's. A process that is alone has its
-    tables in its own memory.
+    Under ``bsp`` and ``backup:B``, whole tables pushed in one step are summed over the workers and make one update. Rows
+    make one update per worker. A single process keeps its tables in its own memory.
     """
 
     def __init__(
@@ -58,12 +57,12 @@ class Table:
 
     @checked
     def push(self, x: Any, rows: Any = None) -> None:
-        """Adds to this step's updates: ``x`` is like the whole table, or like the rows that are named."""
+        """Adds to this step's updates; ``x`` has the shape of the whole table, or of the given rows."""
         self._native.push(x, _listed(rows))
 
     @checked
     def pull(self, rows: Any = None) -> Tensor:
-        """Its values, or those of the rows that are named, as fresh as the job's consistency demands."""
+        """The values, or those of the given rows, as fresh as the job's consistency model demands."""
         return self._native.pull(_listed(rows))
 
     def __repr__(self) -> str:
@@ -75,7 +74,7 @@ def _listed(rows: Any) -> Any:
 
 
 def clock() -> None:
-    """Ends this worker's step: what it has pushed counts from now on. An optimizer's step in the store ends one too."""
+    """Ends this worker's step: its pushed values count from now on. An optimizer step in the store also ends one."""
     _native.store_clock()
 
 
@@ -85,14 +84,14 @@ def wait() -> None:
 
 
 def step() -> int:
-    """The step of the parameter store that this worker is in: 0 at first, more if it takes the place of one that was lost.
+    """This worker's step in the parameter store: 0 at first, more for a replacement worker.
 
-    A loop of one's own begins there: ``for step in range(tw.distributed.step(), steps)``.
+    A custom loop starts there: ``for step in range(tw.distributed.step(), steps)``.
     """
     return _native.store_step()
 
 
 def staleness() -> list[int]:
-    """How many reads of the store were 0, 1, 2… steps ahead of the slowest worker in what they saw; the last counts all
-    beyond. Empty if the process is alone."""
+    """The number of store reads that were 0, 1, 2… steps ahead of the slowest worker; the last entry counts all beyond.
+    Empty in a single process."""
     return _native.store_staleness()
