@@ -11,6 +11,8 @@ from .. import DTypeLike
 from .. import Update
 from ..nn import Module
 from ..utils.data import Subset
+from . import history as history
+from . import saved as saved
 
 class Callback:
     """Hears of a run; a subclass overrides what it wants. ``trainer.stop()`` ends the run after the step."""
@@ -87,6 +89,8 @@ class Trainer:
     - ``jit``: trace the step once and replay it; the fastest way to train.
     - ``callbacks``: reporters of the run. ``progress``: true, false, or a custom reporter.
 
+    Checkpoints of Rust's trainer resume here, and those of this one there.
+
     Ctrl-C ends the run after the current step, saves a checkpoint and returns; a second one raises at once.
 
     Under ``talweg launch`` each worker gets its shard of every batch, a replacement continues where the lost worker
@@ -101,17 +105,24 @@ class Trainer:
     def __init__(self, model: Module, optimizer: Any, loader: Iterable[Any], *, epochs: int | None = None, steps: int | None = None, evaluate: Callable[[], Mapping[str, Any]] | None = None, evaluate_every: int = 0, watch: str | None = None, maximize: bool = False, patience: int | None = None, schedule: Any = None, clip_norm: float | None = None, clip_value: float | None = None, checkpoints: str | PathLike[str] | None = None, save_every: int = 0, keep_last: int = 3, keep_best: int = 0, journal: str | PathLike[str] | None = None, events: str | PathLike[str] | None = None, jit: bool = False, callbacks: Sequence[Callback] = ..., progress: bool | Silent = True) -> None: ...
     @property
     def at_epoch_end(self) -> Any: ...
+    @property
+    def epoch(self) -> Any: ...
     def fit(self, loss: Callable[..., Tensor]) -> History:
         """Trains until the end; returns the history.
 
         ``loss`` gets the parts of a batch that is a tuple or a list, the values of a dict by name, or the batch
         itself."""
     def resume(self) -> int | None:
-        """Continues from the newest whole checkpoint; its step, or ``None`` if there is none yet."""
+        """Continues from the newest whole checkpoint, of this trainer or of Rust's; its step, or ``None`` if there is
+        none yet."""
+    @property
+    def step(self) -> Any: ...
     def stop(self) -> None:
         """Ends the run after the present step."""
     @property
     def total(self) -> int | None: ...
+    def trained(self) -> Tensor:
+        """The parameters of the optimizer."""
 
 class AdadeltaOptimizer(Optimizer):
     """TensorFlow's ``AdadeltaOptimizer``."""
