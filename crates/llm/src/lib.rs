@@ -2,3 +2,8 @@
 
 pub mod engine;
 pub mod gguf;
+mod sample;
+mod text;
+
+pub use sample::{Sampled, Sampling};
+pub use text::TextStream;
