@@ -39,6 +39,7 @@ mod shaping;
 mod site;
 mod table;
 mod tensor;
+mod trainer;
 mod transform;
 mod tree;
 mod view;
@@ -71,6 +72,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     metrics::register(m)?;
     readers::register(m)?;
     records::register(m)?;
+    trainer::register(m)?;
     display::register(m)?;
     passes::register(m)?;
     device::register(m)?;

@@ -1,0 +1,3 @@
+//! Language models: the files they come in, quantized weights, generation.
+
+pub mod gguf;
