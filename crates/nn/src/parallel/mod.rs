@@ -284,7 +284,7 @@ fn join_at(place: WorkerConfig, timeout: Duration) -> dist::Result<Job> {
     let deadline = Instant::now() + timeout;
     let (workers, servers, copies) = (place.world as usize, place.servers as usize, place.copies);
     let controller = move || Controller::new(workers, servers, copies);
-    let report = |text: &str| eprintln!("{text}");
+    let report = |text: &str| tensor::log::info(text);
     let coordinator: Option<Arc<dyn Coordinator>> = if place.keeps {
         let at = place.coordinator.address()?;
         Some(Arc::new(EmbeddedCoordinator::start(&at, place.secret.clone(), controller(), report)?))
