@@ -499,6 +499,9 @@ RETURNS = {
     "Session.run": "Any",
     "TopK.value": "float",
     "Trainer.fit": "History",
+    "Trainer.step": "int",
+    "Trainer.epoch": "int",
+    "Trainer.at_epoch_end": "bool",
     "Trainer.resume": "int | None",
     "Trainer.total": "int | None",
     "Update.apply": "None",
@@ -596,8 +599,6 @@ ATTRIBUTES = {
         "loader: Iterable[Any]",
         "callbacks: list[Callback]",
         "history: History",
-        "step: int",
-        "epoch: int",
     ],
     "LRScheduler": ["last_epoch: int", "optimizer: Any", "base_lrs: list[float]"],
 }

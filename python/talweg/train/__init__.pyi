@@ -100,13 +100,11 @@ class Trainer:
     loader: Iterable[Any]
     callbacks: list[Callback]
     history: History
-    step: int
-    epoch: int
     def __init__(self, model: Module, optimizer: Any, loader: Iterable[Any], *, epochs: int | None = None, steps: int | None = None, evaluate: Callable[[], Mapping[str, Any]] | None = None, evaluate_every: int = 0, watch: str | None = None, maximize: bool = False, patience: int | None = None, schedule: Any = None, clip_norm: float | None = None, clip_value: float | None = None, checkpoints: str | PathLike[str] | None = None, save_every: int = 0, keep_last: int = 3, keep_best: int = 0, journal: str | PathLike[str] | None = None, events: str | PathLike[str] | None = None, jit: bool = False, callbacks: Sequence[Callback] = ..., progress: bool | Silent = True) -> None: ...
     @property
-    def at_epoch_end(self) -> Any: ...
+    def at_epoch_end(self) -> bool: ...
     @property
-    def epoch(self) -> Any: ...
+    def epoch(self) -> int: ...
     def fit(self, loss: Callable[..., Tensor]) -> History:
         """Trains until the end; returns the history.
 
@@ -116,7 +114,7 @@ class Trainer:
         """Continues from the newest whole checkpoint, of this trainer or of Rust's; its step, or ``None`` if there is
         none yet."""
     @property
-    def step(self) -> Any: ...
+    def step(self) -> int: ...
     def stop(self) -> None:
         """Ends the run after the present step."""
     @property
