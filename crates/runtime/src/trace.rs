@@ -60,7 +60,7 @@ pub struct Memory {
     pub arena: usize,
     /// Results.
     pub results: usize,
-    /// Results that take over the memory of inputs which nobody else holds.
+    /// Results that take over the memory of unshared inputs.
     pub in_place: usize,
 }
 impl Memory {
@@ -174,7 +174,7 @@ impl Span {
         let region = Region { name: name.into(), lines: vec![(site, 1.0)], bytes: 0, flops: 0 };
         Span { region: Arc::new(region), start: Instant::now(), thread: thread() }
     }
-    /// Ends it; nothing happens unless somebody records.
+    /// Ends it; a no-op unless a recording is active.
     pub fn end(self) {
         if is_on() {
             let duration_us = self.start.elapsed().as_secs_f64() * 1e6;
