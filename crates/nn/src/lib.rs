@@ -41,7 +41,7 @@
 //! let (x, labels) = (Tensor::randn([16, 4]), Tensor::full([16], 1i64));
 //! let mut losses = Vec::new();
 //! for _ in 0..20 {
-//!     let loss = model.forward(&x).cross_entropy(&labels, Default::default());
+//!     let loss = model.forward(&x).cross_entropy(&labels);
 //!     loss.backward()?;
 //!     clip_grad_norm(&optimizer.parameters(), 1.0)?;
 //!     optimizer.step()?;

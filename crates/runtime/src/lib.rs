@@ -7,6 +7,7 @@ mod device;
 mod engine;
 pub mod interrupt;
 mod lift_constants;
+pub mod log;
 mod numerics;
 mod peers;
 mod placement;

@@ -21,7 +21,7 @@ fn network() -> Result<Sequential> {
 }
 
 fn loss(model: &Sequential, x: &Tensor, labels: &Tensor) -> Tensor {
-    model.forward(x).cross_entropy(labels, Default::default())
+    model.forward(x).cross_entropy(labels)
 }
 
 /// The pictures moved by ε in the direction that makes the loss larger, within black and white.

@@ -143,7 +143,7 @@ fn main() -> Result<()> {
         .report(Bar::new())
         .fit_jit(&["image", "words", "next"], |batch| {
             let scores = model.forward(&batch[0], &batch[1]).flatten(0, 1);
-            Ok(scores.cross_entropy(&batch[2].flatten(0, 1), Default::default()))
+            Ok(scores.cross_entropy(&batch[2].flatten(0, 1)))
         })?;
 
     model.train(false);

@@ -96,7 +96,7 @@ impl Gpt {
         self.norm.forward(&x).linear(&self.tokens.weight.tensor(), None)
     }
     fn loss(&self, input: &Tensor, target: &Tensor) -> Tensor {
-        self.forward(input).flatten(0, 1).cross_entropy(&target.flatten(0, 1), Default::default())
+        self.forward(input).flatten(0, 1).cross_entropy(&target.flatten(0, 1))
     }
 }
 

@@ -63,9 +63,8 @@ fn main() -> Result<()> {
             println!("{folder} goes on after step {step}");
         }
     }
-    let outcome = trainer.fit_jit(&["image", "label"], |batch| {
-        Ok(model.forward(&pixels(&batch[0])).cross_entropy(&batch[1], Default::default()))
-    })?;
+    let outcome =
+        trainer.fit_jit(&["image", "label"], |batch| Ok(model.forward(&pixels(&batch[0])).cross_entropy(&batch[1])))?;
     if let Some((accuracy, step)) = outcome.best {
         println!("best after step {step}: {:.2} % of the test pictures", 100.0 * accuracy);
     }

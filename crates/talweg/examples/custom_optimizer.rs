@@ -51,9 +51,7 @@ fn train(name: &str, rule: impl Rule + 'static, steps: u64) -> Result<f64> {
         steps: steps as usize,
     });
     let pixels = |images: &Tensor| images.cast(DType::F32).flatten(1, -1) / 255.0;
-    trainer.fit(|b| {
-        Ok(model.forward(&pixels(&column(b, "image")?)).cross_entropy(&column(b, "label")?, Default::default()))
-    })?;
+    trainer.fit(|b| Ok(model.forward(&pixels(&column(b, "image")?)).cross_entropy(&column(b, "label")?)))?;
     let mut test = Loader::builder(Digits::new(1, 1000)).batch(1000).build()?;
     let batch = test.next().expect("there are test pictures")?;
     let scores = no_grad(|| Ok::<_, Error>(model.forward(&pixels(&column(&batch, "image")?))))?;

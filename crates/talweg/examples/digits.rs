@@ -77,7 +77,7 @@ fn main() -> Result<()> {
     if let (Some(patience), Some(held)) = (number("PATIENCE"), &held) {
         let loss = || {
             let x = column(held, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-            let loss = model.forward(&x).cross_entropy(&column(held, "label")?, Default::default());
+            let loss = model.forward(&x).cross_entropy(&column(held, "label")?);
             Ok(vec![("loss".to_string(), loss.item::<f64>()?)])
         };
         let plateau = Plateau { patience: 0, factor: 0.5, ..Plateau::new(optimizer.lr()?) };
@@ -89,7 +89,7 @@ fn main() -> Result<()> {
     }
     let outcome = trainer.fit_jit(&["image", "label"], |batch| {
         let x = batch[0].cast(DType::F32).flatten(1, -1) / 255.0;
-        Ok(model.forward(&x).cross_entropy(&batch[1], Default::default()))
+        Ok(model.forward(&x).cross_entropy(&batch[1]))
     })?;
     println!("step {}, loss {:.4}", outcome.step, outcome.loss.unwrap_or(f64::NAN));
     if let Some((best, step)) = outcome.best {

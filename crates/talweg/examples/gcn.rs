@@ -81,7 +81,7 @@ fn train(graph: &Graph, seed: u64) -> Result<f64> {
     let known = graph.labels.index_select(0, &graph.train);
     let step = jit(|a: &[Tensor]| {
         let scores = model.forward(&a[0], &a[1]).index_select(0, &a[2]);
-        let loss = scores.cross_entropy(&a[3], Default::default());
+        let loss = scores.cross_entropy(&a[3]);
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])

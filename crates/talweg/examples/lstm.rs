@@ -51,9 +51,7 @@ fn main() -> Result<()> {
         .clip_norm(1.0) // 28 steps back in time: a rare long gradient must not throw the weights off
         .evaluate(0, || accuracy(&model, &mut test))
         .report(Bar::new())
-        .fit_jit(&["image", "label"], |batch| {
-            Ok(model.forward(&batch[0]).cross_entropy(&batch[1], Default::default()))
-        })?;
+        .fit_jit(&["image", "label"], |batch| Ok(model.forward(&batch[0]).cross_entropy(&batch[1])))?;
     Ok(())
 }
 

@@ -58,9 +58,7 @@ fn main() -> Result<()> {
         .schedule(schedule)
         .evaluate(0, || accuracy(&model, &mut test))
         .report(Bar::new())
-        .fit_jit(&["image", "label"], |batch| {
-            Ok(model.forward(&batch[0]).cross_entropy(&batch[1], Default::default()))
-        })?;
+        .fit_jit(&["image", "label"], |batch| Ok(model.forward(&batch[0]).cross_entropy(&batch[1])))?;
     Ok(())
 }
 

@@ -43,7 +43,7 @@ fn main() -> Result<()> {
     let unseen = unseen.next().ok_or_else(|| Error::value("there are no pictures"))??;
     let loss = |batch: &talweg::data::Batch| -> Result<Tensor> {
         let x = column(batch, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-        Ok(model.forward(&x).cross_entropy(&column(batch, "label")?, Default::default()))
+        Ok(model.forward(&x).cross_entropy(&column(batch, "label")?))
     };
     let (began, mut step) = (Instant::now(), 0u64);
     let outcome = Trainer::new(&model, &optimizer, &mut batches).steps(steps.into()).fit(|batch| {

@@ -30,7 +30,7 @@ fn main() -> Result<()> {
         let hidden = (a[0].matmul(&w1) + &b1).relu();
         // Each rank has a part of the sum over hidden units.
         let scores = world.all_reduce(&hidden.matmul(&w2), Combine::Sum) + &b2;
-        let loss = scores.cross_entropy(&a[1], Default::default());
+        let loss = scores.cross_entropy(&a[1]);
         // Gradients are those of the sum of all ranks' losses: each brings its share of the one loss.
         (&loss / world.size() as f64).backward()?;
         let lr = 0.1;

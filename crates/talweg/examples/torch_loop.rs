@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     for (step, batch) in (&mut batches).enumerate() {
         let batch = batch?;
         let x = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
-        let loss = net.forward(&x).cross_entropy(&column(&batch, "label")?, Default::default());
+        let loss = net.forward(&x).cross_entropy(&column(&batch, "label")?);
         loss.backward()?;
         optimizer.step()?;
 

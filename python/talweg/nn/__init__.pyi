@@ -30,7 +30,7 @@ class Module:
     ...     def forward(self, x):
     ...         return self.out(self.hidden(x).relu())
     >>> Mlp()(tw.ones(3, 4)).shape
-    (3, 2)"""
+    talweg.Size([3, 2])"""
     training: bool
     def __getattr__(self, name: str) -> Any: ...
     def __init__(self) -> None: ...
@@ -99,7 +99,7 @@ class Module:
         >>> with layer.register_forward_hook(lambda module, args, output: shapes.append(output.shape)):
         ...     y = layer(tw.ones(3, 4))
         >>> shapes
-        [(3, 2)]"""
+        [talweg.Size([3, 2])]"""
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> Any:
         """``hook(module, args)`` is called before ``forward`` and may return other arguments."""
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Any:
@@ -159,7 +159,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     >>> m = tw.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[4, 10])
     >>> output, loss = m(tw.randn(3, 8), tw.tensor([0, 5, 19]))
     >>> output.shape, m.log_prob(tw.randn(3, 8)).shape
-    ((3,), (3, 20))"""
+    (talweg.Size([3]), talweg.Size([3, 20]))"""
     def __init__(self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         ...
@@ -190,7 +190,7 @@ class Bilinear(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Bilinear(3, 4, 2)(tw.ones(5, 3), tw.ones(5, 4)).shape
-    (5, 2)"""
+    talweg.Size([5, 2])"""
     def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         ...
@@ -269,7 +269,7 @@ class Flatten(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Flatten()(tw.ones(2, 3, 4)).shape
-    (2, 12)"""
+    talweg.Size([2, 12])"""
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
@@ -281,7 +281,7 @@ class GAT(Module):
 
     >>> import talweg as tw
     >>> tw.nn.GAT(3, 4, heads=2)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
-    (3, 8)"""
+    talweg.Size([3, 8])"""
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1, concat: bool = True) -> None: ...
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         ...
@@ -295,7 +295,7 @@ class GCN(Module):
 
     >>> import talweg as tw
     >>> tw.nn.GCN(3, 4)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
-    (3, 4)"""
+    talweg.Size([3, 4])"""
     def __init__(self, in_channels: int, out_channels: int) -> None: ...
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         ...
@@ -329,7 +329,7 @@ class GroupNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.GroupNorm(2, 4)(tw.randn(3, 4, 5)).shape
-    (3, 4, 5)"""
+    talweg.Size([3, 4, 5])"""
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-05, affine: bool = True, device: str | None = None, dtype: DTypeLike | None = None, *, bias: bool = True) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
@@ -409,7 +409,7 @@ class LayerNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.LayerNorm(4)(tw.randn(2, 4)).shape
-    (2, 4)"""
+    talweg.Size([2, 4])"""
     def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-05, elementwise_affine: bool = True, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
@@ -429,7 +429,7 @@ class Linear(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Linear(4, 2)(tw.ones(3, 4)).shape
-    (3, 2)"""
+    talweg.Size([3, 2])"""
     weight: Tensor
     bias: Tensor | None
     in_features: int
@@ -446,7 +446,7 @@ class LocalResponseNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.LocalResponseNorm(2)(tw.ones(1, 4, 3, 3)).shape
-    (1, 4, 3, 3)"""
+    talweg.Size([1, 4, 3, 3])"""
     def __init__(self, size: int | Sequence[int], alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
@@ -493,7 +493,7 @@ class ModuleDict(Module):
     >>> import talweg as tw
     >>> heads = tw.nn.ModuleDict({"a": tw.nn.Linear(2, 1)})
     >>> list(heads.keys()), heads["a"](tw.ones(1, 2)).shape
-    (['a'], (1, 1))"""
+    (['a'], talweg.Size([1, 1]))"""
     def __init__(self, modules: Any = None) -> None: ...
     def __getitem__(self, key: Any) -> Any:
         ...
@@ -544,7 +544,7 @@ class MultiheadAttention(Module):
     >>> x = tw.randn(2, 5, 8)
     >>> y, weights = tw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
     >>> y.shape, weights.shape
-    ((2, 5, 8), (2, 5, 5))"""
+    (talweg.Size([2, 5, 8]), talweg.Size([2, 5, 5]))"""
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, query: Tensor, key: Any, value: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False, *, key_lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """The result, and the weights ``[N, L, S]`` (``[N, heads, L, S]`` if they are not averaged) or None.
@@ -603,7 +603,7 @@ class ParameterDict(Module):
     >>> import talweg as tw
     >>> p = tw.nn.ParameterDict({"scale": tw.ones(2)})
     >>> p["scale"].shape, list(p.state_dict())
-    ((2,), ['scale'])"""
+    (talweg.Size([2]), ['scale'])"""
     def __init__(self, parameters: Iterable[Tensor] | None = None) -> None: ...
     def __getitem__(self, key: Any) -> Any:
         ...
@@ -675,7 +675,7 @@ class QuantizedLinear(Module):
 
     >>> import talweg as tw
     >>> tw.nn.QuantizedLinear(tw.nn.Linear(4, 2))(tw.ones(3, 4)).shape
-    (3, 2)"""
+    talweg.Size([3, 2])"""
     weight: Tensor
     scale: Tensor
     bias: Tensor | None
@@ -689,7 +689,7 @@ class RMSNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.RMSNorm(4)(tw.randn(2, 4)).shape
-    (2, 4)"""
+    talweg.Size([2, 4])"""
     def __init__(self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
@@ -842,7 +842,7 @@ class Transformer(Module):
     >>> import talweg as tw
     >>> model = tw.nn.Transformer(8, 2, 1, 1, dim_feedforward=16)
     >>> model(tw.randn(5, 2, 8), tw.randn(3, 2, 8)).shape
-    (3, 2, 8)"""
+    talweg.Size([3, 2, 8])"""
     def __init__(self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1, activation: str | Callable[[Tensor], Tensor] = 'relu', custom_encoder: Module | None = None, custom_decoder: Module | None = None, layer_norm_eps: float = 1e-05, batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None, src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False) -> Tensor:
         """In bool masks, true is left out."""
@@ -860,7 +860,7 @@ class TransformerDecoder(Module):
     >>> import talweg as tw
     >>> layer = tw.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
     >>> tw.nn.TransformerDecoder(layer, 2)(tw.randn(2, 5, 8), tw.randn(2, 7, 8)).shape
-    (2, 5, 8)"""
+    talweg.Size([2, 5, 8])"""
     def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Any = None) -> None: ...
     def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False, *, tgt_lengths: Tensor | None = None, memory_lengths: Tensor | None = None) -> Tensor:
         ...
@@ -872,7 +872,7 @@ class TransformerEncoder(Module):
     >>> import talweg as tw
     >>> layer = tw.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
     >>> tw.nn.TransformerEncoder(layer, 3)(tw.randn(5, 2, 8)).shape
-    (5, 2, 8)"""
+    talweg.Size([5, 2, 8])"""
     def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Any = None, enable_nested_tensor: bool = True, mask_check: bool = True) -> None: ...
     def forward(self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None, *, src_lengths: Tensor | None = None) -> Tensor:
         ...
@@ -897,7 +897,7 @@ class Unflatten(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Unflatten(1, (2, 3))(tw.ones(4, 6)).shape
-    (4, 2, 3)"""
+    talweg.Size([4, 2, 3])"""
     def __init__(self, dim: int | None, unflattened_size: Sequence[int]) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
@@ -908,7 +908,7 @@ class Upsample(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Upsample(scale_factor=2)(tw.ones(1, 1, 2, 2)).shape
-    (1, 1, 4, 4)"""
+    talweg.Size([1, 1, 4, 4])"""
     def __init__(self, size: int | Sequence[int] | None = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: bool | None = None, recompute_scale_factor: bool | None = None) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
@@ -1073,7 +1073,7 @@ class Embedding(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Embedding(10, 4)(tw.tensor([[1, 2], [3, 4]])).shape
-    (2, 2, 4)"""
+    talweg.Size([2, 2, 4])"""
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
@@ -1087,7 +1087,7 @@ class EmbeddingBag(Module):
     >>> import talweg as tw
     >>> bag = tw.nn.EmbeddingBag(10, 3, mode="sum")
     >>> bag(tw.tensor([1, 2, 4, 5]), tw.tensor([0, 2])).shape
-    (2, 3)"""
+    talweg.Size([2, 3])"""
     def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = 'mean', sparse: bool = False, _weight: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         ...
@@ -1107,7 +1107,7 @@ class Fold(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Fold((4, 4), 2, stride=2)(tw.ones(1, 12, 4)).shape
-    (1, 3, 4, 4)"""
+    talweg.Size([1, 3, 4, 4])"""
     def __init__(self, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | str | Sequence[int] = 0, stride: int | Sequence[int] | None = 1) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
@@ -1133,7 +1133,7 @@ class GRU(RNNBase):
     >>> import talweg as tw
     >>> y, h = tw.nn.GRU(3, 4, bidirectional=True)(tw.randn(5, 2, 3))
     >>> y.shape, h.shape
-    ((5, 2, 8), (2, 2, 4))"""
+    (talweg.Size([5, 2, 8]), talweg.Size([2, 2, 4]))"""
     def __call__(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Tensor, Tensor]: ...
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
 
@@ -1142,7 +1142,7 @@ class GRUCell(RNNCellBase):
 
     >>> import talweg as tw
     >>> tw.nn.GRUCell(3, 4)(tw.ones(2, 3)).shape
-    (2, 4)"""
+    talweg.Size([2, 4])"""
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         ...
@@ -1175,7 +1175,7 @@ class LSTM(RNNBase):
     >>> import talweg as tw
     >>> y, (h, c) = tw.nn.LSTM(3, 4, batch_first=True)(tw.randn(2, 5, 3))
     >>> y.shape, h.shape, c.shape
-    ((2, 5, 4), (1, 2, 4), (1, 2, 4))"""
+    (talweg.Size([2, 5, 4]), talweg.Size([1, 2, 4]), talweg.Size([1, 2, 4]))"""
     def __call__(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
 
@@ -1185,7 +1185,7 @@ class LSTMCell(RNNCellBase):
     >>> import talweg as tw
     >>> h, c = tw.nn.LSTMCell(3, 4)(tw.ones(2, 3))
     >>> h.shape, c.shape
-    ((2, 4), (2, 4))"""
+    (talweg.Size([2, 4]), talweg.Size([2, 4]))"""
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
         ...
@@ -1264,7 +1264,7 @@ class RNN(RNNBase):
     >>> import talweg as tw
     >>> y, h = tw.nn.RNN(3, 4)(tw.randn(5, 2, 3))
     >>> y.shape, h.shape
-    ((5, 2, 4), (1, 2, 4))"""
+    (talweg.Size([5, 2, 4]), talweg.Size([1, 2, 4]))"""
     def __call__(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Tensor, Tensor]: ...
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = 'tanh', bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
 
@@ -1273,7 +1273,7 @@ class RNNCell(RNNCellBase):
 
     >>> import talweg as tw
     >>> tw.nn.RNNCell(3, 4)(tw.ones(2, 3)).shape
-    (2, 4)"""
+    talweg.Size([2, 4])"""
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = 'tanh', device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         ...
@@ -1327,7 +1327,7 @@ class Sequential(Module):
     >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Linear(4, 8), tw.nn.ReLU(), tw.nn.Linear(8, 2))
     >>> model(tw.ones(1, 4)).shape, len(model)
-    ((1, 2), 3)"""
+    (talweg.Size([1, 2]), 3)"""
     def __init__(self, *modules: Any) -> None: ...
     def __getitem__(self, index: Any) -> Any:
         ...
@@ -1355,7 +1355,7 @@ class TransformerDecoderLayer(Module):
     >>> import talweg as tw
     >>> x = tw.randn(5, 2, 8)
     >>> tw.nn.TransformerDecoderLayer(8, 2, 16)(x, x, tgt_is_causal=True).shape
-    (5, 2, 8)"""
+    talweg.Size([5, 2, 8])"""
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: str | Callable[[Tensor], Tensor] = 'relu', layer_norm_eps: float = 1e-05, batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool = False, memory_is_causal: bool = False, *, tgt_lengths: Tensor | None = None, memory_lengths: Tensor | None = None) -> Tensor:
         """In bool masks, true is left out. ``tgt_lengths``, ``memory_lengths``: how much of each sequence counts."""
@@ -1366,7 +1366,7 @@ class TransformerEncoderLayer(Module):
 
     >>> import talweg as tw
     >>> tw.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(tw.randn(2, 5, 8)).shape
-    (2, 5, 8)"""
+    talweg.Size([2, 5, 8])"""
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: str | Callable[[Tensor], Tensor] = 'relu', layer_norm_eps: float = 1e-05, batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def forward(self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool = False, *, src_lengths: Tensor | None = None) -> Tensor:
         """In bool masks, true is left out. ``src_lengths [N]``: how much of each sequence counts."""
@@ -1377,7 +1377,7 @@ class Unfold(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Unfold(2, stride=2)(tw.ones(1, 3, 4, 4)).shape
-    (1, 12, 4)"""
+    talweg.Size([1, 12, 4])"""
     def __init__(self, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | str | Sequence[int] = 0, stride: int | Sequence[int] | None = 1) -> None: ...
     def forward(self, input: Tensor) -> Tensor:
         ...
@@ -1519,7 +1519,7 @@ class LazyLinear(Linear):
     >>> import talweg as tw
     >>> layer = tw.nn.LazyLinear(3)
     >>> layer(tw.ones(2, 5)).shape, layer
-    ((2, 3), Linear(in_features=5, out_features=3, bias=True))"""
+    (talweg.Size([2, 3]), Linear(in_features=5, out_features=3, bias=True))"""
     def __init__(self, out_features: int, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None: ...
     def has_uninitialized_params(self) -> Tensor:
         """True before the first call."""
@@ -1793,7 +1793,7 @@ def fractional_max_pool3d(input: Tensor, kernel_size: int | Sequence[int], outpu
 
     >>> import talweg as tw
     >>> tw.nn.functional.fractional_max_pool3d(tw.ones(1, 1, 4, 4, 4), 2, output_size=2).shape
-    (1, 1, 2, 2, 2)"""
+    talweg.Size([1, 1, 2, 2, 2])"""
 def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None) -> Tensor:
     """The greatest element of windows at random places of a volume, and its index in the flat volume."""
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-06, reduction: str = 'mean') -> Tensor:
@@ -1964,7 +1964,7 @@ def scaled_dot_product_attention(query: Tensor, key: Any, value: Tensor, attn_ma
     >>> import talweg as tw
     >>> q = tw.randn(2, 2, 5, 4)
     >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True, key_lengths=tw.tensor([5, 3])).shape
-    (2, 2, 5, 4)"""
+    talweg.Size([2, 2, 5, 4])"""
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """`elu` with the slope and scale of Klambauer and others (2017), which keep mean 0 and variance 1 from layer to layer.
 
@@ -1978,10 +1978,7 @@ def sigmoid(input: Tensor) -> Tensor:
     >>> tensor([0.0, 1.0986122886681098, -800.0]).sigmoid().tolist()  # by hand: the logit of 3/4 is log 3
     [0.5, 0.75, 0.0]"""
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x sigmoid(x), elementwise; also known as swish.
-
-    >>> tensor([0.0, 1.0986122886681098]).silu().tolist()  # by hand: 3/4 log 3
-    [0.0, 0.8239592165010823]"""
+    """x sigmoid(x), elementwise; also known as swish."""
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = 'mean', beta: float = 1.0) -> Tensor:
     """Squares of differences below ``beta``, absolute differences above."""
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = 'mean') -> Tensor:
@@ -2026,7 +2023,7 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
 
     >>> import talweg as tw
     >>> tw.nn.functional.unfold(tw.ones(1, 2, 4, 4), kernel_size=2, stride=2).shape
-    (1, 8, 4)"""
+    talweg.Size([1, 8, 4])"""
 def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: bool | None = None) -> Tensor:
     """The old name of ``interpolate``."""
 def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Any = None) -> Tensor:

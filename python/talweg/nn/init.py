@@ -55,7 +55,7 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 
     >>> import talweg as tw
     >>> tw.nn.init.normal_(tw.nn.Parameter(tw.zeros(4)), std=0.02).shape
-    (4,)
+    talweg.Size([4])
     """
     values = _normal(tensor, generator)
     return _fill(tensor, values if (mean, std) == (0.0, 1.0) else values * std + mean)
@@ -199,7 +199,7 @@ def xavier_normal_(tensor, gain=1.0, generator=None):
 
     >>> import talweg as tw
     >>> tw.nn.init.xavier_normal_(tw.nn.Parameter(tw.zeros(2, 4))).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))), generator)
 
@@ -228,7 +228,7 @@ def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gener
 
     >>> import talweg as tw
     >>> tw.nn.init.kaiming_normal_(tw.nn.Parameter(tw.zeros(2, 6)), mode="fan_out").shape
-    (2, 6)
+    talweg.Size([2, 6])
     """
     std = _kaiming(tensor, a, mode, nonlinearity)
     return tensor if std is None else normal_(tensor, 0.0, std, generator)

@@ -54,7 +54,7 @@ def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = 'fan_in', nonlinea
 
     >>> import talweg as tw
     >>> tw.nn.init.kaiming_normal_(tw.nn.Parameter(tw.zeros(2, 6)), mode="fan_out").shape
-    (2, 6)"""
+    talweg.Size([2, 6])"""
 def kaiming_uniform(*args: Any, **kwargs: Any) -> Tensor:
     """PyTorch's old name of ``kaiming_uniform_``."""
 def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = 'fan_in', nonlinearity: str = 'leaky_relu', generator: Any = None) -> Tensor:
@@ -71,7 +71,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 
     >>> import talweg as tw
     >>> tw.nn.init.normal_(tw.nn.Parameter(tw.zeros(4)), std=0.02).shape
-    (4,)"""
+    talweg.Size([4])"""
 def ones_(tensor: Tensor) -> Tensor:
     """Ones.
 
@@ -119,7 +119,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
     >>> import talweg as tw
     >>> tw.nn.init.xavier_normal_(tw.nn.Parameter(tw.zeros(2, 4))).shape
-    (2, 4)"""
+    talweg.Size([2, 4])"""
 def xavier_uniform(*args: Any, **kwargs: Any) -> Tensor:
     """PyTorch's old name of ``xavier_uniform_``."""
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:

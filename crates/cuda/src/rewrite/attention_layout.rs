@@ -6,7 +6,7 @@ use crate::dnn;
 use crate::emit::kernels::Operand;
 use crate::plan::Supports;
 use crate::rewrite::nhwc::PERMUTE;
-use ir::{Attrs, Batch, Call, Error, FlatNode, Grad, Graph, Layout, Meaning, Op, Result, Shape, Slot, Type, Types};
+use ir::{Attrs, Call, Error, FlatNode, Grad, Graph, Layout, Meaning, Op, Result, Shape, Slot, Type, Types};
 use passes::{Rewriter, View, prune};
 
 /// Heads and queries the other way round, and back.
@@ -17,12 +17,10 @@ pub const fn library_op(name: &'static str, doc: &'static str) -> Op {
     Op {
         name,
         doc,
-        attrs: &[],
         infer: |_| Err(Error::bug("its types are given")),
         meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
         grad: Grad::Missing("it is put in after differentiation"),
-        batch: Batch::Auto,
-        cases: Vec::new,
+        ..Op::DEFAULT
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fuses the addition of a bias into the GEMM before it, as a cuBLASLt epilogue.
 
 use crate::library::cublas;
-use ir::{Batch, Error, FlatNode, Grad, Graph, Meaning, Op, Result, Slot, Type};
+use ir::{Error, FlatNode, Grad, Graph, Meaning, Op, Result, Slot, Type};
 use passes::Rewriter;
 use smallvec::SmallVec;
 
@@ -9,12 +9,10 @@ use smallvec::SmallVec;
 pub static MATMUL_BIAS: Op = Op {
     name: "matmul_bias",
     doc: "The matrix product of the first two inputs plus the third in each row.",
-    attrs: &[],
     infer: |c| Ok([Type::new(c.dtype(0), [c.shape(0)[0], c.shape(1)[1]])].into_iter().collect()),
     meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
     grad: Grad::Missing("it is put in after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 /// Fuses each bias into the GEMM of which it is the only user.

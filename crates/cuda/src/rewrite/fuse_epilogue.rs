@@ -8,7 +8,7 @@ use crate::library::epilogue::{self, Epilogue};
 use crate::plan::IsFaster;
 use crate::rewrite::attention_layout::{library_op, places_so_far};
 use crate::rewrite::fuse_bias::MATMUL_BIAS;
-use ir::{Attrs, Batch, DType, Error, FlatNode, Grad, Graph, Layout, Meaning, Op, Result, Slot, Type, Types};
+use ir::{Attrs, DType, Error, FlatNode, Grad, Graph, Layout, Meaning, Op, Result, Slot, Type, Types};
 use passes::{Rewriter, View, decompose, deduplicate, prune, simplify};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -32,8 +32,7 @@ static RESHAPE: Op = Op {
     infer: |_| Err(Error::bug("its types are given")),
     meaning: Meaning::View(|c, l| Ok(l.reshape(&c.attrs.sizes("shape")?.into_iter().collect()))),
     grad: Grad::Missing("it is put in after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 /// True for an activation, or its derivative, that may become an epilogue.

@@ -9,7 +9,7 @@ use crate::dnn::{Form, conv_last};
 use crate::emit::kernels::Operand;
 use crate::plan::Supports;
 use crate::rewrite::pooling::{self, DEPTH_TO_SPACE, POOL, POOL_GRAD, Part, SPACE_TO_DEPTH, SUM};
-use ir::{Attrs, Batch, DType, Error, FlatNode, Grad, Graph, Layout, Meaning, Monoid, Op, Result, Shape, Slot, Type};
+use ir::{Attrs, DType, Error, FlatNode, Grad, Graph, Layout, Meaning, Monoid, Op, Result, Shape, Slot, Type};
 use passes::{Rewriter, prune};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -37,8 +37,7 @@ pub static PERMUTE: Op = Op {
         }))
     }),
     grad: Grad::Missing("it is put in after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 macro_rules! last {
@@ -50,8 +49,7 @@ macro_rules! last {
             infer: |_| Err(Error::bug("its type is given")),
             meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
             grad: Grad::Missing("it is put in after differentiation"),
-            batch: Batch::Auto,
-            cases: Vec::new,
+            ..Op::DEFAULT
         };
     };
 }

@@ -1,7 +1,7 @@
 //! Max pooling of images with their channels last, found among the ops it consists of: where the
 //! greatest element of each window is, a gather from there, and a scatter back to there.
 
-use ir::{Batch, DType, Error, FlatNode, Grad, Graph, Meaning, Op, Shape, Slot, Type, Types};
+use ir::{DType, Error, FlatNode, Grad, Graph, Meaning, Op, Shape, Slot, Type, Types};
 use rustc_hash::FxHashMap;
 
 macro_rules! last {
@@ -10,12 +10,10 @@ macro_rules! last {
         pub static $op: Op = Op {
             name: $name,
             doc: $doc,
-            attrs: &[],
             infer: |_| Err(Error::bug("its type is given")),
             meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where a kernel computes it"))),
             grad: Grad::Missing("it is put in after differentiation"),
-            batch: Batch::Auto,
-            cases: Vec::new,
+            ..Op::DEFAULT
         };
     };
 }

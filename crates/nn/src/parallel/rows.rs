@@ -29,7 +29,7 @@ const fn row(
     batch: fn(&BatchCall) -> Result<Vec<Value>>,
 ) -> Op {
     let (meaning, grad, batch) = (Meaning::Kernel(run), Grad::Rule(grad), Batch::Rule(batch));
-    Op { name, doc, attrs, infer, meaning, grad, batch, cases: Vec::new }
+    Op { name, doc, attrs, infer, meaning, grad, batch, ..Op::DEFAULT }
 }
 
 pub(super) static ALL_REDUCE: Op = row(

@@ -44,7 +44,7 @@ fn perceptron() -> Result<Graph> {
     let (w1, b1) = (variable("W_1", &[784, 100])?, variable("b_1", &[100])?);
     let (w2, b2) = (variable("W_2", &[100, 10])?, variable("b_2", &[10])?);
     let hidden = (x.matmul(&w1) + &b1).relu();
-    let loss = (hidden.matmul(&w2) + &b2).cross_entropy(&y, Default::default());
+    let loss = (hidden.matmul(&w2) + &b2).cross_entropy(&y);
     let optimizer = Optimizer::new(Adagrad::default(), [w1, b1, w2, b2].as_slice())?;
     let step = optimizer.minimize(&loss)?;
     let (mut values, mut assigned) = (Vec::new(), Vec::new());

@@ -27,7 +27,7 @@ def _plain(name, op=None, doc=None):
 
 def _with_inplace(name, op=None):
     """A function of one tensor that may change it."""
-    call = getattr(Tensor, op or name)
+    call = op if callable(op) else getattr(Tensor, op or name)
 
     def f(input, inplace=False):
         return in_place(input, call(tensor(input)), inplace)
@@ -37,9 +37,15 @@ def _with_inplace(name, op=None):
     return _public(f)
 
 
+def _silu(x):
+    """x sigmoid(x), elementwise; also known as swish."""
+    return x / ((-x).exp() + 1) if x.is_complex() else Tensor.silu(x)
+
+
 tanh, sigmoid, logsigmoid = _plain("tanh"), _plain("sigmoid"), _plain("logsigmoid", "log_sigmoid")
 softsign, tanhshrink = _plain("softsign"), _plain("tanhshrink")
-relu, relu6, selu, silu = (_with_inplace(n) for n in ("relu", "relu6", "selu", "silu"))
+relu, relu6, selu = (_with_inplace(n) for n in ("relu", "relu6", "selu"))
+silu = _with_inplace("silu", _silu)
 mish, hardsigmoid, hardswish = (_with_inplace(n) for n in ("mish", "hardsigmoid", "hardswish"))
 
 

@@ -27,7 +27,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     >>> m = tw.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[4, 10])
     >>> output, loss = m(tw.randn(3, 8), tw.tensor([0, 5, 19]))
     >>> output.shape, m.log_prob(tw.randn(3, 8)).shape
-    ((3,), (3, 20))
+    (talweg.Size([3]), talweg.Size([3, 20]))
     """
 
     def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):

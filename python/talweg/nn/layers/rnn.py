@@ -231,7 +231,7 @@ class RNN(RNNBase):
     >>> import talweg as tw
     >>> y, h = tw.nn.RNN(3, 4)(tw.randn(5, 2, 3))
     >>> y.shape, h.shape
-    ((5, 2, 4), (1, 2, 4))
+    (talweg.Size([5, 2, 4]), talweg.Size([1, 2, 4]))
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class LSTM(RNNBase):
     >>> import talweg as tw
     >>> y, (h, c) = tw.nn.LSTM(3, 4, batch_first=True)(tw.randn(2, 5, 3))
     >>> y.shape, h.shape, c.shape
-    ((2, 5, 4), (1, 2, 4), (1, 2, 4))
+    (talweg.Size([2, 5, 4]), talweg.Size([1, 2, 4]), talweg.Size([1, 2, 4]))
     """
 
     def __init__(
@@ -268,7 +268,7 @@ class GRU(RNNBase):
     >>> import talweg as tw
     >>> y, h = tw.nn.GRU(3, 4, bidirectional=True)(tw.randn(5, 2, 3))
     >>> y.shape, h.shape
-    ((5, 2, 8), (2, 2, 4))
+    (talweg.Size([5, 2, 8]), talweg.Size([2, 2, 4]))
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class RNNCell(RNNCellBase):
 
     >>> import talweg as tw
     >>> tw.nn.RNNCell(3, 4)(tw.ones(2, 3)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
 
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
@@ -336,7 +336,7 @@ class LSTMCell(RNNCellBase):
     >>> import talweg as tw
     >>> h, c = tw.nn.LSTMCell(3, 4)(tw.ones(2, 3))
     >>> h.shape, c.shape
-    ((2, 4), (2, 4))
+    (talweg.Size([2, 4]), talweg.Size([2, 4]))
     """
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
@@ -352,7 +352,7 @@ class GRUCell(RNNCellBase):
 
     >>> import talweg as tw
     >>> tw.nn.GRUCell(3, 4)(tw.ones(2, 3)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):

@@ -105,7 +105,7 @@ def parameters_to_vector(parameters):
 
     >>> import talweg as tw
     >>> tw.nn.utils.parameters_to_vector(tw.nn.Linear(2, 3).parameters()).shape
-    (9,)
+    talweg.Size([9])
     """
     return Tensor.concat([p.reshape(-1) for p in _listed(parameters)])
 
@@ -138,7 +138,7 @@ def skip_init(module_cls, *args, **kwargs):
 
     >>> import talweg as tw
     >>> tw.nn.utils.skip_init(tw.nn.Linear, 2, 3).weight.shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return module_cls(*args, **kwargs)
 

@@ -95,7 +95,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.nn.utils.parameters_to_vector(tw.nn.Linear(2, 3).parameters()).shape
-    (9,)"""
+    talweg.Size([9])"""
 def remove_spectral_norm(module: Module, name: str = 'weight') -> Module:
     """The weight is an ordinary parameter again.
 
@@ -114,7 +114,7 @@ def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
 
     >>> import talweg as tw
     >>> tw.nn.utils.skip_init(tw.nn.Linear, 2, 3).weight.shape
-    (3, 2)"""
+    talweg.Size([3, 2])"""
 def spectral_norm(module: Module, name: str = 'weight', n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
     """The weight divided by its largest singular value; newer programs use ``nn.utils.parametrizations.spectral_norm``.
 
