@@ -4,23 +4,25 @@
 //! rewrites the second half; read the difference.
 
 use std::fmt::Write;
-use talweg_cuda::plan::{Chip, Plan, Work};
+use passes::Watch;
+use talweg_cuda::lower::{Code, Lowered};
+use talweg_cuda::target::Gpu;
 
 const LINE: &str = "----\n";
 
 fn kernels(text: &str) -> String {
     let graph = ir::Graph::parse(text, &ops::find).unwrap();
-    let plan = Plan::new(&graph, Chip { major: 9, has: &|_| true, wins: &|_| true }).unwrap();
+    let plan = Lowered::new(graph, Gpu { major: 9, supports: &|_| true, is_faster: &|_| true }, &mut Watch::none()).unwrap();
     let mut out = String::new();
-    for (r, w) in plan.work.iter().enumerate() {
+    for (r, w) in plan.code.iter().enumerate() {
         match w {
-            Work::Kernels(list) => {
+            Code::Kernels(list) => {
                 for k in list {
                     writeln!(out, "// region {r}: {} blocks of {} threads\n{}", k.grid, k.block, k.source).unwrap();
                 }
             }
-            Work::Gemm(p, _) => writeln!(out, "// region {r}: {p:?}\n").unwrap(),
-            Work::Network { network: n, around: [before, behind], .. } => {
+            Code::Gemm(p, _) => writeln!(out, "// region {r}: {p:?}\n").unwrap(),
+            Code::Network { network: n, around: [before, behind], .. } => {
                 for k in before.iter().chain(behind) {
                     writeln!(out, "// around {r}: {} blocks of {} threads\n{}", k.grid, k.block, k.source).unwrap();
                 }
@@ -28,8 +30,8 @@ fn kernels(text: &str) -> String {
                 n.tensors.iter().enumerate().for_each(|(i, t)| writeln!(out, "%{i} {t:?}").unwrap());
                 n.nodes.iter().for_each(|n| writeln!(out, "{n:?}").unwrap());
             }
-            Work::Host { node, .. } => {
-                writeln!(out, "// region {r}: {} on the host\n", plan.fused.graph.nodes[*node].op.name).unwrap();
+            Code::Host { node, .. } => {
+                writeln!(out, "// region {r}: {} on the host\n", plan.plan.fused.graph.nodes[*node].op.name).unwrap();
             }
         }
     }

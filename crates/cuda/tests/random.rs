@@ -1,7 +1,8 @@
 //! Plans of random graphs and their gradients: no value is overwritten while it is needed, and none is
 //! written that has no memory. A debug build checks that of every plan it makes.
 
-use talweg_cuda::plan::{Chip, Plan};
+use talweg_cuda::lower::Lowered;
+use talweg_cuda::target::Gpu;
 use testkit::random::{random_graph, with_gradients};
 
 const SEEDS: u64 = 150;

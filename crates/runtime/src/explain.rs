@@ -1,32 +1,31 @@
-//! What a program consists of, for people.
+//! What a plan consists of, for people and for traces: each region's ops, bytes, operations and source lines, and the
+//! memory.
 
+use crate::trace;
 use ir::{FlatNode, Graph, Shape, Site, Slot};
-use passes::{Fused, MemoryPlan, Region, Step, View};
-use runtime::trace;
+use passes::{Plan, Region, Step, View};
 use std::fmt::Write;
+use std::sync::Arc;
 
-/// A line a region: its ops, the bytes it moves, the work it does, the user's lines; then the
-/// memory.
-pub fn explain(fused: &Fused, a: &MemoryPlan, m: &trace::Memory) -> String {
+/// A line for each region: how it runs (`how`, by region), its ops, the bytes it moves, its operations, the user's
+/// lines; then the memory.
+pub fn explain(plan: &Plan, how: &dyn Fn(usize) -> String) -> String {
+    let (fused, memory) = (&plan.fused, plan.memory_use());
     let graph = &fused.graph;
     let mut s = String::new();
     let waves = fused.waves.iter().flat_map(|w| w.clone().map(|r| (r > w.start, w.end - w.start > 1)));
     for ((i, r), (is_further, is_wave)) in fused.regions.iter().enumerate().zip(waves) {
-        // Regions that run side by side are joined by a brace.
+        // A brace joins the regions of a wave.
         let brace = match (is_wave, is_further) {
             (false, _) => ' ',
             (true, false) => '{',
             (true, true) => '|',
         };
-        let kind = match r {
-            Region::Loop(l) if l.producer.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
-            Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
-            Region::Call { .. } => "call".to_string(),
-        };
         let (read, written) = traffic(r, graph);
         let _ = writeln!(
             s,
-            "{i:4} {brace}{kind}: {} | reads {read} B, writes {written} B, {} flops | {}",
+            "{i:4} {brace}{}: {} | reads {read} B, writes {written} B, {} flops | {}",
+            how(i),
             names(r, graph),
             flops(r, graph),
             sites(r, graph)
@@ -36,18 +35,22 @@ pub fn explain(fused: &Fused, a: &MemoryPlan, m: &trace::Memory) -> String {
         s,
         "given {} B (inputs and constants), arena {} B (live at once {} B), results {} B (in place of inputs where \
          nobody else holds them: {} B), peak {} B",
-        m.given,
-        m.arena,
-        a.live_bytes,
-        m.results,
-        m.in_place,
-        m.peak()
+        memory.given,
+        memory.arena,
+        plan.memory.live_bytes,
+        memory.results,
+        memory.in_place,
+        memory.peak()
     );
     s
 }
 
-/// A region for a trace: its ops, lines and work.
-pub fn describe(r: &Region, graph: &Graph) -> trace::Region {
+/// Each region for a trace: its ops, lines and work.
+pub fn describe(plan: &Plan) -> Vec<Arc<trace::Region>> {
+    plan.fused.regions.iter().map(|r| Arc::new(describe_region(r, &plan.fused.graph))).collect()
+}
+
+fn describe_region(r: &Region, graph: &Graph) -> trace::Region {
     let mut lines: Vec<(Site, f64)> = Vec::new();
     let nodes = r.nodes();
     for site in nodes.iter().map(|&n| graph.nodes[n as usize].site).filter(|s| s.line > 0) {
@@ -67,7 +70,7 @@ fn names(r: &Region, graph: &Graph) -> String {
     r.nodes().iter().map(|&n| graph.nodes[n as usize].op.name).collect::<Vec<_>>().join(" ")
 }
 
-/// The user's lines behind a region.
+/// The user's lines of a region.
 fn sites(r: &Region, graph: &Graph) -> String {
     let of = |n: &u32| graph.nodes[*n as usize].site;
     let mut sites: Vec<String> = r.nodes().iter().map(of).filter(|s| s.line > 0).map(|s| s.to_string()).collect();
@@ -85,7 +88,7 @@ fn traffic(r: &Region, graph: &Graph) -> (usize, usize) {
     (bytes(&reads), bytes(&r.writes()))
 }
 
-/// Operations on numbers a region does, where that is known.
+/// Floating-point operations of a region, where they are known.
 fn flops(r: &Region, graph: &Graph) -> usize {
     match r {
         Region::Loop(l) => {
@@ -95,29 +98,36 @@ fn flops(r: &Region, graph: &Graph) -> usize {
                 Step::Scalar { .. } | Step::Reduce { .. } => l.rows(),
                 Step::Load { .. } | Step::Const(_) => 0,
             });
-            steps.sum::<usize>() + l.producer.as_ref().map_or(0, |f| call_flops(f.node, &f.args, graph))
+            steps.sum::<usize>() + l.producer.as_ref().map_or(0, |p| call_flops(p.node, &p.args, graph))
         }
         Region::Call { node, args, .. } => call_flops(*node, args, graph),
     }
 }
 
+/// Floating-point operations of a kernel. A device's variant of an op has the op's name with an ending.
 fn call_flops(node: usize, args: &[View], graph: &Graph) -> usize {
     let n = &graph.nodes[node];
     let out = n.outs[0].shape.count();
+    let is = |name: &str| n.op.name == name || n.op.name.strip_prefix(name).is_some_and(|end| end.starts_with('_'));
     match n.op.name {
-        "matmul" | "int_matmul" => 2 * out * args[0].layout.shape.last().copied().unwrap_or(1),
-        // Each output of the plane takes every weight of its channel.
-        "conv" => 2 * out * per_channel(&args[1].layout.shape),
-        "conv_input_grad" => 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),
-        "conv_weight_grad" => 2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape),
-        "attention" => attention_flops(n, args),
-        // Scores, and the gradients of weights, values, keys and queries: five products for two.
-        "attention_grad" => attention_flops(n, args) * 5 / 2,
+        "int_matmul" | "scaled_product" => gemm_flops(out, args),
+        _ if is("matmul") => gemm_flops(out, args),
+        _ if is("conv_input_grad") => 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),
+        _ if is("conv_weight_grad") => 2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape),
+        // Each output element takes every weight of its channel.
+        "conv" | "conv_last" => 2 * out * per_channel(&args[1].layout.shape),
+        // Scores, and the gradients of weights, values, keys and queries: five GEMM for two.
+        _ if is("attention_grad") => attention_flops(n, args) * 5 / 2,
+        _ if is("attention") => attention_flops(n, args),
         _ => out,
     }
 }
 
-/// Two products for every query and key that meet.
+fn gemm_flops(out: usize, args: &[View]) -> usize {
+    2 * out * args[0].layout.shape.last().copied().unwrap_or(1)
+}
+
+/// Two GEMM over every query and key that meet.
 fn attention_flops(n: &FlatNode, args: &[View]) -> usize {
     let [q, k, v] = [0, 1, 2].map(|i| &args[i].layout.shape);
     let [width, keys, outs] = [q.last(), k.iter().nth_back(1), v.last()].map(|d| d.copied().unwrap_or(1));
