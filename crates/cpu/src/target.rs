@@ -50,6 +50,9 @@ impl Target for CpuTarget {
     fn has_epilogue(&self, n: &FlatNode, args: &[View]) -> bool {
         call::feeds(n, args)
     }
+    fn flops(&self, n: &FlatNode, args: &[View]) -> usize {
+        call::flops(n, args)
+    }
     fn may_fail(&self, fused: &Fused, region: usize) -> bool {
         matches!(&fused.regions[region], Region::Call { node, .. } if call::may_fail(&fused.graph.nodes[*node]))
     }

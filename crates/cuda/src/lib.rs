@@ -10,6 +10,7 @@ mod driver;
 pub mod emit;
 mod failure_guard;
 pub mod flags;
+mod flops;
 mod fuse_launches;
 mod launch_order;
 mod library;

@@ -10,8 +10,8 @@ use crate::emit::kernels::Operand;
 use crate::emit::{Arg, Kernel};
 use crate::library::cublas::{CublasGemm, Gemm, WORKSPACE};
 use crate::library::nccl;
-use crate::memory::storage::{Block, DeviceValue};
 use crate::lower::{Code, Lowered};
+use crate::memory::storage::{Block, DeviceValue};
 use crate::target::Gpu;
 use cudarc::driver::{result as cu, sys};
 use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
@@ -283,7 +283,8 @@ impl Compiled {
             bases[a.base as usize] + a.offset as u64
         };
         if let (true, [from], [to]) = (n.is_ordered(), &args[..], &outs[..])
-            && nccl::run(&self.context, n, (&from.ty, at(from)), (&to.ty, at(to))).map_err(|e| e.in_op(n.op.name).at(n.site))?
+            && nccl::run(&self.context, n, (&from.ty, at(from)), (&to.ty, at(to)))
+                .map_err(|e| e.in_op(n.op.name).at(n.site))?
         {
             return Ok(());
         }

@@ -4,6 +4,7 @@ use crate::dnn::{self, Network};
 use crate::emit::kernels::attention;
 use crate::emit::{self, Arg};
 use crate::failure_guard;
+use crate::flops::flops;
 use crate::fuse_launches::fuse_launches;
 use crate::launch_order::launch_order;
 use crate::library::cublas::{self, Gemm};
@@ -15,7 +16,7 @@ use crate::rewrite::fuse_bias::fuse_bias;
 use crate::rewrite::fuse_epilogue::{self, decompose_activations};
 use crate::rewrite::nhwc::nhwc;
 use ir::{FlatNode, Layout, Result, Type};
-use passes::{Fused, MemoryPlan, Stage, Target, rematerialize};
+use passes::{Fused, MemoryPlan, Stage, Target, View, rematerialize};
 
 /// Whether cuDNN is present and has an engine for a network.
 pub type Supports<'a> = &'a dyn Fn(&Network) -> bool;
@@ -101,6 +102,9 @@ impl Target for GpuTarget<'_> {
     /// Kernels that begin with a copy of an operand, which is left out where both have the same memory.
     fn overwrites(&self, n: &FlatNode) -> Option<usize> {
         matches!(n.op.name, "scatter" | "scatter_add" | "index_add").then_some(0)
+    }
+    fn flops(&self, n: &FlatNode, args: &[View]) -> usize {
+        flops(n, args)
     }
     /// A call of the host may fail. Kernels report bad indices later, see [`failure_guard`].
     fn may_fail(&self, _: &Fused, region: usize) -> bool {

@@ -1,6 +1,7 @@
 //! Plans in which a bad index may be found: what writes over an input looks at the status word first.
 
 use ir::Slot;
+use passes::Watch;
 use talweg_cuda::emit::{Arg, Kernel};
 use talweg_cuda::lower::Lowered;
 use talweg_cuda::target::Gpu;

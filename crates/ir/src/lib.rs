@@ -38,8 +38,8 @@ pub use literal::Literal;
 pub use node::{Node, Source, Value, Var, VarGuard, VarStorage, is_grad_on, mark, no_grad, set_grad, set_place};
 pub use num_complex::Complex;
 pub use op::{
-    Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED, Op, Out, RunGraph, SOON,
-    Scalar, Type, Types,
+    Autocast, Batch, BatchCall, CONST, Call, Case, ComplexCall, Cost, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED,
+    OnComplex, Op, Out, RunGraph, SOON, Scalar, Type, Types,
 };
 pub use setting::{Setting, SettingRead, record_settings};
 pub use shape::{AxisSplit, Layout, Shape};

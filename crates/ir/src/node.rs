@@ -258,10 +258,15 @@ impl Value {
     ) -> Result<SmallVec<[Value; 1]>> {
         let types: SmallVec<[Type; 3]> = inputs.iter().map(|v| v.ty().clone()).collect();
         let outs = op.check(&Call { types: &types, attrs: &attrs }).map_err(|e| e.at(site))?;
-        let grad = GRAD.get() && inputs.iter().any(|v| v.node.needs_grad) && outs.iter().any(|t| t.dtype.is_inexact());
         let count = outs.len() as u32;
-        let node = Value::node_of(Source::Apply(op), inputs, attrs, outs, site, grad);
+        let Value { node, .. } = Value::apply_typed(op, inputs, attrs, outs, site);
         Ok((0..count).map(|out| Value { node: node.clone(), out }).collect())
+    }
+
+    /// The first result of an op whose result types are known to be right.
+    pub fn apply_typed(op: &'static Op, inputs: SmallVec<[Value; 2]>, attrs: Attrs, outs: Types, site: Site) -> Value {
+        let grad = GRAD.get() && inputs.iter().any(|v| v.node.needs_grad) && outs.iter().any(|t| t.dtype.is_inexact());
+        Value { node: Value::node_of(Source::Apply(op), inputs, attrs, outs, site, grad), out: 0 }
     }
 
     /// The result of an op of one input that keeps its type, which gradients are taken with respect to whether or not

@@ -5,8 +5,15 @@ use std::fmt;
 use std::ops::Deref;
 
 /// The sizes of a tensor's dimensions; empty for a scalar.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Shape(SmallVec<[usize; 4]>);
+
+/// A block copy: `SmallVec`'s own `clone` pushes element by element.
+impl Clone for Shape {
+    fn clone(&self) -> Shape {
+        Shape::new(&self.0)
+    }
+}
 
 impl Shape {
     /// From a list of sizes.

@@ -73,9 +73,11 @@ pub fn one_dtype(c: &Call) -> Result<DType> {
 }
 /// The types of a composite, found by expanding it.
 pub fn by_expansion(c: &Call, expand: fn(&Call, &[Value]) -> Result<Vec<Value>>) -> Result<Types> {
-    let site = ir::Site::here();
-    let args: Vec<Value> = c.types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
-    Ok(crate::autocast::off(|| expand(c, &args))?.iter().map(|v| v.ty().clone()).collect())
+    crate::memo::types(expand, c, || {
+        let site = ir::Site::here();
+        let args: Vec<Value> = c.types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
+        Ok(crate::autocast::off(|| expand(c, &args))?.iter().map(|v| v.ty().clone()).collect())
+    })
 }
 
 /// A composite's body as it stands in a row: tensors in, tensors out.
@@ -211,41 +213,89 @@ pub fn scalar_cases(
     out
 }
 
-/// Writes the row and the method of an elementwise op of one input.
+/// An optional part of a row.
 #[macro_export]
-macro_rules! unary {
+#[doc(hidden)]
+macro_rules! option {
+    () => {
+        None
+    };
+    ($x:expr) => {
+        Some($x)
+    };
+}
+/// What a row does with complex inputs: a rule on pairs of real tensors.
+macro_rules! on_complex {
+    ($f:expr) => {
+        ir::OnComplex::Rule(|c| $crate::pairs::written(c, $f))
+    };
+}
+
+/// Writes the row of an elementwise op: what [`unary!`] and [`binary!`] have in common.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! scalar_row {
     (
-        $(#[doc = $doc:literal])*
-        $name:ident($x:ident) -> $out:ident;
+        [$($doc:literal)*] $name:ident $arity:literal ($($x:ident: $i:literal),*) -> $out:ident;
         float: $float:expr;
-        int: $int:expr;
+        $(int: $int:expr;)?
         code: $code:literal;
-        domain: $domain:expr;
+        $(neutral: $neutral:expr;)?
+        $(domain: $domain:expr;)?
+        $(cost: $cost:ident;)?
+        $(autocast: $autocast:ident;)?
+        $(linear: $linear:literal;)?
+        $(complex: $complex:expr;)?
         grad: $grad:expr;
-        example: $ein:expr => $eout:expr, $source:literal;
+        example: $($e:expr),* => $eout:expr, $source:literal;
     ) => {
         #[doc = concat!("The row of `", stringify!($name), "`.")]
         pub static OP: ir::Op = ir::Op {
             name: stringify!($name),
             doc: concat!($($doc),*),
-            attrs: &[],
-            infer: |c| {
-                let int: Option<fn(i128) -> i128> = $int;
-                ir::Scalar::infer(c, 1, ir::Out::$out, int.is_some())
-            },
-            meaning: ir::Meaning::Scalar(ir::Scalar {
-                arity: 1,
-                out: ir::Out::$out,
-                float: |v| { let f: fn(f64) -> f64 = $float; f(v[0]) },
-                int: { const INT: Option<fn(i128) -> i128> = $int; match INT { Some(_) => Some(|v| (INT.unwrap())(v[0])), None => None } },
-                code: $code,
-                neutral: None,
-                domain: $domain,
-            }),
+            infer: |c| ir::Scalar::infer(c, $arity, ir::Out::$out, SCALAR.int.is_some()),
+            meaning: ir::Meaning::Scalar(SCALAR),
             grad: $grad,
-            batch: ir::Batch::Auto,
-            cases: || $crate::rules::scalar_cases(1, $domain, (&[&$ein], &$eout), ir::Out::$out as u8 == ir::Out::Bool as u8, $source),
+            $(autocast: ir::Autocast::$autocast,)?
+            $(linear: $linear,)?
+            $(complex: $complex,)?
+            cases: || {
+                let is_bool = matches!(SCALAR.out, ir::Out::Bool);
+                $crate::rules::scalar_cases($arity, SCALAR.domain, (&[$(&$e),*], &$eout), is_bool, $source)
+            },
+            ..ir::Op::DEFAULT
         };
+        const INT: Option<fn($($crate::scalar_row!(@int $x)),*) -> i128> = $crate::option!($($int)?);
+        const SCALAR: ir::Scalar = ir::Scalar {
+            arity: $arity,
+            out: ir::Out::$out,
+            float: |v| {
+                let f: fn($($crate::scalar_row!(@float $x)),*) -> f64 = $float;
+                f($(v[$i]),*)
+            },
+            int: match INT {
+                Some(_) => Some(|v| (INT.unwrap())($(v[$i]),*)),
+                None => None,
+            },
+            code: $code,
+            $(neutral: $neutral,)?
+            $(domain: $domain,)?
+            $(cost: ir::Cost::$cost,)?
+            ..ir::Scalar::DEFAULT
+        };
+    };
+    (@int $x:ident) => { i128 };
+    (@float $x:ident) => { f64 };
+}
+
+/// Writes the row and the method of an elementwise op of one input.
+///
+/// After `float` may follow `int`, the value for integers; after `code`, in this order, `neutral`, `domain`, `cost`,
+/// `autocast`, `linear` and `complex`, where they differ from [`ir::Scalar::DEFAULT`] and [`ir::Op::DEFAULT`].
+#[macro_export]
+macro_rules! unary {
+    ($(#[doc = $doc:literal])* $name:ident($x:ident) -> $out:ident; $($rest:tt)*) => {
+        $crate::scalar_row! { [$($doc)*] $name 1 ($x: 0) -> $out; $($rest)* }
         impl $crate::Tensor {
             $(#[doc = $doc])*
             #[track_caller]
@@ -256,42 +306,12 @@ macro_rules! unary {
     };
 }
 
-/// Writes the row and the method of an elementwise op of two inputs, which are promoted.
+/// Writes the row and the method of an elementwise op of two inputs, which are promoted. The parts are those of
+/// [`unary!`].
 #[macro_export]
 macro_rules! binary {
-    (
-        $(#[doc = $doc:literal])*
-        $name:ident($a:ident, $b:ident) -> $out:ident;
-        float: $float:expr;
-        int: $int:expr;
-        code: $code:literal;
-        neutral: $neutral:expr;
-        domain: $domain:expr;
-        grad: $grad:expr;
-        example: $ea:expr, $eb:expr => $eout:expr, $source:literal;
-    ) => {
-        #[doc = concat!("The row of `", stringify!($name), "`.")]
-        pub static OP: ir::Op = ir::Op {
-            name: stringify!($name),
-            doc: concat!($($doc),*),
-            attrs: &[],
-            infer: |c| {
-                let int: Option<fn(i128, i128) -> i128> = $int;
-                ir::Scalar::infer(c, 2, ir::Out::$out, int.is_some())
-            },
-            meaning: ir::Meaning::Scalar(ir::Scalar {
-                arity: 2,
-                out: ir::Out::$out,
-                float: |v| { let f: fn(f64, f64) -> f64 = $float; f(v[0], v[1]) },
-                int: { const INT: Option<fn(i128, i128) -> i128> = $int; match INT { Some(_) => Some(|v| (INT.unwrap())(v[0], v[1])), None => None } },
-                code: $code,
-                neutral: $neutral,
-                domain: $domain,
-            }),
-            grad: $grad,
-            batch: ir::Batch::Auto,
-            cases: || $crate::rules::scalar_cases(2, $domain, (&[&$ea, &$eb], &$eout), ir::Out::$out as u8 == ir::Out::Bool as u8, $source),
-        };
+    ($(#[doc = $doc:literal])* $name:ident($a:ident, $b:ident) -> $out:ident; $($rest:tt)*) => {
+        $crate::scalar_row! { [$($doc)*] $name 2 ($a: 0, $b: 1) -> $out; $($rest)* }
         impl $crate::Tensor {
             $(#[doc = $doc])*
             #[track_caller]

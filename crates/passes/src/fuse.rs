@@ -179,7 +179,9 @@ impl<'a> Fuser<'a> {
         if self.groups[g].is_loop {
             for &s in &self.graph.nodes[i].inputs {
                 let root = self.operand(s).root;
-                if self.group(root.node as usize) != Some(g) && self.graph.ty(root).shape.count() >= self.target.share_min() {
+                if self.group(root.node as usize) != Some(g)
+                    && self.graph.ty(root).shape.count() >= self.target.share_min()
+                {
                     self.readers.entry(root).or_default().push(g);
                 }
             }

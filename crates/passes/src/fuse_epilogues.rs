@@ -38,7 +38,8 @@ fn fuse_where(mut fused: Fused, target: &dyn Target, updates: bool) -> Fused {
     for at in 0..fused.regions.len() {
         let Region::Call { node, args, .. } = &fused.regions[at] else { continue };
         let (n, s) = (&graph.nodes[*node], Slot::new(*node, 0));
-        let is_free = n.outs.len() == 1 && n.outs[0].shape.rank() >= 2 && !results.contains(&s) && target.has_epilogue(n, args);
+        let is_free =
+            n.outs.len() == 1 && n.outs[0].shape.rank() >= 2 && !results.contains(&s) && target.has_epilogue(n, args);
         let Some(r) = readers.sole(s).filter(|_| is_free) else { continue };
         let Region::Loop(l) = &fused.regions[r] else { continue };
         if !updates && fused.updated(&fused.regions[r], &results).next().is_some() {

@@ -11,8 +11,8 @@ mod deduplicate;
 mod elide_copies;
 mod fold;
 mod fuse;
-mod fused;
 mod fuse_epilogues;
+mod fused;
 mod hoist_invariants;
 mod iteration_space;
 mod materialize;
@@ -43,9 +43,7 @@ pub use materialize::{COPY, View, Views, materialize, view_of, views};
 pub use plan::{Address, MemoryUse, Plan, Source, plan};
 pub use plan_memory::{ALIGN, Buffer as ResultBuffer, Location, MemoryPlan, plan_memory};
 pub use prune::prune;
-pub use recipe::{
-    Report, Snapshot, Stage, State, Watch, optimize, portable_stages, run, staged_graphs, target_stages,
-};
+pub use recipe::{Report, Snapshot, Stage, State, Watch, optimize, portable_stages, run, staged_graphs, target_stages};
 pub use recognize::{Match, Matcher, Pattern, recognize};
 pub use region::{Along, Loop, Producer, Region, Step, Store};
 pub use rematerialize::rematerialize;

@@ -6,7 +6,7 @@
 
 use crate::{Rewriter, Target};
 use ir::{
-    Attrs, Batch, CONST, Call, FlatNode, Grad, Graph, INPUT, Layout, Literal, Meaning, Monoid, Op, Out, Result, Scalar,
+    Attrs, CONST, Call, Cost, FlatNode, Grad, Graph, INPUT, Layout, Literal, Meaning, Monoid, Op, Out, Result, Scalar,
     Slot, Type,
 };
 use rustc_hash::FxHashMap;
@@ -16,7 +16,6 @@ use smallvec::SmallVec;
 pub static COPY: Op = Op {
     name: "copy",
     doc: "The same elements, contiguous.",
-    attrs: &[],
     infer: |c| Ok(c.types.iter().cloned().collect()),
     meaning: Meaning::Scalar(Scalar {
         arity: 1,
@@ -24,12 +23,11 @@ pub static COPY: Op = Op {
         float: |x| x[0],
         int: Some(|x| x[0]),
         code: "{0}",
-        neutral: None,
-        domain: (-1.0, 1.0),
+        cost: Cost::Instruction,
+        ..Scalar::DEFAULT
     }),
     grad: Grad::Missing("it is put in after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 /// Where a value's elements lie: a layout over the buffer of a value that is not a view.

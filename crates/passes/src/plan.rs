@@ -1,10 +1,10 @@
 //! The plan of a graph for a device: regions in order, their memory, and what comes in and goes out.
 
 use crate::recipe::{Snapshot, State, Watch, run, target_stages};
-use crate::{Fused, Location, MemoryPlan, Region, Target, check_memory_plan, plan_memory, view_of};
+use crate::{Fused, Location, MemoryPlan, Region, Step, Target, check_memory_plan, plan_memory, view_of};
 use ir::{Buffer, Error, Graph, Literal, Meaning, Result, Slot, Type};
-use std::collections::BTreeSet;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A byte of one of a run's buffers, which are the inputs, the results, the constants and the arena, in this order.
@@ -62,6 +62,8 @@ pub struct Plan {
     pub results: Vec<(Source, Type)>,
     /// The first wave that may overwrite an input. Nothing can fail from there on, and no run is interrupted.
     pub commit: usize,
+    /// Floating-point operations of each region, where they are known.
+    pub flops: Vec<usize>,
 }
 
 /// Plans a graph of primitive ops and claimed composites: runs the target's stages, has it lower each region once,
@@ -86,7 +88,8 @@ pub fn plan(graph: Graph, target: &mut dyn Target, watch: &mut Watch) -> Result<
     if watch.verifies() {
         check_memory_plan(&fused, &memory, &scratch, target).map_err(|e| Error::bug(format!("pack_arena: {e}")))?;
     }
-    Ok(Plan::new(fused, memory))
+    let flops = fused.regions.iter().map(|r| flops(r, &fused.graph, target)).collect();
+    Ok(Plan::new(fused, memory, flops))
 }
 
 /// Results may overwrite inputs from this region on: none after it can fail.
@@ -94,8 +97,23 @@ pub(crate) fn commit_region(fused: &Fused, target: &dyn Target) -> usize {
     (0..fused.regions.len()).rev().find(|&r| target.may_fail(fused, r)).map_or(0, |r| r + 1)
 }
 
+fn flops(r: &Region, graph: &Graph, target: &dyn Target) -> usize {
+    match r {
+        Region::Loop(l) => {
+            let points: usize = l.dims.iter().product();
+            let steps = l.steps.iter().map(|s| match s {
+                Step::Scalar { row: false, .. } | Step::Reduce { row: false, .. } => points,
+                Step::Scalar { .. } | Step::Reduce { .. } => l.rows(),
+                Step::Load { .. } | Step::Const(_) => 0,
+            });
+            steps.sum::<usize>() + l.producer.as_ref().map_or(0, |p| target.flops(&graph.nodes[p.node], &p.args))
+        }
+        Region::Call { node, args, .. } => target.flops(&graph.nodes[*node], args),
+    }
+}
+
 impl Plan {
-    fn new(fused: Fused, memory: MemoryPlan) -> Plan {
+    fn new(fused: Fused, memory: MemoryPlan, flops: Vec<usize>) -> Plan {
         let graph = &fused.graph;
         let nodes = graph.nodes.iter().enumerate().filter(|(_, n)| matches!(n.op.meaning, Meaning::Const));
         let constants: Vec<(usize, Literal)> =
@@ -112,7 +130,7 @@ impl Plan {
         let is_donated = |s: &Slot| memory.donor(*s).is_some();
         let overwrites = |w: &Range<usize>| fused.regions[w.clone()].iter().any(|r| r.writes().iter().any(is_donated));
         let commit = fused.waves.iter().position(overwrites).unwrap_or(fused.waves.len());
-        Plan { inputs, constants, results, commit, fused, memory }
+        Plan { inputs, constants, results, commit, flops, fused, memory }
     }
 
     /// The arena's number among a run's buffers.

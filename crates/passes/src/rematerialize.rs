@@ -8,7 +8,7 @@
 //! which spares a loop of its own.
 
 use crate::{Along, Fused, Loop, Region, Step, Store};
-use ir::{Graph, Meaning, Slot};
+use ir::{Cost, Graph, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -235,12 +235,9 @@ fn row_store(l: &Loop, step: usize) -> Option<Store> {
     Some(Store { slot: Slot::new(node as usize, 0), step: step as u32, strides, offset: 0 })
 }
 
-/// True for a step that is an instruction or two: its text calls no function and divides nothing.
+/// True for a step that is one instruction.
 fn is_cheap(graph: &Graph, node: u32) -> bool {
-    match graph.nodes[node as usize].op.meaning {
-        Meaning::Scalar(s) => !s.code.contains(|c: char| c.is_alphabetic() || c == '/'),
-        _ => false,
-    }
+    graph.nodes[node as usize].op.scalar().is_some_and(|s| s.cost == Cost::Instruction)
 }
 
 /// Strides over the space `from` as strides over `to`, which has the same points in the same order.

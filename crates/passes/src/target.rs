@@ -54,6 +54,12 @@ pub trait Target {
         None
     }
 
+    /// The floating-point operations of a kernel; one an element where nothing is known.
+    fn flops(&self, n: &FlatNode, args: &[View]) -> usize {
+        let _ = args;
+        n.outs[0].shape.count()
+    }
+
     /// Whether running a region can be an error.
     fn may_fail(&self, fused: &Fused, region: usize) -> bool {
         let _ = (fused, region);

@@ -3,7 +3,9 @@
 use crate::lift_constants::{Constants, Lifted};
 use crate::placement::{Placement, placement};
 use crate::{Device, Program, complex_io, numerics, reference};
-use ir::{Attr, Buffer, Collect, Error, ErrorKind, FlatNode, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect};
+use ir::{
+    Attr, Buffer, Collect, Error, ErrorKind, FlatNode, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect,
+};
 use parking_lot::Mutex;
 use passes::{Stage, State, Watch};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};

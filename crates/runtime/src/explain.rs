@@ -2,8 +2,8 @@
 //! memory.
 
 use crate::trace;
-use ir::{FlatNode, Graph, Shape, Site, Slot};
-use passes::{Plan, Region, Step, View};
+use ir::{Graph, Site, Slot};
+use passes::{Plan, Region};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub fn explain(plan: &Plan, how: &dyn Fn(usize) -> String) -> String {
             "{i:4} {brace}{}: {} | reads {read} B, writes {written} B, {} flops | {}",
             how(i),
             names(r, graph),
-            flops(r, graph),
+            plan.flops[i],
             sites(r, graph)
         );
     }
@@ -47,10 +47,11 @@ pub fn explain(plan: &Plan, how: &dyn Fn(usize) -> String) -> String {
 
 /// Each region for a trace: its ops, lines and work.
 pub fn describe(plan: &Plan) -> Vec<Arc<trace::Region>> {
-    plan.fused.regions.iter().map(|r| Arc::new(describe_region(r, &plan.fused.graph))).collect()
+    let describe = |(r, &flops)| Arc::new(describe_region(r, &plan.fused.graph, flops));
+    plan.fused.regions.iter().zip(&plan.flops).map(describe).collect()
 }
 
-fn describe_region(r: &Region, graph: &Graph) -> trace::Region {
+fn describe_region(r: &Region, graph: &Graph, flops: usize) -> trace::Region {
     let mut lines: Vec<(Site, f64)> = Vec::new();
     let nodes = r.nodes();
     for site in nodes.iter().map(|&n| graph.nodes[n as usize].site).filter(|s| s.line > 0) {
@@ -62,7 +63,7 @@ fn describe_region(r: &Region, graph: &Graph) -> trace::Region {
     let all: f64 = lines.iter().map(|l| l.1).sum();
     lines.iter_mut().for_each(|l| l.1 /= all);
     let (read, written) = traffic(r, graph);
-    trace::Region { name: names(r, graph), lines, bytes: read + written, flops: flops(r, graph) }
+    trace::Region { name: names(r, graph), lines, bytes: read + written, flops }
 }
 
 /// The names of a region's ops, in order.
@@ -86,56 +87,4 @@ fn traffic(r: &Region, graph: &Graph) -> (usize, usize) {
     reads.sort_unstable();
     reads.dedup();
     (bytes(&reads), bytes(&r.writes()))
-}
-
-/// Floating-point operations of a region, where they are known.
-fn flops(r: &Region, graph: &Graph) -> usize {
-    match r {
-        Region::Loop(l) => {
-            let points: usize = l.dims.iter().product();
-            let steps = l.steps.iter().map(|s| match s {
-                Step::Scalar { row: false, .. } | Step::Reduce { row: false, .. } => points,
-                Step::Scalar { .. } | Step::Reduce { .. } => l.rows(),
-                Step::Load { .. } | Step::Const(_) => 0,
-            });
-            steps.sum::<usize>() + l.producer.as_ref().map_or(0, |p| call_flops(p.node, &p.args, graph))
-        }
-        Region::Call { node, args, .. } => call_flops(*node, args, graph),
-    }
-}
-
-/// Floating-point operations of a kernel. A device's variant of an op has the op's name with an ending.
-fn call_flops(node: usize, args: &[View], graph: &Graph) -> usize {
-    let n = &graph.nodes[node];
-    let out = n.outs[0].shape.count();
-    let is = |name: &str| n.op.name == name || n.op.name.strip_prefix(name).is_some_and(|end| end.starts_with('_'));
-    match n.op.name {
-        "int_matmul" | "scaled_product" => gemm_flops(out, args),
-        _ if is("matmul") => gemm_flops(out, args),
-        _ if is("conv_input_grad") => 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),
-        _ if is("conv_weight_grad") => 2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape),
-        // Each output element takes every weight of its channel.
-        "conv" | "conv_last" => 2 * out * per_channel(&args[1].layout.shape),
-        // Scores, and the gradients of weights, values, keys and queries: five GEMM for two.
-        _ if is("attention_grad") => attention_flops(n, args) * 5 / 2,
-        _ if is("attention") => attention_flops(n, args),
-        _ => out,
-    }
-}
-
-fn gemm_flops(out: usize, args: &[View]) -> usize {
-    2 * out * args[0].layout.shape.last().copied().unwrap_or(1)
-}
-
-/// Two GEMM over every query and key that meet.
-fn attention_flops(n: &FlatNode, args: &[View]) -> usize {
-    let [q, k, v] = [0, 1, 2].map(|i| &args[i].layout.shape);
-    let [width, keys, outs] = [q.last(), k.iter().nth_back(1), v.last()].map(|d| d.copied().unwrap_or(1));
-    let all = 2 * q.count() / width.max(1) * keys * (width + outs);
-    if n.attrs.bool("causal").unwrap_or(false) { all / 2 } else { all }
-}
-
-/// Weights of one output channel.
-fn per_channel(weights: &Shape) -> usize {
-    weights.iter().skip(1).product()
 }

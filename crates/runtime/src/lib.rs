@@ -17,8 +17,8 @@ pub mod trace;
 
 pub use backend::{Backend, devices, open, open_offline};
 pub use device::{Device, Memory, Program};
-pub use explain::{describe, explain};
 pub use engine::{Engine, FindEngine, Reference, Revision, note_assigned};
+pub use explain::{describe, explain};
 pub use inventory; // a device outside of this repository offers itself with `inventory::submit!`
 pub use numerics::check_numerics;
 pub use peers::{FindPeers, Peers, offer_peers, peers};

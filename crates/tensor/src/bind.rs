@@ -1,5 +1,6 @@
 //! A compiled graph with where each of its inputs comes from at a run.
 
+use crate::exported::{Exported, ExportedInput};
 use ir::{
     Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Literal, Result, Site, Source, Value, Var,
     VarGuard, collect,
@@ -91,6 +92,26 @@ impl Bound {
             node.attrs = node.attrs.clone().set("name", &*var.name());
         }
         graph
+    }
+    /// The graph with what each of its inputs is.
+    pub fn exported(&self, refuse: impl Fn(String) -> Error) -> Result<Exported> {
+        let one = |(input, &at): (&Input, &u32)| match input {
+            Input::Feed(i) => Ok(ExportedInput::Argument(*i)),
+            Input::Variable(var) => {
+                Ok(ExportedInput::Weight { name: var.name().to_string(), value: current(var)?.read()? })
+            }
+            Input::Captured(v) => {
+                let value = v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?.read()?;
+                Ok(ExportedInput::Weight { name: String::new(), value })
+            }
+            Input::Key(_) => {
+                let e = "the function draws random numbers: call eval() on the model before exporting it";
+                let user = self.graph.nodes.iter().find(|n| n.inputs.iter().any(|s| s.node == at));
+                Err(refuse(e.into()).at(user.map_or(Site::UNKNOWN, |n| n.site)))
+            }
+        };
+        let inputs = self.inputs.iter().zip(&self.graph.inputs).map(one).collect::<Result<Vec<_>>>()?;
+        Ok(Exported { graph: (*self.graph).clone(), inputs })
     }
     /// Whether a gradient may flow through its results when its feeds need none: it reads something
     /// that is trained. A run that assigns or is seen elsewhere is no function of its inputs.

@@ -1,6 +1,8 @@
 //! Chores of the workspace: `cargo xtask ci` is everything that must pass, `cargo xtask tidy` the
 //! rules about files that no compiler checks.
 
+mod book;
+mod prose;
 mod python;
 mod tidy;
 
@@ -11,10 +13,11 @@ fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let done = match task.as_str() {
         "ci" => ci(),
+        "book" => book::build(),
         "python" => python::check(),
         "tidy" => tidy::check(),
         "fmt" => rewrite(),
-        _ => Err("usage: cargo xtask ci | python | tidy | fmt".to_string()),
+        _ => Err("usage: cargo xtask ci | book | python | tidy | fmt".to_string()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -36,6 +39,7 @@ fn ci() -> Result<(), String> {
     step("features", &["test", "-p", "talweg-data", "--all-features", "--quiet"])?;
     clusters()?;
     mpi()?;
+    book()?;
     for example in tidy::examples()? {
         run_example(&example)?;
     }
@@ -113,6 +117,15 @@ fn mpi() -> Result<(), String> {
         return Ok(());
     }
     step("mpi", &["test", "-p", "talweg-dist", "--features", "mpi", "--test", "mpi", "--quiet"])
+}
+
+/// The book of the documentation; where `mdbook` is missing, that is said.
+fn book() -> Result<(), String> {
+    if !book::is_installed() {
+        println!("== book: skipped, mdbook is not installed ({})", book::INSTALL);
+        return Ok(());
+    }
+    book::build()
 }
 
 /// Whether there is a libclang, where the maker of bindings looks for it.

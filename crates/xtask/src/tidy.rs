@@ -1,5 +1,5 @@
-//! Rules about files: who may depend on whom, how large a file may grow, where `unsafe` may stand, and that links of
-//! the documentation lead somewhere.
+//! Rules about files: who may depend on whom, how large a file may grow, where `unsafe` may stand, that links of
+//! the documentation lead somewhere, and how long its sentences are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("cuda", &["ir", "passes", "runtime"]),
     ("ops", &["ir", "passes", "runtime"]),
     ("tensor", &["ir", "passes", "runtime", "ops"]),
+    ("model", &["ir", "runtime", "tensor"]),
     ("data", &["ir"]),
     ("net", &[]),
     ("dist", &["net"]),
@@ -49,10 +50,9 @@ pub fn check() -> Result<(), String> {
     for file in sources(Path::new("crates"))? {
         source(&file, &mut bad)?;
     }
-    for dir in ["docs", "docs/adr", "."] {
-        for file in files_of(Path::new(dir))?.iter().filter(|f| f.extension().is_some_and(|e| e == "md")) {
-            links(file, &mut bad)?;
-        }
+    for file in crate::prose::pages(files_of)? {
+        links(&file, &mut bad)?;
+        crate::prose::page(&file, &read(&file)?, &mut bad);
     }
     if bad.is_empty() { Ok(()) } else { Err(format!("tidy: {} violations\n{}", bad.len(), bad.join("\n"))) }
 }

@@ -2,11 +2,20 @@
 
 #![allow(unsafe_code)]
 
-use super::{Operand, Prepared, each_task, rows, rows_mut};
+use super::{Claim, Operand, Prepared, each_task, never, rows, rows_mut};
 use crate::kernels::philox;
 use ir::AxisSplit;
 use ir::{Attrs, DType, Element};
 use std::cmp::Ordering;
+
+/// Kernels along one axis, and random bits.
+pub static CLAIMS: &[Claim] = &[
+    Claim::new("cumsum", never, |n, args, outs| Ok(cumsum(&n.attrs, args, outs))),
+    Claim::new("argmax", never, |n, args, outs| Ok(extreme(&n.attrs, args, outs, true))),
+    Claim::new("argmin", never, |n, args, outs| Ok(extreme(&n.attrs, args, outs, false))),
+    Claim::new("sort", never, |n, args, outs| Ok(sort(&n.attrs, args, outs))),
+    Claim::new("random_bits", never, |_, args, outs| Ok(random_bits(args, outs))),
+];
 
 macro_rules! with_number {
     ($dtype:expr, $T:ident => $body:expr) => {
@@ -58,7 +67,7 @@ macro_rules! with_number {
 }
 
 /// Running sums along an axis; floats are added up in `f64`.
-pub fn cumsum(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn cumsum(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, out) = (args[0].clone(), outs[0].clone());
     let lanes = AxisSplit::new(&x.ty.shape, attrs.size("axis").ok()?);
     let reverse = attrs.bool("reverse").ok()?;
@@ -98,7 +107,7 @@ fn wins<T: PartialOrd>(new: T, best: T, greatest: bool) -> bool {
 }
 
 /// The place of the greatest or least element along an axis.
-pub fn extreme(attrs: &Attrs, args: &[Operand], outs: &[Operand], greatest: bool) -> Option<Prepared> {
+fn extreme(attrs: &Attrs, args: &[Operand], outs: &[Operand], greatest: bool) -> Option<Prepared> {
     let (x, out) = (args[0].clone(), outs[0].clone());
     let lanes = AxisSplit::new(&x.ty.shape, attrs.size("axis").ok()?);
     Some(with_number!(x.ty.dtype, T => Box::new(move |bases| {
@@ -124,7 +133,7 @@ pub fn extreme(attrs: &Attrs, args: &[Operand], outs: &[Operand], greatest: bool
 
 /// The elements along an axis in order, and where each came from; equal ones keep their order,
 /// NaN is the greatest.
-pub fn sort(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn sort(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, values, places) = (args[0].clone(), outs[0].clone(), outs[1].clone());
     let lanes = AxisSplit::new(&x.ty.shape, attrs.size("axis").ok()?);
     let descending = attrs.bool("descending").ok()?;
@@ -155,7 +164,7 @@ pub fn sort(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepare
 }
 
 /// 32 random bits an element by Philox4x32-10, of the element's key and its place.
-pub fn random_bits(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn random_bits(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     const TASK: usize = 4096;
     let (key, out) = (args[0].clone(), outs[0].clone());
     let (width, lead) = key.ty.shape.split_last().map(|(w, lead)| (*w, lead.len()))?;

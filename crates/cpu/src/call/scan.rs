@@ -6,13 +6,27 @@
 
 #![allow(unsafe_code)]
 
-use super::{Operand, Prepared, control};
+use super::{Claim, Operand, Prepared, control};
 use crate::program::Compiled;
 use crate::tile::access::Bases;
-use ir::{Attrs, Bytes, Result};
+use ir::{Attrs, Bytes, FlatNode, Meaning, Result};
 use parking_lot::Mutex;
 use passes::Source;
 use smallvec::SmallVec;
+
+/// The scan.
+pub static CLAIMS: &[Claim] = &[Claim::new("scan", may_fail, |n, args, outs| prepare(&n.attrs, args, outs).map(Some))];
+
+/// A scan fails where a node of its body does.
+fn may_fail(n: &FlatNode) -> bool {
+    let is_safe = |n: &FlatNode| {
+        matches!(
+            n.op.meaning,
+            Meaning::Input | Meaning::Const | Meaning::Scalar(_) | Meaning::View(_) | Meaning::Reduce(_)
+        ) || !super::may_fail(n)
+    };
+    n.attrs.graph("body").map_or(true, |g| !g.nodes.iter().all(is_safe))
+}
 
 /// Where a turn's result buffer lies.
 #[derive(Clone, Copy)]
@@ -74,9 +88,10 @@ pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prep
         if let Some(o) = sources[carried..].iter().position(is_it) {
             return Target::Row(carried + o);
         }
-        let found = sources[..carried].iter().position(is_it).and_then(|c| {
-            sources[carried..].iter().position(|a| *a == Source::Input(c)).map(|o| carried + o)
-        });
+        let found = sources[..carried]
+            .iter()
+            .position(is_it)
+            .and_then(|c| sources[carried..].iter().position(|a| *a == Source::Input(c)).map(|o| carried + o));
         match found {
             Some(o) => Target::Next(o, room(bytes)),
             None => Target::Pair(room(2 * bytes.next_multiple_of(passes::ALIGN))),

@@ -4,8 +4,8 @@
 #![allow(unsafe_code)]
 
 use crate::device::Properties;
-use crate::dnn::backend::{Dnn, Ready};
 use crate::dnn::Network;
+use crate::dnn::backend::{Dnn, Ready};
 use crate::driver::nvrtc;
 use crate::flags::{self, Flag, is_on};
 use crate::library::cublas::{Blas, TunedAlgorithms, WORKSPACE};

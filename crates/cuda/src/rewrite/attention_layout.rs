@@ -3,9 +3,9 @@
 
 use crate::dnn;
 use crate::emit::kernels::Operand;
-use crate::target::Supports;
 use crate::rewrite::rows::{ATTENTION, ATTENTION_GRAD, ATTENTION_GRAD_JOINED, PERMUTE, SWAP_HEADS};
 use crate::rewrite::views_of;
+use crate::target::Supports;
 use ir::{Attrs, FlatNode, Graph, Layout, Meaning, Op, Result, Slot, Type};
 use passes::{Rewriter, View, prune};
 

@@ -5,9 +5,9 @@
 use crate::emit::kernels::Operand;
 use crate::library::cublas;
 use crate::library::epilogue::Epilogue;
-use crate::target::IsFaster;
-use crate::rewrite::views_of;
 use crate::rewrite::rows::{MATMUL_BIAS, MATMUL_DGELU, MATMUL_DRELU, MATMUL_GELU, MATMUL_RELU, MATMUL_SUMS, RESHAPE};
+use crate::rewrite::views_of;
+use crate::target::IsFaster;
 use ir::{Attrs, DType, FlatNode, Graph, Layout, Meaning, Op, Result, Slot, Type, Types};
 use passes::{Rewriter, View, decompose, deduplicate, prune, simplify};
 use rustc_hash::FxHashMap;

@@ -115,7 +115,8 @@ impl NhwcRewriter<'_> {
 
     fn node(&mut self, i: usize, n: &FlatNode, supports: Supports) -> Result<Option<Slot>> {
         if let Some((form, op)) = form(n) {
-            if let Some(half) = SpaceToDepth::new(form, n, self.graph).filter(|h| h.fits(form, n, self.graph, supports)) {
+            if let Some(half) = SpaceToDepth::new(form, n, self.graph).filter(|h| h.fits(form, n, self.graph, supports))
+            {
                 return self.conv_space_to_depth(form, n, op, &half);
             }
             if self.fits(form, n, supports) {

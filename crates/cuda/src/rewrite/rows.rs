@@ -2,7 +2,7 @@
 //! want. Rewrites put them into graphs after differentiation.
 
 use crate::library::epilogue;
-use ir::{AttrKind, Batch, Call, DType, Error, Grad, Layout, Meaning, Op, Result, Shape, Type, Types};
+use ir::{AttrKind, Call, DType, Error, Grad, Layout, Meaning, Op, Result, Shape, Type, Types};
 
 /// Channels after space-to-depth: four times those before, padded with zeros.
 pub const DEPTH_CHANNELS: usize = 16;
@@ -17,7 +17,7 @@ type Infer = fn(&Call) -> Result<Types>;
 
 const fn row(name: &'static str, doc: &'static str, attrs: Attrs, infer: Infer, meaning: Meaning) -> Op {
     let grad = Grad::Missing("it is put in after differentiation");
-    Op { name, doc, attrs, infer, meaning, grad, batch: Batch::Auto, cases: Vec::new }
+    Op { name, doc, attrs, infer, meaning, grad, ..Op::DEFAULT }
 }
 const fn kernel(name: &'static str, doc: &'static str, attrs: Attrs, infer: Infer) -> Op {
     let meaning = Meaning::Kernel(|_, _| Err(Error::bug("only a GPU computes it")));
@@ -70,8 +70,7 @@ fn with_columns(c: &Call) -> Result<Types> {
     Ok(Types::from_iter([y, sums]))
 }
 
-pub static MATMUL_BIAS: Op =
-    kernel("matmul_bias", "a × b + bias.", &[], |c| Ok(Types::from_iter([product(c)?])));
+pub static MATMUL_BIAS: Op = kernel("matmul_bias", "a × b + bias.", &[], |c| Ok(Types::from_iter([product(c)?])));
 pub static MATMUL_GELU: Op = kernel("matmul_gelu", "gelu_tanh(a × b + bias), and the input of gelu_tanh.", &[], |c| {
     let y = product(c)?;
     Ok(Types::from_iter([y.clone(), y]))
@@ -103,15 +102,11 @@ pub static MATMUL_SUMS: Op = kernel("matmul_sums", "a × b, and the sums of the 
     let sums = Type::new(y.dtype, [y.shape[0]]);
     Ok(Types::from_iter([y, sums]))
 });
-pub static SCALED_GEMM: Op = kernel(
-    "scaled_product",
-    "a × bᵀ of fp8 matrices, times two scales.",
-    &[("dtype", AttrKind::DType)],
-    |c| {
+pub static SCALED_GEMM: Op =
+    kernel("scaled_product", "a × bᵀ of fp8 matrices, times two scales.", &[("dtype", AttrKind::DType)], |c| {
         let (m, n) = (c.shape(0)[0], c.shape(1)[0]);
         Ok(Types::from_iter([Type::new(c.attrs.dtype("dtype")?, [m, n])]))
-    },
-);
+    });
 
 const ATTENTION_ATTRS: [(&str, AttrKind); 3] =
     [("causal", AttrKind::Bool), ("scale", AttrKind::Float), ("dropout", AttrKind::Float)];
@@ -133,13 +128,7 @@ pub static ATTENTION_GRAD: Op = kernel(
 pub static ATTENTION_GRAD_JOINED: Op = kernel(
     "attention_grad_joined",
     "The gradients of attention, concatenated for each token; `parts` are their sizes.",
-    &[
-        ATTENTION_ATTRS[0],
-        ATTENTION_ATTRS[1],
-        ATTENTION_ATTRS[2],
-        ("parts", AttrKind::Ints),
-        ("shape", AttrKind::Ints),
-    ],
+    &[ATTENTION_ATTRS[0], ATTENTION_ATTRS[1], ATTENTION_ATTRS[2], ("parts", AttrKind::Ints), ("shape", AttrKind::Ints)],
     |c| shaped(c.dtype(0), c),
 );
 

@@ -20,6 +20,7 @@ pub static OP: Op = Op {
         maybe_grads(vec![Some(g), None, Some(src)])
     }),
     batch: Batch::Rule(|c| batch_slices(c, |x, at, index, src| x.scatter_add(at, index, src))),
+    linear: true,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let src: Vec<f64> = (1..10).map(f64::from).collect();
@@ -30,6 +31,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([5, 3], &sum)], "PyTorch manual: torch.ones(5, 3).index_add_(0, index, t)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The type rule of ops that put slices at places along an axis.

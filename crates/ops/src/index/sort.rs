@@ -44,6 +44,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Ascending order of floats with NaN as greatest.

@@ -28,6 +28,7 @@ pub static OP: Op = Op {
         maybe_grads(vec![Some(zeros.index_add(at as i64, &index.reshape(count), &c.g(0).reshape(flat))), None])
     }),
     batch: Batch::Rule(batch),
+    linear: true,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let x = f64s([6], &[4.0, 3.0, 5.0, 7.0, 6.0, 8.0]);
@@ -38,6 +39,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 2], &[4.0, 3.0, 5.0, 7.0])], "NumPy manual: np.take(a, [[0, 1], [2, 3]])"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<Shape> {

@@ -1,5 +1,6 @@
 //! `cumprod`: running products along an axis.
 
+use crate::pairs;
 use super::{BATCH_AXIS, advance, delay, recur_back};
 use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, floats, grads, number, same};
@@ -24,6 +25,8 @@ pub static OP: Op = Op {
         grads([before * recur_back(&advance(&x, at, 0.0)?, &c.g(0), at)?])
     }),
     batch: BATCH_AXIS,
+    autocast: ir::Autocast::Wide,
+    complex: on_complex!(pairs::cumprod),
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -35,6 +38,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {

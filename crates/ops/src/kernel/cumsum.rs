@@ -18,6 +18,8 @@ pub static OP: Op = Op {
         grads([Tensor::apply1(&OP, &[&c.g(0)], attrs)])
     }),
     batch: BATCH_AXIS,
+    autocast: ir::Autocast::Wide,
+    linear: true,
     cases: || {
         let along = |a: i64, r: bool| Attrs::new().with("axis", a).with("reverse", r);
         let x = f64s([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
@@ -30,6 +32,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {

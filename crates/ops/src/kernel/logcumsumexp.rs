@@ -30,6 +30,7 @@ pub static OP: Op = Op {
         grads([(x - &y).exp() * recur_back(&shrink, &c.g(0), at)?])
     }),
     batch: BATCH_AXIS,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let far = f64s([3], &[-1000.0, 0.0, 1000.0]);
@@ -40,6 +41,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([3], &[0.0, 2f64.ln(), 3f64.ln()])], "by hand: sums of ones"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {

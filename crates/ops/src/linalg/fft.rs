@@ -42,6 +42,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([4, 2], &[10.0, 0.0, -2.0, 2.0, -2.0, 0.0, -2.0, -2.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {

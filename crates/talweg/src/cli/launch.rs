@@ -2,8 +2,8 @@
 
 use super::{Program, SUCCESS, page};
 use crate::{Error, Result};
-use dist::launch::{Board, Hang, Launch, Machine, Outcome, Restart};
-use dist::{Cluster, Filter, Meeting, Rule};
+use dist::launch::{Dashboard, Hang, Launch, Machine, Outcome, Restart};
+use dist::{Cluster, Endpoint, Filter, Rule};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown, register_usize};
 use std::ffi::OsString;
@@ -131,9 +131,9 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
 }
 
 /// The cluster, whose leases are as long as a process may be silent.
-fn membership(url: &str, silence: f64) -> Result<Meeting> {
+fn membership(url: &str, silence: f64) -> Result<Endpoint> {
     match url.parse() {
-        Ok(Meeting::Etcd(c)) => Ok(Meeting::Etcd(Cluster { ttl: Duration::from_secs(silence.ceil() as u64), ..c })),
+        Ok(Endpoint::Etcd(c)) => Ok(Endpoint::Etcd(Cluster { ttl: Duration::from_secs(silence.ceil() as u64), ..c })),
         Ok(other) => Err(Error::value(format!("--membership etcd://HOST:PORT/JOB is expected, not {other}"))),
         Err(e) => Err(Error::value(e.to_string())),
     }
@@ -229,7 +229,7 @@ pub fn run(o: &Options, own: &Program) -> Result<u8> {
         program,
         server,
     };
-    let board = Arc::new(Board::default());
+    let board = Arc::new(Dashboard::default());
     if let Some(port) = o.dashboard {
         page::serve(port, board.clone(), rule)?;
     }

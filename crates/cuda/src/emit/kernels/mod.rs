@@ -193,12 +193,10 @@ mod tests {
     static CUSTOM_ROW: ir::Op = ir::Op {
         name: "custom",
         doc: "",
-        attrs: &[],
         infer: |c| Ok(c.types.into()),
         meaning: ir::Meaning::Kernel(|_, _| Ok(vec![])),
         grad: ir::Grad::Zero,
-        batch: ir::Batch::Auto,
-        cases: Vec::new,
+        ..ir::Op::DEFAULT
     };
 
     fn emitted(cuda: Option<CudaSource>) -> Option<Vec<Kernel>> {
