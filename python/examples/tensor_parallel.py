@@ -30,12 +30,12 @@ w2, b2 = part(HIDDEN, 10, 0), tw.zeros(10).requires_grad_()
 def step(x, y):
     hidden = tw.relu(x @ w1 + b1)
     # Each rank has a part of the sum over hidden units.
-    scores = dist.all_reduce(hidden @ w2) + b2
+    scores = dist.functional.all_reduce(hidden @ w2) + b2
     loss = F.cross_entropy(scores, y)
     # Gradients are those of the sum of all ranks' losses: each brings its share of the one loss.
     (loss / dist.world_size()).backward()
     # Everybody has the last one, and a share of its gradient.
-    grads = [w1.grad, b1.grad, w2.grad, dist.all_reduce(b2.grad)]
+    grads = [w1.grad, b1.grad, w2.grad, dist.functional.all_reduce(b2.grad)]
     for p, g in zip([w1, b1, w2, b2], grads):
         p.assign(p - 0.1 * g)
     return loss

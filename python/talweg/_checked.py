@@ -5,6 +5,7 @@ import functools
 import inspect
 import os
 import sys
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 from . import _native
 from ._calls import call_error
 from ._native import Tensor
-from .errors import ArgumentError, DTypeError, Error, NameMissingError, OutOfRangeError
+from .errors import ArgumentError, DTypeError, Error, InternalError, NameMissingError, OutOfRangeError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PACKAGE = os.path.dirname(__file__) + os.sep
@@ -40,6 +41,22 @@ def warn(what):
         frame, level = frame.f_back, level + 1
     warnings.warn(what, UserWarning, stacklevel=level)
 
+
+def _shown(kind, error, trace):
+    """Prints an exception that ends the program: ours with a traceback that ends at the program's line."""
+    if isinstance(error, Error) and not isinstance(error, InternalError):
+        frames = []
+        while trace is not None:
+            frames.append(trace)
+            trace = trace.tb_next
+        own = [i for i, t in enumerate(frames) if not t.tb_frame.f_code.co_filename.startswith(_PACKAGE)]
+        for t in reversed(frames[: own[-1] + 1] if own else frames):
+            trace = types.TracebackType(trace, t.tb_frame, t.tb_lasti, t.tb_lineno)
+        error = error.with_traceback(trace)
+    _shown_before(kind, error, trace)
+
+
+_shown_before, sys.excepthook = sys.excepthook, _shown
 
 # What Python raises when it is given objects of wrong types.
 _PLAIN = (TypeError, AttributeError, ValueError, OverflowError, LookupError)

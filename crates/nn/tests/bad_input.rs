@@ -35,7 +35,7 @@ fn train(pictures: &Path, run: &Path, classes: usize, is_resumed: bool) -> Resul
     }
     trainer.fit(|b| {
         let x = column(b, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-        Ok(model.forward(&x).cross_entropy(&column(b, "label")?, Default::default()))
+        Ok(model.forward(&x).cross_entropy(&column(b, "label")?))
     })
 }
 

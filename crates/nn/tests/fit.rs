@@ -26,7 +26,7 @@ fn trained(fit: impl Fn(&mut Trainer, &Sequential) -> Result<Outcome>) -> (Optio
 }
 
 fn loss(model: &Sequential, image: &Tensor, label: &Tensor) -> Tensor {
-    model.forward(&(image.cast(DType::F32).flatten(1, -1) / 255.0)).cross_entropy(label, Default::default())
+    model.forward(&(image.cast(DType::F32).flatten(1, -1) / 255.0)).cross_entropy(label)
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn no_element_moves_further_than_clipping_lets_it() {
     let mut batches = Loader::builder(Digits::new(0, 8)).batch(8).build().unwrap();
     let mut trainer = Trainer::new(&model, &optimizer, &mut batches).clip_value(1e-3);
     let pixels = |b: &Tensor| b.cast(DType::F32).flatten(1, -1) / 255.0;
-    let fit = |b: &[Tensor]| Ok(model.forward(&pixels(&b[0])).cross_entropy(&b[1], Default::default()));
+    let fit = |b: &[Tensor]| Ok(model.forward(&pixels(&b[0])).cross_entropy(&b[1]));
     trainer.fit_jit(&["image", "label"], fit).unwrap();
     let after: Vec<f32> = model.weight.tensor().to_vec().unwrap();
     let far = before.iter().zip(&after).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);

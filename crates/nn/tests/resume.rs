@@ -9,7 +9,6 @@ use talweg_nn::optim::{Adam, Optimizer};
 use talweg_nn::schedule::{Plateau, Schedule, Warmup};
 use talweg_nn::train::{Checkpoint, Checkpoints, Goal, Outcome, Progress, Report, Stop, Trainer};
 use talweg_nn::{Activation, BatchNorm, Dropout, Layer, Linear, Module, Sequential, column};
-use tensor::loss::CrossEntropyOptions;
 use tensor::{DType, Literal, Tensor};
 
 /// A small classifier with everything that has state: random draws, running means, momentum.
@@ -35,7 +34,7 @@ fn rebuild(seed: u64) -> Run {
 
 fn loss(model: &Sequential, batch: &data::Batch) -> tensor::Result<Tensor> {
     let x = column(batch, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-    Ok(model.forward(&x).cross_entropy(&column(batch, "label")?, CrossEntropyOptions::default()))
+    Ok(model.forward(&x).cross_entropy(&column(batch, "label")?))
 }
 
 fn decay() -> impl Schedule {
@@ -114,7 +113,7 @@ fn compiled_steps_resume_to_the_bit_too() {
             let mut run = rebuild(4);
             let (model, optimizer) = (&run.model, &run.optimizer);
             let step = tensor::jit(|a: &[Tensor]| {
-                let loss = model.forward(&a[0]).cross_entropy(&a[1], CrossEntropyOptions::default());
+                let loss = model.forward(&a[0]).cross_entropy(&a[1]);
                 loss.backward()?;
                 optimizer.step()?;
                 Ok(vec![loss])

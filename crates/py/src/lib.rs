@@ -45,7 +45,6 @@ mod tree;
 mod view;
 
 use pyo3::prelude::*;
-use {cpu as _, cuda as _};
 
 /// The module `talweg._native`.
 #[pymodule]

@@ -321,6 +321,12 @@ fn mean_gradients(py: Python<'_>, #[pyo3(from_py_with = arg)] params: Vec<Py<PyT
     let params = variables(&params)?;
     here(py).scope(|| optim::mean_gradients(&params)).or_raise(py)
 }
+/// Makes gradients the means over workers, for a program that averages them itself.
+#[pyfunction]
+fn average_gradients(py: Python<'_>, #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>) -> PyResult<()> {
+    let params = variables(&params)?;
+    here(py).scope(|| optim::average_gradients(&params)).or_raise(py)
+}
 /// Cuts gradients off at ±`max`.
 #[pyfunction]
 fn clip_grad_value(
@@ -339,5 +345,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyLbfgs>()?;
     m.add_function(wrap_pyfunction!(clip_grad_norm, m)?)?;
     m.add_function(wrap_pyfunction!(mean_gradients, m)?)?;
+    m.add_function(wrap_pyfunction!(average_gradients, m)?)?;
     m.add_function(wrap_pyfunction!(clip_grad_value, m)?)
 }

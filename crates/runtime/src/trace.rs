@@ -111,7 +111,7 @@ pub fn init() {
         if let Some(path) = std::env::var_os("TALWEG_TRACE").filter(|p| !p.is_empty())
             && let Err(e) = write_to(Path::new(&path))
         {
-            eprintln!("TALWEG_TRACE: {e}");
+            crate::log::warn(format_args!("TALWEG_TRACE: {e}"));
         }
     });
 }

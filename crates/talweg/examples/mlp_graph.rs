@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     let layer_2 = layer_1.matmul(&w_2) + &b_2; // Output of linear layer.
 
     // 2. Add nodes that represent the optimization algorithm.
-    let loss = layer_2.cross_entropy(&y, Default::default());
+    let loss = layer_2.cross_entropy(&y);
     let optimizer = Optimizer::new(Adagrad { lr: 0.01, ..Adagrad::default() }, [w_1, b_1, w_2, b_2].as_slice())?;
     let train_op = optimizer.minimize(&loss)?;
 

@@ -1,6 +1,6 @@
-//! Tensor parallelism: two linear layers cut between the workers, the first by columns, the second by
-//! rows, so that a step needs one `all_reduce` forward. No process holds the whole model:
-//! `talweg launch --workers 2 target/release/examples/tensor_parallel`; alone it is an ordinary
+//! Tensor parallelism: two linear layers sharded over the workers, the first by columns, the second by
+//! rows, so that a step needs one `all_reduce` in the forward pass. No process holds the whole model:
+//! `talweg launch --workers 2 target/release/examples/tensor_parallel`. In one process it is an ordinary
 //! perceptron that learns the same.
 
 use talweg::Combine;
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
         let hidden = (a[0].matmul(&w1) + &b1).relu();
         // Each rank has a part of the sum over hidden units.
         let scores = world.all_reduce(&hidden.matmul(&w2), Combine::Sum) + &b2;
-        let loss = scores.cross_entropy(&a[1], Default::default());
+        let loss = scores.cross_entropy(&a[1]);
         // Gradients are those of the sum of all ranks' losses: each brings its share of the one loss.
         (&loss / world.size() as f64).backward()?;
         let lr = 0.1;

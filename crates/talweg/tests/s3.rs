@@ -153,7 +153,7 @@ fn train(folder: &str, steps: u64) -> Checkpoint {
     trainer.resume().unwrap();
     let outcome = trainer.fit(|batch| {
         let x = column(batch, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-        Ok(model.forward(&x).cross_entropy(&column(batch, "label")?, Default::default()))
+        Ok(model.forward(&x).cross_entropy(&column(batch, "label")?))
     });
     Checkpoint::load(outcome.unwrap().checkpoint.unwrap()).unwrap()
 }

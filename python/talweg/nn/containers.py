@@ -97,7 +97,7 @@ class Sequential(_List):
     >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Linear(4, 8), tw.nn.ReLU(), tw.nn.Linear(8, 2))
     >>> model(tw.ones(1, 4)).shape, len(model)
-    ((1, 2), 3)
+    (talweg.Size([1, 2]), 3)
     """
 
     def __init__(self, *modules: Any) -> None:
@@ -166,7 +166,7 @@ class ModuleDict(Module):
     >>> import talweg as tw
     >>> heads = tw.nn.ModuleDict({"a": tw.nn.Linear(2, 1)})
     >>> list(heads.keys()), heads["a"](tw.ones(1, 2)).shape
-    (['a'], (1, 1))
+    (['a'], talweg.Size([1, 1]))
     """
 
     def __init__(self, modules: Any = None) -> None:
@@ -270,7 +270,7 @@ class ParameterDict(Module):
     >>> import talweg as tw
     >>> p = tw.nn.ParameterDict({"scale": tw.ones(2)})
     >>> p["scale"].shape, list(p.state_dict())
-    ((2,), ['scale'])
+    (talweg.Size([2]), ['scale'])
     """
 
     def __init__(self, parameters: Iterable[Tensor] | None = None) -> None:

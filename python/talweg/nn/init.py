@@ -34,7 +34,7 @@ def _fill(tensor, values):
 
 
 def _plain_generator(generator):
-    """The thread's generator; one of one's own is a seed."""
+    """The thread's generator, or a seed from the given one."""
     if generator is None:
         return _native.random_key()
     seed = getattr(generator, "initial_seed", None)
@@ -67,7 +67,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 
     >>> import talweg as tw
     >>> tw.nn.init.normal_(tw.nn.Parameter(tw.zeros(4)), std=0.02).shape
-    (4,)
+    talweg.Size([4])
     """
     values = _normal(tensor, generator)
     return _fill(tensor, values if (mean, std) == (0.0, 1.0) else values * std + mean)
@@ -213,7 +213,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
     >>> import talweg as tw
     >>> tw.nn.init.xavier_normal_(tw.nn.Parameter(tw.zeros(2, 4))).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))), generator)
 
@@ -246,7 +246,7 @@ def kaiming_normal_(
 
     >>> import talweg as tw
     >>> tw.nn.init.kaiming_normal_(tw.nn.Parameter(tw.zeros(2, 6)), mode="fan_out").shape
-    (2, 6)
+    talweg.Size([2, 6])
     """
     std = _kaiming(tensor, a, mode, nonlinearity)
     return tensor if std is None else normal_(tensor, 0.0, std, generator)

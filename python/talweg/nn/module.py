@@ -49,7 +49,7 @@ class Module:
     ...     def forward(self, x):
     ...         return self.out(self.hidden(x).relu())
     >>> Mlp()(tw.ones(3, 4)).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
 
     def __new__(cls, *_args, **_kwargs):
@@ -437,7 +437,7 @@ class Module:
         >>> with layer.register_forward_hook(lambda module, args, output: shapes.append(output.shape)):
         ...     y = layer(tw.ones(3, 4))
         >>> shapes
-        [(3, 2)]
+        [talweg.Size([3, 2])]
         """
         flags = [(self._hooks_with_kwargs, with_kwargs), (self._hooks_always, always_call)]
         return hooks.register(self._forward_hooks, hook, prepend, *flags)

@@ -175,20 +175,20 @@ class NativeOptimizer(Optimizer):
         loss = closure() if closure is not None else None
         if not self._is_handed_out and 0 < len(self._trained) < len(self._numbered()):
             self._count_late_ones_apart()
-        if not any([self._step_of(engine) for engine in self._engines]):
-            warn("step: no parameter has a gradient, so nothing changed: call backward() before step()")
+        for engine in self._engines:
+            self._step_of(engine)
         for hook in list(self._post_hooks.values()):
             hook(self, (closure,), {})
         return loss
 
     def _step_of(self, engine):
-        """One step of the parameters of an engine that have gradients; False if none has."""
+        """One step of the parameters of an engine that have gradients."""
         trained = [(p, g) for g, params in engine.parts for p in params if has_grad(p)]
         if not trained:
             if any(isinstance(p, Parameter) and "_is_replaced" in p.__dict__ for p in engine.params()):
                 e = "step: the parameters have another type since the optimizer was made: make the optimizer after module.to(dtype)"
                 raise GradientError(_native.located(e))
-            return False
+            return
         if not self._has_warned and isinstance(trained[0][0], Parameter) and trained[0][0].__dict__.get("_is_used_up"):
             self._has_warned = True
             warn(
@@ -208,7 +208,6 @@ class NativeOptimizer(Optimizer):
                 p.__dict__["_is_used_up"] = True
         for p, grad in kept:
             p.grad = grad
-        return True
 
     def minimize(self, loss: Tensor) -> Update:
         """The update that makes a loss smaller, for ``Session.run`` or ``apply``."""
@@ -281,7 +280,7 @@ def _absent(name, param, variable):
 
 
 class Rule(NativeOptimizer):
-    """An optimizer of one's own: a subclass says in tensor code how one parameter moves.
+    """A custom optimizer: a subclass defines, in tensor code, the update of one parameter.
 
     >>> import talweg as tw
     >>> class Momentum(tw.optim.Rule):
@@ -300,7 +299,7 @@ class Rule(NativeOptimizer):
     >>> w.tolist()
     [-0.5, -1.0]
 
-    ``slots`` names what is kept for each parameter, arrays like it that begin with these numbers. ``update`` returns the
+    ``slots`` names the state of each parameter: arrays of its shape, filled with these numbers at first. ``update`` returns the
     new parameter and the new state; ``lr`` and ``step``, which counts from 1, are tensors. It runs wherever the built-in
     rules do: in graphs, under ``jit``, with gradients that are averaged over workers, and on servers of the parameter
     store; there it may read variables that are single numbers, and other tensors as they are when the optimizer is made.

@@ -88,7 +88,7 @@ class AveragedModel(Module):
     >>> average = tw.optim.swa_utils.AveragedModel(model, multi_avg_fn=tw.optim.swa_utils.get_ema_multi_avg_fn(0.9))
     >>> average.update_parameters(model)
     >>> average.n_averaged.item(), average(tw.ones(1, 1)).shape
-    (1, (1, 1))
+    (1, talweg.Size([1, 1]))
     """
 
     def __init__(

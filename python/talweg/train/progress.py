@@ -1,4 +1,4 @@
-"""Who hears of a run: a bar in a terminal or a notebook, lines in a file, or nobody."""
+"""Reporters of a run: a bar in a terminal or a notebook, lines in a file, or none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY_SECONDS = 0.1
 
 
 class Silent:
-    """Says nothing. A reporter of one's own is a subclass that overrides what it wants to hear."""
+    """Reports nothing. A custom reporter is a subclass that overrides some of these methods."""
 
     def begin(self, trainer: Trainer) -> None:
         """The run begins."""

@@ -5,7 +5,7 @@
 >>> x = tw.tensor([1.0, 1.0], requires_grad=True)
 >>> checkpoint(lambda x: x.exp().sum(), x, use_reentrant=False).backward()
 >>> x.grad.shape
-(2,)
+talweg.Size([2])
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
     >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Linear(2, 3), tw.nn.ReLU(), tw.nn.Linear(3, 1))
     >>> tw.utils.checkpoint.checkpoint_sequential(model, 2, tw.ones(4, 2)).shape
-    (4, 1)
+    talweg.Size([4, 1])
     """
     functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
     if not 1 <= segments <= len(functions):

@@ -75,7 +75,7 @@ struct Run {
 impl Lbfgs {
     /// For the parameters of a module, or a list of variables, all of one type.
     pub fn new(options: LbfgsOptions, params: &(impl Parameters + ?Sized)) -> Result<Lbfgs> {
-        if parallel::world()? > 1 {
+        if parallel::averages()? {
             let e = "it looks at the loss of all examples several times a step, which workers do not share: run it in one process";
             return Err(Error::value(e).in_op("Lbfgs"));
         }

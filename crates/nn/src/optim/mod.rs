@@ -8,7 +8,7 @@ mod rules;
 mod settings;
 mod wolfe;
 
-pub use clip::{clip_grad_norm, clip_grad_value, mean_gradients};
+pub use clip::{average_gradients, clip_grad_norm, clip_grad_value, mean_gradients};
 pub use lbfgs::{Lbfgs, LbfgsOptions};
 pub use loss_scale::LossScale;
 pub use rules::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, ROWS, RmsProp, Sgd};

@@ -34,14 +34,13 @@ type Evaluate<'a> = Box<dyn FnMut() -> Result<Metrics> + 'a>;
 /// # use talweg_nn::{Layer, Linear, column};
 /// # use data::{Digits, Loader};
 /// # use tensor::DType;
-/// # use tensor::loss::CrossEntropyOptions;
 /// let model = Linear::new(784, 10).unwrap();
 /// let optimizer = Optimizer::new(Adam::default(), &model).unwrap();
 /// let mut batches = Loader::builder(Digits::new(0, 64)).batch(16).shuffle(1).build().unwrap();
 /// let mut trainer = Trainer::new(&model, &optimizer, &mut batches).epochs(2);
 /// let outcome = trainer.fit(|batch| {
 ///     let x = column(batch, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-///     Ok(model.forward(&x).cross_entropy(&column(batch, "label")?, CrossEntropyOptions::default()))
+///     Ok(model.forward(&x).cross_entropy(&column(batch, "label")?))
 /// });
 /// assert_eq!(outcome.unwrap().step, 8);
 /// ```
@@ -286,7 +285,7 @@ impl<'a> Trainer<'a> {
     /// let mut trainer = Trainer::new(&model, &optimizer, &mut batches).epochs(2);
     /// let outcome = trainer.fit_jit(&["image", "label"], |batch| {
     ///     let x = batch[0].cast(DType::F32).flatten(1, -1) / 255.0;
-    ///     Ok(model.forward(&x).cross_entropy(&batch[1], Default::default()))
+    ///     Ok(model.forward(&x).cross_entropy(&batch[1]))
     /// });
     /// assert_eq!(outcome.unwrap().step, 8);
     /// ```

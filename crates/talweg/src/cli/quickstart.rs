@@ -72,9 +72,8 @@ pub fn run(o: &Options, args: &[OsString]) -> Result<u8> {
         println!("There is no checkpoint in {} yet: this is the beginning.", o.dir.display());
     }
     let start = std::time::Instant::now();
-    let outcome = trainer.fit_jit(&["image", "label"], |batch| {
-        Ok(model.forward(&pixels(&batch[0])).cross_entropy(&batch[1], Default::default()))
-    })?;
+    let outcome =
+        trainer.fit_jit(&["image", "label"], |batch| Ok(model.forward(&pixels(&batch[0])).cross_entropy(&batch[1])))?;
     drop(trainer);
     if outcome.stop == Stop::Interrupted {
         println!("Go on with: {}", again(args, None));

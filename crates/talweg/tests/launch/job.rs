@@ -148,7 +148,7 @@ pub fn alone_by(rule: impl Rule + 'static, workers: usize, steps: usize, clip: O
         for l in &mut loaders {
             let batch = l.next().expect("fewer steps than batches")?;
             let x = column(&batch, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-            model.forward(&x).cross_entropy(&column(&batch, "label")?, Default::default()).backward()?;
+            model.forward(&x).cross_entropy(&column(&batch, "label")?).backward()?;
             let params = optimizer.parameters();
             let grads = params.iter().map(|p| p.grad().unwrap().to_vec::<f32>());
             parts.push(grads.collect::<Result<_>>()?);

@@ -42,7 +42,7 @@ def _plain(name: str, op: str | None = None, doc: str | None = None) -> Callable
 
 def _with_inplace(name: str, op: str | None = None) -> _InPlace:
     """A function of one tensor that may change it."""
-    call = getattr(Tensor, op or name)
+    call = op if callable(op) else getattr(Tensor, op or name)
 
     def f(input: Tensor, inplace: bool = False) -> Tensor:
         return in_place(input, call(tensor(input)), inplace)
@@ -52,9 +52,15 @@ def _with_inplace(name: str, op: str | None = None) -> _InPlace:
     return f
 
 
+def _silu(x):
+    """x sigmoid(x), elementwise; also known as swish."""
+    return x / ((-x).exp() + 1) if x.is_complex() else Tensor.silu(x)
+
+
 tanh, sigmoid, logsigmoid = _plain("tanh"), _plain("sigmoid"), _plain("logsigmoid", "log_sigmoid")
 softsign, tanhshrink = _plain("softsign"), _plain("tanhshrink")
-relu, relu6, selu, silu = (_with_inplace(n) for n in ("relu", "relu6", "selu", "silu"))
+relu, relu6, selu = (_with_inplace(n) for n in ("relu", "relu6", "selu"))
+silu = _with_inplace("silu", _silu)
 mish, hardsigmoid, hardswish = (_with_inplace(n) for n in ("mish", "hardsigmoid", "hardswish"))
 
 

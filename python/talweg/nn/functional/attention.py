@@ -27,7 +27,7 @@ def scaled_dot_product_attention(
     >>> import talweg as tw
     >>> q = tw.randn(2, 2, 5, 4)
     >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True, key_lengths=tw.tensor([5, 3])).shape
-    (2, 2, 5, 4)
+    talweg.Size([2, 2, 5, 4])
     """
     if not 0.0 <= dropout_p <= 1.0:
         raise value_error(f"scaled_dot_product_attention: dropout_p must lie between 0 and 1, not {dropout_p}")

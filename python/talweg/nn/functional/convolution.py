@@ -186,7 +186,7 @@ def unfold(
 
     >>> import talweg as tw
     >>> tw.nn.functional.unfold(tw.ones(1, 2, 4, 4), kernel_size=2, stride=2).shape
-    (1, 8, 4)
+    talweg.Size([1, 8, 4])
     """
     x = tensor(input)
     if x.ndim == 3:

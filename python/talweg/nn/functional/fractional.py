@@ -108,7 +108,7 @@ def fractional_max_pool3d(
 
     >>> import talweg as tw
     >>> tw.nn.functional.fractional_max_pool3d(tw.ones(1, 1, 4, 4, 4), 2, output_size=2).shape
-    (1, 1, 2, 2, 2)
+    talweg.Size([1, 1, 2, 2, 2])
     """
     found = fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
     return found if return_indices else found[0]

@@ -188,7 +188,7 @@ def triplet_margin_with_distance_loss(
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """``triplet_margin_loss`` with a distance of one's own."""
+    """``triplet_margin_loss`` with a custom distance."""
     if distance_function is None:
         return triplet_margin_loss(anchor, positive, negative, margin, swap=swap, reduction=reduction)
     near, far = distance_function(anchor, positive), distance_function(anchor, negative)

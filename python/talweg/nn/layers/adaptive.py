@@ -35,7 +35,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     >>> m = tw.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[4, 10])
     >>> output, loss = m(tw.randn(3, 8), tw.tensor([0, 5, 19]))
     >>> output.shape, m.log_prob(tw.randn(3, 8)).shape
-    ((3,), (3, 20))
+    (talweg.Size([3]), talweg.Size([3, 20]))
     """
 
     def __init__(

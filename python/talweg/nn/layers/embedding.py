@@ -60,7 +60,7 @@ class Embedding(_Table):
 
     >>> import talweg as tw
     >>> tw.nn.Embedding(10, 4)(tw.tensor([[1, 2], [3, 4]])).shape
-    (2, 2, 4)
+    talweg.Size([2, 2, 4])
     """
 
     _shown = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
@@ -103,7 +103,7 @@ class EmbeddingBag(_Table):
     >>> import talweg as tw
     >>> bag = tw.nn.EmbeddingBag(10, 3, mode="sum")
     >>> bag(tw.tensor([1, 2, 4, 5]), tw.tensor([0, 2])).shape
-    (2, 3)
+    talweg.Size([2, 3])
     """
 
     _shown = {"max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "mode": None, "padding_idx": None}

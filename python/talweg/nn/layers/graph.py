@@ -35,7 +35,7 @@ class GCN(Module):
 
     >>> import talweg as tw
     >>> tw.nn.GCN(3, 4)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
-    (3, 4)
+    talweg.Size([3, 4])
     """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
@@ -68,7 +68,7 @@ class GAT(Module):
 
     >>> import talweg as tw
     >>> tw.nn.GAT(3, 4, heads=2)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
-    (3, 8)
+    talweg.Size([3, 8])
     """
 
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1, concat: bool = True) -> None:

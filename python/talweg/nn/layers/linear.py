@@ -42,7 +42,7 @@ class Linear(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Linear(4, 2)(tw.ones(3, 4)).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class LazyLinear(LazyModule, Linear):
     >>> import talweg as tw
     >>> layer = tw.nn.LazyLinear(3)
     >>> layer(tw.ones(2, 5)).shape, layer
-    ((2, 3), Linear(in_features=5, out_features=3, bias=True))
+    (talweg.Size([2, 3]), Linear(in_features=5, out_features=3, bias=True))
     """
 
     cls_to_become = Linear
@@ -125,7 +125,7 @@ class QuantizedLinear(Module):
 
     >>> import talweg as tw
     >>> tw.nn.QuantizedLinear(tw.nn.Linear(4, 2))(tw.ones(3, 4)).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
 
     def __init__(self, linear: Linear) -> None:
@@ -146,7 +146,7 @@ class Bilinear(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Bilinear(3, 4, 2)(tw.ones(5, 3), tw.ones(5, 4)).shape
-    (5, 2)
+    talweg.Size([5, 2])
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Flatten(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Flatten()(tw.ones(2, 3, 4)).shape
-    (2, 12)
+    talweg.Size([2, 12])
     """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
@@ -201,7 +201,7 @@ class Unflatten(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Unflatten(1, (2, 3))(tw.ones(4, 6)).shape
-    (4, 2, 3)
+    talweg.Size([4, 2, 3])
     """
 
     def __init__(self, dim: int | None, unflattened_size: Sequence[int]) -> None:

@@ -32,7 +32,7 @@ class LayerNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.LayerNorm(4)(tw.randn(2, 4)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RMSNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.RMSNorm(4)(tw.randn(2, 4)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class GroupNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.GroupNorm(2, 4)(tw.randn(3, 4, 5)).shape
-    (3, 4, 5)
+    talweg.Size([3, 4, 5])
     """
 
     def __init__(
@@ -256,11 +256,11 @@ class SyncBatchNorm(_BatchNorm):
         axes = tuple(i for i in range(input.ndim) if i != 1)
         shape = [1, self.num_features] + [1] * (input.ndim - 2)
         count = _native.full((1,), input.numel() / self.num_features, dtype=input.dtype)
-        sums = distributed.all_reduce(Tensor.concat([input.sum(axes), count]), group=self.process_group)
+        sums = distributed.functional.all_reduce(Tensor.concat([input.sum(axes), count]), group=self.process_group)
         total = sums[-1]
         mean = sums[:-1] / total
         # Squares of differences from the mean of all, which the difference of two large sums would lose.
-        var = distributed.all_reduce((input - mean.reshape(shape)).square().sum(axes), group=self.process_group) / total
+        var = distributed.functional.all_reduce((input - mean.reshape(shape)).square().sum(axes), group=self.process_group) / total
         factor = self._factor()
         if self.track_running_stats:
             F.normalization._moved(self.running_mean, mean, factor)
@@ -380,7 +380,7 @@ class LocalResponseNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.LocalResponseNorm(2)(tw.ones(1, 4, 3, 3)).shape
-    (1, 4, 3, 3)
+    talweg.Size([1, 4, 3, 3])
     """
 
     def __init__(self, size: int | Sequence[int], alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:

@@ -322,7 +322,7 @@ class Unfold(_Pool):
 
     >>> import talweg as tw
     >>> tw.nn.Unfold(2, stride=2)(tw.ones(1, 3, 4, 4)).shape
-    (1, 12, 4)
+    talweg.Size([1, 12, 4])
     """
 
     _names = ("kernel_size", "dilation", "padding", "stride")
@@ -341,7 +341,7 @@ class Fold(_Pool):
 
     >>> import talweg as tw
     >>> tw.nn.Fold((4, 4), 2, stride=2)(tw.ones(1, 12, 4)).shape
-    (1, 3, 4, 4)
+    talweg.Size([1, 3, 4, 4])
     """
 
     _names = ("output_size", "kernel_size", "dilation", "padding", "stride")

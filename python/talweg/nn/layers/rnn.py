@@ -240,7 +240,7 @@ class RNN(RNNBase):
     >>> import talweg as tw
     >>> y, h = tw.nn.RNN(3, 4)(tw.randn(5, 2, 3))
     >>> y.shape, h.shape
-    ((5, 2, 4), (1, 2, 4))
+    (talweg.Size([5, 2, 4]), talweg.Size([1, 2, 4]))
     """
 
     if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class LSTM(RNNBase):
     >>> import talweg as tw
     >>> y, (h, c) = tw.nn.LSTM(3, 4, batch_first=True)(tw.randn(2, 5, 3))
     >>> y.shape, h.shape, c.shape
-    ((2, 5, 4), (1, 2, 4), (1, 2, 4))
+    (talweg.Size([2, 5, 4]), talweg.Size([1, 2, 4]), talweg.Size([1, 2, 4]))
     """
 
     if TYPE_CHECKING:
@@ -287,7 +287,7 @@ class GRU(RNNBase):
     >>> import talweg as tw
     >>> y, h = tw.nn.GRU(3, 4, bidirectional=True)(tw.randn(5, 2, 3))
     >>> y.shape, h.shape
-    ((5, 2, 8), (2, 2, 4))
+    (talweg.Size([5, 2, 8]), talweg.Size([2, 2, 4]))
     """
 
     if TYPE_CHECKING:
@@ -339,7 +339,7 @@ class RNNCell(RNNCellBase):
 
     >>> import talweg as tw
     >>> tw.nn.RNNCell(3, 4)(tw.ones(2, 3)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
 
     def __init__(
@@ -362,7 +362,7 @@ class LSTMCell(RNNCellBase):
     >>> import talweg as tw
     >>> h, c = tw.nn.LSTMCell(3, 4)(tw.ones(2, 3))
     >>> h.shape, c.shape
-    ((2, 4), (2, 4))
+    (talweg.Size([2, 4]), talweg.Size([2, 4]))
     """
 
     def __init__(
@@ -381,7 +381,7 @@ class GRUCell(RNNCellBase):
 
     >>> import talweg as tw
     >>> tw.nn.GRUCell(3, 4)(tw.ones(2, 3)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
 
     def __init__(

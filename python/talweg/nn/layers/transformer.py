@@ -39,7 +39,7 @@ class MultiheadAttention(Module):
     >>> x = tw.randn(2, 5, 8)
     >>> y, weights = tw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
     >>> y.shape, weights.shape
-    ((2, 5, 8), (2, 5, 5))
+    (talweg.Size([2, 5, 8]), talweg.Size([2, 5, 5]))
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class TransformerEncoderLayer(_Layer):
 
     >>> import talweg as tw
     >>> tw.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(tw.randn(2, 5, 8)).shape
-    (2, 5, 8)
+    talweg.Size([2, 5, 8])
     """
 
     _attentions = ("self_attn",)
@@ -174,7 +174,7 @@ class TransformerDecoderLayer(_Layer):
     >>> import talweg as tw
     >>> x = tw.randn(5, 2, 8)
     >>> tw.nn.TransformerDecoderLayer(8, 2, 16)(x, x, tgt_is_causal=True).shape
-    (5, 2, 8)
+    talweg.Size([5, 2, 8])
     """
 
     _attentions = ("self_attn", "multihead_attn")
@@ -218,7 +218,7 @@ class TransformerEncoder(Module):
     >>> import talweg as tw
     >>> layer = tw.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
     >>> tw.nn.TransformerEncoder(layer, 3)(tw.randn(5, 2, 8)).shape
-    (5, 2, 8)
+    talweg.Size([5, 2, 8])
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class TransformerDecoder(Module):
     >>> import talweg as tw
     >>> layer = tw.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
     >>> tw.nn.TransformerDecoder(layer, 2)(tw.randn(2, 5, 8), tw.randn(2, 7, 8)).shape
-    (2, 5, 8)
+    talweg.Size([2, 5, 8])
     """
 
     def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Any = None) -> None:
@@ -278,7 +278,7 @@ class Transformer(Module):
     >>> import talweg as tw
     >>> model = tw.nn.Transformer(8, 2, 1, 1, dim_feedforward=16)
     >>> model(tw.randn(5, 2, 8), tw.randn(3, 2, 8)).shape
-    (3, 2, 8)
+    talweg.Size([3, 2, 8])
     """
 
     def __init__(

@@ -155,7 +155,7 @@ class Upsample(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Upsample(scale_factor=2)(tw.ones(1, 1, 2, 2)).shape
-    (1, 1, 4, 4)
+    talweg.Size([1, 1, 4, 4])
     """
 
     def __init__(

@@ -120,7 +120,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.nn.utils.parameters_to_vector(tw.nn.Linear(2, 3).parameters()).shape
-    (9,)
+    talweg.Size([9])
     """
     return Tensor.concat([p.reshape(-1) for p in _listed(parameters)])
 
@@ -148,12 +148,12 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
-    """A module whose parameters will be set later. Initial values are computed when somebody looks at them, so that those
-    that are replaced cost nothing.
+    """A module whose parameters will be set later. Initial values are lazy, so those that are
+    replaced cost nothing.
 
     >>> import talweg as tw
     >>> tw.nn.utils.skip_init(tw.nn.Linear, 2, 3).weight.shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return module_cls(*args, **kwargs)
 

@@ -23,7 +23,7 @@ class PackedSequence(NamedTuple):
     >>> import talweg as tw
     >>> packed = tw.nn.utils.rnn.pack_sequence([tw.ones(3, 2), tw.ones(1, 2)])
     >>> packed.data.shape, packed.batch_sizes.tolist()
-    ((4, 2), [2, 1, 1])
+    (talweg.Size([4, 2]), [2, 1, 1])
     """
 
     data: Tensor

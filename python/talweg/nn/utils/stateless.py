@@ -84,7 +84,7 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
     >>> import talweg as tw
     >>> params, buffers = tw.nn.utils.stateless.stack_module_state([tw.nn.Linear(2, 3) for _ in range(4)])
     >>> params["weight"].shape, buffers
-    ((4, 3, 2), {})
+    (talweg.Size([4, 3, 2]), {})
     """
     models = list(models)
     if not models or any(type(m) is not type(models[0]) for m in models):

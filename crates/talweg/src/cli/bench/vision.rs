@@ -43,7 +43,7 @@ fn train(m: &impl Module, forward: impl Fn(&Tensor) -> Tensor, x: Tensor) -> Res
     let optimizer = Optimizer::new(momentum(), m.parameters().as_slice())?;
     let y = labels(2, &[x.shape()?[0]], 10);
     let step = jit(|a: &[Tensor]| {
-        let loss = forward(&a[0]).cross_entropy(&a[1], Default::default());
+        let loss = forward(&a[0]).cross_entropy(&a[1]);
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])
