@@ -165,7 +165,8 @@ macro_rules! conv {
     ($py:expr, $s:expr, $layer:ident, $transposed:literal) => {{
         let kernel = $s.window("kernel_size")?;
         let (inputs, outputs, bias) = ($s.get("in_channels")?, $s.get("out_channels")?, $s.get("bias")?);
-        simple(nn::$layer::with(inputs, outputs, kernel, bias, $s.conv($transposed)?).or_raise($py)?)
+        let make = if bias { nn::$layer::with } else { nn::$layer::without_bias };
+        simple(make(inputs, outputs, kernel, $s.conv($transposed)?).or_raise($py)?)
     }};
 }
 macro_rules! pool {

@@ -1,7 +1,7 @@
 //! `cumprod`: running products along an axis.
 
-use crate::pairs;
 use super::{BATCH_AXIS, advance, delay, recur_back};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, number, same};
 use crate::{Result, Tensor};
 use ir::AxisSplit;
