@@ -85,7 +85,7 @@ fn engine_for(device: Option<&str>) -> Result<&'static Engine> {
     let Some(name) = device else { return Ok(engine()) };
     match (crate::engine_named(name), crate::runtime::open_offline(name)) {
         (Ok(engine), _) => Ok(engine),
-        (Err(_), Some(device)) => Ok(Box::leak(Box::new(Engine::new(device).with_patterns(crate::patterns())))),
+        (Err(_), Some(device)) => Ok(Box::leak(Box::new(Engine::new(device).with_patterns(tensor::patterns())))),
         (Err(e), None) => Err(e),
     }
 }
