@@ -7,12 +7,15 @@ import os
 import sys
 import types
 import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from . import _native
 from ._calls import call_error
 from ._native import Tensor
 from .errors import ArgumentError, DTypeError, Error, InternalError, NameMissingError, OutOfRangeError
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
@@ -94,7 +97,7 @@ def _name(f, args):
     return type(args[0]).__name__ if not owner or owner.startswith("_") else owner
 
 
-def checked(f):
+def checked(f: _F) -> _F:
     """The function; what Python itself says of arguments of wrong types is raised as ours, with the program's line."""
 
     @functools.wraps(f)
