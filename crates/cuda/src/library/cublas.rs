@@ -247,7 +247,7 @@ impl<'a> Trial<'a> {
         // Scales are there at least.
         let inner = if p.epilogue.has_aux() { p.m * p.epilogue.aux_row(p.n) * p.dtype.size() } else { 256 };
         let beside = (p.n.max(p.m) * p.dtype.size()).max(256);
-        // What a loop behind it would read and write, half and half.
+        // What a loop after it would read and write, half and half.
         let read = if p.epilogue == Epilogue::BiasGrad { p.m * p.k } else { p.m * p.n };
         let half = (p.epilogue.simpler().1 * read * p.dtype.size()).div_ceil(2);
         let take = |bytes: usize| Ok((context.take(bytes)?, bytes));
