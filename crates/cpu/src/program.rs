@@ -461,7 +461,7 @@ fn is_light(region: &Region, graph: &Graph) -> bool {
 fn is_light_product(node: usize, args: &[View], graph: &Graph) -> bool {
     let n = &graph.nodes[node];
     let inner = args.first().and_then(|a| a.layout.shape.last()).copied().unwrap_or(0);
-    n.op.name == "matmul" && LIGHT_PRODUCT.contains(&(n.outs[0].shape.count() * inner))
+    call::is_gemm(n) && LIGHT_PRODUCT.contains(&(n.outs[0].shape.count() * inner))
 }
 
 /// While inputs are being overwritten: a panic leaves nothing of them, rather than half of the old

@@ -2,6 +2,7 @@
 //! makes the vector, and what takes the result behind it: loops, and the search for extremes. And loops with the
 //! kernels that put what they compute into another value.
 
+use crate::claims::op;
 use crate::emit::kernels::Operand;
 use crate::emit::skinny_gemm::{self, Part, Put};
 use crate::emit::{gemv, horizontal};
@@ -24,7 +25,7 @@ pub enum OwnGemm {
 pub fn own_gemm(fused: &Fused, wave: &Range<usize>, major: u32) -> Option<(usize, OwnGemm)> {
     wave.clone().find_map(|r| {
         let Region::Call { node, args, .. } = &fused.regions[r] else { return None };
-        let is_product = matches!(fused.graph.nodes[*node].op.name, "matmul" | "matmul_bias");
+        let is_product = matches!(fused.graph.nodes[*node].op.name, op::MATMUL | "matmul_bias");
         let (args, outs) = operands(&fused.graph, *node, args);
         match is_product {
             true if gemv::fits(&args, &outs[0]) => Some((r, OwnGemm::Gemv)),
@@ -117,8 +118,8 @@ pub fn extreme(fused: &Fused, wave: Range<usize>, y: &Operand) -> Option<(Operan
     let Region::Call { node, args, .. } = &fused.regions[wave.start] else { return None };
     let n = &fused.graph.nodes[*node];
     let is_least = match n.op.name {
-        "argmax" => false,
-        "argmin" => true,
+        op::ARGMAX => false,
+        op::ARGMIN => true,
         _ => return None,
     };
     let (args, mut outs) = operands(&fused.graph, *node, args);
@@ -154,7 +155,7 @@ pub fn parts(fused: &Fused, wave: Range<usize>) -> Option<Vec<Part<'_>>> {
 /// The loop of a wave that computes, for it alone, what a kernel puts into another value.
 pub fn source_of<'a>(fused: &'a Fused, wave: &Range<usize>, put: usize) -> Option<(usize, &'a Loop)> {
     let Region::Call { node, args, .. } = &fused.regions[put] else { return None };
-    if fused.graph.nodes[*node].op.name != "scatter" {
+    if fused.graph.nodes[*node].op.name != op::SCATTER {
         return None;
     }
     let r = wave.clone().find(|&r| fused.regions[r].writes().contains(&args[2].root))?;
@@ -168,7 +169,7 @@ fn puts(fused: &Fused, before: &Range<usize>, wave: &Range<usize>) -> bool {
     let fits = |r: usize| {
         let Region::Call { node, args, .. } = &fused.regions[r] else { return false };
         let n = &fused.graph.nodes[*node];
-        let is_put = n.op.name == "scatter" && n.attrs.size("axis").is_ok_and(|axis| args[1].layout.shape[axis] == 1);
+        let is_put = n.op.name == op::SCATTER && n.attrs.size("axis").is_ok_and(|axis| args[1].layout.shape[axis] == 1);
         let made = |s: Slot| before.clone().any(|b| fused.regions[b].writes().contains(&s));
         let source = source_of(fused, before, r);
         let is_source = source.is_none_or(|(_, l)| {

@@ -4,6 +4,7 @@
 //! NCCL on its first use; an error names the missing library. Every decision is pure and tested without a GPU:
 //! [`plan::Plan`] turns a graph into kernels as text ([`emit`]), library calls and memory.
 
+mod claims;
 mod device;
 pub mod dnn;
 mod driver;

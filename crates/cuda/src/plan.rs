@@ -1,6 +1,8 @@
 //! A graph as work for a GPU, decided without one: kernels as text, products, calls of the host,
 //! and where everything lies.
 
+use crate::claims::claim;
+use crate::claims::op;
 use crate::dnn::{self, Network};
 use crate::emit::kernels::{self, Operand};
 use crate::emit::{self, Arg, Kernel, gemv, horizontal, skinny_gemm};
@@ -89,25 +91,17 @@ pub struct Plan {
 }
 
 fn accepts(n: &FlatNode, i: usize, l: &Layout) -> bool {
-    let out = &n.outs[0];
-    match n.op.name {
-        "matmul" => !cublas::has(out.dtype) || cublas::accepts(l, &out.shape),
-        // What is multiplied with scales is brought into the form the library wants.
-        "scaled_product" => false,
-        name if Epilogue::of(name, n.outs.len()).is_some() => i < 2 && cublas::accepts(l, &out.shape),
-        // Logarithms of sums lie one after the other, and so does what comes behind the rest.
-        "attention" | "attention_turned" => i < 3 && dnn::accepts(l, out.dtype.size()),
-        "attention_grad" | "attention_grad_turned" | "attention_grad_joined" => {
-            i < 6 && i != 4 && dnn::accepts(l, out.dtype.size())
-        }
-        "concat" => l.strides.iter().all(|&s| s >= 0),
-        _ => false,
+    // Factors with scales are brought into the form the library wants.
+    let is_gemm = || Epilogue::of(n.op.name, n.outs.len()).is_some_and(|e| e != Epilogue::Scales);
+    match claim(n.op.name) {
+        Some(c) => (c.accepts)(n, i, l),
+        None => is_gemm() && i < 2 && cublas::accepts(l, &n.outs[0].shape),
     }
 }
 
 /// Kernels that begin with a copy of an operand, which they leave out where it lies there already.
 fn overwrites(n: &FlatNode) -> Option<usize> {
-    matches!(n.op.name, "scatter" | "scatter_add" | "index_add").then_some(0)
+    claim(n.op.name).and_then(|c| c.in_place)
 }
 
 /// The operands and results of a node.
@@ -156,8 +150,7 @@ fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], chip: Chip) -> Way {
     {
         return Way::Gemm(p);
     }
-    // One query needs no library.
-    if matches!(n.op.name, "attention" | "attention_turned")
+    if claim(n.op.name).is_some_and(|c| c.is_kernel_first)
         && let Some(kernels) = kernels::kernels(n, args, outs, chip.major)
     {
         return Way::Kernels(kernels);
@@ -310,7 +303,7 @@ impl Plan {
         let (graph, regions) = (&self.fused.graph, &self.fused.regions);
         let Region::Call { node, args, .. } = &regions[r] else { return None };
         let n = &graph.nodes[*node];
-        if !matches!(n.op.name, "attention" | "attention_turned") || !matches!(self.work[r], Work::Kernels(_)) {
+        if !claim(n.op.name).is_some_and(|c| c.is_kernel_first) || !matches!(self.work[r], Work::Kernels(_)) {
             return None;
         }
         let (index, same) = (self.scatter_index(&args[1])?, self.scatter_index(&args[2])?);
@@ -331,7 +324,7 @@ impl Plan {
         let mut made = self.fused.regions.iter().filter(|r| r.writes().contains(&p.root));
         let Region::Call { node, args, .. } = made.next()? else { return None };
         let n = &graph.nodes[*node];
-        if n.op.name != "scatter" || n.attrs.size("axis") != Ok(2) {
+        if n.op.name != op::SCATTER || n.attrs.size("axis") != Ok(2) {
             return None;
         }
         let index = operands(graph, *node, args).0.swap_remove(1);
@@ -410,7 +403,9 @@ impl Plan {
                 return Ok(Work::Network { network, given, scratch: self.scratch(r, 0), around });
             }
             // Loops know the numbers 0, 1, 2… without reading them.
-            Way::Kernels(_) if n.op.name == "iota" && self.is_only_counted(Slot::new(node, 0)) => {
+            Way::Kernels(_)
+                if claim(n.op.name).is_some_and(|c| c.is_index) && self.is_only_counted(Slot::new(node, 0)) =>
+            {
                 return Ok(Work::Kernels(Vec::new()));
             }
             Way::Kernels(kernels) => return Ok(Work::Kernels(kernels)),

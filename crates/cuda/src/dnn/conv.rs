@@ -1,8 +1,28 @@
 //! Convolution and its two gradients, each one operation of cuDNN.
 
 use super::{At, Kind, Network, Node, Planned, Window, laid};
-use crate::emit::kernels::Operand;
+use crate::claims::Claim;
+use crate::emit::kernels::{self, Operand};
 use ir::Attrs;
+
+/// Convolutions, as cuDNN graphs or else as kernels.
+pub static CLAIMS: &[Claim] = &[
+    Claim {
+        network: |attrs, args, outs| conv(Form::Forward, attrs, args, &outs[0]),
+        ..Claim::new("conv", kernels::conv::forward)
+    },
+    Claim {
+        network: |attrs, args, outs| conv(Form::Input, attrs, args, &outs[0]),
+        ..Claim::new("conv_input_grad", kernels::conv::input_grad)
+    },
+    Claim {
+        network: |attrs, args, outs| conv(Form::Weight, attrs, args, &outs[0]),
+        ..Claim::new("conv_weight_grad", kernels::conv::weight_grad)
+    },
+    Claim::of_network("conv_last", |attrs, args, outs| conv_last(Form::Forward, attrs, args, &outs[0])),
+    Claim::of_network("conv_input_grad_last", |attrs, args, outs| conv_last(Form::Input, attrs, args, &outs[0])),
+    Claim::of_network("conv_weight_grad_last", |attrs, args, outs| conv_last(Form::Weight, attrs, args, &outs[0])),
+];
 
 /// Which of image, kernel and result is computed from the other two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +36,7 @@ pub enum Form {
 }
 
 /// A convolution of images and kernels with channels first.
-pub fn conv(form: Form, attrs: &Attrs, args: &[Operand], out: &Operand) -> Planned {
+fn conv(form: Form, attrs: &Attrs, args: &[Operand], out: &Operand) -> Planned {
     build(form, attrs, args, out, false)
 }
 

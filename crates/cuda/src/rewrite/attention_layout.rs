@@ -2,6 +2,7 @@
 //! at all heads of a query at once, and so needs no copy. Gradients of queries, keys and values that
 //! are put side by side, as those of one projection are, are written so at once.
 
+use crate::claims::op;
 use crate::dnn;
 use crate::emit::kernels::Operand;
 use crate::plan::Supports;
@@ -34,8 +35,8 @@ static ATTENTION_GRAD_JOINED: Op = library_op("attention_grad_joined", DOC);
 fn heads_inner(graph: &Graph, i: usize, n: &FlatNode) -> Option<(&'static Op, usize)> {
     match n.op.name {
         _ if n.outs[0].shape.rank() != 4 || graph.outputs.iter().any(|s| s.node as usize == i) => None,
-        "attention" => Some((&ATTENTION, 1)),
-        "attention_grad" => Some((&ATTENTION_GRAD, 3)),
+        op::ATTENTION => Some((&ATTENTION, 1)),
+        op::ATTENTION_GRAD => Some((&ATTENTION_GRAD, 3)),
         _ => None,
     }
 }
@@ -91,7 +92,7 @@ pub fn join_gradients(graph: &Graph, has: Supports) -> Result<Graph> {
 fn joins(graph: &Graph, has: Supports) -> Result<Vec<(usize, usize)>> {
     let places = places_so_far(graph)?;
     let mut found = Vec::new();
-    for (join, n) in graph.nodes.iter().enumerate().filter(|(_, n)| n.op.name == "concat" && n.inputs.len() == 3) {
+    for (join, n) in graph.nodes.iter().enumerate().filter(|(_, n)| n.op.name == op::CONCAT && n.inputs.len() == 3) {
         let roots: Option<Vec<&View>> = n.inputs.iter().map(|s| places[s.node as usize].as_ref()).collect();
         let Some(roots) = roots else { continue };
         let grad = roots[0].root.node as usize;

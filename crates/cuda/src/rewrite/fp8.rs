@@ -1,6 +1,7 @@
 //! Products of 8-bit floats as the library wants them: both factors with the dimension that is summed
 //! over last in memory.
 
+use crate::claims::op;
 use crate::library::cublas;
 use crate::rewrite::attention_layout::library_op;
 use crate::rewrite::nhwc::PERMUTE;
@@ -23,7 +24,7 @@ const CAPABLE: (u32, u32) = (8, 9);
 pub fn claims(n: &FlatNode, types: &[Type], capability: (u32, u32)) -> bool {
     let [a, b, ..] = types else { return false };
     let ([m, k], [_, columns]) = (a.shape.dims(), b.shape.dims()) else { return false };
-    n.op.name == "scaled_matmul"
+    n.op.name == op::SCALED_MATMUL
         && capability >= CAPABLE
         && cublas::multiplies([a.dtype, b.dtype])
         && *m > 0
@@ -32,12 +33,12 @@ pub fn claims(n: &FlatNode, types: &[Type], capability: (u32, u32)) -> bool {
 
 /// Supports the second factor of every product that was claimed lie the way the library takes it.
 pub fn transpose_operands(graph: &Graph) -> Result<Graph> {
-    if !graph.nodes.iter().any(|n| n.op.name == "scaled_matmul") {
+    if !graph.nodes.iter().any(|n| n.op.name == op::SCALED_MATMUL) {
         return Ok(graph.clone());
     }
     let mut rw = Rewriter::new(graph);
     for n in &graph.nodes {
-        if n.op.name != "scaled_matmul" {
+        if n.op.name != op::SCALED_MATMUL {
             rw.keep(n);
             continue;
         }

@@ -5,6 +5,7 @@
 //! only where they enter and leave. Pictures that enter with a few channels and are looked at in steps
 //! of two are first made half as wide and high, with four times the channels: the library wants many.
 
+use crate::claims::op;
 use crate::dnn::{Form, conv_last};
 use crate::emit::kernels::Operand;
 use crate::plan::Supports;
@@ -66,9 +67,9 @@ fn form(n: &FlatNode) -> Option<(Form, &'static Op)> {
     let is_image = n.outs[0].shape.rank() == 4 && matches!(n.outs[0].dtype, DType::BF16 | DType::F16);
     Some(match n.op.name {
         _ if !is_image => return None,
-        "conv" => (Form::Forward, &CONV),
-        "conv_input_grad" => (Form::Input, &INPUT_GRAD),
-        "conv_weight_grad" => (Form::Weight, &WEIGHT_GRAD),
+        op::CONV => (Form::Forward, &CONV),
+        op::CONV_INPUT_GRAD => (Form::Input, &INPUT_GRAD),
+        op::CONV_WEIGHT_GRAD => (Form::Weight, &WEIGHT_GRAD),
         _ => return None,
     })
 }
@@ -138,7 +139,7 @@ impl NhwcRewriter<'_> {
         }
         // Numbers are brought into the element type on the way.
         let n = self.graph.node(s);
-        let is_cast = n.op.name == "cast" && self.graph.ty(n.inputs[0]).dtype == DType::F32;
+        let is_cast = n.op.name == op::CAST && self.graph.ty(n.inputs[0]).dtype == DType::F32;
         let from = if is_cast { n.inputs[0] } else { s };
         let ty = self.graph.ty(s);
         let out = Type::new(ty.dtype, [ty.shape[0], rows, columns, DEPTH_CHANNELS]);
@@ -188,7 +189,7 @@ impl NhwcRewriter<'_> {
                 let inputs = SmallVec::from_iter([self.nhwc_of(n.inputs[0])?]);
                 Some(self.put(n, n.op, inputs, Attrs::new().with("axes", &axes))?)
             }
-            Meaning::View(_) if n.op.name == "broadcast" => {
+            Meaning::View(_) if n.op.name == op::BROADCAST => {
                 let shape: Vec<i64> = permuted(&n.outs[0], &TO_NHWC).shape.iter().map(|&d| d as i64).collect();
                 let inputs = SmallVec::from_iter([self.nhwc_of(n.inputs[0])?]);
                 Some(self.put(n, n.op, inputs, Attrs::new().with("shape", &shape))?)
