@@ -1,6 +1,7 @@
 //! Which regions become one launch: a GEMV or skinny GEMM with the loop that computes its vector and the loops,
 //! argmax or argmin that take its result; and loops with the scatters of what they compute.
 
+use crate::claims::op;
 use crate::emit::kernels::Operand;
 use crate::emit::skinny_gemm::{self, Part, Put};
 use crate::emit::{gemv, horizontal};
@@ -21,7 +22,7 @@ pub enum OwnGemm {
 pub fn own_gemm(fused: &Fused, wave: &Range<usize>, major: u32) -> Option<(usize, OwnGemm)> {
     wave.clone().find_map(|r| {
         let Region::Call { node, .. } = &fused.regions[r] else { return None };
-        if !matches!(fused.graph.nodes[*node].op.name, "matmul" | "matmul_bias") {
+        if !matches!(fused.graph.nodes[*node].op.name, op::MATMUL | "matmul_bias") {
             return None;
         }
         let (_, args, outs) = fused.call(r)?;
@@ -111,8 +112,8 @@ pub fn extreme(fused: &Fused, wave: Range<usize>, y: &Operand) -> Option<(Operan
     let Region::Call { node, .. } = &fused.regions[wave.start] else { return None };
     let n = &fused.graph.nodes[*node];
     let is_least = match n.op.name {
-        "argmax" => false,
-        "argmin" => true,
+        op::ARGMAX => false,
+        op::ARGMIN => true,
         _ => return None,
     };
     let (_, args, mut outs) = fused.call(wave.start)?;
@@ -147,7 +148,7 @@ pub fn parts(fused: &Fused, wave: Range<usize>) -> Option<Vec<Part<'_>>> {
 /// The loop of a wave that computes what a scatter writes, for it alone.
 pub fn source_of<'a>(fused: &'a Fused, wave: &Range<usize>, put: usize) -> Option<(usize, &'a Loop)> {
     let Region::Call { node, args, .. } = &fused.regions[put] else { return None };
-    if fused.graph.nodes[*node].op.name != "scatter" {
+    if fused.graph.nodes[*node].op.name != op::SCATTER {
         return None;
     }
     let r = wave.clone().find(|&r| fused.regions[r].writes().contains(&args[2].root))?;
@@ -161,7 +162,7 @@ fn puts(fused: &Fused, before: &Range<usize>, wave: &Range<usize>) -> bool {
     let fits = |r: usize| {
         let Region::Call { node, args, .. } = &fused.regions[r] else { return false };
         let n = &fused.graph.nodes[*node];
-        let is_put = n.op.name == "scatter" && n.attrs.size("axis").is_ok_and(|axis| args[1].layout.shape[axis] == 1);
+        let is_put = n.op.name == op::SCATTER && n.attrs.size("axis").is_ok_and(|axis| args[1].layout.shape[axis] == 1);
         let made = |s: Slot| before.clone().any(|b| fused.regions[b].writes().contains(&s));
         let source = source_of(fused, before, r);
         let is_source = source.is_none_or(|(_, l)| {

@@ -1,6 +1,7 @@
 //! The order of launches: the program's order, with independent pointwise loops in one wave, scatters by the same
 //! index in one wave, and updates of variables in one wave at the end.
 
+use crate::claims::op;
 use crate::emit::horizontal;
 use ir::Slot;
 use passes::{Fused, Region};
@@ -63,7 +64,7 @@ impl Order {
             fused.regions.iter().map(|r| r.writes().iter().any(|s| results.contains(s))).collect();
         let is_update = (0..needs.len()).map(|r| plain[r].is_some() && is_result[r] && !is_read[r]).collect();
         let puts = |r: &Region| match r {
-            Region::Call { node, args, .. } if graph.nodes[*node].op.name == "scatter" => Some(args[1].root),
+            Region::Call { node, args, .. } if graph.nodes[*node].op.name == op::SCATTER => Some(args[1].root),
             _ => None,
         };
         let puts = fused.regions.iter().map(puts).collect();

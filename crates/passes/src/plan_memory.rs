@@ -282,8 +282,7 @@ pub(crate) fn hosts<'a>(graph: &'a Graph, region: &'a Region) -> impl Iterator<I
 
 /// The last region that reads each value.
 fn last_uses(fused: &Fused) -> LastUses {
-    let mut last: LastUses =
-        fused.graph.nodes.iter().map(|n| SmallVec::from_elem(None, n.outs.len())).collect();
+    let mut last: LastUses = fused.graph.nodes.iter().map(|n| SmallVec::from_elem(None, n.outs.len())).collect();
     for (r, region) in fused.regions.iter().enumerate() {
         for s in region.reads() {
             last[s.node as usize][s.out as usize] = Some(r);

@@ -2,6 +2,7 @@
 //! rules about files that no compiler checks.
 
 mod book;
+mod names;
 mod prose;
 mod python;
 mod tidy;

@@ -1,5 +1,5 @@
-//! Rules about files: who may depend on whom, how large a file may grow, where `unsafe` may stand, that links of
-//! the documentation lead somewhere, and how long its sentences are.
+//! Rules about files: who may depend on whom, how large a file may grow, where `unsafe` may stand, where ops are named,
+//! that links of the documentation lead somewhere, and how long its sentences are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,9 +47,13 @@ pub fn check() -> Result<(), String> {
     println!("== tidy");
     let mut bad = Vec::new();
     edges(&mut bad)?;
+    let mut texts = Vec::new();
     for file in sources(Path::new("crates"))? {
         source(&file, &mut bad)?;
+        texts.push((file.display().to_string(), read(&file)?));
     }
+    let rows = crate::names::rows(&texts);
+    texts.iter().for_each(|(path, text)| crate::names::check(path, text, &rows, &mut bad));
     for file in crate::prose::pages(files_of)? {
         links(&file, &mut bad)?;
         crate::prose::page(&file, &read(&file)?, &mut bad);
