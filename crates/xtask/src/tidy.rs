@@ -1,5 +1,6 @@
 //! Rules about files: who may depend on whom, also in tests, who may name a device, how large a file may grow, where
-//! `unsafe` may stand, that links of the documentation lead somewhere, and how long its sentences are.
+//! `unsafe` may stand, where ops are named, that links of the documentation lead somewhere, and how long its sentences
+//! are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,9 +87,13 @@ pub fn check() -> Result<(), String> {
     let mut bad = Vec::new();
     edges(&mut bad)?;
     crate::commits::check(&mut bad);
+    let mut texts = Vec::new();
     for file in sources(Path::new("crates"))? {
         source(&file, &mut bad)?;
+        texts.push((file.display().to_string(), read(&file)?));
     }
+    let rows = crate::names::rows(&texts);
+    texts.iter().for_each(|(path, text)| crate::names::check(path, text, &rows, &mut bad));
     let pages = crate::prose::pages(files_of)?;
     bad.extend(crate::book::unlisted(&pages)?);
     for file in pages {

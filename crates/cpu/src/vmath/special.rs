@@ -136,6 +136,7 @@ pub fn lgamma<V: Vector<E = f64>>(x: V) -> V {
     }
     let (s, _) = sin_cos_pi((a - a.round()).abs());
     let reflected = V::c(1.1447298858494001741) - log(a * s) - y;
+    let reflected = V::select(s.eq(V::zero()), V::c(f64::INFINITY), reflected);
     let y = V::select(is_negative, reflected, y);
     V::select(V::c(f64::INFINITY).eq(a), V::c(f64::INFINITY), y)
 }
@@ -187,8 +188,7 @@ pub fn digamma<V: Vector<E = f64>>(x: V) -> V {
 #[inline(always)]
 pub fn erfcx<V: Vector<E = f64>>(x: V) -> V {
     let (a, one) = (x.abs(), V::c(1.0));
-    // Beyond, the fraction stays 1.
-    let b = V::select(a.lt(V::c(1e300)), a, V::c(1e300));
+    let b = finite(a);
     let u = (b - V::c(3.75)) / (b + V::c(3.75));
     let y = horner(u, ERFCX) / V::c(2.0).fma(a, one);
     let is_negative = x.lt(V::zero());
@@ -222,6 +222,12 @@ pub fn erfinv<V: Vector<E = f64>>(x: V) -> V {
     V::select(x.abs().eq(one), V::c(f64::INFINITY).copysign(x), y * x)
 }
 
+/// At most 1e300, so that a quotient does not become 0 before it meets an infinity.
+#[inline(always)]
+fn finite<V: Vector<E = f64>>(a: V) -> V {
+    V::select(a.lt(V::c(1e300)), a, V::c(1e300))
+}
+
 /// `exp(a)` times `v`, finite where the product is.
 #[inline(always)]
 fn times_exp<V: Vector<E = f64>>(v: V, a: V) -> V {
@@ -233,7 +239,7 @@ fn times_exp<V: Vector<E = f64>>(v: V, a: V) -> V {
 #[inline(always)]
 pub fn i0<V: Vector<E = f64>>(x: V) -> V {
     let a = x.abs();
-    let high = horner(V::c(16.0) / a - V::c(1.0), I0_HIGH) / a.sqrt();
+    let high = horner(V::c(16.0) / a - V::c(1.0), I0_HIGH) / finite(a).sqrt();
     let low = horner(a * V::c(0.25) - V::c(1.0), I0_LOW);
     times_exp(V::select(a.lt(V::c(8.0)), low, high), a)
 }
@@ -242,7 +248,7 @@ pub fn i0<V: Vector<E = f64>>(x: V) -> V {
 #[inline(always)]
 pub fn i1<V: Vector<E = f64>>(x: V) -> V {
     let a = x.abs();
-    let high = horner(V::c(16.0) / a - V::c(1.0), I1_HIGH) / a.sqrt();
+    let high = horner(V::c(16.0) / a - V::c(1.0), I1_HIGH) / finite(a).sqrt();
     let low = horner(a * V::c(0.25) - V::c(1.0), I1_LOW) * a;
     times_exp(V::select(a.lt(V::c(8.0)), low, high), a).copysign(x)
 }
