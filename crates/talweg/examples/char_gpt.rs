@@ -5,10 +5,10 @@
 //! cargo run --release -p talweg --example char_gpt -- input.txt
 //! ```
 //! Without a file it reads this project's own description, which is short. On
-//! [Tiny Shakespeare](https://github.com/karpathy/char-rnn/tree/master/data/tinyshakespeare) the loss
-//! on the last tenth of the text is **1.89** by nanoGPT's estimate over 20 batches (nanoGPT states
-//! 1.88) and **1.901** over all of it (PyTorch with the same settings: 1.908), after 65 s on two
-//! cores. Then it generates text:
+//! [Tiny Shakespeare](https://github.com/karpathy/char-rnn/tree/master/data/tinyshakespeare) it takes
+//! 65 s on two cores. The loss on the last tenth of the text is **1.89** by nanoGPT's estimate over 20
+//! batches (nanoGPT states 1.88). Over all of it the loss is **1.901** (PyTorch with the same settings:
+//! 1.908). Then it generates text:
 //! ```text
 //! NERWARD:
 //! How it the not shough of thou so post thou trude

@@ -1,6 +1,6 @@
-//! REINFORCE (Williams 1992) balances a pole on a cart: the physics of CartPole (Barto, Sutton and
-//! Anderson 1983; constants and limits of Gym's CartPole-v1) in Rust, a two-layer policy, and the plain
-//! policy gradient with the batch mean as baseline.
+//! REINFORCE (Williams 1992) balances a pole on a cart. The physics are those of CartPole (Barto, Sutton
+//! and Anderson 1983; constants and limits of Gym's CartPole-v1). The policy has two layers; the baseline
+//! of the policy gradient is the batch mean.
 //!
 //! `cargo run --release -p talweg --example reinforce` reaches a mean return above 490 over 100 episodes
 //! after 2400 episodes, in two seconds; 500 is the maximum, and 475 counts as solved.

@@ -89,7 +89,9 @@ pub fn check() -> Result<(), String> {
     for file in sources(Path::new("crates"))? {
         source(&file, &mut bad)?;
     }
-    for file in crate::prose::pages(files_of)? {
+    let pages = crate::prose::pages(files_of)?;
+    bad.extend(crate::book::unlisted(&pages)?);
+    for file in pages {
         links(&file, &mut bad)?;
         crate::prose::page(&file, &read(&file)?, &mut bad);
     }
