@@ -42,6 +42,7 @@ from ._native import (
     randn,
     random_key,
     randperm,
+    remove_pass,
     tensor,
     uniform,
     zeros,
