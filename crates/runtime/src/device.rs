@@ -1,6 +1,7 @@
 //! What a device is to the rest of the system: it claims ops, compiles graphs and runs them.
 
 use ir::{Buffer, DeviceMemory, Error, ErrorKind, FlatNode, Graph, Result, Type};
+use passes::Watch;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,6 +13,11 @@ pub trait Device: Send + Sync {
     fn claims(&self, node: &FlatNode, types: &[Type]) -> bool;
     /// Compiles a graph that holds only primitive ops and claimed composites.
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>>;
+    /// Compiles a graph before an observer. A device that plans with [`passes::plan`] shows it each of its stages.
+    fn compile_watched(&self, graph: Graph, watch: &mut Watch) -> Result<Arc<dyn Program>> {
+        let _ = watch;
+        self.compile(graph)
+    }
     /// Switches that decide what it compiles, such as the precision of products: a program is used
     /// again only while they are as they were.
     fn flags(&self) -> u64 {
@@ -83,4 +89,8 @@ pub trait Program: Send + Sync {
     }
     /// What it consists of, for people.
     fn explain(&self) -> String;
+    /// The source of the kernels that were generated for it, if the device has any.
+    fn sources(&self) -> String {
+        String::new()
+    }
 }

@@ -15,11 +15,10 @@
 //! Care: thou rush stiong the the awn thy drow.
 //! ```
 
-use talweg::data::{Batch, Chars, Loader, Text, Tokenizer};
+use talweg::data::{Batch, Chars, Text, Tokenizer};
 use talweg::generator::next_key;
+use talweg::nn::AttentionOptions;
 use talweg::nn::schedule::{Cosine, Warmup};
-use talweg::nn::train::Trainer;
-use talweg::nn::{AttentionOptions, Embedding, LayerNorm, column};
 use talweg::{Bar, prelude::*};
 
 const LAYERS: usize = 4;
@@ -126,7 +125,7 @@ fn main() -> Result<()> {
     optimizer.add_group(scales.as_slice(), 1e-3, 0.0)?;
     let cosine = Cosine { lr: 1e-3, lr_min: 1e-4, steps: steps - steps / 20 };
     Trainer::new(&model, &optimizer, &mut batches)
-        .steps(steps as u64)
+        .steps(steps)
         .schedule(Warmup { steps: steps / 20, start: 0.01, then: cosine })
         .clip_norm(1.0)
         .evaluate(250, || {
@@ -144,7 +143,7 @@ fn mean_loss(model: &Gpt, batches: impl Iterator<Item = talweg::data::Result<Bat
     let (mut sum, mut count) = (0.0, 0);
     for batch in batches {
         let batch = batch?;
-        let loss = model.loss(&column(&batch, "input")?, &column(&batch, "target")?);
+        let loss = model.loss(&batch.column("input")?, &batch.column("target")?);
         sum += loss.item::<f64>()? * batch.len() as f64;
         count += batch.len();
     }

@@ -84,10 +84,7 @@ fn main() -> Result<()> {
     let rounds = if std::env::var("TALWEG_QUICK").is_ok() { 2 } else { 150 };
     manual_seed(0);
     let mut random = Random::new(0, 0, 0);
-    let policy = Sequential::new()
-        .with(Linear::new(4, 64)?)
-        .with(Activation::new("tanh", Tensor::tanh))
-        .with(Linear::new(64, 2)?);
+    let policy = Sequential::new().with(Linear::new(4, 64)?).with(talweg::nn::Tanh).with(Linear::new(64, 2)?);
     let optimizer = Optimizer::new(Adam { lr: 1e-2, ..Adam::default() }, &policy)?;
     let look = jit(|a: &[Tensor]| Ok(vec![no_grad(|| policy.forward(&a[0]))]));
     let act = |state: &Tensor| Ok(look.call(&[state])?.remove(0));

@@ -1,5 +1,9 @@
 """Optimizers whose steps are made on the Rust side: built-in rules, and rules in tensor code."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .. import _native
 from .._checked import type_error, value_error, warn
 from .._graph import Parameter, has_grad
@@ -7,6 +11,12 @@ from .._native import Tensor
 from ..errors import GradientError
 from ..nn.state import _host
 from .optimizer import Optimizer, load_flat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from .. import Update
 
 # Settings that a group of a rule of one's own may have for itself.
 _PER_GROUP = ("lr", "weight_decay")
@@ -23,7 +33,7 @@ class Engine:
     def params(self):
         return [p for _, params in self.parts for p in params]
 
-    def state(self):
+    def state(self) -> Any:
         """Variables by parameter and name."""
         out = [{} for _ in self.params()]
         for name, variable in self.native.state():
@@ -157,7 +167,7 @@ class NativeOptimizer(Optimizer):
 
     # Steps.
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
         they are."""
         for hook in list(self._pre_hooks.values()):
@@ -199,7 +209,7 @@ class NativeOptimizer(Optimizer):
         for p, grad in kept:
             p.grad = grad
 
-    def minimize(self, loss):
+    def minimize(self, loss: Tensor) -> Update:
         """The update that makes a loss smaller, for ``Session.run`` or ``apply``."""
         engines = self._engines
         if len(engines) > 1:
@@ -209,7 +219,7 @@ class NativeOptimizer(Optimizer):
     # State.
 
     @property
-    def state(self):
+    def state(self) -> Any:
         """The state of each parameter, by name: variables, which may be written to."""
         out = {}
         for engine in self._engines:
@@ -248,7 +258,7 @@ class NativeOptimizer(Optimizer):
         for variable, value in plan:
             variable.assign(value.astype(variable.dtype))
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes what ``state_dict`` returned, here or in PyTorch, or the ``"optimizer"`` part of a checkpoint; nothing
         changes if it does not fit."""
         if "param_groups" in state_dict:
@@ -298,7 +308,7 @@ class Rule(NativeOptimizer):
     defaults = {"lr": 1e-3}
     slots = {}
 
-    def __init__(self, params, **settings):
+    def __init__(self, params: Iterable[Any], **settings: Any) -> None:
         known = type(self).defaults
         unknown = set(settings) - set(known)
         if unknown:
@@ -307,11 +317,13 @@ class Rule(NativeOptimizer):
         super().__init__(params, {**known, **settings})
 
     @property
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """What it was made with."""
         return dict(self.defaults)
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """One step of one parameter: ``(parameter, state)``. A subclass says it."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 

@@ -8,7 +8,11 @@
 talweg.Size([2])
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from .. import _native
 from .._checked import check, type_error, value_error
@@ -17,16 +21,16 @@ __all__ = ["checkpoint", "checkpoint_sequential"]
 
 
 def checkpoint(
-    function,
-    *args,
-    use_reentrant=None,
-    context_fn=None,
-    determinism_check="default",
-    debug=False,
-    early_stop=True,
-    preserve_rng_state=True,
-    **kwargs,
-):
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Any = None,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
     """``function(*args, **kwargs)``, whose inner values are computed again for the gradient instead of being kept.
 
     The function is traced: Python's ``if`` cannot look at values in it. Random numbers are the same both times.
@@ -41,7 +45,7 @@ def checkpoint(
     return _native.checkpoint(functools.partial(function, **kwargs) if kwargs else function, *args)
 
 
-def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
     """A sequence of functions, or an ``nn.Sequential``, in so many segments that are checkpointed, all but the last.
 
     >>> import talweg as tw

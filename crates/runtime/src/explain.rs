@@ -1,35 +1,33 @@
-//! What a program consists of, for people.
+//! What a plan consists of, for people and for traces: each region's ops, bytes, operations and source lines, and the
+//! memory.
 
-use crate::call;
+use crate::trace;
 use ir::{Graph, Site, Slot};
-use passes::{Fused, MemoryPlan, Region, Step};
-use runtime::trace;
+use passes::{Plan, Region};
 use std::fmt::Write;
+use std::sync::Arc;
 
-/// A line a region: its ops, the bytes it moves, the work it does, the user's lines; then the
-/// memory.
-pub fn explain(fused: &Fused, a: &MemoryPlan, m: &trace::Memory) -> String {
+/// A line for each region: how it runs (`how`, by region), its ops, the bytes it moves, its operations, the user's
+/// lines; then the memory.
+pub fn explain(plan: &Plan, how: &dyn Fn(usize) -> String) -> String {
+    let (fused, memory) = (&plan.fused, plan.memory_use());
     let graph = &fused.graph;
     let mut s = String::new();
     let waves = fused.waves.iter().flat_map(|w| w.clone().map(|r| (r > w.start, w.end - w.start > 1)));
     for ((i, r), (is_further, is_wave)) in fused.regions.iter().enumerate().zip(waves) {
-        // Regions that run side by side are joined by a brace.
+        // A brace joins the regions of a wave.
         let brace = match (is_wave, is_further) {
             (false, _) => ' ',
             (true, false) => '{',
             (true, true) => '|',
         };
-        let kind = match r {
-            Region::Loop(l) if l.producer.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
-            Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
-            Region::Call { .. } => "call".to_string(),
-        };
         let (read, written) = traffic(r, graph);
         let _ = writeln!(
             s,
-            "{i:4} {brace}{kind}: {} | reads {read} B, writes {written} B, {} flops | {}",
+            "{i:4} {brace}{}: {} | reads {read} B, writes {written} B, {} flops | {}",
+            how(i),
             names(r, graph),
-            flops(r, graph),
+            plan.flops[i],
             sites(r, graph)
         );
     }
@@ -37,18 +35,23 @@ pub fn explain(fused: &Fused, a: &MemoryPlan, m: &trace::Memory) -> String {
         s,
         "given {} B (inputs and constants), arena {} B (live at once {} B), results {} B (in place of inputs where \
          nobody else holds them: {} B), peak {} B",
-        m.given,
-        m.arena,
-        a.live_bytes,
-        m.results,
-        m.in_place,
-        m.peak()
+        memory.given,
+        memory.arena,
+        plan.memory.live_bytes,
+        memory.results,
+        memory.in_place,
+        memory.peak()
     );
     s
 }
 
-/// A region for a trace: its ops, lines and work.
-pub fn describe(r: &Region, graph: &Graph) -> trace::Region {
+/// Each region for a trace: its ops, lines and work.
+pub fn describe(plan: &Plan) -> Vec<Arc<trace::Region>> {
+    let describe = |(r, &flops)| Arc::new(describe_region(r, &plan.fused.graph, flops));
+    plan.fused.regions.iter().zip(&plan.flops).map(describe).collect()
+}
+
+fn describe_region(r: &Region, graph: &Graph, flops: usize) -> trace::Region {
     let mut lines: Vec<(Site, f64)> = Vec::new();
     let nodes = r.nodes();
     for site in nodes.iter().map(|&n| graph.nodes[n as usize].site).filter(|s| s.line > 0) {
@@ -60,7 +63,7 @@ pub fn describe(r: &Region, graph: &Graph) -> trace::Region {
     let all: f64 = lines.iter().map(|l| l.1).sum();
     lines.iter_mut().for_each(|l| l.1 /= all);
     let (read, written) = traffic(r, graph);
-    trace::Region { name: names(r, graph), lines, bytes: read + written, flops: flops(r, graph) }
+    trace::Region { name: names(r, graph), lines, bytes: read + written, flops }
 }
 
 /// The names of a region's ops, in order.
@@ -68,7 +71,7 @@ fn names(r: &Region, graph: &Graph) -> String {
     r.nodes().iter().map(|&n| graph.nodes[n as usize].op.name).collect::<Vec<_>>().join(" ")
 }
 
-/// The user's lines behind a region.
+/// The user's lines of a region.
 fn sites(r: &Region, graph: &Graph) -> String {
     let of = |n: &u32| graph.nodes[*n as usize].site;
     let mut sites: Vec<String> = r.nodes().iter().map(of).filter(|s| s.line > 0).map(|s| s.to_string()).collect();
@@ -84,20 +87,4 @@ fn traffic(r: &Region, graph: &Graph) -> (usize, usize) {
     reads.sort_unstable();
     reads.dedup();
     (bytes(&reads), bytes(&r.writes()))
-}
-
-/// Operations on numbers a region does, where that is known.
-fn flops(r: &Region, graph: &Graph) -> usize {
-    match r {
-        Region::Loop(l) => {
-            let points: usize = l.dims.iter().product();
-            let steps = l.steps.iter().map(|s| match s {
-                Step::Scalar { row: false, .. } | Step::Reduce { row: false, .. } => points,
-                Step::Scalar { .. } | Step::Reduce { .. } => l.rows(),
-                Step::Load { .. } | Step::Const(_) => 0,
-            });
-            steps.sum::<usize>() + l.producer.as_ref().map_or(0, |f| call::flops(&graph.nodes[f.node], &f.args))
-        }
-        Region::Call { node, args, .. } => call::flops(&graph.nodes[*node], args),
-    }
 }
