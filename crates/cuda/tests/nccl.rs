@@ -1,7 +1,7 @@
 //! Collectives by NCCL, where there is a GPU: a group of one rank, and what is said when ranks share a
 //! GPU or the library is missing. Several GPUs need several processes.
 
-use ir::{AttrKind, Attrs, Batch, Buffer, Call, DType, Grad, Graph, Literal, Meaning, ORDERED, Op, Site, Type, Types};
+use ir::{AttrKind, Attrs, Buffer, Call, DType, Grad, Graph, Literal, Meaning, ORDERED, Op, Site, Type, Types};
 use std::sync::Arc;
 use std::time::Duration;
 use talweg_cuda as _;
@@ -15,8 +15,7 @@ const fn row(name: &'static str, attrs: &'static [(&'static str, AttrKind)]) -> 
         infer: |c: &Call| Ok(Types::from_iter([c.types[0].clone()])),
         meaning: Meaning::Kernel(|_, _| Err(ir::Error::value("it went through the host"))),
         grad: Grad::Zero,
-        batch: Batch::Auto,
-        cases: Vec::new,
+        ..Op::DEFAULT
     }
 }
 static ALL_REDUCE: Op =

@@ -12,8 +12,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use talweg_dist::collective::{Combine, Element, Group};
-use talweg_dist::{Add, Coordinator, Host, HostOptions, Registrar, Result, Roster, Rule, Store, Table};
+use talweg_dist::collective::{Combine, Element, Mesh};
+use talweg_dist::{
+    Add, Controller, EmbeddedCoordinator, Member, Result, Rule, ServerOptions, Store, StoreServer, Table,
+};
 
 const LARGE: usize = 64 << 20;
 
@@ -113,14 +115,15 @@ fn iperf3() {
 }
 
 /// A store of so many servers in threads, and a worker.
-fn open(servers: u32) -> Result<(Coordinator, Store)> {
-    let coordinator = Coordinator::start(&"127.0.0.1:0".parse()?, None, Roster::new(1, servers as usize, 1), |_| {})?;
-    let connect = |role: &str, id| Registrar::connect(coordinator.address(), &Hello::new(role, id), None, soon());
+fn open(servers: u32) -> Result<(EmbeddedCoordinator, Store)> {
+    let coordinator =
+        EmbeddedCoordinator::start(&"127.0.0.1:0".parse()?, None, Controller::new(1, servers as usize, 1), |_| {})?;
+    let connect = |role: &str, id| Member::connect(coordinator.address(), &Hello::new(role, id), None, soon());
     for server in 0..servers {
-        let registrar = connect("server", server)?;
+        let member = connect("server", server)?;
         let listen = "127.0.0.1:0".parse()?;
-        let options = HostOptions::new(server, 1, listen, Arc::new(Rule::ASYNC));
-        thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |e| eprintln!("{e}")));
+        let options = ServerOptions::new(server, 1, listen, Arc::new(Rule::ASYNC));
+        thread::spawn(move || StoreServer::run(options, member, || Ok(Box::new(Add)), |e| eprintln!("{e}")));
     }
     let store = Store::join(0, false, connect("worker", 0)?, None, Duration::from_secs(60))?;
     Ok((coordinator, store))
@@ -248,8 +251,8 @@ fn pin(core: usize) {
     let _ = rustix::thread::sched_setaffinity(None, &only);
 }
 fn all_reduce(what: &str, a: Connection, b: Connection) -> Result<()> {
-    let mut first = Group::new(0, 1, vec![None, Some(a)])?;
-    let mut second = Group::new(1, 1, vec![Some(b), None])?;
+    let mut first = Mesh::new(0, 1, vec![None, Some(a)])?;
+    let mut second = Mesh::new(1, 1, vec![Some(b), None])?;
     // The other rank does the same until the first goes away.
     let other = thread::spawn(move || {
         pin(1);

@@ -8,8 +8,10 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use talweg_dist::collective::{Backend, Carrier, Combine, Deal, Element, Joining, Kind, Signature, Team, join};
-use talweg_dist::{Center, Coordinator, Error, Hello, Registrar, Result, Roster};
+use talweg_dist::collective::{
+    Backend, Combine, Communicator, Element, Group, JoinOptions, Kind, Operation, Signature, join,
+};
+use talweg_dist::{Controller, Coordinator, EmbeddedCoordinator, Error, Hello, Member, Result};
 
 /// Bytes of the long one, and how often each is done.
 const LONG: usize = 64 << 20;
@@ -27,13 +29,16 @@ fn main() -> Result<()> {
     let (rank, world) = (number("OMPI_COMM_WORLD_RANK")?, number("OMPI_COMM_WORLD_SIZE")?);
     let port = std::env::var("MASTER_PORT").unwrap_or_else(|_| "29411".to_string());
     let at: talweg_dist::Address = format!("127.0.0.1:{port}").parse()?;
-    let _center: Option<Arc<dyn Center>> =
-        if rank == 0 { Some(Arc::new(Coordinator::start(&at, None, Roster::new(world, 0, 1), |_| {})?)) } else { None };
-    let team = Team::new(&(0..world).collect::<Vec<_>>(), rank, world)?;
-    for by in [Backend::Embedded, Backend::Mpi, Backend::Embedded, Backend::Mpi] {
-        let registrar = Registrar::connect(&at, &Hello::new("worker", rank as u32), None, soon())?;
+    let _center: Option<Arc<dyn Coordinator>> = if rank == 0 {
+        Some(Arc::new(EmbeddedCoordinator::start(&at, None, Controller::new(world, 0, 1), |_| {})?))
+    } else {
+        None
+    };
+    let team = Group::new(&(0..world).collect::<Vec<_>>(), rank, world)?;
+    for by in [Backend::MeshCommunicator, Backend::Mpi, Backend::MeshCommunicator, Backend::Mpi] {
+        let member = Member::connect(&at, &Hello::new("worker", rank as u32), None, soon())?;
         let listen = "127.0.0.1:0".parse()?;
-        let mut carrier = join(by, Joining { rank, world, listen, registrar, secret: None, deadline: soon() })?;
+        let mut carrier = join(by, JoinOptions { rank, world, listen, member, secret: None, deadline: soon() })?;
         for (bytes, times) in TIMES {
             let t = median(&mut *carrier, &team, bytes, times)?;
             if rank == 0 {
@@ -45,12 +50,12 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn median(carrier: &mut dyn Carrier, team: &Team, bytes: usize, times: usize) -> Result<Duration> {
+fn median(carrier: &mut dyn Communicator, team: &Group, bytes: usize, times: usize) -> Result<Duration> {
     let mut words = vec![0u32; bytes / 4];
     let signature = Signature::new(Kind::AllReduce, Element::F32, &[bytes / 4]).by(Combine::Sum);
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times + 2 {
-        let (start, deal) = (Instant::now(), Deal { team, signature, element: Element::F32, deadline: soon() });
+        let (start, deal) = (Instant::now(), Operation { team, signature, element: Element::F32, deadline: soon() });
         carrier.all_reduce(&deal, bytemuck::cast_slice_mut(&mut words), Combine::Sum)?;
         taken.push(start.elapsed());
     }

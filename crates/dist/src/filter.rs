@@ -4,7 +4,7 @@
 //! happens. What packing loses stays with the sender as a residual, so that over many steps nothing
 //! is lost, only late. The residual is state like any other: keep it with a checkpoint.
 
-use crate::spare::{self, List};
+use crate::pool::{self, PooledVec};
 use crate::{Error, Result};
 use half::bf16;
 use std::collections::BTreeMap;
@@ -100,11 +100,11 @@ impl Filter {
             return Err(Error::value(format!("{x} cannot be packed")));
         }
         residual.iter_mut().zip(values).for_each(|(r, v)| *r += v);
-        let mut words = spare::take(self.len(values.len()));
-        self.words(residual, spare::make_mut(&mut words));
+        let mut words = pool::take(self.len(values.len()));
+        self.words(residual, pool::make_mut(&mut words));
         let sent = unpacked(self.code(), &words)?;
         residual.iter_mut().zip(&*sent).for_each(|(r, s)| *r -= s);
-        spare::give(sent);
+        pool::give(sent);
         Ok(words)
     }
     /// Of so many elements, those that go over the wire where not all do.
@@ -167,8 +167,8 @@ impl Filter {
 }
 
 /// Where the `k` elements of the greatest magnitude stand, in order; then the others.
-fn greatest(x: &[f32], k: usize) -> List<u32> {
-    let mut all = List::of(0..x.len() as u32);
+fn greatest(x: &[f32], k: usize) -> PooledVec<u32> {
+    let mut all = PooledVec::of(0..x.len() as u32);
     let Some(order) = all.get_mut() else { return all };
     let by = |i: &u32, j: &u32| x[*j as usize].abs().total_cmp(&x[*i as usize].abs()).then(i.cmp(j));
     if k < order.len() {
@@ -201,8 +201,8 @@ fn bad(what: &str) -> Error {
 
 /// The elements that were packed, in memory to be given back.
 pub(crate) fn unpacked(code: u16, words: &[f32]) -> Result<Arc<Vec<f32>>> {
-    let mut out = spare::take(elements(code, words)?);
-    unpack(code, words, spare::make_mut(&mut out))?;
+    let mut out = pool::take(elements(code, words)?);
+    unpack(code, words, pool::make_mut(&mut out))?;
     Ok(out)
 }
 

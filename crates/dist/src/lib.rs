@@ -1,66 +1,48 @@
-//! Distribution: the parameter store with its consistency rules, and how it survives crashes.
+//! Distribution: the parameter store with its consistency rules, membership, collectives and the
+//! launcher.
 //!
-//! Decisions are made by state machines ([`Partition`], [`Client`]) that are told what arrived
-//! and say what to send; they read no clock and do no input or output, so the seeded simulation
-//! of `net::sim` runs the very code that serves real sockets.
+//! | module | holds |
+//! |---|---|
+//! | `membership` | the key-value store with leases, the controller that publishes views and maps, sessions, embedded or in etcd |
+//! | `store` | the parameter store: partitions, replication and recovery on servers, the worker's client |
+//! | [`collective`] | all-reduce and the other collectives over a mesh of links, elastic or fixed |
+//! | [`launch`] | starts the processes of a job, watches them and replaces lost ones |
 //!
-//! This crate knows no tensors: a table is rows of `f32`, and how it is updated is the
-//! [`Apply`] that the caller brings.
+//! Decisions are made by state machines ([`Partition`], [`Client`], [`Kv`], [`Controller`]): they
+//! take messages and return messages, read no clock and do no I/O. The seeded simulation of
+//! `net::sim` therefore runs the same code that serves real sockets.
+//!
+//! This crate knows no tensors: a table is rows of `f32`, and the caller's [`Apply`] updates it.
 
-mod apply;
-mod client;
 pub mod collective;
-mod consistency;
-mod coordinator;
-mod disk;
 mod error;
-mod etcd;
 mod filter;
-mod host;
-mod keys;
 pub mod launch;
-mod lookout;
-mod map;
 mod membership;
 pub mod merge;
-mod mesh;
-mod message;
-mod orphan;
-mod overlap;
-mod partition;
-pub mod pulse;
-mod record;
-mod reduce;
-mod registry;
-mod remote;
-mod replica;
-mod roster;
-mod rows;
-mod snapshot;
-mod spare;
-mod take_up;
-mod teller;
-mod wire;
+mod pool;
+mod store;
 
-pub use apply::{Add, Apply, Target};
-pub use client::{Client, Table};
-pub use consistency::{Consistency, Reads, Rule};
-pub use coordinator::{Coordinator, SILENCE};
-pub use disk::{Disk, Journal, Kept, Position};
+pub use collective::{Give, Overlap, Reducer};
 pub use error::{Error, Result};
 pub use filter::Filter;
-pub use host::{AWAY_MAX, Host, HostOptions};
-pub use map::{Map, Server, Worker};
-pub use membership::{Center, Cluster, Hung, Meeting, Membership, Registrar, keep};
-pub use message::{Clocks, Envelope, Message, Peer, Record, Rows, Update};
+pub use membership::controller::{Controller, View, leave_key, left_key, server_key, worker_key};
+pub use membership::coordinator::{EmbeddedCoordinator, LEASE_TIMEOUT};
+pub use membership::kv::{KeyEvent, Kv, Replies, Reply, Request, SessionId};
+pub use membership::publisher::{FOREVER, Publisher};
+pub use membership::status;
+pub use membership::{Cluster, Coordinator, Endpoint, Expired, Member, Transport, coordinate};
 pub use net::{Address, Hello, NAME as TLS_NAME, Secret};
-pub use overlap::Overlap;
-pub use partition::{Counters, Outbox, Partition};
-pub use reduce::{Give, Reducer};
-pub use registry::{Answer, Answers, Ask, Caller, Change, Registry};
-pub use remote::Store;
-pub use roster::{Members, Roster, leave_key, left_key, server_key, worker_key};
-pub use snapshot::{SavedBlock, Saver, Saving, Snapshot};
-pub use spare::{List, Pooled};
-pub use teller::{FOREVER, Teller};
-pub use wire::Parts;
+pub use pool::{Pooled, PooledVec};
+pub use store::apply::{Add, Apply, Target};
+pub use store::client::{Client, Table};
+pub use store::consistency::{Consistency, Reads, Rule};
+pub use store::map::{Map, ServerId, WorkerId};
+pub use store::message::{Clocks, Envelope, Message, Peer, Record, Rows, Update};
+pub use store::server::disk::{Disk, Journal, Kept, Position};
+pub use store::server::partition::{Counters, Outbox, Partition};
+pub use store::server::snapshot::{SavedBlock, Saver, Snapshot};
+pub use store::server::{AWAY_MAX, ServerOptions, StoreServer};
+pub use store::wire::Parts;
+pub use store::worker::Store;
+pub use store::worker::checkpoint::Saving;

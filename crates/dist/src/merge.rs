@@ -3,8 +3,8 @@
 //! The order is a tree over the contributors: neighbors first, then pairs of neighbors, and so
 //! on. Collectives that exchange at distance 1, 2, 4… add in this order by themselves.
 
-use crate::message::Update;
-use crate::spare;
+use crate::pool;
+use crate::store::message::Update;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -43,10 +43,10 @@ fn tree<T>(parts: &mut [T], mut add: impl FnMut(&mut T, &mut T)) {
 pub fn tree_sum(mut parts: impl AsMut<[Arc<Vec<f32>>]>) -> Arc<Vec<f32>> {
     let parts = parts.as_mut();
     tree(parts, |a, b| {
-        add(spare::make_mut(a), b);
-        spare::give(std::mem::replace(b, spare::take(0)));
+        add(pool::make_mut(a), b);
+        pool::give(std::mem::replace(b, pool::take(0)));
     });
-    std::mem::replace(&mut parts[0], spare::take(0))
+    std::mem::replace(&mut parts[0], pool::take(0))
 }
 
 /// The updates of one step, in the order of the workers, as fewer: blocks that are updated whole
@@ -57,8 +57,8 @@ pub(crate) fn merge(all: &mut Vec<(usize, Update)>) {
     for alike in all.chunk_by_mut(|(_, a), (_, b)| a.rows.is_empty() && key(a) == key(b)) {
         let count = alike.iter().map(|(_, u)| u.count).fold(0, u32::wrapping_add);
         tree(alike, |(_, a), (at, b)| {
-            add(spare::make_mut(&mut a.data), &b.data);
-            spare::give(std::mem::replace(&mut b.data, spare::take(0)));
+            add(pool::make_mut(&mut a.data), &b.data);
+            pool::give(std::mem::replace(&mut b.data, pool::take(0)));
             *at = GONE;
         });
         alike[0].1.count = count;

@@ -9,10 +9,10 @@ use std::process::Command;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
-use talweg_dist::collective::{Combine, Element, Group};
+use talweg_dist::collective::{Combine, Element, Mesh};
 use talweg_dist::{
-    Add, Coordinator, Disk, Filter, Hello, Host, HostOptions, Reducer, Registrar, Roster, Rule, Secret, Store,
-    TLS_NAME, Table,
+    Add, Controller, Disk, EmbeddedCoordinator, Filter, Hello, Member, Reducer, Rule, Secret, ServerOptions, Store,
+    StoreServer, TLS_NAME, Table,
 };
 use testkit::allocations::{Counting, least};
 
@@ -71,7 +71,7 @@ fn the_steady_state_allocates_nothing() {
 
 fn sums_over_ranks() {
     for len in [1, 1_000, 300_000] {
-        let mut ranks = Group::in_process(2).unwrap().into_iter();
+        let mut ranks = Mesh::in_process(2).unwrap().into_iter();
         let (mut a, mut b) = (ranks.next().unwrap(), ranks.next().unwrap());
         let go = Arc::new(Barrier::new(2));
         let with = go.clone();
@@ -108,12 +108,12 @@ fn encrypted() {
     let b = call.join().unwrap();
     assert!(a.is_encrypted() && b.is_encrypted());
     drop(folder);
-    let mut a = Group::new(0, 1, vec![None, Some(a)]).unwrap();
+    let mut a = Mesh::new(0, 1, vec![None, Some(a)]).unwrap();
     // Both begin together, and nobody goes on before both are done.
     let together = Arc::new(Barrier::new(2));
     let with = together.clone();
     let other = thread::spawn(move || {
-        let mut b = Group::new(1, 1, vec![Some(b), None]).unwrap();
+        let mut b = Mesh::new(1, 1, vec![Some(b), None]).unwrap();
         let mut x = vec![1u8; BYTES];
         for _ in 0..ALL {
             with.wait();
@@ -166,12 +166,12 @@ fn heartbeats() {
 fn secret() -> Option<Secret> {
     Some(Secret::new("a secret of these tests").unwrap())
 }
-fn coordinator(workers: usize, servers: usize) -> Coordinator {
+fn coordinator(workers: usize, servers: usize) -> EmbeddedCoordinator {
     let at = "127.0.0.1:0".parse().unwrap();
-    Coordinator::start(&at, secret(), Roster::new(workers, servers, 2), |_| {}).unwrap()
+    EmbeddedCoordinator::start(&at, secret(), Controller::new(workers, servers, 2), |_| {}).unwrap()
 }
-fn registrar(c: &Coordinator, role: &str, id: u32) -> Registrar {
-    Registrar::connect(c.address(), &Hello::new(role, id), secret(), soon()).unwrap()
+fn member(c: &EmbeddedCoordinator, role: &str, id: u32) -> Member {
+    Member::connect(c.address(), &Hello::new(role, id), secret(), soon()).unwrap()
 }
 
 fn means_over_workers(wire: Option<&str>) {
@@ -179,9 +179,9 @@ fn means_over_workers(wire: Option<&str>) {
     let len = if wire.is_none() { 700_000 } else { 50_001 };
     let filter = wire.map(|w| w.parse::<Filter>().unwrap());
     let c = Arc::new(coordinator(2, 0));
-    let join = move |c: &Coordinator, rank| {
+    let join = move |c: &EmbeddedCoordinator, rank| {
         let at = "127.0.0.1:0".parse().unwrap();
-        let r = Reducer::join(rank, &at, registrar(c, "worker", rank), secret(), Duration::from_secs(60));
+        let r = Reducer::join(rank, &at, member(c, "worker", rank), secret(), Duration::from_secs(60));
         let mut r = r.unwrap();
         filter.into_iter().for_each(|f| r.pack(f));
         r
@@ -248,17 +248,17 @@ fn rows(store: &mut Store, t: &Table, round: Round) {
     });
 }
 
-fn serve(c: &Coordinator, rule: Rule, workers: usize, folder: Option<&Path>) {
+fn serve(c: &EmbeddedCoordinator, rule: Rule, workers: usize, folder: Option<&Path>) {
     for server in 0..2 {
         let (listen, rule) = ("127.0.0.1:0".parse().unwrap(), Arc::new(rule));
         let disk = folder.map(|f| Disk::new(f.join(server.to_string())));
-        let options = HostOptions { secret: secret(), disk, ..HostOptions::new(server, workers, listen, rule) };
-        let registrar = registrar(c, "server", server);
-        thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
+        let options = ServerOptions { secret: secret(), disk, ..ServerOptions::new(server, workers, listen, rule) };
+        let member = member(c, "server", server);
+        thread::spawn(move || StoreServer::run(options, member, || Ok(Box::new(Add)), |_| {}));
     }
 }
-fn join(c: &Coordinator, rank: u32) -> Store {
-    Store::join(rank, false, registrar(c, "worker", rank), secret(), Duration::from_secs(60)).unwrap()
+fn join(c: &EmbeddedCoordinator, rank: u32) -> Store {
+    Store::join(rank, false, member(c, "worker", rank), secret(), Duration::from_secs(60)).unwrap()
 }
 
 /// Steps of so many workers in a store of two servers with two copies, in eight blocks.

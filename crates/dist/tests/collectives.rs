@@ -6,16 +6,16 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use talweg_dist::collective::{Combine, Element, Group, Way, part};
+use talweg_dist::collective::{Algorithm, Combine, Element, Mesh, part};
 use talweg_dist::{Error, Hello, Overlap, merge};
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 /// Runs `f` on every rank and answers what each returned.
-fn on_all<T: Send + 'static>(ranks: usize, f: impl Fn(&mut Group) -> T + Send + Sync + 'static) -> Vec<T> {
+fn on_all<T: Send + 'static>(ranks: usize, f: impl Fn(&mut Mesh) -> T + Send + Sync + 'static) -> Vec<T> {
     let f = Arc::new(f);
-    let threads: Vec<_> = Group::in_process(ranks)
+    let threads: Vec<_> = Mesh::in_process(ranks)
         .unwrap()
         .into_iter()
         .map(|mut g| {
@@ -38,9 +38,9 @@ fn every_way_gives_the_same_bits() {
     for ranks in [1usize, 2, 3, 4, 5, 8] {
         for len in [1, 5, 1000, 70_000] {
             let ways = if ranks.is_power_of_two() {
-                vec![Way::Doubling, Way::Halving, Way::Direct]
+                vec![Algorithm::Doubling, Algorithm::Halving, Algorithm::Direct]
             } else {
-                vec![Way::Direct]
+                vec![Algorithm::Direct]
             };
             for way in ways {
                 let got = on_all(ranks, move |g| {
@@ -98,7 +98,7 @@ fn long_sums_go_over_links_of_different_kinds() {
     let ((c, d), (e, f)) = (socket(), socket());
     let links = [vec![None, Some(a), Some(c)], vec![Some(b), None, Some(e)], vec![Some(d), Some(f), None]];
     let ranks = links.into_iter().enumerate().map(|(rank, links)| {
-        let mut g = Group::new(rank, 1, links).unwrap();
+        let mut g = Mesh::new(rank, 1, links).unwrap();
         thread::spawn(move || {
             let mut x = numbers(rank, LEN);
             g.all_reduce(bytemuck::cast_slice_mut(&mut x), Element::F32, Combine::Sum, soon()).unwrap();
@@ -142,7 +142,7 @@ fn packed_sums_are_the_same_everywhere_and_right_over_many_calls() {
 
 #[test]
 fn buckets_in_the_background_give_the_same_bits() {
-    let threads: Vec<_> = Group::in_process(2)
+    let threads: Vec<_> = Mesh::in_process(2)
         .unwrap()
         .into_iter()
         .map(|mut g| {
@@ -282,7 +282,7 @@ fn different_calls_are_an_error_not_a_wrong_sum() {
 
 #[test]
 fn a_silent_rank_costs_no_more_than_the_deadline() {
-    let mut groups = Group::in_process(2).unwrap();
+    let mut groups = Mesh::in_process(2).unwrap();
     let mut x = [0; 4];
     let e = groups[0].all_reduce(&mut x, Element::F32, Combine::Sum, Instant::now() + Duration::from_millis(30));
     assert!(e.unwrap_err().to_string().contains("deadline"));

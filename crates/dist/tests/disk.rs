@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use talweg_dist::{
-    Add, Client, Coordinator, Disk, Envelope, Error, Hello, Host, HostOptions, Journal, Map, Message, Outbox,
-    Partition, Peer, Registrar, Roster, Rows, Rule, Store, Table, Update,
+    Add, Client, Controller, Disk, EmbeddedCoordinator, Envelope, Error, Hello, Journal, Map, Member, Message, Outbox,
+    Partition, Peer, Rows, Rule, ServerOptions, Store, StoreServer, Table, Update,
 };
 
 const STEPS: u64 = 3;
@@ -183,7 +183,7 @@ impl World<'_> {
             self.client.settle(&mut out);
             self.ask(out);
         }
-        self.until(|c| c.unsafe_steps() == 0);
+        self.until(|c| c.volatile_steps() == 0);
         self.server.partition.contents().next().unwrap().2.to_vec()
     }
 }
@@ -236,18 +236,24 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_secs(30)
 }
 /// A store of two servers with disks below `folder`, and a worker.
-fn open(folder: &Path, bytes_max: u64, timeout: Duration) -> (Coordinator, Store) {
+fn open(folder: &Path, bytes_max: u64, timeout: Duration) -> (EmbeddedCoordinator, Store) {
     let (coordinator, store) = open_by(Rule::ASYNC, folder, bytes_max, timeout);
     (coordinator, store.unwrap())
 }
-fn open_by(rule: Rule, folder: &Path, bytes_max: u64, timeout: Duration) -> (Coordinator, talweg_dist::Result<Store>) {
-    let coordinator = Coordinator::start(&"127.0.0.1:0".parse().unwrap(), None, Roster::new(1, 2, 2), |_| {}).unwrap();
-    let connect = |role, id| Registrar::connect(coordinator.address(), &Hello::new(role, id), None, soon()).unwrap();
+fn open_by(
+    rule: Rule,
+    folder: &Path,
+    bytes_max: u64,
+    timeout: Duration,
+) -> (EmbeddedCoordinator, talweg_dist::Result<Store>) {
+    let coordinator =
+        EmbeddedCoordinator::start(&"127.0.0.1:0".parse().unwrap(), None, Controller::new(1, 2, 2), |_| {}).unwrap();
+    let connect = |role, id| Member::connect(coordinator.address(), &Hello::new(role, id), None, soon()).unwrap();
     for server in 0..2 {
         let disk = Disk { bytes_max, ..Disk::new(folder.join(server.to_string())) };
-        let (registrar, listen) = (connect("server", server), "127.0.0.1:0".parse().unwrap());
-        let options = HostOptions { disk: Some(disk), ..HostOptions::new(server, 1, listen, Arc::new(rule)) };
-        thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
+        let (member, listen) = (connect("server", server), "127.0.0.1:0".parse().unwrap());
+        let options = ServerOptions { disk: Some(disk), ..ServerOptions::new(server, 1, listen, Arc::new(rule)) };
+        thread::spawn(move || StoreServer::run(options, member, || Ok(Box::new(Add)), |_| {}));
     }
     let store = Store::join(0, false, connect("worker", 0), None, timeout);
     (coordinator, store)

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use talweg_dist::{Center, Hello, Meeting, Members, Registrar, Roster, keep, worker_key};
+use talweg_dist::{Controller, Coordinator, Endpoint, Hello, Member, View, coordinate, worker_key};
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(30)
@@ -54,7 +54,7 @@ impl Etcd {
         self.kill();
         self.child = Etcd::spawn(self.folder.path(), self.ports).unwrap();
     }
-    fn meeting(&self, job: &str) -> Meeting {
+    fn meeting(&self, job: &str) -> Endpoint {
         format!("etcd://127.0.0.1:{}/{job}?ttl=2", self.ports[0]).parse().unwrap()
     }
 }
@@ -63,8 +63,8 @@ impl Drop for Etcd {
         self.kill();
     }
 }
-fn line(at: &Meeting) -> Registrar {
-    Registrar::connect(at, &Hello::default(), None, soon()).unwrap()
+fn line(at: &Endpoint) -> Member {
+    Member::connect(at, &Hello::default(), None, soon()).unwrap()
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn keys_leases_and_waits() {
     let (version, value) = b.get("x", soon()).unwrap();
     assert_eq!(value.as_deref(), Some(&b"1"[..]));
     let waiting = std::thread::spawn({
-        let c = a.another(soon()).unwrap();
+        let c = a.duplicate(soon()).unwrap();
         move || c.wait("x", version, soon()).unwrap()
     });
     assert_eq!(b.compare_set("x", Some(b"0"), b"2", soon()).unwrap().as_deref(), Some(&b"1"[..]));
@@ -107,13 +107,13 @@ fn keys_leases_and_waits() {
 }
 
 /// The group, once it has reached an epoch.
-fn group(at: &Meeting, epoch: u64) -> Members {
+fn group(at: &Endpoint, epoch: u64) -> View {
     let (line, mut version) = (line(at), 0);
     loop {
         let (newer, bytes) = line.wait("group", version, soon()).unwrap();
-        let members = Members::decode(&bytes).unwrap();
-        if members.epoch >= epoch {
-            return members;
+        let view = View::decode(&bytes).unwrap();
+        if view.epoch >= epoch {
+            return view;
         }
         version = newer;
     }
@@ -125,13 +125,13 @@ fn whoever_is_elected_goes_on_where_the_last_one_was() {
     let at = etcd.meeting("election");
     at.begin(soon()).unwrap();
     let said = Arc::new(Mutex::new(Vec::new()));
-    let keeper = |name: &'static str| -> Arc<dyn Center> {
+    let keeper = |name: &'static str| -> Arc<dyn Coordinator> {
         let said = said.clone();
         let report = move |text: &str| said.lock().unwrap().push(format!("{name}: {text}"));
-        keep(&at, || Roster::new(3, 0, 1), report, soon()).unwrap().unwrap()
+        coordinate(&at, || Controller::new(3, 0, 1), report, soon()).unwrap().unwrap()
     };
     let first = keeper("first");
-    let workers: Vec<Registrar> = (0..3).map(|_| line(&at)).collect();
+    let workers: Vec<Member> = (0..3).map(|_| line(&at)).collect();
     for (r, w) in workers.iter().enumerate() {
         w.lease(&worker_key(r as u32), format!("at{r}").as_bytes(), soon()).unwrap();
     }
@@ -164,9 +164,9 @@ fn a_cluster_that_was_stopped_loses_nobody() {
     let said = Arc::new(Mutex::new(Vec::new()));
     let telling = said.clone();
     let report = move |text: &str| telling.lock().unwrap().push(text.to_string());
-    let _first = keep(&at, || Roster::new(2, 2, 2), report, soon()).unwrap().unwrap();
-    let _second = keep(&at, || Roster::new(2, 2, 2), |_| {}, soon()).unwrap().unwrap();
-    let lines: Vec<Registrar> = (0..4).map(|_| line(&at)).collect();
+    let _first = coordinate(&at, || Controller::new(2, 2, 2), report, soon()).unwrap().unwrap();
+    let _second = coordinate(&at, || Controller::new(2, 2, 2), |_| {}, soon()).unwrap().unwrap();
+    let lines: Vec<Member> = (0..4).map(|_| line(&at)).collect();
     for (i, l) in lines.iter().enumerate() {
         let number = i as u32 % 2;
         let key = if i < 2 { worker_key(number) } else { talweg_dist::server_key(number) };
@@ -201,7 +201,7 @@ const INNER: &str = "TALWEG_TEST_ETCD";
 fn in_a_process_with_credentials() {
     let Ok(at) = std::env::var(INNER) else { return };
     let until = Instant::now() + Duration::from_secs(8);
-    let line = Registrar::connect(at.parse::<Meeting>().unwrap(), &Hello::default(), None, until);
+    let line = Member::connect(at.parse::<Endpoint>().unwrap(), &Hello::default(), None, until);
     let said = line.and_then(|l| {
         l.lease("k", b"v", until)?;
         // Longer than the lease lasts by itself.
@@ -258,6 +258,7 @@ fn a_cluster_with_users_wants_the_password() {
     assert!(said.contains("TALWEG_ETCD_USER and TALWEG_ETCD_PASSWORD go together"), "{said}");
 }
 
+#[cfg(feature = "tls")]
 #[test]
 fn a_cluster_under_tls_wants_a_certificate() {
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};

@@ -6,7 +6,7 @@
 use net::Header;
 use std::sync::Arc;
 use talweg_dist::{
-    Add, Ask, Client, Envelope, Map, Message, Outbox, Partition, Peer, Record, Rows, Rule, Table, Update,
+    Add, Client, Envelope, Map, Message, Outbox, Partition, Peer, Record, Request, Rows, Rule, Table, Update,
 };
 
 fn inputs(most: usize) -> usize {
@@ -128,15 +128,19 @@ fn messages_are_read_or_refused() {
     let read = (0..inputs(100_000)).filter(|_| damaged(&mut r, &messages).is_some()).count();
     assert!(read > 0, "some damage is harmless");
     for _ in 0..inputs(100_000) {
-        let ask =
-            [Ask::Get("key"), Ask::Wait("key", 3), Ask::CompareSet("key", Some(b"old"), b"new"), Ask::Add("key", -1)];
+        let ask = [
+            Request::Get("key"),
+            Request::Wait("key", 3),
+            Request::CompareSet("key", Some(b"old"), b"new"),
+            Request::Add("key", -1),
+        ];
         let (mut h, parts) = ask[r.below(4)].encode(1);
         let mut payload = parts.concat();
         let mut none = Vec::new();
         r.damage(&mut h, &mut none);
         h.kind = 78 + r.below(12) as u8;
         payload.truncate(r.below(payload.len() + 2));
-        let _ = Ask::decode(&h, &payload);
+        let _ = Request::decode(&h, &payload);
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 use std::time::{Duration, Instant};
-use talweg_dist::collective::{Carrier, Combine, Deal, Element, Kind, Mpi, Signature, Team};
+use talweg_dist::collective::{Combine, Communicator, Element, Group, Kind, Mpi, Operation, Signature};
 
 /// Tells a process that it is one of those which mpirun started.
 const INSIDE: &str = "TALWEG_TEST_INSIDE";
@@ -41,7 +41,7 @@ fn inside() {
     let (rank, world) = (number("OMPI_COMM_WORLD_RANK"), number("OMPI_COMM_WORLD_SIZE"));
     assert!(Mpi::join(rank, world + 1).is_err_and(|e| e.to_string().contains("mpirun")));
     let mut mpi = Mpi::join(rank, world).unwrap();
-    let all = Team::new(&(0..world).collect::<Vec<_>>(), rank, world).unwrap();
+    let all = Group::new(&(0..world).collect::<Vec<_>>(), rank, world).unwrap();
     let signed = |kind, element, len: usize| Signature::new(kind, element, &[len]);
 
     for (element, size) in [(Element::F32, 4), (Element::I64, 8), (Element::Bf16, 2), (Element::U8, 1)] {
@@ -53,7 +53,8 @@ fn inside() {
         };
         let mut data = one.repeat(1000);
         let signature = signed(Kind::AllReduce, element, 1000).by(Combine::Sum);
-        mpi.all_reduce(&Deal { team: &all, signature, element, deadline: soon() }, &mut data, Combine::Sum).unwrap();
+        mpi.all_reduce(&Operation { team: &all, signature, element, deadline: soon() }, &mut data, Combine::Sum)
+            .unwrap();
         let total = world * (world + 1) / 2;
         let first = match element {
             Element::F32 => f32::from_le_bytes(data[..4].try_into().unwrap()) as usize,
@@ -65,8 +66,12 @@ fn inside() {
         assert!(data.chunks(size).all(|x| x == &data[..size]), "{element:?}");
     }
 
-    let deal =
-        |kind| Deal { team: &all, signature: signed(kind, Element::U8, 6), element: Element::U8, deadline: soon() };
+    let deal = |kind| Operation {
+        team: &all,
+        signature: signed(kind, Element::U8, 6),
+        element: Element::U8,
+        deadline: soon(),
+    };
     let mut data = vec![rank as u8; 6];
     let mine = mpi.reduce_scatter(&deal(Kind::ReduceScatter), &mut data, Combine::Max).unwrap();
     assert_eq!(data[mine], vec![world as u8 - 1; 6 / world]);
@@ -83,9 +88,13 @@ fn inside() {
 
     // A team of two, in another order, that sends to each other.
     if rank < 2 {
-        let team = Team::new(&[1, 0], rank, world).unwrap();
-        let deal =
-            Deal { team: &team, signature: signed(Kind::Send, Element::U8, 4), element: Element::U8, deadline: soon() };
+        let team = Group::new(&[1, 0], rank, world).unwrap();
+        let deal = Operation {
+            team: &team,
+            signature: signed(Kind::Send, Element::U8, 4),
+            element: Element::U8,
+            deadline: soon(),
+        };
         if rank == 0 {
             mpi.send(&deal, &[1, 2, 3, 4], 0).unwrap();
         } else {
@@ -97,7 +106,7 @@ fn inside() {
 
     // Ranks that do not do the same all know.
     let signature = signed(Kind::AllReduce, Element::F32, 3 + rank.min(1)).by(Combine::Sum);
-    let deal = Deal { team: &all, signature, element: Element::F32, deadline: soon() };
+    let deal = Operation { team: &all, signature, element: Element::F32, deadline: soon() };
     let e = mpi.all_reduce(&deal, &mut vec![0; 4 * (3 + rank.min(1))], Combine::Sum).unwrap_err().to_string();
     assert!(e.contains("of 3 elements") && e.contains("of 4 elements"), "{e}");
     assert!(mpi.broadcast(&deal, &mut [0], 0).is_err(), "after an error there is nothing more");

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use talweg_dist::{
-    Add, Apply, Center, Consistency, Coordinator, Hello, Host, HostOptions, Reducer, Registrar, Result, Roster, Rule,
-    Secret, Store, Table, Target, Update,
+    Add, Apply, Consistency, Controller, Coordinator, EmbeddedCoordinator, Hello, Member, Reducer, Result, Rule,
+    Secret, ServerOptions, Store, StoreServer, Table, Target, Update,
 };
 
 const SECRET: &str = "a secret of these tests";
@@ -18,30 +18,30 @@ fn soon() -> Instant {
 fn secret() -> Option<Secret> {
     Some(Secret::new(SECRET).unwrap())
 }
-fn coordinator(workers: usize, servers: usize) -> Coordinator {
+fn coordinator(workers: usize, servers: usize) -> EmbeddedCoordinator {
     let at = "127.0.0.1:0".parse().unwrap();
-    Coordinator::start(&at, secret(), Roster::new(workers, servers, 2), |_| {}).unwrap()
+    EmbeddedCoordinator::start(&at, secret(), Controller::new(workers, servers, 2), |_| {}).unwrap()
 }
-fn registrar(c: &Coordinator, role: &str, id: u32) -> Registrar {
-    Registrar::connect(c.address(), &Hello::new(role, id), secret(), soon()).unwrap()
+fn member(c: &EmbeddedCoordinator, role: &str, id: u32) -> Member {
+    Member::connect(c.address(), &Hello::new(role, id), secret(), soon()).unwrap()
 }
 /// A store with servers in threads.
-fn servers(c: &Coordinator, workers: usize, servers: u32, rule: Rule) {
+fn servers(c: &EmbeddedCoordinator, workers: usize, servers: u32, rule: Rule) {
     servers_that(c, workers, servers, rule, |_| Box::new(|| Ok(Box::new(Add))));
 }
 /// What makes the update code of a server's partitions.
 type Make = Box<dyn Fn() -> Result<Box<dyn Apply>> + Send>;
-fn servers_that(c: &Coordinator, workers: usize, servers: u32, rule: Rule, apply: impl Fn(u32) -> Make) {
+fn servers_that(c: &EmbeddedCoordinator, workers: usize, servers: u32, rule: Rule, apply: impl Fn(u32) -> Make) {
     for server in 0..servers {
-        let registrar = registrar(c, "server", server);
+        let member = member(c, "server", server);
         let listen = "127.0.0.1:0".parse().unwrap();
-        let options = HostOptions { secret: secret(), ..HostOptions::new(server, workers, listen, Arc::new(rule)) };
+        let options = ServerOptions { secret: secret(), ..ServerOptions::new(server, workers, listen, Arc::new(rule)) };
         let apply = apply(server);
-        thread::spawn(move || Host::run(options, registrar, apply, |_| {}));
+        thread::spawn(move || StoreServer::run(options, member, apply, |_| {}));
     }
 }
-fn join(c: &Coordinator, worker: u32, rule: Rule) -> Store {
-    let mut store = Store::join(worker, rule.drops(), registrar(c, "worker", worker), secret(), PATIENCE).unwrap();
+fn join(c: &EmbeddedCoordinator, worker: u32, rule: Rule) -> Store {
+    let mut store = Store::join(worker, rule.drops(), member(c, "worker", worker), secret(), PATIENCE).unwrap();
     store.reuse(&rule);
     store
 }
@@ -49,7 +49,7 @@ fn join(c: &Coordinator, worker: u32, rule: Rule) -> Store {
 #[test]
 fn the_membership_store_keeps_adds_compares_and_waits() {
     let c = coordinator(1, 0);
-    let (a, b) = (registrar(&c, "worker", 0), registrar(&c, "other", 1));
+    let (a, b) = (member(&c, "worker", 0), member(&c, "other", 1));
     assert_eq!(a.get("k", soon()).unwrap().1, None);
     let waiting = thread::spawn(move || b.wait("k", 0, soon()).unwrap().1);
     a.set("k", b"v", soon()).unwrap();
@@ -67,7 +67,7 @@ fn the_membership_store_keeps_adds_compares_and_waits() {
 fn other_secrets_cannot_join() {
     let c = coordinator(1, 0);
     let other = Some(Secret::new("another secret altogether").unwrap());
-    assert!(Registrar::connect(c.address(), &Hello::new("worker", 0), other, soon()).is_err());
+    assert!(Member::connect(c.address(), &Hello::new("worker", 0), other, soon()).is_err());
 }
 
 /// Workers add 1 to every element in each of ten steps.
@@ -168,7 +168,7 @@ fn a_server_comes_and_another_leaves_while_a_worker_works() {
     let mut store = join(&c, 0, Rule::BSP);
     let t = Table::new(0, 1_000, 1, 400).unwrap();
     store.create(&t, &[0.0; 1_000]).unwrap();
-    let watch = registrar(&c, "watch", 0);
+    let watch = member(&c, "watch", 0);
     let map = || talweg_dist::Map::decode(&watch.get("map", soon()).unwrap().1.unwrap()).unwrap();
     let mut step = 0;
     let mut work_until = |done: &dyn Fn(&talweg_dist::Map) -> bool| {
@@ -182,10 +182,10 @@ fn a_server_comes_and_another_leaves_while_a_worker_works() {
         }
     };
     work_until(&|m| m.epoch >= 1);
-    let registrar = registrar(&c, "server", 2);
+    let member = member(&c, "server", 2);
     let listen = "127.0.0.1:0".parse().unwrap();
-    let options = HostOptions { secret: secret(), ..HostOptions::new(2, 1, listen, Arc::new(Rule::BSP)) };
-    thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |_| {}));
+    let options = ServerOptions { secret: secret(), ..ServerOptions::new(2, 1, listen, Arc::new(Rule::BSP)) };
+    thread::spawn(move || StoreServer::run(options, member, || Ok(Box::new(Add)), |_| {}));
     work_until(&|m| (0..4).any(|p| m.primary(p) == Some(2)));
     watch.set(&talweg_dist::leave_key(0), b"", soon()).unwrap();
     work_until(&|m| !m.names(0));
@@ -250,7 +250,7 @@ fn nobody_waits_for_a_server_that_hangs_once_another_has_taken_over() {
     let taken_over = thread::spawn(move || {
         // What the coordinator does with a server that says nothing; it is in the middle of a step.
         thread::sleep(Duration::from_millis(300));
-        registrar(&c, "watch", 0).delete("server/0", soon()).unwrap();
+        member(&c, "watch", 0).delete("server/0", soon()).unwrap();
         c
     });
     let begun = Instant::now();
@@ -375,7 +375,7 @@ fn survivors_reduce_without_the_lost_worker() {
             let c = c.clone();
             thread::spawn(move || {
                 let at = "127.0.0.1:0".parse().unwrap();
-                let mut r = Reducer::join(rank, &at, registrar(&c, "worker", rank), secret(), PATIENCE).unwrap();
+                let mut r = Reducer::join(rank, &at, member(&c, "worker", rank), secret(), PATIENCE).unwrap();
                 let mut first = [if rank == 0 { 7.0 } else { 0.0 }];
                 r.broadcast(&mut first).unwrap();
                 assert_eq!(first, [7.0]);
@@ -404,9 +404,9 @@ fn survivors_reduce_without_the_lost_worker() {
 fn packed_means_are_right_over_many_steps() {
     const STEPS: usize = 200;
     let c = Arc::new(coordinator(3, 0));
-    let run = |rank: u32, c: Arc<Coordinator>| {
+    let run = |rank: u32, c: Arc<EmbeddedCoordinator>| {
         let at = "127.0.0.1:0".parse().unwrap();
-        let mut r = Reducer::join(rank, &at, registrar(&c, "worker", rank), secret(), PATIENCE).unwrap();
+        let mut r = Reducer::join(rank, &at, member(&c, "worker", rank), secret(), PATIENCE).unwrap();
         r.pack("int8".parse().unwrap());
         let value = |i: usize, rank: u32| (i as f32 + 0.37 * rank as f32).sin();
         let mut sums = [vec![0f64; 300], vec![0f64; 7]];

@@ -510,8 +510,8 @@ impl Var {
     }
     /// Keeps everybody else from reading and assigning it. Whoever holds several takes them in the
     /// order of their ids.
-    pub fn hold(&self) -> Hold<'_> {
-        Hold { var: self, state: self.state.lock() }
+    pub fn lock(&self) -> VarGuard<'_> {
+        VarGuard { var: self, state: self.state.lock() }
     }
     /// What handles that see its value change hold on to.
     pub fn storage(&self) -> VarStorage {
@@ -556,17 +556,17 @@ impl Var {
 }
 
 /// A variable that is held, so that its memory can be lent to a run.
-pub struct Hold<'a> {
+pub struct VarGuard<'a> {
     var: &'a Var,
     state: MutexGuard<'a, VarState>,
 }
-impl Hold<'_> {
+impl VarGuard<'_> {
     /// The variable.
     pub fn var(&self) -> &Var {
         self.var
     }
     /// Puts its value, if that is computed, in place of an older copy. Where nobody else can ask
-    /// for the value it is moved: then the variable has none until [`Hold::put`], and this is true.
+    /// for the value it is moved: then the variable has none until [`VarGuard::put`], and this is true.
     pub fn take(&mut self, copy: &mut Buffer) -> bool {
         let node = &self.state.current.node;
         let is_mine = self.is_mine();

@@ -245,6 +245,29 @@ impl Layout {
     }
 }
 
+/// A row-major tensor cut along one axis: `outer` × `size` × `inner`.
+#[derive(Clone, Copy, Debug)]
+pub struct AxisSplit {
+    /// The product of the sizes before the axis.
+    pub outer: usize,
+    /// The size of the axis.
+    pub size: usize,
+    /// The product of the sizes after the axis.
+    pub inner: usize,
+}
+impl AxisSplit {
+    /// Splits a shape at an axis.
+    pub fn new(shape: &Shape, axis: usize) -> AxisSplit {
+        let outer = shape[..axis].iter().product();
+        AxisSplit { outer, size: shape[axis], inner: shape[axis + 1..].iter().product() }
+    }
+    /// The positions of the elements along the axis, for each outer and inner index.
+    pub fn each(self) -> impl Iterator<Item = impl DoubleEndedIterator<Item = usize> + ExactSizeIterator + Clone> {
+        let AxisSplit { outer, size, inner } = self;
+        (0..outer * inner).map(move |l| (0..size).map(move |i| (l / inner * size + i) * inner + l % inner))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,14 +1,14 @@
-//! How long a checkpoint keeps training waiting, of a process alone and of the parameter store.
+//! How long a checkpoint pauses training, in one process and in the parameter store.
 //!
-//! Values are never overwritten while somebody holds them, so a checkpoint holds them and a thread
-//! writes them; what changes meanwhile is made anew instead of in place.
+//! A checkpoint holds the values, and a thread writes them. Values are never overwritten while they are
+//! held; updates in the meantime go to new memory instead of being made in place.
 //!
 //! `cargo run --release -p talweg --example checkpoint` trains half a gigabyte of parameters, then
-//! reads and updates rows of a gigabyte in a store of two servers. It prints the median step, how
-//! long taking a checkpoint took, and how much longer the steps were while it was written. `alone`
-//! or `store` as an argument does one of them.
+//! reads and updates rows of a gigabyte in a store of two servers. It prints the median step, the time
+//! to take a checkpoint, and the extra time of the steps while it was written. The argument `alone` or
+//! `store` selects one of them.
 
-use dist::{Add, Coordinator, Hello, Host, HostOptions, Registrar, Roster, Rule, Saver, Snapshot};
+use dist::{Add, Controller, EmbeddedCoordinator, Hello, Member, Rule, Saver, ServerOptions, Snapshot, StoreServer};
 use dist::{Store, Table};
 use std::path::Path;
 use std::sync::Arc;
@@ -129,21 +129,21 @@ fn failed(e: dist::Error) -> Error {
 }
 
 /// A worker and two servers with two copies of everything, as threads.
-fn store() -> Result<(Coordinator, Store)> {
+fn store() -> Result<(EmbeddedCoordinator, Store)> {
     let at: dist::Address = "127.0.0.1:0".parse().map_err(|e| failed(dist::Error::Net(e)))?;
-    let center = Coordinator::start(&at, None, Roster::new(1, 2, 2), |_| {}).map_err(failed)?;
-    let registrar = |role: &str, id| {
+    let coordinator = EmbeddedCoordinator::start(&at, None, Controller::new(1, 2, 2), |_| {}).map_err(failed)?;
+    let member = |role: &str, id| {
         let soon = Instant::now() + Duration::from_secs(30);
-        Registrar::connect(center.address(), &Hello::new(role, id), None, soon).map_err(failed)
+        Member::connect(coordinator.address(), &Hello::new(role, id), None, soon).map_err(failed)
     };
     for server in 0..2 {
         let (listen, rule, saver) = (at.clone(), Arc::new(Rule::BSP), Some(Arc::new(Parts) as Arc<dyn Saver>));
-        let options = HostOptions { saver, ..HostOptions::new(server, 1, listen, rule) };
-        let registrar = registrar("server", server)?;
-        std::thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |text| eprintln!("{text}")));
+        let options = ServerOptions { saver, ..ServerOptions::new(server, 1, listen, rule) };
+        let member = member("server", server)?;
+        std::thread::spawn(move || StoreServer::run(options, member, || Ok(Box::new(Add)), |text| eprintln!("{text}")));
     }
-    let store = Store::join(0, false, registrar("worker", 0)?, None, Duration::from_secs(300)).map_err(failed)?;
-    Ok((center, store))
+    let store = Store::join(0, false, member("worker", 0)?, None, Duration::from_secs(300)).map_err(failed)?;
+    Ok((coordinator, store))
 }
 
 /// A table in the parameter store of which each step reads and updates some rows.

@@ -5,7 +5,7 @@
 #[path = "../src/cli/rules.rs"]
 mod rules;
 
-use dist::{Apply, Coordinator, Hello, Host, HostOptions, Registrar, Roster, Store, Table};
+use dist::{Apply, Controller, EmbeddedCoordinator, Hello, Member, ServerOptions, Store, StoreServer, Table};
 use nn::optim::{Adam, Rule, Sgd};
 use nn::parallel::{RuleText, rule_key};
 use rules::Rules;
@@ -25,25 +25,27 @@ const TRIES: usize = 40;
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
-fn registrar(c: &Coordinator, role: &str, id: u32) -> Registrar {
-    Registrar::connect(c.address(), &Hello::new(role, id), None, soon()).unwrap()
+fn member(c: &EmbeddedCoordinator, role: &str, id: u32) -> Member {
+    Member::connect(c.address(), &Hello::new(role, id), None, soon()).unwrap()
 }
 
 /// Steps of two workers that push the same gradient to a store of two servers with two copies.
 fn steps(rule: &dyn Rule, name: &str, expected: impl Fn(usize) -> f64) {
-    let c = Arc::new(Coordinator::start(&"127.0.0.1:0".parse().unwrap(), None, Roster::new(2, 2, 2), |_| {}).unwrap());
+    let c = Arc::new(
+        EmbeddedCoordinator::start(&"127.0.0.1:0".parse().unwrap(), None, Controller::new(2, 2, 2), |_| {}).unwrap(),
+    );
     let text = RuleText::of(rule, &Shape::from([LEN]), 0.0).unwrap().encode();
-    registrar(&c, "worker", 0).set(&rule_key(0, LEN), &text, soon()).unwrap();
+    member(&c, "worker", 0).set(&rule_key(0, LEN), &text, soon()).unwrap();
     for server in 0..2 {
         let (listen, rule) = ("127.0.0.1:0".parse().unwrap(), Arc::new(dist::Rule::BSP));
-        let options = HostOptions::new(server, 2, listen, rule);
-        let (line, c) = (registrar(&c, "server", server), c.clone());
-        let rules = move || Ok(Box::new(Rules::new(registrar(&c, "server", server), None)) as Box<dyn Apply>);
-        thread::spawn(move || Host::run(options, line, rules, |text| eprintln!("{text}")));
+        let options = ServerOptions::new(server, 2, listen, rule);
+        let (line, c) = (member(&c, "server", server), c.clone());
+        let rules = move || Ok(Box::new(Rules::new(member(&c, "server", server), None)) as Box<dyn Apply>);
+        thread::spawn(move || StoreServer::run(options, line, rules, |text| eprintln!("{text}")));
     }
     let table = Table::new(0, LEN, 1, 4 * LEN).unwrap();
-    let work = move |c: &Coordinator, rank: u32, round: &mut dyn FnMut(&mut dyn FnMut())| {
-        let line = registrar(c, "worker", rank);
+    let work = move |c: &EmbeddedCoordinator, rank: u32, round: &mut dyn FnMut(&mut dyn FnMut())| {
+        let line = member(c, "worker", rank);
         let mut store = Store::join(rank, false, line, None, Duration::from_secs(60)).unwrap();
         let (half, mut value) = (vec![0.5; LEN], vec![1.0; LEN]);
         store.create(&table, &value).unwrap();

@@ -2,8 +2,8 @@
 
 use crate::exported::{Exported, ExportedInput};
 use ir::{
-    Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Hold, Literal, Result, Site, Source, Value,
-    Var, collect,
+    Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Literal, Result, Site, Source, Value, Var,
+    VarGuard, collect,
 };
 use ops::{engine, generator};
 use parking_lot::Mutex;
@@ -258,7 +258,7 @@ impl Bound {
         captured.iter().for_each(|(k, b)| inputs[*k] = b.clone());
         let mut loan = Loan { inputs, held: SmallVec::new() };
         for &(k, a) in &self.lent {
-            let mut hold = self.assigned[a].hold();
+            let mut hold = self.assigned[a].lock();
             let is_taken = hold.take(&mut loan.inputs[k]);
             loan.held.push((hold, k, is_taken));
         }
@@ -329,7 +329,7 @@ fn lent(inputs: &[Input], assigned: &[Arc<Var>]) -> Vec<(usize, usize)> {
 struct Loan<'a> {
     inputs: Vec<Buffer>,
     /// The variable, its input, and whether its value was taken.
-    held: SmallVec<[(Hold<'a>, usize, bool); 64]>,
+    held: SmallVec<[(VarGuard<'a>, usize, bool); 64]>,
 }
 impl Drop for Loan<'_> {
     fn drop(&mut self) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use talweg_dist::{
-    Add, Center, Consistency, Coordinator, Error, Hello, Host, HostOptions, Registrar, Result, Roster, Rule, Store,
-    Table,
+    Add, Consistency, Controller, Coordinator, EmbeddedCoordinator, Error, Hello, Member, Result, Rule, ServerOptions,
+    Store, StoreServer, Table,
 };
 
 /// Workers of every job here.
@@ -21,22 +21,22 @@ pub fn run<T: Send + 'static>(
     work: impl Fn(u32, &mut Store) -> Result<T> + Send + Sync + 'static,
 ) -> Result<Vec<T>> {
     let soon = || Instant::now() + PATIENCE;
-    let roster = Roster::new(WORKERS as usize, SERVERS as usize, 1);
-    let coordinator = Arc::new(Coordinator::start(&"127.0.0.1:0".parse()?, None, roster, |_| {})?);
+    let controller = Controller::new(WORKERS as usize, SERVERS as usize, 1);
+    let coordinator = Arc::new(EmbeddedCoordinator::start(&"127.0.0.1:0".parse()?, None, controller, |_| {})?);
     let connect =
-        |c: &Coordinator, role: &str, id| Registrar::connect(c.address(), &Hello::new(role, id), None, soon());
+        |c: &EmbeddedCoordinator, role: &str, id| Member::connect(c.address(), &Hello::new(role, id), None, soon());
     for server in 0..SERVERS {
-        let registrar = connect(&coordinator, "server", server)?;
+        let member = connect(&coordinator, "server", server)?;
         let (listen, workers) = ("127.0.0.1:0".parse()?, WORKERS as usize);
-        let options = HostOptions::new(server, workers, listen, Arc::new(rule));
-        thread::spawn(move || Host::run(options, registrar, || Ok(Box::new(Add)), |e| eprintln!("{e}")));
+        let options = ServerOptions::new(server, workers, listen, Arc::new(rule));
+        thread::spawn(move || StoreServer::run(options, member, || Ok(Box::new(Add)), |e| eprintln!("{e}")));
     }
     let work = Arc::new(work);
     let threads: Vec<_> = (0..WORKERS)
         .map(|w| {
             let (coordinator, work) = (coordinator.clone(), work.clone());
             thread::spawn(move || {
-                let line = Registrar::connect(coordinator.address(), &Hello::new("worker", w), None, soon())?;
+                let line = Member::connect(coordinator.address(), &Hello::new("worker", w), None, soon())?;
                 let mut store = Store::join(w, rule.drops(), line, None, PATIENCE)?;
                 store.reuse(&rule);
                 let done = work(w, &mut store)?;

@@ -2,7 +2,7 @@
 //! ranks ever wait for each other to receive first.
 
 use super::element::{Combine, Element};
-use super::{Group, Signature};
+use super::{Mesh, Signature};
 use crate::{Error, Result};
 use net::{Connection, Header, Pump, copy_past_caches};
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub(super) enum Take {
     Combine(Element, Combine),
 }
 
-impl Group {
+impl Mesh {
     /// Sends one range of `data` and receives another, which may be the same range if what comes
     /// is combined.
     pub(super) fn swap(
@@ -191,7 +191,7 @@ impl Group {
     fn piece(&mut self, peer: usize) -> Result<usize> {
         Ok(if self.is_shared(peer)? { SHARED_PIECE_BYTES } else { PIECE_BYTES })
     }
-    /// [`Group::trade`] over shared memory, which has room for the pieces of both sides.
+    /// [`Mesh::trade`] over shared memory, which has room for the pieces of both sides.
     fn alternate(
         &mut self,
         to: usize,
@@ -213,7 +213,7 @@ impl Group {
         }
         incoming.try_for_each(|r| self.receive_piece(from, &mut receive[r], take, None, deadline))
     }
-    /// The middle of [`super::Way::Halving`]: gives one half away, combines the other and sends it
+    /// The middle of [`super::Algorithm::Halving`]: gives one half away, combines the other and sends it
     /// back. Over shared memory piece by piece, while the pieces are in the cache.
     pub(super) fn halves(
         &mut self,

@@ -1,10 +1,10 @@
-//! Joining the ranks of a job for collectives, by whichever back end is asked for.
+//! JoinOptions the ranks of a job for collectives, by whichever back end is asked for.
 
-use super::{Carrier, Embedded, Group};
-use crate::coordinator::cut_max;
-use crate::membership::Registrar;
-use crate::mesh::{Door, links};
-use crate::roster::Members;
+use super::{Communicator, Mesh, MeshCommunicator};
+use crate::collective::mesh::{Acceptor, links};
+use crate::membership::Member;
+use crate::membership::controller::View;
+use crate::membership::coordinator::cut_max;
 use crate::{Error, Result};
 use net::{Address, Secret};
 use std::cell::Cell;
@@ -16,7 +16,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 const CALL_AGAIN: Duration = Duration::from_millis(50);
 
 /// What a back end needs to know to join this process to the others.
-pub struct Joining {
+pub struct JoinOptions {
     /// Number of this process.
     pub rank: usize,
     /// How many there are.
@@ -24,7 +24,7 @@ pub struct Joining {
     /// Where to listen.
     pub listen: Address,
     /// A line to the membership store.
-    pub registrar: Registrar,
+    pub member: Member,
     /// What proves the processes to each other.
     pub secret: Option<Secret>,
     /// When it is given up.
@@ -36,7 +36,7 @@ pub struct Joining {
 pub enum Backend {
     /// The links of this crate.
     #[default]
-    Embedded,
+    MeshCommunicator,
     /// MPI, which must have started the processes.
     Mpi,
     /// NCCL between GPUs, of which each rank has its own; values on the host go over the links.
@@ -47,7 +47,7 @@ impl std::str::FromStr for Backend {
     type Err = Error;
     fn from_str(name: &str) -> Result<Backend> {
         match name {
-            "embedded" => Ok(Backend::Embedded),
+            "embedded" => Ok(Backend::MeshCommunicator),
             "mpi" => Ok(Backend::Mpi),
             "nccl" => Ok(Backend::Nccl),
             _ => Err(Error::value(format!("collectives are carried by embedded, mpi or nccl, not by {name:?}"))),
@@ -56,9 +56,9 @@ impl std::str::FromStr for Backend {
 }
 
 /// Joins this process to the others.
-pub fn join(by: Backend, j: Joining) -> Result<Box<dyn Carrier>> {
+pub fn join(by: Backend, j: JoinOptions) -> Result<Box<dyn Communicator>> {
     match by {
-        Backend::Embedded | Backend::Nccl => embedded(j),
+        Backend::MeshCommunicator | Backend::Nccl => embedded(j),
         #[cfg(feature = "mpi")]
         Backend::Mpi => Ok(Box::new(super::Mpi::join(j.rank, j.world)?)),
         #[cfg(not(feature = "mpi"))]
@@ -77,18 +77,18 @@ fn epoch(workers: &[(u32, String)]) -> u64 {
 }
 
 /// Links every process to every other.
-fn embedded(j: Joining) -> Result<Box<dyn Carrier>> {
-    let (door, address) = Door::open(&j.listen, j.secret.clone())?;
-    j.registrar.lease(&key(j.rank), address.to_string().as_bytes(), j.deadline)?;
+fn embedded(j: JoinOptions) -> Result<Box<dyn Communicator>> {
+    let (acceptor, address) = Acceptor::open(&j.listen, j.secret.clone())?;
+    j.member.lease(&key(j.rank), address.to_string().as_bytes(), j.deadline)?;
     loop {
         let mut workers = Vec::with_capacity(j.world);
         for r in 0..j.world {
-            let (_, text) = j.registrar.wait(&key(r), 0, j.deadline).map_err(|e| missing(r, j.world, e))?;
+            let (_, text) = j.member.wait(&key(r), 0, j.deadline).map_err(|e| missing(r, j.world, e))?;
             workers.push((r as u32, String::from_utf8_lossy(&text).into_owned()));
         }
-        let members = Members { epoch: epoch(&workers), workers };
-        match form(&j, &members, &door) {
-            Ok(group) => return Ok(Box::new(Embedded::new(group).with_line(j.registrar))),
+        let view = View { epoch: epoch(&workers), workers };
+        match form(&j, &view, &acceptor) {
+            Ok(group) => return Ok(Box::new(MeshCommunicator::new(group).with_line(j.member))),
             Err(e) if Instant::now() >= j.deadline => return Err(e),
             // Somebody was started again, or not yet: ask once more who is there.
             Err(_) => std::thread::sleep(CALL_AGAIN),
@@ -106,22 +106,22 @@ fn missing(rank: usize, world: usize, e: Error) -> Error {
     }
 }
 
-fn form(j: &Joining, members: &Members, door: &Door) -> Result<Group> {
+fn form(j: &JoinOptions, view: &View, acceptor: &Acceptor) -> Result<Mesh> {
     let (asked, changed) = (Cell::new(Instant::now()), Cell::new(false));
     let is_over = || {
         if asked.get().elapsed() > LOOK_AGAIN {
             asked.set(Instant::now());
             let is_there = |(r, a): &(u32, String)| {
-                let now = j.registrar.get(&key(*r as usize), j.deadline);
+                let now = j.member.get(&key(*r as usize), j.deadline);
                 now.is_ok_and(|(_, text)| text.as_deref() == Some(a.as_bytes()))
             };
-            changed.set(!members.workers.iter().all(is_there));
+            changed.set(!view.workers.iter().all(is_there));
         }
         changed.get()
     };
-    let (me, links) = links(members, j.rank as u32, door, j.secret.as_ref(), j.deadline, &is_over)?;
+    let (me, links) = links(view, j.rank as u32, acceptor, j.secret.as_ref(), j.deadline, &is_over)?;
     links.iter().flatten().try_for_each(|l| l.detect_loss(cut_max()))?;
-    let mut group = Group::new(me, members.epoch, links)?;
+    let mut group = Mesh::new(me, view.epoch, links)?;
     group.barrier(j.deadline)?;
     Ok(group)
 }

@@ -4,21 +4,26 @@
 //! operation is refused. Any error breaks the group: it closes its links, so that the other
 //! members notice at once instead of waiting, and a new group is formed in the next epoch.
 
-mod carrier;
+mod communicator;
 mod element;
 mod exchange;
 mod join;
+mod mesh;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod overlap;
 mod packed;
+mod reducer;
 mod schedule;
 
-pub use carrier::{Carrier, Deal, Embedded, Kind, Signature, Team};
+pub use communicator::{Communicator, Group, Kind, MeshCommunicator, Operation, Signature};
 pub use element::{Combine, Element};
-pub use join::{Backend, Joining, join};
+pub use join::{Backend, JoinOptions, join};
 #[cfg(feature = "mpi")]
 pub use mpi::Mpi;
-pub use schedule::{Way, part};
+pub use overlap::Overlap;
+pub use reducer::{Give, Reducer};
+pub use schedule::{Algorithm, part};
 
 use crate::{Error, Filter, Result};
 use exchange::Take;
@@ -28,7 +33,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 /// Ranks that work together.
-pub struct Group {
+pub struct Mesh {
     rank: usize,
     epoch: u64,
     links: Vec<Option<Connection>>,
@@ -44,9 +49,9 @@ pub struct Group {
     outgoing: Vec<u8>,
 }
 
-impl Group {
+impl Mesh {
     /// A group over links to all others: `links[rank]` is `None`, every other is there.
-    pub fn new(rank: usize, epoch: u64, links: Vec<Option<Connection>>) -> Result<Group> {
+    pub fn new(rank: usize, epoch: u64, links: Vec<Option<Connection>>) -> Result<Mesh> {
         let is_mesh = rank < links.len() && links.iter().enumerate().all(|(i, l)| l.is_some() == (i != rank));
         if !is_mesh {
             return Err(Error::value(format!(
@@ -55,13 +60,13 @@ impl Group {
         }
         let (scratch, parts, outgoing) = (Vec::new(), Vec::new(), Vec::new());
         let signature = Signature::default();
-        Ok(Group { rank, epoch, links, operations: 0, is_broken: false, signature, scratch, parts, outgoing })
+        Ok(Mesh { rank, epoch, links, operations: 0, is_broken: false, signature, scratch, parts, outgoing })
     }
-    /// The group of some members, which has their links until [`Group::rejoin`]. `mark` tells such
+    /// The group of some members, which has their links until [`Mesh::rejoin`]. `mark` tells such
     /// groups apart, `operations` is what it has done before.
-    fn part(&mut self, ranks: &[usize], me: usize, mark: u64, operations: u64) -> Result<Group> {
+    fn part(&mut self, ranks: &[usize], me: usize, mark: u64, operations: u64) -> Result<Mesh> {
         let links = ranks.iter().map(|r| self.links[*r].take()).collect();
-        let mut part = Group::new(me, self.epoch ^ mark, links)?;
+        let mut part = Mesh::new(me, self.epoch ^ mark, links)?;
         (part.operations, part.is_broken) = (operations, self.is_broken);
         std::mem::swap(&mut part.scratch, &mut self.scratch);
         std::mem::swap(&mut part.parts, &mut self.parts);
@@ -69,8 +74,8 @@ impl Group {
         Ok(part)
     }
     /// Takes the links of some members back; what broke their group breaks this one.
-    fn rejoin(&mut self, part: Group, ranks: &[usize]) {
-        let Group { links, is_broken, scratch, parts, outgoing, .. } = part;
+    fn rejoin(&mut self, part: Mesh, ranks: &[usize]) {
+        let Mesh { links, is_broken, scratch, parts, outgoing, .. } = part;
         ranks.iter().zip(links).for_each(|(r, l)| self.links[*r] = l);
         (self.scratch, self.parts, self.outgoing) = (scratch, parts, outgoing);
         if is_broken && !self.is_broken {
@@ -86,7 +91,7 @@ impl Group {
         self.operations
     }
     /// Groups of threads of this process, for tests and for one machine.
-    pub fn in_process(ranks: usize) -> Result<Vec<Group>> {
+    pub fn in_process(ranks: usize) -> Result<Vec<Mesh>> {
         let mut links: Vec<Vec<Option<Connection>>> = (0..ranks).map(|_| (0..ranks).map(|_| None).collect()).collect();
         for a in 0..ranks {
             for b in a + 1..ranks {
@@ -94,7 +99,7 @@ impl Group {
                 (links[a][b], links[b][a]) = (Some(x), Some(y));
             }
         }
-        links.into_iter().enumerate().map(|(rank, l)| Group::new(rank, 1, l)).collect()
+        links.into_iter().enumerate().map(|(rank, l)| Mesh::new(rank, 1, l)).collect()
     }
     /// This process's number.
     pub fn rank(&self) -> usize {
@@ -125,7 +130,7 @@ impl Group {
     }
 
     /// Runs one operation; an error breaks the group.
-    fn operation<T>(&mut self, f: impl FnOnce(&mut Group) -> Result<T>) -> Result<T> {
+    fn operation<T>(&mut self, f: impl FnOnce(&mut Mesh) -> Result<T>) -> Result<T> {
         if self.is_broken {
             return Err(Error::value("the group is broken: form a new one"));
         }
@@ -140,13 +145,13 @@ impl Group {
 
     /// Everybody ends with the combination of everybody's data.
     pub fn all_reduce(&mut self, data: &mut [u8], element: Element, how: Combine, deadline: Instant) -> Result<()> {
-        let way = Way::choose(self.ranks(), data.len());
+        let way = Algorithm::choose(self.ranks(), data.len());
         self.all_reduce_by(way, data, element, how, deadline)
     }
-    /// As [`Group::all_reduce`], in a given way.
+    /// As [`Mesh::all_reduce`], in a given way.
     pub fn all_reduce_by(
         &mut self,
-        way: Way,
+        way: Algorithm,
         data: &mut [u8],
         element: Element,
         how: Combine,
@@ -162,7 +167,7 @@ impl Group {
         self.operation(|g| {
             match way {
                 _ if ranks == 1 => {}
-                Way::Doubling => {
+                Algorithm::Doubling => {
                     let mut distance = 1;
                     while distance < ranks {
                         let peer = rank ^ distance;
@@ -170,7 +175,7 @@ impl Group {
                         distance *= 2;
                     }
                 }
-                Way::Halving => {
+                Algorithm::Halving => {
                     let swaps = halving(rank, ranks, len);
                     let Some((last, rest)) = swaps.split_last() else { return Ok(()) };
                     for s in rest {
@@ -181,7 +186,7 @@ impl Group {
                         g.swap(s.peer, s.peer, data, bytes(&s.receive), bytes(&s.send), Take::Copy, deadline)?;
                     }
                 }
-                Way::Direct => {
+                Algorithm::Direct => {
                     g.scatter_sum(data, element, how, deadline)?;
                     g.gather(data, size, deadline)?;
                 }
@@ -287,7 +292,7 @@ impl Group {
         Err(Error::value(format!("rank {} of {} cannot talk to rank {peer}", self.rank, self.ranks())))
     }
     /// An operation of two: it has no number, as the others do not count it.
-    fn between<T>(&mut self, f: impl FnOnce(&mut Group) -> Result<T>) -> Result<T> {
+    fn between<T>(&mut self, f: impl FnOnce(&mut Mesh) -> Result<T>) -> Result<T> {
         let counted = std::mem::replace(&mut self.operations, u64::MAX - 1);
         let done = self.operation(f);
         self.operations = counted;

@@ -7,7 +7,7 @@
 //! that passes the deadline, the job is aborted.
 #![allow(unsafe_code)]
 
-use super::{Carrier, Combine, Deal, Element, Signature};
+use super::{Combine, Communicator, Element, Operation, Signature};
 use crate::{Error, Result};
 use bytemuck::cast_slice;
 use half::{bf16, f16};
@@ -79,7 +79,7 @@ impl Mpi {
     }
 
     /// Runs an operation; an error breaks everything.
-    fn operation<T>(&mut self, deal: &Deal, f: impl FnOnce(&mut Mpi, Comm) -> Result<T>) -> Result<T> {
+    fn operation<T>(&mut self, deal: &Operation, f: impl FnOnce(&mut Mpi, Comm) -> Result<T>) -> Result<T> {
         if self.is_broken {
             return Err(Error::value("collectives by MPI have failed before"));
         }
@@ -88,7 +88,7 @@ impl Mpi {
         done
     }
     /// As [`Mpi::operation`], of everybody: first they agree on what it is.
-    fn collective<T>(&mut self, deal: &Deal, f: impl FnOnce(&mut Mpi, Comm) -> Result<T>) -> Result<T> {
+    fn collective<T>(&mut self, deal: &Operation, f: impl FnOnce(&mut Mpi, Comm) -> Result<T>) -> Result<T> {
         self.operation(deal, |m, comm| {
             let mut words = vec![0u64; WORDS * (deal.team.size() + 1)];
             words[..WORDS].copy_from_slice(&deal.signature.encode());
@@ -107,7 +107,7 @@ impl Mpi {
     }
 
     /// The communicator of a team, made when it is first needed.
-    fn comm(&mut self, deal: &Deal) -> Result<Comm> {
+    fn comm(&mut self, deal: &Operation) -> Result<Comm> {
         let team = deal.team;
         // SAFETY: a constant of MPI.
         let all = unsafe { ffi::RSMPI_COMM_WORLD };
@@ -135,7 +135,7 @@ impl Mpi {
         Ok(comm)
     }
     /// Every member of a team says to every other that it is there.
-    fn greet(&self, deal: &Deal) -> Result<()> {
+    fn greet(&self, deal: &Operation) -> Result<()> {
         // SAFETY: a constant of MPI.
         let all = unsafe { ffi::RSMPI_COMM_WORLD };
         for other in deal.team.ranks().iter().filter(|r| **r != self.rank) {
@@ -155,7 +155,7 @@ impl Mpi {
         &mut bytemuck::cast_slice_mut(&mut self.spare)[..bytes]
     }
     /// Combines elements that MPI knows, in calls that are not too long.
-    fn combine(&mut self, deal: &Deal, comm: Comm, data: &mut [u8], element: Element, how: Combine) -> Result<()> {
+    fn combine(&mut self, deal: &Operation, comm: Comm, data: &mut [u8], element: Element, how: Combine) -> Result<()> {
         let (ty, op) = (datatype(element), operator(how));
         for part in data.chunks_mut(COUNT_MAX * element.size()) {
             let count = (part.len() / element.size()) as c_int;
@@ -171,8 +171,8 @@ impl Mpi {
     }
 }
 
-impl Carrier for Mpi {
-    fn all_reduce(&mut self, deal: &Deal, data: &mut [u8], how: Combine) -> Result<()> {
+impl Communicator for Mpi {
+    fn all_reduce(&mut self, deal: &Operation, data: &mut [u8], how: Combine) -> Result<()> {
         self.collective(deal, |m, comm| match deal.element {
             // MPI does not know them: combined in f32, rounded once.
             Element::Bf16 | Element::F16 => {
@@ -184,7 +184,7 @@ impl Carrier for Mpi {
             element => m.combine(deal, comm, data, element, how),
         })
     }
-    fn reduce_scatter(&mut self, deal: &Deal, data: &mut [u8], how: Combine) -> Result<Range<usize>> {
+    fn reduce_scatter(&mut self, deal: &Operation, data: &mut [u8], how: Combine) -> Result<Range<usize>> {
         let (n, size) = (deal.team.size(), deal.element.size());
         if matches!(deal.element, Element::Bf16 | Element::F16) || data.len() / size > COUNT_MAX {
             self.all_reduce(deal, data, how)?;
@@ -204,7 +204,7 @@ impl Carrier for Mpi {
             Ok(0..part)
         })
     }
-    fn all_gather(&mut self, deal: &Deal, data: &mut [u8]) -> Result<()> {
+    fn all_gather(&mut self, deal: &Operation, data: &mut [u8]) -> Result<()> {
         self.collective(deal, |m, comm| {
             let part = data.len() / deal.team.size();
             let (count, ty, me) = (short(part)?, datatype(Element::U8), deal.team.me());
@@ -218,7 +218,7 @@ impl Carrier for Mpi {
             Ok(())
         })
     }
-    fn broadcast(&mut self, deal: &Deal, data: &mut [u8], root: usize) -> Result<()> {
+    fn broadcast(&mut self, deal: &Operation, data: &mut [u8], root: usize) -> Result<()> {
         self.collective(deal, |_, comm| {
             for part in data.chunks_mut(COUNT_MAX) {
                 let (at, count, ty) = (part.as_mut_ptr(), part.len() as c_int, datatype(Element::U8));
@@ -229,7 +229,7 @@ impl Carrier for Mpi {
             Ok(())
         })
     }
-    fn all_to_all(&mut self, deal: &Deal, send: &[u8], receive: &mut [u8]) -> Result<()> {
+    fn all_to_all(&mut self, deal: &Operation, send: &[u8], receive: &mut [u8]) -> Result<()> {
         self.collective(deal, |_, comm| {
             let (count, ty) = (short(send.len() / deal.team.size())?, datatype(Element::U8));
             let (from, to) = (send.as_ptr(), receive.as_mut_ptr());
@@ -240,7 +240,7 @@ impl Carrier for Mpi {
             Ok(())
         })
     }
-    fn send(&mut self, deal: &Deal, data: &[u8], to: usize) -> Result<()> {
+    fn send(&mut self, deal: &Operation, data: &[u8], to: usize) -> Result<()> {
         self.operation(deal, |_, comm| {
             let words = deal.signature.encode().to_vec();
             let (at, peer, ty) = (words.as_ptr(), to as c_int, datatype(Element::U64));
@@ -256,7 +256,7 @@ impl Carrier for Mpi {
             Ok(())
         })
     }
-    fn receive(&mut self, deal: &Deal, data: &mut [u8], from: usize) -> Result<()> {
+    fn receive(&mut self, deal: &Operation, data: &mut [u8], from: usize) -> Result<()> {
         self.operation(deal, |_, comm| {
             let mut words = vec![0u64; WORDS];
             let (at, peer, ty) = (words.as_mut_ptr(), from as c_int, datatype(Element::U64));
@@ -311,7 +311,7 @@ fn kept(words: Vec<u64>, is_done: bool, what: impl FnOnce() -> String) -> Result
     Err(Error::Deadline(format!("waiting for {}", what())))
 }
 /// Waits for a request that has the caller's memory.
-fn surely(request: MPI_Request, deal: &Deal) {
+fn surely(request: MPI_Request, deal: &Operation) {
     if !finish(request, deal.deadline) {
         eprintln!("talweg: the deadline passed in the middle of {}: MPI cannot take that back", deal.signature);
         // SAFETY: ends every process of the job.

@@ -4,9 +4,9 @@
 //! sum away packed again. Everybody, whoever has added included, ends with what was given away, and
 //! so with the same bits. However many ranks there are, each sends about twice its packed elements.
 
-use super::{Carrier, Deal, Group};
+use super::{Communicator, Mesh, Operation};
 use crate::filter::{Filter, unpack};
-use crate::{Error, Result, merge, spare};
+use crate::{Error, Result, merge, pool};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub(super) trait Words {
     fn gather(&mut self, all: &mut [f32]) -> Result<()>;
 }
 
-impl Words for (&mut Group, Instant) {
+impl Words for (&mut Mesh, Instant) {
     fn ranks(&self) -> (usize, usize) {
         (self.0.ranks(), self.0.rank())
     }
@@ -32,7 +32,7 @@ impl Words for (&mut Group, Instant) {
         self.0.all_gather(bytemuck::cast_slice_mut(all), 4, self.1)
     }
 }
-impl<'c> Words for (&mut (dyn Carrier + 'c), &Deal<'_>) {
+impl<'c> Words for (&mut (dyn Communicator + 'c), &Operation<'_>) {
     fn ranks(&self) -> (usize, usize) {
         (self.1.team.size(), self.1.team.me())
     }
@@ -50,29 +50,29 @@ fn scattered(by: &mut impl Words, data: &[f32], filter: Filter, lost: Option<&mu
     let (ranks, _) = by.ranks();
     let each = data.len() / ranks;
     if each == 0 {
-        return Ok(spare::take(0));
+        return Ok(pool::take(0));
     }
     let words = filter.len(each);
-    let (mut send, mut came) = (spare::take(words * ranks), spare::take(words * ranks));
-    let packed = spare::make_mut(&mut send).chunks_exact_mut(words);
+    let (mut send, mut came) = (pool::take(words * ranks), pool::take(words * ranks));
+    let packed = pool::make_mut(&mut send).chunks_exact_mut(words);
     packed.zip(data.chunks_exact(each)).for_each(|(w, part)| filter.words(part, w));
     let mut parts: SmallVec<[Arc<Vec<f32>>; 64]> = SmallVec::new();
     if let Some(lost) = lost {
-        let mut sent = spare::take(each);
+        let mut sent = pool::take(each);
         for ((w, x), lost) in send.chunks_exact(words).zip(data.chunks_exact(each)).zip(lost.chunks_exact_mut(each)) {
-            unpack(filter.code(), w, spare::make_mut(&mut sent))?;
+            unpack(filter.code(), w, pool::make_mut(&mut sent))?;
             lost.iter_mut().zip(x.iter().zip(&*sent)).for_each(|(l, (x, s))| *l = owed(x - s));
         }
-        spare::give(sent);
+        pool::give(sent);
     }
-    by.to_each(&send, spare::make_mut(&mut came))?;
+    by.to_each(&send, pool::make_mut(&mut came))?;
     for w in came.chunks_exact(words) {
-        let mut part = spare::take(each);
-        unpack(filter.code(), w, spare::make_mut(&mut part))?;
+        let mut part = pool::take(each);
+        unpack(filter.code(), w, pool::make_mut(&mut part))?;
         parts.push(part);
     }
-    spare::give(send);
-    spare::give(came);
+    pool::give(send);
+    pool::give(came);
     Ok(merge::tree_sum(&mut parts))
 }
 
@@ -81,16 +81,16 @@ fn scattered(by: &mut impl Words, data: &[f32], filter: Filter, lost: Option<&mu
 fn gathered(by: &mut impl Words, mine: &[f32], filter: Filter, out: &mut [f32]) -> Result<()> {
     let (ranks, me) = by.ranks();
     let words = filter.len(mine.len());
-    let mut all = spare::take(words * ranks);
-    filter.words(mine, &mut spare::make_mut(&mut all)[me * words..][..words]);
-    by.gather(spare::make_mut(&mut all))?;
-    let mut part = spare::take(mine.len());
+    let mut all = pool::take(words * ranks);
+    filter.words(mine, &mut pool::make_mut(&mut all)[me * words..][..words]);
+    by.gather(pool::make_mut(&mut all))?;
+    let mut part = pool::take(mine.len());
     for (w, out) in all.chunks_exact(words).zip(out.chunks_mut(mine.len().max(1))) {
-        unpack(filter.code(), w, spare::make_mut(&mut part))?;
+        unpack(filter.code(), w, pool::make_mut(&mut part))?;
         out.copy_from_slice(&part[..out.len()]);
     }
-    spare::give(part);
-    spare::give(all);
+    pool::give(part);
+    pool::give(all);
     Ok(())
 }
 
@@ -110,8 +110,8 @@ pub(super) fn all_reduce(
     let (ranks, me) = by.ranks();
     // As many equal parts as there are ranks.
     let each = data.len().div_ceil(ranks);
-    let mut mine = spare::take(each * ranks);
-    let elements = spare::make_mut(&mut mine);
+    let mut mine = pool::take(each * ranks);
+    let elements = pool::make_mut(&mut mine);
     elements[..data.len()].copy_from_slice(data);
     elements[data.len()..].fill(0.0);
     if let Some(r) = residual.as_deref() {
@@ -120,37 +120,43 @@ pub(super) fn all_reduce(
         }
         merge::add(&mut elements[..data.len()], r);
     }
-    let mut lost = residual.as_ref().map(|_| spare::take(each * ranks));
-    let sum = scattered(by, &mine, filter, lost.as_mut().map(|l| spare::make_mut(l).as_mut_slice()))?;
-    spare::give(mine);
+    let mut lost = residual.as_ref().map(|_| pool::take(each * ranks));
+    let sum = scattered(by, &mine, filter, lost.as_mut().map(|l| pool::make_mut(l).as_mut_slice()))?;
+    pool::give(mine);
     gathered(by, &sum, filter, data)?;
     if let (Some(r), Some(lost)) = (residual, lost) {
         r.copy_from_slice(&lost[..data.len()]);
-        spare::give(lost);
+        pool::give(lost);
         // What packing the sum has lost is owed by who has packed it.
         let own = (me * each).min(data.len())..((me + 1) * each).min(data.len());
         let pairs = sum.iter().zip(&data[own.clone()]);
         r[own].iter_mut().zip(pairs).for_each(|(l, (s, a))| *l += owed(s - a));
     }
-    spare::give(sum);
+    pool::give(sum);
     Ok(())
 }
 
-impl dyn Carrier + '_ {
+impl dyn Communicator + '_ {
     /// Everybody ends with the sum of everybody's elements, packed on the wire.
-    pub fn all_reduce_packed(&mut self, deal: &Deal, data: &mut [f32], filter: Filter) -> Result<()> {
+    pub fn all_reduce_packed(&mut self, deal: &Operation, data: &mut [f32], filter: Filter) -> Result<()> {
         all_reduce(&mut (self, deal), data, filter, None)
     }
     /// This rank's part of the sum of everybody's elements, which are as many equal parts as there
     /// are ranks, packed on the wire.
-    pub fn reduce_scatter_packed(&mut self, deal: &Deal, data: &[f32], filter: Filter, out: &mut [f32]) -> Result<()> {
+    pub fn reduce_scatter_packed(
+        &mut self,
+        deal: &Operation,
+        data: &[f32],
+        filter: Filter,
+        out: &mut [f32],
+    ) -> Result<()> {
         let sum = scattered(&mut (self, deal), data, filter, None)?;
         out.copy_from_slice(&sum);
-        spare::give(sum);
+        pool::give(sum);
         Ok(())
     }
     /// Everybody's elements one after the other, packed on the wire; this rank's own as well.
-    pub fn all_gather_packed(&mut self, deal: &Deal, mine: &[f32], filter: Filter, out: &mut [f32]) -> Result<()> {
+    pub fn all_gather_packed(&mut self, deal: &Operation, mine: &[f32], filter: Filter, out: &mut [f32]) -> Result<()> {
         gathered(&mut (self, deal), mine, filter, out)
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// How an all-reduce goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Algorithm {
     /// Powers of two, short data: exchange everything at distance 1, 2, 4…
     Doubling,
     /// Powers of two, long data: halve what is exchanged each time, then collect the parts.
@@ -21,13 +21,13 @@ pub enum Way {
 /// Below this many bytes the number of messages counts, above it their length.
 const SHORT_BYTES: usize = 32 << 10;
 
-impl Way {
+impl Algorithm {
     /// The best way for so many ranks and bytes.
-    pub fn choose(ranks: usize, bytes: usize) -> Way {
+    pub fn choose(ranks: usize, bytes: usize) -> Algorithm {
         match (ranks.is_power_of_two(), bytes < SHORT_BYTES) {
-            (true, true) => Way::Doubling,
-            (true, false) => Way::Halving,
-            (false, _) => Way::Direct,
+            (true, true) => Algorithm::Doubling,
+            (true, false) => Algorithm::Halving,
+            (false, _) => Algorithm::Direct,
         }
     }
 }
@@ -50,7 +50,7 @@ pub fn part(len: usize, n: usize, i: usize) -> Range<usize> {
     start(i)..start(i + 1)
 }
 
-/// The exchanges of the first half of [`Way::Halving`]: what is received is added. Afterwards the
+/// The exchanges of the first half of [`Algorithm::Halving`]: what is received is added. Afterwards the
 /// rank holds the sum of the last exchange's `receive`; the second half goes backwards and copies.
 pub fn halving(rank: usize, ranks: usize, len: usize) -> SmallVec<[Swap; 6]> {
     let (mut swaps, mut mine, mut distance) = (SmallVec::new(), 0..len, 1);

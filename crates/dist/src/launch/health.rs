@@ -1,6 +1,6 @@
 //! Who moves, who waits and who hangs, judged by the workers' pulses. Time is given, not taken.
 
-use crate::pulse::{Doing, Pulse, Run};
+use crate::membership::status::{Activity, Run, Status};
 use std::time::{Duration, Instant};
 
 /// How many workers' step times are remembered for the median.
@@ -30,8 +30,8 @@ pub enum Hang {
 
 /// One life of a worker.
 #[derive(Clone, Debug)]
-struct Vital {
-    pulse: Option<Pulse>,
+struct Vitals {
+    pulse: Option<Status>,
     /// When it last moved; before it has joined, when it was started.
     moved: Instant,
     /// Steps it had when it joined.
@@ -44,9 +44,9 @@ struct Vital {
     missed: u64,
 }
 
-impl Vital {
-    fn new(missed: u64, now: Instant) -> Vital {
-        Vital { pulse: None, moved: now, first: 0, words: 0, is_running: true, is_done: false, missed }
+impl Vitals {
+    fn new(missed: u64, now: Instant) -> Vitals {
+        Vitals { pulse: None, moved: now, first: 0, words: 0, is_running: true, is_done: false, missed }
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Health {
     hang: Hang,
     /// How long a worker whose training is done may neither end nor print anything.
     exit: Option<Duration>,
-    workers: Vec<Vital>,
+    workers: Vec<Vitals>,
     times: Vec<Duration>,
     /// The greatest number of steps that any worker has told,
     steps: u64,
@@ -76,14 +76,14 @@ pub(crate) struct Stuck {
 
 impl Health {
     pub fn new(hang: Hang, exit: Option<Duration>, workers: u32, now: Instant) -> Health {
-        let workers = vec![Vital::new(0, now); workers as usize];
+        let workers = vec![Vitals::new(0, now); workers as usize];
         Health { hang, exit, workers, times: Vec::new(), steps: 0, any_collective: false, next_word: STALL }
     }
     /// A worker is started, perhaps again.
     pub fn begins(&mut self, rank: u32, now: Instant) {
         let Some(v) = self.workers.get_mut(rank as usize) else { return };
         let missed = v.missed + v.pulse.map_or(0, |p| p.missed);
-        *v = Vital::new(missed, now);
+        *v = Vitals::new(missed, now);
     }
     /// How often a worker has printed something. After its training that is its only sign of life.
     pub fn speaks(&mut self, rank: u32, words: u64, now: Instant) {
@@ -98,7 +98,7 @@ impl Health {
         (v.is_running, v.is_done) = (false, is_done);
     }
     /// A worker's pulse, as it is now.
-    pub fn hears(&mut self, rank: u32, pulse: Pulse, now: Instant) {
+    pub fn hears(&mut self, rank: u32, pulse: Status, now: Instant) {
         let Some(v) = self.workers.get_mut(rank as usize).filter(|v| v.is_running) else { return };
         let before = v.pulse.replace(pulse);
         self.any_collective |= pulse.collectives > 0;
@@ -145,7 +145,7 @@ impl Health {
     }
     /// Whether somebody writes a checkpoint.
     pub fn saves(&self) -> bool {
-        self.workers.iter().any(|v| v.is_running && v.pulse.is_some_and(|p| p.doing == Doing::Saves))
+        self.workers.iter().any(|v| v.is_running && v.pulse.is_some_and(|p| p.doing == Activity::Saving))
     }
     /// The share of the data that was left out: steps that workers had no part in.
     pub fn missed(&self) -> f64 {
@@ -182,7 +182,7 @@ impl Health {
     /// Workers whose training is done and that do not end.
     fn stuck_at_the_end(&self, now: Instant) -> Vec<Stuck> {
         let Some(limit) = self.exit else { return Vec::new() };
-        let is_after = |v: &Vital| v.pulse.is_some_and(|p| p.run == Run::Done && p.doing == Doing::Computes);
+        let is_after = |v: &Vitals| v.pulse.is_some_and(|p| p.run == Run::Done && p.doing == Activity::Computing);
         let all = self.workers.iter().enumerate().filter(|(_, v)| v.is_running && is_after(v));
         let stuck = all.filter(|(_, v)| now - v.moved > limit).map(|(rank, v)| {
             let idle = (now - v.moved).as_secs_f64();
@@ -193,7 +193,7 @@ impl Health {
     }
     fn stuck_in_steps(&self, now: Instant) -> Vec<Stuck> {
         let Some((limit, needs_waiters)) = self.limit() else { return Vec::new() };
-        let waits = |v: &Vital| v.is_running && v.pulse.is_some_and(|p| p.doing == Doing::Waits);
+        let waits = |v: &Vitals| v.is_running && v.pulse.is_some_and(|p| p.doing == Activity::Waiting);
         let all = || self.workers.iter().enumerate();
         let mut out = Vec::new();
         for (rank, v) in all().filter(|(_, v)| v.is_running) {
@@ -206,8 +206,8 @@ impl Health {
                     Hang::Auto { timeout } => idle > timeout.mul_f64(0.8) && !waiting.is_empty(),
                     _ => idle > limit.max(HANG_MIN) && !waiting.is_empty(),
                 },
-                Some(p) if p.doing == Doing::Waits || p.run == Run::Done => false,
-                Some(p) if p.doing == Doing::Saves => idle > limit.max(SAVE_LIMIT),
+                Some(p) if p.doing == Activity::Waiting || p.run == Run::Done => false,
+                Some(p) if p.doing == Activity::Saving => idle > limit.max(SAVE_LIMIT),
                 Some(_) => idle > limit && (is_wanted || !needs_waiters),
             };
             if hangs {
@@ -220,7 +220,7 @@ impl Health {
     }
     /// A line when nothing has moved for a while: who waits, and for whom.
     pub fn stall(&mut self, now: Instant) -> Option<String> {
-        let is_joined = |v: &Vital| v.is_running && v.pulse.is_some();
+        let is_joined = |v: &Vitals| v.is_running && v.pulse.is_some();
         if !self.workers.iter().any(is_joined) || self.saves() {
             return None;
         }
@@ -229,12 +229,12 @@ impl Health {
             return None;
         }
         self.next_word = 3 * still;
-        let named = |doing: &dyn Fn(&Vital) -> bool| -> Vec<usize> {
+        let named = |doing: &dyn Fn(&Vitals) -> bool| -> Vec<usize> {
             let all = self.workers.iter().enumerate().filter(|(_, v)| v.is_running);
             all.filter(|(_, v)| doing(v)).map(|(r, _)| r).collect()
         };
-        let waits = named(&|v| v.pulse.is_some_and(|p| p.doing == Doing::Waits));
-        let computes = named(&|v| v.pulse.is_some_and(|p| p.doing != Doing::Waits));
+        let waits = named(&|v| v.pulse.is_some_and(|p| p.doing == Activity::Waiting));
+        let computes = named(&|v| v.pulse.is_some_and(|p| p.doing != Activity::Waiting));
         let absent = named(&|v| v.pulse.is_none());
         let mut parts = Vec::new();
         parts.extend((!waits.is_empty()).then(|| wait(&waits)));
@@ -262,8 +262,8 @@ fn has(ranks: &[usize]) -> String {
 mod tests {
     use super::*;
 
-    fn pulse(moves: u64, steps: u64, doing: Doing) -> Pulse {
-        Pulse { moves, steps, doing, run: Run::Going, ..Pulse::default() }
+    fn pulse(moves: u64, steps: u64, doing: Activity) -> Status {
+        Status { moves, steps, doing, run: Run::Going, ..Status::default() }
     }
     fn s(n: u64) -> Duration {
         Duration::from_secs(n)
@@ -275,10 +275,10 @@ mod tests {
         let t = Instant::now();
         let mut h = Health::new(Hang::Auto { timeout: TIMEOUT }, None, 3, t);
         for rank in 0..3 {
-            h.hears(rank, pulse(2, 1, Doing::Computes), t);
+            h.hears(rank, pulse(2, 1, Activity::Computing), t);
         }
-        h.hears(0, pulse(3, 1, Doing::Waits), t + s(1));
-        h.hears(2, pulse(3, 1, Doing::Waits), t + s(1));
+        h.hears(0, pulse(3, 1, Activity::Waiting), t + s(1));
+        h.hears(2, pulse(3, 1, Activity::Waiting), t + s(1));
         assert_eq!(h.stuck(t + s(59)), []);
         let stuck = h.stuck(t + s(61));
         assert_eq!(stuck.len(), 1);
@@ -297,15 +297,15 @@ mod tests {
         let t = Instant::now();
         let all = |hang| {
             let mut h = Health::new(hang, None, 2, t);
-            (0..2).for_each(|rank| h.hears(rank, pulse(1, 1, Doing::Computes), t));
+            (0..2).for_each(|rank| h.hears(rank, pulse(1, 1, Activity::Computing), t));
             h
         };
         assert_eq!(all(Hang::Auto { timeout: TIMEOUT }).stuck(t + s(10_000)), []);
         assert_eq!(all(Hang::Off).stuck(t + s(10_000)), []);
         assert_eq!(all(Hang::After(s(5))).stuck(t + s(6)).len(), 2);
         let mut h = all(Hang::After(s(5)));
-        h.hears(0, pulse(2, 1, Doing::Saves), t + s(1));
-        h.hears(1, pulse(2, 1, Doing::Waits), t + s(1));
+        h.hears(0, pulse(2, 1, Activity::Saving), t + s(1));
+        h.hears(1, pulse(2, 1, Activity::Waiting), t + s(1));
         assert_eq!(h.stuck(t + s(600)), [], "a checkpoint may take its time");
         assert!(h.stall(t + s(600)).is_none());
     }
@@ -315,10 +315,10 @@ mod tests {
         let t = Instant::now();
         let mut h = Health::new(Hang::Auto { timeout: s(10_000) }, None, 2, t);
         for i in 0..5 {
-            h.hears(0, pulse(2 * i, i, Doing::Computes), t + s(10 * i));
-            h.hears(1, pulse(2 * i, i, Doing::Computes), t + s(10 * i));
+            h.hears(0, pulse(2 * i, i, Activity::Computing), t + s(10 * i));
+            h.hears(1, pulse(2 * i, i, Activity::Computing), t + s(10 * i));
         }
-        h.hears(0, pulse(9, 4, Doing::Waits), t + s(41));
+        h.hears(0, pulse(9, 4, Activity::Waiting), t + s(41));
         assert_eq!(h.stuck(t + s(40 + 199)), []);
         assert_eq!(h.stuck(t + s(40 + 201)).len(), 1);
         assert!(h.has_stepped(0) && h.any_stepped());
@@ -330,10 +330,10 @@ mod tests {
     fn a_worker_that_is_done_hangs_no_more_and_one_that_never_joins_does() {
         let t = Instant::now();
         let mut h = Health::new(Hang::Auto { timeout: TIMEOUT }, None, 2, t);
-        h.hears(0, pulse(1, 0, Doing::Waits), t);
+        h.hears(0, pulse(1, 0, Activity::Waiting), t);
         assert_eq!(h.stuck(t + s(239)), []);
         assert_eq!(h.stuck(t + s(241))[0].rank, 1);
-        h.hears(1, Pulse { run: Run::Done, ..pulse(9, 9, Doing::Computes) }, t);
+        h.hears(1, Status { run: Run::Done, ..pulse(9, 9, Activity::Computing) }, t);
         assert_eq!(h.stuck(t + s(1_000)), [], "without a limit");
     }
 
@@ -342,8 +342,8 @@ mod tests {
         let t = Instant::now();
         let mut h = Health::new(Hang::Off, Some(s(30)), 2, t);
         for rank in 0..2 {
-            h.hears(rank, pulse(1, 9, Doing::Computes), t);
-            h.hears(rank, Pulse { run: Run::Done, ..pulse(2, 9, Doing::Computes) }, t + s(5));
+            h.hears(rank, pulse(1, 9, Activity::Computing), t);
+            h.hears(rank, Status { run: Run::Done, ..pulse(2, 9, Activity::Computing) }, t + s(5));
             h.speaks(rank, 1, t + s(5));
         }
         assert_eq!(h.stuck(t + s(34)), []);
@@ -354,7 +354,7 @@ mod tests {
         assert!(stuck[0].why.contains("worker 1 is done with its training, but has neither ended"), "{}", stuck[0].why);
         assert_eq!(h.stuck(t + s(65)).len(), 2, "words are a sign of life, not for ever");
         h.ends(0, true);
-        h.hears(1, Pulse { run: Run::Going, ..pulse(3, 9, Doing::Computes) }, t + s(40));
+        h.hears(1, Status { run: Run::Going, ..pulse(3, 9, Activity::Computing) }, t + s(40));
         assert_eq!(h.stuck(t + s(1_000)), [], "one has ended, the other trains again");
     }
 
@@ -362,10 +362,10 @@ mod tests {
     fn missing_shares_are_counted() {
         let t = Instant::now();
         let mut h = Health::new(Hang::Off, None, 2, t);
-        h.hears(0, pulse(1, 0, Doing::Computes), t);
-        h.hears(0, Pulse { missed: 25, ..pulse(2, 100, Doing::Computes) }, t);
+        h.hears(0, pulse(1, 0, Activity::Computing), t);
+        h.hears(0, Status { missed: 25, ..pulse(2, 100, Activity::Computing) }, t);
         assert!((h.missed() - 0.125).abs() < 1e-12);
-        h.hears(1, pulse(1, 20, Doing::Computes), t);
+        h.hears(1, pulse(1, 20, Activity::Computing), t);
         h.ends(1, false);
         assert!((h.missed() - 0.4).abs() < 1e-12, "{}", h.missed());
     }

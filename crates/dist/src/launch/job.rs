@@ -3,13 +3,13 @@
 use super::health::Health;
 use super::lock::Lock;
 use super::process::{self, Process, Start};
-use super::running::{Entry, Ledger, Running};
+use super::running::{Entry, PidFile, Running};
 use super::summary::Summary;
-use super::{Board, Launch, board, listen_toward};
-use crate::coordinator::Coordinator;
-use crate::etcd::ETCD_VARS;
-use crate::membership::{Center, Meeting, keep};
-use crate::roster::Roster;
+use super::{Dashboard, Launch, dashboard, listen_toward};
+use crate::membership::controller::Controller;
+use crate::membership::coordinator::EmbeddedCoordinator;
+use crate::membership::etcd::ETCD_VARS;
+use crate::membership::{Coordinator, Endpoint, coordinate};
 use crate::{Error, Result};
 use net::{Address, Secret};
 use std::net::IpAddr;
@@ -24,10 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A running job.
 pub(super) struct Job<'a> {
     pub(super) options: &'a Launch,
-    pub(super) board: &'a Arc<Board>,
-    pub(super) coordinator: Arc<dyn Center>,
+    pub(super) dashboard: &'a Arc<Dashboard>,
+    pub(super) coordinator: Arc<dyn Coordinator>,
     /// Where the others find it.
-    meeting: Meeting,
+    meeting: Endpoint,
     /// Where the processes' words are kept, if the job is to go on without this process.
     pub(super) logs: Option<PathBuf>,
     /// The address of this machine that the others see.
@@ -62,12 +62,12 @@ pub(super) struct Job<'a> {
 impl<'a> Job<'a> {
     pub fn start(
         options: &'a Launch,
-        board: &'a Arc<Board>,
+        dashboard: &'a Arc<Dashboard>,
         servers: &[u32],
         summary: &'a mut Summary,
     ) -> Result<Job<'a>> {
         let logs = match &options.membership {
-            Some(Meeting::Etcd(c)) => Some(process::logs(&c.job)?),
+            Some(Endpoint::Etcd(c)) => Some(process::logs(&c.job)?),
             _ => None,
         };
         let mut lock = options.membership.as_ref().map(Lock::take).transpose()?;
@@ -79,7 +79,7 @@ impl<'a> Job<'a> {
         lock.as_mut().map_or(Ok(()), |l| l.hold())?;
         let secret = before.as_ref().map_or_else(Secret::generate, |b| Ok(b.secret.clone()))?;
         let (w, s, c) = (options.workers as usize, options.servers as usize, options.copies);
-        let roster = move || Roster::new(w, s, c);
+        let controller = move || Controller::new(w, s, c);
         let (note, notes) = std::sync::mpsc::channel();
         let report = move |text: &str| drop(note.send(text.to_string()));
         // Other machines must reach it; only this machine, if there are no others.
@@ -91,9 +91,9 @@ impl<'a> Job<'a> {
         let Address::Tcp(socket) = at else { return Err(Error::value("the launcher listens on TCP")) };
         let free = std::net::TcpListener::bind((socket.ip(), 0)).and_then(|l| l.local_addr());
         let master = free.map_err(Error::io("finding a free port"))?.port();
-        let (coordinator, meeting): (Arc<dyn Center>, Meeting) = match &options.membership {
+        let (coordinator, meeting): (Arc<dyn Coordinator>, Endpoint) = match &options.membership {
             Some(m) => {
-                let kept = keep(m, roster, report, Instant::now() + PATIENCE)?;
+                let kept = coordinate(m, controller, report, Instant::now() + PATIENCE)?;
                 (kept.ok_or_else(|| Error::value(format!("{m} keeps no membership store by itself")))?, m.clone())
             }
             None => {
@@ -101,18 +101,18 @@ impl<'a> Job<'a> {
                     Some(folder) => Secret::new(&secret)?.with_certificates(folder)?,
                     None => Secret::new(&secret)?,
                 };
-                let coordinator = Coordinator::start(&at, Some(proof), roster(), report)?;
-                coordinator.set_silence(options.silence);
-                let meeting = Meeting::from(coordinator.address());
+                let coordinator = EmbeddedCoordinator::start(&at, Some(proof), controller(), report)?;
+                coordinator.set_lease_timeout(options.silence);
+                let meeting = Endpoint::from(coordinator.address());
                 (Arc::new(coordinator), meeting)
             }
         };
-        board.begin(coordinator.clone());
+        dashboard.begin(coordinator.clone());
         let server_next = servers.iter().max().map_or(0, |s| s + 1);
         let master = before.as_ref().map_or(master, |b| b.master);
         let mut job = Job {
             options,
-            board,
+            dashboard,
             coordinator,
             meeting,
             logs,
@@ -156,7 +156,7 @@ impl<'a> Job<'a> {
     }
     /// Goes on with the processes of a launcher that was lost; those that ended meanwhile are
     /// found to have ended, and looked after like any other.
-    fn take_over(&mut self, before: &Ledger) -> Result<()> {
+    fn take_over(&mut self, before: &PidFile) -> Result<()> {
         let count = |role: &str| before.processes.iter().filter(|e| e.role == role).count() as u32;
         if (count("worker"), count("server")) != (self.options.workers, self.options.servers) {
             let e = format!(
@@ -173,7 +173,7 @@ impl<'a> Job<'a> {
         for e in &before.processes {
             let name = format!("{} {}", e.role, e.number);
             let running = Running::adopt(e.id, e.began);
-            board::say(&format!("[launch] {name} is process {}, started before", e.id));
+            dashboard::say(&format!("[launch] {name} is process {}, started before", e.id));
             let p = Process::adopt(name, e.number, e.restarts, running, &logs)?;
             if e.role == "worker" { self.workers.push(Slot::new(p)) } else { self.servers.push(Slot::new(p)) }
         }
@@ -192,7 +192,7 @@ impl<'a> Job<'a> {
         let servers = self.servers.iter().map(|p| entry("server", p));
         let processes = servers.chain(self.workers.iter().map(|p| entry("worker", p))).collect();
         let (secret, master, server_next) = (self.secret.clone(), self.master, self.server_next);
-        Ledger { secret, master, server_next, processes }.write(folder)
+        PidFile { secret, master, server_next, processes }.write(folder)
     }
 
     pub fn worker(&self, rank: u32, restarts: u32) -> Result<Process> {
@@ -263,7 +263,7 @@ impl<'a> Job<'a> {
         }
         self.coordinator.end();
         if let Some(folder) = &self.logs {
-            Ledger::remove(folder);
+            PidFile::remove(folder);
         }
         drop(self.lock);
     }
@@ -280,19 +280,19 @@ pub(super) struct Slot {
     /// When it is to be started again, and the number it will have.
     pub again: Option<(Instant, u32)>,
     /// How its part ended, if nobody will take its place any more.
-    pub part: Option<Part>,
+    pub exit: Option<Exit>,
     /// It was ended because it hung when its training was done.
     pub hung_at_end: bool,
 }
 impl Slot {
     fn new(process: Process) -> Slot {
-        Slot { process, fruitless: 0, again: None, part: None, hung_at_end: false }
+        Slot { process, fruitless: 0, again: None, exit: None, hung_at_end: false }
     }
 }
 
 /// How a worker's part ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Exit {
     Done,
     /// It ended well after so many steps, if it said how many; whether it was done is seen when the
     /// others are.
@@ -306,16 +306,16 @@ pub(super) enum Part {
 
 /// What a launcher that was lost has left of a job that still runs; `None` if there is no such job,
 /// of which then nothing is left.
-fn left_behind(m: &Meeting, logs: &Path) -> Result<Option<Ledger>> {
+fn left_behind(m: &Endpoint, logs: &Path) -> Result<Option<PidFile>> {
     let deadline = Instant::now() + PATIENCE;
     if !m.is_running(deadline)? {
         m.begin(deadline)?;
         return Ok(None);
     }
-    let found = Ledger::read(logs);
-    let lives = |l: &Ledger| l.processes.iter().any(|e| Running::find(e.id, e.began).is_some());
+    let found = PidFile::read(logs);
+    let lives = |l: &PidFile| l.processes.iter().any(|e| Running::find(e.id, e.began).is_some());
     match found.filter(lives) {
-        Some(ledger) => Ok(Some(ledger)),
+        Some(pid_file) => Ok(Some(pid_file)),
         // Its processes are on other machines, or it was begun in another folder.
         None => m.begin(deadline).map(|()| None),
     }

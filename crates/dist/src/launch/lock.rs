@@ -2,7 +2,7 @@
 //! refused while the first one lives.
 
 use super::running::Running;
-use crate::membership::{Meeting, Registrar};
+use crate::membership::{Endpoint, Member};
 use crate::{Error, Result};
 use net::Hello;
 use std::time::{Duration, Instant};
@@ -16,16 +16,16 @@ const SLACK: Duration = Duration::from_secs(2);
 
 /// Held while a launcher looks after a job.
 pub(crate) struct Lock {
-    line: Registrar,
+    line: Member,
     own: String,
 }
 
 impl Lock {
     /// Takes the lock of a job. One that a lost launcher held is waited for until its lease lapses, or
     /// taken at once if that was a process of this machine and is gone.
-    pub fn take(of: &Meeting) -> Result<Lock> {
-        let line = Registrar::connect(of, &Hello::new("launcher", 0), None, Instant::now() + PATIENCE)?;
-        let lease = if let Meeting::Etcd(c) = of { c.ttl } else { Duration::ZERO };
+    pub fn take(of: &Endpoint) -> Result<Lock> {
+        let line = Member::connect(of, &Hello::new("launcher", 0), None, Instant::now() + PATIENCE)?;
+        let lease = if let Endpoint::Etcd(c) = of { c.ttl } else { Duration::ZERO };
         let lock = Lock { line, own: name(std::process::id()) };
         lock.acquire(Instant::now() + lease + SLACK)?;
         Ok(lock)
@@ -74,13 +74,14 @@ fn is_gone(held: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Coordinator, Roster};
+    use crate::{Controller, EmbeddedCoordinator};
 
     #[test]
     fn a_second_launcher_is_refused_while_the_first_lives() {
-        let c = Coordinator::start(&"127.0.0.1:0".parse().unwrap(), None, Roster::new(1, 0, 1), |_| {}).unwrap();
+        let c = EmbeddedCoordinator::start(&"127.0.0.1:0".parse().unwrap(), None, Controller::new(1, 0, 1), |_| {})
+            .unwrap();
         let lock = |own: &str| {
-            let line = Registrar::connect(c.address(), &Hello::new("launcher", 0), None, Instant::now() + PATIENCE);
+            let line = Member::connect(c.address(), &Hello::new("launcher", 0), None, Instant::now() + PATIENCE);
             Lock { line: line.unwrap(), own: own.to_string() }
         };
         let first = lock(&name(std::process::id()));

@@ -1,24 +1,24 @@
 //! `talweg launch`: starts the processes of a job, watches them, replaces those that are lost.
 
-mod board;
+mod dashboard;
+mod environment;
 mod health;
 mod job;
 mod lock;
-mod place;
 mod policy;
 mod process;
 mod running;
 mod summary;
 mod watch;
 
-pub use board::{
-    BEGAN, Board, CLOCKS, Event, ProcessState, Sample, ServerState, Snapshot, WorkerState, load_key, progress_key,
+pub use dashboard::{
+    BEGAN, CLOCKS, Dashboard, Event, ProcessState, Sample, ServerState, Snapshot, WorkerState, load_key, progress_key,
 };
+pub use environment::{Service, Vars, WorkerConfig, listen_toward};
 pub use health::Hang;
-pub use place::{Place, Service, Vars, listen_toward};
 pub use process::Machine;
 
-use crate::membership::Meeting;
+use crate::membership::Endpoint;
 use crate::{Error, Filter, Result, Rule};
 use job::Job;
 use std::ffi::OsString;
@@ -88,7 +88,7 @@ pub struct Launch {
     /// What calls other machines.
     pub ssh: OsString,
     /// Who keeps the membership store, if not this process: then the job goes on without it.
-    pub membership: Option<Meeting>,
+    pub membership: Option<Endpoint>,
     /// Whether servers forget what they find on their disks: the job goes on from a checkpoint that is newer.
     pub is_fresh: bool,
     /// A folder of certificates, the same on every machine: links speak TLS.
@@ -113,7 +113,7 @@ pub enum Outcome {
 }
 
 /// How one try of a job ended.
-enum Try {
+enum Attempt {
     Ended(Outcome),
     /// What it had computed is lost, but can be taken up from checkpoints or disks.
     Lost,
@@ -124,20 +124,20 @@ enum Try {
 impl Launch {
     /// Starts everything, watches it, and answers how the job ended. When `stop` is set, workers are
     /// asked to stop after a common step. Processes of this machine end with the calling thread.
-    pub fn run(&self, board: &Arc<Board>, stop: &AtomicBool) -> Result<Outcome> {
+    pub fn run(&self, dashboard: &Arc<Dashboard>, stop: &AtomicBool) -> Result<Outcome> {
         let mut options = self.clone();
         let mut summary = summary::Summary::default();
         let servers: Vec<u32> = (0..self.servers).collect();
         loop {
             options.check()?;
-            let mut job = Job::start(&options, board, &servers, &mut summary)?;
+            let mut job = Job::start(&options, dashboard, &servers, &mut summary)?;
             let ended = job.watch(stop);
             job.end();
             options.is_fresh = false;
             let outcome = match ended? {
-                Try::Ended(outcome) => outcome,
-                Try::Resize(_) if stop.load(Ordering::Relaxed) => Outcome::Stopped,
-                Try::Resize(workers) => {
+                Attempt::Ended(outcome) => outcome,
+                Attempt::Resize(_) if stop.load(Ordering::Relaxed) => Outcome::Stopped,
+                Attempt::Resize(workers) => {
                     (options.workers, options.workers_min) = (workers, self.workers_min.min(workers));
                     if self.workers_min == self.workers {
                         options.workers_min = workers;
@@ -146,15 +146,15 @@ impl Launch {
                     options.is_fresh = true;
                     continue;
                 }
-                Try::Lost if summary.job_restarts < self.job_restarts_max => {
+                Attempt::Lost if summary.job_restarts < self.job_restarts_max => {
                     summary.job_restarts += 1;
                     let (n, max) = (summary.job_restarts, self.job_restarts_max);
-                    board.note(&format!("the whole job is started again ({n} of {max})"));
+                    dashboard.note(&format!("the whole job is started again ({n} of {max})"));
                     continue;
                 }
-                Try::Lost => Outcome::Failed("every copy of a part of the parameters is lost".to_string()),
+                Attempt::Lost => Outcome::Failed("every copy of a part of the parameters is lost".to_string()),
             };
-            board::say(&format!("[launch] {}", summary.text(&outcome)));
+            dashboard::say(&format!("[launch] {}", summary.text(&outcome)));
             return Ok(outcome);
         }
     }
@@ -200,7 +200,7 @@ impl Launch {
 }
 
 /// Becomes a command that ends with the process `parent`, which has started this one: by SIGKILL, and
-/// also if that has ended already. Answers only if the command cannot be run.
+/// also if that has ended already. Replies only if the command cannot be run.
 pub fn guarded(parent: u32, command: &[OsString]) -> Error {
     #[cfg(target_os = "linux")]
     {

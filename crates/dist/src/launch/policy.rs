@@ -1,6 +1,6 @@
 //! What the end of a worker means, and when it is started again.
 
-use crate::pulse::End;
+use crate::membership::status::End;
 use std::process::ExitStatus;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Processes of a job: on this machine, or on others through `ssh`.
 
-use super::board::{ProcessState, say};
+use super::dashboard::{ProcessState, say};
 use super::running::Running;
 use crate::{Error, Result};
 use parking_lot::Mutex;

@@ -112,7 +112,7 @@ impl Running {
 /// What the next launcher needs to take over a job. Only the user who started it may read it, as
 /// the secret of the job is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ledger {
+pub(crate) struct PidFile {
     pub secret: String,
     pub master: u16,
     /// Number of the next server.
@@ -129,12 +129,12 @@ pub(crate) struct Entry {
     pub began: u64,
 }
 
-impl Ledger {
+impl PidFile {
     fn path(folder: &Path) -> PathBuf {
         folder.join("processes")
     }
     pub fn write(&self, folder: &Path) -> Result<()> {
-        let (path, fresh) = (Ledger::path(folder), folder.join("processes.new"));
+        let (path, fresh) = (PidFile::path(folder), folder.join("processes.new"));
         let mut text = format!("{} {} {}\n", self.secret, self.master, self.server_next);
         for e in &self.processes {
             text += &format!("{} {} {} {} {}\n", e.role, e.number, e.restarts, e.id, e.began);
@@ -147,8 +147,8 @@ impl Ledger {
         write().map_err(Error::io(format!("writing {}", path.display())))
     }
     /// What a launcher before this one has left, if it is whole.
-    pub fn read(folder: &Path) -> Option<Ledger> {
-        let text = fs::read_to_string(Ledger::path(folder)).ok()?;
+    pub fn read(folder: &Path) -> Option<PidFile> {
+        let text = fs::read_to_string(PidFile::path(folder)).ok()?;
         let mut lines = text.lines();
         let mut head = lines.next()?.split(' ');
         let (secret, master) = (head.next()?.to_string(), head.next()?.parse().ok()?);
@@ -161,12 +161,12 @@ impl Ledger {
             Some(Entry { role, number: place, restarts, id, began: number()? })
         };
         let processes = lines.map(entry).collect::<Option<Vec<_>>>()?;
-        Some(Ledger { secret, master, server_next, processes })
+        Some(PidFile { secret, master, server_next, processes })
     }
     /// The job is over.
     pub fn remove(folder: &Path) {
         // One that is left behind names processes that have ended.
-        let _ = fs::remove_file(Ledger::path(folder));
+        let _ = fs::remove_file(PidFile::path(folder));
     }
 }
 
@@ -178,13 +178,13 @@ mod tests {
     #[test]
     fn a_ledger_reads_back() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Ledger::read(folder.path()), None);
+        assert_eq!(PidFile::read(folder.path()), None);
         let entry = Entry { role: "worker".into(), number: 1, restarts: 2, id: 3, began: 1 << 40 };
-        let ledger = Ledger { secret: "abc".into(), master: 5, server_next: 7, processes: vec![entry] };
-        ledger.write(folder.path()).unwrap();
-        assert_eq!(Ledger::read(folder.path()), Some(ledger));
-        fs::write(Ledger::path(folder.path()), "abc 5 7\nworker 1 2").unwrap();
-        assert_eq!(Ledger::read(folder.path()), None);
+        let pid_file = PidFile { secret: "abc".into(), master: 5, server_next: 7, processes: vec![entry] };
+        pid_file.write(folder.path()).unwrap();
+        assert_eq!(PidFile::read(folder.path()), Some(pid_file));
+        fs::write(PidFile::path(folder.path()), "abc 5 7\nworker 1 2").unwrap();
+        assert_eq!(PidFile::read(folder.path()), None);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Watches the processes of a job: replaces those that are lost until every worker has done its part.
 
-use super::board;
-use super::job::{Job, Part};
+use super::dashboard;
+use super::job::{Exit, Job};
 use super::policy::{Ended, Verdict, back_off, is_start_failure, judge};
 use super::process::Process;
-use super::{Outcome, Try};
-use crate::membership::Hung;
-use crate::pulse::{End, FAILED, LAST, Pulse, SAVED, STEPPED, STOP, begun_key, done_key, pulse_key};
-use crate::roster::{self, Members};
+use super::{Attempt, Outcome};
+use crate::membership::Expired;
+use crate::membership::controller::{self, View};
+use crate::membership::status::{End, FAILED, LAST, SAVED, STEPPED, STOP, Status, begun_key, done_key, status_key};
 use crate::{Map, Result};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,27 +37,27 @@ struct Stopping {
 
 impl Job<'_> {
     /// Until every worker's part has ended.
-    pub fn watch(&mut self, stop: &AtomicBool) -> Result<Try> {
+    pub fn watch(&mut self, stop: &AtomicBool) -> Result<Attempt> {
         let (mut said, mut stopping): (Instant, Option<Stopping>) = (Instant::now(), None);
         self.summary.workers = self.options.workers;
-        while self.workers.iter().any(|w| w.part.is_none()) {
+        while self.workers.iter().any(|w| w.exit.is_none()) {
             std::thread::sleep(TICK);
             let news: Vec<String> = self.notes.try_iter().collect();
-            news.iter().for_each(|n| self.board.note(n));
+            news.iter().for_each(|n| self.dashboard.note(n));
             self.look();
             self.workers.iter_mut().for_each(|w| w.process.pass_on(false));
             self.strike_hung();
             self.strike_outsiders();
             let why = self.look_after_workers()?;
             if let Some(why) = why.map_or_else(|| self.look_after_servers(), |why| Ok(Some(why)))? {
-                self.board.note(&why);
+                self.dashboard.note(&why);
                 return Ok(self.over(Outcome::Failed(why)));
             }
             let processes = self.servers.iter().chain(&self.workers).map(|s| s.process.state());
-            self.board.look(processes);
+            self.dashboard.look(processes);
             if !self.options.progress.is_zero() && said.elapsed() > self.options.progress {
                 said = Instant::now();
-                self.board.line().iter().for_each(|l| board::say(&format!("[launch] {l}")));
+                self.dashboard.line().iter().for_each(|l| dashboard::say(&format!("[launch] {l}")));
             }
             if stopping.is_none() {
                 if let Some(why) = self.refusal() {
@@ -71,7 +71,7 @@ impl Job<'_> {
             if let Some(s) = &stopping {
                 self.interrupt(s);
                 if self.health.still(Instant::now()).min(s.since.elapsed()) > FAREWELL && !self.health.saves() {
-                    self.board.note("the workers do not stop: they are killed");
+                    self.dashboard.note("the workers do not stop: they are killed");
                     return Ok(self.over(s.outcome.clone()));
                 }
             }
@@ -80,7 +80,7 @@ impl Job<'_> {
             && (0..self.workers.len()).all(|w| self.is_done(w))
         {
             self.note_summary();
-            return Ok(Try::Resize(workers));
+            return Ok(Attempt::Resize(workers));
         }
         let outcome = stopping.map_or_else(|| self.outcome(), |s| s.outcome);
         Ok(self.over(outcome))
@@ -89,23 +89,23 @@ impl Job<'_> {
     /// Asks the workers to stop, if somebody wants that or the job cannot succeed any more.
     fn stop(&mut self, stop: &AtomicBool) -> Result<Option<Stopping>> {
         // Who hung after its training has left nothing for others to wait for.
-        let lost = self.workers.iter().filter(|w| w.part == Some(Part::Lost) && !w.hung_at_end).count() as u32;
+        let lost = self.workers.iter().filter(|w| w.exit == Some(Exit::Lost) && !w.hung_at_end).count() as u32;
         let (left, least) = (self.options.workers - lost, self.options.workers_min);
         let mut resize = None;
         let outcome = if stop.load(Ordering::Relaxed) {
-            self.board.note("the workers are asked to stop");
+            self.dashboard.note("the workers are asked to stop");
             Outcome::Stopped
         } else if let Some(why) = self.coordinator.get(FAILED) {
             let why = format!("the job has failed: {}", String::from_utf8_lossy(&why));
-            self.board.note(&why);
+            self.dashboard.note(&why);
             Outcome::Failed(why)
         } else if left < least {
             let why = format!("{left} workers are left, fewer than {least}: the job ends");
-            self.board.note(&why);
+            self.dashboard.note(&why);
             Outcome::Failed(why)
         } else if let Some(workers) = self.wanted() {
             resize = Some(workers);
-            self.board.note(&format!("the workers stop, and {workers} of them go on"));
+            self.dashboard.note(&format!("the workers stop, and {workers} of them go on"));
             Outcome::Failed("the workers did not stop to become others".to_string())
         } else {
             return Ok(None);
@@ -121,12 +121,12 @@ impl Job<'_> {
         let wanted: u32 = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
         let slots: u32 = self.options.machines.iter().map(|m| m.slots).sum();
         let is_new = wanted > 0 && wanted != self.options.workers && self.refused != Some(wanted);
-        if !is_new || self.workers.iter().any(|w| w.part.is_some()) {
+        if !is_new || self.workers.iter().any(|w| w.exit.is_some()) {
             return None;
         }
         if wanted > slots {
             self.refused = Some(wanted);
-            self.board.note(&format!("{wanted} workers are asked for, but the machines take {slots}"));
+            self.dashboard.note(&format!("{wanted} workers are asked for, but the machines take {slots}"));
         }
         // Without a checkpoint they would begin anew.
         (wanted <= slots && self.coordinator.get(SAVED).is_some()).then_some(wanted)
@@ -148,14 +148,14 @@ impl Job<'_> {
 
     /// Why what the servers have on disk cannot be taken up, if so.
     fn refusal(&self) -> Option<String> {
-        self.coordinator.get(roster::MAP).and_then(|m| Map::decode(&m).err()).map(|e| e.to_string())
+        self.coordinator.get(controller::MAP).and_then(|m| Map::decode(&m).err()).map(|e| e.to_string())
     }
     /// Whether every copy of something is lost.
     fn has_lost(&self) -> bool {
-        self.coordinator.get(roster::MAP).and_then(|m| Map::decode(&m).ok()).is_some_and(|m| m.has_lost())
+        self.coordinator.get(controller::MAP).and_then(|m| Map::decode(&m).ok()).is_some_and(|m| m.has_lost())
     }
     /// What was computed is lost: the job can begin again where checkpoints or disks are.
-    fn lost(&mut self) -> Try {
+    fn lost(&mut self) -> Attempt {
         self.note_summary();
         let on_disk = std::env::var_os("TALWEG_STORE_DIR").is_some();
         let from = match &self.summary.checkpoint {
@@ -166,23 +166,23 @@ impl Job<'_> {
         let why = "every copy of a part of the parameters is lost";
         match from {
             Some(from) => {
-                self.board.note(&format!("{why}: there is {from}"));
-                Try::Lost
+                self.dashboard.note(&format!("{why}: there is {from}"));
+                Attempt::Lost
             }
             None => {
-                self.board.note(why);
+                self.dashboard.note(why);
                 self.over(Outcome::Failed(why.to_string()))
             }
         }
     }
-    fn over(&mut self, outcome: Outcome) -> Try {
+    fn over(&mut self, outcome: Outcome) -> Attempt {
         self.note_summary();
-        Try::Ended(outcome)
+        Attempt::Ended(outcome)
     }
     fn note_summary(&mut self) {
         let done = (0..self.workers.len()).filter(|w| self.is_done(*w)).count();
         self.summary.workers_done = done as u32;
-        let lost = self.workers.iter().filter(|w| w.part == Some(Part::Lost));
+        let lost = self.workers.iter().filter(|w| w.exit == Some(Exit::Lost));
         self.summary.lost = lost.map(|w| w.process.number).collect();
         self.summary.missed = self.health.missed();
         let saved = self.coordinator.get(SAVED).and_then(|v| String::from_utf8(v).ok());
@@ -193,11 +193,11 @@ impl Job<'_> {
     /// Whether a worker has done its part, now that the others have ended as well.
     fn is_done(&self, at: usize) -> bool {
         let w = &self.workers[at];
-        match w.part {
-            Some(Part::Done) => true,
-            Some(Part::Left { said, others, .. }) => {
-                let most = self.workers.iter().filter_map(|w| match w.part {
-                    Some(Part::Left { said, .. }) => said,
+        match w.exit {
+            Some(Exit::Done) => true,
+            Some(Exit::Left { said, others, .. }) => {
+                let most = self.workers.iter().filter_map(|w| match w.exit {
+                    Some(Exit::Left { said, .. }) => said,
                     _ => None,
                 });
                 let most = most.max().unwrap_or(0).max(self.health.steps_of_others(w.process.number));
@@ -206,29 +206,29 @@ impl Job<'_> {
                     None => others.is_none_or(|others| most <= others),
                 }
             }
-            Some(Part::Lost) | None => false,
+            Some(Exit::Lost) | None => false,
         }
     }
     fn outcome(&mut self) -> Outcome {
         let early: Vec<usize> = (0..self.workers.len())
-            .filter(|w| matches!(self.workers[*w].part, Some(Part::Left { .. })) && !self.is_done(*w))
+            .filter(|w| matches!(self.workers[*w].exit, Some(Exit::Left { .. })) && !self.is_done(*w))
             .collect();
         for at in early {
             let w = &mut self.workers[at];
-            let steps = match w.part {
-                Some(Part::Left { said: Some(steps), .. }) => format!(" after {steps} exchanges"),
+            let steps = match w.exit {
+                Some(Exit::Left { said: Some(steps), .. }) => format!(" after {steps} exchanges"),
                 _ => String::new(),
             };
-            self.board.note(&format!("{} ended well{steps}, but the others went on", w.process.name));
-            w.part = Some(Part::Lost);
+            self.dashboard.note(&format!("{} ended well{steps}, but the others went on", w.process.name));
+            w.exit = Some(Exit::Lost);
         }
         let done = (0..self.workers.len()).filter(|w| self.is_done(*w)).count() as u32;
         let missing: Vec<String> =
-            self.workers.iter().filter(|w| w.part == Some(Part::Lost)).map(|w| w.process.name.clone()).collect();
+            self.workers.iter().filter(|w| w.exit == Some(Exit::Lost)).map(|w| w.process.name.clone()).collect();
         if done >= self.options.workers_min {
             return Outcome::Done;
         }
-        let hung = self.workers.iter().filter(|w| w.part == Some(Part::Lost)).all(|w| w.hung_at_end);
+        let hung = self.workers.iter().filter(|w| w.exit == Some(Exit::Lost)).all(|w| w.hung_at_end);
         let how = if hung { "hung after the training was done" } else { "did not do their part" };
         Outcome::Failed(format!("{} {how}", missing.join(", ")))
     }
@@ -241,22 +241,22 @@ impl Job<'_> {
         }
         self.looked = now;
         for rank in 0..self.options.workers {
-            let pulse = self.coordinator.get(&pulse_key(rank)).and_then(|b| Pulse::decode(&b));
+            let pulse = self.coordinator.get(&status_key(rank)).and_then(|b| Status::decode(&b));
             pulse.into_iter().for_each(|p| self.health.hears(rank, p, now));
         }
         self.workers.iter().for_each(|w| self.health.speaks(w.process.number, w.process.words(), now));
         for stuck in self.health.stuck(now) {
-            self.board.note(&format!("{}: it is ended", stuck.why));
+            self.dashboard.note(&format!("{}: it is ended", stuck.why));
             self.any_lost = true;
             self.health.begins(stuck.rank, now);
             let w = &mut self.workers[stuck.rank as usize];
             w.hung_at_end |= stuck.is_done;
             w.process.strike();
         }
-        self.health.stall(now).iter().for_each(|line| self.board.note(line));
+        self.health.stall(now).iter().for_each(|line| self.dashboard.note(line));
         let steps: Vec<u64> = (0..self.options.workers).map(|r| self.health.steps_of_others(r)).collect();
         for w in &mut self.workers {
-            if let Some(Part::Left { at, others: others @ None, .. }) = &mut w.part
+            if let Some(Exit::Left { at, others: others @ None, .. }) = &mut w.exit
                 && at.elapsed() > ECHO
             {
                 *others = Some(steps[w.process.number as usize]);
@@ -267,12 +267,12 @@ impl Job<'_> {
     /// Ends processes that hang, and that a replacement must not meet: the coordinator has taken
     /// them for dead, or they were stopped before it knew them.
     fn strike_hung(&mut self) {
-        let hung = self.coordinator.hung();
+        let hung = self.coordinator.expired();
         for (role, all) in [("server", &mut self.servers), ("worker", &mut self.workers)] {
             for p in all.iter_mut().map(|s| &mut s.process).filter(|p| p.ended.is_none()) {
-                let is_named = |h: &Hung| h.role == role && h.id == p.number && h.since >= p.began;
+                let is_named = |h: &Expired| h.role == role && h.id == p.number && h.since >= p.began;
                 if hung.iter().any(is_named) || p.is_stopped(self.options.silence) {
-                    self.board.note(&format!("{} says nothing any more: it is ended", p.name));
+                    self.dashboard.note(&format!("{} says nothing any more: it is ended", p.name));
                     self.any_lost = true;
                     p.strike();
                 }
@@ -283,17 +283,17 @@ impl Job<'_> {
     /// Ends replacements that the others could not let in before they were done: what they wait
     /// for will not come. (Somebody who ends leaves the group a moment before, so not at once.)
     fn strike_outsiders(&mut self) {
-        let any_done = self.workers.iter().any(|w| w.part == Some(Part::Done));
-        let group = || self.coordinator.get(roster::GROUP).and_then(|g| Members::decode(&g).ok());
+        let any_done = self.workers.iter().any(|w| w.exit == Some(Exit::Done));
+        let group = || self.coordinator.get(controller::GROUP).and_then(|g| View::decode(&g).ok());
         let is_over = any_done && self.options.servers == 0 && group().is_some_and(|g| g.workers.is_empty());
         self.outside = if is_over { self.outside.or_else(|| Some(Instant::now())) } else { None };
         if self.outside.is_some_and(|since| since.elapsed() > self.options.silence) {
             let end = |p: &Process| self.coordinator.get(&done_key(p.number)).and_then(|v| End::decode(&v));
             let waits = |p: &Process| end(p).is_none_or(|e| e == End::Going);
-            for w in self.workers.iter_mut().filter(|w| w.part.is_none() && waits(&w.process)) {
-                self.board.note(&format!("{} came when the others were done: it is ended", w.process.name));
+            for w in self.workers.iter_mut().filter(|w| w.exit.is_none() && waits(&w.process)) {
+                self.dashboard.note(&format!("{} came when the others were done: it is ended", w.process.name));
                 w.process.kill();
-                (w.again, w.part) = (None, Some(Part::Lost));
+                (w.again, w.exit) = (None, Some(Exit::Lost));
                 self.health.ends(w.process.number, false);
             }
             self.outside = None;
@@ -313,8 +313,8 @@ impl Job<'_> {
                 continue;
             }
             let rank = w.process.number;
-            let center = &self.coordinator;
-            let said = || center.get(&done_key(rank)).and_then(|v| End::decode(&v));
+            let coordinator = &self.coordinator;
+            let said = || coordinator.get(&done_key(rank)).and_then(|v| End::decode(&v));
             let Some(status) = w.process.has_ended(|| said() == Some(End::Done))? else { continue };
             let said = said();
             let has_joined = said.is_some() || self.health.has_joined(rank);
@@ -331,25 +331,25 @@ impl Job<'_> {
         let verdict = judge(ended);
         let part = match verdict {
             Verdict::Done if w.hung_at_end => {
-                self.board.note(&format!("{name} ended with {status}: it hung after its training was done"));
-                Part::Lost
+                self.dashboard.note(&format!("{name} ended with {status}: it hung after its training was done"));
+                Exit::Lost
             }
             Verdict::Done => {
                 if !status.success() {
-                    self.board.note(&format!("{name} ended with {status} when it was done"));
+                    self.dashboard.note(&format!("{name} ended with {status} when it was done"));
                 }
-                Part::Done
+                Exit::Done
             }
-            Verdict::Left(said) => Part::Left { said, at: Instant::now(), others: None },
+            Verdict::Left(said) => Exit::Left { said, at: Instant::now(), others: None },
             Verdict::After => {
-                self.board.note(&format!("{name} ended with {status} after its training was done"));
-                Part::Lost
+                self.dashboard.note(&format!("{name} ended with {status} after its training was done"));
+                Exit::Lost
             }
             Verdict::Early | Verdict::Failed => return self.worker_failed(at, ended, verdict),
         };
-        w.part = Some(part);
-        self.health.ends(rank, part != Part::Lost);
-        self.coordinator.left(rank, part != Part::Lost)?;
+        w.exit = Some(part);
+        self.health.ends(rank, part != Exit::Lost);
+        self.coordinator.left(rank, part != Exit::Lost)?;
         Ok(None)
     }
     fn worker_failed(&mut self, at: usize, ended: Ended, verdict: Verdict) -> Result<Option<String>> {
@@ -361,7 +361,7 @@ impl Job<'_> {
         };
         w.process.pass_on(true);
         if self.is_interrupted {
-            w.part = Some(Part::Lost);
+            w.exit = Some(Exit::Lost);
             self.health.ends(rank, false);
             return Ok(None);
         }
@@ -381,10 +381,10 @@ impl Job<'_> {
             let delay = back_off(w.fruitless);
             w.again = Some((Instant::now() + delay, rank));
             let when = if delay.is_zero() { String::new() } else { format!(" in {:.2} s", delay.as_secs_f64()) };
-            self.board.note(&format!("{how}: it is started again{when}"));
+            self.dashboard.note(&format!("{how}: it is started again{when}"));
         } else {
-            self.board.note(&how);
-            w.part = Some(Part::Lost);
+            self.dashboard.note(&how);
+            w.exit = Some(Exit::Lost);
             self.health.ends(rank, false);
             self.coordinator.left(rank, false)?;
         }
@@ -408,7 +408,7 @@ impl Job<'_> {
                 continue;
             }
             let Some(status) = s.process.has_ended(|| false)? else { continue };
-            if !is_killed(status) && !self.any_lost && self.coordinator.get(roster::MAP).is_none() {
+            if !is_killed(status) && !self.any_lost && self.coordinator.get(controller::MAP).is_none() {
                 let name = &s.process.name;
                 return Ok(Some(format!("{name} ended with {status} before there was a store: it is not replaced")));
             }
@@ -416,11 +416,11 @@ impl Job<'_> {
             s.fruitless = if s.process.began.elapsed() > USEFUL { 0 } else { s.fruitless + 1 };
             if self.options.restart.wants(status) && s.process.restarts < self.options.restarts_max {
                 let (name, number) = (&s.process.name, self.server_next);
-                self.board.note(&format!("{name} ended with {status}: server {number} takes its place"));
+                self.dashboard.note(&format!("{name} ended with {status}: server {number} takes its place"));
                 s.again = Some((Instant::now() + back_off(s.fruitless), number));
                 self.server_next += 1;
             } else {
-                self.board.note(&format!("{} ended with {status}", s.process.name));
+                self.dashboard.note(&format!("{} ended with {status}", s.process.name));
             }
         }
         Ok(None)

@@ -191,7 +191,7 @@ fn what_a_former_life_has_sent_is_not_taken_for_the_next_ones() {
         out.extend(new.push(update(0, 1.0)));
         new.settle(&mut out);
         settle(&mut p, &mut new, out);
-        assert_eq!(new.unsafe_steps(), 0);
+        assert_eq!(new.volatile_steps(), 0);
         let values: Vec<f32> = p.contents().map(|(_, _, value)| value[0]).collect();
         assert_eq!(values, [1.0, 1.0], "{rule}");
     }

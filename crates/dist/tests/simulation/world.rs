@@ -128,7 +128,7 @@ pub struct World {
     /// Of these, steps that the other worker had done when it was read: what waiting could not
     /// have helped against, but asking.
     pub unseen: u64,
-    /// Answers and news that the store has sent.
+    /// Replies and news that the store has sent.
     pub values: u64,
     /// Steps that were computed while the keeper was stopped.
     pub steps_paused: u64,
@@ -227,7 +227,7 @@ impl World {
     fn staying(&self) -> Vec<u32> {
         self.servers.keys().filter(|s| !self.dead.contains(s) && !self.leaving.contains(s)).copied().collect()
     }
-    /// Moves partitions as the roster does.
+    /// Moves partitions as the controller does.
     fn rebalance(&mut self) {
         let Some(target) = &self.target else { return };
         let copied = |p: u32| {
@@ -459,7 +459,7 @@ impl World {
                 let time = self.network.random().within(200..1_200) * slow;
                 self.network.timer(node, time, COMPUTE);
             }
-            Phase::Settling if w.client.unsafe_steps() <= 3 => out = begin(w, &tables, self.plan.steps),
+            Phase::Settling if w.client.volatile_steps() <= 3 => out = begin(w, &tables, self.plan.steps),
             _ => {}
         }
         self.send(node, out);
@@ -593,7 +593,7 @@ fn new_worker(i: u32, rule: Rule, life: u32) -> Worker {
 /// Starts a step, or ends the run.
 fn begin(w: &mut Worker, tables: &[Table], steps: u64) -> Outbox {
     if w.client.step() >= steps {
-        w.phase = if w.client.unsafe_steps() == 0 { Phase::Done } else { Phase::Settling };
+        w.phase = if w.client.volatile_steps() == 0 { Phase::Done } else { Phase::Settling };
         return Outbox::new();
     }
     let (mut asked, mut out) = (Vec::new(), Outbox::new());

@@ -3,8 +3,8 @@
 
 use super::pulse::{exchange, exchanging, run_ends, steps_outside_runs};
 use super::{How, JOB, Job, SAVE_LIMIT, failed, job, lock, writes_files};
-use dist::pulse::{End, FAILED, done_key};
-use dist::{Consistency, FOREVER, Registrar};
+use dist::status::{End, FAILED, done_key};
+use dist::{Consistency, FOREVER, Member};
 use std::time::{Duration, Instant};
 use tensor::Result;
 
@@ -37,7 +37,7 @@ pub fn finish(mut give: impl FnMut() -> Result<Vec<u8>>) -> Result<()> {
             exchange(r).finish(&mut give, missing, SAVE_LIMIT).map_err(failed)
         }
         How::Store(s) => {
-            let is_written = || job.registrar.get(WRITTEN, Instant::now() + FOREVER).map_err(failed);
+            let is_written = || job.member.get(WRITTEN, Instant::now() + FOREVER).map_err(failed);
             // The writer may be far behind, where the rule allows that; or be lost, which the map says.
             while !writes_files()? && is_written()?.1.is_none() {
                 exchanging(|| std::thread::sleep(GLANCE));
@@ -52,7 +52,7 @@ pub fn done() -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
     run_ends();
     // Before it is known that this worker is done: who reads that need not wait for the other.
-    let _ = job.teller.set(WRITTEN, b"1");
+    let _ = job.publisher.set(WRITTEN, b"1");
     say(job, End::Done);
     Ok(())
 }
@@ -69,8 +69,8 @@ pub fn leave() {
 fn say(job: &Job, end: End) {
     // Without a launcher worker 0 keeps the membership store, and may have ended before this worker
     // says it: then there is nobody left to tell.
-    let told = job.teller.set(&done_key(job.place.rank), end.encode().as_bytes());
-    let _ = told.and_then(|()| exchanging(|| job.teller.flush()));
+    let told = job.publisher.set(&done_key(job.place.rank), end.encode().as_bytes());
+    let _ = told.and_then(|()| exchanging(|| job.publisher.flush()));
 }
 
 /// Tells the job that this worker's training has failed for good, as it has diverged: whoever is
@@ -79,13 +79,13 @@ fn say(job: &Job, end: End) {
 pub fn fail(why: &str) -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
     let why = format!("worker {}: {why}", job.place.rank);
-    let told = job.registrar.compare_set(FAILED, None, why.as_bytes(), Instant::now() + FAIL_LIMIT);
+    let told = job.member.compare_set(FAILED, None, why.as_bytes(), Instant::now() + FAIL_LIMIT);
     told.map(drop).map_err(failed)
 }
 
 /// An error if the job that this worker joins has failed.
-pub(super) fn check(registrar: &Registrar, deadline: Instant) -> dist::Result<()> {
-    match registrar.get(FAILED, deadline)?.1 {
+pub(super) fn check(member: &Member, deadline: Instant) -> dist::Result<()> {
+    match member.get(FAILED, deadline)?.1 {
         Some(why) => Err(dist::Error::Lost(format!("the job has failed: {}", String::from_utf8_lossy(&why)))),
         None => Ok(()),
     }

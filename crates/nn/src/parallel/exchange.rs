@@ -7,7 +7,7 @@
 use super::part::weight;
 use super::{How, failed, job, lock, pulse, setting};
 use dist::{Overlap, Reducer};
-use ir::{AttrKind, Batch, Bytes, Call, Grad, Meaning, ORDERED, SOON, Type};
+use ir::{AttrKind, Bytes, Call, Grad, Meaning, ORDERED, SOON, Type};
 use std::sync::{Arc, Mutex};
 use tensor::{Attrs, DType, Error, Literal, Op, Result, Shape, Tensor};
 
@@ -26,8 +26,7 @@ static MEAN: Op = Op {
     },
     meaning: Meaning::Kernel(run_mean),
     grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 /// The row of `begin_mean_over_workers`.
@@ -42,8 +41,7 @@ static BEGIN: Op = Op {
     },
     meaning: Meaning::Kernel(run_begin),
     grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 /// The row of `end_mean_over_workers`.
@@ -59,8 +57,7 @@ static END: Op = Op {
     },
     meaning: Meaning::Kernel(run_end),
     grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 /// The row of `step_in_store`.
@@ -80,8 +77,7 @@ static STEP: Op = Op {
     },
     meaning: Meaning::Kernel(run_step),
     grad: Grad::Missing("the store takes its step after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 fn floats(c: &Call) -> Result<()> {

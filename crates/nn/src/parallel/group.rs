@@ -2,7 +2,7 @@
 //!
 //! In imperative code a collective is carried out where it is called. Under `jit`, and on what
 //! depends on a placeholder, it is a node like any other, except that such nodes run in the order
-//! of the program; `jit` runs them whether or not their results are used, a session runs those that
+//! of the program; `jit` runs them whether or not their results are used, a member runs those that
 //! its fetches need.
 //!
 //! Gradients are those of the sum of all ranks' losses.
@@ -10,7 +10,7 @@
 use super::line::{self, Line};
 use super::wire::{Packed, Wire};
 use super::{lock, rows};
-use dist::collective::{Backend, Element, Kind, Signature, Team};
+use dist::collective::{Backend, Element, Group as RankGroup, Kind, Signature};
 use ir::{Call, Type};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct Group(Arc<Inner>);
 pub(super) struct Inner {
     /// The number under which nodes know it.
     id: i64,
-    pub team: Team,
+    pub team: RankGroup,
     pub line: Arc<Line>,
 }
 
@@ -93,7 +93,8 @@ impl Peers for Inner {
 
 impl Group {
     fn of(line: &Arc<Line>, ranks: &[usize]) -> Result<Group> {
-        let team = Team::new(ranks, line.rank, line.world).map_err(|e| Error::value(e.to_string()).in_op("group"))?;
+        let team =
+            RankGroup::new(ranks, line.rank, line.world).map_err(|e| Error::value(e.to_string()).in_op("group"))?;
         let mut all = lock(&GROUPS);
         if let Some(known) = all.iter().find(|g| Arc::ptr_eq(&g.line, line) && g.team == team) {
             return Ok(Group(known.clone()));

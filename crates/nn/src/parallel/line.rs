@@ -2,7 +2,9 @@
 
 use super::pulse::{collective, kind};
 use super::{failed, job, lock, setting};
-use dist::collective::{Backend, Carrier, Deal, Element, Embedded, Group as Links, Joining, Signature, Team};
+use dist::collective::{
+    Backend, Communicator, Element, Group, JoinOptions, Mesh, MeshCommunicator, Operation, Signature,
+};
 use dist::launch::listen_toward;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -21,7 +23,7 @@ pub(super) struct Line {
 }
 enum State {
     New,
-    Ready(Box<dyn Carrier>),
+    Ready(Box<dyn Communicator>),
     Failed(String),
 }
 
@@ -45,9 +47,9 @@ impl Line {
     }
     /// Lines of threads of this process.
     pub fn in_process(ranks: usize) -> Result<Vec<Arc<Line>>> {
-        let links = Links::in_process(ranks).map_err(failed)?;
-        let line = |(rank, g): (usize, Links)| {
-            let state = Mutex::new(State::Ready(Box::new(Embedded::new(g))));
+        let links = Mesh::in_process(ranks).map_err(failed)?;
+        let line = |(rank, g): (usize, Mesh)| {
+            let state = Mutex::new(State::Ready(Box::new(MeshCommunicator::new(g))));
             Arc::new(Line { rank, world: ranks, state })
         };
         Ok(links.into_iter().enumerate().map(line).collect())
@@ -56,10 +58,10 @@ impl Line {
     /// Carries one collective.
     pub fn carry<T>(
         &self,
-        team: &Team,
+        team: &Group,
         signature: Signature,
         element: Element,
-        f: impl FnOnce(&mut dyn Carrier, &Deal) -> dist::Result<T>,
+        f: impl FnOnce(&mut dyn Communicator, &Operation) -> dist::Result<T>,
     ) -> Result<T> {
         let mut state = lock(&self.state);
         if let State::New = *state {
@@ -73,7 +75,7 @@ impl Line {
             State::Failed(e) => return Err(failed(dist::Error::Lost(format!("no more collectives after: {e}")))),
             State::New => return Err(Error::bug("joined above")),
         };
-        let deal = Deal { team, signature, element, deadline: Instant::now() + timeout()? };
+        let deal = Operation { team, signature, element, deadline: Instant::now() + timeout()? };
         collective(|| f(&mut **carrier, &deal)).map_err(|e| {
             let kind = kind(&e);
             let e = format!("over ranks {:?}: {e}", team.ranks());
@@ -84,16 +86,16 @@ impl Line {
 }
 
 /// Joins the other processes by the back end that is asked for.
-fn join() -> Result<Box<dyn Carrier>> {
+fn join() -> Result<Box<dyn Communicator>> {
     let job = job()?.ok_or_else(|| Error::bug("a process alone needs nobody to carry"))?;
     let deadline = Instant::now() + timeout()?;
     let (by, place) = (asked()?, &job.place);
     let joining = || {
-        Ok(Joining {
+        Ok(JoinOptions {
             rank: place.rank as usize,
             world: place.world as usize,
             listen: listen_toward(&place.coordinator.address()?)?,
-            registrar: job.registrar.another(deadline)?,
+            member: job.member.duplicate(deadline)?,
             secret: place.secret.clone(),
             deadline,
         })

@@ -32,9 +32,10 @@ pub use wire::{Packed, Wire};
 
 use crate::optim::Rule;
 use crate::train::Progress;
-use dist::launch::{BEGAN, Place, listen_toward, progress_key};
+use dist::launch::{BEGAN, WorkerConfig, listen_toward, progress_key};
 use dist::{
-    Center, Consistency, Coordinator, Filter, Hello, Overlap, Reducer, Registrar, Roster, Saving, Store, Teller,
+    Consistency, Controller, Coordinator, EmbeddedCoordinator, Filter, Hello, Member, Overlap, Publisher, Reducer,
+    Saving, Store,
 };
 use ir::{Node, Shape, Value};
 use pulse::exchange;
@@ -56,15 +57,15 @@ const SAVE_LIMIT: Duration = Duration::from_secs(3600);
 
 /// What joins this process to the others.
 struct Job {
-    place: Place,
+    place: WorkerConfig,
     how: How,
     /// Publishes what the launcher reads; training never waits for a launcher that is stopped.
-    teller: Arc<Teller>,
+    publisher: Arc<Publisher>,
     /// For questions to the membership store.
-    registrar: Registrar,
+    member: Member,
     told: Mutex<Told>,
     /// Kept alive: the membership store, if this process keeps it or takes part in that.
-    _center: Option<Arc<dyn Center>>,
+    _center: Option<Arc<dyn Coordinator>>,
 }
 
 /// What was last told of how far this worker is.
@@ -83,7 +84,7 @@ enum How {
 /// The parameter store and the tables this process has in it.
 struct Shared {
     store: Store,
-    registrar: Registrar,
+    member: Member,
     tables: Vec<dist::Table>,
     /// How updates travel.
     wire: Option<Filter>,
@@ -146,7 +147,7 @@ pub fn begin(restored: u64) -> Result<Begin> {
     let [low, high] = *kept[0] else { return Err(Error::bug("the store's first step has two halves")) };
     let origin = u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32;
     let deadline = Instant::now() + shared.store.timeout;
-    shared.registrar.set(BEGAN, origin.to_string().as_bytes(), deadline).map_err(failed)?;
+    shared.member.set(BEGAN, origin.to_string().as_bytes(), deadline).map_err(failed)?;
     shared.first = origin;
     Ok(Begin { origin, step: origin + shared.began })
 }
@@ -240,7 +241,7 @@ pub fn tell(p: &Progress) -> Result<()> {
     if let How::Store(s) = &job.how {
         lock(s).store.staleness_counts().iter().for_each(|n| text += &format!(" {n}"));
     }
-    job.teller.lease(&progress_key(job.place.rank), text.as_bytes()).map_err(failed)
+    job.publisher.lease(&progress_key(job.place.rank), text.as_bytes()).map_err(failed)
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -252,7 +253,7 @@ fn failed(e: dist::Error) -> Error {
 }
 
 fn join() -> Result<Option<Job>> {
-    let place = Place::from_env(|name| std::env::var(name).ok()).map_err(|e| Error::value(e.to_string()))?;
+    let place = WorkerConfig::from_env(|name| std::env::var(name).ok()).map_err(|e| Error::value(e.to_string()))?;
     let Some(place) = place else { return Ok(None) };
     let timeout = line::timeout()?;
     let (rank, world, at) = (place.rank, place.world, place.coordinator.address());
@@ -263,26 +264,26 @@ fn join() -> Result<Option<Job>> {
         pulse::error(&e, format!("{e}; this is {who}"))
     })
 }
-fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
+fn join_at(place: WorkerConfig, timeout: Duration) -> dist::Result<Job> {
     let deadline = Instant::now() + timeout;
     let (workers, servers, copies) = (place.world as usize, place.servers as usize, place.copies);
-    let roster = move || Roster::new(workers, servers, copies);
+    let controller = move || Controller::new(workers, servers, copies);
     let report = |text: &str| eprintln!("{text}");
-    let center: Option<Arc<dyn Center>> = if place.keeps {
+    let coordinator: Option<Arc<dyn Coordinator>> = if place.keeps {
         let at = place.coordinator.address()?;
-        Some(Arc::new(Coordinator::start(&at, place.secret.clone(), roster(), report)?))
+        Some(Arc::new(EmbeddedCoordinator::start(&at, place.secret.clone(), controller(), report)?))
     } else {
-        dist::keep(&place.coordinator, roster, report, deadline)?
+        dist::coordinate(&place.coordinator, controller, report, deadline)?
     };
     let hello = Hello::new("worker", place.rank);
-    let registrar = Registrar::connect(&place.coordinator, &hello, place.secret.clone(), deadline)?;
-    end::check(&registrar, deadline)?;
-    let teller = Arc::new(Teller::start(registrar.another(deadline)?)?);
-    let asking = registrar.another(deadline)?;
-    pulse::start(teller.clone(), registrar.another(deadline)?, place.rank, place.world)?;
+    let member = Member::connect(&place.coordinator, &hello, place.secret.clone(), deadline)?;
+    end::check(&member, deadline)?;
+    let publisher = Arc::new(Publisher::start(member.duplicate(deadline)?)?);
+    let asking = member.duplicate(deadline)?;
+    pulse::start(publisher.clone(), member.duplicate(deadline)?, place.rank, place.world)?;
     let how = if place.servers == 0 {
         let listen = listen_toward(&place.coordinator.address()?)?;
-        let mut reducer = Reducer::join(place.rank, &listen, registrar, place.secret.clone(), timeout)?;
+        let mut reducer = Reducer::join(place.rank, &listen, member, place.secret.clone(), timeout)?;
         place.wire.into_iter().for_each(|filter| reducer.pack(filter));
         // A worker that replaces a lost one has nobody to compare with.
         if !reducer.is_late() && reducer.done() == 0 {
@@ -290,8 +291,8 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
         }
         How::Reduce(Box::new(Mutex::new(reducer)), Mutex::default())
     } else {
-        let own = registrar.another(deadline)?;
-        let mut store = Store::join(place.rank, place.rule.drops(), registrar, place.secret.clone(), timeout)?;
+        let own = member.duplicate(deadline)?;
+        let mut store = Store::join(place.rank, place.rule.drops(), member, place.secret.clone(), timeout)?;
         store.reuse(&place.rule);
         if store.workers() != workers {
             let e = format!("this worker was started as one of {workers}, the store's servers for {}", store.workers());
@@ -301,7 +302,7 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
         let began = store.step();
         How::Store(Box::new(Mutex::new(Shared {
             store,
-            registrar: own,
+            member: own,
             tables: Vec::new(),
             wire: place.wire,
             began,
@@ -311,11 +312,11 @@ fn join_at(place: Place, timeout: Duration) -> dist::Result<Job> {
         })))
     };
     let told = Mutex::new(Told { at: Instant::now(), samples: 0 });
-    Ok(Job { place, how, teller, registrar: asking, told, _center: center })
+    Ok(Job { place, how, publisher, member: asking, told, _center: coordinator })
 }
 
 /// What the environment has set for this worker, and must have set for all.
-fn environment(place: &Place) -> [(&'static str, String); 3] {
+fn environment(place: &WorkerConfig) -> [(&'static str, String); 3] {
     let wire = place.wire.map_or("f32".to_string(), |f| f.to_string());
     let bucket = std::env::var("TALWEG_BUCKET").unwrap_or_else(|_| "unset".to_string());
     [("WORLD_SIZE", place.world.to_string()), ("TALWEG_WIRE", wire), ("TALWEG_BUCKET", bucket)]
@@ -403,7 +404,7 @@ impl Shared {
         let table = dist::Table::new(id, rows, width, bytes).map_err(failed)?;
         let deadline = Instant::now() + self.store.timeout;
         for len in BTreeSet::from([0, table.blocks() - 1].map(|b| table.elements(b).len())) {
-            self.registrar.set(&rule_key(id, len), &text(len)?, deadline).map_err(failed)?;
+            self.member.set(&rule_key(id, len), &text(len)?, deadline).map_err(failed)?;
         }
         self.store.create(&table, values).map_err(failed)?;
         self.tables.push(table);

@@ -2,8 +2,8 @@
 //! whether it is done; and the gate by which all workers stop after the same step.
 
 use super::{JOB, failed, job, lock};
-use dist::pulse::{Doing, End, Gate, Pulse, Run, SAVED, STEPPED, STOP, done_key, pulse_key};
-use dist::{Registrar, Teller};
+use dist::status::{Activity, End, Gate, Run, SAVED, STEPPED, STOP, Status, done_key, status_key};
+use dist::{Member, Publisher};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -26,11 +26,11 @@ static RUN: AtomicU8 = AtomicU8::new(0);
 static ASKED: AtomicBool = AtomicBool::new(false);
 static GATE: std::sync::LazyLock<Gate> = std::sync::LazyLock::new(Gate::default);
 
-fn now() -> Pulse {
+fn now() -> Status {
     let doing = match (SAVING.load(Relaxed), WAITING.load(Relaxed)) {
-        (0, 0) => Doing::Computes,
-        (0, _) => Doing::Waits,
-        _ => Doing::Saves,
+        (0, 0) => Activity::Computing,
+        (0, _) => Activity::Waiting,
+        _ => Activity::Saving,
     };
     let run = match RUN.load(Relaxed) {
         0 => Run::None,
@@ -38,7 +38,7 @@ fn now() -> Pulse {
         _ => Run::Done,
     };
     let [moves, steps, missed, collectives] = [&MOVES, &STEPS, &MISSED, &COLLECTIVES].map(|n| n.load(Relaxed));
-    Pulse { moves, steps, missed, collectives, doing, run }
+    Status { moves, steps, missed, collectives, doing, run }
 }
 
 /// While this lives, the worker does what the counter counts.
@@ -104,18 +104,18 @@ pub(super) fn stepped(steps: u64, missing: usize) {
 fn say_stepped() {
     if let Some(Ok(Some(job))) = JOB.get() {
         // Who cannot say it finds that out elsewhere.
-        let _ = job.teller.set(STEPPED, b"1").and_then(|()| job.teller.flush());
+        let _ = job.publisher.set(STEPPED, b"1").and_then(|()| job.publisher.flush());
     }
 }
 
 /// Tells the pulse, and takes part in stops, until the membership store is gone.
-pub(super) fn start(teller: Arc<Teller>, line: Registrar, rank: u32, world: u32) -> dist::Result<()> {
+pub(super) fn start(publisher: Arc<Publisher>, line: Member, rank: u32, world: u32) -> dist::Result<()> {
     let beat = move || -> dist::Result<()> {
         let mut told = None;
         loop {
             let pulse = now();
             if told != Some(pulse) {
-                teller.lease(&pulse_key(rank), pulse.encode().as_bytes())?;
+                publisher.lease(&status_key(rank), pulse.encode().as_bytes())?;
                 told = Some(pulse);
             }
             GATE.attend(&line, rank, world)?;
@@ -136,8 +136,8 @@ pub fn run_begins(step: u64) -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
     GATE.enter(step);
     RUN.store(1, Relaxed);
-    let told = job.teller.set(&done_key(job.place.rank), End::Going.encode().as_bytes());
-    told.and_then(|()| job.teller.flush()).map_err(failed)
+    let told = job.publisher.set(&done_key(job.place.rank), End::Going.encode().as_bytes());
+    told.and_then(|()| job.publisher.flush()).map_err(failed)
 }
 /// Before a step: whether it is to be done. False if the job was asked to stop and the workers have
 /// agreed on an earlier one as the last.
@@ -148,7 +148,7 @@ pub fn goes_on(step: u64) -> Result<bool> {
 pub fn ask_to_stop() -> Result<bool> {
     let Some(job) = job()? else { return Ok(false) };
     if !ASKED.swap(true, Relaxed) {
-        job.teller.set(STOP, b"1").map_err(failed)?;
+        job.publisher.set(STOP, b"1").map_err(failed)?;
     }
     Ok(true)
 }
@@ -165,7 +165,7 @@ pub(super) fn steps_outside_runs() -> Option<u64> {
 pub fn saved(step: u64, path: &Path) -> Result<()> {
     let Some(Ok(Some(job))) = JOB.get() else { return Ok(()) };
     let text = format!("{step} {}", path.display());
-    job.teller.set(SAVED, text.as_bytes()).map_err(failed)
+    job.publisher.set(SAVED, text.as_bytes()).map_err(failed)
 }
 
 /// The kind of an error between processes.

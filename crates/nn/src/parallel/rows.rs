@@ -3,7 +3,7 @@
 use super::group::{Group, Inner, carried, group};
 use super::line::element;
 use super::wire::Wire;
-use dist::collective::{Carrier, Combine as How, Deal, Element, Kind, Signature};
+use dist::collective::{Combine as How, Communicator, Element, Kind, Operation, Signature};
 use ir::{AttrKind, Batch, BatchCall, Call, Grad, GradCall, Meaning, ORDERED, Shape, Type, Types, Value};
 use std::sync::Arc;
 use tensor::{Attrs, Combine, DType, Error, ErrorKind, Literal, Op, Result, Tensor};
@@ -29,7 +29,7 @@ const fn row(
     batch: fn(&BatchCall) -> Result<Vec<Value>>,
 ) -> Op {
     let (meaning, grad, batch) = (Meaning::Kernel(run), Grad::Rule(grad), Batch::Rule(batch));
-    Op { name, doc, attrs, infer, meaning, grad, batch, cases: Vec::new }
+    Op { name, doc, attrs, infer, meaning, grad, batch, ..Op::DEFAULT }
 }
 
 pub(super) static ALL_REDUCE: Op = row(
@@ -330,7 +330,7 @@ fn exchanged(
     group: &Arc<Inner>,
     op: &str,
     args: &[Literal],
-    f: impl FnOnce(&mut dyn Carrier, &Deal, &mut [u8]) -> dist::Result<std::ops::Range<usize>>,
+    f: impl FnOnce(&mut dyn Communicator, &Operation, &mut [u8]) -> dist::Result<std::ops::Range<usize>>,
 ) -> Outs {
     let x = &args[0];
     if group.team.size() == 1 {
@@ -354,7 +354,7 @@ fn packed(
     group: &Arc<Inner>,
     op: &str,
     args: &[Literal],
-    f: impl FnOnce(&mut dyn Carrier, &Deal, &[f32], &mut [f32]) -> dist::Result<()>,
+    f: impl FnOnce(&mut dyn Communicator, &Operation, &[f32], &mut [f32]) -> dist::Result<()>,
 ) -> Outs {
     let x = &args[0];
     if group.team.size() == 1 {
@@ -368,7 +368,7 @@ fn packed(
     };
     let mut out = Literal::zeros(DType::F32, shape);
     let data = bytemuck::cast_slice_mut(out.buffer_mut().ok_or_else(|| Error::bug("new, but shared"))?);
-    let by = |carrier: &mut dyn Carrier, deal: &Deal| f(carrier, deal, x.stored::<f32>(), data);
+    let by = |carrier: &mut dyn Communicator, deal: &Operation| f(carrier, deal, x.stored::<f32>(), data);
     group.line.carry(&group.team, signature, Element::F32, by)?;
     Ok(vec![out])
 }

@@ -3,7 +3,7 @@
 
 use crate::{Error, Result};
 use dist::Rule;
-use dist::launch::{Board, Snapshot};
+use dist::launch::{Dashboard, Snapshot};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -28,7 +28,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Serves the page from threads of its own until the process ends.
-pub fn serve(port: u16, board: Arc<Board>, rule: Rule) -> Result<()> {
+pub fn serve(port: u16, board: Arc<Dashboard>, rule: Rule) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .and_then(|l| l.local_addr().map(|at| (l, at)))
         .map_err(|e| Error::value(format!("the dashboard cannot listen at port {port}: {e}")));
@@ -87,7 +87,7 @@ fn request(mut stream: &TcpStream) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn answer(stream: &TcpStream, board: &Board, rule: Rule) -> std::io::Result<()> {
+fn answer(stream: &TcpStream, board: &Dashboard, rule: Rule) -> std::io::Result<()> {
     let text = request(stream)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut lines = text.lines();

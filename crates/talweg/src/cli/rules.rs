@@ -1,7 +1,7 @@
 //! How tables change on the servers of the parameter store: graphs that workers have announced.
 
 use data::atomic::{read_sealed, write_sealed};
-use dist::{Apply, Registrar, Target, Update};
+use dist::{Apply, Member, Target, Update};
 use nn::parallel::{Compiled, ORIGIN, Pushed, RuleText, rule_key};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The update rules of the tables, fetched when they are first needed and compiled.
 pub struct Rules {
-    registrar: Registrar,
+    member: Member,
     /// By table and elements of a block.
     rules: BTreeMap<(u32, usize), Compiled>,
     /// Where they are kept with what they have made: a server that goes on with what is on its
@@ -26,8 +26,8 @@ pub struct Rules {
 
 impl Rules {
     /// Rules that the membership store knows, or a folder that they are kept in as well.
-    pub fn new(registrar: Registrar, folder: Option<PathBuf>) -> Rules {
-        Rules { registrar, rules: BTreeMap::new(), folder, room: Vec::new() }
+    pub fn new(member: Member, folder: Option<PathBuf>) -> Rules {
+        Rules { member, rules: BTreeMap::new(), folder, room: Vec::new() }
     }
     fn rule(&mut self, table: u32, len: usize) -> Result<&Compiled> {
         if !self.rules.contains_key(&(table, len)) {
@@ -36,7 +36,7 @@ impl Rules {
             let bytes = match path.as_ref().filter(|p| p.exists()) {
                 Some(p) => read_sealed(p).map_err(failed)?,
                 None => {
-                    let found = self.registrar.wait(&rule_key(table, len), 0, Instant::now() + PATIENCE);
+                    let found = self.member.wait(&rule_key(table, len), 0, Instant::now() + PATIENCE);
                     let (_, bytes) = found.map_err(|e| Error::value(e.to_string()))?;
                     path.map_or(Ok(()), |p| keep(&p, &bytes)).map_err(failed)?;
                     bytes

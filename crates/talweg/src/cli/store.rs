@@ -4,7 +4,9 @@ use super::Program;
 use super::rules::Rules;
 use crate::{Error, Result};
 use dist::launch::Service;
-use dist::{Apply, Center, Consistency, Coordinator, Disk, Hello, Host, Registrar, Roster, Saver, Snapshot};
+use dist::{
+    Apply, Consistency, Controller, Coordinator, Disk, EmbeddedCoordinator, Hello, Member, Saver, Snapshot, StoreServer,
+};
 use nn::train::write_part;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,18 +33,18 @@ pub fn run(consistency: Option<&str>, program: &Program) -> Result<()> {
             let _writer = options.disk.as_ref().map(Disk::lock).transpose()?;
             options.disk.as_ref().map_or(Ok(()), |disk| disk.adopt(options.workers))?;
             let (hello, secret) = (Hello::new("server", options.server), options.secret.clone());
-            let connect = || Registrar::connect(&at, &hello, secret.clone(), Instant::now() + PATIENCE);
+            let connect = || Member::connect(&at, &hello, secret.clone(), Instant::now() + PATIENCE);
             let (workers, servers) = (options.workers, servers as usize);
-            let roster = move || Roster::new(workers, servers, copies);
-            let kept = dist::keep(&at, roster, |text| eprintln!("{text}"), Instant::now() + PATIENCE)?;
-            kept.map(|center| std::thread::spawn(move || end_after_the_workers(center.as_ref())));
+            let controller = move || Controller::new(workers, servers, copies);
+            let kept = dist::coordinate(&at, controller, |text| eprintln!("{text}"), Instant::now() + PATIENCE)?;
+            kept.map(|coordinator| std::thread::spawn(move || end_after_the_workers(coordinator.as_ref())));
             let folder = options.disk.as_ref().map(|d| d.folder.clone());
             let apply = || Ok(Box::new(Rules::new(connect()?, folder.clone())) as Box<dyn Apply>);
-            Host::run(*options, connect()?, apply, |text| eprintln!("{text}"))
+            StoreServer::run(*options, connect()?, apply, |text| eprintln!("{text}"))
         }
         Service::Coordinator { at, workers, servers, secret } => {
-            let roster = Roster::new(workers as usize, servers as usize, 2);
-            let _serving = Coordinator::start(&at, secret, roster, |text| eprintln!("{text}"))?;
+            let controller = Controller::new(workers as usize, servers as usize, 2);
+            let _serving = EmbeddedCoordinator::start(&at, secret, controller, |text| eprintln!("{text}"))?;
             // As DMLC's scheduler does, it serves until whoever started it ends it.
             loop {
                 std::thread::park();
@@ -66,11 +68,11 @@ impl Saver for Parts {
 }
 
 /// Ends this process when the workers have, if there may be no launcher left to do it.
-fn end_after_the_workers(center: &dyn Center) {
+fn end_after_the_workers(coordinator: &dyn Coordinator) {
     let mut last: Option<Instant> = None;
     loop {
         std::thread::sleep(Duration::from_secs(1));
-        if !center.list("progress/").is_empty() {
+        if !coordinator.list("progress/").is_empty() {
             last = Some(Instant::now());
         } else if last.is_some_and(|at| at.elapsed() > PATIENCE) {
             eprintln!("no worker is left: the server ends");

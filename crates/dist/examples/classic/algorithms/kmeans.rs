@@ -1,4 +1,4 @@
-//! k-means: each worker sums the points nearest to each center, the store over the workers.
+//! k-means: each worker sums the points nearest to each coordinator, the store over the workers.
 
 use crate::job::{self, Sums, WORKERS, normal};
 use net::sim::Random;
@@ -11,9 +11,9 @@ const STEPS: usize = 12;
 
 /// What was found.
 pub struct Report {
-    /// The largest distance between a center and the nearest true one.
+    /// The largest distance between a coordinator and the nearest true one.
     pub distance: f32,
-    /// Sum of squared distances to the nearest center, step by step.
+    /// Sum of squared distances to the nearest coordinator, step by step.
     pub inertia: Vec<f32>,
 }
 

@@ -1,0 +1,9 @@
+//! Language models: the files they come in, quantized weights, generation.
+
+pub mod engine;
+pub mod gguf;
+mod sample;
+mod text;
+
+pub use sample::{Sampled, Sampling};
+pub use text::TextStream;
