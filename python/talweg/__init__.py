@@ -98,6 +98,7 @@ from ._device import device  # noqa: E402
 from ._devices import devices, get_default_device, set_default_device  # noqa: E402
 from .amp import GradScaler, autocast, get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled  # noqa: E402
 from ._graph import Session, Variable, cond, fori_loop, scan, while_loop  # noqa: E402
+from ._export import Dim, export  # noqa: E402
 from ._files import from_file, frombuffer, load, save  # noqa: E402
 from ._state import no_grad, enable_grad, inference_mode, set_grad_enabled, is_grad_enabled  # noqa: E402
 from ._transforms import (  # noqa: E402
@@ -114,7 +115,7 @@ from ._transforms import (  # noqa: E402
     vmap,
 )
 from . import amp, autograd, data, distributions, func, nn, optim, train, utils  # noqa: E402
-from . import backends, debug, library, profiler, testing, version  # noqa: E402
+from . import backends, debug, library, profiler, serve, testing, version  # noqa: E402
 from ._callbacks import ShapeDtypeStruct, io_callback, pure_callback  # noqa: E402
 from ._inspection import check_numerics, explain  # noqa: E402
 from .backends import (  # noqa: E402

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// How a server behaves.
 #[derive(Clone, Debug)]
@@ -86,6 +87,8 @@ pub struct App {
     engines: Arc<Vec<Engine>>,
     cache: Cache,
     is_draining: AtomicBool,
+    /// Room for connections.
+    pub(crate) room: Arc<Semaphore>,
 }
 
 /// The priority of requests that state none.
@@ -104,7 +107,8 @@ impl App {
         let repository = Repository::new(roots, keep, policy, engines.len(), Box::new(warm));
         let cache = Cache::new(options.cache_bytes);
         let is_draining = AtomicBool::new(false);
-        Ok(App { options, repository, requests: Requests::default(), engines, cache, is_draining })
+        let room = Arc::new(Semaphore::new(options.connections_max));
+        Ok(App { options, repository, requests: Requests::default(), engines, cache, is_draining, room })
     }
 
     /// Why the server should get no requests, if it should not.
@@ -125,6 +129,10 @@ impl App {
     /// Requests that wait or run.
     pub fn jobs(&self) -> usize {
         self.engines.iter().map(Engine::jobs).sum()
+    }
+    /// Connections that are open, and one that each listener keeps ready.
+    pub fn connections(&self) -> usize {
+        self.options.connections_max - self.room.available_permits()
     }
     /// Ends the engines.
     pub fn stop(&self) {

@@ -163,6 +163,10 @@ impl Batcher {
     pub fn record_cost(&mut self, size: usize, us: u64) {
         self.cost.record(size, us);
     }
+    /// The time that a batch of this size rarely exceeds; 0 before the first measurement.
+    pub fn estimate_us(&self, size: usize) -> u64 {
+        self.cost.estimate_us(size).unwrap_or(0)
+    }
     /// Records the latency of an answer.
     pub fn record_latency(&mut self, us: u64) {
         self.governor.record(us > self.policy.latency_us, self.policy.late_permille);

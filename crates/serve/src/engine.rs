@@ -120,6 +120,16 @@ const PROGRAMS_MAX: usize = 256;
 /// How often clients that went away and deadlines are looked for while nothing can run.
 const PATROL: Duration = Duration::from_millis(20);
 
+/// How often models that were unloaded are looked for while no request comes.
+const IDLE_PATROL: Duration = Duration::from_secs(1);
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // The thread may be in the middle of a batch: it ends after that.
+        let _ = self.sender.try_send(Message::Stop);
+    }
+}
+
 impl Engine {
     /// Starts an engine; `lane` is its number. 
     pub fn start(lane: usize) -> std::io::Result<Engine> {
@@ -214,7 +224,7 @@ impl Engine {
 
     /// Ends the thread after what it runs now; requests that wait are answered with an error.
     pub fn stop(&self) {
-        let _ = self.sender.try_send(Message::Stop);
+        let _ = self.sender.send(Message::Stop);
         if let Some(thread) = self.thread.lock().take() {
             let _ = thread.join();
         }
@@ -315,7 +325,7 @@ impl State {
                     receiver.recv_timeout(wait)
                 }
                 Step::Idle if self.queues.values().any(|q| !q.batcher.is_empty()) => receiver.recv_timeout(PATROL),
-                Step::Idle => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Step::Idle => receiver.recv_timeout(IDLE_PATROL),
             };
             match message {
                 Ok(message) => {
@@ -451,7 +461,7 @@ fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize) {
     let (served, stats) = (queue.served.clone(), queue.served.stats.clone());
     let begun = now_us();
     shared.step_since_us.store(begun, Relaxed);
-    shared.busy_until_us.store(begun + served.lanes[lane].batch_us.load(Relaxed), Relaxed);
+    shared.busy_until_us.store(begun + queue.batcher.estimate_us(batch.size), Relaxed);
     for job in &jobs {
         job.ticket.start();
         stats.queue_us.fetch_add(begun.saturating_sub(job.arrived_us), Relaxed);
@@ -484,7 +494,10 @@ fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize) {
             stats.rows.fetch_add(rows as u64, Relaxed);
         }
         queue.batcher.record_latency(now_us().saturating_sub(job.arrived_us));
-        let _ = job.reply.send(answer);
+        let Job { reply, ticket, .. } = *job;
+        // Who has the answer finds its place in the queue free.
+        drop(ticket);
+        let _ = reply.send(answer);
     }
     let (batch_us, batch_rows) = queue.batcher.full_batch();
     served.lanes[lane].batch_us.store(batch_us, Relaxed);

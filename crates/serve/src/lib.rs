@@ -24,6 +24,7 @@ pub mod listen;
 pub mod load;
 pub mod metrics;
 mod openapi;
+mod pipeline;
 pub mod proto;
 pub mod repository;
 mod rest;

@@ -67,11 +67,10 @@ impl Server {
     pub async fn run(self, ended: impl Future<Output = ()>) -> bool {
         let Server { app, listeners, tls } = self;
         let router = router(app.clone());
-        let room = Arc::new(Semaphore::new(app.options.connections_max));
         let (stop, stopped) = watch::channel(false);
         let mut accepting = tokio::task::JoinSet::new();
         for listener in listeners {
-            accepting.spawn(accept(listener, router.clone(), tls.clone(), room.clone(), stopped.clone()));
+            accepting.spawn(accept(listener, router.clone(), tls.clone(), app.room.clone(), stopped.clone()));
         }
         let caretaker = tokio::spawn(caretake(app.clone()));
         ended.await;

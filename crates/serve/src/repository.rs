@@ -3,6 +3,7 @@
 
 use crate::batcher::Policy;
 use crate::failure::{Answered, Failure, Kind};
+use crate::pipeline::{self, Pipeline};
 use crate::served::{Executable, Served};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
@@ -228,9 +229,13 @@ impl Repository {
     fn read(&self, name: &str, version: u64, dir: &Path) -> Answered<Arc<Served>> {
         // The file system's message would tell a client about the machine.
         let failed = |e: ir::Error| Failure::new(Kind::Unavailable, format!("loading failed: {}", e.message));
-        let model = model::Model::load(dir).map_err(failed)?;
+        let model: Arc<dyn Executable> = if dir.join(pipeline::FILE).is_file() {
+            Arc::new(Pipeline::load(dir).map_err(failed)?)
+        } else {
+            Arc::new(model::Model::load(dir).map_err(failed)?)
+        };
         self.make_room(name, model.weight_bytes())?;
-        let served = Arc::new(Served::new(name, version, Arc::new(model), self.policy, self.engines));
+        let served = Arc::new(Served::new(name, version, model, self.policy, self.engines));
         (self.warm)(&served)?;
         Ok(served)
     }
@@ -313,7 +318,7 @@ impl Repository {
 }
 
 fn stamp(dir: &Path) -> Option<Stamp> {
-    let meta = std::fs::metadata(dir.join(DESCRIPTION)).ok()?;
+    let meta = std::fs::metadata(dir.join(description(dir)?)).ok()?;
     Some((meta.modified().ok()?, meta.len()))
 }
 
@@ -324,8 +329,13 @@ fn entries(dir: &Path) -> Answered<Vec<PathBuf>> {
     Ok(out)
 }
 
+/// The file that describes a model or a pipeline.
+fn description(dir: &Path) -> Option<&'static str> {
+    [DESCRIPTION, pipeline::FILE].into_iter().find(|f| dir.join(f).is_file())
+}
+
 fn is_model(dir: &Path) -> bool {
-    dir.join(DESCRIPTION).is_file()
+    description(dir).is_some()
 }
 
 fn file_name(path: &Path) -> Option<&str> {
@@ -338,7 +348,7 @@ fn number(path: &Path) -> Option<u64> {
 
 /// The name of a directory that is a model itself.
 fn own_name(dir: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(dir.join(DESCRIPTION)).ok()?;
+    let text = std::fs::read_to_string(dir.join(description(dir)?)).ok()?;
     let described: serde_json::Value = serde_json::from_str(&text).ok()?;
     described.get("name")?.as_str().filter(|n| !n.is_empty() && !n.contains('/')).map(String::from)
 }

@@ -121,7 +121,7 @@ fn saturation(batch: usize) -> f64 {
 fn the_batch_follows_the_load() {
     let policy = Policy::default();
     let mean = |rate| {
-        let o = simulate(policy, rate, 5.0, 1);
+        let o = simulate(policy, rate, 2.0, 1);
         o.rows as f64 / o.batches as f64
     };
     let (idle, half, near) = (mean(50.0), mean(0.5 * saturation(32)), mean(0.8 * saturation(32)));
@@ -131,23 +131,24 @@ fn the_batch_follows_the_load() {
 
 #[test]
 fn the_percentile_is_kept_near_saturation_and_beyond() {
-    for seed in 1..6 {
+    for seed in 1..4 {
         let policy = Policy { latency_us: 25_000, ..Policy::default() };
-        let mut near = simulate(policy, 0.8 * saturation(32), 10.0, seed);
+        let mut near = simulate(policy, 0.8 * saturation(32), 4.0, seed);
         assert!(near.percentile(0.99) <= 25_000, "seed {seed}: {} us", near.percentile(0.99));
         assert!(near.refused * 100 < near.offered, "seed {seed}: {} of {} refused", near.refused, near.offered);
-        let mut twice = simulate(policy, 2.0 * saturation(32), 10.0, seed);
+        let mut twice = simulate(policy, 2.0 * saturation(32), 4.0, seed);
         assert!(twice.percentile(0.99) <= 25_000, "seed {seed}: {} us", twice.percentile(0.99));
-        let goodput = twice.latencies_us.len() as f64 / 10.0;
+        let goodput = twice.latencies_us.len() as f64 / 4.0;
         assert!(goodput > 0.9 * saturation(32), "seed {seed}: {goodput} of {}", saturation(32));
     }
 }
 
 #[test]
 fn a_tight_target_makes_small_batches() {
-    let loose = simulate(Policy { latency_us: 50_000, ..Policy::default() }, 2000.0, 5.0, 3);
-    let mut tight = simulate(Policy { latency_us: 6_000, ..Policy::default() }, 2000.0, 5.0, 3);
-    assert!(tight.rows / tight.batches <= 13 && loose.rows / loose.batches >= 4);
+    let loose = simulate(Policy { latency_us: 50_000, ..Policy::default() }, 5000.0, 2.0, 3);
+    let mut tight = simulate(Policy { latency_us: 6_000, ..Policy::default() }, 5000.0, 2.0, 3);
+    let (small, large) = (tight.rows / tight.batches, loose.rows / loose.batches);
+    assert!(small <= 13 && large >= 15, "{small} {large}");
     assert!(tight.percentile(0.99) <= 6_600, "{}", tight.percentile(0.99));
 }
 
@@ -155,7 +156,7 @@ fn a_tight_target_makes_small_batches() {
 fn batching_beats_one_at_a_time() {
     let one = Policy { batch_max: 1, ..Policy::default() };
     let offered = 2.0 * saturation(32);
-    let (single, many) = (simulate(one, offered, 5.0, 7), simulate(Policy::default(), offered, 5.0, 7));
+    let (single, many) = (simulate(one, offered, 2.0, 7), simulate(Policy::default(), offered, 2.0, 7));
     assert!(many.latencies_us.len() > 3 * single.latencies_us.len());
 }
 
@@ -207,7 +208,7 @@ fn priority_goes_first_and_deadlines_are_kept() {
     b.push(Entry { deadline_us: Some(500), ..entry(3, 1) });
     b.record_cost(1, 100);
     assert_eq!(run(&mut b, 0, &SIZES).0, [2]);
-    assert_eq!(b.expire(300), [], "100 us and deviations are left");
+    assert!(b.expire(300).is_empty(), "100 us and deviations are left");
     assert_eq!(b.expire(450), [3], "it could not be answered in time");
     assert_eq!(b.remove(|id| id == 1), [1]);
     assert!(b.is_empty());

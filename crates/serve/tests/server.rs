@@ -1,119 +1,20 @@
 //! The server over loopback: answers equal what the model gives in process, and faults stay where they belong.
 
-use cpu as _;
+mod harness;
+
+use harness::{Reply, Running, export, random, repository};
 use ir::{DType, Error, Literal, Result};
 use model::{Axis, Dimension, Export, Model, Signature, TensorSpec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::sync::Arc;
+use std::net::TcpStream;
+use std::sync::{Arc, Condvar, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use talweg_serve::batcher::Policy;
-use talweg_serve::{App, Executable, Keep, Keys, Options, Run, Server};
+use talweg_serve::{Executable, Keep, Keys, Options, Run};
 use tensor::Tensor;
-
-fn random(shape: &[usize], seed: u64) -> Literal {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 40) as f32) / (1u64 << 24) as f32 - 0.5
-    };
-    Literal::generate(shape, next)
-}
-
-/// A perceptron whose weights depend on the seed.
-fn export(dir: &Path, seed: u64) {
-    let (w, b) = (Tensor::from(random(&[8, 4], seed)), Tensor::from(random(&[8], seed + 1)));
-    let f = |x: &[Tensor]| Ok(vec![x[0].linear(&w, Some(&b)).relu().softmax(-1), x[0].sum(-1)]);
-    let example = Tensor::from(random(&[1, 4], 9));
-    let export = Export::new("mlp").input("x", &example, &["batch", ""]).outputs(&["p", "s"]);
-    export.write(dir, f).unwrap();
-}
-
-/// A server on a thread of its own, drained when dropped.
-struct Running {
-    app: Arc<App>,
-    address: SocketAddr,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<bool>>,
-}
-
-impl Running {
-    fn start(options: Options) -> Running {
-        let app = Arc::new(App::new(options).unwrap());
-        app.repository.scan().unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let (tell, told) = std::sync::mpsc::channel();
-        let served = app.clone();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(async {
-                let any = "127.0.0.1:0".parse().unwrap();
-                let server = Server::bind(served, &[any], None).await.unwrap();
-                tell.send(server.addresses().unwrap()[0]).unwrap();
-                server.run(async { drop(stopped.await) }).await
-            })
-        });
-        Running { app, address: told.recv().unwrap(), stop: Some(stop), thread: Some(thread) }
-    }
-    fn stop(&mut self) -> bool {
-        drop(self.stop.take());
-        self.thread.take().is_some_and(|t| t.join().unwrap())
-    }
-    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
-        Reply::read(self.open(method, path, headers, body))
-    }
-    /// Sends a request without waiting for its answer.
-    fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
-        headers.iter().for_each(|(n, v)| head.push_str(&format!("{n}: {v}\r\n")));
-        // A server that refuses at once may have closed before everything was sent.
-        let _ = stream.write_all(&[head.as_bytes(), b"\r\n", body].concat());
-        stream
-    }
-    fn get(&self, path: &str) -> Reply {
-        self.send("GET", path, &[], b"")
-    }
-    fn post(&self, path: &str, body: &Value) -> Reply {
-        self.send("POST", path, &[], body.to_string().as_bytes())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-struct Reply {
-    status: u16,
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Reply {
-    fn read(mut stream: TcpStream) -> Reply {
-        let mut bytes = Vec::new();
-        let _ = stream.read_to_end(&mut bytes);
-        let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap_or_else(|| {
-            panic!("no answer: {:?}", String::from_utf8_lossy(&bytes))
-        });
-        let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head, body: bytes[end + 4..].to_vec() }
-    }
-    fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {:?}", String::from_utf8_lossy(&self.body)))
-    }
-    fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(": "))
-    }
-}
 
 fn question(x: &Literal) -> Value {
     let data: Vec<f32> = x.to_vec().unwrap();
@@ -122,13 +23,6 @@ fn question(x: &Literal) -> Value {
 
 fn numbers(v: &Value) -> Vec<f32> {
     v.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect()
-}
-
-fn repository() -> (tempfile::TempDir, Options) {
-    let dir = tempfile::tempdir().unwrap();
-    export(&dir.path().join("mlp/1"), 1);
-    let options = Options { roots: vec![dir.path().into()], ..Options::default() };
-    (dir, options)
 }
 
 #[test]
@@ -271,10 +165,13 @@ fn the_server_describes_itself() {
         assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
     }
     let document = server.get("/openapi.json").json();
-    for path in document["paths"].as_object().unwrap().keys() {
+    for (path, operations) in document["paths"].as_object().unwrap() {
         let path = path.replace("{name}", "mlp").replace("{version}", "1");
-        let status = server.get(&path).status;
-        assert!(matches!(status, 200 | 405), "{path}: {status}");
+        for method in operations.as_object().unwrap().keys() {
+            // Questions without a body are bad, but the path is there.
+            let status = server.send(&method.to_uppercase(), &path, &[], b"").status;
+            assert!(matches!(status, 200 | 400 | 503), "{method} {path}: {status}");
+        }
     }
     assert!(String::from_utf8(server.get("/").body).unwrap().contains("Try a model"));
 }
@@ -359,10 +256,37 @@ fn idle_models_and_memory_limits() {
     assert_eq!(server.post("/v2/models/b/infer", &x).status, 200, "and loaded again");
 }
 
-/// A model that does what its input says: sleeps for `x[0]` milliseconds, fails where `x[1]` is 1, panics where it is 2.
+/// A door that runs wait at until it is opened.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+    fn pass(&self) {
+        let guard = self.is_open.lock().unwrap();
+        let waited = self.changed.wait_timeout_while(guard, Duration::from_secs(60), |o| !*o).unwrap();
+        assert!(!waited.1.timed_out(), "the test never opened the gate");
+    }
+}
+
+/// What an [`Odd`] model shares with its test.
+#[derive(Clone, Default)]
+struct Control {
+    runs: Arc<AtomicUsize>,
+    gate: Arc<Gate>,
+}
+
+/// A model that does what its input says: waits at the gate where `x[0]` is 1, fails where `x[1]` is 1, panics where it
+/// is 2.
 struct Odd {
     signature: Signature,
-    runs: Arc<AtomicUsize>,
+    control: Control,
 }
 
 impl Odd {
@@ -379,18 +303,18 @@ impl Odd {
             outputs: vec![spec("y")],
             is_batched: true,
         };
-        Odd { signature, runs: Arc::default() }
+        Odd { signature, control: Control::default() }
     }
 }
 
-struct OddRun(Arc<AtomicUsize>);
+struct OddRun(Control);
 
 impl Executable for Odd {
     fn signature(&self) -> &Signature {
         &self.signature
     }
     fn prepare(&self, _: &[usize]) -> Result<Arc<dyn Run>> {
-        Ok(Arc::new(OddRun(self.runs.clone())))
+        Ok(Arc::new(OddRun(self.control.clone())))
     }
     fn weight_bytes(&self) -> usize {
         0
@@ -399,9 +323,11 @@ impl Executable for Odd {
 
 impl Run for OddRun {
     fn run(&self, inputs: &[Literal]) -> Result<Vec<Literal>> {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.runs.fetch_add(1, Ordering::Relaxed);
         let x: Vec<f32> = inputs[0].to_vec()?;
-        std::thread::sleep(Duration::from_millis(x.chunks(2).map(|r| r[0] as u64).max().unwrap_or(0)));
+        if x.chunks(2).any(|r| r[0] == 1.0) {
+            self.0.gate.pass();
+        }
         assert!(x.chunks(2).all(|r| r[1] != 2.0), "told to panic");
         if x.chunks(2).any(|r| r[1] == 1.0) {
             return Err(Error::index("told to fail"));
@@ -410,16 +336,18 @@ impl Run for OddRun {
     }
 }
 
-fn odd(options: Options) -> (Running, Arc<AtomicUsize>) {
+fn odd(options: Options) -> (Running, Control) {
     let server = Running::start(options);
     let model = Odd::new();
-    let runs = model.runs.clone();
+    let control = model.control.clone();
     server.app.repository.put("odd", 1, Arc::new(model)).unwrap();
-    (server, runs)
+    (server, control)
 }
 
-fn command(ms: f32, what: f32) -> Value {
-    json!({ "inputs": [{ "name": "x", "shape": [1, 2], "datatype": "FP32", "data": [ms, what] }] })
+/// A request that waits at the gate, or does not.
+fn command(is_held: bool, what: f32) -> Value {
+    let held = f32::from(u8::from(is_held));
+    json!({ "inputs": [{ "name": "x", "shape": [1, 2], "datatype": "FP32", "data": [held, what] }] })
 }
 
 const ODD: &str = "/v2/models/odd/infer";
@@ -444,96 +372,121 @@ fn wait_for_jobs(server: &Running, jobs: usize) {
 
 #[test]
 fn a_request_that_fails_harms_no_other() {
-    let (server, _) = odd(Options { policy: PATIENT, ..Options::default() });
-    let first = server.open("POST", ODD, &[], command(300.0, 0.0).to_string().as_bytes());
+    let (server, control) = odd(Options { policy: PATIENT, ..Options::default() });
+    let first = server.open("POST", ODD, &[], command(true, 0.0).to_string().as_bytes());
     wait_for_jobs(&server, 1);
-    let send = |what: f32| server.open("POST", ODD, &[], command(0.0, what).to_string().as_bytes());
+    let send = |what: f32| server.open("POST", ODD, &[], command(false, what).to_string().as_bytes());
     let nan = json!({ "inputs": [{ "name": "x", "shape": [1, 2], "datatype": "FP32", "data": [0, null] }] });
     let mut others = vec![send(0.0), send(1.0), send(0.0)];
     others.push(server.open("POST", ODD, &[], nan.to_string().as_bytes()));
     wait_for_jobs(&server, 5);
+    control.gate.open();
     assert_eq!(Reply::read(first).status, 200);
     let replies: Vec<Reply> = others.into_iter().map(Reply::read).collect();
     assert_eq!(replies.iter().map(|r| r.status).collect::<Vec<_>>(), [200, 400, 200, 200]);
     assert_eq!(replies[1].json()["error"], "told to fail");
-    assert_eq!(replies[2].json()["outputs"][0]["data"], json!([0, 0]).clone().as_array().map(|_| json!([0, 0])).unwrap());
+    assert_eq!(replies[2].json()["outputs"][0]["data"], json!([0, 0]));
     assert_eq!(replies[3].json()["outputs"][0]["data"], json!([0, null]), "NaN stays in its row");
-    assert_eq!(server.app.jobs(), 0);
+    wait_for_jobs(&server, 0);
 }
 
 #[test]
 fn a_panic_is_an_error_on_every_request_and_an_unready_server() {
-    let (server, _) = odd(Options { policy: PATIENT, ..Options::default() });
-    let first = server.open("POST", ODD, &[], command(300.0, 2.0).to_string().as_bytes());
+    let (server, control) = odd(Options { policy: PATIENT, ..Options::default() });
+    let first = server.open("POST", ODD, &[], command(true, 2.0).to_string().as_bytes());
     wait_for_jobs(&server, 1);
-    let second = server.open("POST", ODD, &[], command(0.0, 0.0).to_string().as_bytes());
+    let second = server.open("POST", ODD, &[], command(false, 0.0).to_string().as_bytes());
     wait_for_jobs(&server, 2);
+    control.gate.open();
     assert_eq!(Reply::read(first).status, 503);
     assert_eq!(Reply::read(second).status, 503);
     assert_eq!(server.get("/v2/health/ready").status, 503);
     assert_eq!(server.get("/v2/health/live").status, 200);
-    assert_eq!(server.post(ODD, &command(0.0, 0.0)).status, 503);
+    assert_eq!(server.post(ODD, &command(false, 0.0)).status, 503);
     assert!(server.app.has_failed());
-    assert_eq!(server.app.jobs(), 0);
+    wait_for_jobs(&server, 0);
 }
 
 #[test]
 fn clients_that_go_away_leave_nothing() {
-    let (server, runs) = odd(Options { policy: PATIENT, ..Options::default() });
-    let first = server.open("POST", ODD, &[], command(500.0, 0.0).to_string().as_bytes());
+    let policy = Policy { batch_max: 1, ..PATIENT };
+    let (server, control) = odd(Options { policy, ..Options::default() });
+    let first = server.open("POST", ODD, &[], command(true, 0.0).to_string().as_bytes());
     wait_for_jobs(&server, 1);
-    let gone: Vec<TcpStream> =
-        (0..100).map(|_| server.open("POST", ODD, &[], command(1.0, 0.0).to_string().as_bytes())).collect();
+    let body = command(false, 0.0).to_string();
+    let gone: Vec<TcpStream> = (0..100).map(|_| server.open("POST", ODD, &[], body.as_bytes())).collect();
     wait_for_jobs(&server, 101);
     drop(gone);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // The held one, and the one that the listener keeps ready.
+    while server.app.connections() > 2 {
+        assert!(Instant::now() < deadline, "{} connections", server.app.connections());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    control.gate.open();
     assert_eq!(Reply::read(first).status, 200);
     wait_for_jobs(&server, 0);
-    assert!(runs.load(Ordering::Relaxed) < 101, "what nobody waits for is not computed");
-    let served = server.app.repository.ready();
-    assert_eq!(served[0].pending(), 0);
+    assert_eq!(control.runs.load(Ordering::Relaxed), 1, "what no client waits for is not computed");
+    assert_eq!(server.app.repository.ready()[0].pending(), 0);
 }
 
 #[test]
 fn overload_is_refused_at_once() {
-    let policy = Policy { requests_max: 3, ..PATIENT };
-    let (server, _) = odd(Options { policy, ..Options::default() });
-    let body = command(400.0, 0.0).to_string();
+    let policy = Policy { requests_max: 4, ..PATIENT };
+    let (server, control) = odd(Options { policy, ..Options::default() });
+    let body = command(true, 0.0).to_string();
     let held: Vec<TcpStream> = (0..3).map(|_| server.open("POST", ODD, &[], body.as_bytes())).collect();
     wait_for_jobs(&server, 3);
+    let late = json!({ "parameters": { "timeout": 20_000 }, "inputs": command(false, 0.0)["inputs"] });
+    assert_eq!(server.post(ODD, &late).status, 504, "answered while the engine is busy");
+    wait_for_jobs(&server, 4);
     let refused = server.send("POST", ODD, &[], body.as_bytes());
-    assert_eq!((refused.status, server.app.jobs()), (429, 3), "refused while the others still run");
+    assert_eq!(refused.status, 429, "refused while the others still wait");
     assert!(refused.header("retry-after").is_some());
+    control.gate.open();
     assert!(held.into_iter().all(|s| Reply::read(s).status == 200));
-    let late = json!({ "parameters": { "timeout": 20_000 }, "inputs": command(400.0, 0.0)["inputs"] });
-    assert_eq!(server.post(ODD, &late).status, 504);
+    wait_for_jobs(&server, 0);
+    assert_eq!(server.post(ODD, &command(false, 0.0)).status, 200);
 }
 
 #[test]
 fn a_stalled_engine_is_unready() {
-    let (server, _) = odd(Options { policy: PATIENT, watchdog: Duration::from_millis(50), ..Options::default() });
-    let held = server.open("POST", ODD, &[], command(700.0, 0.0).to_string().as_bytes());
+    let (server, control) = odd(Options { policy: PATIENT, watchdog: Duration::from_millis(50), ..Options::default() });
+    let held = server.open("POST", ODD, &[], command(true, 0.0).to_string().as_bytes());
     let deadline = Instant::now() + Duration::from_secs(30);
     while server.get("/v2/health/ready").status == 200 {
         assert!(Instant::now() < deadline);
     }
+    control.gate.open();
     assert_eq!(Reply::read(held).status, 200);
-    assert_eq!(server.get("/v2/health/ready").status, 200, "it recovers");
+    while server.get("/v2/health/ready").status != 200 {
+        assert!(Instant::now() < deadline, "it recovers");
+    }
 }
 
 #[test]
 fn draining_answers_what_is_open() {
-    let (mut server, _) = odd(Options { policy: PATIENT, ..Options::default() });
-    let held = server.open("POST", ODD, &[], command(300.0, 0.0).to_string().as_bytes());
+    let (mut server, control) = odd(Options { policy: PATIENT, ..Options::default() });
+    let held = server.open("POST", ODD, &[], command(true, 0.0).to_string().as_bytes());
     wait_for_jobs(&server, 1);
+    let app = server.app.clone();
+    let opener = std::thread::spawn(move || {
+        while app.unready().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        control.gate.open();
+    });
     assert!(server.stop(), "everything was answered in time");
+    opener.join().unwrap();
     assert_eq!(Reply::read(held).status, 200);
     assert!(TcpStream::connect(server.address).is_err());
 }
 
 #[test]
 fn the_cache_answers_what_was_asked_before() {
-    let (server, runs) = odd(Options { cache_bytes: 1 << 20, ..Options::default() });
-    let ask = |x: f32| server.post(ODD, &command(0.0, x)).json()["outputs"].clone();
+    let (server, control) = odd(Options { cache_bytes: 1 << 20, ..Options::default() });
+    let runs = &control.runs;
+    let ask = |x: f32| server.post(ODD, &command(false, x)).json()["outputs"].clone();
     assert_eq!(ask(3.0), ask(3.0));
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     assert_ne!(ask(4.0), ask(3.0));
@@ -549,9 +502,9 @@ fn keys_are_asked_for_and_have_quotas() {
     let (server, _) = odd(Options { keys: Some(Keys::parse(keys).unwrap()), ..Options::default() });
     let ask = |key: &str| {
         let bearer = format!("Bearer {key}");
-        server.send("POST", ODD, &[("authorization", &bearer)], command(0.0, 0.0).to_string().as_bytes())
+        server.send("POST", ODD, &[("authorization", &bearer)], command(false, 0.0).to_string().as_bytes())
     };
-    assert_eq!(server.post(ODD, &command(0.0, 0.0)).status, 401);
+    assert_eq!(server.post(ODD, &command(false, 0.0)).status, 401);
     assert_eq!(ask("wrong").status, 401);
     assert_eq!(server.get("/metrics").status, 401);
     assert_eq!(server.get("/v2/health/ready").status, 200, "probes have no key");
@@ -616,4 +569,35 @@ fn several_free_dimensions_are_batched_by_their_sizes() {
         let want = Model::load(dir.path().join("sum")).unwrap().run(&[x]).unwrap();
         assert_eq!(numbers(&answer["outputs"][0]["data"]), want[0].to_vec::<f32>().unwrap());
     }
+}
+
+#[test]
+fn pipelines_are_served_as_one_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, scale: f64| {
+        let f = move |x: &[Tensor]| Ok(vec![&x[0] * scale, x[0].sum(-1)]);
+        let export = Export::new(name).input("x", &Tensor::from(random(&[1, 4], 1)), &["n", ""]);
+        export.outputs(&["y", "s"]).write(dir.path().join(name).join("1"), f).unwrap();
+    };
+    write("a", 3.0);
+    write("b", 5.0);
+    let place = dir.path().join("both/1");
+    std::fs::create_dir_all(&place).unwrap();
+    let describe = |second: &str| {
+        let text = json!({ "name": "both", "outputs": ["z", "sum"], "steps": [
+            { "model": "../../a/1", "inputs": { "x": "image" }, "outputs": { "y": "mid", "s": "sum" } },
+            { "model": "../../b/1", "inputs": { "x": second }, "outputs": { "y": "z" } },
+        ] });
+        std::fs::write(place.join("pipeline.json"), text.to_string()).unwrap();
+    };
+    describe("mid");
+    let server = Running::start(Options { roots: vec![dir.path().into()], ..Options::default() });
+    let ask = json!({ "inputs": [{ "name": "image", "shape": [2, 4], "datatype": "FP32", "data": [[1, 2, 3, 4], [0, 0, 0, 1]] }] });
+    let answer = server.post("/v2/models/both/infer", &ask).json();
+    assert_eq!(numbers(&answer["outputs"][0]["data"]), [15.0, 30.0, 45.0, 60.0, 0.0, 0.0, 0.0, 15.0]);
+    assert_eq!(numbers(&answer["outputs"][1]["data"]), [10.0, 1.0]);
+    describe("sum");
+    let refused = server.post("/v2/repository/models/both/load", &json!({}));
+    assert!(refused.status == 503 && refused.json()["error"].as_str().unwrap().contains("takes f32[n, 4], but sum is f32[batch]"));
+    assert_eq!(server.post("/v2/models/both/infer", &ask).status, 200, "what was loaded goes on");
 }
