@@ -144,7 +144,9 @@ impl Engine {
         if numerics::is_checking() {
             return Ok(Arc::new(numerics::Checked::new(graph, |g| self.built(g))?));
         }
-        match self.constants.lock().lift(graph) {
+        // Not held while compiling: a child forked meanwhile would wait for it forever.
+        let lifted = self.constants.lock().lift(graph);
+        match lifted {
             None => self.cached(graph),
             Some((general, extra)) => Ok(Arc::new(Lifted { program: self.cached(&general)?, extra })),
         }
@@ -189,6 +191,14 @@ impl Engine {
                 theirs.iter().position(|(op, site)| e.site.as_ref() == Some(site) && is_op(op))
             };
             let same_op = at(&|op| e.op.as_deref() == Some(op));
+            if same_op.is_none() {
+                // The op that the program wrote, if only one on its line can have become the one that failed.
+                let mut written: Vec<&str> = composites(&plan.graph, e.site);
+                written.dedup();
+                if let [name] = written[..] {
+                    e.op = Some(name.into());
+                }
+            }
             if let Some(i) = same_op.or_else(|| at(&|_| true)) {
                 e.site = Some(ours[i].1);
             }
@@ -322,6 +332,14 @@ fn updates(c: &ir::Collected, assigned: &[(&Arc<Var>, Value)], first: usize) -> 
     let mut pairs: Vec<(u32, u32)> = assigned.iter().enumerate().filter_map(pair).collect();
     pairs.sort_unstable();
     pairs
+}
+
+/// Names of the composites of a line, sorted.
+fn composites(graph: &Graph, site: Option<Site>) -> Vec<&'static str> {
+    let of_line = graph.nodes.iter().filter(|n| Some(n.site) == site && matches!(n.op.meaning, Meaning::Composite(_)));
+    let mut names: Vec<&str> = of_line.map(|n| n.op.name).collect();
+    names.sort_unstable();
+    names
 }
 
 /// The op and line of every node, those of sub-graphs included.

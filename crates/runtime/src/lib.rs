@@ -8,6 +8,7 @@ mod engine;
 mod explain;
 pub mod interrupt;
 mod lift_constants;
+pub mod log;
 mod numerics;
 mod peers;
 mod placement;

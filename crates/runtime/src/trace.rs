@@ -93,7 +93,7 @@ pub fn init() {
         if let Some(path) = std::env::var_os("TALWEG_TRACE").filter(|p| !p.is_empty())
             && let Err(e) = write_to(Path::new(&path))
         {
-            eprintln!("TALWEG_TRACE: {e}");
+            crate::log::warn(format_args!("TALWEG_TRACE: {e}"));
         }
     });
 }
@@ -156,7 +156,7 @@ impl Span {
         let region = Region { name: name.into(), lines: vec![(site, 1.0)], bytes: 0, flops: 0 };
         Span { region: Arc::new(region), start: Instant::now(), thread: thread() }
     }
-    /// Ends it; nothing happens unless somebody records.
+    /// Ends it; a no-op unless a recording is active.
     pub fn end(self) {
         if is_on() {
             let duration_us = self.start.elapsed().as_secs_f64() * 1e6;

@@ -246,7 +246,8 @@ impl Context {
         let is_new = !self.ready.lock().contains_key(&ready_key(network));
         match self.ready(network) {
             Err(e) if is_new => {
-                eprintln!("{}: {what} is computed step by step, which is slower: {e}", self.name);
+                let text = format_args!("{}: {what} is computed step by step, which is slower: {e}", self.name);
+                runtime::log::warn(text);
                 false
             }
             found => found.is_ok(),
@@ -327,8 +328,8 @@ impl Context {
         // What is still running may use it.
         self.synchronize()?;
         self.enter()?;
-        // SAFETY: every kept block was taken from the driver by the pool, and nothing runs.
         self.pool.lock().release_kept(|block| {
+            // SAFETY: every kept block was taken from the driver by the pool, and nothing runs.
             let _ = unsafe { cu::free_sync(block) };
         });
         Ok(())

@@ -21,10 +21,10 @@ pub struct Options {
     /// Runs it this many times and shows where the time goes, by region and by line.
     #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "100")]
     profile: Option<usize>,
-    /// Writes a picture of the graph as SVG.
+    /// Writes a drawing of the graph as SVG.
     #[arg(long)]
     svg: Option<PathBuf>,
-    /// Writes a picture of the graph in DOT.
+    /// Writes the graph in DOT.
     #[arg(long)]
     dot: Option<PathBuf>,
     /// Writes the graph's text form.
@@ -51,7 +51,7 @@ fn perceptron() -> Result<Graph> {
     let (w1, b1) = (variable("W_1", &[784, 100])?, variable("b_1", &[100])?);
     let (w2, b2) = (variable("W_2", &[100, 10])?, variable("b_2", &[10])?);
     let hidden = (x.matmul(&w1) + &b1).relu();
-    let loss = (hidden.matmul(&w2) + &b2).cross_entropy(&y, Default::default());
+    let loss = (hidden.matmul(&w2) + &b2).cross_entropy(&y);
     let optimizer = Optimizer::new(Adagrad::default(), [w1, b1, w2, b2].as_slice())?;
     let step = optimizer.minimize(&loss)?;
     let (mut values, mut assigned) = (Vec::new(), Vec::new());
@@ -85,7 +85,7 @@ fn engine_for(device: Option<&str>) -> Result<&'static Engine> {
     let Some(name) = device else { return Ok(engine()) };
     match (crate::engine_named(name), crate::runtime::open_offline(name)) {
         (Ok(engine), _) => Ok(engine),
-        (Err(_), Some(device)) => Ok(Box::leak(Box::new(Engine::new(device).with_patterns(crate::patterns())))),
+        (Err(_), Some(device)) => Ok(Box::leak(Box::new(Engine::new(device).with_patterns(tensor::patterns())))),
         (Err(e), None) => Err(e),
     }
 }
