@@ -131,7 +131,7 @@ pub(super) fn start(publisher: Arc<Publisher>, line: Member, rank: u32, world: u
     spawned.map(drop).map_err(dist::Error::io("starting a thread that tells the pulse"))
 }
 
-/// A run begins at this step that asks [`goes_on`] before each of its steps and says when it is [`done`].
+/// A run begins at this step that asks [`goes_on`] before each of its steps and says when it is done.
 pub fn run_begins(step: u64) -> Result<()> {
     let Some(job) = job()? else { return Ok(()) };
     GATE.enter(step);
