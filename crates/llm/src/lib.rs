@@ -4,6 +4,8 @@ pub mod engine;
 pub mod gguf;
 mod sample;
 mod text;
+mod tokenizer;
 
 pub use sample::{Sampled, Sampling};
 pub use text::TextStream;
+pub use tokenizer::Tokenizer;
