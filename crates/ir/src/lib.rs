@@ -16,6 +16,7 @@ mod graph;
 mod literal;
 mod node;
 mod op;
+mod peers;
 pub mod picture;
 mod rewrite;
 mod setting;
@@ -41,6 +42,7 @@ pub use op::{
     Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED, Op, Out, RunGraph, SOON,
     Scalar, Type, Types,
 };
+pub use peers::{Alone, DevicePeers, Peers, PeersHandle};
 pub use setting::{Setting, SettingRead, record_settings};
 pub use shape::{Layout, Shape};
 pub use text::Find;

@@ -8,7 +8,6 @@ pub mod interrupt;
 mod numerics;
 mod offer;
 mod pair;
-mod peers;
 mod places;
 mod profile;
 pub mod reference;
@@ -19,6 +18,5 @@ pub use engine::{Engine, Find, Reference, Revision, note_assigned};
 pub use inventory; // a device outside of this repository offers itself with `inventory::submit!`
 pub use numerics::check_numerics;
 pub use offer::{Offer, devices, open};
-pub use peers::{FindPeers, Peers, offer_peers, peers};
 pub use places::{Placement, place_of, placement};
 pub use profile::{Profile, Share, profile};

@@ -16,6 +16,7 @@
 extern crate self as talweg;
 
 pub mod cli;
+pub mod distributed;
 mod explain;
 mod interrupt;
 mod progress;
@@ -26,7 +27,6 @@ pub use ::data;
 pub use ::dist;
 pub use ::ir;
 pub use ::nn;
-pub use ::nn::parallel as distributed;
 pub use ::runtime;
 pub use explain::explain;
 pub use interrupt::{INTERRUPTED, interrupt};

@@ -1,7 +1,7 @@
 //! Watches the processes of a job: replaces those that are lost until every worker has done its part.
 
 use super::dashboard;
-use super::job::{Job, Exit};
+use super::job::{Exit, Job};
 use super::policy::{Ended, Verdict, back_off, is_start_failure, judge};
 use super::process::Process;
 use super::{Attempt, Outcome};

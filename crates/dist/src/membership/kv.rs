@@ -200,7 +200,7 @@ impl Kv {
             self.changes.push(KeyEvent::Gone(e.key));
         }
     }
-    /// Replies everybody whose key has come.
+    /// Replies to every session whose key has come.
     fn wake(&mut self, out: &mut Replies) {
         let entries = &self.entries;
         self.waiting.retain(|(caller, request, key, after)| {

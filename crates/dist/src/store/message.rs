@@ -156,7 +156,7 @@ pub enum Message {
         /// What a dump was answered.
         data: Arc<Vec<f32>>,
     },
-    /// Replies a pull.
+    /// Reply to a pull.
     Value {
         /// Number of the question.
         request: u64,

@@ -372,7 +372,7 @@ impl Partition {
         by_rule && (!self.rule.gathers() || clock <= self.applied_safe)
     }
 
-    /// Replies a read, or parks it.
+    /// Replies to a read, or parks it.
     fn read(&mut self, r: Parked, out: &mut Outbox) -> Result<(), String> {
         self.check_read(&r)?;
         if self.admits(r.clock) {
@@ -566,7 +566,7 @@ impl Partition {
         }
         self.blocks = blocks;
     }
-    /// Replies reads that are admitted now.
+    /// Replies to reads that are admitted now.
     pub(crate) fn release(&mut self, out: &mut Outbox) {
         self.refresh(out);
         self.take_snapshots(out);
