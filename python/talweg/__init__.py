@@ -6,8 +6,8 @@
 >>> x.grad
 tensor([2., 4.])
 
-The namespace follows PyTorch; the Python array API standard has its own, `talweg.array_api`. Nothing is computed
-before somebody looks at a value.
+The namespace follows PyTorch; the Python array API standard has its own, `talweg.array_api`. Evaluation is lazy:
+nothing runs until you read a value.
 """
 
 import math as _math

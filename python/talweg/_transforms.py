@@ -1,4 +1,4 @@
-"""Functions of functions under JAX's names, compilation, and gradients of one's own. PyTorch's are in ``func``."""
+"""Transforms under JAX's names, compilation, and custom gradients. PyTorch's are in ``func``."""
 
 import functools
 import types

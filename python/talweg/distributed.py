@@ -30,17 +30,17 @@ from ._checked import check, checked, type_error, value_error
 
 
 def rank():
-    """Number of this worker; 0 if the process is alone."""
+    """The rank of this worker; 0 in a single process."""
     return _native.worker_rank()
 
 
 def world_size():
-    """How many workers were started; 1 if the process is alone."""
+    """The number of workers; 1 in a single process."""
     return _native.worker_count()
 
 
 def is_available():
-    """True: collectives are always there.
+    """True: collectives are always available.
 
     >>> import talweg as tw
     >>> tw.distributed.is_available()
@@ -80,36 +80,34 @@ def get_world_size(group=None):
 
 
 def shard(batch):
-    """This worker's part of a batch: its share of the first axis.
+    """This worker's shard of a batch: a slice of the first axis.
 
-    Shares differ by one row at most. The optimizer's next step counts this worker's gradients, those of a mean over its
-    rows, by their number, so that workers with unequal shares take the step of one process. A worker for which
-    there is no row gets the first one, and its gradients count nothing. Dropout of a tensor with these rows draws what
-    one process draws for them.
+    Shards differ by at most one row. The optimizer's next step weights this worker's gradients by its number of rows, so
+    that workers with unequal shards take the step of one process. A worker without a row gets the first one, with
+    weight 0. Dropout of a tensor with these rows draws the numbers that one process would draw for them.
     """
     first, end = _native.worker_part(len(batch))
     return batch[first:end]
 
 
 def meet(give):
-    """Before each step: hands over what a worker that replaces a lost one has to know.
+    """Hands the training state to a replacement worker; call it before each step.
 
-    ``give`` returns, as bytes, everything that decides the next step. A replacement gets these bytes from its first
-    call and must take them over; everybody else gets ``None``.
+    ``give`` returns, as bytes, everything that decides the next step. A replacement receives these bytes from its first
+    call and must restore them; every other worker receives ``None``.
 
-    Under all-reduce ``give`` is called only when somebody waits to be let in, and a loop that never calls ``meet``
-    does without replacements. With a parameter store the bytes are kept in the store with the step: ``give`` is
-    called each time, and need not give what the store holds. The replacement does the newest step again that the
-    store has of its predecessor (``step()`` says which), from what that one gave before it. A loop without ``meet``
-    goes on at the step after, and knows nothing but what the store holds.
+    Under all-reduce ``give`` is called only when a replacement waits to be admitted; a loop that never calls ``meet``
+    has no replacements. With a parameter store ``give`` is called at each step, and the store keeps the bytes; they
+    need not contain the store's own values. The replacement repeats the newest step that the store has of its
+    predecessor (``step()`` returns it). A loop without ``meet`` continues at the next step, with the store's values only.
     """
     if not callable(give):
-        raise type_error(f"meet: expected a function that gives bytes, not {type(give).__name__}")
+        raise type_error(f"meet: expected a function that returns bytes, not {type(give).__name__}")
     return _native.worker_meet(give)
 
 
 def new_group(ranks, group=None):
-    """The group of some ranks of a group (all workers without one), of which this worker must be one.
+    """The group of some ranks of a group (default: all workers); this worker must be one of them.
 
     Only members have to call it.
     """
@@ -117,12 +115,12 @@ def new_group(ranks, group=None):
 
 
 def split_group(color, key=0, group=None):
-    """The group of all ranks that say the same ``color``, ordered by ``key``, then by rank; all must call it."""
+    """The group of all ranks with the same ``color``, ordered by ``key``, then by rank; all ranks must call it."""
     return _native.group_split(_of(group), color, key)
 
 
 def all_reduce(x, op="sum", group=None, wire="exact"):
-    """The sum, ``mean``, ``prod``, ``max`` or ``min`` of everybody's tensor, for everybody.
+    """The sum, ``mean``, ``prod``, ``max`` or ``min`` over ranks, on every rank.
 
     ``wire="bf16"`` or ``"int8"`` sends sums and means of float32 tensors in two or one byte an element; everybody
     ends with the same bits.
@@ -141,38 +139,38 @@ def reduce_scatter(x, op="sum", axis=0, group=None, wire="exact"):
 
 
 def all_gather(x, axis=0, group=None, wire="exact"):
-    """Everybody's tensors one after the other along ``axis``, for everybody; ``wire`` as in ``all_reduce``."""
+    """The tensors of all ranks, concatenated along ``axis``, on every rank; ``wire`` as in ``all_reduce``."""
     return _native.group_all_gather(_of(group), x, axis, wire)
 
 
 def broadcast(x, src, group=None):
-    """The tensor of rank ``src``, for everybody; the others' give the type."""
+    """The tensor of rank ``src``, on every rank; the other ranks' tensors state the type."""
     return _native.group_broadcast(_of(group), x, src)
 
 
 def all_to_all(x, split_axis=0, concat_axis=0, group=None):
-    """Part ``i`` along ``split_axis`` goes to rank ``i``; what comes is joined along ``concat_axis``."""
+    """Part ``i`` along ``split_axis`` goes to rank ``i``; received parts are concatenated along ``concat_axis``."""
     return _native.group_all_to_all(_of(group), x, split_axis, concat_axis)
 
 
 def send(x, dst, group=None):
     """Sends a tensor to rank ``dst``, which must receive it.
 
-    The result is a zero that stands for it: added to a loss, it brings the gradient that comes back.
+    The result is a scalar zero. Add it to the loss to receive the gradient of the sent tensor.
     """
     return _native.group_send(_of(group), x, dst)
 
 
 def recv(like, src, group=None):
-    """The tensor that rank ``src`` sends; ``like`` gives the type.
+    """The tensor that rank ``src`` sends; ``like`` states the type.
 
-    If ``like`` collects a gradient, that of the result is sent back, and the sender must ask for it.
+    If ``like`` requires a gradient, the gradient of the result is sent back, and the sender must request it.
     """
     return _native.group_recv(_of(group), like, src)
 
 
 def barrier(group=None):
-    """Nobody leaves before everybody has come."""
+    """Returns when every rank of the group has called it."""
     _native.group_barrier(_of(group))
 
 
@@ -186,13 +184,13 @@ class Table:
     >>> counts.pull(rows=[1, 2]).tolist()
     [[0.0, 0.0], [1.0, 2.0]]
 
-    Every worker makes the same tables in the same order; whoever is first gives the first ``values``. What is pushed
-    counts when its step ends (``clock``); a read sees as much of the others' steps as the job's consistency demands.
+    Every worker creates the same tables in the same order; the first one sets the initial ``values``. Pushed values
+    count when their step ends (``clock``); a read is as fresh as the job's consistency model demands.
 
-    What is pushed is added, or goes through ``update(values, pushed, *state)``, which returns the new values, or a tuple
-    of them and of the new state: arrays like the values, which begin with the numbers of ``state``. It is traced once and
-    runs on the servers, so that it may use numbers and other tensors as they are then, but no variables. It is given
-    the whole table, or with ``by_rows`` some rows at a time, and then rows can be pushed:
+    Pushed values are added, or go through ``update(values, pushed, *state)``. It returns the new values, or a tuple of
+    the new values and state arrays, which start with the numbers of ``state``. It is traced once and runs on the servers,
+    so it may close over numbers and tensors, but not over variables. It sees the whole table, or with ``by_rows`` some
+    rows at a time; then rows can be pushed:
 
     >>> def adagrad(values, pushed, squares):
     ...     squares = squares + pushed.square()
@@ -203,9 +201,8 @@ class Table:
     >>> weights.pull().tolist()
     [1.0, 0.5, 1.0, 1.0]
 
-    Whole tables that are pushed in one step are summed over the workers where these do their steps together (``bsp``,
-    ``backup:B``) and update the table once; rows update it one worker's after the other's. A process that is alone has its
-    tables in its own memory.
+    Under ``bsp`` and ``backup:B``, whole tables pushed in one step are summed over the workers and make one update. Rows
+    make one update per worker. A single process keeps its tables in its own memory.
     """
 
     def __init__(self, values, update=None, state=(), by_rows=False):
@@ -222,12 +219,12 @@ class Table:
 
     @checked
     def push(self, x, rows=None):
-        """Adds to this step's updates: ``x`` is like the whole table, or like the rows that are named."""
+        """Adds to this step's updates; ``x`` has the shape of the whole table, or of the given rows."""
         self._native.push(x, _listed(rows))
 
     @checked
     def pull(self, rows=None):
-        """Its values, or those of the rows that are named, as fresh as the job's consistency demands."""
+        """The values, or those of the given rows, as fresh as the job's consistency model demands."""
         return self._native.pull(_listed(rows))
 
     def __repr__(self):
@@ -239,7 +236,7 @@ def _listed(rows):
 
 
 def clock():
-    """Ends this worker's step: what it has pushed counts from now on. An optimizer's step in the store ends one too."""
+    """Ends this worker's step: its pushed values count from now on. An optimizer step in the store also ends one."""
     _native.store_clock()
 
 
@@ -249,16 +246,16 @@ def wait():
 
 
 def step():
-    """The step of the parameter store that this worker is in: 0 at first, more if it takes the place of one that was lost.
+    """This worker's step in the parameter store: 0 at first, more for a replacement worker.
 
-    A loop of one's own begins there: ``for step in range(tw.distributed.step(), steps)``.
+    A custom loop starts there: ``for step in range(tw.distributed.step(), steps)``.
     """
     return _native.store_step()
 
 
 def staleness():
-    """How many reads of the store were 0, 1, 2… steps ahead of the slowest worker in what they saw; the last counts all
-    beyond. Empty if the process is alone."""
+    """The number of store reads that were 0, 1, 2… steps ahead of the slowest worker; the last entry counts all beyond.
+    Empty in a single process."""
     return _native.store_staleness()
 
 

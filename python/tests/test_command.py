@@ -146,7 +146,7 @@ def test_a_rule_of_consistency_in_python(tmp_path):
     asked = [[int(n) for n in line.split()] for line in (tmp_path / "rule.log").read_text().splitlines()]
     assert max(step for step, *_ in asked) >= 19, "the server asks the rule"
     for name, why in [
-        ("stuck", "nobody can go on"),
+        ("stuck", "no worker can continue"),
         ("undone", "is admitted with .* but not with"),
         ("missing", "has no function missing"),
     ]:

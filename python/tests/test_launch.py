@@ -237,7 +237,7 @@ def test_who_cannot_join_is_told_why(variables, text):
         ("dist.broadcast(x, 7)", "7 is not one of 1 ranks"),
         ("dist.send(x, 0)", "a rank does not exchange with itself"),
         ("dist.new_group([0, 1])", "there is no rank 1 in a group of 1"),
-        ("dist.meet(3)", "expected a function that gives bytes, not int"),
+        ("dist.meet(3)", "expected a function that returns bytes, not int"),
     ],
 )
 def test_wrong_arguments_of_collectives_are_told(call, text):

@@ -23,10 +23,8 @@ macro_rules! rows {
                         arity: $arity,
                         out: Out::Same,
                         float: |$v| $f,
-                        int: None,
                         code: "",
-                        neutral: None,
-                        domain: (0.0, 1.0),
+                        ..Scalar::DEFAULT
                     }),
                     ..PLAIN
                 };
@@ -39,14 +37,9 @@ macro_rules! rows {
     };
 }
 const PLAIN: Op = Op {
-    name: "",
-    doc: "",
-    attrs: &[],
     infer: |c| Ok(SmallVec::from_iter([Type::new(c.dtype(0), c.shape(0).reduce(&c.attrs.sizes("axes")?, true))])),
-    meaning: Meaning::Const,
     grad: Grad::Zero,
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 const OVER: &[(&str, AttrKind)] = &[("axes", AttrKind::Ints)];
 static SUM: Op = Op { name: "sum", attrs: OVER, meaning: Meaning::Reduce(Monoid::Sum), ..PLAIN };

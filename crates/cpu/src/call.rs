@@ -1,20 +1,20 @@
-//! Single nodes: kernels by the name of their op, else the slow reference in the op's row;
-//! control flow over programs of its own.
+//! Single nodes: the kernels that the CPU claims, else the slow reference in the op's row. A kernel's
+//! file says in a [`Claim`] all that the CPU knows about it.
 
 #![allow(unsafe_code)]
 
 mod attention;
+mod axis;
 mod control;
 mod conv;
 pub mod matmul;
 mod moves;
 mod scan;
-mod turns;
 
 use crate::pool::{self, Shared};
 use crate::tile::access::{Bases, Spot};
 use ir::{Bytes, FlatNode, Layout, Literal, Meaning, Result, Type};
-use passes::Place;
+use passes::View;
 use std::sync::Arc;
 
 /// An operand or result in memory.
@@ -70,20 +70,6 @@ unsafe fn rows_mut<T>(o: &Operand, bases: Bases) -> Shared<T> {
     Shared::new(o.first(bases))
 }
 
-/// A tensor cut along an axis: what is before it, its size, what is behind it.
-#[derive(Clone, Copy)]
-struct Lanes {
-    outer: usize,
-    size: usize,
-    inner: usize,
-}
-impl Lanes {
-    fn new(shape: &ir::Shape, axis: usize) -> Lanes {
-        let outer = shape[..axis].iter().product();
-        Lanes { outer, size: shape[axis], inner: shape[axis + 1..].iter().product() }
-    }
-}
-
 /// Runs `f` for `0..n`, in parallel where there is enough to do; each moves about `bytes`.
 fn each_task(n: usize, bytes: usize, f: &(dyn Fn(usize) + Sync)) {
     const TASK: usize = 64 * 1024;
@@ -99,104 +85,107 @@ fn index_of(i: i64, axis: usize, size: usize) -> Result<usize> {
 /// A node ready to run.
 pub type Prepared = Box<dyn Fn(Bases) -> Result<()> + Send + Sync>;
 
+/// What the CPU knows about a kernel. A kernel's file has one for each op it computes; [`CLAIMS`] lists them.
+pub struct Claim {
+    /// The op's name.
+    op: &'static str,
+    /// Whether running it can be an error, such as an index out of range. Nothing is updated in place before a
+    /// call that may fail.
+    may_fail: fn(&FlatNode) -> bool,
+    /// How it is run; `None` where the kernel does not fit, so that the row's reference runs.
+    prepare: Prepare,
+    /// Whether a composite of these input types is run by the kernel; otherwise it is expanded.
+    claims: fn(&FlatNode, &[Type]) -> bool,
+    /// Whether the kernel reads an operand with this layout; all read contiguous ones.
+    accepts: fn(&FlatNode, usize, &Layout) -> bool,
+    /// Whether the kernel writes a result with this layout; all write contiguous ones.
+    writes: fn(&FlatNode, usize, &Layout) -> bool,
+    /// The axis along which it only concatenates its operands.
+    joins: fn(&FlatNode) -> Option<usize>,
+    /// Whether it hands its result over piece by piece to the loop that takes it.
+    feeds: fn(&FlatNode, &[View]) -> bool,
+    /// Whether its results are its operands, and it only holds back what uses them.
+    is_fence: bool,
+    /// Its floating-point operations.
+    flops: fn(&FlatNode, &[View]) -> usize,
+}
+
+/// Makes a node ready to run.
+type Prepare = fn(&FlatNode, &[Operand], &[Operand]) -> Result<Option<Prepared>>;
+
+/// A kernel that cannot fail.
+fn never(_: &FlatNode) -> bool {
+    false
+}
+/// A kernel that can fail, for instance because of an index out of range.
+fn always(_: &FlatNode) -> bool {
+    true
+}
+
+impl Claim {
+    /// A claim of contiguous operands and results. Whether it may fail has no default.
+    const fn new(op: &'static str, may_fail: fn(&FlatNode) -> bool, prepare: Prepare) -> Claim {
+        Claim {
+            op,
+            may_fail,
+            prepare,
+            claims: |_, _| false,
+            accepts: |_, _, _| false,
+            writes: |_, _, _| false,
+            joins: |_| None,
+            feeds: |_, _| false,
+            is_fence: false,
+            flops: |n, _| n.outs[0].shape.count(),
+        }
+    }
+}
+
+/// The kernels of the CPU.
+static CLAIMS: &[&[Claim]] =
+    &[attention::CLAIMS, axis::CLAIMS, control::CLAIMS, conv::CLAIMS, matmul::CLAIMS, moves::CLAIMS, scan::CLAIMS];
+
+fn claim(n: &FlatNode) -> Option<&'static Claim> {
+    CLAIMS.iter().copied().flatten().find(|c| c.op == n.op.name)
+}
+
 /// Whether the CPU runs a composite itself.
 pub fn claims(n: &FlatNode, types: &[Type]) -> bool {
-    match n.op.name {
-        "attention" => attention::claims(types, 3),
-        "attention_grad" => attention::claims(types, 6),
-        "max_pool" => conv::claims_pool(&n.attrs, &types[0]),
-        "max_pool_grad" => matches!(types[1].dtype, ir::DType::F32 | ir::DType::F64),
-        _ => false,
-    }
+    claim(n).is_some_and(|c| (c.claims)(n, types))
 }
-
 /// Whether a kernel takes an operand with this layout; all take contiguous ones.
 pub fn accepts(n: &FlatNode, operand: usize, layout: &Layout) -> bool {
-    match n.op.name {
-        "matmul" => matmul::has_kernel(n.outs[0].dtype),
-        "int_matmul" => true,
-        "attention" => operand < 3 && attention::accepts(layout),
-        "attention_grad" => operand < 6 && operand != 4 && attention::accepts(layout),
-        _ => false,
-    }
+    claim(n).is_some_and(|c| (c.accepts)(n, operand, layout))
 }
-
 /// Whether a node only holds back what uses its results, which are its operands.
 pub fn is_fence(n: &FlatNode) -> bool {
-    n.op.name == "barrier"
+    claim(n).is_some_and(|c| c.is_fence)
 }
-
-/// The axis along which a kernel puts its operands one behind the other, if that is all it does.
+/// The axis along which a kernel only concatenates its operands, if that is all it does.
 pub fn joins(n: &FlatNode) -> Option<usize> {
-    if n.op.name == "concat" { n.attrs.size("axis").ok() } else { None }
+    claim(n).and_then(|c| (c.joins)(n))
 }
-
 /// Whether a kernel writes a result with this layout; all write contiguous ones.
 pub fn writes(n: &FlatNode, result: usize, layout: &Layout) -> bool {
-    match n.op.name {
-        "attention" => result == 0 && attention::accepts(layout),
-        "attention_grad" => attention::accepts(layout),
-        _ => false,
-    }
+    claim(n).is_some_and(|c| (c.writes)(n, result, layout))
 }
-
-/// Whether running a node can be an error: indexes out of range, a loop without an end. What is
-/// not known to be safe may fail.
+/// Whether running a node can be an error. Nodes without a claim may fail.
 pub fn may_fail(n: &FlatNode) -> bool {
-    match n.op.name {
-        "matmul" | "int_matmul" | "conv" | "conv_input_grad" | "conv_weight_grad" | "max_pool_index" | "concat"
-        | "pad" | "fold" | "iota" | "cumsum" | "argmax" | "argmin" | "sort" | "random_bits" | "barrier"
-        | "attention" | "attention_grad" => false,
-        "scan" => n.attrs.graph("body").map_or(true, |g| g.nodes.iter().any(may_fail_inside)),
-        _ => true,
-    }
+    claim(n).is_none_or(|c| (c.may_fail)(n))
 }
-
-fn may_fail_inside(n: &FlatNode) -> bool {
-    !matches!(
-        n.op.meaning,
-        Meaning::Input | Meaning::Const | Meaning::Scalar(_) | Meaning::View(_) | Meaning::Reduce(_)
-    ) && may_fail(n)
-}
-
 /// Whether a kernel hands over its result piece by piece.
-pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
-    n.op.name == "matmul" && matmul::feeds(n, args)
+pub fn feeds(n: &FlatNode, args: &[View]) -> bool {
+    claim(n).is_some_and(|c| (c.feeds)(n, args))
+}
+/// The floating-point operations of a node, one an element where nothing is known.
+pub fn flops(n: &FlatNode, args: &[View]) -> usize {
+    claim(n).map_or_else(|| n.outs[0].shape.count(), |c| (c.flops)(n, args))
 }
 
 /// Chooses how a node is run.
 pub fn prepare(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Result<Prepared> {
-    let attrs = &n.attrs;
-    let fast = match n.op.name {
-        "attention" => attention::forward(attrs, args, outs),
-        "attention_grad" => attention::backward(attrs, args, outs),
-        "matmul" => matmul::prepare(args, outs),
-        "int_matmul" => Some(matmul::prepare_int8(args, outs)),
-        "conv" => conv::prepare(attrs, args, outs, conv::Which::Forward),
-        "conv_input_grad" => conv::prepare(attrs, args, outs, conv::Which::Input),
-        "conv_weight_grad" => conv::prepare(attrs, args, outs, conv::Which::Weight),
-        "max_pool" | "max_pool_index" => conv::max_pool(attrs, args, outs),
-        "max_pool_grad" => conv::max_pool_grad(args, outs),
-        "concat" => moves::concat(attrs, args, outs),
-        "pad" => moves::pad(attrs, args, outs),
-        "take" => moves::take(attrs, args, outs),
-        "check_class" => moves::check_class(n, args, outs),
-        "gather" => moves::gather(attrs, args, outs),
-        "scatter" => moves::scatter(attrs, args, outs),
-        "scatter_add" => moves::scatter_add(attrs, args, outs),
-        "index_add" => moves::index_add(attrs, args, outs),
-        "fold" => moves::fold(attrs, args, outs),
-        "iota" => moves::iota(outs),
-        "cumsum" => scan::cumsum(attrs, args, outs),
-        "argmax" => scan::extreme(attrs, args, outs, true),
-        "argmin" => scan::extreme(attrs, args, outs, false),
-        "sort" => scan::sort(attrs, args, outs),
-        "random_bits" => scan::random_bits(args, outs),
-        // Its results lie where its operands do.
-        _ if is_fence(n) => Some(Box::new(|_: Bases| Ok(())) as Prepared),
-        "scan" => Some(turns::prepare(attrs, args, outs)?),
-        "custom" => Some(custom(attrs, args, outs)?),
-        _ => None,
+    let fast = match claim(n) {
+        Some(c) => (c.prepare)(n, args, outs)?,
+        None => None,
     };
     match (fast, n.op.meaning) {
         (Some(f), _) => Ok(f),
@@ -229,18 +218,6 @@ unsafe fn write(outs: &[Operand], bases: Bases, values: &[Literal]) -> Result<()
         unsafe { std::ptr::copy_nonoverlapping(v.bytes().as_ptr(), o.first(bases), v.bytes().len()) };
     }
     Ok(())
-}
-
-/// An op of the program's own, on the operands themselves.
-fn custom(attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prepared> {
-    let (op, args, outs) = (attrs.custom("op")?.clone(), args.to_vec(), outs.to_vec());
-    Ok(Box::new(move |bases| {
-        // SAFETY: a program's regions run one after the other, and results lie apart from operands.
-        let given: Vec<(&Type, &[u8])> = args.iter().map(|a| (&a.ty, unsafe { a.bytes(bases) })).collect();
-        let room = |o: &Operand| unsafe { std::slice::from_raw_parts_mut(o.first::<u8>(bases), o.ty.bytes()) };
-        let mut made: Vec<(&Type, &mut [u8])> = outs.iter().map(|o| (&o.ty, room(o))).collect();
-        op.0.run(&given, &mut made).map_err(|e| e.in_op(op.0.name()))
-    }))
 }
 
 type Reference = fn(&ir::Call, &[Literal]) -> Result<Vec<Literal>>;

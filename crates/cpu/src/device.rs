@@ -19,7 +19,7 @@ impl Cpu {
 }
 
 inventory::submit! {
-    runtime::Offer { kind: "cpu", count: || 1, open: |_| Ok(Arc::new(Cpu::new())) }
+    runtime::Backend { kind: "cpu", count: || 1, open: |_| Ok(Arc::new(Cpu::new())) }
 }
 
 impl Device for Cpu {

@@ -1,13 +1,14 @@
 //! What a program consists of, for people.
 
-use ir::{FlatNode, Graph, Shape, Site, Slot};
-use passes::{Arrangement, Fused, Place, Region, Step};
+use crate::call;
+use ir::{Graph, Site, Slot};
+use passes::{Fused, MemoryPlan, Region, Step};
 use runtime::trace;
 use std::fmt::Write;
 
 /// A line a region: its ops, the bytes it moves, the work it does, the user's lines; then the
 /// memory.
-pub fn explain(fused: &Fused, a: &Arrangement, m: &trace::Memory) -> String {
+pub fn explain(fused: &Fused, a: &MemoryPlan, m: &trace::Memory) -> String {
     let graph = &fused.graph;
     let mut s = String::new();
     let waves = fused.waves.iter().flat_map(|w| w.clone().map(|r| (r > w.start, w.end - w.start > 1)));
@@ -19,7 +20,7 @@ pub fn explain(fused: &Fused, a: &Arrangement, m: &trace::Memory) -> String {
             (true, true) => '|',
         };
         let kind = match r {
-            Region::Loop(l) if l.feed.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
+            Region::Loop(l) if l.producer.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
             Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
             Region::Call { .. } => "call".to_string(),
         };
@@ -95,37 +96,8 @@ fn flops(r: &Region, graph: &Graph) -> usize {
                 Step::Scalar { .. } | Step::Reduce { .. } => l.rows(),
                 Step::Load { .. } | Step::Const(_) => 0,
             });
-            steps.sum::<usize>() + l.feed.as_ref().map_or(0, |f| call_flops(f.node, &f.args, graph))
+            steps.sum::<usize>() + l.producer.as_ref().map_or(0, |f| call::flops(&graph.nodes[f.node], &f.args))
         }
-        Region::Call { node, args, .. } => call_flops(*node, args, graph),
+        Region::Call { node, args, .. } => call::flops(&graph.nodes[*node], args),
     }
-}
-
-fn call_flops(node: usize, args: &[Place], graph: &Graph) -> usize {
-    let n = &graph.nodes[node];
-    let out = n.outs[0].shape.count();
-    match n.op.name {
-        "matmul" | "int_matmul" => 2 * out * args[0].layout.shape.last().copied().unwrap_or(1),
-        // Each output of the plane takes every weight of its channel.
-        "conv" => 2 * out * per_channel(&args[1].layout.shape),
-        "conv_input_grad" => 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),
-        "conv_weight_grad" => 2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape),
-        "attention" => attention_flops(n, args),
-        // Scores, and the gradients of weights, values, keys and queries: five products for two.
-        "attention_grad" => attention_flops(n, args) * 5 / 2,
-        _ => out,
-    }
-}
-
-/// Two products for every query and key that meet.
-fn attention_flops(n: &FlatNode, args: &[Place]) -> usize {
-    let [q, k, v] = [0, 1, 2].map(|i| &args[i].layout.shape);
-    let [width, keys, outs] = [q.last(), k.iter().nth_back(1), v.last()].map(|d| d.copied().unwrap_or(1));
-    let all = 2 * q.count() / width.max(1) * keys * (width + outs);
-    if n.attrs.bool("causal").unwrap_or(false) { all / 2 } else { all }
-}
-
-/// Weights of one output channel.
-fn per_channel(weights: &Shape) -> usize {
-    weights.iter().skip(1).product()
 }

@@ -13,3 +13,4 @@ mod tile;
 pub mod vmath;
 
 pub use device::Cpu;
+pub use tile::has_vector_loop;

@@ -12,8 +12,8 @@ use crate::tile::plan::{Plan, ROW_MAX};
 use crate::tile::{self, Homes, Tiles};
 use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Meaning, Result, SOON, Slot, Type};
 use parking_lot::Mutex;
-use passes::{Arrangement, Feed, Fused, Home, Loop, Moves, Place, Region, Step, Target};
-use passes::{arrange, feed, fuse, place_of, redirect, schedule};
+use passes::{Fused, Location, Loop, MemoryPlan, Moves, Producer, Region, Step, Target, View};
+use passes::{elide_copies, fuse, fuse_epilogues, plan_memory, schedule, view_of};
 use runtime::interrupt::{self, Handling};
 use runtime::{Program, trace};
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ pub(crate) enum Answer {
 /// A compiled graph.
 pub struct Compiled {
     fused: Fused,
-    arrangement: Arrangement,
+    memory: MemoryPlan,
     work: Vec<Work>,
     inputs: Vec<Type>,
     consts: Vec<Literal>,
@@ -66,24 +66,24 @@ struct Planned {
     fused: Fused,
     /// The cuts of loops.
     plans: Vec<Option<Plan>>,
-    arrangement: Arrangement,
+    memory: MemoryPlan,
     commit: usize,
 }
 
 impl Planned {
-    /// The plan of a fused graph. Where values are computed again behind fences, a weight's gradient that
+    /// The plan of a fused graph. Where values are computed again behind barriers, a weight's gradient that
     /// waits together with the update, for what can fail, keeps them alive: then the product may run alone.
     fn best(fused: Fused) -> Planned {
         let may_wait =
-            fused.fence.iter().any(Option::is_some) && fused.regions.iter().any(|r| may_fail(r, &fused.graph));
+            fused.barrier.iter().any(Option::is_some) && fused.regions.iter().any(|r| may_fail(r, &fused.graph));
         let apart = may_wait.then(|| Planned::new(fused.clone(), false));
         let joined = Planned::new(fused, true);
-        let bytes = |p: &Planned| p.arrangement.arena_bytes;
+        let bytes = |p: &Planned| p.memory.arena_bytes;
         apart.filter(|p| bytes(p) < bytes(&joined) / 8 * 7).unwrap_or(joined)
     }
 
     fn new(mut fused: Fused, feeds_updates: bool) -> Planned {
-        feed(&mut fused, &call::feeds, feeds_updates);
+        fuse_epilogues(&mut fused, &call::feeds, feeds_updates);
         let light: Vec<bool> = fused.regions.iter().map(|r| is_light(r, &fused.graph)).collect();
         let fails: Vec<bool> = fused.regions.iter().map(|r| may_fail(r, &fused.graph)).collect();
         let is_soon = |r: &Region| match r {
@@ -101,16 +101,16 @@ impl Planned {
         };
         let scratch: Vec<usize> = fused.regions.iter().zip(&plans).map(scratch).collect();
         let first = fused.regions.iter().rposition(|r| may_fail(r, graph)).map_or(0, |r| r + 1);
-        let arrangement = arrange(&fused, &scratch, first, &|_| None);
-        debug_assert_eq!(passes::check_arrangement(&fused, &arrangement, &scratch, &|_| None), Ok(()));
-        let is_donated = |s: &Slot| match arrangement.home(*s) {
-            Home::Result(b) => arrangement.buffers[b].donor.is_some(),
+        let memory = plan_memory(&fused, &scratch, first, &|_| None);
+        debug_assert_eq!(passes::check_memory_plan(&fused, &memory, &scratch, &|_| None), Ok(()));
+        let is_donated = |s: &Slot| match memory.location(*s) {
+            Location::Result(b) => memory.buffers[b].donor.is_some(),
             _ => false,
         };
         // What may fail is never light, so no wave reaches over the last of it.
         let overwrites = |w: &Range<usize>| fused.regions[w.clone()].iter().any(|r| r.writes().iter().any(is_donated));
         let commit = fused.waves.iter().position(overwrites).unwrap_or(fused.waves.len());
-        Planned { plans, arrangement, commit, fused }
+        Planned { plans, memory, commit, fused }
     }
 }
 
@@ -137,22 +137,22 @@ impl Compiled {
     /// Compiles a graph of primitive ops and claimed composites.
     pub fn new(graph: Graph) -> Result<Compiled> {
         let target =
-            Target { row_max: &|_| ROW_MAX, share_min: SHARE_MIN, accepts: &call::accepts, fences: &call::is_fence };
+            Target { row_max: &|_| ROW_MAX, share_min: SHARE_MIN, accepts: &call::accepts, barriers: &call::is_fence };
         let mut fused = fuse(&graph, &target)?;
-        redirect(&mut fused, &Moves { joins: &call::joins, writes: &call::writes, accepts: &call::accepts });
-        let Planned { fused, plans, arrangement, commit } = Planned::best(fused);
+        elide_copies(&mut fused, &Moves { joins: &call::joins, writes: &call::writes, accepts: &call::accepts });
+        let Planned { fused, plans, memory, commit } = Planned::best(fused);
         let graph = &fused.graph;
         let consts = constants(graph);
         let read: BTreeSet<Slot> = fused.regions.iter().flat_map(Region::reads).chain(fused.results()).collect();
-        let map = BaseMap { graph, arrangement: &arrangement, consts: &consts, read: &read };
+        let map = BaseMap { graph, memory: &memory, consts: &consts, read: &read };
         let mut work = Vec::with_capacity(fused.regions.len());
         for ((r, region), plan) in fused.regions.iter().enumerate().zip(plans) {
             work.push(match (region, plan) {
                 (Region::Loop(l), Some(plan)) => {
-                    let homes = Homes { spot: &|s| map.spot(s), donor: &|s| map.donor(s) };
-                    let partials = Spot { base: map.arena(), offset: arrangement.scratch[r] };
-                    let tiles = tile::emit(l, graph, plan, &homes, partials);
-                    match &l.feed {
+                    let locations = Homes { spot: &|s| map.spot(s), donor: &|s| map.donor(s) };
+                    let partials = Spot { base: map.arena(), offset: memory.scratch[r] };
+                    let tiles = tile::emit(l, graph, plan, &locations, partials);
+                    match &l.producer {
                         None => Work::Loop(tiles),
                         Some(f) => Work::Fed(map.fed(f, l), tiles),
                     }
@@ -169,7 +169,7 @@ impl Compiled {
             answers,
             inputs,
             consts,
-            arrangement,
+            memory,
             commit,
             fused,
             described: OnceLock::new(),
@@ -201,7 +201,7 @@ impl Compiled {
             let Buffer::Host(l) = b else { return Err(Error::bug("an input that was not read")) };
             frame.bases.push(l.buffer().as_slice().as_ptr().cast_mut());
         }
-        for b in &self.arrangement.buffers {
+        for b in &self.memory.buffers {
             let own = b.donor.and_then(|k| match &mut inputs[k] {
                 Buffer::Host(l) if l.buffer().as_slice().len() == b.bytes => Some((k, l.buffer_mut()?)),
                 _ => None,
@@ -227,7 +227,7 @@ impl Compiled {
     fn push_arena(&self, frame: &mut Frame) {
         let arena = frame.arena.get_or_insert_with(|| {
             let is_first = !self.has_run.swap(true, Ordering::Relaxed);
-            Arena::take(self.arrangement.arena_bytes, is_first)
+            Arena::take(self.memory.arena_bytes, is_first)
         });
         frame.bases.push(arena.as_mut_ptr());
     }
@@ -273,11 +273,11 @@ impl Compiled {
     }
     /// The size of each result buffer.
     pub(crate) fn result_bytes(&self) -> impl Iterator<Item = usize> {
-        self.arrangement.buffers.iter().map(|b| b.bytes)
+        self.memory.buffers.iter().map(|b| b.bytes)
     }
     /// How much memory a run needs for itself.
     pub(crate) fn arena_bytes(&self) -> usize {
-        self.arrangement.arena_bytes
+        self.memory.arena_bytes
     }
     /// The addresses of the constants, which come after the inputs and the result buffers.
     pub(crate) fn const_bases(&self) -> impl Iterator<Item = *mut u8> {
@@ -362,10 +362,10 @@ impl Compiled {
     /// What a run needs.
     fn memory(&self) -> trace::Memory {
         let bytes = |types: &[Type]| types.iter().map(Type::bytes).sum::<usize>();
-        let results = &self.arrangement.buffers;
+        let results = &self.memory.buffers;
         trace::Memory {
             given: bytes(&self.inputs) + self.consts.iter().map(|c| c.bytes().len()).sum::<usize>(),
-            arena: self.arrangement.arena_bytes,
+            arena: self.memory.arena_bytes,
             results: results.iter().map(|b| b.bytes).sum(),
             in_place: results.iter().filter(|b| b.donor.is_some()).map(|b| b.bytes).sum(),
         }
@@ -416,7 +416,7 @@ impl Program for Compiled {
         frame.bases.clear();
         // Inputs are only read: no result takes over their memory.
         frame.bases.extend(inputs.iter().map(|b| b.as_ptr().cast_mut()));
-        let buffers = 0..self.arrangement.buffers.len();
+        let buffers = 0..self.memory.buffers.len();
         frame.bases.extend(buffers.filter_map(|b| Some(outs[self.first_answer(b)?].as_mut_ptr())));
         frame.bases.extend(self.const_bases());
         self.push_arena(&mut frame);
@@ -428,7 +428,7 @@ impl Program for Compiled {
     }
 
     fn explain(&self) -> String {
-        explain::explain(&self.fused, &self.arrangement, &self.memory())
+        explain::explain(&self.fused, &self.memory, &self.memory())
     }
 }
 
@@ -439,7 +439,7 @@ fn may_fail(r: &Region, graph: &Graph) -> bool {
 
 /// The cut of a loop.
 fn plan(l: &Loop, graph: &Graph) -> Plan {
-    if l.feed.is_some() { Plan::for_rows(l) } else { tile::plan(l, graph) }
+    if l.producer.is_some() { Plan::for_rows(l) } else { tile::plan(l, graph) }
 }
 
 /// Work of a loop, and multiplications of a product, that are worth another thread.
@@ -449,7 +449,7 @@ const LIGHT_PRODUCT: Range<usize> = 1 << 18..1 << 21;
 /// Whether one thread runs a region alone, and it is still worth another thread.
 fn is_light(region: &Region, graph: &Graph) -> bool {
     match region {
-        Region::Loop(Loop { feed: Some(f), .. }) => is_light_product(f.node, &f.args, graph),
+        Region::Loop(Loop { producer: Some(f), .. }) => is_light_product(f.node, &f.args, graph),
         Region::Loop(l) => {
             let plan = tile::plan(l, graph);
             plan.tasks() == 1 && plan.work >= LIGHT_LOOP_MIN
@@ -458,7 +458,7 @@ fn is_light(region: &Region, graph: &Graph) -> bool {
     }
 }
 
-fn is_light_product(node: usize, args: &[Place], graph: &Graph) -> bool {
+fn is_light_product(node: usize, args: &[View], graph: &Graph) -> bool {
     let n = &graph.nodes[node];
     let inner = args.first().and_then(|a| a.layout.shape.last()).copied().unwrap_or(0);
     n.op.name == "matmul" && LIGHT_PRODUCT.contains(&(n.outs[0].shape.count() * inner))
@@ -489,7 +489,7 @@ fn constants(graph: &Graph) -> Vec<(usize, Literal)> {
 /// Which base pointer and offset each stored value has: inputs, results, constants, arena.
 struct BaseMap<'a> {
     graph: &'a Graph,
-    arrangement: &'a Arrangement,
+    memory: &'a MemoryPlan,
     consts: &'a [(usize, Literal)],
     /// Values that a region reads, or that are results of the graph.
     read: &'a BTreeSet<Slot>,
@@ -497,29 +497,29 @@ struct BaseMap<'a> {
 
 impl BaseMap<'_> {
     fn arena(&self) -> u32 {
-        (self.graph.inputs.len() + self.arrangement.buffers.len() + self.consts.len()) as u32
+        (self.graph.inputs.len() + self.memory.buffers.len() + self.consts.len()) as u32
     }
     fn spot(&self, s: Slot) -> Spot {
-        let (base, offset) = match self.arrangement.home(s) {
-            Home::Input(k) => (k, 0),
-            Home::Result(b) => (self.graph.inputs.len() + b, 0),
-            Home::Const(i) => {
+        let (base, offset) = match self.memory.location(s) {
+            Location::Input(k) => (k, 0),
+            Location::Result(b) => (self.graph.inputs.len() + b, 0),
+            Location::Const(i) => {
                 let at = self.consts.binary_search_by_key(&i, |c| c.0).expect("every constant is listed, in order");
-                (self.graph.inputs.len() + self.arrangement.buffers.len() + at, 0)
+                (self.graph.inputs.len() + self.memory.buffers.len() + at, 0)
             }
-            Home::Arena(at) => (self.arena() as usize, at),
+            Location::Arena(at) => (self.arena() as usize, at),
             // Empty values: nothing is read or written.
-            Home::Nowhere => (self.arena() as usize, 0),
+            Location::Nowhere => (self.arena() as usize, 0),
         };
         Spot { base: base as u32, offset }
     }
     /// The input whose memory a result may take over.
     fn donor(&self, s: Slot) -> Option<Slot> {
-        let Home::Result(b) = self.arrangement.home(s) else { return None };
-        self.arrangement.buffers[b].donor.map(|k| Slot { node: self.graph.inputs[k], out: 0 })
+        let Location::Result(b) = self.memory.location(s) else { return None };
+        self.memory.buffers[b].donor.map(|k| Slot { node: self.graph.inputs[k], out: 0 })
     }
-    fn operands(&self, args: &[Place]) -> Vec<Operand> {
-        let operand = |p: &Place| {
+    fn operands(&self, args: &[View]) -> Vec<Operand> {
+        let operand = |p: &View| {
             let ty = Type::new(self.graph.ty(p.root).dtype, p.layout.shape.clone());
             let constant = self.graph.constant(p.root).cloned();
             Operand { spot: self.spot(p.root), constant, ty, layout: p.layout.clone(), is_read: true }
@@ -531,11 +531,11 @@ impl BaseMap<'_> {
         let is_read = self.read.contains(&s);
         Operand { spot: self.spot(s), layout: Layout::contiguous(&ty.shape), ty, constant: None, is_read }
     }
-    fn fed(&self, f: &Feed, l: &Loop) -> Fed {
+    fn fed(&self, f: &Producer, l: &Loop) -> Fed {
         call::matmul::prepare_fed(&self.operands(&f.args), &self.result(f.slot()), &self.beside(f, l))
     }
     /// Where else a fed loop reads and writes, element by element as its product lies.
-    fn beside(&self, f: &Feed, l: &Loop) -> Vec<Spot> {
+    fn beside(&self, f: &Producer, l: &Loop) -> Vec<Spot> {
         let size = self.graph.ty(f.slot()).dtype.size();
         let is_alike = |s: Slot, strides: &[isize]| {
             strides == [l.columns() as isize, 1] && self.graph.ty(s).dtype.size() == size && s != f.slot()
@@ -561,10 +561,10 @@ impl BaseMap<'_> {
         }
         spots
     }
-    fn call(&self, node: usize, args: &[Place], outs: &[Place]) -> Result<Prepared> {
+    fn call(&self, node: usize, args: &[View], outs: &[View]) -> Result<Prepared> {
         let n = &self.graph.nodes[node];
         let args = self.operands(args);
-        let result = |(p, ty): (&Place, &Type)| Operand {
+        let result = |(p, ty): (&View, &Type)| Operand {
             spot: self.spot(p.root),
             layout: p.layout.clone(),
             ty: ty.clone(),
@@ -576,16 +576,16 @@ impl BaseMap<'_> {
     }
     fn answer(&self, fused: &Fused, s: Slot) -> (Answer, Type) {
         let ty = self.graph.ty(s).clone();
-        let root = place_of(&fused.places, s).root;
-        let answer = match self.arrangement.home(root) {
-            Home::Input(k) => Answer::Input(k),
-            Home::Result(b) => Answer::Result(b),
-            Home::Const(_) => match self.graph.constant(root) {
+        let root = view_of(&fused.views, s).root;
+        let answer = match self.memory.location(root) {
+            Location::Input(k) => Answer::Input(k),
+            Location::Result(b) => Answer::Result(b),
+            Location::Const(_) => match self.graph.constant(root) {
                 Some(c) => Answer::Const(c.reshaped(&ty.shape)),
                 None => Answer::Const(Literal::zeros(ty.dtype, ty.shape.clone())),
             },
             // Only empty values are stored nowhere.
-            Home::Nowhere | Home::Arena(_) => Answer::Const(Literal::zeros(ty.dtype, ty.shape.clone())),
+            Location::Nowhere | Location::Arena(_) => Answer::Const(Literal::zeros(ty.dtype, ty.shape.clone())),
         };
         (answer, ty)
     }

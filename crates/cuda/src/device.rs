@@ -1,9 +1,9 @@
 //! A GPU as a device.
 
-use crate::context::Context;
+use crate::driver::context::Context;
+use crate::memory::storage::{Block, DeviceValue};
 use crate::program::Compiled;
-use crate::storage::{Block, Held};
-use ir::{Buffer, FlatNode, Graph, Loan, Result, Type};
+use ir::{Buffer, DeviceMemory, FlatNode, Graph, Result, Type};
 use runtime::{Device, Memory, Program};
 use std::sync::Arc;
 
@@ -46,11 +46,11 @@ pub struct Properties {
 
 /// The properties of the GPU with this number.
 pub fn properties(ordinal: usize) -> Result<Properties> {
-    crate::context::properties(ordinal)
+    crate::driver::context::properties(ordinal)
 }
 
 inventory::submit! {
-    runtime::Offer { kind: "cuda", count: crate::context::count, open: |number| Ok(Arc::new(Cuda::open(number)?)) }
+    runtime::Backend { kind: "cuda", count: crate::driver::context::count, open: |number| Ok(Arc::new(Cuda::open(number)?)) }
 }
 
 impl Device for Cuda {
@@ -63,12 +63,12 @@ impl Device for Cuda {
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
         Ok(Arc::new(Compiled::new(&self.context, &graph)?))
     }
-    fn policy(&self) -> u64 {
-        crate::policy::all()
+    fn flags(&self) -> u64 {
+        crate::flags::all()
     }
     fn place(&self, value: &Buffer) -> Result<Buffer> {
         if let Buffer::Device(s) = value
-            && s.as_any().downcast_ref::<Held>().is_some_and(|h| h.block.is_on(&self.context))
+            && s.as_any().downcast_ref::<DeviceValue>().is_some_and(|h| h.block.is_on(&self.context))
         {
             return Ok(value.clone());
         }
@@ -77,10 +77,10 @@ impl Device for Cuda {
         let _order = self.context.order.lock();
         self.context.enter()?;
         let block = Arc::new(Block::of(&self.context, l.bytes())?);
-        Ok(Buffer::Device(Arc::new(Held { block, ty })))
+        Ok(Buffer::Device(Arc::new(DeviceValue { block, ty })))
     }
-    fn adopt(&self, loan: Loan, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
-        let hold = |block| Buffer::Device(Arc::new(Held { block: Arc::new(block), ty: ty.clone() }));
+    fn adopt(&self, loan: DeviceMemory, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
+        let hold = |block| Buffer::Device(Arc::new(DeviceValue { block: Arc::new(block), ty: ty.clone() }));
         let loan = match if is_copy { Err(loan) } else { Block::lent(&self.context, loan, ty.bytes()) } {
             Ok(block) => return Ok((hold(block), false)),
             Err(loan) => loan,

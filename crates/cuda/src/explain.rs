@@ -14,7 +14,7 @@ pub fn explain(plan: &Plan) -> String {
         let kind = match (r, w) {
             (Region::Loop(l), Work::Kernels(k)) => format!("loop {}x{}, {} launches", l.rows(), l.columns(), k.len()),
             (_, Work::Kernels(k)) => format!("{} launches", k.len()),
-            (_, Work::Product(..)) => "cuBLASLt".to_string(),
+            (_, Work::Gemm(..)) => "cuBLASLt".to_string(),
             (_, Work::Network { around: [before, behind], .. }) if before.len() + behind.len() > 0 => {
                 format!("cuDNN with {} launches around it", before.len() + behind.len())
             }
@@ -23,7 +23,7 @@ pub fn explain(plan: &Plan) -> String {
         };
         let _ = writeln!(s, "{i:4} {kind}: {}", names(plan, r));
     }
-    let a = &plan.arrangement;
+    let a = &plan.memory;
     let _ = writeln!(s, "arena {} B, peak {} B", a.arena_bytes, a.peak_bytes());
     s
 }
@@ -52,7 +52,7 @@ pub fn described(plan: &Plan) -> Vec<Arc<trace::Region>> {
         values.sort_unstable();
         values.dedup();
         let bytes = values.iter().map(|&s| graph.ty(s).bytes()).sum();
-        let flops = if let Work::Product(p, _) = &plan.work[i] { p.flops() } else { 0 };
+        let flops = if let Work::Gemm(p, _) = &plan.work[i] { p.flops() } else { 0 };
         Arc::new(trace::Region { name: names(plan, r), lines, bytes, flops })
     };
     plan.fused.regions.iter().enumerate().map(describe).collect()

@@ -1,35 +1,24 @@
-//! NVIDIA GPUs: a device that turns graphs into generated CUDA C, matrix products and captured
-//! graphs.
+//! NVIDIA GPUs: a device that turns graphs into generated CUDA C, library calls and captured graphs.
 //!
-//! Nothing of CUDA is needed to build: the driver, NVRTC, cuBLASLt and cuDNN are loaded when a device is
-//! opened, NCCL when it is asked for, and what is missing is named. Everything that decides is pure and tested without a GPU:
-//! [`plan::Plan`] turns a graph into kernels as text ([`emit`]), products and places in memory.
+//! Building needs nothing of CUDA. The driver, NVRTC, cuBLASLt and cuDNN are loaded when a device is opened,
+//! NCCL on its first use; an error names the missing library. Every decision is pure and tested without a GPU:
+//! [`plan::Plan`] turns a graph into kernels as text ([`emit`]), library calls and memory.
 
-mod absorb;
-mod activate;
-mod along;
-mod blas;
-mod chain;
-mod channels;
-mod context;
 mod device;
 pub mod dnn;
-mod eighths;
+mod driver;
 pub mod emit;
 mod explain;
-mod guard;
-mod heads;
-pub mod module;
-mod nccl;
-mod order;
+mod failure_guard;
+pub mod flags;
+mod fuse_launches;
+mod launch_order;
+mod library;
+mod memory;
 pub mod plan;
-pub mod policy;
-mod pool;
-mod pooling;
 mod program;
-mod settle;
-mod staging;
-mod storage;
+mod rewrite;
 
 pub use device::{Cuda, Properties, properties};
-pub use policy::{allow_tf32, always_along};
+pub use driver::nvrtc;
+pub use flags::{allow_tf32, always_epilogue};

@@ -1,21 +1,23 @@
 //! A graph as work for a GPU, decided without one: kernels as text, products, calls of the host,
 //! and where everything lies.
 
-use crate::absorb::absorb;
-use crate::activate::activate;
-use crate::along::Along;
-use crate::blas::{self, Product};
-use crate::chain::{self, Own, chain};
-use crate::channels::channels_last;
 use crate::dnn::{self, Network};
-use crate::eighths::turn;
 use crate::emit::kernels::{self, Operand};
-use crate::emit::{self, Arg, Kernel, few, together, vector};
-use crate::guard;
-use crate::heads::{heads_last, side_by_side};
-use crate::order::order;
+use crate::emit::{self, Arg, Kernel, gemv, horizontal, skinny_gemm};
+use crate::failure_guard;
+use crate::fuse_launches::{self, OwnGemm, fuse_launches};
+use crate::launch_order::launch_order;
+use crate::library::cublas::{self, Gemm};
+use crate::library::epilogue::Epilogue;
+use crate::rewrite::attention_layout::{heads_last, join_gradients};
+use crate::rewrite::fp8::transpose_operands;
+use crate::rewrite::fuse_bias::fuse_bias;
+use crate::rewrite::fuse_epilogue::fuse_epilogue;
+use crate::rewrite::nhwc::nhwc;
 use ir::{Error, FlatNode, Graph, Layout, Literal, Meaning, Result, Slot, Type};
-use passes::{Arrangement, Fused, Home, Loop, Place, Region, Step, Target, arrange, fuse, place_of, remake};
+use passes::{
+    Fused, Location, Loop, MemoryPlan, Region, Step, Target, View, fuse, plan_memory, rematerialize, view_of,
+};
 use std::ops::Range;
 
 /// A byte of one of a run's blocks: inputs, results, constants and the arena, in this order.
@@ -33,12 +35,12 @@ pub enum Work {
     Kernels(Vec<Kernel>),
     /// A matrix product; places of a, b, the result, what is added, and what an activation is
     /// taken of; or the scales of a and b in place of these two.
-    Product(Product, [Spot; 5]),
+    Gemm(Gemm, [Spot; 5]),
     /// A graph for cuDNN.
     Network {
         /// The graph.
         network: Network,
-        /// Places of operands and results.
+        /// Views of operands and results.
         given: Vec<Spot>,
         /// Of its scratch space.
         scratch: Spot,
@@ -73,7 +75,7 @@ pub struct Plan {
     /// The graph cut into regions.
     pub fused: Fused,
     /// Where values lie.
-    pub arrangement: Arrangement,
+    pub memory: MemoryPlan,
     /// What each region does.
     pub work: Vec<Work>,
     /// Types of the inputs.
@@ -89,10 +91,10 @@ pub struct Plan {
 fn accepts(n: &FlatNode, i: usize, l: &Layout) -> bool {
     let out = &n.outs[0];
     match n.op.name {
-        "matmul" => !blas::has(out.dtype) || blas::accepts(l, &out.shape),
+        "matmul" => !cublas::has(out.dtype) || cublas::accepts(l, &out.shape),
         // What is multiplied with scales is brought into the form the library wants.
         "scaled_product" => false,
-        name if Along::of(name, n.outs.len()).is_some() => i < 2 && blas::accepts(l, &out.shape),
+        name if Epilogue::of(name, n.outs.len()).is_some() => i < 2 && cublas::accepts(l, &out.shape),
         // Logarithms of sums lie one after the other, and so does what comes behind the rest.
         "attention" | "attention_turned" => i < 3 && dnn::accepts(l, out.dtype.size()),
         "attention_grad" | "attention_grad_turned" | "attention_grad_joined" => {
@@ -109,8 +111,8 @@ fn overwrites(n: &FlatNode) -> Option<usize> {
 }
 
 /// The operands and results of a node.
-pub(crate) fn operands(graph: &Graph, node: usize, args: &[Place]) -> (Vec<Operand>, Vec<Operand>) {
-    let arg = |p: &Place| Operand {
+pub(crate) fn operands(graph: &Graph, node: usize, args: &[View]) -> (Vec<Operand>, Vec<Operand>) {
+    let arg = |p: &View| Operand {
         slot: p.root,
         ty: Type::new(graph.ty(p.root).dtype, p.layout.shape.clone()),
         layout: p.layout.clone(),
@@ -124,10 +126,10 @@ pub(crate) fn operands(graph: &Graph, node: usize, args: &[Place]) -> (Vec<Opera
 }
 
 /// Whether cuDNN is there and has a way to compute a network.
-pub type Has<'a> = &'a dyn Fn(&Network) -> bool;
+pub type Supports<'a> = &'a dyn Fn(&Network) -> bool;
 
-/// Whether a product takes less time with what is computed along with it than with a loop behind it.
-pub type Wins<'a> = &'a dyn Fn(&Product) -> bool;
+/// Whether a GEMM with its epilogue is faster than with a loop after it.
+pub type IsFaster<'a> = &'a dyn Fn(&Gemm) -> bool;
 
 /// What a plan has to know of the GPU.
 #[derive(Clone, Copy)]
@@ -135,24 +137,24 @@ pub struct Chip<'a> {
     /// The first number of its compute capability.
     pub major: u32,
     /// What its libraries can compute.
-    pub has: Has<'a>,
+    pub has: Supports<'a>,
     /// What of it is faster.
-    pub wins: Wins<'a>,
+    pub wins: IsFaster<'a>,
 }
 
 /// How a call runs, before it is known where everything lies.
 enum Way {
-    Product(Product),
+    Gemm(Gemm),
     Network(Network),
     Kernels(Vec<Kernel>),
     Host,
 }
 
 fn way(n: &FlatNode, args: &[Operand], outs: &[Operand], chip: Chip) -> Way {
-    if let Some(along) = Along::of(n.op.name, n.outs.len())
-        && let Some(p) = blas::product(&args[0], &args[1], &outs[0], along)
+    if let Some(epilogue) = Epilogue::of(n.op.name, n.outs.len())
+        && let Some(p) = cublas::gemm(&args[0], &args[1], &outs[0], epilogue)
     {
-        return Way::Product(p);
+        return Way::Gemm(p);
     }
     // One query needs no library.
     if matches!(n.op.name, "attention" | "attention_turned")
@@ -190,7 +192,7 @@ fn needs(fused: &Fused, chip: Chip) -> Vec<Needs> {
                     let reports = list.iter().any(|k| k.args.contains(&Arg::Report));
                     Needs { reports, ..on_device(kernels::scratch(n, &args)) }
                 }
-                Way::Product(_) => on_device(0),
+                Way::Gemm(_) => on_device(0),
                 Way::Host => Needs { is_host: true, ..on_device(0) },
             }
         }
@@ -198,13 +200,13 @@ fn needs(fused: &Fused, chip: Chip) -> Vec<Needs> {
     let mut needs: Vec<Needs> = fused.regions.iter().map(of).collect();
     // What a product leaves for the search for its extremes.
     for wave in &fused.waves {
-        if let Some((product, Own::Few)) = chain::product_of(fused, wave, chip.major)
+        if let Some((product, OwnGemm::Skinny)) = fuse_launches::own_gemm(fused, wave, chip.major)
             && let Region::Call { node, args, .. } = &fused.regions[product]
             && product + 1 < wave.end
         {
             let (_, outs) = operands(&fused.graph, *node, args);
-            let is_searched = chain::extreme(fused, product + 1..wave.end, &outs[0]).is_some();
-            needs[wave.start].scratch += if is_searched { few::scratch(&outs[0]) } else { 0 };
+            let is_searched = fuse_launches::extreme(fused, product + 1..wave.end, &outs[0]).is_some();
+            needs[wave.start].scratch += if is_searched { skinny_gemm::scratch(&outs[0]) } else { 0 };
         }
     }
     needs
@@ -214,32 +216,31 @@ impl Plan {
     /// Plans a graph of primitive ops and claimed composites.
     pub fn new(graph: &Graph, chip: Chip) -> Result<Plan> {
         let has = chip.has;
-        let graph = activate(&absorb(&turn(graph)?)?, chip.wins)?;
-        let graph = side_by_side(&heads_last(&graph)?, has)?;
-        let graph = channels_last(&graph, has)?;
+        let graph = fuse_epilogue(&fuse_bias(&transpose_operands(graph)?)?, chip.wins)?;
+        let graph = join_gradients(&heads_last(&graph)?, has)?;
+        let graph = nhwc(&graph, has)?;
         let target =
-            Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts, fences: &|_| false };
+            Target { row_max: &emit::row_max, share_min: emit::SHARE_MIN, accepts: &accepts, barriers: &|_| false };
         let fused = fuse(&graph, &target)?;
-        let fused = chain(order(remake(fused)), chip.major);
+        let fused = fuse_launches(launch_order(rematerialize(fused)), chip.major);
         let needs = needs(&fused, chip);
         let scratch: Vec<usize> = needs.iter().map(|n| n.scratch).collect();
         // What runs on the host may fail; nothing is overwritten before the last of it is done.
         let commit = needs.iter().rposition(|n| n.is_host).map_or(0, |r| r + 1);
-        let mut arrangement = arrange(&fused, &scratch, commit, &overwrites);
-        debug_assert_eq!(passes::check_arrangement(&fused, &arrangement, &scratch, &overwrites), Ok(()));
-        guard::defer(&fused, &needs.iter().map(|n| n.reports).collect::<Vec<_>>(), &mut arrangement);
+        let mut memory = plan_memory(&fused, &scratch, commit, &overwrites);
+        debug_assert_eq!(passes::check_memory_plan(&fused, &memory, &scratch, &overwrites), Ok(()));
+        failure_guard::defer(&fused, &needs.iter().map(|n| n.reports).collect::<Vec<_>>(), &mut memory);
         let graph = &fused.graph;
         let nodes = graph.nodes.iter().enumerate().filter(|(_, n)| matches!(n.op.meaning, Meaning::Const));
         let consts = nodes.filter_map(|(i, n)| n.attrs.literal("value").ok().map(|c| (i, c.clone()))).collect();
         let inputs = graph.inputs.iter().map(|&i| graph.nodes[i as usize].outs[0].clone()).collect();
-        let mut plan =
-            Plan { arrangement, work: Vec::new(), inputs, consts, answers: Vec::new(), after: Vec::new(), fused };
+        let mut plan = Plan { memory, work: Vec::new(), inputs, consts, answers: Vec::new(), after: Vec::new(), fused };
         for r in 0..plan.fused.regions.len() {
             let work = plan.work_of(r, chip)?;
             plan.work.push(work);
         }
-        plan.join(chip.major);
-        guard::guard(&mut plan);
+        plan.merge_launches(chip.major);
+        failure_guard::guard(&mut plan);
         plan.answers = plan.fused.graph.outputs.iter().map(|&s| plan.answer(s)).collect();
         Ok(plan)
     }
@@ -253,13 +254,13 @@ impl Plan {
     }
 
     /// Makes each wave one launch, as its first region's.
-    fn join(&mut self, major: u32) {
+    fn merge_launches(&mut self, major: u32) {
         let mut last = None;
         for wave in self.fused.waves.clone() {
-            let joined = match chain::product_of(&self.fused, &wave, major) {
-                Some((product, own)) => Some(self.chained(&wave, product, own, last.is_some())),
-                None if wave.len() > 1 => Some(self.together(&wave)),
-                None => last.as_ref().and_then(|before| self.looking(wave.start, before, major)),
+            let joined = match fuse_launches::own_gemm(&self.fused, &wave, major) {
+                Some((product, own)) => Some(self.gemm_launches(&wave, product, own, last.is_some())),
+                None if wave.len() > 1 => Some(self.batch_loops(&wave)),
+                None => last.as_ref().and_then(|before| self.cached_attention(wave.start, before, major)),
             };
             if let Some(kernels) = joined {
                 self.work[wave.clone()].iter_mut().for_each(|w| *w = Work::Kernels(Vec::new()));
@@ -267,7 +268,7 @@ impl Plan {
             }
             let is_launched = self.work[wave.clone()].iter().any(|w| match w {
                 Work::Kernels(list) => list.iter().any(|k| !k.is_move),
-                Work::Product(..) | Work::Network { .. } => true,
+                Work::Gemm(..) | Work::Network { .. } => true,
                 Work::Host { .. } => false,
             });
             if is_launched {
@@ -277,40 +278,42 @@ impl Plan {
     }
 
     /// The launches of a product with the loops around it: what has to be copied first, and the rest as one.
-    fn chained(&self, wave: &Range<usize>, product: usize, own: Own, is_later: bool) -> Vec<Kernel> {
+    fn gemm_launches(&self, wave: &Range<usize>, product: usize, own: OwnGemm, is_later: bool) -> Vec<Kernel> {
         let (graph, regions) = (&self.fused.graph, &self.fused.regions);
         let a_loop = |r: usize| if let Region::Loop(l) = &regions[r] { Some(l) } else { None };
         let Region::Call { node, args, .. } = &regions[product] else { unreachable!("a product is a call") };
         let (args, outs) = operands(graph, *node, args);
         let behind = product + 1..wave.end;
-        if own == Own::Vector {
+        if own == OwnGemm::Gemv {
             let before = (wave.start < product).then_some(wave.start).and_then(a_loop);
             let behind = (!behind.is_empty()).then_some(behind.start).and_then(a_loop);
-            let chain = vector::Chain { graph, before, args: &args, y: &outs[0], behind, is_later };
-            return vec![vector::lower(&chain)];
+            let chain = gemv::Chain { graph, before, args: &args, y: &outs[0], behind, is_later };
+            return vec![gemv::lower(&chain)];
         }
         let y = &outs[0];
-        let extreme = (!behind.is_empty()).then(|| chain::extreme(&self.fused, behind.clone(), y)).flatten();
+        let extreme = (!behind.is_empty()).then(|| fuse_launches::extreme(&self.fused, behind.clone(), y)).flatten();
         let takes = match &extreme {
-            Some((y, is_least)) => few::Behind::Extreme { y, is_least: *is_least },
-            None => few::Behind::Loops(chain::parts(&self.fused, behind.clone()).expect("it was looked at")),
+            Some((y, is_least)) => skinny_gemm::Behind::Extreme { y, is_least: *is_least },
+            None => {
+                skinny_gemm::Behind::Loops(fuse_launches::parts(&self.fused, behind.clone()).expect("it was looked at"))
+            }
         };
-        let chain = few::Chain { graph, args: &args, y, behind: takes, is_later };
+        let chain = skinny_gemm::Chain { graph, args: &args, y, behind: takes, is_later };
         let list = |w: &Work| if let Work::Kernels(list) = w { list.clone() } else { Vec::new() };
         let moves = self.work[behind].iter().flat_map(list).filter(|k| k.is_move);
-        moves.chain(few::lower(&chain)).collect()
+        moves.chain(skinny_gemm::lower(&chain)).collect()
     }
 
     /// The launch of an attention whose keys and values were put into caches, if the index of where and the mask
     /// were there before the last launch before it, of the wave `before`.
-    fn looking(&self, r: usize, before: &Range<usize>, major: u32) -> Option<Vec<Kernel>> {
+    fn cached_attention(&self, r: usize, before: &Range<usize>, major: u32) -> Option<Vec<Kernel>> {
         let (graph, regions) = (&self.fused.graph, &self.fused.regions);
         let Region::Call { node, args, .. } = &regions[r] else { return None };
         let n = &graph.nodes[*node];
         if !matches!(n.op.name, "attention" | "attention_turned") || !matches!(self.work[r], Work::Kernels(_)) {
             return None;
         }
-        let (index, same) = (self.put_at(&args[1])?, self.put_at(&args[2])?);
+        let (index, same) = (self.scatter_index(&args[1])?, self.scatter_index(&args[2])?);
         let is_made = |s: Slot| (before.start..r).any(|b| regions[b].writes().contains(&s));
         let [batch, kept, _, width] = *args[1].layout.shape.dims() else { return None };
         let is_one = index.slot == same.slot && index.ty.shape.dims() == [batch, kept, 1, width];
@@ -322,8 +325,8 @@ impl Plan {
         kernels::attention::attention(&call)
     }
 
-    /// The index of a value that elements were put into along its third axis.
-    fn put_at(&self, p: &Place) -> Option<Operand> {
+    /// The index of a value that a scatter along the third axis updated.
+    fn scatter_index(&self, p: &View) -> Option<Operand> {
         let graph = &self.fused.graph;
         let mut made = self.fused.regions.iter().filter(|r| r.writes().contains(&p.root));
         let Region::Call { node, args, .. } = made.next()? else { return None };
@@ -338,36 +341,38 @@ impl Plan {
 
     /// The launches of regions that do not need each other: what has to be copied first, and the rest
     /// as one.
-    fn together(&self, wave: &Range<usize>) -> Vec<Kernel> {
+    fn batch_loops(&self, wave: &Range<usize>) -> Vec<Kernel> {
         let mut parts = Vec::new();
         let mut kernels = Vec::new();
-        let source = |r: usize| chain::source_of(&self.fused, wave, r);
+        let source = |r: usize| fuse_launches::source_of(&self.fused, wave, r);
         let taken: Vec<usize> = wave.clone().filter_map(|r| Some(source(r)?.0)).collect();
         for r in wave.clone().filter(|r| !taken.contains(r)) {
             match (&self.fused.regions[r], &self.work[r]) {
-                (Region::Loop(l), _) => parts.push(together::Part::of_loop(l, &self.fused.graph, self.is_in_place(l))),
+                (Region::Loop(l), _) => {
+                    parts.push(horizontal::Part::of_loop(l, &self.fused.graph, self.is_in_place(l)))
+                }
                 (_, Work::Kernels(list)) => {
                     let (moves, rest): (Vec<&Kernel>, Vec<&Kernel>) = list.iter().partition(|k| k.is_move);
                     kernels.extend(moves.into_iter().cloned());
                     let put = source(r).and_then(|(_, l)| self.put(r, l));
                     match put {
                         Some(part) => parts.push(part),
-                        None => parts.extend(rest.into_iter().filter_map(together::Part::of_kernel)),
+                        None => parts.extend(rest.into_iter().filter_map(horizontal::Part::of_kernel)),
                     }
                 }
                 _ => {}
             }
         }
-        kernels.push(together::lower(parts));
+        kernels.push(horizontal::lower(parts));
         kernels
     }
 
     /// A loop whose result is put into another value as it is computed.
-    fn put(&self, region: usize, l: &Loop) -> Option<together::Part> {
+    fn put(&self, region: usize, l: &Loop) -> Option<horizontal::Part> {
         let Region::Call { node, args, .. } = &self.fused.regions[region] else { return None };
         let axis = self.fused.graph.nodes[*node].attrs.size("axis").ok()?;
         let (args, outs) = operands(&self.fused.graph, *node, args);
-        Some(together::Part::of_put(l, &self.fused.graph, &args, &outs[0], axis))
+        Some(horizontal::Part::of_put(l, &self.fused.graph, &args, &outs[0], axis))
     }
 
     /// True if a loop's result lies, or may lie, where one of its operands does.
@@ -379,25 +384,25 @@ impl Plan {
 
     /// True if a result lies, or may lie, where an operand does.
     fn may_share(&self, result: Slot, operand: Slot) -> bool {
-        match (self.arrangement.home(result), self.arrangement.home(operand)) {
-            (Home::Arena(a), Home::Arena(b)) => a == b,
-            (Home::Result(b), Home::Input(k)) => self.arrangement.buffers[b].donor == Some(k),
+        match (self.memory.location(result), self.memory.location(operand)) {
+            (Location::Arena(a), Location::Arena(b)) => a == b,
+            (Location::Result(b), Location::Input(k)) => self.memory.buffers[b].donor == Some(k),
             _ => false,
         }
     }
 
-    fn call(&self, r: usize, node: usize, args: &[Place], chip: Chip) -> Result<Work> {
+    fn call(&self, r: usize, node: usize, args: &[View], chip: Chip) -> Result<Work> {
         let n = &self.fused.graph.nodes[node];
         let (args, outs) = operands(&self.fused.graph, node, args);
         match way(n, &args, &outs, chip) {
-            Way::Product(p) => {
+            Way::Gemm(p) => {
                 let [a, b, c] = [&args[0], &args[1], &outs[0]].map(|o| self.first(o));
                 // What is there beside them: a bias or sums, and what is activated, read or written; or two scales.
                 let (third, second) = (args.get(2), outs.get(1));
-                let is_backward = third.is_none() || p.along().is_slope();
+                let is_backward = third.is_none() || p.epilogue().is_backward();
                 let beside = if is_backward { [second, third] } else { [third, args.get(3).or(second)] };
                 let [bias, inner] = beside.map(|o| o.map_or(c, |o| self.first(o)));
-                return Ok(Work::Product(p, [a, b, c, bias, inner]));
+                return Ok(Work::Gemm(p, [a, b, c, bias, inner]));
             }
             Way::Network(network) => {
                 let given = dnn::given(n.op.name, &n.attrs, &args, &outs).iter().map(|o| self.first(o)).collect();
@@ -419,7 +424,7 @@ impl Plan {
     /// True if nothing but loops reads a value.
     fn is_only_counted(&self, s: Slot) -> bool {
         let graph = &self.fused.graph;
-        let is_result = graph.outputs.iter().any(|&o| place_of(&self.fused.places, o).root == s);
+        let is_result = graph.outputs.iter().any(|&o| view_of(&self.fused.views, o).root == s);
         let is_called = |r: &Region| matches!(r, Region::Call { args, .. } if args.iter().any(|p| p.root == s));
         !is_result && !self.fused.regions.iter().any(is_called)
     }
@@ -431,25 +436,26 @@ impl Plan {
 
     /// The arena's number among a run's blocks.
     pub fn arena(&self) -> usize {
-        self.inputs.len() + self.arrangement.buffers.len() + self.consts.len()
+        self.inputs.len() + self.memory.buffers.len() + self.consts.len()
     }
     /// Where a stored value lies.
     pub fn spot(&self, s: Slot) -> Spot {
-        let (base, offset) = match self.arrangement.home(s) {
-            Home::Input(k) => (k, 0),
-            Home::Result(b) => (self.inputs.len() + b, 0),
-            Home::Const(i) => {
-                let at = self.consts.binary_search_by_key(&i, |c| c.0).expect("every constant is listed, in order");
-                (self.inputs.len() + self.arrangement.buffers.len() + at, 0)
+        let (base, offset) = match self.memory.location(s) {
+            Location::Input(k) => (k, 0),
+            Location::Result(b) => (self.inputs.len() + b, 0),
+            Location::Const(i) => {
+                let at =
+                    self.consts.binary_search_by_key(&i, |c| c.0).expect("every constant is listed, in launch_order");
+                (self.inputs.len() + self.memory.buffers.len() + at, 0)
             }
-            Home::Arena(at) => (self.arena(), at),
+            Location::Arena(at) => (self.arena(), at),
             // Empty values: nothing is read or written.
-            Home::Nowhere => (self.arena(), 0),
+            Location::Nowhere => (self.arena(), 0),
         };
         Spot { base, offset }
     }
     fn scratch(&self, region: usize, at: usize) -> Spot {
-        Spot { base: self.arena(), offset: self.arrangement.scratch[region] + at }
+        Spot { base: self.arena(), offset: self.memory.scratch[region] + at }
     }
     /// Where a kernel's pointer points to; `None` for what is not a pointer into a block.
     pub fn pointer(&self, region: usize, arg: Arg) -> Option<Spot> {
@@ -462,16 +468,16 @@ impl Plan {
 
     fn answer(&self, s: Slot) -> (Answer, Type) {
         let graph = &self.fused.graph;
-        let root = place_of(&self.fused.places, s).root;
-        let answer = match self.arrangement.home(root) {
-            Home::Input(k) => Answer::Input(k),
-            Home::Result(b) => Answer::Result(b),
-            Home::Const(i) => match self.consts.iter().position(|(j, _)| *j == i) {
+        let root = view_of(&self.fused.views, s).root;
+        let answer = match self.memory.location(root) {
+            Location::Input(k) => Answer::Input(k),
+            Location::Result(b) => Answer::Result(b),
+            Location::Const(i) => match self.consts.iter().position(|(j, _)| *j == i) {
                 Some(k) => Answer::Const(k),
                 None => Answer::Empty,
             },
             // Only empty values are stored nowhere.
-            Home::Nowhere | Home::Arena(_) => Answer::Empty,
+            Location::Nowhere | Location::Arena(_) => Answer::Empty,
         };
         (answer, graph.ty(s).clone())
     }

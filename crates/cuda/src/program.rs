@@ -2,16 +2,16 @@
 
 #![allow(unsafe_code)]
 
-use crate::blas::{Gemm, WORKSPACE};
-use crate::context::{Blame, Context, Function, failed};
 use crate::dnn::Network;
 use crate::dnn::backend::Ready;
+use crate::driver::context::{Blame, Context, Function, failed};
+use crate::driver::memsets::{self, SLOT};
 use crate::emit::{Arg, Kernel};
 use crate::explain;
-use crate::nccl;
+use crate::library::cublas::{CublasGemm, WORKSPACE};
+use crate::library::nccl;
+use crate::memory::storage::{Block, DeviceValue};
 use crate::plan::{Answer, Chip, Plan, Spot, Work};
-use crate::settle::{self, SLOT};
-use crate::storage::{Block, Held};
 use cudarc::driver::{result as cu, sys};
 use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
 use parking_lot::Mutex;
@@ -41,8 +41,8 @@ enum Task {
         is_table: bool,
         is_move: bool,
     },
-    Product {
-        gemm: Gemm,
+    Gemm {
+        gemm: CublasGemm,
         at: [Spot; 5],
         slot: Option<usize>,
     },
@@ -104,7 +104,7 @@ impl Compiled {
     pub fn new(context: &Arc<Context>, graph: &Graph) -> Result<Compiled> {
         context.enter()?;
         let has = |n: &Network| context.has("a convolution", n);
-        let plan = Plan::new(graph, Chip { major: context.major, has: &has, wins: &|p| Gemm::wins(context, p) })?;
+        let plan = Plan::new(graph, Chip { major: context.major, has: &has, wins: &|p| CublasGemm::wins(context, p) })?;
         let sources: Vec<&str> = plan.kernels().map(|(_, k)| k.source.as_str()).collect();
         let mut functions = context.functions(&sources)?.into_iter();
         // Most launches want shared memory beside what their text declares.
@@ -132,10 +132,10 @@ impl Compiled {
             };
             match work {
                 Work::Kernels(list) => list.iter().try_for_each(|k| launch(k, &mut tasks))?,
-                Work::Product(p, at) => {
-                    let gemm = Gemm::new(context, p)?;
+                Work::Gemm(p, at) => {
+                    let gemm = CublasGemm::new(context, p)?;
                     let slot = slot(gemm.needs(context)?);
-                    tasks.push(Task::Product { gemm, at: *at, slot });
+                    tasks.push(Task::Gemm { gemm, at: *at, slot });
                 }
                 Work::Network { network, given, scratch, around: [before, behind] } => {
                     let ready = context.ready(network).map_err(|e| named(&plan, r, e))?;
@@ -188,7 +188,7 @@ impl Compiled {
         let ty = &self.plan.inputs[k];
         let wrong = |t: &Type| Error::shape(format!("input {k} of the graph is {ty}, but {t} was given"));
         if let Buffer::Device(s) = b
-            && let Some(h) = s.as_any().downcast_ref::<Held>()
+            && let Some(h) = s.as_any().downcast_ref::<DeviceValue>()
             && h.block.is_on(&self.context)
         {
             return if h.ty == *ty { Ok(h.block.clone()) } else { Err(wrong(&h.ty)) };
@@ -246,7 +246,7 @@ impl Compiled {
                         self.context.launch(*f, [*grid, *block, *shared], &mut args, *is_table)?;
                     }
                 }
-                Task::Product { gemm, at: given, slot } => {
+                Task::Gemm { gemm, at: given, slot } => {
                     let workspace = match self.slot(*slot) {
                         Some(at) => (at, SLOT),
                         None => (self.context.workspace()?, WORKSPACE),
@@ -364,7 +364,7 @@ impl Compiled {
             let graph = graph?;
             if let Some(slots) = &self.slots {
                 let memory = slots.address..slots.address + slots.bytes as u64;
-                settle::take_out_clearings(graph, &memory).map_err(bad)?;
+                memsets::take_out_clearings(graph, &memory).map_err(bad)?;
             }
             let exec = cu::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).map_err(bad);
             cu::graph::destroy(graph).map_err(bad)?;
@@ -434,22 +434,23 @@ impl Program for Compiled {
         let blocks = inputs.iter().enumerate().map(|(k, b)| self.input(k, b));
         let blocks: Vec<Arc<Block>> = blocks.collect::<Result<_>>()?;
         let mut bases: Vec<u64> = blocks.iter().map(|b| b.address).collect();
-        let mut results = Vec::with_capacity(self.plan.arrangement.buffers.len());
+        let mut results = Vec::with_capacity(self.plan.memory.buffers.len());
         let mut gone = Vec::new();
-        for b in &self.plan.arrangement.buffers {
+        for b in &self.plan.memory.buffers {
             let (block, taken) = self.result(b, inputs, &blocks)?;
             bases.push(block.address);
             results.push(block);
             gone.extend(taken);
         }
         bases.extend(self.consts.iter().map(|c| c.address));
-        let arena = Block::new(&self.context, self.plan.arrangement.arena_bytes)?;
+        let arena = Block::new(&self.context, self.plan.memory.arena_bytes)?;
         bases.push(arena.address);
         let workspace = (self.workspace > 0).then(|| Block::new(&self.context, self.workspace)).transpose()?;
         bases.push(workspace.as_ref().map_or(0, |b| b.address));
         self.replay(&bases)?;
-        let hold =
-            |block: &Arc<Block>, ty: &Type| Buffer::Device(Arc::new(Held { block: block.clone(), ty: ty.clone() }));
+        let hold = |block: &Arc<Block>, ty: &Type| {
+            Buffer::Device(Arc::new(DeviceValue { block: block.clone(), ty: ty.clone() }))
+        };
         let answer = |(a, ty): &(Answer, Type)| match a {
             Answer::Input(k) => hold(&blocks[*k], ty),
             Answer::Const(k) => hold(&self.consts[*k], ty),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use talweg_cuda::{
-    module,
+    nvrtc,
     plan::{Chip, Plan},
 };
 
@@ -40,7 +40,7 @@ fn wheel() -> Result<PathBuf, String> {
 
 /// Makes NVRTC loadable by its name.
 fn load() -> Result<(), String> {
-    if module::is_present() {
+    if nvrtc::is_present() {
         return Ok(());
     }
     let dir = wheel()?;
@@ -49,7 +49,7 @@ fn load() -> Result<(), String> {
         let library = unsafe { libloading::Library::new(dir.join(name)) };
         std::mem::forget(library.map_err(|e| format!("{name}: {e}"))?);
     }
-    if module::is_present() { Ok(()) } else { Err("NVRTC was installed, but does not load".to_string()) }
+    if nvrtc::is_present() { Ok(()) } else { Err("NVRTC was installed, but does not load".to_string()) }
 }
 
 /// The kernels of every sample: in every type for primitive ops (in one of each class if
@@ -101,12 +101,12 @@ fn every_kernel_compiles() {
     // Chips without the instructions convert to 8 bits step by step.
     let narrow: Vec<&str> = all.iter().map(String::as_str).filter(|s| s.contains("put_f8")).take(TOGETHER).collect();
     assert!(narrow.len() > 3, "only {} kernels of 8-bit floats", narrow.len());
-    module::compile_new(&narrow, "sm_80").unwrap();
+    nvrtc::compile_new(&narrow, "sm_80").unwrap();
     let failures: Vec<String> = std::thread::scope(|s| {
         let half = all.len().div_ceil(2);
         let run = |part: &[String]| -> Vec<String> {
             let compile =
-                |c: &[String]| module::compile_new(&c.iter().map(String::as_str).collect::<Vec<_>>(), "sm_90a");
+                |c: &[String]| nvrtc::compile_new(&c.iter().map(String::as_str).collect::<Vec<_>>(), "sm_90a");
             part.chunks(TOGETHER).filter_map(|c| compile(c).err()).map(|e| e.to_string()).collect()
         };
         let tasks: Vec<_> = all.chunks(half).map(|part| s.spawn(move || run(part))).collect();

@@ -19,7 +19,7 @@ fn kernels(text: &str) -> String {
                     writeln!(out, "// region {r}: {} blocks of {} threads\n{}", k.grid, k.block, k.source).unwrap();
                 }
             }
-            Work::Product(p, _) => writeln!(out, "// region {r}: {p:?}\n").unwrap(),
+            Work::Gemm(p, _) => writeln!(out, "// region {r}: {p:?}\n").unwrap(),
             Work::Network { network: n, around: [before, behind], .. } => {
                 for k in before.iter().chain(behind) {
                     writeln!(out, "// around {r}: {} blocks of {} threads\n{}", k.grid, k.block, k.source).unwrap();

@@ -11,14 +11,14 @@ fn planned(text: &str, updates: &[(u32, u32)]) -> Plan {
 }
 /// Kernels that write over an input.
 fn writers(plan: &Plan) -> Vec<&Kernel> {
-    let buffers = plan.arrangement.buffers.iter().filter(|b| b.donor.is_some());
+    let buffers = plan.memory.buffers.iter().filter(|b| b.donor.is_some());
     let slots: Vec<Slot> = buffers.map(|b| b.slot).collect();
     let writes = |k: &&Kernel| k.args.iter().any(|a| matches!(a, Arg::Value(s) if slots.contains(s)));
     plan.kernels().map(|(_, k)| k).filter(|k| !k.is_move).filter(writes).collect()
 }
 /// The input whose memory each result may take over.
 fn donors(plan: &Plan) -> Vec<Option<usize>> {
-    let donor = |s: &Slot| plan.arrangement.buffers.iter().find(|b| b.slot == *s).and_then(|b| b.donor);
+    let donor = |s: &Slot| plan.memory.buffers.iter().find(|b| b.slot == *s).and_then(|b| b.donor);
     plan.fused.graph.outputs.iter().map(donor).collect()
 }
 /// What is copied to where after a failure: the numbers of inputs and outputs.

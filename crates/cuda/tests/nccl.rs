@@ -2,8 +2,8 @@
 //! GPU or the library is missing. Several GPUs need several processes.
 
 use ir::{
-    AttrKind, Attrs, Batch, Buffer, Call, DType, DevicePeers, Grad, Graph, Literal, Meaning, ORDERED, Op, Peers,
-    PeersHandle, Site, Type, Types,
+    AttrKind, Attrs, Buffer, Call, DType, DevicePeers, Grad, Graph, Literal, Meaning, ORDERED, Op, Peers, PeersHandle,
+    Site, Type, Types,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,7 @@ const fn row(name: &'static str, attrs: &'static [(&'static str, AttrKind)]) -> 
         infer: |c: &Call| Ok(Types::from_iter([c.types[0].clone()])),
         meaning: Meaning::Kernel(|_, _| Err(ir::Error::value("it went through the host"))),
         grad: Grad::Zero,
-        batch: Batch::Auto,
-        cases: Vec::new,
+        ..Op::DEFAULT
     }
 }
 static ALL_REDUCE: Op =

@@ -94,7 +94,8 @@ pub fn derive(seed: u64, number: u64) -> u64 {
 }
 
 pub(crate) const PURPOSE_DERIVE: u32 = 0;
-pub(crate) const PURPOSE_SHUFFLE: u32 = 1;
+/// The purpose of a shuffle, for the order of a [`Loader`](crate::Loader).
+pub const PURPOSE_SHUFFLE: u32 = 1;
 pub(crate) const PURPOSE_SPLIT: u32 = 2;
 /// The purpose of augmentation, for streams of one's own that are to draw what [`Dataset::vary`](crate::Dataset::vary) draws.
 pub const PURPOSE_AUGMENT: u32 = 3;

@@ -21,14 +21,14 @@ pub trait Storage: Send + Sync + 'static {
     /// The value, or a copy of it, for another library of this process to read; `None` where no
     /// other library knows the device's memory. Unless `is_unready`, whatever computes the value is
     /// waited for.
-    fn lend(&self, is_copy: bool, is_unready: bool) -> Result<Option<Loan>> {
+    fn lend(&self, is_copy: bool, is_unready: bool) -> Result<Option<DeviceMemory>> {
         let _ = (is_copy, is_unready);
         Ok(None)
     }
 }
 
 /// Memory of a device that one library reads and another one owns.
-pub struct Loan {
+pub struct DeviceMemory {
     /// Its first byte.
     pub address: u64,
     /// Keeps the memory until it is dropped, which nobody does who may still be reading.

@@ -27,7 +27,7 @@ const HUGE: usize = 1 << 21;
 const PAGE: usize = 4096;
 
 /// Memory of somebody else's, such as another library's array: read, never written to.
-pub trait Lent: Send + Sync {
+pub trait ForeignMemory: Send + Sync {
     /// The bytes, which stay where they are as long as this lives.
     fn bytes(&self) -> &[u8];
 }
@@ -37,7 +37,7 @@ enum Block {
     Lines(Vec<Line>),
     /// A mapping of its own, of which the bytes from the first boundary of huge pages on are used.
     Pages(MmapMut),
-    Lent(Box<dyn Lent>),
+    Foreign(Box<dyn ForeignMemory>),
 }
 
 impl Block {
@@ -55,18 +55,18 @@ impl Block {
         match self {
             Block::Lines(lines) => bytemuck::cast_slice(lines),
             Block::Pages(map) => &map[first_huge(map)..],
-            Block::Lent(memory) => memory.bytes(),
+            Block::Foreign(memory) => memory.bytes(),
         }
     }
     /// The bytes to write to; lent ones are copied first.
     fn as_mut(&mut self) -> &mut [u8] {
-        if let Block::Lent(memory) = self {
+        if let Block::Foreign(memory) = self {
             let mut own = Block::zeroed(memory.bytes().len());
             own.as_mut()[..memory.bytes().len()].copy_from_slice(memory.bytes());
             *self = own;
         }
         match self {
-            Block::Lent(_) => unreachable!("lent memory was copied"),
+            Block::Foreign(_) => unreachable!("lent memory was copied"),
             Block::Lines(lines) => bytemuck::cast_slice_mut(lines),
             Block::Pages(map) => {
                 let first = first_huge(map);
@@ -96,14 +96,14 @@ fn pages(len: usize) -> Option<MmapMut> {
 
 /// Freed blocks by their length, in whole lines.
 #[derive(Default)]
-struct Kept {
+struct FreeList {
     blocks: FxHashMap<usize, Vec<Block>>,
     bytes: usize,
     /// Bytes that reserves hold ready.
     reserved: usize,
 }
 
-impl Kept {
+impl FreeList {
     /// Keeps a block if there is room for it; otherwise hands it back.
     fn put(&mut self, size: usize, block: Block) -> Option<Block> {
         if self.bytes + size > KEEP_MAX + self.reserved {
@@ -114,7 +114,7 @@ impl Kept {
         None
     }
 }
-static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
+static FREE: LazyLock<Mutex<FreeList>> = LazyLock::new(Mutex::default);
 
 /// A freed block for so many bytes, if one is kept.
 fn take(len: usize) -> Option<Block> {
@@ -122,7 +122,7 @@ fn take(len: usize) -> Option<Block> {
     if size < KEEP_MIN {
         return None;
     }
-    let mut kept = KEPT.lock();
+    let mut kept = FREE.lock();
     let block = kept.blocks.get_mut(&size)?.pop()?;
     kept.bytes -= size;
     Some(block)
@@ -141,7 +141,7 @@ impl Reserve {
     pub fn new(lengths: impl IntoIterator<Item = usize>) -> Reserve {
         let sizes: Vec<usize> =
             lengths.into_iter().map(|n| n.next_multiple_of(64)).filter(|n| *n >= KEEP_MIN).collect();
-        KEPT.lock().reserved += sizes.iter().sum::<usize>();
+        FREE.lock().reserved += sizes.iter().sum::<usize>();
         Reserve { sizes }
     }
     /// Takes the memory from the system, which takes as long as writing to all of it: for a thread
@@ -151,7 +151,7 @@ impl Reserve {
             let mut block = Block::zeroed(size);
             // A page is there once something was written to it.
             block.as_mut()[..size].iter_mut().step_by(PAGE).for_each(|b| *b = 0);
-            KEPT.lock().put(size, block);
+            FREE.lock().put(size, block);
         }
     }
 }
@@ -159,7 +159,7 @@ impl Reserve {
 impl Drop for Reserve {
     fn drop(&mut self) {
         let mut over = Vec::new();
-        let mut kept = KEPT.lock();
+        let mut kept = FREE.lock();
         kept.reserved -= self.sizes.iter().sum::<usize>();
         for size in &self.sizes {
             if kept.bytes <= KEEP_MAX + kept.reserved {
@@ -239,9 +239,9 @@ impl Bytes {
         (self.block, self.len) = (Block::Lines(Vec::new()), 0);
     }
     /// Memory that is lent.
-    pub fn lent(memory: Box<dyn Lent>) -> Bytes {
+    pub fn foreign(memory: Box<dyn ForeignMemory>) -> Bytes {
         let len = memory.bytes().len();
-        Bytes::of(Block::Lent(memory), len)
+        Bytes::of(Block::Foreign(memory), len)
     }
     fn of(block: Block, len: usize) -> Bytes {
         Bytes { block, len, outside: AtomicUsize::new(0) }
@@ -251,8 +251,8 @@ impl Bytes {
         self.outside.load(Ordering::Relaxed)
     }
     /// Whether the memory is somebody else's.
-    pub fn is_lent(&self) -> bool {
-        matches!(self.block, Block::Lent(_))
+    pub fn is_foreign(&self) -> bool {
+        matches!(self.block, Block::Foreign(_))
     }
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
@@ -272,12 +272,12 @@ impl Clone for Bytes {
 impl Drop for Bytes {
     fn drop(&mut self) {
         let size = self.len.next_multiple_of(64);
-        if size < KEEP_MIN || self.is_lent() {
+        if size < KEEP_MIN || self.is_foreign() {
             return;
         }
         let block = std::mem::replace(&mut self.block, Block::Lines(Vec::new()));
         // What is not kept goes back to the system without the lock.
-        let _over = KEPT.lock().put(size, block);
+        let _over = FREE.lock().put(size, block);
     }
 }
 
@@ -288,16 +288,16 @@ mod tests {
     #[test]
     fn lent_memory_is_read_and_copied_before_it_is_written_to() {
         struct Owner(std::sync::Arc<Vec<u8>>);
-        impl Lent for Owner {
+        impl ForeignMemory for Owner {
             fn bytes(&self) -> &[u8] {
                 &self.0
             }
         }
         let memory = std::sync::Arc::new(vec![1, 2, 3]);
-        let mut b = Bytes::lent(Box::new(Owner(memory.clone())));
-        assert!(b.is_lent() && b.as_slice().as_ptr() == memory.as_ptr());
+        let mut b = Bytes::foreign(Box::new(Owner(memory.clone())));
+        assert!(b.is_foreign() && b.as_slice().as_ptr() == memory.as_ptr());
         b.as_mut()[0] = 9;
-        assert_eq!((b.as_slice(), &memory[..], b.is_lent()), (&[9, 2, 3][..], &[1, 2, 3][..], false));
+        assert_eq!((b.as_slice(), &memory[..], b.is_foreign()), (&[9, 2, 3][..], &[1, 2, 3][..], false));
         assert_eq!(std::sync::Arc::strong_count(&memory), 1, "it was given back");
     }
 
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(again.as_slice().as_ptr(), at, "what is kept does not pile up");
         assert!(again.as_slice().iter().all(|&x| x == 0));
         assert_eq!(again.clone().as_slice(), again.as_slice());
-        let kept = || KEPT.lock().blocks.get(&len).map_or(0, Vec::len);
+        let kept = || FREE.lock().blocks.get(&len).map_or(0, Vec::len);
         let before = kept();
         again.release();
         assert_eq!(kept(), before, "what is given back is not kept");
@@ -324,16 +324,16 @@ mod tests {
     #[test]
     fn a_reserve_holds_memory_ready_and_gives_it_back() {
         let len = 3 * KEEP_MIN + 320; // a size no other test uses
-        let kept = || KEPT.lock().blocks.get(&len).map_or(0, Vec::len);
+        let kept = || FREE.lock().blocks.get(&len).map_or(0, Vec::len);
         let reserve = Reserve::new([len, 8, len]);
-        assert!(KEPT.lock().reserved >= 2 * len);
+        assert!(FREE.lock().reserved >= 2 * len);
         reserve.fill();
         assert_eq!(kept(), 2);
         let b = Bytes::any(len);
         assert_eq!(kept(), 1, "it is what is taken next");
         drop((reserve, b));
         assert_eq!(kept(), 2, "within what is kept anyway");
-        let mut over = Kept { bytes: KEEP_MAX, ..Kept::default() };
+        let mut over = FreeList { bytes: KEEP_MAX, ..FreeList::default() };
         assert!(over.put(len, Block::zeroed(len)).is_some());
         over.reserved = len;
         assert!(over.put(len, Block::zeroed(len)).is_none());

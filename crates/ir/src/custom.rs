@@ -31,7 +31,7 @@ pub enum Vmap {
 
 /// The rules of an op.
 pub trait CustomOp: Send + Sync {
-    /// Its name in messages, explanations and pictures.
+    /// Its name in messages, explanations and drawings.
     fn name(&self) -> &str;
     /// Types of the results, or why the inputs do not fit.
     fn infer(&self, types: &[Type]) -> Result<Types>;

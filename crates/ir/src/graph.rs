@@ -1,7 +1,7 @@
 //! The flat graph: nodes in topological order, what passes rewrite and devices compile.
 
 use crate::{Attrs, Call, Error, ErrorKind, INPUT, Literal, Node, Op, Result, Shape, Site, Source, Type, Types, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -172,8 +172,7 @@ pub struct Collected {
 }
 
 /// Where a pending read leads: the value that the variable named then.
-fn resolve(v: &Value, reads: &mut Vec<(Value, Value)>) -> Value {
-    let mut v = v.clone();
+fn resolve(mut v: Value, reads: &mut Vec<(Value, Value)>) -> Value {
     while matches!(v.node().source(), Source::Read(_)) && !v.is_computed() {
         let Some(next) = v.node().inputs().into_iter().next() else { break };
         if let Some(b) = next.buffer() {
@@ -187,8 +186,7 @@ fn resolve(v: &Value, reads: &mut Vec<(Value, Value)>) -> Value {
 }
 
 /// The value behind a read of something that the trace itself assigned.
-fn assigned_since(v: &Value, since: u64) -> Value {
-    let mut v = v.clone();
+fn assigned_since(mut v: Value, since: u64) -> Value {
     while let Source::Read(_) = v.node().source() {
         match v.node().inputs().into_iter().next() {
             Some(next) if next.node().id() >= since => v = next,
@@ -207,20 +205,20 @@ pub fn collect(fetches: &[Value], mode: Collect) -> Result<Collected> {
         (Collect::Trace { since }, _) if v.node().id() < since => v.as_const().is_none(),
         _ => v.is_computed(),
     };
-    let step = |v: &Value, reads: &mut Vec<(Value, Value)>| match mode {
+    let step = |v: Value, reads: &mut Vec<(Value, Value)>| match mode {
         Collect::Now => resolve(v, reads),
-        Collect::Later => v.clone(),
+        Collect::Later => v,
         Collect::Trace { since } => assigned_since(v, since),
     };
     // Reach: every node once; ids give a topological order that is also the program's.
-    let mut seen: FxHashMap<(u64, u32), ()> = FxHashMap::default();
+    let mut seen: FxHashSet<(u64, u32)> = FxHashSet::default();
     let mut found: Vec<(Value, bool, SmallVec<[Value; 2]>)> = Vec::new();
-    let mut stack: Vec<Value> = fetches.iter().map(|v| step(v, &mut reads)).collect();
+    let mut stack: Vec<Value> = fetches.iter().map(|v| step(v.clone(), &mut reads)).collect();
     let roots = stack.clone();
     while let Some(v) = stack.pop() {
         let leaf = is_leaf(&v);
         let key = (v.node().id(), if leaf { v.out() as u32 } else { u32::MAX });
-        if seen.insert(key, ()).is_some() {
+        if !seen.insert(key) {
             continue;
         }
         if leaf {
@@ -232,15 +230,15 @@ pub fn collect(fetches: &[Value], mode: Collect) -> Result<Collected> {
                 format!("placeholder {name:?} of type {} has no value: run the graph in a Session and feed it", v.ty());
             return Err(Error::new(ErrorKind::Feed, e).at(v.node().site()));
         }
-        let inputs: SmallVec<[Value; 2]> = v.node().inputs().iter().map(|i| step(i, &mut reads)).collect();
+        let inputs: SmallVec<[Value; 2]> = v.node().inputs().into_iter().map(|i| step(i, &mut reads)).collect();
         stack.extend(inputs.iter().cloned());
         found.push((v, false, inputs));
     }
-    found.sort_by_key(|(v, leaf, _)| (v.node().id(), if *leaf { v.out() as u32 } else { u32::MAX }));
+    found.sort_unstable_by_key(|(v, leaf, _)| (v.node().id(), if *leaf { v.out() as u32 } else { u32::MAX }));
 
     let mut out = Collected { graph: Graph::new(), leaves: Vec::new(), nodes: Vec::new(), reads: Vec::new() };
     out.graph.nodes.reserve(found.len());
-    let mut place: FxHashMap<(u64, u32), u32> = FxHashMap::default();
+    let mut place: FxHashMap<(u64, u32), u32> = FxHashMap::with_capacity_and_hasher(found.len(), Default::default());
     let lookup = |place: &FxHashMap<(u64, u32), u32>, v: &Value| {
         let id = v.node().id();
         match place.get(&(id, v.out() as u32)) {
@@ -259,7 +257,7 @@ pub fn collect(fetches: &[Value], mode: Collect) -> Result<Collected> {
             let slots = inputs.iter().map(|i| lookup(&place, i)).collect();
             let lost = || Error::bug("the value was lost: the run that updated it in place panicked").at(n.site());
             let op = n.op().ok_or_else(lost)?;
-            let s = out.graph.push_typed(op, slots, n.attrs().clone(), n.outs().iter().cloned().collect(), n.site());
+            let s = out.graph.push_typed(op, slots, n.attrs().clone(), n.outs().into(), n.site());
             place.insert((n.id(), u32::MAX), s.node);
             out.nodes.push(Some(n.clone()));
         }
@@ -267,7 +265,7 @@ pub fn collect(fetches: &[Value], mode: Collect) -> Result<Collected> {
     out.graph.outputs = roots.iter().map(|v| lookup(&place, v)).collect();
     // A read filled meanwhile through another path leads nowhere in this graph.
     for (read, target) in reads {
-        let target = resolve(&target, &mut Vec::new());
+        let target = resolve(target, &mut Vec::new());
         if place.contains_key(&(target.node().id(), target.out() as u32))
             || place.contains_key(&(target.node().id(), u32::MAX))
         {

@@ -9,6 +9,7 @@ mod binary;
 mod buffer;
 mod bytes;
 mod custom;
+pub mod drawing;
 mod dtype;
 mod error;
 mod float8;
@@ -17,7 +18,6 @@ mod literal;
 mod node;
 mod op;
 mod peers;
-pub mod picture;
 mod rewrite;
 mod setting;
 mod shape;
@@ -27,8 +27,8 @@ mod verify;
 mod watch;
 
 pub use attr::{Attr, AttrKind, Attrs};
-pub use buffer::{Buffer, Loan, Storage};
-pub use bytes::{Bytes, Lent, OUT_OF_MEMORY, Outside, Reserve};
+pub use buffer::{Buffer, DeviceMemory, Storage};
+pub use bytes::{Bytes, ForeignMemory, OUT_OF_MEMORY, Outside, Reserve};
 pub use custom::{CudaSource, Custom, CustomOp, Vmap};
 pub use dtype::{DType, Element};
 pub use error::{Error, ErrorKind, Result, Site};
@@ -36,14 +36,14 @@ pub use float8::{f8e4m3, f8e5m2};
 pub use graph::{Collect, Collected, FlatNode, Graph, Slot, broadcast_shapes, collect};
 pub use half::{bf16, f16};
 pub use literal::Literal;
-pub use node::{Hold, Node, Source, Value, Var, VarStorage, is_grad_on, mark, no_grad, set_grad, set_place};
+pub use node::{Node, Source, Value, Var, VarGuard, VarStorage, is_grad_on, mark, no_grad, set_grad, set_place};
 pub use num_complex::Complex;
 pub use op::{
-    Batch, BatchCall, CONST, Call, Case, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED, Op, Out, RunGraph, SOON,
-    Scalar, Type, Types,
+    Autocast, Batch, BatchCall, CONST, Call, Case, ComplexCall, Cost, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED,
+    OnComplex, Op, Out, RunGraph, SOON, Scalar, Type, Types,
 };
 pub use peers::{Alone, DevicePeers, Peers, PeersHandle};
 pub use setting::{Setting, SettingRead, record_settings};
-pub use shape::{Layout, Shape};
+pub use shape::{AxisSplit, Layout, Shape};
 pub use text::Find;
 pub use watch::{AfterHook, GradHook, Pullback, Watch};

@@ -131,7 +131,7 @@ impl Literal {
     }
     /// The buffer for writing, if nobody else holds it or has lent it.
     pub fn buffer_mut(&mut self) -> Option<&mut [u8]> {
-        Arc::get_mut(&mut self.bytes).filter(|b| !b.is_lent()).map(AsMut::as_mut)
+        Arc::get_mut(&mut self.bytes).filter(|b| !b.is_foreign()).map(AsMut::as_mut)
     }
     /// Takes the shared buffer out.
     pub fn into_buffer(self) -> Arc<Bytes> {

@@ -258,10 +258,15 @@ impl Value {
     ) -> Result<SmallVec<[Value; 1]>> {
         let types: SmallVec<[Type; 3]> = inputs.iter().map(|v| v.ty().clone()).collect();
         let outs = op.check(&Call { types: &types, attrs: &attrs }).map_err(|e| e.at(site))?;
-        let grad = GRAD.get() && inputs.iter().any(|v| v.node.needs_grad) && outs.iter().any(|t| t.dtype.is_inexact());
         let count = outs.len() as u32;
-        let node = Value::node_of(Source::Apply(op), inputs, attrs, outs, site, grad);
+        let Value { node, .. } = Value::apply_typed(op, inputs, attrs, outs, site);
         Ok((0..count).map(|out| Value { node: node.clone(), out }).collect())
+    }
+
+    /// The first result of an op whose result types are known to be right.
+    pub fn apply_typed(op: &'static Op, inputs: SmallVec<[Value; 2]>, attrs: Attrs, outs: Types, site: Site) -> Value {
+        let grad = GRAD.get() && inputs.iter().any(|v| v.node.needs_grad) && outs.iter().any(|t| t.dtype.is_inexact());
+        Value { node: Value::node_of(Source::Apply(op), inputs, attrs, outs, site, grad), out: 0 }
     }
 
     /// The result of an op of one input that keeps its type, which gradients are taken with respect to whether or not
@@ -505,8 +510,8 @@ impl Var {
     }
     /// Keeps everybody else from reading and assigning it. Whoever holds several takes them in the
     /// order of their ids.
-    pub fn hold(&self) -> Hold<'_> {
-        Hold { var: self, state: self.state.lock() }
+    pub fn lock(&self) -> VarGuard<'_> {
+        VarGuard { var: self, state: self.state.lock() }
     }
     /// What handles that see its value change hold on to.
     pub fn storage(&self) -> VarStorage {
@@ -551,17 +556,17 @@ impl Var {
 }
 
 /// A variable that is held, so that its memory can be lent to a run.
-pub struct Hold<'a> {
+pub struct VarGuard<'a> {
     var: &'a Var,
     state: MutexGuard<'a, VarState>,
 }
-impl Hold<'_> {
+impl VarGuard<'_> {
     /// The variable.
     pub fn var(&self) -> &Var {
         self.var
     }
     /// Puts its value, if that is computed, in place of an older copy. Where nobody else can ask
-    /// for the value it is moved: then the variable has none until [`Hold::put`], and this is true.
+    /// for the value it is moved: then the variable has none until [`VarGuard::put`], and this is true.
     pub fn take(&mut self, copy: &mut Buffer) -> bool {
         let node = &self.state.current.node;
         let is_mine = self.is_mine();

@@ -132,9 +132,50 @@ pub struct Scalar {
     pub neutral: Option<(f64, bool)>,
     /// Interval from which samples are drawn.
     pub domain: (f64, f64),
+    /// What it costs to compute one element.
+    pub cost: Cost,
+}
+
+/// What one element of an elementwise op costs: schedulers size tasks by it, and rematerialization
+/// and gradients of loops decide by it what to compute again instead of storing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cost {
+    /// One instruction: `+`, `*`, a comparison, a select.
+    Instruction,
+    /// A few instructions: rounding, sign, NaN-propagating minimum and maximum.
+    Short,
+    /// A division or a square root.
+    Division,
+    /// An elementary function such as `exp`.
+    Function,
+    /// Several elementary functions.
+    Special,
+}
+impl Cost {
+    /// The cost in simple operations.
+    pub fn work(self) -> usize {
+        match self {
+            Cost::Instruction | Cost::Short => 1,
+            Cost::Division => 3,
+            Cost::Function => 8,
+            Cost::Special => 24,
+        }
+    }
 }
 
 impl Scalar {
+    /// What a row need not say. It must say `arity`, `float` and `code`.
+    pub const DEFAULT: Scalar = Scalar {
+        arity: 1,
+        out: Out::Same,
+        float: |_| f64::NAN,
+        int: None,
+        code: "",
+        neutral: None,
+        domain: (-2.0, 2.0),
+        cost: Cost::Function,
+    };
+
     /// The type rule of every elementwise op: inputs of one type, shapes broadcast.
     pub fn infer(c: &Call, arity: usize, out: Out, has_int: bool) -> Result<Types> {
         c.arity(arity)?;
@@ -255,6 +296,43 @@ pub enum Batch {
     Rule(fn(&BatchCall) -> Result<Vec<Value>>),
 }
 
+/// What `autocast` does with the inputs of an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Autocast {
+    /// f32 inputs are converted to the scope's 16-bit type: the op is a GEMM, a convolution or attention.
+    Narrow,
+    /// 16-bit inputs are converted to f32: the op sums up or exponentiates.
+    Wide,
+    /// As outside of the scope.
+    Promote,
+}
+
+/// A call of an op with complex inputs.
+pub struct ComplexCall<'a> {
+    /// The op's row.
+    pub op: &'static Op,
+    /// Inputs, of which some are complex.
+    pub inputs: &'a [Value],
+    /// Attributes.
+    pub attrs: &'a Attrs,
+}
+
+/// What an op does with complex inputs.
+#[derive(Clone, Copy)]
+pub enum OnComplex {
+    /// By kind: linear ops and views work on the real and the imaginary part alone, composites expand, other ops
+    /// refuse complex inputs.
+    Auto,
+    /// The op works on each part alone.
+    Parts,
+    /// The op passes complex values on unseen.
+    Carry,
+    /// The op refuses complex inputs.
+    Refuse,
+    /// By this rule, written with ops on the parts.
+    Rule(fn(&ComplexCall) -> Result<Vec<Value>>),
+}
+
 /// One sample call of an op, and what it must give where an independent source says so.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -300,6 +378,12 @@ pub struct Op {
     pub grad: Grad,
     /// How it is batched.
     pub batch: Batch,
+    /// What `autocast` does with its inputs.
+    pub autocast: Autocast,
+    /// Whether it is linear in its float inputs, taken together: it commutes with sums and real factors.
+    pub linear: bool,
+    /// What it does with complex inputs.
+    pub complex: OnComplex,
     /// Samples and worked examples.
     pub cases: fn() -> Vec<Case>,
 }
@@ -313,6 +397,22 @@ pub const SOON: &str = "soon";
 pub const ORDERED: &str = "ordered";
 
 impl Op {
+    /// What a row need not say. It must say `name`, `doc`, `infer` and `meaning`; unless it is a composite, it must
+    /// say `grad`.
+    pub const DEFAULT: Op = Op {
+        name: "",
+        doc: "",
+        attrs: &[],
+        infer: |_| Err(Error::bug("the row has no type rule")),
+        meaning: Meaning::Kernel(|_, _| Err(Error::bug("the row has no meaning"))),
+        grad: Grad::Expand,
+        batch: Batch::Auto,
+        autocast: Autocast::Promote,
+        linear: false,
+        complex: OnComplex::Auto,
+        cases: Vec::new,
+    };
+
     /// Checks the attributes against the row and infers the result types.
     pub fn check(&self, call: &Call) -> Result<Types> {
         for (name, kind) in self.attrs {
@@ -379,10 +479,6 @@ impl PartialEq for Op {
 }
 impl Eq for Op {}
 
-fn no_cases() -> Vec<Case> {
-    Vec::new()
-}
-
 /// A value given from outside: an argument of a flat graph. Attributes: `dtype`, `shape`, `name`.
 pub static INPUT: Op = Op {
     name: "input",
@@ -395,8 +491,7 @@ pub static INPUT: Op = Op {
     },
     meaning: Meaning::Input,
     grad: Grad::Zero,
-    batch: Batch::Auto,
-    cases: no_cases,
+    ..Op::DEFAULT
 };
 
 /// A constant baked into the graph. Attribute: `value`.
@@ -411,6 +506,6 @@ pub static CONST: Op = Op {
     },
     meaning: Meaning::Const,
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || vec![Case::new(vec![], Attrs::new().with("value", Attr::Literal(Literal::scalar(1.5f32))))],
+    ..Op::DEFAULT
 };

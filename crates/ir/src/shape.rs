@@ -5,8 +5,15 @@ use std::fmt;
 use std::ops::Deref;
 
 /// The sizes of a tensor's dimensions; empty for a scalar.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Shape(SmallVec<[usize; 4]>);
+
+/// A block copy: `SmallVec`'s own `clone` pushes element by element.
+impl Clone for Shape {
+    fn clone(&self) -> Shape {
+        Shape::new(&self.0)
+    }
+}
 
 impl Shape {
     /// From a list of sizes.
@@ -235,6 +242,29 @@ impl Layout {
             }
         }
         Some(Layout { shape: shape.clone(), strides, offset: self.offset })
+    }
+}
+
+/// A row-major tensor cut along one axis: `outer` × `size` × `inner`.
+#[derive(Clone, Copy, Debug)]
+pub struct AxisSplit {
+    /// The product of the sizes before the axis.
+    pub outer: usize,
+    /// The size of the axis.
+    pub size: usize,
+    /// The product of the sizes after the axis.
+    pub inner: usize,
+}
+impl AxisSplit {
+    /// Splits a shape at an axis.
+    pub fn new(shape: &Shape, axis: usize) -> AxisSplit {
+        let outer = shape[..axis].iter().product();
+        AxisSplit { outer, size: shape[axis], inner: shape[axis + 1..].iter().product() }
+    }
+    /// The positions of the elements along the axis, for each outer and inner index.
+    pub fn each(self) -> impl Iterator<Item = impl DoubleEndedIterator<Item = usize> + ExactSizeIterator + Clone> {
+        let AxisSplit { outer, size, inner } = self;
+        (0..outer * inner).map(move |l| (0..size).map(move |i| (l / inner * size + i) * inner + l % inner))
     }
 }
 

@@ -173,7 +173,7 @@ fn a_checkpoint_of_another_run_is_refused_and_changes_nothing() {
     let (mut run, other) = (rebuild(1), Linear::new(784, 10).unwrap());
     let optimizer = Optimizer::new(Adam::default(), &other).unwrap();
     let e = Trainer::new(&other, &optimizer, &mut run.loader).restore(&saved).unwrap_err().to_string();
-    assert!(e.contains("it has no model.weight, model.bias, optimizer.weight.exp_avg"), "{e}");
+    assert!(e.contains("it has no model.weight, model.bias, optimizer.state.0.exp_avg"), "{e}");
     assert_eq!(Loader::position(&run.loader).batch, 0);
 }
 

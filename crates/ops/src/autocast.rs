@@ -4,85 +4,12 @@
 use crate::Tensor;
 use crate::nn::{float8_linear, linear};
 use crate::scalar::cast;
-use ir::{Attrs, DType, Error, Op, Result};
+use ir::{Attrs, Autocast, DType, Error, Op, Result};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
 thread_local! {
     static CURRENT: Cell<Option<DType>> = const { Cell::new(None) };
-}
-
-/// How an op treats the types of its inputs inside [`autocast`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// f32 inputs are converted to the scope's 16-bit type: the op is a product.
-    Narrow,
-    /// 16-bit inputs are converted to f32: the op adds up or exponentiates.
-    Wide,
-    /// As outside of the scope.
-    Promote,
-}
-
-const NARROW: &[&str] = &[
-    "addbmm",
-    "addmm",
-    "addmv",
-    "attention",
-    "baddbmm",
-    "bilinear",
-    "bmm",
-    "conv",
-    "conv_input_grad",
-    "dot",
-    "einsum",
-    "inner",
-    "linear",
-    "matmul",
-    "mm",
-    "mv",
-    "outer",
-    "tensordot",
-    "vecdot",
-];
-const WIDE: &[&str] = &[
-    "cdist",
-    "cosine_similarity",
-    "cumprod",
-    "cumsum",
-    "dist",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "log_softmax",
-    "logcumsumexp",
-    "logsumexp",
-    "matrix_norm",
-    "normalize",
-    "pairwise_distance",
-    "pow",
-    "prod",
-    "softmax",
-    "softmin",
-    "softplus",
-    "std",
-    "var",
-    "vector_norm",
-];
-
-/// The policy of an op. All losses are computed in f32.
-pub fn policy(op: &Op) -> Policy {
-    let is_in = |list: &[&str]| list.binary_search(&op.name).is_ok();
-    if is_in(NARROW) {
-        Policy::Narrow
-    } else if is_in(WIDE) || crate::loss::ROWS.iter().any(|r| r.name == op.name) {
-        Policy::Wide
-    } else {
-        Policy::Promote
-    }
 }
 
 /// Runs `f` with matrix products, convolutions and attention in a 16-bit float (`bf16` or `f16`),
@@ -183,10 +110,10 @@ pub(crate) fn converted(op: &'static Op, inputs: &[&Tensor]) -> Option<(&'static
         };
         Some((op, inputs.iter().map(convert).collect()))
     };
-    match policy(op) {
-        Policy::Narrow => to(low, |d| d.is_inexact() && d.is_float() && d != DType::F64),
-        Policy::Wide => to(DType::F32, is_half),
-        Policy::Promote => None,
+    match op.autocast {
+        Autocast::Narrow => to(low, |d| d.is_inexact() && d.is_float() && d != DType::F64),
+        Autocast::Wide => to(DType::F32, is_half),
+        Autocast::Promote => None,
     }
 }
 
@@ -217,10 +144,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_name_ops_in_order() {
-        for list in [NARROW, WIDE] {
-            assert!(list.is_sorted(), "{list:?}");
-            list.iter().for_each(|n| assert!(crate::find(n).is_some(), "there is no op {n}"));
+    fn losses_are_wide() {
+        for op in crate::loss::ROWS {
+            assert_eq!(op.autocast, Autocast::Wide, "{}", op.name);
         }
     }
 

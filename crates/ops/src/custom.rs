@@ -21,6 +21,7 @@ pub static OP: Op = Op {
     grad: Grad::Rule(|c| named(c.attrs, |op| op.grad(c))),
     batch: Batch::Rule(batch),
     cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 /// Errors bear the name of the op, not of the row that all such ops share.

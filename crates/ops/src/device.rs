@@ -55,13 +55,15 @@ pub fn engine() -> &'static Engine {
 
 /// The engine of a device, which is opened if it was not yet: `cpu`, `cuda:0`, `cuda:1`…
 pub fn engine_named(name: &str) -> Result<&'static Engine> {
-    let full = if name == "cuda" { "cuda:0" } else { name };
     let mut engines = ENGINES.lock().unwrap_or_else(|e| e.into_inner());
-    if let Some(e) = engines.iter().find(|e| e.device().name() == full) {
+    // A kind of device alone is the first of its kind.
+    let is_named = |own: &str| own == name || own.strip_suffix(":0") == Some(name);
+    if let Some(e) = engines.iter().find(|e| is_named(e.device().name())) {
         return Ok(e);
     }
-    let device = runtime::open(full)?;
-    let engine: &'static Engine = Box::leak(Box::new(Engine::among(device, engine_named).with_forms(crate::forms())));
+    let device = runtime::open(name)?;
+    let engine: &'static Engine =
+        Box::leak(Box::new(Engine::among(device, engine_named).with_patterns(crate::patterns())));
     engines.push(engine);
     Ok(engine)
 }

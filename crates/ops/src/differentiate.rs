@@ -4,7 +4,7 @@
 //! the forward op it belongs to.
 
 use crate::tensor::held;
-use crate::{Tensor, autocast};
+use crate::{Tensor, autocast, memo};
 use ir::{AttrKind, Call, Error, ErrorKind, Grad, GradCall, Meaning, Node, Result, Source, Type, Value, Var, no_grad};
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -379,6 +379,9 @@ fn node_grads(
             f(&GradCall { attrs: node.attrs(), inputs, outputs: &outputs, grads, wanted }).map_err(blame)
         }
         (Grad::Expand, Meaning::Composite(expand)) => {
+            if let Some(got) = memo::gradients(node, expand, inputs, grads, wanted) {
+                return got.map_err(blame);
+            }
             let types: Vec<Type> = inputs.iter().map(|v| v.ty().clone()).collect();
             // The way from the results back to the inputs must be there still when it is walked.
             let outs = held(|| expand(&Call { types: &types, attrs: node.attrs() }, inputs)).map_err(blame)?;

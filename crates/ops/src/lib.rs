@@ -22,6 +22,7 @@ mod indexing;
 pub mod kernel;
 pub mod linalg;
 pub mod loss;
+mod memo;
 pub mod nn;
 mod operand;
 pub mod pairs;
@@ -33,7 +34,7 @@ pub mod shape;
 mod tensor;
 pub mod view;
 
-pub use autocast::{Policy, autocast, autocast_dtype, policy, set_autocast};
+pub use autocast::{autocast, autocast_dtype, set_autocast};
 pub use batch::{Draws, vmap, vmap_drawing};
 pub use custom::custom;
 pub use device::{chosen_device, device, engine, engine_named, set_device};
@@ -77,8 +78,9 @@ pub fn table() -> impl Iterator<Item = &'static Op> {
 }
 
 /// Ways to write an op with others, in the order in which they are to be found.
-pub fn forms() -> &'static [passes::Form] {
-    static ALL: LazyLock<Vec<passes::Form>> = LazyLock::new(|| nn::FORMS.iter().chain(&loss::FORMS).copied().collect());
+pub fn patterns() -> &'static [passes::Pattern] {
+    static ALL: LazyLock<Vec<passes::Pattern>> =
+        LazyLock::new(|| nn::FORMS.iter().chain(&loss::FORMS).copied().collect());
     &ALL
 }
 

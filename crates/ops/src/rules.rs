@@ -73,26 +73,42 @@ pub fn one_dtype(c: &Call) -> Result<DType> {
 }
 /// The types of a composite, found by expanding it.
 pub fn by_expansion(c: &Call, expand: fn(&Call, &[Value]) -> Result<Vec<Value>>) -> Result<Types> {
-    let site = ir::Site::here();
-    let args: Vec<Value> = c.types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
-    Ok(crate::autocast::off(|| expand(c, &args))?.iter().map(|v| v.ty().clone()).collect())
+    crate::memo::types(expand, c, || {
+        let site = ir::Site::here();
+        let args: Vec<Value> = c.types.iter().map(|t| Value::placeholder("", t.clone(), site)).collect();
+        Ok(crate::autocast::off(|| expand(c, &args))?.iter().map(|v| v.ty().clone()).collect())
+    })
 }
 
 /// A composite's body as it stands in a row: tensors in, tensors out.
 pub fn expand(args: &[Value], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Vec<Value>> {
-    let tensors: Vec<Tensor> = args.iter().cloned().map(Tensor::from).collect();
-    crate::autocast::off(|| f(&tensors))?.iter().map(|t| t.value().cloned()).collect()
+    let tensors = tensors_of(args);
+    values_of(&crate::autocast::off(|| f(&tensors))?)
+}
+fn tensors_of(args: &[Value]) -> Vec<Tensor> {
+    args.iter().cloned().map(Tensor::from).collect()
+}
+fn values_of(tensors: &[Tensor]) -> Result<Vec<Value>> {
+    tensors.iter().map(|t| t.value().cloned()).collect()
 }
 /// A composite's body that computes in f32 where its inputs are 16-bit floats, which would be rounded
 /// at every step and overflow inside; its results have their type again.
 pub fn expand_wide(args: &[Value], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Vec<Value>> {
-    expand(args, |t| {
-        let is_narrow = |t: &&Tensor| t.dtype().is_ok_and(|d| matches!(d, DType::F16 | DType::BF16));
-        let Some(narrow) = t.iter().find(is_narrow) else { return f(t) };
-        let wide: Vec<Tensor> = t.iter().map(Tensor::widened).collect();
-        let back = |y: Tensor| if y.dtype().is_ok_and(|d| d == DType::F32) { y.cast_like(narrow) } else { y };
-        Ok(f(&wide)?.into_iter().map(back).collect())
+    expand(args, |t| match narrow_of(t) {
+        None => f(t),
+        Some(narrow) => f(&widened(t)).map(|results| narrowed(results, narrow)),
     })
+}
+/// The first tensor of 16-bit floats.
+fn narrow_of(tensors: &[Tensor]) -> Option<&Tensor> {
+    tensors.iter().find(|t| t.dtype().is_ok_and(|d| matches!(d, DType::F16 | DType::BF16)))
+}
+fn widened(tensors: &[Tensor]) -> Vec<Tensor> {
+    tensors.iter().map(Tensor::widened).collect()
+}
+fn narrowed(results: Vec<Tensor>, narrow: &Tensor) -> Vec<Tensor> {
+    let back = |y: Tensor| if y.dtype().is_ok_and(|d| d == DType::F32) { y.cast_like(narrow) } else { y };
+    results.into_iter().map(back).collect()
 }
 /// [`expand_wide`] with one result.
 pub fn expand1_wide(args: &[Value], f: impl FnOnce(&[Tensor]) -> Tensor) -> Result<Vec<Value>> {
@@ -211,41 +227,89 @@ pub fn scalar_cases(
     out
 }
 
-/// Writes the row and the method of an elementwise op of one input.
+/// An optional part of a row.
 #[macro_export]
-macro_rules! unary {
+#[doc(hidden)]
+macro_rules! option {
+    () => {
+        None
+    };
+    ($x:expr) => {
+        Some($x)
+    };
+}
+/// What a row does with complex inputs: a rule on pairs of real tensors.
+macro_rules! on_complex {
+    ($f:expr) => {
+        ir::OnComplex::Rule(|c| $crate::pairs::written(c, $f))
+    };
+}
+
+/// Writes the row of an elementwise op: what [`unary!`] and [`binary!`] have in common.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! scalar_row {
     (
-        $(#[doc = $doc:literal])*
-        $name:ident($x:ident) -> $out:ident;
+        [$($doc:literal)*] $name:ident $arity:literal ($($x:ident: $i:literal),*) -> $out:ident;
         float: $float:expr;
-        int: $int:expr;
+        $(int: $int:expr;)?
         code: $code:literal;
-        domain: $domain:expr;
+        $(neutral: $neutral:expr;)?
+        $(domain: $domain:expr;)?
+        $(cost: $cost:ident;)?
+        $(autocast: $autocast:ident;)?
+        $(linear: $linear:literal;)?
+        $(complex: $complex:expr;)?
         grad: $grad:expr;
-        example: $ein:expr => $eout:expr, $source:literal;
+        example: $($e:expr),* => $eout:expr, $source:literal;
     ) => {
         #[doc = concat!("The row of `", stringify!($name), "`.")]
         pub static OP: ir::Op = ir::Op {
             name: stringify!($name),
             doc: concat!($($doc),*),
-            attrs: &[],
-            infer: |c| {
-                let int: Option<fn(i128) -> i128> = $int;
-                ir::Scalar::infer(c, 1, ir::Out::$out, int.is_some())
-            },
-            meaning: ir::Meaning::Scalar(ir::Scalar {
-                arity: 1,
-                out: ir::Out::$out,
-                float: |v| { let f: fn(f64) -> f64 = $float; f(v[0]) },
-                int: { const INT: Option<fn(i128) -> i128> = $int; match INT { Some(_) => Some(|v| (INT.unwrap())(v[0])), None => None } },
-                code: $code,
-                neutral: None,
-                domain: $domain,
-            }),
+            infer: |c| ir::Scalar::infer(c, $arity, ir::Out::$out, SCALAR.int.is_some()),
+            meaning: ir::Meaning::Scalar(SCALAR),
             grad: $grad,
-            batch: ir::Batch::Auto,
-            cases: || $crate::rules::scalar_cases(1, $domain, (&[&$ein], &$eout), ir::Out::$out as u8 == ir::Out::Bool as u8, $source),
+            $(autocast: ir::Autocast::$autocast,)?
+            $(linear: $linear,)?
+            $(complex: $complex,)?
+            cases: || {
+                let is_bool = matches!(SCALAR.out, ir::Out::Bool);
+                $crate::rules::scalar_cases($arity, SCALAR.domain, (&[$(&$e),*], &$eout), is_bool, $source)
+            },
+            ..ir::Op::DEFAULT
         };
+        const INT: Option<fn($($crate::scalar_row!(@int $x)),*) -> i128> = $crate::option!($($int)?);
+        const SCALAR: ir::Scalar = ir::Scalar {
+            arity: $arity,
+            out: ir::Out::$out,
+            float: |v| {
+                let f: fn($($crate::scalar_row!(@float $x)),*) -> f64 = $float;
+                f($(v[$i]),*)
+            },
+            int: match INT {
+                Some(_) => Some(|v| (INT.unwrap())($(v[$i]),*)),
+                None => None,
+            },
+            code: $code,
+            $(neutral: $neutral,)?
+            $(domain: $domain,)?
+            $(cost: ir::Cost::$cost,)?
+            ..ir::Scalar::DEFAULT
+        };
+    };
+    (@int $x:ident) => { i128 };
+    (@float $x:ident) => { f64 };
+}
+
+/// Writes the row and the method of an elementwise op of one input.
+///
+/// After `float` may follow `int`, the value for integers; after `code`, in this order, `neutral`, `domain`, `cost`,
+/// `autocast`, `linear` and `complex`, where they differ from [`ir::Scalar::DEFAULT`] and [`ir::Op::DEFAULT`].
+#[macro_export]
+macro_rules! unary {
+    ($(#[doc = $doc:literal])* $name:ident($x:ident) -> $out:ident; $($rest:tt)*) => {
+        $crate::scalar_row! { [$($doc)*] $name 1 ($x: 0) -> $out; $($rest)* }
         impl $crate::Tensor {
             $(#[doc = $doc])*
             #[track_caller]
@@ -256,42 +320,12 @@ macro_rules! unary {
     };
 }
 
-/// Writes the row and the method of an elementwise op of two inputs, which are promoted.
+/// Writes the row and the method of an elementwise op of two inputs, which are promoted. The parts are those of
+/// [`unary!`].
 #[macro_export]
 macro_rules! binary {
-    (
-        $(#[doc = $doc:literal])*
-        $name:ident($a:ident, $b:ident) -> $out:ident;
-        float: $float:expr;
-        int: $int:expr;
-        code: $code:literal;
-        neutral: $neutral:expr;
-        domain: $domain:expr;
-        grad: $grad:expr;
-        example: $ea:expr, $eb:expr => $eout:expr, $source:literal;
-    ) => {
-        #[doc = concat!("The row of `", stringify!($name), "`.")]
-        pub static OP: ir::Op = ir::Op {
-            name: stringify!($name),
-            doc: concat!($($doc),*),
-            attrs: &[],
-            infer: |c| {
-                let int: Option<fn(i128, i128) -> i128> = $int;
-                ir::Scalar::infer(c, 2, ir::Out::$out, int.is_some())
-            },
-            meaning: ir::Meaning::Scalar(ir::Scalar {
-                arity: 2,
-                out: ir::Out::$out,
-                float: |v| { let f: fn(f64, f64) -> f64 = $float; f(v[0], v[1]) },
-                int: { const INT: Option<fn(i128, i128) -> i128> = $int; match INT { Some(_) => Some(|v| (INT.unwrap())(v[0], v[1])), None => None } },
-                code: $code,
-                neutral: $neutral,
-                domain: $domain,
-            }),
-            grad: $grad,
-            batch: ir::Batch::Auto,
-            cases: || $crate::rules::scalar_cases(2, $domain, (&[&$ea, &$eb], &$eout), ir::Out::$out as u8 == ir::Out::Bool as u8, $source),
-        };
+    ($(#[doc = $doc:literal])* $name:ident($a:ident, $b:ident) -> $out:ident; $($rest:tt)*) => {
+        $crate::scalar_row! { [$($doc)*] $name 2 ($a: 0, $b: 1) -> $out; $($rest)* }
         impl $crate::Tensor {
             $(#[doc = $doc])*
             #[track_caller]

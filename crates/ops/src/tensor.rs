@@ -28,6 +28,15 @@ pub(crate) fn held<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Computes values whose chain of uncomputed nodes became too long; `before` was its length at their inputs.
+pub(crate) fn computed_if_long(values: &[Value], before: u32) -> Result<()> {
+    let is_long = |v: &Value| {
+        let depth = v.node().depth();
+        depth >= DEPTH_MAX && depth / DEPTH_EVERY > before / DEPTH_EVERY && !v.node().is_symbolic()
+    };
+    if values.iter().any(is_long) && !HELD.get() { engine().evaluate(values) } else { Ok(()) }
+}
+
 /// A multi-dimensional array: computed, to be computed, or the error that prevents it.
 ///
 /// Ops check types and shapes at the call and return at once; the value is computed when it is
@@ -86,18 +95,10 @@ impl Tensor {
             return outs.map_or_else(|e| SmallVec::from_iter([Tensor::from(e.at(site))]), SmallVec::from_vec);
         }
         match Value::apply(op, values, attrs, Site::here()) {
-            Ok(outs) => {
-                let node = outs[0].node();
-                let is_long = node.depth() >= DEPTH_MAX && node.depth().is_multiple_of(DEPTH_EVERY);
-                if is_long
-                    && !HELD.get()
-                    && !node.is_symbolic()
-                    && let Err(e) = engine().evaluate(&outs)
-                {
-                    return SmallVec::from_iter([Tensor::from(e)]);
-                }
-                outs.into_iter().map(Tensor::from).collect()
-            }
+            Ok(outs) => match computed_if_long(&outs, outs[0].node().depth().saturating_sub(1)) {
+                Ok(()) => outs.into_iter().map(Tensor::from).collect(),
+                Err(e) => SmallVec::from_iter([Tensor::from(e)]),
+            },
             Err(e) => SmallVec::from_iter([Tensor::from(e)]),
         }
     }

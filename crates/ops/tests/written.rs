@@ -3,7 +3,7 @@
 use cpu as _;
 use ir::{Collect, Graph, collect};
 use talweg_ops::loss::{CrossEntropyOptions, NllOptions};
-use talweg_ops::{Result, Tensor, forms, grad};
+use talweg_ops::{Result, Tensor, grad, patterns};
 
 const ROWS: usize = 5;
 const CLASSES: usize = 7;
@@ -50,7 +50,7 @@ const SPELLINGS: &[(&str, Loss)] = &[
 fn compiled(loss: &Tensor, gradient: &Tensor) -> Result<Graph> {
     let values = [loss.value()?.clone(), gradient.value()?.clone()];
     let graph = collect(&values, Collect::Now)?.graph;
-    let stages = passes::stages(&graph, forms(), &|_, _| false, &runtime::reference::run_node)?;
+    let stages = passes::stages(&graph, patterns(), &|_, _| false, &runtime::reference::run_node)?;
     Ok(stages.into_iter().last().expect("the pipeline has stages").graph)
 }
 

@@ -1,4 +1,4 @@
-//! Puts the ops a composite consists of in its place, unless the device claims it.
+//! Puts the ops a composite consists of in its view, unless the device claims it.
 
 use crate::Rewriter;
 use ir::{Call, Collect, FlatNode, Graph, INPUT, Meaning, Result, Slot, Type, Value, collect};

@@ -4,8 +4,8 @@
 //! Nodes are taken in order; each joins the loops its operands are computed in where the spaces
 //! agree, no result of a whole loop is needed inside it, and no cycle between regions comes about.
 
-use crate::space::{self, Mask, Split};
-use crate::{Accepts, Along, Fences, Place, Places, Region, materialize, place_of, places, prune};
+use crate::iteration_space::{self as space, Mask, Split};
+use crate::{Accepts, Along, Barriers, Region, View, Views, materialize, prune, view_of, views};
 use ir::{FlatNode, Graph, Layout, Meaning, Result, Shape, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ pub struct Target<'a> {
     /// Which layouts kernels take.
     pub accepts: Accepts<'a>,
     /// Which nodes only hold back what uses their results; where that is none, they are kernels.
-    pub fences: Fences<'a>,
+    pub barriers: Barriers<'a>,
 }
 
 /// The most nodes a loop may have: compile time and registers stay bounded.
@@ -40,9 +40,9 @@ pub struct Fused {
     /// The graph, with copies where views need them.
     pub graph: Graph,
     /// Where each output lies.
-    pub places: Places,
-    /// For each node, the fence that its value was behind, if there is one.
-    pub fence: Vec<Option<u32>>,
+    pub views: Views,
+    /// For each node, the barrier that its value was behind, if there is one.
+    pub barrier: Vec<Option<u32>>,
     /// The regions, in an order that respects what they need of each other.
     pub regions: Vec<Region>,
     /// The regions again, cut into stretches that may run side by side.
@@ -52,32 +52,32 @@ pub struct Fused {
 /// Cuts a graph into regions.
 pub fn fuse(graph: &Graph, target: &Target) -> Result<Fused> {
     // A value that nobody uses has no memory: no region may compute it.
-    let graph = prune(&materialize(graph, target.accepts, target.fences)?);
-    let places = places(&graph, target.fences)?;
-    let fence = fences(&graph, target.fences);
-    let mut f = Fuser::new(&graph, &places, &fence, target);
+    let graph = prune(&materialize(graph, target.accepts, target.barriers)?);
+    let views = views(&graph, target.barriers)?;
+    let barrier = barriers(&graph, target.barriers);
+    let mut f = Fuser::new(&graph, &views, &barrier, target);
     for i in 0..graph.nodes.len() {
-        f.place(i)?;
+        f.view(i)?;
     }
     let regions = f.regions();
     let waves = (0..regions.len()).map(|r| r..r + 1).collect();
-    Ok(Fused { graph, places, fence, regions, waves })
+    Ok(Fused { graph, views, barrier, regions, waves })
 }
 
 impl Fused {
     /// The stored values that outlive a run.
     pub fn results(&self) -> FxHashSet<Slot> {
-        self.graph.outputs.iter().map(|&s| place_of(&self.places, s).root).collect()
+        self.graph.outputs.iter().map(|&s| view_of(&self.views, s).root).collect()
     }
     /// Inputs that hold a variable's old value, by number, with the stored value that is its new one.
     pub fn updates(&self) -> Vec<(usize, Slot)> {
         let graph = &self.graph;
         let pair = |&(k, o): &(u32, u32)| {
-            let (place, node) = (place_of(&self.places, graph.outputs[o as usize]), graph.inputs[k as usize]);
-            let is_whole = graph.ty(place.root) == &graph.nodes[node as usize].outs[0]
-                && place.layout.is_contiguous()
-                && place.layout.offset == 0;
-            is_whole.then_some((k as usize, place.root))
+            let (view, node) = (view_of(&self.views, graph.outputs[o as usize]), graph.inputs[k as usize]);
+            let is_whole = graph.ty(view.root) == &graph.nodes[node as usize].outs[0]
+                && view.layout.is_contiguous()
+                && view.layout.offset == 0;
+            is_whole.then_some((k as usize, view.root))
         };
         graph.updates.iter().filter_map(pair).collect()
     }
@@ -100,16 +100,16 @@ impl Fused {
     }
 }
 
-/// For each node, the fence that its value was behind: its own if it is one, that of what a view shows.
-fn fences(graph: &Graph, is_fence: Fences) -> Vec<Option<u32>> {
-    let mut fence: Vec<Option<u32>> = Vec::with_capacity(graph.nodes.len());
+/// For each node, the barrier that its value was behind: its own if it is one, that of what a view shows.
+fn barriers(graph: &Graph, is_barrier: Barriers) -> Vec<Option<u32>> {
+    let mut barrier: Vec<Option<u32>> = Vec::with_capacity(graph.nodes.len());
     for (i, n) in graph.nodes.iter().enumerate() {
-        fence.push(match n.op.meaning {
-            Meaning::View(_) => fence[n.inputs[0].node as usize],
-            _ => is_fence(n).then_some(i as u32),
+        barrier.push(match n.op.meaning {
+            Meaning::View(_) => barrier[n.inputs[0].node as usize],
+            _ => is_barrier(n).then_some(i as u32),
         });
     }
-    fence
+    barrier
 }
 
 /// A node's part in a loop.
@@ -144,8 +144,8 @@ struct Search {
 
 pub(crate) struct Fuser<'a> {
     pub graph: &'a Graph,
-    pub places: &'a Places,
-    fence: &'a [Option<u32>],
+    pub views: &'a Views,
+    barrier: &'a [Option<u32>],
     row_max: &'a dyn Fn(usize) -> usize,
     share_min: usize,
     pub groups: Vec<Group>,
@@ -168,13 +168,13 @@ struct Fit {
 }
 
 impl<'a> Fuser<'a> {
-    fn new(graph: &'a Graph, places: &'a Places, fence: &'a [Option<u32>], target: &Target<'a>) -> Fuser<'a> {
+    fn new(graph: &'a Graph, views: &'a Views, barrier: &'a [Option<u32>], target: &Target<'a>) -> Fuser<'a> {
         let n = graph.nodes.len();
         let nothing = Member { mask: 0, reduce: None, from: 0 };
         Fuser {
             graph,
-            places,
-            fence,
+            views,
+            barrier,
             row_max: target.row_max,
             share_min: target.share_min,
             groups: Vec::new(),
@@ -207,15 +207,15 @@ impl<'a> Fuser<'a> {
     }
 
     /// Where an operand lies.
-    pub fn operand(&self, s: Slot) -> &'a Place {
-        place_of(self.places, s)
+    pub fn operand(&self, s: Slot) -> &'a View {
+        view_of(self.views, s)
     }
     /// True if a value is one number known at compile time.
     pub fn is_number(&self, s: Slot) -> bool {
         self.graph.constant(s).is_some_and(|c| c.count() == 1)
     }
 
-    fn place(&mut self, i: usize) -> Result<()> {
+    fn view(&mut self, i: usize) -> Result<()> {
         let n = &self.graph.nodes[i];
         match n.op.meaning {
             Meaning::Input | Meaning::Const | Meaning::View(_) => {}
@@ -256,7 +256,7 @@ impl<'a> Fuser<'a> {
         }
     }
 
-    /// The groups a node's operands are computed in, and the fences that hold them back; each once, in
+    /// The groups a node's operands are computed in, and the barriers that hold them back; each once, in
     /// the order of the operands.
     fn needs(&self, i: usize) -> Vec<usize> {
         let mut out: Vec<usize> = Vec::new();
@@ -264,8 +264,8 @@ impl<'a> Fuser<'a> {
         let inputs = &self.graph.nodes[i].inputs;
         for &s in inputs {
             let root = self.operand(s).root.node as usize;
-            let fence = self.fence[s.node as usize].map(|f| f as usize);
-            for g in [Some(root), fence].into_iter().flatten().filter_map(|n| self.group(n)) {
+            let barrier = self.barrier[s.node as usize].map(|f| f as usize);
+            for g in [Some(root), barrier].into_iter().flatten().filter_map(|n| self.group(n)) {
                 // Few operands need no set.
                 let is_known = if inputs.len() <= 16 { out.contains(&g) } else { !seen.insert(g) };
                 if !is_known {
@@ -320,9 +320,9 @@ impl<'a> Fuser<'a> {
         let n = &self.graph.nodes[i];
         let count = self.space_shape(n).count();
         for &s in &n.inputs {
-            let place = self.operand(s);
-            let is_whole = place.layout.shape.count() == count && place.layout.is_contiguous();
-            let readers = self.readers.get(&place.root).filter(|_| is_whole);
+            let view = self.operand(s);
+            let is_whole = view.layout.shape.count() == count && view.layout.is_contiguous();
+            let readers = self.readers.get(&view.root).filter(|_| is_whole);
             for &g in readers.into_iter().flat_map(|r| r.iter().rev().take(READERS_MAX)) {
                 let g = self.find(g);
                 if !needs.contains(&g) && self.admits(i, g, needs)? {
@@ -453,13 +453,13 @@ impl<'a> Fuser<'a> {
             return Some((split, mask));
         }
         for &s in &n.inputs {
-            let place = self.operand(s);
-            let root = place.root.node as usize;
+            let view = self.operand(s);
+            let root = view.root.node as usize;
             let is_same = self.group(root) == Some(g)
-                && place.layout.is_contiguous()
-                && place.layout.offset == 0
-                && place.layout.shape.count() == shape.count()
-                && self.graph.ty(place.root).shape.count() == shape.count();
+                && view.layout.is_contiguous()
+                && view.layout.offset == 0
+                && view.layout.shape.count() == shape.count()
+                && self.graph.ty(view.root).shape.count() == shape.count();
             if is_same && let Some(split) = space::split(dims, self.members[root].mask, &other) {
                 let mask = split.remap(self.members[root].mask);
                 return Some((split, mask));
@@ -474,15 +474,15 @@ impl<'a> Fuser<'a> {
         if self.is_number(s) {
             return true;
         }
-        let place = self.operand(s);
-        let Some(strides) = load_strides(&place.layout, shape, &split.dims, mask) else { return false };
-        let root = place.root.node as usize;
+        let view = self.operand(s);
+        let Some(strides) = load_strides(&view.layout, shape, &split.dims, mask) else { return false };
+        let root = view.root.node as usize;
         if self.group(root) != Some(g) {
             return true;
         }
         let m = &self.members[root];
         let is_after = m.reduce.is_some_and(|(_, after)| after);
-        !is_after && place.layout.offset == 0 && strides == space::strides(&split.dims, split.remap(m.mask))
+        !is_after && view.layout.offset == 0 && strides == space::strides(&split.dims, split.remap(m.mask))
     }
 
     /// Which way a reduction runs in a space, if it can.
@@ -575,16 +575,16 @@ impl<'a> Fuser<'a> {
 
     fn region(&self, g: usize) -> Region {
         if self.groups[g].is_loop {
-            return Region::Loop(crate::weave::weave(self, g));
+            return Region::Loop(crate::build_loop::build_loop(self, g));
         }
         let node = self.groups[g].nodes[0];
         let n = &self.graph.nodes[node];
-        let own = |o: usize| Place { root: Slot::new(node, o), layout: Layout::contiguous(&n.outs[o].shape) };
+        let own = |o: usize| View { root: Slot::new(node, o), layout: Layout::contiguous(&n.outs[o].shape) };
         Region::Call {
             node,
             args: n.inputs.iter().map(|&s| self.operand(s).clone()).collect(),
-            // What a fence holds back stays where it is.
-            outs: if self.fence[node].is_some() { Vec::new() } else { (0..n.outs.len()).map(own).collect() },
+            // What a barrier holds back stays where it is.
+            outs: if self.barrier[node].is_some() { Vec::new() } else { (0..n.outs.len()).map(own).collect() },
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::Rewriter;
 use ir::{
-    Attrs, Batch, CONST, Call, FlatNode, Grad, Graph, INPUT, Layout, Literal, Meaning, Monoid, Op, Out, Result, Scalar,
+    Attrs, CONST, Call, Cost, FlatNode, Grad, Graph, INPUT, Layout, Literal, Meaning, Monoid, Op, Out, Result, Scalar,
     Slot, Type,
 };
 use rustc_hash::FxHashMap;
@@ -16,7 +16,6 @@ use smallvec::SmallVec;
 pub static COPY: Op = Op {
     name: "copy",
     doc: "The same elements, contiguous.",
-    attrs: &[],
     infer: |c| Ok(c.types.iter().cloned().collect()),
     meaning: Meaning::Scalar(Scalar {
         arity: 1,
@@ -24,12 +23,11 @@ pub static COPY: Op = Op {
         float: |x| x[0],
         int: Some(|x| x[0]),
         code: "{0}",
-        neutral: None,
-        domain: (-1.0, 1.0),
+        cost: Cost::Instruction,
+        ..Scalar::DEFAULT
     }),
     grad: Grad::Missing("it is put in after differentiation"),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 /// Whether a kernel takes its operand (by number) with this layout, as it lies in memory.
@@ -37,7 +35,7 @@ pub type Accepts<'a> = &'a dyn Fn(&FlatNode, usize, &Layout) -> bool;
 
 /// Where a value's elements lie: a layout over the buffer of a value that is not a view.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct View {
     /// The value that is stored.
     pub root: Slot,
     /// The elements of it, in order.
@@ -45,47 +43,47 @@ pub struct Place {
 }
 
 /// Where each output of each node lies.
-pub type Places = Vec<SmallVec<[Place; 1]>>;
+pub type Views = Vec<SmallVec<[View; 1]>>;
 
 /// Whether the results of a node are its operands, held back until all of them are there.
-pub type Fences<'a> = &'a dyn Fn(&FlatNode) -> bool;
+pub type Barriers<'a> = &'a dyn Fn(&FlatNode) -> bool;
 
-/// Where every output lies; views and what a fence holds back point to the value they show.
-pub fn places(graph: &Graph, fences: Fences) -> Result<Places> {
-    let mut places = Places::with_capacity(graph.nodes.len());
+/// Where every output lies; views and what a barrier holds back point to the value they show.
+pub fn views(graph: &Graph, barriers: Barriers) -> Result<Views> {
+    let mut views = Views::with_capacity(graph.nodes.len());
     for (i, n) in graph.nodes.iter().enumerate() {
-        places.push(match n.op.meaning {
+        views.push(match n.op.meaning {
             Meaning::View(f) => {
-                let from = place_of(&places, n.inputs[0]);
+                let from = view_of(&views, n.inputs[0]);
                 let types = graph.input_types(n);
                 let layout = f(&Call { types: &types, attrs: &n.attrs }, &from.layout)?.ok_or_else(|| {
                     ir::Error::bug("a view that strides cannot express is left").in_op(n.op.name).at(n.site)
                 })?;
-                SmallVec::from_iter([Place { root: from.root, layout }])
+                SmallVec::from_iter([View { root: from.root, layout }])
             }
-            _ if fences(n) => n.inputs.iter().map(|&s| place_of(&places, s).clone()).collect(),
+            _ if barriers(n) => n.inputs.iter().map(|&s| view_of(&views, s).clone()).collect(),
             _ => own(i, n),
         });
     }
-    Ok(places)
+    Ok(views)
 }
 
-/// The places of a node whose outputs have memory of their own.
-fn own(i: usize, n: &FlatNode) -> SmallVec<[Place; 1]> {
-    let place = |(o, t): (usize, &Type)| Place { root: Slot::new(i, o), layout: Layout::contiguous(&t.shape) };
-    n.outs.iter().enumerate().map(place).collect()
+/// The views of a node whose outputs have memory of their own.
+fn own(i: usize, n: &FlatNode) -> SmallVec<[View; 1]> {
+    let view = |(o, t): (usize, &Type)| View { root: Slot::new(i, o), layout: Layout::contiguous(&t.shape) };
+    n.outs.iter().enumerate().map(view).collect()
 }
 
 /// Where a value lies.
-pub fn place_of(places: &Places, s: Slot) -> &Place {
-    &places[s.node as usize][s.out as usize]
+pub fn view_of(views: &Views, s: Slot) -> &View {
+    &views[s.node as usize][s.out as usize]
 }
 
-/// Puts copies where they are needed, and constants in place of zero-size values and of reductions of
+/// Puts copies where they are needed, and constants in view of zero-size values and of reductions of
 /// nothing. What only those used is left in the graph, without a use.
-pub fn materialize(graph: &Graph, accepts: Accepts, fences: Fences) -> Result<Graph> {
+pub fn materialize(graph: &Graph, accepts: Accepts, barriers: Barriers) -> Result<Graph> {
     let rw = Rewriter::new(graph);
-    let mut m = Materializer { rw, accepts, fences, places: Vec::new(), copies: FxHashMap::default() };
+    let mut m = Materializer { rw, accepts, barriers, views: Vec::new(), copies: FxHashMap::default() };
     for n in &graph.nodes {
         m.node(graph, n)?;
     }
@@ -98,20 +96,20 @@ pub fn materialize(graph: &Graph, accepts: Accepts, fences: Fences) -> Result<Gr
 struct Materializer<'a> {
     rw: Rewriter<'a>,
     accepts: Accepts<'a>,
-    fences: Fences<'a>,
+    barriers: Barriers<'a>,
     /// Of the new graph.
-    places: Places,
+    views: Views,
     copies: FxHashMap<Slot, Slot>,
 }
 
 impl Materializer<'_> {
-    fn place(&self, s: Slot) -> Place {
-        place_of(&self.places, s).clone()
+    fn view(&self, s: Slot) -> View {
+        view_of(&self.views, s).clone()
     }
 
     fn push(&mut self, n: &FlatNode, inputs: SmallVec<[Slot; 3]>) -> Slot {
         let at = self.rw.new.push_typed(n.op, inputs, n.attrs.clone(), n.outs.clone(), n.site);
-        self.places.push(own(at.node as usize, n));
+        self.views.push(own(at.node as usize, n));
         at
     }
 
@@ -130,12 +128,12 @@ impl Materializer<'_> {
         }
         let site = self.rw.new.node(s).site;
         let c = self.rw.new.push(&COPY, &[s], Attrs::new(), site)?;
-        self.places.push(own(c.node as usize, self.rw.new.node(c)));
+        self.views.push(own(c.node as usize, self.rw.new.node(c)));
         self.copies.insert(s, c);
         Ok(c)
     }
 
-    /// Puts a constant in place of each output of a node.
+    /// Puts a constant in view of each output of a node.
     fn constants(&mut self, n: &FlatNode, values: impl IntoIterator<Item = Literal>) {
         let constant = |(ty, value): (&Type, Literal)| FlatNode {
             op: &CONST,
@@ -159,30 +157,30 @@ impl Materializer<'_> {
         match n.op.meaning {
             Meaning::View(f) => {
                 let call = Call { types: &types, attrs: &n.attrs };
-                let mut from = self.place(inputs[0]);
+                let mut from = self.view(inputs[0]);
                 let mut layout = f(&call, &from.layout)?;
                 if layout.is_none() {
                     inputs[0] = self.copy(inputs[0])?;
-                    from = self.place(inputs[0]);
+                    from = self.view(inputs[0]);
                     layout = f(&call, &from.layout)?;
                 }
                 let layout = layout.ok_or_else(|| {
                     ir::Error::bug("a view of a contiguous tensor must exist").in_op(n.op.name).at(n.site)
                 })?;
                 let at = self.keep(n, inputs);
-                self.places[at.node as usize] = SmallVec::from_iter([Place { root: from.root, layout }]);
+                self.views[at.node as usize] = SmallVec::from_iter([View { root: from.root, layout }]);
             }
-            _ if (self.fences)(n) => {
-                let held = inputs.iter().map(|&s| self.place(s)).collect();
+            _ if (self.barriers)(n) => {
+                let held = inputs.iter().map(|&s| self.view(s)).collect();
                 let at = self.keep(n, inputs);
-                self.places[at.node as usize] = held;
+                self.views[at.node as usize] = held;
             }
             Meaning::Reduce(m) if types[0].shape.count() == 0 && n.outs[0].shape.count() > 0 => {
                 self.constants(n, [neutral(m, &n.outs[0])]);
             }
             Meaning::Kernel(_) | Meaning::Composite(_) | Meaning::Control(_) => {
                 for (i, s) in inputs.iter_mut().enumerate() {
-                    let layout = self.place(*s).layout;
+                    let layout = self.view(*s).layout;
                     if !layout.is_contiguous() && !(self.accepts)(n, i, &layout) {
                         *s = self.copy(*s)?;
                     }
@@ -199,11 +197,10 @@ impl Materializer<'_> {
     /// A result must be all of a value that exists, in order.
     fn output(&mut self, old: Slot) -> Result<Slot> {
         let s = self.rw.at(old);
-        let place = self.place(s);
-        let root = self.rw.new.ty(place.root);
-        let is_whole = place.layout.is_contiguous()
-            && place.layout.offset == 0
-            && place.layout.shape.count() == root.shape.count();
+        let view = self.view(s);
+        let root = self.rw.new.ty(view.root);
+        let is_whole =
+            view.layout.is_contiguous() && view.layout.offset == 0 && view.layout.shape.count() == root.shape.count();
         if is_whole { Ok(s) } else { self.copy(s) }
     }
 }

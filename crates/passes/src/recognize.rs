@@ -1,7 +1,7 @@
 //! Finds ops that were written out of others, where a device runs the op itself.
 //!
-//! What to look for stands with the ops that are found, as [`Form`]s; this file only looks, and
-//! puts the graph that a form answers with in place of what it found.
+//! What to look for stands with the ops that are found, as [`Pattern`]s; this file only looks, and
+//! puts the graph that a pattern answers with in view of what it found.
 
 use crate::{Claims, Rewriter, prune, splice};
 use ir::{FlatNode, Graph, Literal, Meaning, Op, Result, Slot};
@@ -9,20 +9,20 @@ use rustc_hash::FxHashMap;
 
 /// A way to write an op.
 #[derive(Clone, Copy)]
-pub struct Form {
+pub struct Pattern {
     /// The op.
     pub op: &'static Op,
     /// The name of the op that stands where the search begins.
     pub from: &'static str,
     /// Whether it is only worth it on devices that claim the op. Without, it is a step towards
-    /// another form.
+    /// another pattern.
     pub claimed: bool,
-    /// What to put in place of the form that this node belongs to, if it is one.
-    pub find: fn(&Look, Slot) -> Result<Option<Found>>,
+    /// What to put in view of the pattern that this node belongs to, if it is one.
+    pub find: fn(&Matcher, Slot) -> Result<Option<Match>>,
 }
 
-/// A form that was found.
-pub struct Found {
+/// A pattern that was found.
+pub struct Match {
     /// What it takes.
     pub inputs: Vec<Slot>,
     /// Computes, from the inputs, the values that replace those of `outs`.
@@ -32,21 +32,21 @@ pub struct Found {
 }
 
 /// A graph to look into.
-pub struct Look<'a> {
+pub struct Matcher<'a> {
     /// The graph.
     pub graph: &'a Graph,
     users: Vec<Vec<u32>>,
 }
 
-impl<'a> Look<'a> {
-    fn new(graph: &'a Graph) -> Look<'a> {
+impl<'a> Matcher<'a> {
+    fn new(graph: &'a Graph) -> Matcher<'a> {
         let mut users = vec![Vec::new(); graph.nodes.len()];
         for (i, n) in graph.nodes.iter().enumerate() {
             n.inputs.iter().for_each(|s| users[s.node as usize].push(i as u32));
         }
         // A result of the graph has one user more, which is no node.
         graph.outputs.iter().for_each(|s| users[s.node as usize].push(u32::MAX));
-        Look { graph, users }
+        Matcher { graph, users }
     }
     /// The inputs of a value's node, if it is of the op with this name and takes as many.
     pub fn inputs<const N: usize>(&self, s: Slot, op: &str) -> Option<[Slot; N]> {
@@ -93,12 +93,12 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Replaces the forms that are found, one kind after the other.
-pub fn recognize(graph: &Graph, forms: &[Form], claims: Claims) -> Result<Graph> {
+/// Replaces the patterns that are found, one kind after the other.
+pub fn recognize(graph: &Graph, patterns: &[Pattern], claims: Claims) -> Result<Graph> {
     let mut graph = graph.clone();
-    for form in forms {
-        if graph.nodes.iter().any(|n| n.op.name == form.from)
-            && let Some(next) = replace(&graph, form, claims)?
+    for pattern in patterns {
+        if graph.nodes.iter().any(|n| n.op.name == pattern.from)
+            && let Some(next) = replace(&graph, pattern, claims)?
         {
             graph = prune(&next);
         }
@@ -106,21 +106,21 @@ pub fn recognize(graph: &Graph, forms: &[Form], claims: Claims) -> Result<Graph>
     Ok(graph)
 }
 
-/// The graph without what one kind of form finds; `None` if that is nothing.
-fn replace(graph: &Graph, form: &Form, claims: Claims) -> Result<Option<Graph>> {
-    let look = Look::new(graph);
-    let mut found: Vec<Found> = Vec::new();
+/// The graph without what one kind of pattern finds; `None` if that is nothing.
+fn replace(graph: &Graph, pattern: &Pattern, claims: Claims) -> Result<Option<Graph>> {
+    let look = Matcher::new(graph);
+    let mut found: Vec<Match> = Vec::new();
     // Which find a value belongs to, and the number of its replacement.
     let mut taken: FxHashMap<Slot, (usize, usize)> = FxHashMap::default();
-    for (i, n) in graph.nodes.iter().enumerate().filter(|(_, n)| n.op.name == form.from) {
-        let Some(f) = (form.find)(&look, Slot::new(i, 0)).map_err(|e| e.in_op(form.op.name).at(n.site))? else {
+    for (i, n) in graph.nodes.iter().enumerate().filter(|(_, n)| n.op.name == pattern.from) {
+        let Some(f) = (pattern.find)(&look, Slot::new(i, 0)).map_err(|e| e.in_op(pattern.op.name).at(n.site))? else {
             continue;
         };
         let first = f.outs.iter().map(|s| s.node).min().unwrap_or(0);
         let is_sound = f.inputs.iter().all(|s| s.node < first)
             && f.outs.iter().all(|s| !taken.contains_key(s) && look.graph.node(*s).outs.len() == 1)
             && f.outs.iter().zip(&f.body.outputs).all(|(&s, &t)| graph.ty(s) == f.body.ty(t));
-        if is_sound && (!form.claimed || is_claimed(&f.body, form.op, claims)) {
+        if is_sound && (!pattern.claimed || is_claimed(&f.body, pattern.op, claims)) {
             taken.extend(f.outs.iter().enumerate().map(|(k, &s)| (s, (found.len(), k))));
             found.push(f);
         }

@@ -3,7 +3,7 @@
 //! A loop's space is a list of sizes, outer ones first; the last `inner` of them make up a *row*.
 //! Each step's value is either *full* (one number a point of the space) or *row* (one a row).
 
-use crate::Place;
+use crate::View;
 use ir::{Graph, Literal, Monoid, Slot};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -14,14 +14,14 @@ use std::fmt::Write;
 pub enum Region {
     /// Elementwise nodes and reductions over one iteration space.
     Loop(Loop),
-    /// One kernel, claimed composite or control node, with the places of its operands and results.
+    /// One kernel, claimed composite or control node, with the views of its operands and results.
     Call {
         /// Index of the node.
         node: usize,
         /// Where its operands lie.
-        args: Vec<Place>,
+        args: Vec<View>,
         /// Where its results go: memory of their own, or parts of another node's result.
-        outs: Vec<Place>,
+        outs: Vec<View>,
     },
 }
 
@@ -39,20 +39,20 @@ pub struct Loop {
     /// The graph's nodes it computes, in order.
     pub nodes: Vec<u32>,
     /// The kernel whose result it takes piece by piece.
-    pub feed: Option<Feed>,
+    pub producer: Option<Producer>,
 }
 
 /// A kernel that runs together with the loop that alone reads its result: each piece is taken
 /// while it is still in cache.
 #[derive(Clone, Debug)]
-pub struct Feed {
+pub struct Producer {
     /// Index of the kernel's node.
     pub node: usize,
     /// Where its operands lie.
-    pub args: Vec<Place>,
+    pub args: Vec<View>,
 }
 
-impl Feed {
+impl Producer {
     /// The value that the loop takes.
     pub fn slot(&self) -> Slot {
         Slot::new(self.node, 0)
@@ -133,10 +133,10 @@ impl Region {
     pub fn reads(&self) -> SmallVec<[Slot; 4]> {
         match self {
             Region::Loop(l) => {
-                let fed = l.feed.as_ref().map(Feed::slot);
+                let fed = l.producer.as_ref().map(Producer::slot);
                 let loads =
                     l.steps.iter().filter_map(|s| if let Step::Load { root, .. } = s { Some(*root) } else { None });
-                let operands = l.feed.iter().flat_map(|f| f.args.iter().map(|p| p.root));
+                let operands = l.producer.iter().flat_map(|f| f.args.iter().map(|p| p.root));
                 loads.filter(|&s| Some(s) != fed).chain(operands).collect()
             }
             Region::Call { args, .. } => args.iter().map(|p| p.root).collect(),
@@ -146,7 +146,7 @@ impl Region {
     pub fn writes(&self) -> SmallVec<[Slot; 4]> {
         let mut all: SmallVec<[Slot; 4]> = match self {
             Region::Loop(l) => {
-                l.feed.as_ref().map(Feed::slot).into_iter().chain(l.stores.iter().map(|s| s.slot)).collect()
+                l.producer.as_ref().map(Producer::slot).into_iter().chain(l.stores.iter().map(|s| s.slot)).collect()
             }
             Region::Call { outs, .. } => outs.iter().map(|p| p.root).collect(),
         };
@@ -159,7 +159,7 @@ impl Region {
     /// The graph's nodes it computes.
     pub fn nodes(&self) -> SmallVec<[u32; 4]> {
         match self {
-            Region::Loop(l) => l.feed.iter().map(|f| f.node as u32).chain(l.nodes.iter().copied()).collect(),
+            Region::Loop(l) => l.producer.iter().map(|f| f.node as u32).chain(l.nodes.iter().copied()).collect(),
             Region::Call { node, .. } => SmallVec::from_slice(&[*node as u32]),
         }
     }
@@ -179,7 +179,7 @@ impl Loop {
     pub fn text(&self, graph: &Graph) -> String {
         let (outer, inner) = self.dims.split_at(self.dims.len() - self.inner);
         let mut s = format!("loop {outer:?} x {inner:?}");
-        if let Some(f) = &self.feed {
+        if let Some(f) = &self.producer {
             let _ = write!(s, " fed by %{} {}", f.node, graph.nodes[f.node].op.name);
         }
         s.push('\n');

@@ -1,7 +1,7 @@
 //! Chooses the order in which regions run: little memory alive at once, and small regions that do
 //! not need each other side by side.
 
-use crate::{Fused, Region, place_of};
+use crate::{Fused, Region, view_of};
 use ir::{Graph, Meaning, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ impl Flow {
         let results = fused.results();
         for &s in &graph.outputs {
             // Results have memory of their own.
-            if let Some(&v) = number.get(&place_of(&fused.places, s).root) {
+            if let Some(&v) = number.get(&view_of(&fused.views, s).root) {
                 f.values[v].0 = 0;
             }
         }
@@ -91,7 +91,7 @@ impl Flow {
             }
             f.reads[r] = reads;
         }
-        f.keep_behind_fences(fused);
+        f.wait_for_barriers(fused);
         f.keep_updates_late(fused, fails, &results);
         f.keep_in_order(fused);
         f.needs.iter_mut().for_each(|needs| {
@@ -107,9 +107,9 @@ impl Flow {
         f
     }
 
-    /// Lets what uses a value from behind a fence wait for the fence.
-    fn keep_behind_fences(&mut self, fused: &Fused) {
-        if fused.fence.iter().all(Option::is_none) {
+    /// Lets what uses a value from behind a barrier wait for the barrier.
+    fn wait_for_barriers(&mut self, fused: &Fused) {
+        if fused.barrier.iter().all(Option::is_none) {
             return;
         }
         let mut region_of: FxHashMap<u32, usize> = FxHashMap::default();
@@ -120,8 +120,8 @@ impl Flow {
         }
         for (r, region) in fused.regions.iter().enumerate() {
             let inputs = region.nodes().into_iter().flat_map(|n| fused.graph.nodes[n as usize].inputs.iter());
-            let fences = inputs.filter_map(|s| fused.fence[s.node as usize]);
-            self.needs[r].extend(fences.filter_map(|f| region_of.get(&f)));
+            let barriers = inputs.filter_map(|s| fused.barrier[s.node as usize]);
+            self.needs[r].extend(barriers.filter_map(|f| region_of.get(&f)));
         }
     }
 
@@ -258,12 +258,12 @@ impl Flow {
         if !order.iter().any(|&r| is_soon(r)) {
             return order;
         }
-        let mut place = vec![0; order.len()];
-        order.iter().enumerate().for_each(|(k, &r)| place[r] = k);
+        let mut view = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(k, &r)| view[r] = k);
         let mut waits: Vec<usize> = self.needs.iter().map(Vec::len).collect();
         let mut out = Vec::with_capacity(order.len());
-        // What is ready to run soon, by its place in the order.
-        let first = order.iter().filter(|&&r| is_soon(r) && waits[r] == 0).map(|&r| place[r]);
+        // What is ready to run soon, by its view in the order.
+        let first = order.iter().filter(|&&r| is_soon(r) && waits[r] == 0).map(|&r| view[r]);
         let mut ready: BTreeSet<usize> = first.collect();
         let mut rest = order.iter().copied().filter(|&r| !is_soon(r));
         while let Some(r) = ready.pop_first().map(|k| order[k]).or_else(|| rest.next()) {
@@ -271,7 +271,7 @@ impl Flow {
             for &h in &self.next[r] {
                 waits[h] -= 1;
                 if waits[h] == 0 && is_soon(h) {
-                    ready.insert(place[h]);
+                    ready.insert(view[h]);
                 }
             }
         }

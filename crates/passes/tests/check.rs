@@ -16,7 +16,7 @@ return %1, %3
 fn fused() -> Fused {
     let g = Graph::parse(TEXT, &|name| ops::find(name)).unwrap();
     let target =
-        Target { row_max: &|_| 4096, share_min: 4096, accepts: &|_, _, l| l.is_contiguous(), fences: &|_| false };
+        Target { row_max: &|_| 4096, share_min: 4096, accepts: &|_, _, l| l.is_contiguous(), barriers: &|_| false };
     passes::fuse(&g, &target).unwrap()
 }
 
@@ -30,12 +30,12 @@ fn unstored() -> Fused {
     f
 }
 
-fn check(f: &Fused, a: &passes::Arrangement) -> Result<(), String> {
-    passes::check_arrangement(f, a, &vec![0; f.regions.len()], &|_| None)
+fn check(f: &Fused, a: &passes::MemoryPlan) -> Result<(), String> {
+    passes::check_memory_plan(f, a, &vec![0; f.regions.len()], &|_| None)
 }
 
-fn arranged(f: &Fused) -> passes::Arrangement {
-    passes::arrange(f, &vec![0; f.regions.len()], 0, &|_| None)
+fn arranged(f: &Fused) -> passes::MemoryPlan {
+    passes::plan_memory(f, &vec![0; f.regions.len()], 0, &|_| None)
 }
 
 #[test]

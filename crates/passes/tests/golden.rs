@@ -4,7 +4,7 @@
 //! dashes, and what comes out. `TALWEG_BLESS=1` rewrites the second half; read the difference.
 
 use ir::{Graph, Layout, Slot};
-use passes::{Fused, Home, Target};
+use passes::{Fused, Location, Target};
 use std::fmt::Write;
 use talweg_passes as passes;
 
@@ -14,16 +14,16 @@ const LINE: &str = "----\n";
 fn accepts(_: &ir::FlatNode, _: usize, layout: &Layout) -> bool {
     layout.is_contiguous()
 }
-fn is_fence(n: &ir::FlatNode) -> bool {
+fn is_barrier(n: &ir::FlatNode) -> bool {
     n.op.name == "barrier"
 }
 fn fused(g: &Graph) -> Fused {
-    passes::fuse(g, &Target { row_max: &|_| 4096, share_min: 4096, accepts: &accepts, fences: &is_fence }).unwrap()
+    passes::fuse(g, &Target { row_max: &|_| 4096, share_min: 4096, accepts: &accepts, barriers: &is_barrier }).unwrap()
 }
 
 fn fed(g: &Graph) -> Fused {
     let mut f = fused(g);
-    passes::feed(&mut f, &|n, _| n.op.name == "matmul", true);
+    passes::fuse_epilogues(&mut f, &|n, _| n.op.name == "matmul", true);
     f
 }
 
@@ -33,9 +33,9 @@ fn redirected(g: &Graph) -> Fused {
     let joins = |n: &ir::FlatNode| (n.op.name == "concat").then(|| n.attrs.size("axis").unwrap());
     let takes = |n: &ir::FlatNode, _: usize, _: &Layout| n.op.name.starts_with("attention");
     let writes = |n: &ir::FlatNode, o: usize, l: &Layout| takes(n, o, l);
-    passes::redirect(&mut f, &passes::Moves { joins: &joins, writes: &writes, accepts: &takes });
+    passes::elide_copies(&mut f, &passes::Moves { joins: &joins, writes: &writes, accepts: &takes });
     let none = vec![0; f.regions.len()];
-    passes::check_arrangement(&f, &passes::arrange(&f, &none, 0, &|_| None), &none, &|_| None).unwrap();
+    passes::check_memory_plan(&f, &passes::plan_memory(&f, &none, 0, &|_| None), &none, &|_| None).unwrap();
     f
 }
 
@@ -57,19 +57,19 @@ fn regions(f: &Fused) -> String {
     out
 }
 
-fn homes(g: &Graph) -> String {
+fn locations(g: &Graph) -> String {
     let f = fed(g);
     let none = vec![0; f.regions.len()];
-    let a = passes::arrange(&f, &none, 0, &|_| None);
-    passes::check_arrangement(&f, &a, &none, &|_| None).unwrap();
+    let a = passes::plan_memory(&f, &none, 0, &|_| None);
+    passes::check_memory_plan(&f, &a, &none, &|_| None).unwrap();
     let mut out = String::new();
     for (i, n) in f.graph.nodes.iter().enumerate() {
-        let home = match a.home(Slot::new(i, 0)) {
-            Home::Nowhere => "nowhere".into(),
-            Home::Input(k) => format!("input {k}"),
-            Home::Const(k) => format!("constant %{k}"),
-            Home::Arena(at) => format!("arena from byte {at}"),
-            Home::Result(k) => format!("result {k}"),
+        let home = match a.location(Slot::new(i, 0)) {
+            Location::Nowhere => "nowhere".into(),
+            Location::Input(k) => format!("input {k}"),
+            Location::Const(k) => format!("constant %{k}"),
+            Location::Arena(at) => format!("arena from byte {at}"),
+            Location::Result(k) => format!("result {k}"),
         };
         writeln!(out, "%{i} {}: {home}", n.op.name).unwrap();
     }
@@ -80,7 +80,7 @@ fn homes(g: &Graph) -> String {
 /// Inputs whose name begins with `same` are the same at every turn.
 fn halves(g: &Graph) -> String {
     let name = |&i: &u32| g.nodes[i as usize].attrs.str("name").unwrap().starts_with("same");
-    let split = passes::hoist(g, &g.inputs.iter().map(name).collect::<Vec<_>>());
+    let split = passes::hoist_invariants(g, &g.inputs.iter().map(name).collect::<Vec<_>>());
     split.once.verify().unwrap();
     split.each.verify().unwrap();
     format!("# once\n{}# at each turn\n{}", split.once, split.each)
@@ -90,14 +90,14 @@ fn halves(g: &Graph) -> String {
 /// begin something.
 fn order(g: &Graph, light: bool, soon: &str) -> String {
     let f = fused(g);
-    let before = passes::arrange(&f, &vec![0; f.regions.len()], 0, &|_| None).live_bytes;
+    let before = passes::plan_memory(&f, &vec![0; f.regions.len()], 0, &|_| None).live_bytes;
     let light = vec![light; f.regions.len()];
     let is_soon = |r: &passes::Region| r.nodes().iter().any(|&n| f.graph.nodes[n as usize].op.name == soon);
     let soon: Vec<bool> = f.regions.iter().map(is_soon).collect();
     let f = passes::schedule(f, &light, &vec![false; light.len()], &soon);
     let none = vec![0; f.regions.len()];
-    let a = passes::arrange(&f, &none, 0, &|_| None);
-    passes::check_arrangement(&f, &a, &none, &|_| None).unwrap();
+    let a = passes::plan_memory(&f, &none, 0, &|_| None);
+    passes::check_memory_plan(&f, &a, &none, &|_| None).unwrap();
     let mut out = String::new();
     for w in &f.waves {
         let list = f.regions[w.clone()].iter().map(|r| {
@@ -112,7 +112,7 @@ fn order(g: &Graph, light: bool, soon: &str) -> String {
 }
 
 fn stages(g: &Graph) -> String {
-    let all = passes::stages(g, ops::forms(), &|_, _| false, &runtime::reference::run_node).unwrap();
+    let all = passes::stages(g, ops::patterns(), &|_, _| false, &runtime::reference::run_node).unwrap();
     all.iter().map(|s| format!("# after {}\n{}", s.name, s.graph)).collect()
 }
 
@@ -124,22 +124,24 @@ fn apply(pass: &str, g: &Graph) -> String {
     };
     match pass {
         "decompose" => graph(passes::decompose(g, &|_, _| false).unwrap()),
-        "pair" => graph(passes::pair(g).unwrap()),
+        "split_complex" => graph(passes::split_complex(g).unwrap()),
         "prune" => graph(passes::prune(g)),
         "fold" => graph(passes::fold(g, &runtime::reference::run_node).unwrap()),
         "simplify" => graph(passes::simplify(g).unwrap()),
         "deduplicate" => graph(passes::deduplicate(g)),
-        "recognize" => graph(passes::recognize(g, ops::forms(), &|n, _| n.op.name.starts_with("attention")).unwrap()),
-        "materialize" => graph(passes::materialize(g, &accepts, &is_fence).unwrap()),
-        "hoist" => halves(g),
+        "recognize" => {
+            graph(passes::recognize(g, ops::patterns(), &|n, _| n.op.name.starts_with("attention")).unwrap())
+        }
+        "materialize" => graph(passes::materialize(g, &accepts, &is_barrier).unwrap()),
+        "hoist_invariants" => halves(g),
         "fuse" => regions(&fused(g)),
-        "feed" => regions(&fed(g)),
-        "redirect" => regions(&redirected(g)),
-        "remake" => regions(&passes::remake(fused(g))),
+        "fuse_epilogues" => regions(&fed(g)),
+        "elide_copies" => regions(&redirected(g)),
+        "rematerialize" => regions(&passes::rematerialize(fused(g))),
         "schedule" => order(g, false, ""),
         "soon" => order(g, false, "cumsum"),
         "waves" => order(g, true, ""),
-        "arrange" => homes(g),
+        "plan_memory" => locations(g),
         "stages" => stages(g),
         other => panic!("no pass is named {other}"),
     }

@@ -35,7 +35,7 @@ fn long(nodes: usize) -> Graph {
 #[test]
 fn a_graph_of_100_000_nodes_goes_through_every_stage() {
     let g = long(100_000);
-    let stages = passes::stages(&g, ops::forms(), &|_, _| false, &runtime::reference::run_node).unwrap();
+    let stages = passes::stages(&g, ops::patterns(), &|_, _| false, &runtime::reference::run_node).unwrap();
     let last = &stages.last().unwrap().graph;
     assert!(last.nodes.len() > 50_000 && last.nodes.len() < g.nodes.len());
     let (_, a) = planned(last);
@@ -43,22 +43,22 @@ fn a_graph_of_100_000_nodes_goes_through_every_stage() {
 }
 
 /// Everything between the stages and the code, as a device has it done.
-fn planned(g: &Graph) -> (passes::Fused, passes::Arrangement) {
+fn planned(g: &Graph) -> (passes::Fused, passes::MemoryPlan) {
     let target = passes::Target {
         row_max: &|_| 4096,
         share_min: 4096,
         accepts: &|_, _, l| l.is_contiguous(),
-        fences: &|n| n.op.name == "barrier",
+        barriers: &|n| n.op.name == "barrier",
     };
     let mut fused = passes::fuse(g, &target).unwrap();
     let joins = |n: &ir::FlatNode| (n.op.name == "concat").then(|| n.attrs.size("axis").unwrap());
     let moves = passes::Moves { joins: &joins, writes: &|_, _, _| false, accepts: target.accepts };
-    passes::redirect(&mut fused, &moves);
-    passes::feed(&mut fused, &|n, _| n.op.name == "matmul", true);
+    passes::elide_copies(&mut fused, &moves);
+    passes::fuse_epilogues(&mut fused, &|n, _| n.op.name == "matmul", true);
     let (light, none) = (vec![true; fused.regions.len()], vec![false; fused.regions.len()]);
     let fails: Vec<bool> = (0..fused.regions.len()).map(|r| r % 7 == 0 && 3 * r < fused.regions.len()).collect();
     let fused = passes::schedule(fused, &light, &fails, &none);
-    let a = passes::arrange(&fused, &none.iter().map(|_| 0).collect::<Vec<_>>(), 0, &|_| None);
+    let a = passes::plan_memory(&fused, &none.iter().map(|_| 0).collect::<Vec<_>>(), 0, &|_| None);
     (fused, a)
 }
 
@@ -101,7 +101,7 @@ fn the_training_step_of_10_000_layers_is_planned() {
     // Each layer keeps its value and the square of it; what else there is comes and goes.
     assert!(a.arena_bytes < 20_500 * 64, "{} bytes", a.arena_bytes);
     let in_place = a.buffers.iter().filter(|b| b.donor.is_some()).count();
-    assert!(in_place > 9_000, "{in_place} of {} weights are updated in place", fused.graph.outputs.len());
+    assert!(in_place > 9_000, "{in_place} of {} weights are updated in view", fused.graph.outputs.len());
 }
 
 #[test]

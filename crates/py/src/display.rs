@@ -4,7 +4,7 @@ use crate::convert::{Like, PyDType};
 use crate::error::OrRaise;
 use crate::tensor::{PyTensor, run};
 use ::tensor::Literal;
-use ir::{Collect, Graph, Value, collect, picture};
+use ir::{Collect, Graph, Value, collect, drawing};
 use pyo3::prelude::*;
 use std::fmt::Write;
 
@@ -33,14 +33,14 @@ impl PyGraph {
     }
     /// The picture as SVG.
     fn svg(&self) -> String {
-        picture::to_svg(&self.0)
+        drawing::to_svg(&self.0)
     }
     fn _repr_svg_(&self) -> String {
         self.svg()
     }
     /// The graph in Graphviz' language.
     fn dot(&self) -> String {
-        picture::to_dot(&self.0)
+        drawing::to_dot(&self.0)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::exchange::can_share;
 use crate::site::here;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{DType, Literal, Shape, Tensor, engine_named};
-use ir::{Buffer, Bytes, Lent, Loan, Outside, Storage, Type, Value};
+use ir::{Buffer, Bytes, DeviceMemory, ForeignMemory, Outside, Storage, Type, Value};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -317,7 +317,7 @@ struct Dense {
 unsafe impl Send for Dense {}
 // SAFETY: as above.
 unsafe impl Sync for Dense {}
-impl Lent for Dense {
+impl ForeignMemory for Dense {
     fn bytes(&self) -> &[u8] {
         // SAFETY: `import` has counted the elements of the array, which lie one after the other.
         unsafe { std::slice::from_raw_parts(start(self.array.array()), self.len) }
@@ -360,7 +360,7 @@ pub fn import(obj: &Bound<'_, PyAny>, share: Share) -> PyResult<Imported> {
     let len = layout.count() * dtype.size();
     let begin = start(array.array());
     if share == Share::Possible && layout.is_dense() && can_share(dtype, begin, len) {
-        let bytes = Bytes::lent(Box::new(Dense { array, len }));
+        let bytes = Bytes::foreign(Box::new(Dense { array, len }));
         return Ok(Imported::Host(Literal::from_buffer(dtype, layout.shape, Arc::new(bytes))));
     }
     // SAFETY: the layout is the array's own.
@@ -390,7 +390,7 @@ fn from_gpu(obj: &Bound<'_, PyAny>, share: Share, number: i32) -> PyResult<Impor
     };
     let ty = Type::new(dtype, turned.clone().unwrap_or_else(|| Shape::new(&[span])));
     let is_copy = share == Share::Never || !dtype.is_inexact();
-    let loan = Loan { address: start(array.array()).addr() as u64, owner: Box::new(OnGpu(array)) };
+    let loan = DeviceMemory { address: start(array.array()).addr() as u64, owner: Box::new(OnGpu(array)) };
     let (tensor, is_shared) = run(py, move || {
         let (buffer, was_copied) = device.adopt(loan, ty.clone(), is_copy)?;
         let flat = Tensor::from(Value::computed(ty, buffer, false, site));

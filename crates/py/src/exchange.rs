@@ -11,7 +11,7 @@ use crate::error::{type_error, value_error};
 use crate::site::here;
 use crate::tensor::{PyTensor, run};
 use ::tensor::{DType, Literal, Shape, Tensor, Variable};
-use ir::{Bytes, Complex, Lent};
+use ir::{Bytes, Complex, ForeignMemory};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -289,7 +289,7 @@ impl Drop for View {
 unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
-impl Lent for View {
+impl ForeignMemory for View {
     fn bytes(&self) -> &[u8] {
         // SAFETY: the view holds so many bytes, one after the other (see `shared`), until it is
         // released. Whoever writes there meanwhile changes numbers that are read as any bits.
@@ -348,7 +348,7 @@ pub fn shared(obj: &Bound<'_, PyAny>) -> PyResult<Option<Literal>> {
                 && shape.count() * d.size() == len
                 && can_share(d, view.0.buf.cast(), len) =>
         {
-            Ok(Some(Literal::from_buffer(d, shape, Arc::new(Bytes::lent(Box::new(view))))))
+            Ok(Some(Literal::from_buffer(d, shape, Arc::new(Bytes::foreign(Box::new(view))))))
         }
         _ => Ok(None),
     }
@@ -548,7 +548,7 @@ fn from_dlpack(
     let share = if copy == Some(true) { dlpack::Share::Never } else { dlpack::Share::Possible };
     let (t, is_shared) = match dlpack::import(x, share)? {
         Imported::Host(value) => {
-            let is_shared = value.buffer().is_lent();
+            let is_shared = value.buffer().is_foreign();
             (here(py).scope(|| Tensor::from(value)), is_shared)
         }
         Imported::Gpu(t, is_shared) => (t, is_shared),

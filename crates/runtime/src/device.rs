@@ -1,6 +1,6 @@
 //! What a device is to the rest of the system: it claims ops, compiles graphs and runs them.
 
-use ir::{Buffer, Error, ErrorKind, FlatNode, Graph, Loan, Result, Type};
+use ir::{Buffer, DeviceMemory, Error, ErrorKind, FlatNode, Graph, Result, Type};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ pub trait Device: Send + Sync {
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>>;
     /// Switches that decide what it compiles, such as the precision of products: a program is used
     /// again only while they are as they were.
-    fn policy(&self) -> u64 {
+    fn flags(&self) -> u64 {
         0
     }
     /// A value in this device's memory. Programs take values from anywhere; one that is used many
@@ -24,7 +24,7 @@ pub trait Device: Send + Sync {
     }
     /// A value in memory of this device that another library lends, or a copy of it where `is_copy`
     /// says so or the device could not read the memory as it is. Answers whether it was copied.
-    fn adopt(&self, loan: Loan, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
+    fn adopt(&self, loan: DeviceMemory, ty: Type, is_copy: bool) -> Result<(Buffer, bool)> {
         let _ = (loan, ty, is_copy);
         Err(Error::new(ErrorKind::Device, format!("{} has no memory that others could lend", self.name())))
     }

@@ -1,8 +1,8 @@
 //! From live values to computed ones: collect what is pending, compile it once, run it.
 
-use crate::hoist::{Constants, Hoisted};
-use crate::places::{Placement, placement};
-use crate::{Device, Program, numerics, pair, reference};
+use crate::lift_constants::{Constants, Lifted};
+use crate::placement::{Placement, placement};
+use crate::{Device, Program, complex_io, numerics, reference};
 use ir::{Attr, Buffer, Collect, Error, ErrorKind, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
@@ -15,36 +15,36 @@ use std::sync::{Arc, Weak};
 const PLANS_MAX: usize = 4096;
 
 /// Finds the engine of a device by the device's name.
-pub type Find = fn(&str) -> Result<&'static Engine>;
+pub type FindEngine = fn(&str) -> Result<&'static Engine>;
 
 /// A device with the plans made for it.
 pub struct Engine {
     device: Arc<dyn Device>,
     /// Values may live on another device; what uses them is then computed there.
-    others: Find,
+    others: FindEngine,
     plans: Mutex<FxHashMap<u64, Vec<Plan>>>,
     constants: Mutex<Constants>,
     compiled: AtomicUsize,
     passes: Mutex<Vec<(&'static str, Arc<Pass>)>>,
     /// How many passes were added.
     added: AtomicU64,
-    forms: &'static [passes::Form],
+    patterns: &'static [passes::Pattern],
 }
 
 /// A program with what it was compiled from.
 struct Plan {
     graph: Graph,
-    policy: u64,
+    flags: u64,
     program: Arc<dyn Program>,
 }
 
 /// What decides, beside a graph, how an engine compiles it: passes that were added, whether values
-/// are checked, the device's policy. A program is good as long as it has not changed.
+/// are checked, the device's flags. A program is good as long as it has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revision {
     passes: u64,
     is_checking: bool,
-    policy: u64,
+    flags: u64,
 }
 
 /// A pass of the user's own.
@@ -66,7 +66,7 @@ impl Engine {
         Engine::among(device, |name| Err(Error::new(ErrorKind::Device, format!("device {name} is not known here"))))
     }
     /// An engine for one device among others.
-    pub fn among(device: Arc<dyn Device>, others: Find) -> Engine {
+    pub fn among(device: Arc<dyn Device>, others: FindEngine) -> Engine {
         Engine {
             device,
             others,
@@ -75,12 +75,12 @@ impl Engine {
             compiled: AtomicUsize::new(0),
             passes: Mutex::default(),
             added: AtomicU64::new(0),
-            forms: &[],
+            patterns: &[],
         }
     }
-    /// Looks for ops that are written in these forms.
-    pub fn with_forms(self, forms: &'static [passes::Form]) -> Engine {
-        Engine { forms, ..self }
+    /// Looks for ops that are written in these patterns.
+    pub fn with_patterns(self, patterns: &'static [passes::Pattern]) -> Engine {
+        Engine { patterns, ..self }
     }
     /// Its device.
     pub fn device(&self) -> &Arc<dyn Device> {
@@ -112,7 +112,7 @@ impl Engine {
     /// What a program compiled now depends on beside its graph.
     pub fn revision(&self) -> Revision {
         let passes = self.added.load(Ordering::Relaxed);
-        Revision { passes, is_checking: numerics::is_checking(), policy: self.device.policy() }
+        Revision { passes, is_checking: numerics::is_checking(), flags: self.device.flags() }
     }
 
     /// The graph after the passes that were added.
@@ -137,12 +137,12 @@ impl Engine {
     /// The graph after every pass that does not depend on the device's memory or code.
     pub fn optimize(&self, graph: &Graph) -> Result<Graph> {
         let device = &self.device;
-        passes::optimize_with(&self.passed(graph)?, self.forms, &|n, t| device.claims(n, t), &reference::run_node)
+        passes::optimize_with(&self.passed(graph)?, self.patterns, &|n, t| device.claims(n, t), &reference::run_node)
     }
     /// The graph after each of those passes.
     pub fn stages(&self, graph: &Graph) -> Result<Vec<passes::Stage>> {
         let device = &self.device;
-        passes::stages(&self.passed(graph)?, self.forms, &|n, t| device.claims(n, t), &reference::run_node)
+        passes::stages(&self.passed(graph)?, self.patterns, &|n, t| device.claims(n, t), &reference::run_node)
     }
 
     /// The program of a graph, from the cache where the same structure was compiled before.
@@ -150,18 +150,18 @@ impl Engine {
         if numerics::is_checking() {
             return Ok(Arc::new(numerics::Checked::new(graph, |g| self.built(g))?));
         }
-        match self.constants.lock().hoist(graph) {
+        match self.constants.lock().lift(graph) {
             None => self.cached(graph),
-            Some((general, extra)) => Ok(Arc::new(Hoisted { program: self.cached(&general)?, extra })),
+            Some((general, extra)) => Ok(Arc::new(Lifted { program: self.cached(&general)?, extra })),
         }
     }
 
     fn cached(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
         let mut h = FxHasher::default();
         graph.hash(&mut h);
-        let (key, policy) = (h.finish(), self.device.policy());
+        let (key, flags) = (h.finish(), self.device.flags());
         let known = |m: &FxHashMap<u64, Vec<Plan>>| {
-            m.get(&key)?.iter().find(|p| p.policy == policy && p.graph == *graph).map(|p| p.program.clone())
+            m.get(&key)?.iter().find(|p| p.flags == flags && p.graph == *graph).map(|p| p.program.clone())
         };
         if let Some(p) = known(&self.plans.lock()) {
             return Ok(p);
@@ -172,20 +172,20 @@ impl Engine {
         if plans.len() >= PLANS_MAX {
             plans.clear();
         }
-        plans.entry(key).or_default().push(Plan { graph: graph.clone(), policy, program: program.clone() });
+        plans.entry(key).or_default().push(Plan { graph: graph.clone(), flags, program: program.clone() });
         Ok(program)
     }
 
     fn built(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
-        Ok(pair::around(graph, self.device.compile(self.optimize(graph)?)?))
+        Ok(complex_io::around(graph, self.device.compile(self.optimize(graph)?)?))
     }
 
     /// An error of a program that was perhaps compiled for other lines of the user's program, with
     /// the line it has in this graph, which has the same structure.
     #[cold]
     pub fn own_line(&self, graph: &Graph, mut e: ir::Error) -> ir::Error {
-        let hoisted = self.constants.lock().hoist(graph);
-        let graph = hoisted.as_ref().map_or(graph, |(general, _)| general);
+        let lifted = self.constants.lock().lift(graph);
+        let graph = lifted.as_ref().map_or(graph, |(general, _)| general);
         let plans = self.plans.lock();
         if let Some(plan) = plans.values().flatten().find(|p| p.graph == *graph) {
             let (mut theirs, mut ours) = (Vec::new(), Vec::new());
@@ -218,7 +218,7 @@ impl Engine {
         let vars: Vec<Arc<Var>> = PENDING.take().iter().filter_map(Weak::upgrade).collect();
         let done = self.evaluate_with(values, &vars);
         if let Err(e) = &done {
-            let left = self.settle(vars, e);
+            let left = self.recover(vars, e);
             PENDING.with_borrow_mut(|p| p.extend(left.iter().map(Arc::downgrade)));
         }
         done
@@ -227,7 +227,7 @@ impl Engine {
     /// After a failed evaluation: what stays pending. The error may lie in the fetches, so the
     /// assignments are tried without them. If they cannot be computed either, because of their
     /// data, the variables go back to their newest computed values: a failed step changes nothing.
-    fn settle(&self, vars: Vec<Arc<Var>>, e: &Error) -> Vec<Arc<Var>> {
+    fn recover(&self, vars: Vec<Arc<Var>>, e: &Error) -> Vec<Arc<Var>> {
         let is_of_data = |e: &Error| matches!(e.kind, ErrorKind::Index | ErrorKind::Numerics);
         let is_pending = |v: &Arc<Var>| !v.current().is_computed();
         if !is_of_data(e) || self.has_effects(&vars) {

@@ -1,22 +1,22 @@
 //! Running graphs: the device trait, the engine with its plan cache, and the reference that
 //! everything fast is tested against.
 
+mod backend;
+mod complex_io;
 mod device;
 mod engine;
-mod hoist;
 pub mod interrupt;
+mod lift_constants;
 mod numerics;
-mod offer;
-mod pair;
-mod places;
+mod placement;
 mod profile;
 pub mod reference;
 pub mod trace;
 
+pub use backend::{Backend, devices, open};
 pub use device::{Device, Memory, Program};
-pub use engine::{Engine, Find, Reference, Revision, note_assigned};
+pub use engine::{Engine, FindEngine, Reference, Revision, note_assigned};
 pub use inventory; // a device outside of this repository offers itself with `inventory::submit!`
 pub use numerics::check_numerics;
-pub use offer::{Offer, devices, open};
-pub use places::{Placement, place_of, placement};
+pub use placement::{Placement, place_of, placement};
 pub use profile::{Profile, Share, profile};

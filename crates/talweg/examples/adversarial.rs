@@ -1,9 +1,9 @@
-//! Adversarial examples by the fast gradient sign method (Goodfellow and others 2015): a perceptron
-//! that reads digits well is fooled by pictures that differ by at most ε = 0.1 in each pixel, until
-//! it is trained on such pictures.
+//! Adversarial examples by the fast gradient sign method (Goodfellow and others 2015). A perceptron
+//! that classifies digits well is fooled by images that differ by at most ε = 0.1 in each pixel, until
+//! it is trained on such images.
 //!
-//! `cargo run --release -p talweg --example adversarial` prints 97.0 % for the built-in digits as they
-//! are and 3.6 % under attack; after adversarial training 97.9 % and 68.4 %. It takes half a minute.
+//! `cargo run --release -p talweg --example adversarial` prints 97.0 % for the unmodified built-in digits
+//! and 3.6 % under attack; after adversarial training 97.9 % and 68.4 %. It takes half a minute.
 
 use talweg::data::{Digits, Loader, picture};
 use talweg::nn::column;

@@ -1,8 +1,8 @@
-//! An autoencoder squeezes pictures of 784 pixels through 16 numbers and draws them again.
+//! An autoencoder compresses images of 784 pixels to 16 numbers and reconstructs them.
 //!
-//! `cargo run --release -p talweg --example autoencoder` reaches a mean squared error of 0.009 a pixel
-//! on digits it has never seen (drawing the mean picture every time: 0.039) in a minute, and shows
-//! a few pictures with what became of them.
+//! `cargo run --release -p talweg --example autoencoder` reaches a mean squared error of 0.009 per pixel
+//! on held-out digits (always predicting the mean image: 0.039) in a minute, and shows a few images with
+//! their reconstructions.
 
 use talweg::data::{Digits, Loader, picture};
 use talweg::nn::column;

@@ -1,13 +1,11 @@
-//! A network looks at a picture and describes it in words: convolutions see, a transformer decoder
-//! looks at what they saw and writes.
+//! Image captioning: a convolutional encoder and a transformer decoder.
 //!
 //! ```text
 //! cargo run --release -p talweg --example captions
 //! ```
-//! The pictures hold one or two of the built-in digits, the captions are of the kind "a seven and a
-//! two", "a pair of sevens", "an eight alone". After 6 epochs over 15,000 of them, 50 s on two
-//! cores, **95 %** of the captions it writes under 500 pictures it has never seen are right
-//! in every word.
+//! The images hold one or two of the built-in digits; captions are of the kind "a seven and a two",
+//! "a pair of sevens", "an eight alone". After 6 epochs over 15,000 of them, 50 s on two cores, **95 %**
+//! of the captions of 500 held-out images are right in every word.
 
 use talweg::data::{self, Array, Dataset, Digits, Loader, Sample, picture};
 use talweg::nn::schedule::OneCycle;

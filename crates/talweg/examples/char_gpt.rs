@@ -1,14 +1,14 @@
-//! A small GPT learns to write like a text, one character after the other: nanoGPT's configuration
-//! for a laptop (4 layers, 4 heads, width 128, context 64, batch 12, 2000 steps).
+//! A small GPT trained on characters: nanoGPT's configuration for a laptop (4 layers, 4 heads, width
+//! 128, context 64, batch 12, 2000 steps).
 //!
 //! ```text
 //! cargo run --release -p talweg --example char_gpt -- input.txt
 //! ```
-//! The text may be any; without one it reads this project's own description, which is short. On
+//! Without a file it reads this project's own description, which is short. On
 //! [Tiny Shakespeare](https://github.com/karpathy/char-rnn/tree/master/data/tinyshakespeare) the loss
 //! on the last tenth of the text is **1.89** by nanoGPT's estimate over 20 batches (nanoGPT states
 //! 1.88) and **1.901** over all of it (PyTorch with the same settings: 1.908), after 65 s on two
-//! cores. Then it writes something of its own:
+//! cores. Then it generates text:
 //! ```text
 //! NERWARD:
 //! How it the not shough of thou so post thou trude

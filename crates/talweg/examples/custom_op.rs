@@ -1,11 +1,10 @@
-//! Ops of your own, with gradients, outside the library: a row states what an op computes and how
-//! it is differentiated, and everything else (fusion, compiled steps, higher gradients, `vmap`)
-//! follows from it.
+//! Custom ops with gradients, outside the library: a row states what an op computes and how it is
+//! differentiated. Fusion, compiled steps, higher gradients and `vmap` follow from it.
 //!
 //! `cargo run --release -p talweg --example custom_op` checks both ops against loops and finite
-//! differences, and shows that the elementwise one runs in the same pass as its neighbors.
+//! differences, and shows that the elementwise one is fused with its neighbors.
 
-use talweg::ir::{self, Attrs, Batch, Call, Grad, Literal, Meaning, Op, Out, Scalar};
+use talweg::ir::{self, Attrs, Call, Grad, Literal, Meaning, Op, Out, Scalar};
 use talweg::prelude::*;
 use talweg::rules::{GradTensors, grads, one_dtype, same, unary_grad};
 
@@ -13,21 +12,18 @@ use talweg::rules::{GradTensors, grads, one_dtype, same, unary_grad};
 static SQUAREPLUS: Op = Op {
     name: "squareplus",
     doc: "(x + √(x² + 4)) / 2, elementwise.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 1, Out::Same, false),
     meaning: Meaning::Scalar(Scalar {
         arity: 1,
         out: Out::Same,
         float: |v| (v[0] + (v[0] * v[0] + 4.0).sqrt()) / 2.0,
-        int: None,
         code: "(({0} + sqrt({0} * {0} + 4)) / 2)",
-        neutral: None,
         domain: (-3.0, 3.0),
+        ..Scalar::DEFAULT
     }),
     // Written with tensors, so that the gradient can be differentiated again.
     grad: Grad::Rule(|c| unary_grad(c, |x, _, g| g * (1.0 + &x / (x.square() + 4.0).sqrt()) / 2.0)),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 /// An op with a loop inside: y₀ = x₀, yₜ = aₜ yₜ₋₁ + xₜ along the last axis. Discounted sums,
@@ -35,7 +31,6 @@ static SQUAREPLUS: Op = Op {
 static RECUR: Op = Op {
     name: "recur",
     doc: "y[t] = a[t] y[t - 1] + x[t] along the last axis, from y[-1] = 0.",
-    attrs: &[],
     infer: |c| {
         c.arity(2)?;
         one_dtype(c)?;
@@ -60,8 +55,7 @@ static RECUR: Op = Op {
         let lambda = apply_recur(&next.flip(-1), &g.flip(-1)).flip(-1);
         grads([&lambda * before, lambda])
     }),
-    batch: Batch::Auto,
-    cases: Vec::new,
+    ..Op::DEFAULT
 };
 
 /// The value: any Rust code on the inputs' elements.

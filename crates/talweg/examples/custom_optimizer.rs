@@ -1,9 +1,9 @@
-//! An optimizer of your own: a rule is ordinary tensor code for one parameter, and gets parameter
-//! groups, schedules, checkpoints and compiled steps like the built-in ones.
+//! A custom optimizer: a rule is tensor code for one parameter. Parameter groups, schedules, checkpoints
+//! and compiled steps work as for the built-in rules.
 //!
 //! `cargo run --release -p talweg --example custom_optimizer` trains a perceptron on the built-in
-//! digits with AdaBelief (Zhuang and others 2020) and with Adam: 95.5 and 95.0 % of 1000 digits it
-//! has never seen are right after 1000 steps.
+//! digits with AdaBelief (Zhuang and others 2020) and with Adam: 95.5 and 95.0 % of 1000 held-out digits
+//! are right after 1000 steps.
 
 use talweg::data::{Digits, Loader};
 use talweg::nn::optim::{Rule, Step};

@@ -1,19 +1,24 @@
-//! A script that knows nothing of other processes, for one of them or for many.
+//! A training script without any code for distribution, for one process or many.
 //!
-//! `cargo run --release -p talweg --example digits` trains alone. The very same program becomes
-//! data parallel when it is launched:
+//! `cargo run --release -p talweg --example digits` trains in one process. The same program becomes data
+//! parallel when it is launched:
 //! ```text
 //! cargo build --release -p talweg --bins --example digits
 //! target/release/talweg launch --workers 2 target/release/examples/digits
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
-//! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `TELL=1`
-//! says each, `SUMS=1` the sum of all magnitudes in the end, `HANG=R:S` lets worker R hang after step S
-//! once, `LAYERS` and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam` or
-//! `adafactor`, `LR` the learning rate of `sgd`, `CLIP` bounds the length of the gradients, `NORM=1` adds
-//! batch normalization and dropout, `PATIENCE` evaluates every ten steps, lowers the learning rate on a
-//! plateau and stops after so many evaluations without a new best, and `CHECKPOINTS` names a folder to
-//! save to and to go on from.
+//! | variable | effect |
+//! |---|---|
+//! | `STEPS` | number of steps |
+//! | `LAYERS`, `WIDTH` | size of the model |
+//! | `OPTIMIZER`, `LR` | `adam`, `sgd`, `nadam` or `adafactor`; learning rate of `sgd` |
+//! | `CLIP` | bound of the gradient norm |
+//! | `NORM=1` | batch normalization and dropout |
+//! | `PATIENCE` | evaluate every ten steps, lower the learning rate on a plateau, stop after so many evaluations without a new best |
+//! | `CHECKPOINTS` | folder to save to and to resume from |
+//! | `PAUSE_MS` | extra milliseconds per step |
+//! | `TELL=1`, `SUMS=1` | print each step; print the sum of all magnitudes at the end |
+//! | `HANG=R:S` | worker R hangs once after step S |
 
 use std::time::Duration;
 use talweg::data::{Digits, Loader};

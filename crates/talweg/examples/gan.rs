@@ -1,10 +1,8 @@
-//! A generative adversarial network (Goodfellow and others 2014) on the test that is usual for them:
-//! eight normal clouds on a circle. A generator that has not learned draws only some of them, or
-//! points between them.
+//! A generative adversarial network (Goodfellow and others 2014) on the usual test: eight Gaussians on a
+//! circle. A generator that has not learned covers only some of them, or draws points between them.
 //!
-//! `cargo run --release -p talweg --example gan` draws all 8 clouds, with 94 % of 10 000 points
-//! within three standard deviations of one (98.9 % of the true distribution's are), in half a
-//! minute.
+//! `cargo run --release -p talweg --example gan` covers all 8 modes, with 94 % of 10 000 points within
+//! three standard deviations of one (98.9 % for the true distribution), in half a minute.
 
 use talweg::nn::optim::Adam;
 use talweg::prelude::*;

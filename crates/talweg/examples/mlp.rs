@@ -1,11 +1,11 @@
-//! A multilayer perceptron tells ten kinds of clothes apart: 784-256-128-10 on Fashion-MNIST.
+//! A multilayer perceptron on Fashion-MNIST: 784-256-128-10.
 //!
 //! ```text
 //! apt install dataset-fashion-mnist    # or put its files into a folder that TALWEG_DATA names
 //! cargo run --release -p talweg --example mlp
 //! ```
-//! After 12 epochs, 9 s on two cores, it is right about **89.4 %** of the 10,000 test pictures
-//! (published for 256-128-100: 88.33 %). Without Fashion-MNIST it learns the built-in digits.
+//! After 12 epochs, 9 s on two cores, it classifies **89.4 %** of the 10,000 test images correctly
+//! (published for 256-128-100: 88.33 %). Without Fashion-MNIST it uses the built-in digits.
 
 use talweg::data::fashion::{self, Part};
 use talweg::data::{self, Dataset, Digits, Loader};

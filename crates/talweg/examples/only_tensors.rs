@@ -1,8 +1,8 @@
-//! Only tensors and `backward`: no layers, no optimizer, no loss from the library. A perceptron with
-//! its own initial values, loss, Adam and accuracy, in one function each.
+//! Only tensors and `backward`: no layers, optimizer or loss from the library. A perceptron with its own
+//! initialization, loss, Adam and accuracy, one function each.
 //!
-//! `cargo run --release -p talweg --example only_tensors` learns the built-in digits: 95.0 % of those
-//! it has never seen after 1000 steps, in six seconds.
+//! `cargo run --release -p talweg --example only_tensors` learns the built-in digits: 95.0 % of the
+//! held-out ones after 1000 steps, in six seconds.
 
 use talweg::data::{Digits, Loader};
 use talweg::nn::column;

@@ -1,9 +1,9 @@
 //! REINFORCE (Williams 1992) balances a pole on a cart: the physics of CartPole (Barto, Sutton and
-//! Anderson 1983; the constants and limits of Gym's CartPole-v1) in Rust, a policy of two layers,
-//! and the plain policy gradient with returns compared to the mean of the batch.
+//! Anderson 1983; constants and limits of Gym's CartPole-v1) in Rust, a two-layer policy, and the plain
+//! policy gradient with the batch mean as baseline.
 //!
-//! `cargo run --release -p talweg --example reinforce` reaches a mean return above 490 of 100 episodes
-//! after 2400 episodes, in two seconds; 500 is the most there is, and 475 counts as solved.
+//! `cargo run --release -p talweg --example reinforce` reaches a mean return above 490 over 100 episodes
+//! after 2400 episodes, in two seconds; 500 is the maximum, and 475 counts as solved.
 
 use talweg::data::random::Random;
 use talweg::prelude::*;

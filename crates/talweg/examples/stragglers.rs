@@ -1,10 +1,9 @@
-//! What a slow worker costs under each consistency: an ordinary training loop in which every step
-//! takes as long as `PAUSE_MS` says, and one worker's four times as long.
+//! What a straggler costs under each consistency model: a training loop whose steps take `PAUSE_MS`
+//! milliseconds, four times as long on one worker.
 //!
-//! `SLOW=turns` slows one worker at a time, another in each step; `SLOW=always` slows the last
-//! worker in every step. The first worker prints the loss on pictures that nobody trains on, with
-//! the time since the beginning. `scripts/stragglers.py` runs it under every consistency and
-//! draws the picture of docs/distributed.md.
+//! `SLOW=turns` slows a different worker in each step; `SLOW=always` slows the last worker in every step.
+//! The first worker prints the loss on held-out images with the elapsed time. `scripts/stragglers.py`
+//! runs it under every model and draws the figure of docs/consistency.md.
 //! ```text
 //! cargo build --release -p talweg --bins --example stragglers
 //! target/release/talweg launch --workers 4 --servers 1 --consistency ssp:3 target/release/examples/stragglers

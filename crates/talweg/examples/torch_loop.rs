@@ -1,7 +1,7 @@
 //! Define by run: the loop every PyTorch program has.
 //!
 //! `cargo run --release -p talweg --example torch_loop` trains the same perceptron as `mlp_graph`
-//! imperatively: values can be printed and Rust's own `if` and `for` decide.
+//! imperatively: values can be printed, and Rust's `if` and `for` decide.
 
 use data::{Digits, Loader};
 use talweg::nn::column;

@@ -1,8 +1,9 @@
 //! A compiled graph with where each of its inputs comes from at a run.
 
+use crate::exported::{Exported, ExportedInput};
 use ir::{
-    Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Hold, Literal, Result, Site, Source, Value,
-    Var, collect,
+    Attr, Attrs, Buffer, CONST, Collect, Error, ErrorKind, FlatNode, Graph, Literal, Result, Site, Source, Value, Var,
+    VarGuard, collect,
 };
 use ops::{engine, generator};
 use parking_lot::Mutex;
@@ -91,6 +92,26 @@ impl Bound {
             node.attrs = node.attrs.clone().set("name", &*var.name());
         }
         graph
+    }
+    /// The graph with what each of its inputs is.
+    pub fn exported(&self, refuse: impl Fn(String) -> Error) -> Result<Exported> {
+        let one = |(input, &at): (&Input, &u32)| match input {
+            Input::Feed(i) => Ok(ExportedInput::Argument(*i)),
+            Input::Variable(var) => {
+                Ok(ExportedInput::Weight { name: var.name().to_string(), value: current(var)?.read()? })
+            }
+            Input::Captured(v) => {
+                let value = v.buffer().ok_or_else(|| Error::bug("a captured value was lost"))?.read()?;
+                Ok(ExportedInput::Weight { name: String::new(), value })
+            }
+            Input::Key(_) => {
+                let e = "the function draws random numbers: call eval() on the model before exporting it";
+                let user = self.graph.nodes.iter().find(|n| n.inputs.iter().any(|s| s.node == at));
+                Err(refuse(e.into()).at(user.map_or(Site::UNKNOWN, |n| n.site)))
+            }
+        };
+        let inputs = self.inputs.iter().zip(&self.graph.inputs).map(one).collect::<Result<Vec<_>>>()?;
+        Ok(Exported { graph: (*self.graph).clone(), inputs })
     }
     /// Whether a gradient may flow through its results when its feeds need none: it reads something
     /// that is trained. A run that assigns or is seen elsewhere is no function of its inputs.
@@ -237,7 +258,7 @@ impl Bound {
         captured.iter().for_each(|(k, b)| inputs[*k] = b.clone());
         let mut loan = Loan { inputs, held: SmallVec::new() };
         for &(k, a) in &self.lent {
-            let mut hold = self.assigned[a].hold();
+            let mut hold = self.assigned[a].lock();
             let is_taken = hold.take(&mut loan.inputs[k]);
             loan.held.push((hold, k, is_taken));
         }
@@ -308,7 +329,7 @@ fn lent(inputs: &[Input], assigned: &[Arc<Var>]) -> Vec<(usize, usize)> {
 struct Loan<'a> {
     inputs: Vec<Buffer>,
     /// The variable, its input, and whether its value was taken.
-    held: SmallVec<[(Hold<'a>, usize, bool); 64]>,
+    held: SmallVec<[(VarGuard<'a>, usize, bool); 64]>,
 }
 impl Drop for Loan<'_> {
     fn drop(&mut self) {

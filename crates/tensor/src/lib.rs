@@ -4,6 +4,7 @@
 //! Imperative code needs none of this but [`Variable`]: tensors compute themselves when looked at.
 
 mod bind;
+mod exported;
 pub mod files;
 mod jit;
 mod session;
@@ -13,6 +14,7 @@ mod variable;
 #[cfg(test)]
 use cpu as _;
 
+pub use exported::{Exported, ExportedInput};
 pub use files::{load, load_npy, save, save_npy};
 pub use ir::Setting;
 pub use jit::{Jit, Traces, jit};

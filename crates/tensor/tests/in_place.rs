@@ -95,15 +95,13 @@ fn an_error_leaves_all_variables_as_they_were() {
 static PANICS: ir::Op = ir::Op {
     name: "panics",
     doc: "Panics when it sees a negative number.",
-    attrs: &[],
     infer: |c| Ok(c.types.iter().cloned().collect()),
     meaning: ir::Meaning::Kernel(|_, args| {
         assert!(args[0].to_f64().iter().all(|&x| x >= 0.0), "a negative number");
         Ok(args.to_vec())
     }),
     grad: ir::Grad::Zero,
-    batch: ir::Batch::Auto,
-    cases: Vec::new,
+    ..ir::Op::DEFAULT
 };
 
 #[test]

@@ -1,4 +1,4 @@
-"""Random tensors, and generators of one's own."""
+"""Random tensors and generators."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ else:
 
 
 class Generator:
-    """Random numbers of one's own: a seed, and how many draws were made.
+    """A random generator: a seed and the number of draws made.
 
     >>> import talweg as tw
     >>> g = tw.Generator().manual_seed(3)

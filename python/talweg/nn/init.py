@@ -22,7 +22,7 @@ def _fill(tensor, values):
 
 
 def _plain_generator(generator):
-    """The thread's generator; one of one's own is a seed."""
+    """The thread's generator, or a seed from the given one."""
     if generator is None:
         return _native.random_key()
     seed = getattr(generator, "initial_seed", None)

@@ -19,8 +19,8 @@ from . import lr_scheduler as lr_scheduler
 from . import swa_utils as swa_utils
 
 class Optimizer:
-    """The base of optimizers. One of one's own is a subclass with ``step``, as in PyTorch; what runs in graphs, under
-    ``launch`` and on servers is a ``Rule``.
+    """The base class of optimizers. A custom one is a subclass with ``step``, as in PyTorch. To run in graphs, under
+    ``launch`` and on servers, subclass ``Rule`` instead.
 
     >>> import talweg as tw
     >>> class Descent(tw.optim.Optimizer):
@@ -87,7 +87,7 @@ class LBFGS(Optimizer):
         """One step; the loss at its begin. ``closure`` need not call ``backward``."""
 
 class Rule(Optimizer):
-    """An optimizer of one's own: a subclass says in tensor code how one parameter moves.
+    """A custom optimizer: a subclass defines, in tensor code, the update of one parameter.
 
     >>> import talweg as tw
     >>> class Momentum(tw.optim.Rule):
@@ -106,7 +106,7 @@ class Rule(Optimizer):
     >>> w.tolist()
     [-0.5, -1.0]
 
-    ``slots`` names what is kept for each parameter, arrays like it that begin with these numbers. ``update`` returns the
+    ``slots`` names the state of each parameter: arrays of its shape, filled with these numbers at first. ``update`` returns the
     new parameter and the new state; ``lr`` and ``step``, which counts from 1, are tensors. It runs wherever the built-in
     rules do: in graphs, under ``jit``, with gradients that are averaged over workers, and on servers of the parameter
     store; there it may read variables that are single numbers, and other tensors as they are when the optimizer is made."""

@@ -271,7 +271,7 @@ def _absent(name, param, variable):
 
 
 class Rule(NativeOptimizer):
-    """An optimizer of one's own: a subclass says in tensor code how one parameter moves.
+    """A custom optimizer: a subclass defines, in tensor code, the update of one parameter.
 
     >>> import talweg as tw
     >>> class Momentum(tw.optim.Rule):
@@ -290,7 +290,7 @@ class Rule(NativeOptimizer):
     >>> w.tolist()
     [-0.5, -1.0]
 
-    ``slots`` names what is kept for each parameter, arrays like it that begin with these numbers. ``update`` returns the
+    ``slots`` names the state of each parameter: arrays of its shape, filled with these numbers at first. ``update`` returns the
     new parameter and the new state; ``lr`` and ``step``, which counts from 1, are tensors. It runs wherever the built-in
     rules do: in graphs, under ``jit``, with gradients that are averaged over workers, and on servers of the parameter
     store; there it may read variables that are single numbers, and other tensors as they are when the optimizer is made.

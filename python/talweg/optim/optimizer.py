@@ -42,8 +42,8 @@ class Group(dict):
 
 
 class Optimizer:
-    """The base of optimizers. One of one's own is a subclass with ``step``, as in PyTorch; what runs in graphs, under
-    ``launch`` and on servers is a ``Rule``.
+    """The base class of optimizers. A custom one is a subclass with ``step``, as in PyTorch. To run in graphs, under
+    ``launch`` and on servers, subclass ``Rule`` instead.
 
     >>> import talweg as tw
     >>> class Descent(tw.optim.Optimizer):

@@ -47,7 +47,7 @@ class Optimizer:
         """The update of one step, for ``Session.run``. A loss of several elements is summed."""
 
 class Silent:
-    """Says nothing. A reporter of one's own is a subclass that overrides what it wants to hear."""
+    """Reports nothing. A custom reporter is a subclass that overrides some of these methods."""
     def begin(self, trainer: Trainer) -> None:
         """The run begins."""
     def end(self, trainer: Trainer) -> None:
@@ -62,7 +62,7 @@ class Silent:
 class Trainer:
     """Trains ``model`` on the batches of ``loader``, any iterable of them.
 
-    ``fit(loss)`` calls ``loss`` with the parts of each batch and goes down its gradient.
+    ``fit(loss)`` calls ``loss`` with the parts of each batch and minimizes it.
 
     >>> import talweg as tw
     >>> model = tw.nn.Linear(1, 1)
@@ -77,21 +77,20 @@ class Trainer:
     - ``epochs`` or ``steps``: how long, steps before a resume included.
     - ``evaluate``: a function of no arguments that returns a dict of figures; called every ``evaluate_every``
       steps (0: after each epoch) and after the last, with the model in inference and without gradients.
-    - ``watch``: the figure that tells which model is best, with ``maximize``; ``patience``: the run stops after
-      so many evaluations in a row without a new best.
-    - ``schedule``: a scheduler of learning rates. One that waits for a plateau sees the watched figure.
+    - ``watch``: the figure that decides which model is best, with ``maximize``; ``patience``: stop after so many
+      evaluations without a new best.
+    - ``schedule``: a learning-rate scheduler. ``ReduceLROnPlateau`` receives the watched figure.
     - ``clip_norm``, ``clip_value``: bounds of the gradients.
     - ``checkpoints``: a folder, or ``s3://BUCKET/PREFIX``; saved every ``save_every`` steps (0: after each epoch), after the last, when
       stopped, and after a new best if ``keep_best`` is not 0. The last ``keep_last`` stay.
     - ``journal``: a file of JSON lines; ``events``: a folder for TensorBoard.
-    - ``jit``: the step is traced once and replayed, the quickest way to train.
-    - ``callbacks``: hear of the run. ``progress``: true, false, or a reporter of one's own.
+    - ``jit``: trace the step once and replay it; the fastest way to train.
+    - ``callbacks``: reporters of the run. ``progress``: true, false, or a custom reporter.
 
-    Ctrl-C ends the run after the present step, saves it and returns; the second one raises at once.
+    Ctrl-C ends the run after the current step, saves a checkpoint and returns; a second one raises at once.
 
-    Under ``talweg launch`` each worker gets its part of every batch, one that replaces a lost worker goes on where
-    that one was, and only the first of those that take part writes files. ``callbacks`` keep no state of their own
-    when a worker is replaced."""
+    Under ``talweg launch`` each worker gets its shard of every batch, a replacement continues where the lost worker
+    was, and only the lowest active rank writes files. The state of ``callbacks`` is lost when a worker is replaced."""
     model: Module
     optimizer: Any
     loader: Iterable[Any]

@@ -1,4 +1,4 @@
-"""Who hears of a run: a bar in a terminal or a notebook, lines in a file, or nobody."""
+"""Reporters of a run: a bar in a terminal or a notebook, lines in a file, or none."""
 
 import html
 import sys
@@ -9,7 +9,7 @@ EVERY_SECONDS = 0.1
 
 
 class Silent:
-    """Says nothing. A reporter of one's own is a subclass that overrides what it wants to hear."""
+    """Reports nothing. A custom reporter is a subclass that overrides some of these methods."""
 
     def begin(self, trainer):
         """The run begins."""

@@ -2,10 +2,38 @@
 
 #![allow(unsafe_code)]
 
-use super::{Operand, Prepared, rows_mut};
+use super::{Claim, Operand, Prepared, never, rows_mut};
 use crate::kernels::attention::{Attention, Rows, RowsMut, Saved};
 use crate::tile::access::Bases;
-use ir::{Attrs, DType, Layout, Shape, Type};
+use ir::{Attrs, DType, FlatNode, Layout, Shape, Type};
+use passes::View;
+
+/// Attention and its gradient.
+pub static CLAIMS: &[Claim] = &[
+    Claim {
+        claims: |_, types| claims(types, 3),
+        accepts: |_, operand, layout| operand < 3 && accepts(layout),
+        writes: |_, result, layout| result == 0 && accepts(layout),
+        flops,
+        ..Claim::new("attention", never, |n, args, outs| Ok(forward(&n.attrs, args, outs)))
+    },
+    Claim {
+        claims: |_, types| claims(types, 6),
+        accepts: |_, operand, layout| operand < 6 && operand != 4 && accepts(layout),
+        writes: |_, _, layout| accepts(layout),
+        // Scores, and the gradients of weights, values, keys and queries: five GEMMs for two.
+        flops: |n, args| flops(n, args) * 5 / 2,
+        ..Claim::new("attention_grad", never, |n, args, outs| Ok(backward(&n.attrs, args, outs)))
+    },
+];
+
+/// Two GEMMs for every query and key that meet.
+fn flops(n: &FlatNode, args: &[View]) -> usize {
+    let [q, k, v] = [0, 1, 2].map(|i| &args[i].layout.shape);
+    let [width, keys, outs] = [q.last(), k.iter().nth_back(1), v.last()].map(|d| d.copied().unwrap_or(1));
+    let all = 2 * q.count() / width.max(1) * keys * (width + outs);
+    if n.attrs.bool("causal").unwrap_or(false) { all / 2 } else { all }
+}
 
 /// A mask and lengths among the operands from `first` on, each if there is one; `None` if there is more:
 /// dropout the kernels do not know.
@@ -18,7 +46,7 @@ fn beside(types: &[&Type], first: usize) -> Option<[Option<usize>; 2]> {
 }
 
 /// Whether the kernels take these operands; what is optional begins with operand `first`.
-pub fn claims(types: &[Type], first: usize) -> bool {
+fn claims(types: &[Type], first: usize) -> bool {
     let Some([mask, _]) = beside(&types.iter().collect::<Vec<_>>(), first) else { return false };
     types[..first].iter().all(|t| t.dtype == DType::F32)
         && Heads::new(&types[0].shape, &types[1].shape, &types[2].shape).is_some()
@@ -31,7 +59,7 @@ pub fn claims(types: &[Type], first: usize) -> bool {
 }
 
 /// Whether the kernels read a matrix for each head that lies like this: rows are contiguous.
-pub fn accepts(layout: &Layout) -> bool {
+fn accepts(layout: &Layout) -> bool {
     let rank = layout.shape.rank();
     rank >= 2 && layout.strides[rank - 1] == 1 && layout.strides.iter().all(|&s| s >= 0)
 }
@@ -189,7 +217,7 @@ impl Call {
 }
 
 /// `attention`.
-pub fn forward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn forward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let call = Call::new(attrs, args, 3)?;
     let (y, lse) = (Matrices::new(&outs[0]), outs[1].clone());
     Some(Box::new(move |bases| {
@@ -203,7 +231,7 @@ pub fn forward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prep
 }
 
 /// `attention_grad`.
-pub fn backward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn backward(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let call = Call::new(attrs, args, 6)?;
     let (out, dout, lse) = (Matrices::new(&args[3]), Matrices::new(&args[5]), args[4].clone());
     let grads = [0, 1, 2].map(|i| Matrices::new(&outs[i]));

@@ -2,12 +2,31 @@
 
 #![allow(unsafe_code)]
 
-use super::{Operand, Prepared, literal, write};
+use super::{Claim, Operand, Prepared, always, literal, never, write};
 use crate::call;
 use crate::program::Compiled;
 use ir::{Attr, Buffer, Call, FlatNode, Graph, Literal, Result, RunGraph, Type};
 use runtime::{Program, reference};
 use std::sync::Arc;
+
+/// Ops without a kernel of their own: a fence, and ops that the program defines.
+pub static CLAIMS: &[Claim] = &[
+    // Its results lie where its operands do.
+    Claim { is_fence: true, ..Claim::new("barrier", never, |_, _, _| Ok(Some(Box::new(|_| Ok(()))))) },
+    Claim::new("custom", always, |n, args, outs| custom(&n.attrs, args, outs).map(Some)),
+];
+
+/// An op of the program's own, on the operands themselves.
+fn custom(attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prepared> {
+    let (op, args, outs) = (attrs.custom("op")?.clone(), args.to_vec(), outs.to_vec());
+    Ok(Box::new(move |bases| {
+        // SAFETY: a program's regions run one after the other, and results lie apart from operands.
+        let given: Vec<(&Type, &[u8])> = args.iter().map(|a| (&a.ty, unsafe { a.bytes(bases) })).collect();
+        let room = |o: &Operand| unsafe { std::slice::from_raw_parts_mut(o.first::<u8>(bases), o.ty.bytes()) };
+        let mut made: Vec<(&Type, &mut [u8])> = outs.iter().map(|o| (&o.ty, room(o))).collect();
+        op.0.run(&given, &mut made).map_err(|e| e.in_op(op.0.name()))
+    }))
+}
 
 type Rule = fn(&Call, &[Literal], RunGraph) -> Result<Vec<Literal>>;
 

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::{Operand, Prepared, rows, rows_mut};
+use super::{Claim, Operand, Prepared, always, never, rows, rows_mut};
 use crate::kernels::conv::{Conv, Prepacked};
 use crate::kernels::gemm::{Float, Multiply};
 use crate::kernels::pooling::{self as kernels, Pooled};
@@ -11,9 +11,40 @@ use crate::tile::access::Bases;
 use crate::vmath::convert::{Narrow, narrow, widen};
 use ir::{Attrs, DType, Shape, Type, bf16, f16};
 
+/// Convolutions, pooling and their gradients.
+pub static CLAIMS: &[Claim] = &[
+    Claim {
+        // Each output element takes every weight of its channel.
+        flops: |n, args| 2 * n.outs[0].shape.count() * per_channel(&args[1].layout.shape),
+        ..Claim::new("conv", never, |n, args, outs| Ok(prepare(&n.attrs, args, outs, Which::Forward)))
+    },
+    Claim {
+        flops: |_, args| 2 * args[0].layout.shape.count() * per_channel(&args[1].layout.shape),
+        ..Claim::new("conv_input_grad", never, |n, args, outs| Ok(prepare(&n.attrs, args, outs, Which::Input)))
+    },
+    Claim {
+        flops: |n, args| 2 * args[1].layout.shape.count() * per_channel(&n.outs[0].shape),
+        ..Claim::new("conv_weight_grad", never, |n, args, outs| Ok(prepare(&n.attrs, args, outs, Which::Weight)))
+    },
+    Claim {
+        claims: |n, types| claims_pool(&n.attrs, &types[0]),
+        ..Claim::new("max_pool", always, |n, args, outs| Ok(max_pool(&n.attrs, args, outs)))
+    },
+    Claim::new("max_pool_index", never, |n, args, outs| Ok(max_pool(&n.attrs, args, outs))),
+    Claim {
+        claims: |_, types| matches!(types[1].dtype, DType::F32 | DType::F64),
+        ..Claim::new("max_pool_grad", always, |_, args, outs| Ok(max_pool_grad(args, outs)))
+    },
+];
+
+/// Weights of one output channel.
+fn per_channel(weights: &Shape) -> usize {
+    weights.iter().skip(1).product()
+}
+
 /// Which of the three sums a convolution is read for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+enum Which {
     /// `y` from `x, w`.
     Forward,
     /// `x`'s gradient from `y`'s and `w`.
@@ -35,7 +66,7 @@ fn window(attrs: &Attrs, input: &[usize], kernel: &[usize]) -> Option<Window> {
 }
 
 /// A convolution or one of its gradients; `None` for what the kernels cannot do.
-pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand], which: Which) -> Option<Prepared> {
+fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand], which: Which) -> Option<Prepared> {
     let (a, b, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
     // The shapes of x, w and y, wherever they stand.
     let [x, w, y]: [&Shape; 3] = match which {
@@ -136,12 +167,12 @@ fn pool_window(attrs: &Attrs, shape: &[usize]) -> Option<Window> {
 }
 
 /// Whether max pooling of such an input has a kernel.
-pub fn claims_pool(attrs: &Attrs, x: &Type) -> bool {
+fn claims_pool(attrs: &Attrs, x: &Type) -> bool {
     matches!(x.dtype, DType::F32 | DType::F64) && pool_window(attrs, &x.shape).is_some()
 }
 
 /// Max pooling: the greatest elements, if they are asked for, and their places.
-pub fn max_pool(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn max_pool(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, outs) = (args[0].clone(), outs.to_vec());
     let window = pool_window(attrs, &x.ty.shape)?;
     Some(match x.ty.dtype {
@@ -174,7 +205,7 @@ fn pool<E: Pooled + Default>(w: &Window, x: &Operand, outs: &[Operand], bases: B
 }
 
 /// The gradient of max pooling, from the places it found.
-pub fn max_pool_grad(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn max_pool_grad(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (index, g, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
     Some(match out.ty.dtype {
         DType::F32 => Box::new(move |bases| unpool::<f32>(&index, &g, &out, bases)),

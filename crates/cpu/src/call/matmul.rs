@@ -3,12 +3,31 @@
 
 #![allow(unsafe_code)]
 
-use super::{Operand, Prepared};
+use super::{Claim, Operand, Prepared, never};
 use crate::kernels::gemm::int8::{Right, Side};
 use crate::kernels::gemm::{BESIDE, Float, Gemm, Integer, Mat, Multiply, Output, Patch, gemm_int};
 use crate::tile::access::{Bases, Spot};
 use ir::{DType, FlatNode, Layout, Shape, bf16, f16};
-use passes::Place;
+use passes::View;
+
+/// GEMMs.
+pub static CLAIMS: &[Claim] = &[
+    Claim {
+        accepts: |n, _, _| has_kernel(n.outs[0].dtype),
+        feeds,
+        flops,
+        ..Claim::new("matmul", never, |_, args, outs| Ok(prepare(args, outs)))
+    },
+    Claim {
+        accepts: |_, _, _| true,
+        flops,
+        ..Claim::new("int_matmul", never, |_, args, outs| Ok(Some(prepare_int8(args, outs))))
+    },
+];
+
+fn flops(n: &FlatNode, args: &[View]) -> usize {
+    2 * n.outs[0].shape.count() * args[0].layout.shape.last().copied().unwrap_or(1)
+}
 
 /// The sizes of a product, and for each of its batch the offsets of the operands in elements.
 #[derive(Clone)]
@@ -39,12 +58,12 @@ impl Batch {
 }
 
 /// Whether there is a kernel for the type: the reference, which does the rest, takes no strides.
-pub fn has_kernel(dtype: DType) -> bool {
+fn has_kernel(dtype: DType) -> bool {
     dtype.is_float() || dtype.is_int() && dtype.size() > 1
 }
 
 /// The product for these operands; `None` for types without a kernel.
-pub fn prepare(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn prepare(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (a, b, c) = (args[0].clone(), args[1].clone(), outs[0].clone());
     let p = product(&a.layout, &b.layout, &c.ty.shape);
     Some(match c.ty.dtype {
@@ -70,7 +89,7 @@ const FEED_MIN: usize = 1 << 15;
 
 /// Whether a product can hand over its result piece by piece: one, of full floats, in whole rows or
 /// of a single one. (A loop over narrow pieces would reach for its other operands here and there.)
-pub fn feeds(n: &FlatNode, args: &[Place]) -> bool {
+fn feeds(n: &FlatNode, args: &[View]) -> bool {
     fn in_rows<E: Multiply + Float>(p: &Product) -> bool {
         p.gemm::<E>(std::ptr::null(), std::ptr::null(), std::ptr::null_mut()).has_whole_rows()
     }
@@ -190,7 +209,7 @@ fn ints<T: Integer>(p: &Product, a: &Operand, b: &Operand, c: &Operand, bases: B
 }
 
 /// A product of bytes summed in 32 bits. A constant right side is packed here, once.
-pub fn prepare_int8(args: &[Operand], outs: &[Operand]) -> Prepared {
+fn prepare_int8(args: &[Operand], outs: &[Operand]) -> Prepared {
     let (a, b, c) = (args[0].clone(), args[1].clone(), outs[0].clone());
     let mut p = product(&a.layout, &b.layout, &c.ty.shape);
     if let Batch::Even { count, a, b: 0 } = p.batch

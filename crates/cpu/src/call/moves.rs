@@ -2,8 +2,26 @@
 
 #![allow(unsafe_code)]
 
-use super::{Lanes, Operand, Prepared, each_task, index_of, rows, rows_mut};
+use super::{Claim, Operand, Prepared, always, each_task, index_of, never, rows, rows_mut};
+use ir::AxisSplit;
 use ir::{Attrs, Element, Error, FlatNode, Literal, Result};
+
+/// Kernels that move elements.
+pub static CLAIMS: &[Claim] = &[
+    Claim {
+        joins: |n| n.attrs.size("axis").ok(),
+        ..Claim::new("concat", never, |n, args, outs| Ok(concat(&n.attrs, args, outs)))
+    },
+    Claim::new("pad", never, |n, args, outs| Ok(pad(&n.attrs, args, outs))),
+    Claim::new("take", always, |n, args, outs| Ok(take(&n.attrs, args, outs))),
+    Claim::new("check_class", always, |n, args, outs| Ok(check_class(n, args, outs))),
+    Claim::new("gather", always, |n, args, outs| Ok(gather(&n.attrs, args, outs))),
+    Claim::new("scatter", always, |n, args, outs| Ok(scatter(&n.attrs, args, outs))),
+    Claim::new("scatter_add", always, |n, args, outs| Ok(scatter_add(&n.attrs, args, outs))),
+    Claim::new("index_add", always, |n, args, outs| Ok(index_add(&n.attrs, args, outs))),
+    Claim::new("fold", never, |n, args, outs| Ok(fold(&n.attrs, args, outs))),
+    Claim::new("iota", never, |_, _, outs| Ok(iota(outs))),
+];
 
 /// An element by its size: what is moved, whatever it means.
 trait Bits: Copy + Send + Sync + 'static {}
@@ -37,10 +55,10 @@ macro_rules! with_bits {
 }
 
 /// Tensors one after the other along an axis.
-pub fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let axis = attrs.size("axis").ok()?;
     let out = outs[0].clone();
-    let lanes = Lanes::new(&out.ty.shape, axis);
+    let lanes = AxisSplit::new(&out.ty.shape, axis);
     let size = out.ty.dtype.size();
     let row = lanes.size * lanes.inner * size;
     let mut at = 0;
@@ -65,7 +83,7 @@ pub fn concat(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepa
 }
 
 /// A border of one value; negative widths crop.
-pub fn pad(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn pad(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, out) = (args[0].clone(), outs[0].clone());
     let lo: Vec<i64> = attrs.ints("lo").ok()?.to_vec();
     let value = attrs.float("value").ok()?;
@@ -113,10 +131,10 @@ fn pad_rows<T: Bits>(x: &ir::Shape, out: &ir::Shape, lo: &[i64], fill: T, src: &
 }
 
 /// Slices chosen along an axis by an index of any shape.
-pub fn take(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn take(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let axis = attrs.size("axis").ok()?;
     let (x, index, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
-    let lanes = Lanes::new(&x.ty.shape, axis);
+    let lanes = AxisSplit::new(&x.ty.shape, axis);
     let bytes = lanes.inner * x.ty.dtype.size();
     Some(Box::new(move |bases| {
         // SAFETY: the result is apart from the operands.
@@ -136,7 +154,7 @@ pub fn take(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepare
 }
 
 /// Class numbers as they are; if one is no class, the row's reference says so.
-pub fn check_class(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn check_class(n: &FlatNode, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let classes = 0..n.attrs.int("classes").ok()?;
     let ignored = n.attrs.int("ignored").ok()?;
     let ir::Meaning::Kernel(reference) = n.op.meaning else { return None };
@@ -191,7 +209,7 @@ impl Places {
 }
 
 /// Elements chosen along an axis by an index of the same rank.
-pub fn gather(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn gather(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, index, out) = (args[0].clone(), args[1].clone(), outs[0].clone());
     let places = Places::new(&x.ty.shape, &index.ty.shape, attrs.size("axis").ok()?);
     Some(with_bits!(x.ty.dtype, T => Box::new(move |bases| {
@@ -204,7 +222,7 @@ pub fn gather(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepa
 }
 
 /// Elements put along an axis at the places of an index.
-pub fn scatter(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn scatter(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, index, src, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
     let places = Places::new(&x.ty.shape, &index.ty.shape, attrs.size("axis").ok()?);
     Some(with_bits!(x.ty.dtype, T => Box::new(move |bases| {
@@ -292,7 +310,7 @@ macro_rules! with_sum {
 }
 
 /// Elements added along an axis at the places of an index, in order.
-pub fn scatter_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn scatter_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, index, src, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
     let places = Places::new(&x.ty.shape, &index.ty.shape, attrs.size("axis").ok()?);
     Some(with_sum!(x.ty.dtype, T => Box::new(move |bases| {
@@ -307,10 +325,10 @@ pub fn scatter_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<
 
 /// Slices added along an axis at the places of an index, in order; tasks take columns, so that
 /// threads do not show in the sums.
-pub fn index_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn index_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let axis = attrs.size("axis").ok()?;
     let (x, index, src, out) = (args[0].clone(), args[1].clone(), args[2].clone(), outs[0].clone());
-    let lanes = Lanes::new(&x.ty.shape, axis);
+    let lanes = AxisSplit::new(&x.ty.shape, axis);
     Some(with_sum!(x.ty.dtype, T => Box::new(move |bases| {
         // SAFETY: the result is apart from the operands.
         let (places, src, dst) =
@@ -338,7 +356,7 @@ pub fn index_add(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Pr
 }
 
 /// The numbers 0, 1, 2….
-pub fn iota(outs: &[Operand]) -> Option<Prepared> {
+fn iota(outs: &[Operand]) -> Option<Prepared> {
     let out = outs[0].clone();
     Some(Box::new(move |bases| {
         let n = out.ty.shape.count();
@@ -352,10 +370,10 @@ pub fn iota(outs: &[Operand]) -> Option<Prepared> {
 }
 
 /// Transposed sliding windows: overlapping ones are added.
-pub fn fold(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
+fn fold(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
     let (x, out) = (args[0].clone(), outs[0].clone());
     let (axis, step) = (attrs.size("axis").ok()?, attrs.size("step").ok()?);
-    let lanes = Lanes::new(&out.ty.shape, axis);
+    let lanes = AxisSplit::new(&out.ty.shape, axis);
     let windows = *x.ty.shape.get(axis)?;
     let size = *x.ty.shape.last()?;
     if windows > 0 && (windows - 1) * step + size > lanes.size {

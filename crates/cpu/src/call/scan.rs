@@ -1,197 +1,227 @@
-//! Kernels along one axis, and random bits: running sums, places of extremes, order.
+//! `scan`: the turns of a loop over the rows of tensors, in place.
+//!
+//! A turn reads its rows where they lie and writes its results to their rows of the whole result.
+//! A carried value stays where the turn that made it wrote it. What is the same at every turn is
+//! computed once.
 
 #![allow(unsafe_code)]
 
-use super::{Lanes, Operand, Prepared, each_task, rows, rows_mut};
-use crate::kernels::philox;
-use ir::{Attrs, DType, Element};
-use std::cmp::Ordering;
+use super::{Claim, Operand, Prepared, control};
+use crate::program::{Answer, Compiled};
+use crate::tile::access::Bases;
+use ir::{Attrs, Bytes, FlatNode, Meaning, Result};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
 
-macro_rules! with_number {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            DType::U64 => {
-                type $T = u64;
-                $body
-            }
-            DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            DType::U32 => {
-                type $T = u32;
-                $body
-            }
-            DType::I16 => {
-                type $T = i16;
-                $body
-            }
-            DType::U16 => {
-                type $T = u16;
-                $body
-            }
-            DType::I8 => {
-                type $T = i8;
-                $body
-            }
-            DType::U8 => {
-                type $T = u8;
-                $body
-            }
-            // Halves and bool are left to the reference.
-            _ => return None,
-        }
+/// The scan.
+pub static CLAIMS: &[Claim] = &[Claim::new("scan", may_fail, |n, args, outs| prepare(&n.attrs, args, outs).map(Some))];
+
+/// A scan fails where a node of its body does.
+fn may_fail(n: &FlatNode) -> bool {
+    let is_safe = |n: &FlatNode| {
+        matches!(
+            n.op.meaning,
+            Meaning::Input | Meaning::Const | Meaning::Scalar(_) | Meaning::View(_) | Meaning::Reduce(_)
+        ) || !super::may_fail(n)
     };
+    n.attrs.graph("body").map_or(true, |g| !g.nodes.iter().all(is_safe))
 }
 
-/// Running sums along an axis; floats are added up in `f64`.
-pub fn cumsum(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    let (x, out) = (args[0].clone(), outs[0].clone());
-    let lanes = Lanes::new(&x.ty.shape, attrs.size("axis").ok()?);
-    let reverse = attrs.bool("reverse").ok()?;
-    Some(with_number!(x.ty.dtype, T => Box::new(move |bases| {
-        // SAFETY: the result is apart from the operand.
-        let (src, dst) = unsafe { (rows::<T>(&x, bases), rows_mut::<T>(&out, bases)) };
-        each_task(lanes.outer, lanes.size * lanes.inner * size_of::<T>(), &|o| {
-            let first = o * lanes.size * lanes.inner;
-            // SAFETY: each task writes its own block.
-            let dst = unsafe { dst.slice(first, lanes.size * lanes.inner) };
-            for l in 0..lanes.inner {
-                let (mut float, mut int) = (0f64, 0i64);
-                for k in 0..lanes.size {
-                    let at = (if reverse { lanes.size - 1 - k } else { k }) * lanes.inner + l;
-                    dst[at] = if T::DTYPE.is_float() {
-                        float += src[first + at].to_f64();
-                        <T as Element>::from_f64(float)
-                    } else {
-                        int = int.wrapping_add(src[first + at].to_int() as i64);
-                        <T as Element>::from_int(int as i128)
-                    };
-                }
-            }
-        });
-        Ok(())
-    })))
+/// Where a turn's result buffer lies.
+#[derive(Clone, Copy)]
+enum Target {
+    /// The turn's row of this result of the scan.
+    Row(usize),
+    /// The next turn's row of this result, which gives a carried value as each turn finds it; after
+    /// the last turn a place in the loop's own memory.
+    Next(usize, usize),
+    /// One of two places in the loop's own memory, by turns: the other holds what this one reads.
+    Pair(usize),
 }
 
-/// True if `new` is a greater (or lesser) element than `best`: a NaN before all, the first of
-/// equals.
-fn wins<T: PartialOrd>(new: T, best: T, greatest: bool) -> bool {
-    let is_nan = |x: &T| x.partial_cmp(x).is_none();
-    if is_nan(&best) {
-        return false;
-    }
-    is_nan(&new) || if greatest { new > best } else { new < best }
+/// A compiled loop.
+struct Turns {
+    once: Compiled,
+    each: Compiled,
+    carried: usize,
+    rows: usize,
+    length: usize,
+    reverse: bool,
+    args: Vec<Operand>,
+    outs: Vec<Operand>,
+    /// Bytes of a turn's row of each argument and result; 0 for what is not cut into rows.
+    arg_rows: Vec<usize>,
+    out_rows: Vec<usize>,
+    /// For each result buffer of a turn.
+    targets: Vec<Target>,
+    /// For a carried value that is another one's old value: where it is copied to.
+    moved: Vec<Option<usize>>,
+    /// The memory of the loop: results of `once`, pairs, the arenas.
+    once_at: Vec<usize>,
+    arenas_at: [usize; 2],
+    bytes: usize,
+    memory: Mutex<Vec<Bytes>>,
 }
 
-/// The place of the greatest or least element along an axis.
-pub fn extreme(attrs: &Attrs, args: &[Operand], outs: &[Operand], greatest: bool) -> Option<Prepared> {
-    let (x, out) = (args[0].clone(), outs[0].clone());
-    let lanes = Lanes::new(&x.ty.shape, attrs.size("axis").ok()?);
-    Some(with_number!(x.ty.dtype, T => Box::new(move |bases| {
-        // SAFETY: the result is apart from the operand.
-        let (src, dst) = unsafe { (rows::<T>(&x, bases), rows_mut::<i64>(&out, bases)) };
-        each_task(lanes.outer, lanes.size * lanes.inner * size_of::<T>(), &|o| {
-            // SAFETY: each task writes its own lanes.
-            let dst = unsafe { dst.slice(o * lanes.inner, lanes.inner) };
-            for (l, place) in dst.iter_mut().enumerate() {
-                let at = |k: usize| src[(o * lanes.size + k) * lanes.inner + l];
-                let mut best = 0;
-                for k in 1..lanes.size {
-                    if wins(at(k), at(best), greatest) {
-                        best = k;
-                    }
-                }
-                *place = best as i64;
-            }
-        });
-        Ok(())
-    })))
-}
-
-/// The elements along an axis in order, and where each came from; equal ones keep their order,
-/// NaN is the greatest.
-pub fn sort(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    let (x, values, places) = (args[0].clone(), outs[0].clone(), outs[1].clone());
-    let lanes = Lanes::new(&x.ty.shape, attrs.size("axis").ok()?);
-    let descending = attrs.bool("descending").ok()?;
-    fn compare<T: PartialOrd>(a: &T, b: &T) -> Ordering {
-        let is_nan = |x: &T| x.partial_cmp(x).is_none();
-        a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
-    }
-    Some(with_number!(x.ty.dtype, T => Box::new(move |bases| {
-        // SAFETY: the results are apart from the operand and from each other.
-        let (src, values, places) =
-            unsafe { (rows::<T>(&x, bases), rows_mut::<T>(&values, bases), rows_mut::<i64>(&places, bases)) };
-        each_task(lanes.outer, lanes.size * lanes.inner * 64, &|o| {
-            let block = lanes.size * lanes.inner;
-            // SAFETY: each task writes its own block.
-            let (values, places) = unsafe { (values.slice(o * block, block), places.slice(o * block, block)) };
-            let mut lane: Vec<(T, i64)> = Vec::with_capacity(lanes.size);
-            for l in 0..lanes.inner {
-                lane.clear();
-                lane.extend((0..lanes.size).map(|k| (src[o * block + k * lanes.inner + l], k as i64)));
-                lane.sort_by(|a, b| if descending { compare(&b.0, &a.0) } else { compare(&a.0, &b.0) });
-                for (k, (v, place)) in lane.iter().enumerate() {
-                    (values[k * lanes.inner + l], places[k * lanes.inner + l]) = (*v, *place);
-                }
-            }
-        });
-        Ok(())
-    })))
-}
-
-/// 32 random bits an element by Philox4x32-10, of the element's key and its place.
-pub fn random_bits(args: &[Operand], outs: &[Operand]) -> Option<Prepared> {
-    const TASK: usize = 4096;
-    let (key, out) = (args[0].clone(), outs[0].clone());
-    let (width, lead) = key.ty.shape.split_last().map(|(w, lead)| (*w, lead.len()))?;
-    // Elements of a row: a third number of a key says how many rows of a larger draw come before.
-    let row: usize = out.ty.shape.iter().skip(lead + 1).product();
-    Some(Box::new(move |bases| {
-        let keys = key.ty.shape.count() / width;
-        let each = out.ty.shape.count().checked_div(keys).unwrap_or(0);
-        if each == 0 {
-            return Ok(());
+/// A loop ready to run.
+pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prepared> {
+    let (carried, rows) = (attrs.size("carried")?, attrs.size("rows")?);
+    let body = control::optimized(attrs.graph("body")?)?;
+    let same: Vec<bool> = (0..args.len()).map(|i| i >= carried + rows).collect();
+    let split = passes::hoist_invariants(&body, &same);
+    let (once, each) = (Compiled::new(split.once)?, Compiled::new(split.each)?);
+    let length = attrs.size("length")?;
+    let row = |o: &Operand| o.ty.bytes() / length.max(1);
+    let cut = |list: &[Operand], end: usize| -> Vec<usize> {
+        list.iter().enumerate().map(|(i, o)| if (carried..end).contains(&i) { row(o) } else { 0 }).collect()
+    };
+    let mut at = 0;
+    let mut room = |bytes: usize| {
+        at += bytes.next_multiple_of(passes::ALIGN);
+        at - bytes.next_multiple_of(passes::ALIGN)
+    };
+    let once_at = once.result_bytes().map(&mut room).collect();
+    let answers: Vec<&Answer> = each.answers().collect();
+    let targets = each.result_bytes().enumerate().map(|(b, bytes)| {
+        let is_it = |a: &&Answer| matches!(a, Answer::Result(r) if *r == b);
+        if let Some(o) = answers[carried..].iter().position(is_it) {
+            return Target::Row(carried + o);
         }
-        // SAFETY: the result is apart from the keys.
-        let (key, dst) = unsafe { (rows::<i64>(&key, bases), rows_mut::<u32>(&out, bases)) };
-        // Several short keys a task, or several tasks a long key.
-        let (group, pieces) = ((TASK / each).max(1), each.div_ceil(TASK));
-        each_task(keys.div_ceil(group) * pieces, 4 * TASK, &|task| {
-            let (from, first) = (task / pieces * group, task % pieces * TASK);
-            for k in from..keys.min(from + group) {
-                // SAFETY: each task writes its own stretch.
-                let dst = unsafe { dst.slice(k * each + first, TASK.min(each - first)) };
-                let key = &key[width * k..][..width];
-                let before = key.get(2).map_or(0, |rows| (*rows as u64).wrapping_mul(row as u64));
-                fill_from(key[0] as u64, key[1] as u64, before.wrapping_add(first as u64), dst);
-            }
+        let found = answers[..carried].iter().position(is_it).and_then(|c| {
+            answers[carried..].iter().position(|a| matches!(a, Answer::Input(j) if *j == c)).map(|o| carried + o)
         });
-        Ok(())
+        match found {
+            Some(o) => Target::Next(o, room(bytes)),
+            None => Target::Pair(room(2 * bytes.next_multiple_of(passes::ALIGN))),
+        }
+    });
+    let targets = targets.collect();
+    let moved = answers[..carried].iter().enumerate().map(|(o, a)| match a {
+        Answer::Input(j) if *j < carried && *j != o => {
+            Some(room(2 * outs[o].ty.bytes().next_multiple_of(passes::ALIGN)))
+        }
+        _ => None,
+    });
+    let moved = moved.collect();
+    let arenas_at = [room(once.arena_bytes()), room(each.arena_bytes())];
+    let turns = Turns {
+        carried,
+        rows,
+        length,
+        reverse: attrs.bool("reverse")?,
+        arg_rows: cut(args, carried + rows),
+        out_rows: cut(outs, outs.len()),
+        args: args.to_vec(),
+        outs: outs.to_vec(),
+        targets,
+        moved,
+        once_at,
+        arenas_at,
+        bytes: at,
+        memory: Mutex::default(),
+        once,
+        each,
+    };
+    Ok(Box::new(move |bases| {
+        let memory = turns.memory.lock().pop();
+        let mut memory = memory.unwrap_or_else(|| Bytes::any(turns.bytes));
+        // SAFETY: operands and results lie in live buffers of their types' sizes.
+        let done = unsafe { turns.run(bases, memory.as_mut().as_mut_ptr()) };
+        turns.memory.lock().push(memory);
+        done
     }))
 }
-/// Bits from a place on that may lie within a block of four.
-fn fill_from(seed: u64, counter: u64, place: u64, dst: &mut [u32]) {
-    let (skipped, mut block) = ((place % 4) as usize, [0; 4]);
-    let head = if skipped == 0 { 0 } else { (4 - skipped).min(dst.len()) };
-    if head > 0 {
-        philox::fill(seed, counter, place - skipped as u64, &mut block);
-        dst[..head].copy_from_slice(&block[skipped..][..head]);
+
+type Pointers = SmallVec<[*mut u8; 32]>;
+
+impl Turns {
+    /// # Safety
+    /// The bases are alive, nobody else uses the results, and `memory` has `bytes` bytes.
+    unsafe fn run(&self, bases: Bases, memory: *mut u8) -> Result<()> {
+        let mut inputs: Pointers = self.args.iter().map(|a| a.first::<u8>(bases)).collect();
+        let firsts: Pointers = inputs.clone();
+        let outs: Pointers = self.outs.iter().map(|o| o.first::<u8>(bases)).collect();
+        self.run_once(&mut inputs, memory)?;
+        let given = inputs.len();
+        let mut all: Pointers = inputs;
+        all.extend(self.targets.iter().map(|_| memory));
+        all.extend(self.each.const_bases());
+        all.push(memory.wrapping_add(self.arenas_at[1]));
+        for k in 0..self.length {
+            let place = |k: usize| if self.reverse { self.length - 1 - k } else { k };
+            let i = place(k);
+            for r in self.carried..self.carried + self.rows {
+                all[r] = firsts[r].wrapping_add(i * self.arg_rows[r]);
+            }
+            for (b, t) in self.targets.iter().enumerate() {
+                all[given + b] = match *t {
+                    Target::Row(o) => outs[o].wrapping_add(i * self.out_rows[o]),
+                    Target::Next(o, _) if k + 1 < self.length => outs[o].wrapping_add(place(k + 1) * self.out_rows[o]),
+                    Target::Next(_, at) => memory.wrapping_add(at),
+                    Target::Pair(at) => {
+                        let bytes = self.each.result_bytes().nth(b).unwrap_or(0);
+                        memory.wrapping_add(at + k % 2 * bytes.next_multiple_of(passes::ALIGN))
+                    }
+                };
+            }
+            self.each.run_regions(Bases(&all))?;
+            // SAFETY: the caller's promise; each value lies where it was just written.
+            unsafe { self.hand_on(&mut all, given, &outs, i, memory, k) };
+        }
+        for (o, &to) in outs.iter().enumerate().take(self.carried) {
+            // SAFETY: carried values have the size of their results, and lie apart from them.
+            unsafe { std::ptr::copy_nonoverlapping(all[o], to, self.outs[o].ty.bytes()) };
+        }
+        Ok(())
     }
-    if head < dst.len() {
-        philox::fill(seed, counter, place.wrapping_add(head as u64), &mut dst[head..]);
+
+    /// Computes what is the same at every turn and adds it to the inputs of a turn.
+    fn run_once(&self, inputs: &mut Pointers, memory: *mut u8) -> Result<()> {
+        let mut all = inputs.clone();
+        all.extend(self.once_at.iter().map(|&at| memory.wrapping_add(at)));
+        all.extend(self.once.const_bases());
+        all.push(memory.wrapping_add(self.arenas_at[0]));
+        self.once.run_regions(Bases(&all))?;
+        for a in self.once.answers() {
+            inputs.push(match a {
+                Answer::Input(k) => all[*k],
+                Answer::Result(b) => memory.wrapping_add(self.once_at[*b]),
+                Answer::Const(c) => c.bytes().as_ptr().cast_mut(),
+            });
+        }
+        Ok(())
+    }
+
+    /// After a turn: copies results that were not written in place, and passes the carried values
+    /// on to the next.
+    ///
+    /// # Safety
+    /// As for [`Turns::run`].
+    unsafe fn hand_on(&self, all: &mut Pointers, given: usize, outs: &[*mut u8], i: usize, memory: *mut u8, k: usize) {
+        let source = |all: &Pointers, a: &Answer| match a {
+            Answer::Input(j) => all[*j],
+            Answer::Result(b) => all[given + b],
+            Answer::Const(c) => c.bytes().as_ptr().cast_mut(),
+        };
+        for (o, a) in self.each.answers().enumerate().skip(self.carried) {
+            let (from, to) = (source(all, a), outs[o].wrapping_add(i * self.out_rows[o]));
+            if from != to {
+                // SAFETY: a row's worth at both ends; a row is written once.
+                unsafe { std::ptr::copy_nonoverlapping(from, to, self.out_rows[o]) };
+            }
+        }
+        let mut next: SmallVec<[*mut u8; 8]> = SmallVec::new();
+        for (o, a) in self.each.answers().enumerate().take(self.carried) {
+            let mut from = source(all, a);
+            if let Some(at) = self.moved[o] {
+                let bytes = self.outs[o].ty.bytes();
+                let to = memory.wrapping_add(at + k % 2 * bytes.next_multiple_of(passes::ALIGN));
+                // SAFETY: the pair's other half may be what is read.
+                unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+                from = to;
+            }
+            next.push(from);
+        }
+        all[..self.carried].copy_from_slice(&next);
     }
 }

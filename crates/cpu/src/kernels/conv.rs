@@ -14,9 +14,9 @@
 use super::depthwise;
 use super::direct;
 use super::gemm::{Float, Gemm, Mat, Multiply, Packed};
+use super::im2col::{Span, fold, unfold};
+use super::packed_conv;
 use super::scratch::Scratch;
-use super::strips;
-use super::unfold::{Span, fold, unfold};
 use super::window::Window;
 use super::winograd;
 use crate::pool::{self, Shared};
@@ -158,7 +158,7 @@ impl Conv {
             } else if self.is_winograd::<f32>() {
                 Some(Prepacked(Form::Winograd(winograd::packed(self, weight.as_ptr()))))
             } else {
-                strips::admits(self).then(|| Prepacked(Form::Strips(strips::packed(self, weight.as_ptr()))))
+                packed_conv::admits(self).then(|| Prepacked(Form::Strips(packed_conv::packed(self, weight.as_ptr()))))
             }
         }
     }
@@ -171,7 +171,7 @@ impl Conv {
         unsafe {
             match &weight.0 {
                 Form::Winograd(w) => winograd::forward_packed(self, x, w, y),
-                Form::Strips(w) => strips::forward(self, x, w, y),
+                Form::Strips(w) => packed_conv::forward(self, x, w, y),
             }
         }
     }

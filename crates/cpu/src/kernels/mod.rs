@@ -9,13 +9,13 @@ pub mod conv;
 mod depthwise;
 mod direct;
 pub mod gemm;
+mod packed_conv;
 pub mod philox;
 pub mod pooling;
 mod scratch;
-mod strips;
 
+mod im2col;
 #[cfg(test)]
 mod testing;
-mod unfold;
 pub mod window;
 mod winograd;

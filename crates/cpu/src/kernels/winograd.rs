@@ -1,5 +1,5 @@
 //! Convolutions of 3×3 windows with stride 1 by Winograd's minimal filtering (Lavin and Gray
-//! 2016): pictures and filters are transformed tile by tile, multiplied there channel by channel
+//! 2016): images and filters are transformed tile by tile, multiplied there channel by channel
 //! as matrices, and transformed back. Tiles of 2×2 outputs take 2.25 times fewer products than
 //! the definition, tiles of 4×4 take 4 times fewer.
 //!
@@ -10,16 +10,16 @@
 
 #![allow(unsafe_code)]
 
-mod forms;
 mod tiles;
+mod transforms;
 
 use super::conv::Conv;
 use super::gemm::{Gemm, Left, Mat, Packed, Target};
 use super::scratch::Scratch;
 use crate::pool::{self, Shared};
-use forms::{Four, Two};
 use std::ops::Range;
 use tiles::{BLOCK, Blocks, Channels, Filters, Plane, Products};
+use transforms::{Four, Two};
 
 /// Fewer channels are not worth transforming.
 const CHANNELS_MIN: usize = 16;
@@ -43,7 +43,7 @@ pub(crate) fn admits(c: &Conv) -> bool {
         && w.output[2] <= w.input[2] + 2
 }
 
-/// A convolution from `inputs` to `outputs` channels of a batch of pictures.
+/// A convolution from `inputs` to `outputs` channels of a batch of images.
 #[derive(Clone, Copy)]
 struct Shape {
     batch: usize,
@@ -184,7 +184,7 @@ pub(crate) unsafe fn grad_weight(c: &Conv, x: *const f32, dy: *const f32, dw: *m
     unsafe { if s.is_four() { weight::<Four>(&s, x, dy, dw) } else { weight::<Two>(&s, x, dy, dw) } }
 }
 
-/// How pictures are cut into tiles.
+/// How images are cut into tiles.
 struct Cut {
     /// Of the input.
     from: Plane,
@@ -209,8 +209,8 @@ impl Cut {
         let group = (PIXELS / (F::M * F::M * tiles)).max(1);
         Cut { from, to, rows, span: (s.batch * rows).div_ceil(spans.max(1)), group }
     }
-    /// The pictures of some rows of tiles, each with its own rows and how many tiles came before.
-    fn pictures(&self, span: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>, usize)> {
+    /// The images of some rows of tiles, each with its own rows and how many tiles came before.
+    fn images(&self, span: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>, usize)> {
         let (rows, tiles, span) = (self.rows, self.to.tiles, span.clone());
         (span.start / rows..span.end.div_ceil(rows)).map(move |image| {
             let first = image * rows;
@@ -237,7 +237,7 @@ impl Cut {
         pool::parallel_for(channels.div_ceil(BLOCK) * groups, &|task| {
             let (c, first) = (task / groups * BLOCK, span.start + task % groups * self.group);
             let room = Scratch::<f32>::new(room);
-            for (image, rows, at) in self.pictures(&(first..(first + self.group).min(span.end))) {
+            for (image, rows, at) in self.images(&(first..(first + self.group).min(span.end))) {
                 f(c, image, rows, (first - span.start) * self.to.tiles + at, room.ptr());
             }
         });

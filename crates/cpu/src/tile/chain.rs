@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code)]
 
+use super::functions::{ADD, MUL, SUB};
 use crate::vmath::dispatch;
 use crate::vmath::simd::{Isa, Vector};
 
@@ -21,13 +22,13 @@ pub enum Simple {
 }
 
 impl Simple {
-    /// The operation of that name with the chain as first (or else second) operand.
-    pub fn new(name: &str, is_first: bool) -> Option<Simple> {
-        Some(match (name, is_first) {
-            ("add", _) => Simple::Add,
-            ("mul", _) => Simple::Mul,
-            ("sub", true) => Simple::Sub,
-            ("sub", false) => Simple::Rsub,
+    /// The operation with that text with the chain as first (or else second) operand.
+    pub fn new(code: &str, is_first: bool) -> Option<Simple> {
+        Some(match (code, is_first) {
+            (ADD, _) => Simple::Add,
+            (MUL, _) => Simple::Mul,
+            (SUB, true) => Simple::Sub,
+            (SUB, false) => Simple::Rsub,
             _ => return None,
         })
     }

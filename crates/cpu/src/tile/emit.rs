@@ -1,8 +1,10 @@
 //! Writes the tile program of a loop: values, instructions, registers.
 
 use super::access::{Access, Spot, join};
+use super::code::{self, Expr};
 use super::combine::{self, Wide};
-use super::lane::{self, Binary, F1, Lane, is_narrow};
+use super::functions::{self, Binary, MUL, POW, RECIP, Whole, has_loop, simple};
+use super::lane::{self, F1, Lane, is_narrow};
 use super::plan::Plan;
 use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles, Val};
 use ir::{DType, FlatNode, Graph, Literal, Meaning, Out, Slot};
@@ -234,9 +236,9 @@ impl Emitter<'_> {
         self.instrs.push(Instr::Unary { f, x, y, span });
         y
     }
-    fn binary(&mut self, name: &'static str, f: Binary, a: Val, b: Val, to: Lane) -> Val {
+    fn binary(&mut self, code: &'static str, f: Binary, a: Val, b: Val, to: Lane) -> Val {
         let y = self.value(self.span(a).or(self.span(b)), to);
-        self.instrs.push(Instr::Binary { name, f, a: self.arg(a), b: self.arg(b), y: self.arg(y) });
+        self.instrs.push(Instr::Binary { code, f, a: self.arg(a), b: self.arg(b), y: self.arg(y) });
         y
     }
     fn cast(&mut self, x: Val, to: Lane) -> Val {
@@ -255,55 +257,94 @@ impl Emitter<'_> {
         Span { by_row: self.l.dims.len() > self.l.inner, by_column: self.l.inner > 0 }
     }
 
-    /// An elementwise node: the vector loop of its name, or else the function in its row.
+    /// An elementwise node: the vector loops of the C text in its row. Text with unknown functions is computed number
+    /// by number with the function in the row.
     fn scalar(&mut self, n: &FlatNode, args: &[Val]) -> Val {
         let Meaning::Scalar(s) = n.op.meaning else { unreachable!("loops hold elementwise nodes and reductions") };
         let out = Lane::of(n.outs[0].dtype);
         let lane = args.last().map_or(out, |&a| self.lane(a));
-        match (n.op.name, args) {
-            ("copy", &[x]) => return x,
-            ("cast", &[x]) => return self.cast(x, out),
-            ("where", &[c, a, b]) => {
-                let span = self.span(c).or(self.span(a)).or(self.span(b));
-                let y = self.value(span, lane);
-                let [c, a, b, ya] = [c, a, b, y].map(|v| self.arg(v));
-                self.instrs.push(Instr::Select { f: lane::select(lane), c, a, b, y: ya });
-                return y;
-            }
-            ("neg", &[x]) if n.outs[0].dtype.is_int() => {
-                if let Some(f) = lane::binary("sub", lane) {
-                    let zero = self.number(lane, 0.0);
-                    return self.binary("sub", f, zero, x, lane);
-                }
-            }
-            ("pow", &[x, p]) => {
+        match (s.out, args) {
+            (Out::Cast, &[x]) => return self.cast(x, out),
+            (Out::Select, &[c, a, b]) => return self.select(c, a, b),
+            (Out::Same, &[x]) if s.code == "{0}" => return x,
+            (Out::Same, &[x, p]) if s.code == POW => {
                 if let Some(y) = self.power(x, p) {
                     return y;
                 }
             }
             _ => {}
         }
-        let computes_as_float = s.out == Out::Float && out == Lane::F32 && lane != Lane::F32;
-        let (work, to) = if computes_as_float { (Lane::F64, Lane::F32) } else { (lane, lane) };
-        let known = match (args, s.out) {
-            (&[x], Out::Same | Out::Float) => lane::unary(n.op.name, work).map(|f| {
-                let x = self.cast(x, work);
-                self.unary(f, x, work)
-            }),
-            (&[a, b], Out::Same | Out::Float) => lane::binary(n.op.name, work).map(|f| {
-                let (a, b) = (self.cast(a, work), self.cast(b, work));
-                self.binary(n.op.name, f, a, b, work)
-            }),
-            (&[x], Out::Bool) => lane::test(n.op.name, lane).map(|f| self.unary(f, x, Lane::Bool)),
-            (&[a, b], Out::Bool) => lane::compare(n.op.name, lane)
-                .map(|vv| self.binary(n.op.name, Binary { vv, vs: None, sv: None }, a, b, Lane::Bool)),
-            _ => None,
+        // Functions of integers that give floats are computed in `f64`, other functions of bool as integers.
+        let work = match lane {
+            _ if s.out == Out::Float && out == Lane::F32 && lane != Lane::F32 => Lane::F64,
+            Lane::Bool if !has_loop(s.code, Lane::Bool, s.out) => Lane::I32,
+            _ => lane,
         };
-        match known {
-            Some(y) if s.out == Out::Bool => y,
-            Some(y) => self.cast(y, to),
+        let cast: SmallVec<[Val; 3]> = args.iter().map(|&a| self.cast(a, work)).collect();
+        let done = self.apply(s.code, &cast).or_else(|| {
+            let e = code::parse(s.code).filter(|_| !matches!(work, Lane::Bool))?;
+            self.expression(&e, &cast, work)
+        });
+        match done {
+            Some(y) => self.cast(y, out),
             None => self.each(&s, lane, args, out),
         }
+    }
+
+    /// A function or operator that has a loop.
+    fn apply(&mut self, code: &str, args: &[Val]) -> Option<Val> {
+        let lane = self.lane(*args.last()?);
+        match *args {
+            [x] => {
+                if let Some(f) = functions::test(code, lane) {
+                    return Some(self.unary(f, x, Lane::Bool));
+                }
+                if let Some(f) = functions::unary(code, lane) {
+                    return Some(self.unary(f, x, lane));
+                }
+                let is_int = !matches!(lane, Lane::F32 | Lane::F64);
+                match Whole::of(code).filter(|_| is_int)? {
+                    Whole::Same => Some(x),
+                    Whole::Compared(code) => self.apply(code, &[x, x]),
+                }
+            }
+            [a, b] => {
+                if let Some(f) = functions::compare(code, lane) {
+                    return Some(self.binary("", Binary::plain(f), a, b, Lane::Bool));
+                }
+                let f = functions::binary(code, lane)?;
+                Some(self.binary(simple(code), f, a, b, lane))
+            }
+            _ => None,
+        }
+    }
+
+    /// An expression of functions and operators that have loops.
+    fn expression(&mut self, e: &Expr, args: &[Val], lane: Lane) -> Option<Val> {
+        match e {
+            Expr::Arg(i) => args.get(*i).copied(),
+            Expr::Number(x) => Some(self.number(lane, *x)),
+            Expr::Apply(code, parts) => {
+                let vals: SmallVec<[Val; 3]> =
+                    parts.iter().map(|p| self.expression(p, args, lane)).collect::<Option<_>>()?;
+                self.apply(code, &vals)
+            }
+            Expr::Select(parts) => {
+                let [c, a, b] = &**parts;
+                let c = self.expression(c, args, lane)?;
+                let c = self.cast(c, Lane::Bool);
+                let (a, b) = (self.expression(a, args, lane)?, self.expression(b, args, lane)?);
+                (self.lane(a) == self.lane(b)).then(|| self.select(c, a, b))
+            }
+        }
+    }
+
+    fn select(&mut self, c: Val, a: Val, b: Val) -> Val {
+        let (span, lane) = (self.span(c).or(self.span(a)).or(self.span(b)), self.lane(a));
+        let y = self.value(span, lane);
+        let [c, a, b, ya] = [c, a, b, y].map(|v| self.arg(v));
+        self.instrs.push(Instr::Select { f: lane::select(lane), c, a, b, y: ya });
+        y
     }
 
     /// Powers with small constant exponents are products.
@@ -315,15 +356,14 @@ impl Emitter<'_> {
             Lane::F64 => f64::from_bits(self.consts[k]),
             _ => return None,
         };
-        let mul = lane::binary("mul", lane)?;
         match p {
             1.0 => Some(x),
-            2.0 => Some(self.binary("mul", mul, x, x, lane)),
+            2.0 => self.apply(MUL, &[x, x]),
             3.0 => {
-                let y = self.binary("mul", mul, x, x, lane);
-                Some(self.binary("mul", mul, y, x, lane))
+                let y = self.apply(MUL, &[x, x])?;
+                self.apply(MUL, &[y, x])
             }
-            -1.0 => lane::unary("recip", lane).map(|f| self.unary(f, x, lane)),
+            -1.0 => self.apply(RECIP, &[x]),
             _ => None,
         }
     }

@@ -3,7 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::access::{Bases, Window};
-use super::lane::{Binary, Lane};
+use super::functions::Binary;
+use super::lane::Lane;
 use super::{Accumulator, Arg, Function, Gather, Home, Instr, Span, Tiles};
 use crate::pool;
 use crate::vmath::f32s;

@@ -8,9 +8,11 @@
 
 pub mod access;
 mod chain;
+mod code;
 mod combine;
 mod emit;
 mod exec;
+mod functions;
 pub mod lane;
 mod peephole;
 pub mod plan;
@@ -18,11 +20,13 @@ pub mod plan;
 use access::{Access, Spot};
 use chain::Chain;
 use combine::{Row, Wide};
+use functions::Binary;
 use ir::{DType, Monoid};
-use lane::{Binary, F1, F3, Lane};
+use lane::{F1, F3, Lane};
 use plan::Plan;
 
 pub use emit::{Homes, emit, plan, scratch_bytes};
+pub use functions::has_vector_loop;
 
 /// What a tile's numbers vary along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +88,9 @@ enum Instr {
         y: Val,
         span: Span,
     },
-    /// `name` is the op's where the values have its type.
+    /// `code` is the text of a simple operation, or empty.
     Binary {
-        name: &'static str,
+        code: &'static str,
         f: Binary,
         a: Arg,
         b: Arg,

@@ -3,6 +3,7 @@
 
 use super::chain::{self, Simple};
 use super::emit::visit;
+use super::functions::MUL;
 use super::lane::Lane;
 use super::{Arg, Instr, Val};
 use ir::Monoid;
@@ -23,20 +24,18 @@ pub fn join(instrs: &mut Vec<Instr>, lane: impl Fn(Val) -> Lane, is_kept: impl F
     }
     let mut gone = vec![false; instrs.len()];
     for i in 0..instrs.len() {
-        let Instr::Binary { name, a, b, y, .. } = &instrs[i] else { continue };
-        let (name, a, b, y) = (*name, *a, *b, *y);
+        let Instr::Binary { code, a, b, y, .. } = &instrs[i] else { continue };
+        let (code, a, b, y) = (*code, *a, *b, *y);
         let (count, at) = uses.get(y.val as usize).copied().unwrap_or_default();
         if count != 1 || is_kept(y.val) || lane(y.val) != Lane::F32 || lane(a.val) != Lane::F32 {
             continue;
         }
         let joined = match &instrs[at] {
-            Instr::Binary { name: second, a: c, b: d, y: z, .. } if lane(z.val) == Lane::F32 && z.span == y.span => {
+            Instr::Binary { code: second, a: c, b: d, y: z, .. } if lane(z.val) == Lane::F32 && z.span == y.span => {
                 let is_first = c.val == y.val;
-                chained((name, a, b, y), (second, is_first), if is_first { *d } else { *c }, *z)
+                chained((code, a, b, y), (second, is_first), if is_first { *d } else { *c }, *z)
             }
-            Instr::Rows { monoid: Monoid::Sum, x, y: z, .. }
-                if name == "mul" && a.span == x.span && b.span == x.span =>
-            {
+            Instr::Rows { monoid: Monoid::Sum, x, y: z, .. } if code == MUL && a.span == x.span && b.span == x.span => {
                 Some(Instr::Dot { a, b, y: *z })
             }
             _ => None,
@@ -52,12 +51,12 @@ pub fn join(instrs: &mut Vec<Instr>, lane: impl Fn(Val) -> Lane, is_kept: impl F
 
 /// The chain of `first` and then an operation with `c`, if both are simple.
 fn chained(first: (&str, Arg, Arg, Arg), second: (&str, bool), c: Arg, z: Arg) -> Option<Instr> {
-    let (name, a, b, y) = first;
+    let (code, a, b, y) = first;
     // The chain runs along an operand that varies as the result does.
     let (p, a, b) = if a.span == y.span {
-        (Simple::new(name, true)?, a, b)
+        (Simple::new(code, true)?, a, b)
     } else if b.span == y.span {
-        (Simple::new(name, false)?, b, a)
+        (Simple::new(code, false)?, b, a)
     } else {
         return None;
     };

@@ -45,14 +45,7 @@ pub struct Plan {
 /// The work a step does at each point, in simple operations.
 fn work(step: &Step, graph: &ir::Graph) -> usize {
     let Step::Scalar { node, row: false, .. } = step else { return 1 };
-    let n = &graph.nodes[*node as usize];
-    match n.op.name {
-        "exp" | "log" | "tanh" | "sigmoid" | "sin" | "cos" | "erf" | "log1p" | "expm1" | "exp2" | "log2" => 8,
-        "pow" | "tan" | "erfc" => 24,
-        "div" | "sqrt" | "rsqrt" | "recip" => 3,
-        "add" | "sub" | "mul" | "neg" | "maximum" | "minimum" | "where" | "cast" | "copy" | "abs" => 1,
-        _ => 8,
-    }
+    graph.nodes[*node as usize].op.scalar().map_or(1, |s| s.cost.work())
 }
 
 impl Plan {

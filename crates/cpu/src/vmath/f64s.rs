@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use super::loops::{self, Op1, Op2};
 use super::simd::Isa;
 
 type T = f64;
@@ -12,6 +13,20 @@ type V<I> = <I as Isa>::D;
 #[path = "floats.rs"]
 mod floats;
 pub use floats::*;
+
+/// A function in its own width.
+#[inline(always)]
+unsafe fn double1<I: Isa, F: Op1<I::D>>(x: *const f64, y: *mut f64, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { loops::map1::<I::D, F>(x, y, n) }
+}
+
+/// A function of two operands in its own width.
+#[inline(always)]
+unsafe fn double2<I: Isa, F: Op2<I::D>>(a: *const f64, b: *const f64, y: *mut f64, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { loops::map2::<I::D, F>(a, b, y, n) }
+}
 
 unsafe fn pow_raw(a: *const f64, b: *const f64, y: *mut f64, n: usize) {
     for i in 0..n {

@@ -9,8 +9,9 @@
 use super::super::dispatch;
 use super::super::loops::{self, Op1, Op2};
 use super::super::math::{self, Real};
-use super::super::simd::Vector;
-use super::{T, V};
+use super::super::simd::{Isa, Vector};
+use super::super::{inverse, special};
+use super::{T, V, double1, double2};
 
 pub use super::super::loops::Compare;
 
@@ -175,6 +176,98 @@ unary! {
     floor Floor |v| v.floor();
     /// To the integer above.
     ceil Ceil |v| -((-v).floor());
+    /// Logarithm to base 10.
+    log10 Log10 |v| inverse::log10(v);
+    /// Hyperbolic sine.
+    sinh Sinh |v| inverse::sinh(v);
+    /// Hyperbolic cosine.
+    cosh Cosh |v| inverse::cosh(v);
+    /// Inverse sine.
+    asin Asin |v| inverse::asin(v);
+    /// Inverse cosine.
+    acos Acos |v| inverse::acos(v);
+    /// Inverse tangent.
+    atan Atan |v| inverse::atan(v);
+    /// Inverse hyperbolic sine.
+    asinh Asinh |v| inverse::asinh(v);
+    /// Inverse hyperbolic cosine.
+    acosh Acosh |v| inverse::acosh(v);
+    /// Inverse hyperbolic tangent.
+    atanh Atanh |v| inverse::atanh(v);
+}
+
+/// Functions of one or two operands that are computed in `f64`, and functions of two operands without a form for
+/// one number.
+macro_rules! others {
+    ($($(#[$doc:meta])* $name:ident $op:ident $trait:ident $width:ty, $map:ident, |$($v:ident),*| $f:expr;)*) => {
+        $(
+            struct $op;
+            impl<W: Vector<E = $width>> $trait<W> for $op {
+                #[inline(always)]
+                fn apply($($v: W),*) -> W {
+                    $f
+                }
+            }
+            $(#[$doc])*
+            pub fn $name($($v: &[T],)* y: &mut [T]) {
+                $( check($v.len(), y.len()); )*
+                // SAFETY: all slices have the length given.
+                unsafe { raw::$name($($v.as_ptr(),)* y.as_mut_ptr(), y.len()) }
+            }
+        )*
+        mod raw_others {
+            use super::*;
+            $(
+                dispatch! {
+                    $(#[$doc])*
+                    /// # Safety
+                    /// `n` elements behind each pointer; `y` equal to an operand or apart.
+                    pub unsafe fn $name($($v: *const T,)* y: *mut T, n: usize) {
+                        I => $map::<I, $op>($($v,)* y, n)
+                    }
+                }
+            )*
+        }
+    };
+}
+/// Functions of two operands in their own width.
+#[inline(always)]
+unsafe fn own2<I: Isa, F: Op2<V<I>>>(a: *const T, b: *const T, y: *mut T, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { loops::map2::<V<I>, F>(a, b, y, n) }
+}
+
+others! {
+    /// The angle of the point `(b, a)`.
+    atan2 Atan2 Op2 T, own2, |a, b| inverse::atan2(a, b);
+    /// The magnitude of `a` with the sign of `b`.
+    copysign Copysign Op2 T, own2, |a, b| a.copysign(b);
+    /// The larger; a NaN is ignored where the other is a number.
+    fmax Fmax Op2 T, own2, |a, b| W::select(b.eq(b), a.max(b), a);
+    /// The smaller; a NaN is ignored where the other is a number.
+    fmin Fmin Op2 T, own2, |a, b| W::select(b.eq(b), a.min(b), a);
+    /// `sqrt(a² + b²)`.
+    hypot Hypot Op2 f64, double2, |a, b| special::hypot(a, b);
+    /// The remainder with the sign of the dividend.
+    fmod Fmod Op2 f64, double2, |a, b| special::fmod(a, b);
+    /// The remainder with the sign of the divisor.
+    rem Rem Op2 f64, double2, |a, b| special::rem(a, b);
+    /// The quotient rounded down.
+    floor_divide FloorDivide Op2 f64, double2, |a, b| special::floor_divide(a, b);
+    /// The derivative of order `a` of the digamma function at `b`.
+    polygamma Polygamma Op2 f64, double2, |a, b| special::polygamma(a, b);
+    /// The logarithm of the absolute value of the gamma function.
+    lgamma Lgamma Op1 f64, double1, |x| special::lgamma(x);
+    /// The slope of the logarithm of the gamma function.
+    digamma Digamma Op1 f64, double1, |x| special::digamma(x);
+    /// The inverse of the error function.
+    erfinv Erfinv Op1 f64, double1, |x| special::erfinv(x);
+    /// `exp(x²) erfc(x)`.
+    erfcx Erfcx Op1 f64, double1, |x| special::erfcx(x);
+    /// The modified Bessel function of the first kind of order 0.
+    i0 I0 Op1 f64, double1, |x| special::i0(x);
+    /// The modified Bessel function of the first kind of order 1.
+    i1 I1 Op1 f64, double1, |x| special::i1(x);
 }
 
 binary! {
@@ -197,6 +290,7 @@ binary! {
 pub mod raw {
     pub use super::raw_binary::*;
     pub use super::raw_other::*;
+    pub use super::raw_others::*;
     pub use super::raw_unary::*;
 }
 

@@ -47,7 +47,7 @@ pub trait Real: Scalar {
 }
 
 #[inline(always)]
-fn horner<V: Vector, const K: usize>(x: V, coefficients: [f64; K]) -> V {
+pub(super) fn horner<V: Vector, const K: usize>(x: V, coefficients: [f64; K]) -> V {
     let mut r = V::c(coefficients[0]);
     for k in 1..K {
         r = r.fma(x, V::c(coefficients[k]));
@@ -89,7 +89,7 @@ pub fn exp2<V: Vector>(x: V) -> V {
 
 /// A constant rounded to the lanes' width.
 #[inline(always)]
-fn rounded<V: Vector>(x: f64) -> f64 {
+pub(super) fn rounded<V: Vector>(x: f64) -> f64 {
     V::E::from_f64(x).to_f64()
 }
 
@@ -114,30 +114,36 @@ fn lift<V: Vector>(x: V) -> (V, V) {
 
 /// Puts the special cases of a logarithm in place: 0, negative, infinity, NaN.
 #[inline(always)]
-fn log_special<V: Vector>(x: V, y: V) -> V {
+pub(super) fn log_special<V: Vector>(x: V, y: V) -> V {
     let infinity = V::c(f64::INFINITY);
     let y = V::select(x.lt(infinity), y, x);
     let y = V::select(x.eq(V::zero()), -infinity, y);
     V::select(x.lt(V::zero()), V::c(f64::NAN), y)
 }
 
+/// The mantissa and the exponent of a positive number, subnormal or not.
+#[inline(always)]
+pub(super) fn mantissa<V: Vector>(x: V) -> (V, V) {
+    let (a, i) = lift(x);
+    let (m, e) = a.split(V::E::from_f64(V::E::MANTISSA_LOW));
+    (m, e + i)
+}
+
 /// Natural logarithm.
 #[inline(always)]
 pub fn log<V: Vector>(x: V) -> V {
-    let (a, i) = lift(x);
-    let (m, e) = a.split(V::E::from_f64(V::E::MANTISSA_LOW));
-    log_special(x, V::E::ln1p_small(m - V::c(1.0), e + i))
+    let (m, e) = mantissa(x);
+    log_special(x, V::E::ln1p_small(m - V::c(1.0), e))
 }
 
 /// Logarithm to base 2.
 #[inline(always)]
 pub fn log2<V: Vector>(x: V) -> V {
-    let (a, i) = lift(x);
-    let (m, e) = a.split(V::E::from_f64(V::E::MANTISSA_LOW));
+    let (m, e) = mantissa(x);
     let l = V::E::ln1p_small(m - V::c(1.0), V::zero());
     let log2_e = std::f64::consts::LOG2_E;
     let hi = rounded::<V>(log2_e);
-    log_special(x, l.fma(V::c(log2_e - hi), l.fma(V::c(hi), e + i)))
+    log_special(x, l.fma(V::c(log2_e - hi), l.fma(V::c(hi), e)))
 }
 
 /// `ln(1 + x)`, accurate near 0.

@@ -1,7 +1,7 @@
 //! Vector mathematics: elementwise functions, reductions and conversions over slices, compiled
 //! for AVX-512, for AVX2 with FMA, for NEON and portably, and chosen at run time.
 //!
-//! - [`simd`] the vector trait, [`math`] the functions on vectors;
+//! - [`simd`] the vector trait; [`math`], [`inverse`] and [`special`] the functions on vectors;
 //! - [`f32s`] and [`f64s`] slices of floats, [`ints`] of integers, [`convert`] between types.
 //!
 //! `f32s::exp(x, y)` writes to another slice, `f32s::inplace::exp(x)` over its input, and
@@ -27,15 +27,22 @@
 //! | `erf` | 1.5 | 3 | libm |
 //! | `erfc` | 3 | 8 | libm |
 //! | `pow` | 1 | 1 | libm |
+//! | `sinh` `cosh` `asinh` `acosh` `atanh` | 3.5 | 4.5 | 5 |
+//! | `asin` `acos` `atan` `atan2` `log10` | 3 | 3 | 3 |
+//! | `hypot` `fmod` `rem` `floor_divide` | 0.5 | 0.5 | 1.5 |
+//! | `lgamma` `digamma` `erfinv` `erfcx` `i0` `i1` `polygamma` | 1 | 1 | 1e-14 |
 
+mod coefficients;
 pub mod convert;
 pub mod f32s;
 pub mod f64s;
 pub mod ints;
+pub mod inverse;
 pub mod math;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
 pub mod simd;
+pub mod special;
 #[cfg(target_arch = "x86_64")]
 pub mod x86;
 

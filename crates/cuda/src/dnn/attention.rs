@@ -6,7 +6,7 @@
 
 use super::{ALIGN, At, Kind, Network, Node, Planned, Point, laid, row_major};
 use crate::emit::Kernel;
-use crate::emit::kernels::{Operand, beside};
+use crate::emit::kernels::{Operand, attention_inputs};
 use ir::{Attrs, DType, Shape, Type};
 
 /// Longest rows of queries, keys and values.
@@ -155,21 +155,28 @@ pub fn around(name: &str, args: &[Operand], outs: &[Operand]) -> Option<[Vec<Ker
     let hidden = floor(args[0].ty.dtype);
     let mut before = Vec::new();
     if let (Some(i), Some((at, dims))) = (room.beside.mask, room.bias) {
-        before.extend(beside::bias(&args[i], args[0].ty.dtype, dims, s.keys, hidden, at)?);
+        before.extend(attention_inputs::bias(&args[i], args[0].ty.dtype, dims, s.keys, hidden, at)?);
     }
     let lengths = room.beside.lengths.zip(room.lengths).map(|(i, at)| (&args[i], at));
     let key = room.beside.key.zip(room.seed).map(|(i, at)| (&args[i], at));
     if lengths.is_some() || key.is_some() {
-        before.extend(beside::numbers(lengths, [s.queries, s.keys], key)?);
+        before.extend(attention_inputs::numbers(lengths, [s.queries, s.keys], key)?);
     }
     if let Some(at) = room.logs {
-        before.extend(beside::logs(&args[4], hidden, at)?);
+        before.extend(attention_inputs::logs(&args[4], hidden, at)?);
     }
     let mut behind = Vec::new();
     if !is_grad && (room.bias.is_some() || room.lengths.is_some()) {
         let turned = if name == "attention_turned" { super::turned(outs, 1) } else { outs.to_vec() };
         let by = four(&turned[0]).1;
-        behind.extend(beside::unseen(&turned[0], &by, s.scores(), &outs[1], lengths.map(|(l, _)| l), hidden)?);
+        behind.extend(attention_inputs::unseen(
+            &turned[0],
+            &by,
+            s.scores(),
+            &outs[1],
+            lengths.map(|(l, _)| l),
+            hidden,
+        )?);
     }
     Some([before, behind])
 }
@@ -192,7 +199,7 @@ impl Network {
             dims.swap(2, 3);
             strides.swap(2, 3);
         }
-        Some(self.tensor(&dims, &strides, Kind::of(o.ty.dtype)?, At::Given(number)))
+        Some(self.tensor(&dims, &strides, Kind::of(o.ty.dtype)?, At::External(number)))
     }
     fn beside(&mut self, room: &Room, s: &Sizes, half: Kind, dropout: f64) -> Seen {
         self.scratch = room.bytes;
@@ -270,7 +277,7 @@ pub fn attention(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Planned {
     let mut n = Network::default();
     let b = n.beside(&Room::new(args, false)?, &s, half, attrs.float("dropout").ok()?);
     let (q, kt, v) = (n.given(&args[0], 0, false)?, n.given(&args[1], 1, true)?, n.given(&args[2], 2, false)?);
-    let (y, lse) = (n.given(&outs[0], args.len(), false)?, n.logarithms(&s, At::Given(args.len() + 1)));
+    let (y, lse) = (n.given(&outs[0], args.len(), false)?, n.logarithms(&s, At::External(args.len() + 1)));
     let (scores, _) = n.scaled(q, kt, attrs.float("scale").ok()? as f32, &s, &b);
     let scores = n.hidden(scores, &s, &b, attrs.bool("causal").ok()?);
     let greatest = n.inside(&s.rows(), Kind::F32);
@@ -303,7 +310,7 @@ pub fn attention_grad(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Plan
     let mut n = Network::default();
     let b = n.beside(&room, &s, half, attrs.float("dropout").ok()?);
     let (q, kt, vt) = (n.given(&args[0], 0, false)?, n.given(&args[1], 1, true)?, n.given(&args[2], 2, true)?);
-    let lse = n.logarithms(&s, room.logs.map_or(At::Given(4), At::Scratch));
+    let lse = n.logarithms(&s, room.logs.map_or(At::External(4), At::Scratch));
     let (y, g) = (n.given(&args[3], 3, false)?, n.given(&args[5], 5, false)?);
     let mut to = |k: usize| n.given(&outs[k], args.len() + k, false);
     let [dq, dk, dv] = [to(0)?, to(1)?, to(2)?];

@@ -3,9 +3,9 @@
 #![allow(unsafe_code)]
 
 use super::{ALIGN, At, Form, Kind, Network, Node, Point, Tensor, Window};
-use crate::blas::WORKSPACE;
-use crate::context::{Context, failed};
-use crate::policy::{Switch, is_on};
+use crate::driver::context::{Context, failed};
+use crate::flags::{Flag, is_on};
+use crate::library::cublas::WORKSPACE;
 use cudarc::cudnn::sys;
 use cudarc::driver::sys as driver;
 use ir::{Error, ErrorKind, Result};
@@ -386,7 +386,7 @@ fn plans(dnn: &Dnn, network: &Network) -> Result<Vec<(Desc, i64)>> {
 
 /// Whether several ways are timed.
 fn is_timed(network: &Network) -> bool {
-    network.is_measured && is_on(Switch::Benchmark) && !is_on(Switch::Deterministic)
+    network.is_measured && is_on(Flag::Benchmark) && !is_on(Flag::Deterministic)
 }
 
 /// Whether the switches admit an engine, by what the library notes about it.
@@ -394,10 +394,10 @@ fn is_admitted(config: &Desc, network: &Network) -> Result<bool> {
     use sys::cudnnBackendNumericalNote_t as Note;
     let is_plain = network.tensors.iter().all(|t| !matches!(t.kind, Kind::Bf16 | Kind::F16));
     let mut refused = Vec::new();
-    if is_plain && !is_on(Switch::DnnTf32) {
+    if is_plain && !is_on(Flag::DnnTf32) {
         refused.push(Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
     }
-    if is_on(Switch::Deterministic) {
+    if is_on(Flag::Deterministic) {
         refused.push(Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
     }
     if refused.is_empty() {
@@ -461,7 +461,7 @@ fn execute(c: &Context, n: &Network, plan: &Desc, given: &[u64], scratch: u64, w
     for (i, t) in n.tensors.iter().enumerate() {
         let at: *const c_void = match &t.at {
             At::Inside => continue,
-            At::Given(k) => given[*k] as *const c_void,
+            At::External(k) => given[*k] as *const c_void,
             At::Scratch(at) => (scratch + *at as u64) as *const c_void,
             At::Number(x) => (x as *const f32).cast(),
         };
@@ -487,7 +487,7 @@ fn fastest(c: &Context, n: &Network, plans: &[(Desc, i64)]) -> Result<usize> {
         let last: i64 = t.dims.iter().zip(&t.strides).map(|(d, s)| (d - 1) * s).sum();
         (last as usize + 1) * if matches!(t.kind, Kind::F64) { 8 } else { 4 }
     };
-    let sizes: Vec<usize> = n.tensors.iter().filter(|t| matches!(t.at, At::Given(_))).map(bytes).collect();
+    let sizes: Vec<usize> = n.tensors.iter().filter(|t| matches!(t.at, At::External(_))).map(bytes).collect();
     let most = plans.iter().map(|(_, w)| *w as usize).max().unwrap_or(0);
     let blocks = sizes.iter().map(|&b| c.take(b)).collect::<Result<Vec<u64>>>()?;
     let (scratch, workspace) = (c.take(n.scratch.max(1))?, c.take(most.max(1))?);
@@ -495,7 +495,7 @@ fn fastest(c: &Context, n: &Network, plans: &[(Desc, i64)]) -> Result<usize> {
     let mut given = vec![0; blocks.len()];
     let mut next = blocks.iter();
     for t in &n.tensors {
-        if let At::Given(k) = t.at {
+        if let At::External(k) = t.at {
             given[k] = next.next().copied().unwrap_or(0);
         }
     }

@@ -51,7 +51,7 @@ fn build(form: Form, attrs: &Attrs, args: &[Operand], out: &Operand, is_last: bo
             strides.insert(2, dims[2] * strides[2]);
             dims.insert(2, 1);
         }
-        n.tensor(&dims, &strides, kind, At::Given(number))
+        n.tensor(&dims, &strides, kind, At::External(number))
     };
     // Operands come first, then the result.
     let (a, b, y) = (tensor(&args[0], 0), tensor(&args[1], 1), tensor(out, 2));

@@ -55,7 +55,7 @@ pub enum At {
     /// Nowhere: it exists inside the graph alone.
     Inside,
     /// With the operand or result of this number, results after operands.
-    Given(usize),
+    External(usize),
     /// At this byte of the scratch space.
     Scratch(usize),
     /// It is one number.

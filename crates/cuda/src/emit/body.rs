@@ -167,7 +167,7 @@ impl<'a> Body<'a> {
         };
         let dtype = self.graph.ty(*root).dtype;
         let number = format!("({})(long long)({}{by})", Class::of(dtype).c(), access::index(strides, *offset, at));
-        Some(super::finish::rounded(&number, dtype))
+        Some(super::partials::rounded(&number, dtype))
     }
     /// True for a load of the numbers 0, 1, 2….
     pub fn is_counted(&self, step: usize) -> bool {

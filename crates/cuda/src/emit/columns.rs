@@ -4,8 +4,8 @@
 
 use super::access::split;
 use super::body::{Body, Reduction, Writer};
-use super::points::loaded;
-use super::{Lowered, PARTIALS_MAX, ahead, finish, scalar};
+use super::pointwise::loaded;
+use super::{Lowered, PARTIALS_MAX, partials, prefetch, scalar};
 use passes::Along;
 
 /// Columns, or vectors of columns, a block has side by side at most.
@@ -59,7 +59,7 @@ pub fn lower(b: &Body, out: &mut Lowered) {
         let (p, value) = if parts == 1 {
             (w.target(slot), format!("put_{}(sum)", r.dtype))
         } else {
-            (finish::partial(&mut w, &r, slot, 1, parts, columns, out), "sum".to_string())
+            (partials::partial(&mut w, &r, slot, 1, parts, columns, out), "sum".to_string())
         };
         w.put(format!(
             "__shared__ {c} s{s}[{height}][{wide}];\n\
@@ -73,11 +73,11 @@ pub fn lower(b: &Body, out: &mut Lowered) {
             block = across * height,
         ));
     }
-    finish::blocks(&mut w, b, &whole, parts * tiles, across * height, out);
+    partials::blocks(&mut w, b, &whole, parts * tiles, across * height, out);
     let mut kernel = w.finish(parts * tiles, across * height);
     if parts > 1 {
         // As many as there are run at once.
-        kernel.hold(PARTIALS_MAX / ahead::BLOCKS);
+        kernel.hold(PARTIALS_MAX / prefetch::BLOCKS);
     }
     out.kernels.push(kernel);
 }

@@ -4,20 +4,20 @@
 //! and bounds that are not needed; equal text is compiled once.
 
 mod access;
-mod ahead;
 mod body;
 mod columns;
-pub mod few;
-mod finish;
+pub mod gemv;
+mod geometry;
+pub mod horizontal;
 pub mod kernels;
-mod long;
-mod points;
+mod partials;
+mod pointwise;
+mod prefetch;
 mod rows;
 pub mod scalar;
-mod spread;
-mod tiles;
-pub mod together;
-pub mod vector;
+pub mod skinny_gemm;
+mod split_rows;
+mod transpose;
 
 use body::Body;
 use ir::{Graph, Slot};
@@ -120,7 +120,7 @@ pub struct Lowered {
     /// The kernels.
     pub kernels: Vec<Kernel>,
     /// Partial results that are still to be combined, while the loop's kernels are written.
-    finals: Vec<finish::Final>,
+    finals: Vec<partials::Final>,
     /// Bytes of scratch space.
     pub scratch: usize,
 }
@@ -138,20 +138,20 @@ pub fn lower(l: &Loop, graph: &Graph, in_place: bool, major: u32) -> Lowered {
         rows::lower(&Body::new(l, graph, in_place, |_| true, true), major, &mut out);
     } else if row_after && columns {
         // What is reduced along rows first: the second kernel may write over what both read.
-        long::lower(&Body::new(l, graph, in_place, |a| a == Along::Row, false), &mut out);
+        split_rows::lower(&Body::new(l, graph, in_place, |a| a == Along::Row, false), &mut out);
         columns::lower(&Body::new(l, graph, in_place, |a| a != Along::Row, true), &mut out);
     } else if row_after {
-        long::lower(&Body::new(l, graph, in_place, |_| true, true), &mut out);
+        split_rows::lower(&Body::new(l, graph, in_place, |_| true, true), &mut out);
     } else if columns {
         columns::lower(&Body::new(l, graph, in_place, |_| true, true), &mut out);
     } else {
         let body = Body::new(l, graph, in_place, |_| true, true);
-        match tiles::lower(&body) {
+        match transpose::lower(&body) {
             Some(kernel) => out.kernels.push(kernel),
-            None => points::lower(&body, &mut out),
+            None => pointwise::lower(&body, &mut out),
         }
     }
     let finals = std::mem::take(&mut out.finals);
-    out.kernels.extend(finish::combine(finals));
+    out.kernels.extend(partials::combine(finals));
     out
 }

@@ -7,11 +7,11 @@
 //! rows, one after the other, has them brought to shared memory.
 
 use super::access::split;
-use super::ahead::{self, Ahead};
 use super::body::{Body, Level, Reduction, Writer};
+use super::geometry::{Geometry, LANES_MAX};
+use super::prefetch::{self, Ahead};
 use super::scalar::{self, Class};
-use super::spread::{LANES_MAX, Spread};
-use super::{Lowered, finish};
+use super::{Lowered, partials};
 use ir::{DType, Monoid, Slot};
 use passes::{Along, Step, Store};
 
@@ -56,7 +56,7 @@ fn crossing(b: &Body, usable: &[usize]) -> Vec<bool> {
 }
 
 /// Registers that a thread's part of what is read takes.
-fn held(b: &Body, s: &Spread) -> usize {
+fn held(b: &Body, s: &Geometry) -> usize {
     let full = b.loads().filter(|(i, ..)| b.level[*i] == Level::Full && !b.is_counted(*i));
     full.map(|(i, ..)| (s.each * s.width * b.dtype(i).size()).div_ceil(4)).sum()
 }
@@ -70,12 +70,12 @@ fn must_hold(b: &Body, usable: &[usize]) -> bool {
 /// Writes the kernel.
 pub fn lower(b: &Body, major: u32, out: &mut Lowered) {
     let reductions: Vec<Reduction> = b.reductions().map(|(r, _)| r).collect();
-    let mut r = Rows::new(b, &reductions, Spread::new(b, !reductions.is_empty()), None);
+    let mut r = Rows::new(b, &reductions, Geometry::new(b, !reductions.is_empty()), None);
     r.stage(&reductions, major);
     r.phases(&reductions);
     r.end(&reductions, out);
-    let Rows { w, spread, ahead, is_long, .. } = r;
-    let mut kernel = w.finish(spread.grid, spread.block());
+    let Rows { w, geometry, ahead, is_long, .. } = r;
+    let mut kernel = w.finish(geometry.grid, geometry.block());
     if let Some(ahead) = ahead {
         kernel.shared = ahead.bytes() as u32;
         if is_long {
@@ -89,7 +89,7 @@ pub fn lower(b: &Body, major: u32, out: &mut Lowered) {
 /// The text of a loop of one row that every block of a larger kernel computes for itself: it stores
 /// `own`, and where `is_first` holds the loop's other results.
 pub fn inside<'b, 'a>(b: &'b Body<'a>, own: Slot, block: usize) -> Writer<'b, 'a> {
-    let mut r = Rows::new(b, &[], Spread::inside(b, block), Some(own));
+    let mut r = Rows::new(b, &[], Geometry::inside(b, block), Some(own));
     r.w.put(format!("typedef {} idx;\n", b.idx()));
     r.phases(&[]);
     r.w.put("}\n");
@@ -101,7 +101,7 @@ struct Rows<'b, 'a> {
     b: &'b Body<'a>,
     usable: Vec<usize>,
     crossing: Vec<bool>,
-    spread: Spread,
+    geometry: Geometry,
     /// Values are computed again in each phase.
     is_long: bool,
     /// What is read is kept.
@@ -128,49 +128,49 @@ struct Walk<'r> {
 }
 
 impl<'b, 'a> Rows<'b, 'a> {
-    fn new(b: &'b Body<'a>, reductions: &[Reduction], spread: Spread, own: Option<Slot>) -> Rows<'b, 'a> {
+    fn new(b: &'b Body<'a>, reductions: &[Reduction], geometry: Geometry, own: Option<Slot>) -> Rows<'b, 'a> {
         let usable = phases(b);
         let mut crossing = crossing(b, &usable);
-        let is_long = spread.each * spread.width > KEPT_MAX;
+        let is_long = geometry.each * geometry.width > KEPT_MAX;
         if is_long {
             crossing.fill(false);
         }
         // Sums of columns are kept in registers, which only loops written out can choose among.
         let has_columns = reductions.iter().any(|r| r.along == Along::Column && !r.row);
-        let is_held = !is_long || has_columns || must_hold(b, &usable) || held(b, &spread) <= HELD_MAX;
+        let is_held = !is_long || has_columns || must_hold(b, &usable) || held(b, &geometry) <= HELD_MAX;
         let names = vec![None; b.l.steps.len()];
-        Rows { w: Writer::new(b), b, usable, crossing, spread, is_long, is_held, names, own, ahead: None }
+        Rows { w: Writer::new(b), b, usable, crossing, geometry, is_long, is_held, names, own, ahead: None }
     }
 
     /// Decides whether rows are brought to shared memory ahead of time: where a block has many that are long,
     /// or leaves the sums of their columns.
     fn stage(&mut self, reductions: &[Reduction], major: u32) {
-        let Spread { lanes, rows, grid, .. } = self.spread;
+        let Geometry { lanes, rows, grid, .. } = self.geometry;
         let has_columns = reductions.iter().any(|r| r.along == Along::Column && !r.row);
         let is_long = self.is_long && lanes == LANES_MAX && !has_columns;
         let is_short = !self.is_long && has_columns && lanes > 32 && rows == 1;
-        let grid = if is_long { ahead::BLOCKS } else { grid };
+        let grid = if is_long { prefetch::BLOCKS } else { grid };
         if (is_long || is_short) && self.b.l.rows() >= 4 * grid {
-            self.ahead = Ahead::new(self.b, major, grid.div_ceil(ahead::BLOCKS));
+            self.ahead = Ahead::new(self.b, major, grid.div_ceil(prefetch::BLOCKS));
         }
         if self.ahead.is_some() {
             self.is_held = false;
-            self.spread.grid = grid;
+            self.geometry.grid = grid;
             if is_short {
-                self.spread.widen(self.b.l.columns());
+                self.geometry.widen(self.b.l.columns());
             }
         }
     }
 
     /// True for a load that is the same in all of a block's rows and kept for them.
     fn is_kept(&self, step: usize) -> bool {
-        !self.is_long && self.ahead.is_some() && !self.b.is_counted(step) && ahead::is_same(self.b, step)
+        !self.is_long && self.ahead.is_some() && !self.b.is_counted(step) && prefetch::is_same(self.b, step)
     }
     /// Reads what all rows have in common, and what each has one of for the first of them.
     fn begin_ahead(&mut self) {
         let Some(ahead) = &self.ahead else { return };
-        ahead.begin(&mut self.w, self.b, self.spread.grid);
-        let width = self.spread.width;
+        ahead.begin(&mut self.w, self.b, self.geometry.grid);
+        let width = self.geometry.width;
         let b = self.b;
         if !self.is_long {
             for i in b.loads().map(|(i, ..)| i).filter(|&i| b.level[i] == Level::Row && !b.is_counted(i)) {
@@ -186,7 +186,7 @@ impl<'b, 'a> Rows<'b, 'a> {
             return;
         }
         for &i in &kept {
-            self.w.put(format!("pack<{}, {width}> q{i}[{}];\n", scalar::stored(b.dtype(i)), self.spread.each));
+            self.w.put(format!("pack<{}, {width}> q{i}[{}];\n", scalar::stored(b.dtype(i)), self.geometry.each));
         }
         let (text, _) = split(b.dims().0, "0", "r");
         self.w.put(format!("{{\n{text}\n"));
@@ -219,18 +219,18 @@ impl<'b, 'a> Rows<'b, 'a> {
 
     /// True if some threads have no vector at the end of a row.
     fn is_ragged(&self) -> bool {
-        let s = &self.spread;
+        let s = &self.geometry;
         s.each * s.lanes * s.width != self.b.l.columns()
     }
     /// True if some groups have no row.
     fn has_idle(&self) -> bool {
-        !self.b.l.rows().is_multiple_of(self.spread.rows)
+        !self.b.l.rows().is_multiple_of(self.geometry.rows)
     }
 
     /// Accumulators, the loop over rows, what is read once a row.
     fn begin(&mut self, reductions: &[Reduction]) {
         let (b, w) = (self.b, &mut self.w);
-        let Spread { width, lanes, each, rows, grid } = self.spread;
+        let Geometry { width, lanes, each, rows, grid } = self.geometry;
         for r in reductions {
             if r.along == Along::Column && !r.row {
                 w.put(format!("{} a{}[{each}][{width}];\n", r.class().c(), r.step));
@@ -288,7 +288,7 @@ impl<'b, 'a> Rows<'b, 'a> {
 
     /// Asks for what the block's next rows read, while it is busy with these.
     fn ask_ahead(&mut self) {
-        let Spread { width, lanes, each, rows, grid } = self.spread;
+        let Geometry { width, lanes, each, rows, grid } = self.geometry;
         let (b, total, step) = (self.b, self.b.l.rows(), grid * rows);
         let columns = b.l.columns();
         let is_line = |i: &usize| match &b.l.steps[*i] {
@@ -323,7 +323,7 @@ impl<'b, 'a> Rows<'b, 'a> {
 
     /// Opens a loop over the thread's vectors; the names of the place in each dimension.
     fn open(&mut self) -> Vec<String> {
-        let Spread { width, lanes, each, .. } = self.spread;
+        let Geometry { width, lanes, each, .. } = self.geometry;
         let unroll = if self.is_held || !self.is_long { "" } else { " 4" };
         self.w.put(format!("#pragma unroll{unroll}\nfor (int k = 0; k < {each}; k++) {{\n"));
         self.w.put(format!("const idx c = (idx)(k * {lanes} + lane) * {width};\n"));
@@ -357,7 +357,7 @@ impl<'b, 'a> Rows<'b, 'a> {
         if self.is_held && !loads.is_empty() {
             let at = self.open();
             for i in loads {
-                self.w.load(i, &at, self.spread.width, "[k]");
+                self.w.load(i, &at, self.geometry.width, "[k]");
             }
             self.close();
         }
@@ -411,7 +411,7 @@ impl<'b, 'a> Rows<'b, 'a> {
     /// One walk over the row: the phase's elementwise steps, stores and accumulations.
     fn walk(&mut self, phase: usize, inner: &[Reduction], reductions: &[Reduction]) {
         let b = self.b;
-        let width = self.spread.width;
+        let width = self.geometry.width;
         let mut steps: Vec<usize> = b
             .steps()
             .filter(|&i| {
@@ -484,7 +484,7 @@ impl<'b, 'a> Rows<'b, 'a> {
 
     /// Reads a vector of what some steps are, where it is not kept.
     fn read(&mut self, steps: &[usize], at: &[String]) {
-        let (b, width) = (self.b, self.spread.width);
+        let (b, width) = (self.b, self.geometry.width);
         let is_read = |i: usize| matches!(b.l.steps[i], Step::Load { .. }) && !b.is_counted(i) && !self.is_kept(i);
         for i in steps.iter().copied().filter(|&i| is_read(i)).collect::<Vec<_>>() {
             let ty = scalar::stored(b.dtype(i));
@@ -509,7 +509,7 @@ impl<'b, 'a> Rows<'b, 'a> {
         };
         let is_there = self.ahead.as_ref().is_some_and(|a| a.start(load).is_some());
         let is_fit =
-            self.is_long && r.monoid == Monoid::Max && r.dtype == DType::F32 && self.spread.width.is_multiple_of(2);
+            self.is_long && r.monoid == Monoid::Max && r.dtype == DType::F32 && self.geometry.width.is_multiple_of(2);
         (is_there && is_fit && b.dtype(load) == DType::BF16).then_some((r.step, load))
     }
 
@@ -534,7 +534,7 @@ impl<'b, 'a> Rows<'b, 'a> {
             let first = super::access::index(strides, *offset, at);
             let number = b.val(number, &self.names).text;
             // What only looks alike is compared after all.
-            Some((i, format!("(idx){number} - ({first}) < {}u", self.spread.width)))
+            Some((i, format!("(idx){number} - ({first}) < {}u", self.geometry.width)))
         })
     }
 
@@ -551,7 +551,7 @@ impl<'b, 'a> Rows<'b, 'a> {
 
     /// The elements of a vector in a walk; `never`: a comparison that does not hold for any of them.
     fn elements(&mut self, walk: &Walk, at: &[String], never: Option<usize>) {
-        let (b, width, phase) = (self.b, self.spread.width, walk.phase);
+        let (b, width, phase) = (self.b, self.geometry.width, walk.phase);
         self.w.put(format!("#pragma unroll\nfor (int v = 0; v < {width}; v++) {{\n"));
         let mut names = self.names.clone();
         let k = |i: usize| if self.is_held || self.is_kept(i) { "[k]" } else { "" };
@@ -599,7 +599,7 @@ impl<'b, 'a> Rows<'b, 'a> {
 
     /// Combines what the threads of a row have; every thread gets the results as `u{step}`.
     fn reduce(&mut self, inner: &[Reduction]) {
-        let lanes = self.spread.lanes;
+        let lanes = self.geometry.lanes;
         let warps = lanes / 32;
         for r in inner {
             let (s, op) = (r.step, r.op());
@@ -616,7 +616,7 @@ impl<'b, 'a> Rows<'b, 'a> {
         for r in inner {
             let (s, op) = (r.step, r.op());
             let x = if lanes > 32 { format!("gather<{op}, {warps}>(s{s})") } else { format!("x{s}") };
-            let x = finish::rounded(&x, r.dtype);
+            let x = partials::rounded(&x, r.dtype);
             self.w.put(format!("const {} u{s} = {x};\n", r.class().c()));
             self.names[s] = Some(format!("u{s}"));
         }
@@ -624,8 +624,8 @@ impl<'b, 'a> Rows<'b, 'a> {
 
     /// Ends the loop over rows and leaves what was combined over all of them.
     fn end(&mut self, reductions: &[Reduction], out: &mut Lowered) {
-        let Spread { width, lanes, each, rows, grid } = self.spread;
-        let block = self.spread.block();
+        let Geometry { width, lanes, each, rows, grid } = self.geometry;
+        let block = self.geometry.block();
         let (b, columns) = (self.b, self.b.l.columns());
         if lanes > 32 && grid < b.l.rows() {
             // The next row must not write shared memory that is still being read.
@@ -645,7 +645,7 @@ impl<'b, 'a> Rows<'b, 'a> {
             let (p, value) = if grid == 1 {
                 (self.w.target(slot), format!("put_{}(sum)", r.dtype))
             } else {
-                (finish::partial(&mut self.w, &r, slot, 1, grid, columns, out), "sum".to_string())
+                (partials::partial(&mut self.w, &r, slot, 1, grid, columns, out), "sum".to_string())
             };
             if rows == 1 {
                 let value = value.replace("sum", &format!("a{s}[k][v]"));
@@ -667,7 +667,7 @@ impl<'b, 'a> Rows<'b, 'a> {
             ));
         }
         let whole: Vec<Reduction> = reductions.iter().copied().filter(|r| r.along == Along::All || r.row).collect();
-        finish::blocks(&mut self.w, b, &whole, grid, block, out);
+        partials::blocks(&mut self.w, b, &whole, grid, block, out);
     }
 }
 

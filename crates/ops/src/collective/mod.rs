@@ -57,7 +57,7 @@ const fn row(
     cases: fn() -> Vec<Case>,
 ) -> Op {
     let (meaning, grad, batch) = (Meaning::Kernel(run), Grad::Rule(grad), Batch::Rule(batch));
-    Op { name, doc, attrs, infer, meaning, grad, batch, cases }
+    Op { name, doc, attrs, infer, meaning, grad, batch, cases, ..Op::DEFAULT }
 }
 
 static ALL_REDUCE: Op = row(

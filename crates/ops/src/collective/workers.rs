@@ -7,8 +7,7 @@
 
 use crate::{DType, Error, Result, Tensor};
 use ir::{
-    Alone, AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, ORDERED, Op, Peers, PeersHandle, SOON, Shape,
-    Type,
+    Alone, AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, ORDERED, Op, Peers, PeersHandle, SOON, Shape, Type,
 };
 use std::sync::Arc;
 
@@ -40,11 +39,11 @@ pub(super) static MEAN: Op = Op {
     },
     meaning: Meaning::Kernel(|c, args| run("mean_over_workers", c, args)),
     grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
-    batch: Batch::Auto,
     cases: || {
         let (t, weight, g) = (f32s(&[1.0]), f32s(&[1.0]), f32s(&[2.0, 3.0]));
         vec![Case::new(vec![t, weight, g.clone()], of(Alone)).expect(vec![g], "a worker alone").kinked()]
     },
+    ..Op::DEFAULT
 };
 
 /// The row of `begin_mean_over_workers`.
@@ -59,11 +58,11 @@ pub(super) static BEGIN: Op = Op {
     },
     meaning: Meaning::Kernel(|c, args| run("begin_mean_over_workers", c, args)),
     grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
-    batch: Batch::Auto,
     cases: || {
         let attrs = Attrs::new().with("bucket", 0i64).with("of", 1i64);
         workers(attrs, SOON, vec![f32s(&[1.0]), f32s(&[1.0]), f32s(&[2.0, 3.0])], Literal::scalar(0.0f32))
     },
+    ..Op::DEFAULT
 };
 
 /// The row of `end_mean_over_workers`.
@@ -79,11 +78,11 @@ pub(super) static END: Op = Op {
     },
     meaning: Meaning::Kernel(|c, args| run("end_mean_over_workers", c, args)),
     grad: Grad::Missing("the mean over workers is taken of gradients, after differentiation"),
-    batch: Batch::Auto,
     cases: || {
         let attrs = Attrs::new().with("bucket", 0i64).with("shapes", &[1i64, 2][..]);
         workers(attrs, ORDERED, vec![f32s(&[0.0])], f32s(&[5.0, 7.0]))
     },
+    ..Op::DEFAULT
 };
 
 /// The row of `step_in_store`.
@@ -103,12 +102,12 @@ pub(super) static STEP: Op = Op {
     },
     meaning: Meaning::Kernel(|c, args| run("step_in_store", c, args)),
     grad: Grad::Missing("the store takes its step after differentiation"),
-    batch: Batch::Auto,
     cases: || {
         let attrs = Attrs::new().with("tables", &[0i64][..]).with("numbers", &[0i64][..]);
         let inputs = vec![f32s(&[1.0]), f32s(&[1.0]), f32s(&[2.0, 3.0]), f32s(&[0.1])];
         workers(attrs, ORDERED, inputs, f32s(&[5.0, 7.0]))
     },
+    ..Op::DEFAULT
 };
 
 fn floats(c: &Call) -> Result<()> {

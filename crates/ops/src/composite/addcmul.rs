@@ -3,7 +3,7 @@
 use super::promote;
 use crate::Tensor;
 use crate::rules::{expand1_wide, f64s, sample};
-use ir::{AttrKind, Attrs, Batch, Case, DType, Grad, Meaning, Op, Out, Scalar};
+use ir::{AttrKind, Attrs, Case, DType, Meaning, Op, Out, Scalar};
 
 /// The row of `addcmul`.
 pub static OP: Op = Op {
@@ -17,8 +17,6 @@ pub static OP: Op = Op {
             if value == 1.0 { &t[0] + &t[1] * &t[2] } else { &t[0] + &t[1] * value * &t[2] }.cast(c.dtype(0))
         })
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |v: f64| Attrs::new().with("value", v);
         let of = |shape: &[usize], seed| sample(DType::F64, shape, seed, (-2.0, 2.0));
@@ -29,6 +27,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1], &[1.0 + 0.5 * 6.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -8,13 +8,12 @@ pub static OP: Op = Op {
     name: "alias",
     doc: "The same value as a node of its own: gradients with respect to it are not those with respect to its input, \
           to which they flow on. What `clone` makes of a value that gradients flow through.",
-    attrs: &[],
     infer: |c| c.arity(1).and_then(|()| same(c, 0)),
     meaning: Meaning::Composite(|_, x| Ok(vec![x[0].clone()])),
     grad: Grad::Rule(|c| Ok(vec![c.grads[0].clone()])),
-    batch: ir::Batch::Auto,
     cases: || {
         let x = floats([2], 1);
         vec![Case::new(vec![x.clone()], Attrs::new()).expect(vec![x], "by definition")]
     },
+    ..Op::DEFAULT
 };

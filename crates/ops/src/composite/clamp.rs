@@ -3,13 +3,12 @@
 use super::{promote, share, tie};
 use crate::rules::{GradTensors, expand1, f64s, floats, grads, unbroadcast};
 use crate::{Operand, Tensor};
-use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
+use ir::{Attrs, Case, Grad, Meaning, Op, Out, Scalar};
 
 /// The row of `clamp`.
 pub static OP: Op = Op {
     name: "clamp",
     doc: "min(max(x, lo), hi), elementwise. At a bound x and a tensor each get half of the gradient, and x none of a number; hi wins over a greater lo.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 3, Out::Same, true),
     meaning: Meaning::Composite(|_, a| expand1(a, |a| a[0].maximum(&a[1]).minimum(&a[2]))),
     grad: Grad::Rule(|c| {
@@ -21,7 +20,6 @@ pub static OP: Op = Op {
         let part = |g: Tensor, i: usize| unbroadcast(g, &c.inputs[i].ty().shape);
         grads([part(&inside * &of_x, 0), part(inside * (1.0 - of_x), 1), part(g * (1.0 - of_raised), 2)])
     }),
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), f64s([3], &[-1.0, -0.5, -0.7]), f64s([2, 1], &[0.8, 1.0])], Attrs::new()),
@@ -30,6 +28,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -3,13 +3,12 @@
 use super::{share, tie};
 use crate::rules::{binary_grad, expand1, f64s, floats};
 use crate::{Operand, Tensor};
-use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
+use ir::{Attrs, Case, Grad, Meaning, Op, Out, Scalar};
 
 /// The row of `clamp_min`.
 pub static OP: Op = Op {
     name: "clamp_min",
     doc: "x, or the bound where x is below it, elementwise. Where they are equal, x and a tensor each get half of the gradient, and x none of a number.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 2, Out::Same, true),
     meaning: Meaning::Composite(|_, a| expand1(a, |a| a[0].maximum(&a[1]))),
     grad: Grad::Rule(|c| {
@@ -19,7 +18,6 @@ pub static OP: Op = Op {
             (&g * &share, &g * (1.0 - share))
         })
     }),
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([3], 2)], Attrs::new()),
@@ -28,6 +26,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -2,14 +2,13 @@
 
 use crate::rules::{expand1, f64s, float, same, sample, unary_grad};
 use crate::{DType, Tensor};
-use ir::{Attrs, Batch, Case, Grad, Meaning, Op};
+use ir::{Attrs, Case, Grad, Meaning, Op};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 /// The row of `gelu`.
 pub static OP: Op = Op {
     name: "gelu",
     doc: "x Φ(x) with the normal distribution function Φ, elementwise; exact, by the error function.",
-    attrs: &[],
     infer: |c| {
         c.arity(1)?;
         float(c, 0)?;
@@ -27,7 +26,6 @@ pub static OP: Op = Op {
         })
     }),
     grad: Grad::Rule(|c| unary_grad(c, |x, _, g| g * x.gelu_grad())),
-    batch: Batch::Auto,
     cases: || {
         let (x, y) = ([0.0, 1.0, -1.0, 1.5e308], [0.0, 0.8413447460685429, -0.15865525393145707, 1.5e308]);
         vec![
@@ -37,6 +35,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1_wide, f64s, float, floats, one};
 use crate::{Error, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Meaning, Op};
 
 /// The row of `glu`.
 pub static OP: Op = Op {
@@ -25,8 +25,6 @@ pub static OP: Op = Op {
         let half = c.shape(0)[axis] / 2;
         expand1_wide(x, |x| x[0].narrow(axis as i64, 0, half) * x[0].narrow(axis as i64, half, half).sigmoid())
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -36,6 +34,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[3.0, 1.5])], "by hand: the sigmoid of log 3 is 3/4"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

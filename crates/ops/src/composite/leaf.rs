@@ -8,13 +8,13 @@ pub static OP: Op = Op {
     name: "leaf",
     doc: "The same value as a leaf: `backward` collects its gradient, which flows no further. What `requires_grad` \
           makes of a value that is not known while a graph is made.",
-    attrs: &[],
     infer: |c| c.arity(1).and_then(|()| same(c, 0)),
     meaning: Meaning::Composite(|_, x| Ok(vec![x[0].clone()])),
     grad: Grad::Zero,
-    batch: ir::Batch::Auto,
+    complex: ir::OnComplex::Carry,
     cases: || {
         let x = floats([2], 1);
         vec![Case::new(vec![x.clone()], Attrs::new()).expect(vec![x], "by definition").kinked()]
     },
+    ..Op::DEFAULT
 };

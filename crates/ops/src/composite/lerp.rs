@@ -3,17 +3,14 @@
 use super::promote;
 use crate::rules::{expand1_wide, f64s, floats};
 use crate::{Operand, Tensor};
-use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
+use ir::{Attrs, Case, Meaning, Op, Out, Scalar};
 
 /// The row of `lerp`.
 pub static OP: Op = Op {
     name: "lerp",
     doc: "a + weight (b - a), elementwise.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 3, Out::Same, true),
     meaning: Meaning::Composite(|_, a| expand1_wide(a, |a| &a[0] + &a[2] * (&a[1] - &a[0]))),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([3], 2), floats([2, 1], 3)], Attrs::new()),
@@ -21,6 +18,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[5.5, 6.0])], "PyTorch manual: torch.lerp of 1, 2 with 10 by 0.5"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -2,13 +2,12 @@
 
 use crate::rules::{binary_grad, expand1_wide, f64s, floats};
 use crate::{Operand, Tensor};
-use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
+use ir::{Attrs, Case, Grad, Meaning, Op, Out, Scalar};
 
 /// The row of `logaddexp`.
 pub static OP: Op = Op {
     name: "logaddexp",
     doc: "log(exp(a) + exp(b)) without overflow, elementwise.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 2, Out::Same, false),
     meaning: Meaning::Composite(|_, a| {
         expand1_wide(a, |t| {
@@ -24,7 +23,6 @@ pub static OP: Op = Op {
             (&g * d.sigmoid().cast_like(&g), &g * (-d).sigmoid().cast_like(&g))
         })
     }),
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([3], 2)], Attrs::new()),
@@ -36,6 +34,7 @@ pub static OP: Op = Op {
             .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

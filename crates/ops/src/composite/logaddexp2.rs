@@ -2,14 +2,13 @@
 
 use crate::rules::{binary_grad, expand1_wide, f64s, floats};
 use crate::{Operand, Tensor};
-use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
+use ir::{Attrs, Case, Grad, Meaning, Op, Out, Scalar};
 use std::f64::consts::LN_2;
 
 /// The row of `logaddexp2`.
 pub static OP: Op = Op {
     name: "logaddexp2",
     doc: "log2(2^a + 2^b) without overflow, elementwise.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 2, Out::Same, false),
     meaning: Meaning::Composite(|_, a| expand1_wide(a, |t| (&t[0] * LN_2).logaddexp(&t[1] * LN_2) / LN_2)),
     grad: Grad::Rule(|c| {
@@ -18,7 +17,6 @@ pub static OP: Op = Op {
             (&g * d.sigmoid().cast_like(&g), &g * (-d).sigmoid().cast_like(&g))
         })
     }),
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([3], 2)], Attrs::new()),
@@ -27,6 +25,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -6,6 +6,8 @@ macro_rules! activation {
     (
         $(#[doc = $doc:literal])*
         $name:ident($($p:ident),*);
+        $(autocast: $autocast:ident;)?
+        $(complex: $complex:expr;)?
         body: |$x:ident| $body:expr;
         grad: |$gx:ident, $gy:ident, $g:ident| $grad:expr;
         samples: $domain:expr => [$(($($v:expr),*)),*];
@@ -32,7 +34,8 @@ macro_rules! activation {
                 $( let $p = c.attrs.float(stringify!($p))?; )*
                 $crate::rules::unary_grad(c, |$gx, $gy, $g| $grad)
             }),
-            batch: ir::Batch::Auto,
+            $(autocast: ir::Autocast::$autocast,)?
+            $(complex: $complex,)?
             cases: || {
                 #[allow(unused_mut, unused_assignments, clippy::redundant_closure_call)]
                 let attrs = |values: &[f64]| {
@@ -50,6 +53,7 @@ macro_rules! activation {
                         .kinked(),
                 ]
             },
+            ..ir::Op::DEFAULT
         };
         impl $crate::Tensor {
             $(#[doc = $doc])*

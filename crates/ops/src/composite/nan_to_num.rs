@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1, f64s, float, floats, same, unary_grad};
 use crate::{DType, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
 
 /// The row of `nan_to_num`.
 pub static OP: Op = Op {
@@ -30,7 +30,7 @@ pub static OP: Op = Op {
         })
     }),
     grad: Grad::Rule(|c| unary_grad(c, |x, _, g| Tensor::where_(&x.is_finite(), &g, 0.0))),
-    batch: Batch::Auto,
+    complex: ir::OnComplex::Parts,
     cases: || {
         let by = |nan: f64, up: f64, down: f64| Attrs::new().with("nan", nan).with("posinf", up).with("neginf", down);
         let (x, nan, inf) = (|x: &[f64]| vec![f64s([4], x)], f64::NAN, f64::INFINITY);
@@ -44,6 +44,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The greatest number of a float type.

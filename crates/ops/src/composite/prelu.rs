@@ -3,17 +3,14 @@
 use super::promote;
 use crate::rules::{expand1, f64s, floats};
 use crate::{Error, Tensor};
-use ir::{Attrs, Batch, Case, Grad, Meaning, Op, Out, Scalar};
+use ir::{Attrs, Case, Meaning, Op, Out, Scalar};
 
 /// The row of `prelu`.
 pub static OP: Op = Op {
     name: "prelu",
     doc: "x where it is positive, else x times a weight, elementwise.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 2, Out::Same, true),
     meaning: Meaning::Composite(|_, a| expand1(a, |a| Tensor::where_(&a[0].gt(0.0), &a[0], &a[0] * &a[1]))),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([3], 2)], Attrs::new()),
@@ -22,6 +19,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

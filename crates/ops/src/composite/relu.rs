@@ -8,11 +8,9 @@ use ir::{Attrs, Case, Grad, Meaning, Op};
 pub static OP: Op = Op {
     name: "relu",
     doc: "max(x, 0), elementwise; the slope at 0 is 0.",
-    attrs: &[],
     infer: |c| c.arity(1).and_then(|()| same(c, 0)),
     meaning: Meaning::Composite(|_, x| expand1(x, |x| x[0].maximum(0.0))),
     grad: Grad::Rule(|c| unary_grad(c, |x, _, g| Tensor::where_(&x.gt(0.0), &g, 0.0))),
-    batch: ir::Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1)], Attrs::new()),
@@ -21,6 +19,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -5,6 +5,7 @@ use crate::Tensor;
 super::activation! {
     /// log(1 + exp(beta x)) / beta, elementwise; x itself where beta x is above `threshold`.
     softplus(beta, threshold);
+    autocast: Wide;
     body: |x| {
         let z = x * beta;
         Tensor::where_(&z.gt(threshold), x, z.clamp_max(threshold).exp().log1p() / beta)

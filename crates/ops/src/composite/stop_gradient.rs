@@ -8,15 +8,15 @@ use ir::{Attrs, Case, Grad, Meaning, Op};
 pub static OP: Op = Op {
     name: "stop_gradient",
     doc: "The same value; no gradient flows through it.",
-    attrs: &[],
     infer: |c| c.arity(1).and_then(|()| same(c, 0)),
     meaning: Meaning::Composite(|_, x| Ok(vec![x[0].clone()])),
     grad: Grad::Zero,
-    batch: ir::Batch::Auto,
+    complex: ir::OnComplex::Carry,
     cases: || {
         let x = floats([2], 1);
         vec![Case::new(vec![x.clone()], Attrs::new()).expect(vec![x], "by definition").kinked()]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

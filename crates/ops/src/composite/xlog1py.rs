@@ -2,13 +2,12 @@
 
 use crate::rules::{binary_grad, expand1_wide, f64s, sample};
 use crate::{Operand, Tensor};
-use ir::{Attrs, Batch, Case, DType, Grad, Meaning, Op, Out, Scalar};
+use ir::{Attrs, Case, DType, Grad, Meaning, Op, Out, Scalar};
 
 /// The row of `xlog1py`.
 pub static OP: Op = Op {
     name: "xlog1py",
     doc: "x log(1 + y), elementwise; 0 where x is 0, whatever y, unless y is NaN.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 2, Out::Same, false),
     meaning: Meaning::Composite(|_, a| {
         expand1_wide(a, |t| {
@@ -24,7 +23,6 @@ pub static OP: Op = Op {
             (&g * log, g * (x / (y + 1.0)))
         })
     }),
-    batch: Batch::Auto,
     cases: || {
         let of = |shape: &[usize], seed| sample(DType::F64, shape, seed, (0.3, 2.0));
         vec![
@@ -34,6 +32,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -1,6 +1,7 @@
 //! `barrier`: values as they are, through which no pass looks.
 
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, maybe_grads};
 use ir::{Attrs, Batch, Case, Error, Grad, Meaning, Op, Result, Site, Value};
 
@@ -9,7 +10,6 @@ pub static OP: Op = Op {
     name: "barrier",
     doc: "Its inputs unchanged. Nothing behind it is computed before all inputs are there, and nothing behind it is \
           merged with an equal computation before it.",
-    attrs: &[],
     infer: |c| {
         if c.types.is_empty() {
             return Err(Error::value("at least one input is needed"));
@@ -24,6 +24,7 @@ pub static OP: Op = Op {
         let all = c.inputs.iter().zip(c.batched).map(|(v, &b)| super::batched(v, b, c.size));
         Ok(Value::apply(&OP, all.collect::<Result<_>>()?, Attrs::new(), Site::here())?.into_vec())
     }),
+    complex: on_complex!(pairs::barrier),
     cases: || {
         let x = f64s([2], &[1.0, 2.0]);
         vec![
@@ -31,6 +32,7 @@ pub static OP: Op = Op {
             Case::new(vec![x.clone()], Attrs::new()).expect(vec![x], "by definition"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The tensors unchanged, computed all before anything that uses the results.

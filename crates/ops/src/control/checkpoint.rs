@@ -4,7 +4,7 @@
 use super::{Body, barrier::barrier, chosen, graph, output_types, tensors, types, values};
 use crate::rules::{f64s, floats};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Buffer, Case, DType, Grad, GradCall, Graph, Meaning, Op, Site, Type, Value};
+use ir::{AttrKind, Attrs, Buffer, Case, DType, Grad, GradCall, Graph, Meaning, Op, Site, Type, Value};
 use std::sync::Arc;
 
 /// The row of `checkpoint`.
@@ -23,7 +23,6 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Composite(|c, args| c.attrs.graph("body")?.inline(args)),
     grad: Grad::Rule(grad),
-    batch: Batch::Auto,
     cases: || {
         let (v, s) = (Type::new(DType::F64, [3]), Type::new(DType::F64, ()));
         let body = graph(&[v, s], |x| Ok(vec![(x[0].sin() * &x[1]).exp().sum(..)])).expect("well typed");
@@ -34,6 +33,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s((), &[3.0])], "by hand: three times exp(0)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The body once more, behind a barrier that waits for the gradients of the results.

@@ -57,6 +57,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[0.0, 0.0]), f64s([2], &[1.0, 1.0])], "by hand: 0 - 0 and exp(0)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The same choice between the branches' vector-Jacobian products.

@@ -3,7 +3,7 @@
 use super::{Body, graph, input_types, output_types, tensors, types, values};
 use crate::rules::{GradTensors, f64s, floats};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, DType, Grad, GradCall, Meaning, Op, Site, Type, Value};
+use ir::{AttrKind, Attrs, Case, DType, Grad, GradCall, Meaning, Op, Site, Type, Value};
 
 /// The row of `custom_gradient`.
 pub static OP: Op = Op {
@@ -35,7 +35,6 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Composite(|c, args| c.attrs.graph("forward")?.inline(args)),
     grad: Grad::Rule(grad),
-    batch: Batch::Auto,
     cases: || {
         let v = Type::new(DType::F64, [2]);
         // The sine with its own derivative, so that finite differences agree.
@@ -47,6 +46,7 @@ pub static OP: Op = Op {
             Case::new(vec![f64s([2], &[0.0, 0.0])], attrs).expect(vec![f64s([2], &[0.0, 0.0])], "by hand: sin(0)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {

@@ -3,7 +3,7 @@
 use super::{tensors, values};
 use crate::rules::f64s;
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Pullback, Site, Value};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Pullback, Site, Value};
 use std::sync::Arc;
 
 /// From results and their gradients to those of the inputs.
@@ -24,11 +24,11 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Composite(|c, args| Ok(args[..c.attrs.size("results")?].to_vec())),
     grad: Grad::Missing("its backward function belongs to the call that made it"),
-    batch: Batch::Auto,
     cases: || {
         let (y, x) = (f64s([2], &[1.0, 2.0]), f64s((), &[3.0]));
         vec![Case::new(vec![y.clone(), x], Attrs::new().with("results", 1i64)).expect(vec![y], "by definition")]
     },
+    ..Op::DEFAULT
 };
 
 /// `ys`, computed from `xs` without a record, as nodes whose gradients with respect to `xs` are those that `backward`

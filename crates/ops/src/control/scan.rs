@@ -32,6 +32,7 @@ pub static OP: Op = Op {
     grad: Grad::Rule(grad),
     batch: Batch::Rule(batch),
     cases,
+    ..Op::DEFAULT
 };
 
 /// The numbers of a scan's attributes.

@@ -8,51 +8,17 @@
 use super::scan::{OP, Parts};
 use super::{chosen, graph, input_types, output_types, saving_inputs, tensors, values};
 use crate::batch::over_batch;
+use crate::kernel::matmul;
+use crate::reduce::sum;
 use crate::rules::GradTensors;
+use crate::scalar::add;
 use crate::{Result, Tensor, vjp};
-use ir::{FlatNode, GradCall, Graph, Meaning, Site, Slot, Type, Value};
+use ir::{Cost, FlatNode, GradCall, Graph, Meaning, Site, Slot, Type, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Rows are kept for after the loop if a step's are at most so many times the size of the sum.
 const ROWS_MAX: usize = 4;
-
-/// Elementwise ops that are cheaper to compute again than to read.
-const CHEAP: &[&str] = &[
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "neg",
-    "abs",
-    "sign",
-    "square",
-    "sqrt",
-    "rsqrt",
-    "recip",
-    "maximum",
-    "minimum",
-    "where",
-    "cast",
-    "copysign",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "and",
-    "or",
-    "not",
-    "xor",
-    "is_nan",
-    "is_inf",
-    "is_finite",
-];
 
 /// A graph that also gives what its gradient asks for: its first `n` inputs as they came in, and
 /// the results of costly nodes that the gradient reads and that vary along the loop, which they do
@@ -94,7 +60,7 @@ pub(super) fn saving(g: &Graph, n: usize, varying: usize) -> Result<Graph> {
 fn is_costly(g: &Graph, node: &FlatNode) -> Result<bool> {
     match node.op.meaning {
         Meaning::Kernel(_) | Meaning::Control(_) => Ok(true),
-        Meaning::Scalar(_) => Ok(!CHEAP.contains(&node.op.name)),
+        Meaning::Scalar(s) => Ok(s.cost > Cost::Division),
         Meaning::Composite(_) => {
             let mut alone = Graph::new();
             let inputs: Vec<Slot> = g.input_types(node).iter().map(|t| alone.input("", t, node.site)).collect();
@@ -300,10 +266,10 @@ impl Turns<'_> {
 
     fn contains_product(&self, s: Slot) -> bool {
         let n = self.step.node(s);
-        match n.op.name {
-            "matmul" => true,
-            "add" => n.inputs.iter().any(|&i| self.contains_product(i)),
-            _ => matches!(n.op.meaning, Meaning::View(_)) && self.contains_product(n.inputs[0]),
+        match n.op {
+            op if op == &matmul::OP => true,
+            op if op == &add::OP => n.inputs.iter().any(|&i| self.contains_product(i)),
+            op => op.is_view() && self.contains_product(n.inputs[0]),
         }
     }
 
@@ -321,23 +287,21 @@ impl Turns<'_> {
 
     fn split(&self, s: Slot, kept: &[Slot], more: &mut Vec<Slot>) -> Option<Sum> {
         let n = self.step.node(s);
-        match n.op.name {
-            "matmul" if n.inputs.iter().all(|&i| self.step.ty(i).shape.rank() == 2) => {
+        match n.op {
+            op if op == &matmul::OP && n.inputs.iter().all(|&i| self.step.ty(i).shape.rank() == 2) => {
                 self.keep(n.inputs[0], kept, more)?;
                 self.keep(n.inputs[1], kept, more)?;
                 Some(Sum::Product(n.inputs[0], n.inputs[1]))
             }
-            "add" if n.inputs.iter().all(|&i| self.step.ty(i) == self.step.ty(s)) => Some(Sum::Plus(
+            op if op == &add::OP && n.inputs.iter().all(|&i| self.step.ty(i) == self.step.ty(s)) => Some(Sum::Plus(
                 Box::new(self.split(n.inputs[0], kept, more)?),
                 Box::new(self.split(n.inputs[1], kept, more)?),
             )),
-            "sum" => {
+            op if op == &sum::OP => {
                 self.keep(n.inputs[0], kept, more)?;
                 Some(Sum::Reduced(n.inputs[0], s.node as usize))
             }
-            _ if matches!(n.op.meaning, Meaning::View(_)) => {
-                Some(Sum::View(s.node as usize, Box::new(self.split(n.inputs[0], kept, more)?)))
-            }
+            op if op.is_view() => Some(Sum::View(s.node as usize, Box::new(self.split(n.inputs[0], kept, more)?))),
             _ => None,
         }
     }

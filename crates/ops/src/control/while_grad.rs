@@ -35,6 +35,7 @@ pub static OP: Op = Op {
     grad: Grad::Rule(grad),
     batch: Batch::Rule(batch),
     cases,
+    ..Op::DEFAULT
 };
 
 /// Which gradients each derivative gives, in turn.

@@ -40,6 +40,7 @@ pub static OP: Op = Op {
             Case::new(x(2.0, 2.0), by(0)).expect(vec![f64s((), &[10.0])], "by hand: 2, 4, 10").kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn infer(c: &Call) -> Result<Types> {

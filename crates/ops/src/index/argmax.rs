@@ -26,6 +26,7 @@ pub static OP: Op = Op {
                 .expect(vec![i64s([2, 1], &[2, 2])], "NumPy manual: np.argmax(np.arange(6).reshape(2,3) + 10, axis=1)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

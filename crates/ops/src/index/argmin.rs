@@ -26,6 +26,7 @@ pub static OP: Op = Op {
                 .expect(vec![i64s([2, 1], &[0, 0])], "NumPy manual: np.argmin(np.arange(6).reshape(2,3) + 10, axis=1)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

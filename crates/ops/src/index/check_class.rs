@@ -28,6 +28,7 @@ pub static OP: Op = Op {
         let numbers = i64s([4], &[2, 0, -100, 1]);
         vec![Case::new(vec![numbers.clone()], attrs).expect(vec![numbers], "by definition")]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {

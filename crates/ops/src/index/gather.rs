@@ -26,6 +26,7 @@ pub static OP: Op = Op {
         maybe_grads(vec![Some(zeros.scatter_add(c.attrs.int("axis")?, &c.x(1), &c.g(0))), None])
     }),
     batch: BATCH_AXIS,
+    linear: true,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -36,6 +37,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

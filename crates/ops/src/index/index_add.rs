@@ -1,9 +1,10 @@
 //! `index_add`: slices added at places along an axis.
 
 use super::{inside, is_index};
-use crate::kernel::{Lanes, batched_input};
+use crate::kernel::batched_input;
 use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, number, same};
 use crate::{Error, Result, Tensor};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Grad, Literal, Meaning, Op, Shape};
 
 /// The row of `index_add`.
@@ -19,6 +20,7 @@ pub static OP: Op = Op {
         maybe_grads(vec![Some(g), None, Some(src)])
     }),
     batch: Batch::Rule(|c| batch_slices(c, |x, at, index, src| x.scatter_add(at, index, src))),
+    linear: true,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let src: Vec<f64> = (1..10).map(f64::from).collect();
@@ -29,6 +31,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([5, 3], &sum)], "PyTorch manual: torch.ones(5, 3).index_add_(0, index, t)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The type rule of ops that put slices at places along an axis.
@@ -66,7 +69,7 @@ pub(crate) fn batch_slices(
 
 /// For each element of the slices, its place in a tensor of shape `x`.
 pub(crate) fn slice_places(x: &Shape, index: &Literal, at: usize) -> Result<Vec<usize>> {
-    let Lanes { outer, size, inner } = Lanes::new(x, at);
+    let AxisSplit { outer, size, inner } = AxisSplit::new(x, at);
     let index: Vec<usize> = index.to_i64().iter().map(|&i| inside(i, at, size)).collect::<Result<_>>()?;
     let n = index.len();
     Ok((0..outer * n * inner).map(|i| (i / inner / n * size + index[i / inner % n]) * inner + i % inner).collect())

@@ -3,7 +3,7 @@
 use super::index_add::check_slices;
 use crate::rules::{expand1, f64s, floats, i64s, same};
 use crate::{DType, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Case, Meaning, Op, Shape};
 
 /// The row of `index_copy`.
 pub static OP: Op = Op {
@@ -15,8 +15,6 @@ pub static OP: Op = Op {
         let (at, dims) = (c.axis("axis")?, c.shape(2).clone());
         expand1(x, |x| x[0].scatter(at as i64, &index_like(&x[1], at, &dims), &x[2]))
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let src: Vec<f64> = (1..10).map(f64::from).collect();
@@ -27,6 +25,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([5, 3], &copied)], "PyTorch manual: torch.zeros(5, 3).index_copy_(0, index, t)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// An index of slices as an index of each of their elements.

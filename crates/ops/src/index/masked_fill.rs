@@ -2,13 +2,12 @@
 
 use crate::rules::{expand1, f64s, floats};
 use crate::{DType, Error, Operand, Result, Tensor};
-use ir::{Attrs, Batch, Case, Grad, Literal, Meaning, Op};
+use ir::{Attrs, Case, Literal, Meaning, Op};
 
 /// The row of `masked_fill`.
 pub static OP: Op = Op {
     name: "masked_fill",
     doc: "`value` where the mask holds, else the element; the three broadcast.",
-    attrs: &[],
     infer: |c| {
         let scalar = ir::Type::new(c.types.first().map_or(DType::F32, |t| t.dtype), ());
         c.arity(3)?;
@@ -19,8 +18,6 @@ pub static OP: Op = Op {
         ir::Scalar::infer(&ir::Call { types: &types, attrs: c.attrs }, 3, ir::Out::Select, true)
     },
     meaning: Meaning::Composite(|_, x| expand1(x, |x| Tensor::where_(&x[1], &x[2], &x[0]))),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let mask = Literal::generate([2, 3], |i| i % 2 == 0);
         let two = Literal::generate([2], |i| i == 1);
@@ -30,6 +27,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[1.0, 9.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

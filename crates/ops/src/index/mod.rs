@@ -24,8 +24,8 @@ crate::table! {
     top_k,
 }
 
-use crate::kernel::Lanes;
 use crate::{Axes, DType, Error, Result, Tensor, axis};
+use ir::AxisSplit;
 use ir::{Call, Literal, Shape};
 
 /// Fails unless input `i`, an index, is i64.
@@ -125,7 +125,7 @@ fn infer_place(c: &Call) -> Result<ir::Types> {
 /// The first place of each lane's greatest or least element.
 fn extreme(c: &Call, args: &[Literal], greatest: bool) -> Result<Vec<Literal>> {
     let at = c.axis("axis")?;
-    let lanes = Lanes::new(c.shape(0), at);
+    let lanes = AxisSplit::new(c.shape(0), at);
     let out = c.shape(0).reduce(&[at], true);
     let floats = if c.dtype(0).is_float() { args[0].to_f64() } else { vec![] };
     let ints = if c.dtype(0).is_float() { vec![] } else { args[0].to_ints() };

@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand, f64s, floats, i64s};
 use crate::{Axes, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `nanmedian`.
 pub static OP: Op = Op {
@@ -12,8 +12,6 @@ pub static OP: Op = Op {
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -27,6 +25,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand1, f64s, i64s};
 use crate::{DType, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, Grad, Meaning, Op, Shape, Value};
 
 /// The row of `one_hot`.
 pub static OP: Op = Op {
@@ -13,13 +13,13 @@ pub static OP: Op = Op {
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let attrs = Attrs::new().with("classes", 3i64).with("dtype", DType::F64);
         vec![
             Case::new(vec![i64s([2], &[2, 0])], attrs).expect(vec![f64s([2, 3], &[0., 0., 1., 1., 0., 0.])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

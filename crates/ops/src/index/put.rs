@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand, f64s, floats, i64s};
 use crate::{DType, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `put`.
 pub static OP: Op = Op {
@@ -11,8 +11,6 @@ pub static OP: Op = Op {
     attrs: &[("accumulate", AttrKind::Bool)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |a: bool| Attrs::new().with("accumulate", a);
         let x = f64s([2, 3], &[4.0, 3.0, 5.0, 6.0, 7.0, 8.0]);
@@ -25,6 +23,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

@@ -3,7 +3,7 @@
 use super::is_index;
 use crate::rules::{i64s, one};
 use crate::{DType, Error, Result};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Layout, Literal, Meaning, Op, broadcast_shapes};
+use ir::{AttrKind, Attrs, Call, Case, Grad, Layout, Literal, Meaning, Op, broadcast_shapes};
 
 /// The row of `ravel_index`.
 pub static OP: Op = Op {
@@ -22,7 +22,6 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Kernel(reference),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let of = |s: &[i64], a: &[i64]| Attrs::new().with("sizes", s).with("axes", a);
         vec![
@@ -34,6 +33,7 @@ pub static OP: Op = Op {
                 .expect(vec![i64s([2, 1], &[10, 2])], "by hand: 2 · 4 + 2 and 2"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<ir::Shape> {

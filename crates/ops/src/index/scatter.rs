@@ -28,6 +28,7 @@ pub static OP: Op = Op {
         maybe_grads(vec![Some(g.scatter(at, &index, &src.zeros_like())), None, Some(src)])
     }),
     batch: BATCH_AXIS,
+    linear: true,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let src = f64s([1, 5], &[1., 2., 3., 4., 5.]);
@@ -39,6 +40,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -32,6 +32,7 @@ pub static OP: Op = Op {
         maybe_grads(vec![Some(g), None, Some(src)])
     }),
     batch: BATCH_AXIS,
+    linear: true,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -47,6 +48,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

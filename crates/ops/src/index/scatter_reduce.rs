@@ -41,6 +41,7 @@ pub static OP: Op = Op {
             manual("prod", true, [3., 96., 15., 4.]),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {

@@ -3,7 +3,7 @@
 use super::sort::compare;
 use crate::rules::{f64s, i64s, one, one_dtype};
 use crate::{DType, Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op};
+use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 
 /// The row of `searchsorted`.
 pub static OP: Op = Op {
@@ -23,7 +23,6 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Kernel(reference),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let by = |r: bool| Attrs::new().with("right", r);
         let sorted = f64s([2, 5], &[1., 3., 5., 7., 9., 2., 4., 6., 8., 10.]);
@@ -37,6 +36,7 @@ pub static OP: Op = Op {
                 .expect(vec![i64s([2], &[2, 0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
@@ -162,7 +162,7 @@ impl Tensor {
 
 fn unique(x: &Tensor) -> Result<[Tensor; 3]> {
     let l = x.literal()?;
-    let lanes = crate::kernel::Lanes { outer: 1, size: l.count(), inner: 1 };
+    let lanes = ir::AxisSplit { outer: 1, size: l.count(), inner: 1 };
     let order = super::sort::order(&l, lanes, false);
     let (mut firsts, mut counts, mut inverse) = (Vec::<usize>::new(), Vec::<i64>::new(), vec![0i64; l.count()]);
     let (float, floats, ints) = (l.dtype().is_inexact(), l.to_complex(), l.to_ints());

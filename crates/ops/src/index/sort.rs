@@ -1,8 +1,9 @@
 //! `sort`: the elements along an axis in order, and where each came from.
 
-use crate::kernel::{BATCH_AXIS, Lanes};
+use crate::kernel::BATCH_AXIS;
 use crate::rules::{GradTensors, f64s, floats, grads, i64s, number};
 use crate::{DType, Result, Tensor};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op, Type};
 use std::cmp::Ordering;
 
@@ -43,6 +44,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Ascending order of floats with NaN as greatest.
@@ -51,7 +53,7 @@ pub(crate) fn compare(a: f64, b: f64) -> Ordering {
 }
 
 /// The places of each lane's elements in order, one lane after the other in row-major order.
-pub(crate) fn order(x: &Literal, lanes: Lanes, descending: bool) -> Vec<(usize, usize)> {
+pub(crate) fn order(x: &Literal, lanes: AxisSplit, descending: bool) -> Vec<(usize, usize)> {
     let is_inexact = x.dtype().is_inexact();
     let floats = if is_inexact { x.to_complex() } else { vec![] };
     let ints = if is_inexact { vec![] } else { x.to_ints() };
@@ -73,7 +75,7 @@ pub(crate) fn order(x: &Literal, lanes: Lanes, descending: bool) -> Vec<(usize, 
 }
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
-    let lanes = Lanes::new(c.shape(0), c.axis("axis")?);
+    let lanes = AxisSplit::new(c.shape(0), c.axis("axis")?);
     let order = order(&args[0], lanes, c.attrs.bool("descending")?);
     let places: Vec<i64> = order.iter().map(|&(_, i)| i as i64).collect();
     let sorted = args[0].pick(c.shape(0), |i| Some(order[i].0));

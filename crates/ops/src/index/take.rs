@@ -1,9 +1,10 @@
 //! `take`: slices chosen along an axis by an index of any rank; the lookup in an embedding.
 
 use super::{inside, is_index};
-use crate::kernel::{Lanes, batched_input};
+use crate::kernel::batched_input;
 use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, one};
 use crate::{Result, Tensor};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Grad, Literal, Meaning, Op, Shape};
 
 /// The row of `take`.
@@ -27,6 +28,7 @@ pub static OP: Op = Op {
         maybe_grads(vec![Some(zeros.index_add(at as i64, &index.reshape(count), &c.g(0).reshape(flat))), None])
     }),
     batch: Batch::Rule(batch),
+    linear: true,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let x = f64s([6], &[4.0, 3.0, 5.0, 7.0, 6.0, 8.0]);
@@ -37,6 +39,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 2], &[4.0, 3.0, 5.0, 7.0])], "NumPy manual: np.take(a, [[0, 1], [2, 3]])"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<Shape> {
@@ -46,7 +49,7 @@ fn out_shape(c: &Call) -> Result<Shape> {
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let at = c.axis("axis")?;
-    let Lanes { size, inner, .. } = Lanes::new(c.shape(0), at);
+    let AxisSplit { size, inner, .. } = AxisSplit::new(c.shape(0), at);
     let index: Vec<usize> = args[1].to_i64().iter().map(|&i| inside(i, at, size)).collect::<Result<_>>()?;
     let n = index.len();
     Ok(vec![args[0].pick(&out_shape(c)?, |i| Some((i / inner / n * size + index[i / inner % n]) * inner + i % inner))])

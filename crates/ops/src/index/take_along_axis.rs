@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand, f64s, floats, i64s};
 use crate::{Error, Result, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Shape, Value};
 
 /// The row of `take_along_axis`.
 pub static OP: Op = Op {
@@ -11,8 +11,6 @@ pub static OP: Op = Op {
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let x = f64s([2, 3], &[10.0, 30.0, 20.0, 60.0, 40.0, 50.0]);
@@ -24,6 +22,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

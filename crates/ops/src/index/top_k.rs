@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand, f64s, floats, i64s};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `top_k`.
 pub static OP: Op = Op {
@@ -11,8 +11,6 @@ pub static OP: Op = Op {
     attrs: &[("k", AttrKind::Int), ("axis", AttrKind::Int), ("largest", AttrKind::Bool)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |k: i64, a: i64, l: bool| Attrs::new().with("k", k).with("axis", a).with("largest", l);
         vec![
@@ -24,6 +22,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

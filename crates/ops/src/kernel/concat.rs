@@ -37,6 +37,7 @@ pub static OP: Op = Op {
             .collect();
         Ok(vec![Tensor::concat(&parts, c.attrs.int("axis")? + 1).value()?.clone()])
     }),
+    linear: true,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([2, 1], 2), floats([2, 2], 3)], Attrs::new().with("axis", 1i64)),
@@ -50,6 +51,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<Shape> {

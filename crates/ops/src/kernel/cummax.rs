@@ -30,6 +30,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -1,8 +1,10 @@
 //! `cumprod`: running products along an axis.
 
-use super::{BATCH_AXIS, Lanes, advance, delay, recur_back};
+use super::{BATCH_AXIS, advance, delay, recur_back};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, number, same};
 use crate::{Result, Tensor};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 
 /// The row of `cumprod`.
@@ -23,6 +25,8 @@ pub static OP: Op = Op {
         grads([before * recur_back(&advance(&x, at, 0.0)?, &c.g(0), at)?])
     }),
     batch: BATCH_AXIS,
+    autocast: ir::Autocast::Wide,
+    complex: on_complex!(pairs::cumprod),
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -34,10 +38,11 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
-    let lanes = Lanes::new(c.shape(0), c.axis("axis")?);
+    let lanes = AxisSplit::new(c.shape(0), c.axis("axis")?);
     let (dtype, shape) = (c.dtype(0), c.shape(0).clone());
     Ok(vec![if dtype.is_float() {
         let mut x = args[0].to_f64();

@@ -1,8 +1,9 @@
 //! `cumsum`: running sums along an axis.
 
-use super::{BATCH_AXIS, Lanes};
+use super::BATCH_AXIS;
 use crate::rules::{GradTensors, f64s, floats, grads, number, same};
 use crate::{Result, Tensor, axis};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 
 /// The row of `cumsum`.
@@ -17,6 +18,8 @@ pub static OP: Op = Op {
         grads([Tensor::apply1(&OP, &[&c.g(0)], attrs)])
     }),
     batch: BATCH_AXIS,
+    autocast: ir::Autocast::Wide,
+    linear: true,
     cases: || {
         let along = |a: i64, r: bool| Attrs::new().with("axis", a).with("reverse", r);
         let x = f64s([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
@@ -29,10 +32,11 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
-    let (lanes, reverse) = (Lanes::new(c.shape(0), c.axis("axis")?), c.attrs.bool("reverse")?);
+    let (lanes, reverse) = (AxisSplit::new(c.shape(0), c.axis("axis")?), c.attrs.bool("reverse")?);
     let (float, dtype, shape) = (c.dtype(0).is_float(), c.dtype(0), c.shape(0).clone());
     let order = |lane: &mut dyn DoubleEndedIterator<Item = usize>| -> Vec<usize> {
         if reverse { lane.rev().collect() } else { lane.collect() }

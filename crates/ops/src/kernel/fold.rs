@@ -17,6 +17,7 @@ pub static OP: Op = Op {
         let x = Tensor::from(c.inputs[0].clone());
         Ok(vec![x.fold(c.attrs.int("axis")? + 1, c.attrs.size("step")?, c.attrs.size("length")?).value()?.clone()])
     }),
+    linear: true,
     cases: || {
         let by = |a: i64, n: i64, s: i64, l: i64| {
             Attrs::new().with("axis", a).with("size", n).with("step", s).with("length", l)
@@ -28,6 +29,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([4], &[1.0, 5.0, 9.0, 6.0])], "by hand: 1, 2 + 3, 4 + 5, 6"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<Shape> {

@@ -10,7 +10,6 @@ pub static OP: Op = Op {
     name: "int_matmul",
     doc: "Matrix product of the last two dimensions of 8-bit integers, signed or not, summed in i32 (which wraps \
           around); leading dimensions broadcast.",
-    attrs: &[],
     infer: |c| {
         c.arity(2)?;
         if let Some(t) = c.types.iter().find(|t| !matches!(t.dtype, DType::I8 | DType::U8)) {
@@ -35,6 +34,7 @@ pub static OP: Op = Op {
             Case::new(by_hand, Attrs::new()).expect(vec![Literal::from_i64(DType::I32, [1, 1], &[12600])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

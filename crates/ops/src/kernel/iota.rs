@@ -2,7 +2,7 @@
 
 use crate::rules::{f64s, one};
 use crate::{DType, Error, Number, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Literal, Meaning, Op, Site};
+use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op, Site};
 use std::ops::Range;
 
 /// The row of `iota`.
@@ -22,11 +22,11 @@ pub static OP: Op = Op {
         Ok(vec![Literal::from_i64(dtype, size, &data)])
     }),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let attrs = Attrs::new().with("size", 3i64).with("dtype", DType::F64);
         vec![Case::new(vec![], attrs).expect(vec![f64s([3], &[0.0, 1.0, 2.0])], "NumPy manual: np.arange(3.0)")]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

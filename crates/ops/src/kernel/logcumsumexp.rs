@@ -1,8 +1,9 @@
 //! `logcumsumexp`: the logarithm of running sums of exponentials.
 
-use super::{BATCH_AXIS, Lanes, advance, recur_back};
+use super::{BATCH_AXIS, advance, recur_back};
 use crate::rules::{GradTensors, f64s, float, floats, grads, same};
 use crate::{Result, Tensor};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 
 /// The row of `logcumsumexp`.
@@ -29,6 +30,7 @@ pub static OP: Op = Op {
         grads([(x - &y).exp() * recur_back(&shrink, &c.g(0), at)?])
     }),
     batch: BATCH_AXIS,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let far = f64s([3], &[-1000.0, 0.0, 1000.0]);
@@ -39,11 +41,12 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([3], &[0.0, 2f64.ln(), 3f64.ln()])], "by hand: sums of ones"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let mut x = args[0].to_f64();
-    for lane in Lanes::new(c.shape(0), c.axis("axis")?).each() {
+    for lane in AxisSplit::new(c.shape(0), c.axis("axis")?).each() {
         lane.fold(f64::NEG_INFINITY, |sum, i| {
             let (lo, hi) = if x[i] < sum { (x[i], sum) } else { (sum, x[i]) };
             x[i] = if lo == hi && lo.is_infinite() { lo } else { hi + (lo - hi).exp().ln_1p() };

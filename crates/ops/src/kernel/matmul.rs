@@ -1,5 +1,6 @@
 //! `matmul`: the matrix product.
 
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, number, one, one_dtype, unbroadcast};
 use crate::{DType, Error, Operand, Result, Tensor};
 use ir::{Attrs, Batch, BatchCall, Call, Case, Grad, Layout, Literal, Meaning, Op, Shape, Site, Value};
@@ -8,7 +9,6 @@ use ir::{Attrs, Batch, BatchCall, Call, Case, Grad, Layout, Literal, Meaning, Op
 pub static OP: Op = Op {
     name: "matmul",
     doc: "Matrix product of the last two dimensions; leading dimensions broadcast.",
-    attrs: &[],
     infer: |c| {
         c.arity(2)?;
         number(c, 0)?;
@@ -24,6 +24,8 @@ pub static OP: Op = Op {
         grads([unbroadcast(ga, &c.inputs[0].ty().shape), unbroadcast(gb, &c.inputs[1].ty().shape)])
     }),
     batch: Batch::Rule(batch),
+    autocast: ir::Autocast::Narrow,
+    complex: on_complex!(pairs::matmul),
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([3, 4], 2)], Attrs::new()),
@@ -35,6 +37,7 @@ pub static OP: Op = Op {
                 ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The batching rule: leading dimensions are aligned.

@@ -16,26 +16,7 @@ crate::table! {
 
 use crate::rules::number;
 use crate::{DType, Result, Tensor};
-use ir::{Attrs, Batch, BatchCall, Call, Literal, Op, Shape, Type, Types};
-
-/// How the elements lie along one axis: `outer` × `size` × `inner`, row-major.
-#[derive(Clone, Copy)]
-pub(crate) struct Lanes {
-    pub outer: usize,
-    pub size: usize,
-    pub inner: usize,
-}
-impl Lanes {
-    pub fn new(shape: &Shape, axis: usize) -> Lanes {
-        let outer = shape[..axis].iter().product();
-        Lanes { outer, size: shape[axis], inner: shape[axis + 1..].iter().product() }
-    }
-    /// The positions of each lane's elements.
-    pub fn each(self) -> impl Iterator<Item = impl DoubleEndedIterator<Item = usize> + ExactSizeIterator + Clone> {
-        let Lanes { outer, size, inner } = self;
-        (0..outer * inner).map(move |l| (0..size).map(move |i| (l / inner * size + i) * inner + l % inner))
-    }
-}
+use ir::{Attrs, AxisSplit, Batch, BatchCall, Call, Literal, Op, Type, Types};
 
 /// Input `i` of a batching rule with the batch dimension in front, repeated if it has none.
 pub(crate) fn batched_input(c: &BatchCall, i: usize) -> Tensor {
@@ -102,7 +83,7 @@ pub(crate) fn infer_values_and_places(c: &Call) -> Result<Types> {
 
 /// The greatest or least element so far in each lane, and its place.
 fn running_extreme(c: &Call, args: &[Literal], greatest: bool) -> Result<Vec<Literal>> {
-    let lanes = Lanes::new(c.shape(0), c.axis("axis")?);
+    let lanes = AxisSplit::new(c.shape(0), c.axis("axis")?);
     let float = c.dtype(0).is_float();
     let floats = if float { args[0].to_f64() } else { vec![] };
     let ints = if float { vec![] } else { args[0].to_ints() };

@@ -1,5 +1,6 @@
 //! `pad`: a border of one value; negative widths crop.
 
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, reshaped};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape};
@@ -22,6 +23,7 @@ pub static OP: Op = Op {
         let x = Tensor::from(c.inputs[0].clone());
         Ok(vec![x.pad_raw(&with("lo")?, &with("hi")?, c.attrs.float("value")?).value()?.clone()])
     }),
+    complex: on_complex!(pairs::pad),
     cases: || {
         let by = |lo: &[i64], hi: &[i64], v: f64| Attrs::new().with("lo", lo).with("hi", hi).with("value", v);
         vec![
@@ -30,6 +32,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([5], &[4.0, 1.0, 2.0, 4.0, 4.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<Shape> {

@@ -25,7 +25,8 @@ super::composite!(
             )
             .expect(vec![f64s([1, 1], &[12.0])], "by hand: 1 + 3 + 8"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow
 );
 
 impl Tensor {

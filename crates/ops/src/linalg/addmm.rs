@@ -22,7 +22,8 @@ super::composite!(
             Case::new(vec![f64s((), &[1.0]), f64s([1, 2], &[1.0, 2.0]), f64s([2, 1], &[3.0, 4.0])], by(2.0, 3.0))
                 .expect(vec![f64s([1, 1], &[35.0])], "by hand: 2 + 3 * 11"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow
 );
 
 /// `beta * x + alpha * product`. With beta 0 the tensor is not looked at, whatever it holds.

@@ -23,7 +23,8 @@ super::composite!(
             Case::new(vec![f64s([2], &[1.0, 1.0]), f64s([2, 1], &[1.0, 2.0]), f64s([1], &[3.0])], by(2.0, 1.0))
                 .expect(vec![f64s([2], &[5.0, 8.0])], "by hand"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow
 );
 
 impl Tensor {

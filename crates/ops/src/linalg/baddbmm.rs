@@ -25,7 +25,8 @@ super::composite!(
             )
             .expect(vec![f64s([2, 1, 1], &[4.0, 9.0])], "by hand"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow
 );
 
 impl Tensor {

@@ -2,6 +2,7 @@
 
 use super::unitary::Number;
 use super::{dense, each, halved, hermitian, like, square};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, grads};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op};
@@ -77,6 +78,7 @@ pub static OP: Op = Op {
         grads([hermitian(&l.t().solve_upper(&left.t()).t())])
     }),
     batch: super::BATCH,
+    complex: on_complex!(pairs::cholesky),
     cases: || {
         let by = |t: &str| Attrs::new().with("triangle", t);
         let a = |t: f64| {
@@ -92,6 +94,7 @@ pub static OP: Op = Op {
             Case::new(vec![one()], by("upper")).expect(want(), "by hand").kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

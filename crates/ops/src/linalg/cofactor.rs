@@ -11,7 +11,6 @@ pub static OP: Op = Op {
     name: "cofactor",
     doc: "The matrix of cofactors: determinant times transposed inverse where there is one. Its gradient needs the \
           matrix to be invertible.",
-    attrs: &[],
     infer: |c| {
         c.arity(1)?;
         let n = square(c, 0)?;
@@ -44,6 +43,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 2], &[4.0, -3.0, -2.0, 1.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

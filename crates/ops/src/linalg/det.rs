@@ -2,6 +2,7 @@
 
 use super::{dense, each, like, per_matrix, square};
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use ir::{Attrs, Case, Grad, Meaning, Op};
 use smallvec::SmallVec;
@@ -10,7 +11,6 @@ use smallvec::SmallVec;
 pub static OP: Op = Op {
     name: "det",
     doc: "The determinant of a square matrix.",
-    attrs: &[],
     infer: |c| {
         c.arity(1)?;
         square(c, 0)?;
@@ -26,6 +26,7 @@ pub static OP: Op = Op {
     // The matrix of cofactors exists for singular matrices as well.
     grad: Grad::Rule(|c| grads([per_matrix(&c.g(0)) * c.x(0).cofactor()])),
     batch: super::BATCH,
+    complex: on_complex!(|u| Ok(vec![pairs::eliminated(u)?.det])),
     cases: || {
         vec![
             Case::new(vec![floats([2, 2, 2], 1)], Attrs::new()),
@@ -34,6 +35,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s((), &[-2.0])], "NumPy manual: np.linalg.det([[1, 2], [3, 4]])"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -18,7 +18,8 @@ super::composite!(
             Case::new(vec![f64s([2], &[1.0, 2.0]), f64s([2], &[4.0, 6.0])], by(2.0))
                 .expect(vec![f64s((), &[5.0])], "by hand: 3, 4, 5"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Wide
 );
 
 impl Tensor {

@@ -23,7 +23,8 @@ super::composite!(
             Case::new(vec![f64s([2], &[2.0, 3.0]), f64s([2], &[2.0, 1.0])], Attrs::new())
                 .expect(vec![f64s((), &[7.0])], "PyTorch manual: torch.dot([2, 3], [2, 1])"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow
 );
 
 impl Tensor {

@@ -12,7 +12,6 @@ pub static OP: Op = Op {
     name: "eig_pairs",
     doc: "Eigenvalues of a square matrix of pairs, in no order, and eigenvectors as columns of length 1, each with a \
           real and positive largest component; both as pairs.",
-    attrs: &[],
     infer: |c| {
         let ty = paired::matrices(c)?;
         square(&Call { types: std::slice::from_ref(&ty), attrs: c.attrs }, 0)?;
@@ -43,6 +42,7 @@ pub static OP: Op = Op {
             Case::new(vec![triangle], Attrs::new()).expect(vec![values, vectors], "by hand: [[1, 1], [0, 2]]").kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// PyTorch's formula: V⁻* (diag(gλ) + (V* gV - V* V Re(diag(V* gV))) / (λⱼ - λᵢ)*) V*.

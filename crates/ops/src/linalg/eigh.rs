@@ -1,6 +1,7 @@
 //! `eigh`: eigenvalues and eigenvectors of a symmetric or Hermitian matrix.
 
 use super::{Triangle, adjoint, diagonal_matrix, each, hermitian, like, square, unitary};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, grads};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, GradCall, Meaning, Op, Value};
@@ -29,6 +30,7 @@ pub static OP: Op = Op {
     }),
     grad: Grad::Rule(grad),
     batch: super::BATCH,
+    complex: on_complex!(|u| pairs::on_pairs(u, &super::eigh_pairs::OP, [false, true])),
     cases: || {
         let by = |t: &str| Attrs::new().with("triangle", t);
         let a = || vec![f64s([3, 3], &[2.0, 0.7, -0.3, 0.7, -1.0, 0.4, -0.3, 0.4, 0.5])];
@@ -41,6 +43,7 @@ pub static OP: Op = Op {
             Case::new(vec![half], by("lower")).expect(want(), "by hand: [[2, 1], [1, 2]]").kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {

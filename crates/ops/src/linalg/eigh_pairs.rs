@@ -39,6 +39,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Hermitian, 3 by 3.

@@ -28,7 +28,8 @@ super::composite!(
             Case::new(vec![f64s([2, 2], &[1.0, 2.0, 3.0, 4.0])], by("ji"))
                 .expect(vec![f64s([2, 2], &[1.0, 3.0, 2.0, 4.0])], "NumPy manual: np.einsum('ji', c) is the transpose"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow
 );
 
 /// An axis: a letter, or the number (from the end) of one of those that `...` stands for.

@@ -3,9 +3,10 @@
 //! The row works on the parts: a last dimension of size 2, real and imaginary, which axes do not
 //! count. The methods take and give complex tensors.
 
-use crate::kernel::{BATCH_AXIS, Lanes};
+use crate::kernel::BATCH_AXIS;
 use crate::rules::{GradTensors, f64s, floats, grads, same};
 use crate::{DType, Error, Result, Tensor, axis};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op, Site, Type, Value};
 use std::f64::consts::PI;
 
@@ -41,6 +42,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([4, 2], &[10.0, 0.0, -2.0, 2.0, -2.0, 0.0, -2.0, -2.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
@@ -49,7 +51,7 @@ fn reference(c: &Call, args: &[Literal]) -> Result<Vec<Literal>> {
     let shape = c.shape(0);
     let complex: ir::Shape = shape[..shape.rank() - 1].iter().copied().collect();
     let plan = Plan::new(complex[at], inverse);
-    for lane in Lanes::new(&complex, at).each() {
+    for lane in AxisSplit::new(&complex, at).each() {
         let mut x: Vec<(f64, f64)> = lane.clone().map(|i| (data[2 * i], data[2 * i + 1])).collect();
         plan.run(&mut x);
         for (i, (re, im)) in lane.zip(x) {

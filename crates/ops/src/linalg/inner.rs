@@ -25,7 +25,8 @@ super::composite!(
             Case::new(vec![f64s([3], &[1.0, 2.0, 3.0]), f64s([3], &[0.0, 1.0, 0.0])], Attrs::new())
                 .expect(vec![f64s((), &[2.0])], "NumPy manual: np.inner([1, 2, 3], [0, 1, 0])"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow
 );
 
 impl Tensor {

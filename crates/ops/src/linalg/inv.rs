@@ -2,6 +2,7 @@
 
 use super::{dense, each, like, square};
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use ir::{Attrs, Case, Grad, Meaning, Op};
 use smallvec::SmallVec;
@@ -10,7 +11,6 @@ use smallvec::SmallVec;
 pub static OP: Op = Op {
     name: "inv",
     doc: "The inverse of a square matrix.",
-    attrs: &[],
     infer: |c| {
         c.arity(1)?;
         let n = square(c, 0)?;
@@ -29,6 +29,7 @@ pub static OP: Op = Op {
         grads([-back.matmul(c.g(0)).matmul(&back)])
     }),
     batch: super::BATCH,
+    complex: on_complex!(pairs::by_block),
     cases: || {
         vec![
             Case::new(vec![floats([2, 2, 2], 1)], Attrs::new()),
@@ -36,6 +37,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 2], &[-2.0, 1.0, 1.5, -0.5])], "NumPy manual: np.linalg.inv([[1, 2], [3, 4]])"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -11,7 +11,6 @@ pub static OP: Op = Op {
     name: "lu",
     doc: "A permutation matrix P, a unit lower triangular L and an upper triangular U with A = P L U, by partial \
           pivoting.",
-    attrs: &[],
     infer: |c| {
         c.arity(1)?;
         let (m, n) = matrix(c, 0)?;
@@ -51,6 +50,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// P L⁻ᵀ [tril(Lᵀ gL, -1) + triu(gU Uᵀ)] U⁻ᵀ for the square part; the rest of a tall or wide

@@ -2,6 +2,7 @@
 
 use super::{dense, each, like, square};
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use ir::{Attrs, Case, Grad, Meaning, Op};
 use smallvec::SmallVec;
@@ -10,7 +11,6 @@ use smallvec::SmallVec;
 pub static OP: Op = Op {
     name: "matrix_exp",
     doc: "The exponential of a square matrix: the sum of its powers over factorials.",
-    attrs: &[],
     infer: |c| {
         c.arity(1)?;
         let n = square(c, 0)?;
@@ -32,6 +32,7 @@ pub static OP: Op = Op {
         grads([whole.matrix_exp().narrow(-2, 0, n).narrow(-1, n, n)])
     }),
     batch: super::BATCH,
+    complex: on_complex!(pairs::by_block),
     cases: || {
         let turn = std::f64::consts::FRAC_PI_2;
         vec![
@@ -43,6 +44,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 2], &[0.0, -1.0, 1.0, 0.0])], "by hand: a quarter turn"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -54,7 +54,8 @@ super::composite!(
             out.push(Case::new(b(), by(p, [0, 1])).expect(vec![f64s([1, 1], &[want])], say).kinked());
         }
         out
-    }
+    },
+    autocast: ir::Autocast::Wide
 );
 
 fn body(c: &Call, t: &[Tensor]) -> Result<Tensor> {

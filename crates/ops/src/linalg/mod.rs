@@ -4,7 +4,7 @@
 
 /// Writes the row of a composite of `$n` inputs (0: any number) whose types follow from its body.
 macro_rules! composite {
-    ($name:literal, $doc:literal, $n:literal, [$(($attr:literal, $kind:ident)),*], $body:expr, $cases:expr) => {
+    ($name:literal, $doc:literal, $n:literal, [$(($attr:literal, $kind:ident)),*], $body:expr, $cases:expr $(, $field:ident: $value:expr)* $(,)?) => {
         #[doc = concat!("The row of `", $name, "`.")]
         pub static OP: ir::Op = ir::Op {
             name: $name,
@@ -12,9 +12,9 @@ macro_rules! composite {
             attrs: &[$(($attr, ir::AttrKind::$kind)),*],
             infer: |c| $crate::rules::by_expansion(c, EXPAND),
             meaning: ir::Meaning::Composite(EXPAND),
-            grad: ir::Grad::Expand,
-            batch: ir::Batch::Auto,
             cases: $cases,
+            $($field: $value,)*
+            ..ir::Op::DEFAULT
         };
         const EXPAND: fn(&ir::Call, &[ir::Value]) -> ir::Result<Vec<ir::Value>> = |c, args| {
             if $n != 0 {

@@ -17,7 +17,8 @@ super::composite!(
             Case::new(vec![f64s([2, 2], &[1.0, 2.0, 3.0, 4.0]), f64s([2], &[1.0, 10.0])], Attrs::new())
                 .expect(vec![f64s([2], &[21.0, 43.0])], "by hand"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow
 );
 
 impl Tensor {

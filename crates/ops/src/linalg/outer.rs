@@ -17,7 +17,8 @@ super::composite!(
             Case::new(vec![f64s([2], &[1.0, 2.0]), f64s([3], &[1.0, 2.0, 3.0])], Attrs::new())
                 .expect(vec![f64s([2, 3], &[1.0, 2.0, 3.0, 2.0, 4.0, 6.0])], "PyTorch manual: torch.outer, first rows"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow
 );
 
 impl Tensor {

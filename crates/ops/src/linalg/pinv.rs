@@ -1,6 +1,7 @@
 //! `pinv`: the pseudo-inverse.
 
 use super::{dense, each, like, matrix, unitary};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use crate::{DType, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
@@ -45,6 +46,7 @@ pub static OP: Op = Op {
         }])
     }),
     batch: super::BATCH,
+    complex: on_complex!(pairs::by_block),
     cases: || {
         let by = |r: f64| Attrs::new().with("rtol", r);
         let a = f64s([3, 2], &[1.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
@@ -57,6 +59,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -1,6 +1,7 @@
 //! `qr`: an orthogonal and a triangular factor.
 
 use super::{adjoint, complemented, diagonal_matrix, each, like, matrix, unitary, upper};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, GradCall, Meaning, Op, Value};
@@ -31,6 +32,7 @@ pub static OP: Op = Op {
     }),
     grad: Grad::Rule(grad),
     batch: super::BATCH,
+    complex: on_complex!(|u| pairs::on_pairs(u, &super::qr_pairs::OP, [true, true])),
     cases: || {
         // The first column of the example's Q is in sevenths, the others in 175ths.
         let q = [-6.0, 69.0, 58.0, -3.0, -158.0, -6.0, 2.0, -30.0, 165.0];
@@ -47,6 +49,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Columns of Q.

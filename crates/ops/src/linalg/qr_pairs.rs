@@ -40,6 +40,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {

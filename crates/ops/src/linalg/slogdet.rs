@@ -2,6 +2,7 @@
 
 use super::{dense, each, like, per_matrix, square};
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use ir::{Attrs, Case, Grad, Meaning, Op};
 use smallvec::SmallVec;
@@ -10,7 +11,6 @@ use smallvec::SmallVec;
 pub static OP: Op = Op {
     name: "slogdet",
     doc: "The sign of the determinant (0 for a singular matrix) and the logarithm of its magnitude.",
-    attrs: &[],
     infer: |c| {
         c.arity(1)?;
         square(c, 0)?;
@@ -33,6 +33,7 @@ pub static OP: Op = Op {
     }),
     grad: Grad::Rule(|c| grads([per_matrix(&c.g(1)) * c.x(0).inv().t()])),
     batch: super::BATCH,
+    complex: on_complex!(|u| pairs::eliminated(u).map(|e| vec![e.phase, e.log])),
     cases: || {
         vec![
             Case::new(vec![floats([2, 2, 2], 1)], Attrs::new()),
@@ -45,6 +46,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

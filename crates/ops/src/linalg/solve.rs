@@ -2,6 +2,7 @@
 
 use super::triangular_solve::broadcast_batches;
 use super::{dense, lead, matrix, square, with};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, one_dtype};
 use crate::{Error, Result, Tensor};
 use ir::{Attrs, Call, Case, Grad, Literal, Meaning, Op, Type};
@@ -11,7 +12,6 @@ use smallvec::SmallVec;
 pub static OP: Op = Op {
     name: "solve",
     doc: "X with A X = B, by elimination with pivoting.",
-    attrs: &[],
     infer: |c| {
         let (n, k) = check(c)?;
         Ok(SmallVec::from_iter([Type::new(c.dtype(0), with(&lead(c.shape(0)), &[n, k]))]))
@@ -22,6 +22,7 @@ pub static OP: Op = Op {
         grads([-gb.matmul(c.y(0).t()), gb])
     }),
     batch: super::BATCH,
+    complex: on_complex!(pairs::solve),
     cases: || {
         vec![
             Case::new(vec![floats([2, 2, 2], 1), floats([2, 2, 1], 2)], Attrs::new()),
@@ -29,6 +30,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 1], &[-1.0, 1.0])], "NumPy manual: np.linalg.solve([[1, 2], [3, 5]], [1, 2])"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn check(c: &Call) -> Result<(usize, usize)> {

@@ -2,6 +2,7 @@
 
 use super::eigh::divided;
 use super::{adjoint, complemented, diagonal_matrix, each, like, matrix, unitary};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, GradCall, Meaning, Op, Value};
@@ -33,6 +34,7 @@ pub static OP: Op = Op {
     }),
     grad: Grad::Rule(grad),
     batch: super::BATCH,
+    complex: on_complex!(|u| pairs::on_pairs(u, &super::svd_pairs::OP, [true, false, true])),
     cases: || {
         let by = |full: bool| Attrs::new().with("full", full);
         let r = 0.5f64.sqrt();
@@ -54,6 +56,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Columns of U and rows of V*.

@@ -44,6 +44,7 @@ pub static OP: Op = Op {
                 .expect(vec![u, f64s([2], &[3.0, 2.0]), vh], "by hand: phases and a permutation times diag(3, 2)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn grad(c: &GradCall) -> Result<Vec<Option<Value>>> {

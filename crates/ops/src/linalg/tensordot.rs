@@ -46,7 +46,8 @@ super::composite!(
             Case::new(vec![f64s([2, 3], &ones(6)), f64s([3, 2], &ones(6))], by(&[1, 0], &[0, 1]))
                 .expect(vec![f64s((), &[6.0])], "by hand: six products of ones"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow
 );
 
 impl Tensor {

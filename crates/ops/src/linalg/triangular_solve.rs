@@ -1,6 +1,7 @@
 //! `triangular_solve`: linear equations with a triangular matrix.
 
 use super::{dense, lead, lower, matrix, square, upper, with};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, one_dtype};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op, Type};
@@ -26,6 +27,7 @@ pub static OP: Op = Op {
         grads([ga, gb])
     }),
     batch: super::BATCH,
+    complex: on_complex!(pairs::triangular_solve),
     cases: || {
         let by = |u: bool, unit: bool| Attrs::new().with("upper", u).with("unit", unit);
         let a = || f64s([2, 2, 2], &[2.0, 1.0, -0.5, 3.0, 1.5, 0.3, 0.7, -2.0]);
@@ -38,6 +40,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 1], &[1.0, 2.0])], "by hand: 2x = 2, x + 4y = 9"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn check(c: &Call) -> Result<(usize, usize)> {

@@ -21,7 +21,9 @@ super::composite!(
             Case::new(vec![f64s([2, 2], &[1.0, 2.0, 3.0, 4.0]), f64s([2], &[1.0, -1.0])], by(-1))
                 .expect(vec![f64s([2], &[-1.0, -1.0])], "by hand"),
         ]
-    }
+    },
+    autocast: ir::Autocast::Narrow,
+    complex: on_complex!(crate::pairs::vecdot)
 );
 
 impl Tensor {

@@ -1,5 +1,6 @@
 //! `vector_norm`: the length of vectors, by any order.
 
+use crate::pairs;
 use crate::rules::{GradTensors, expand_wide, f64s, floats, grads};
 use crate::{Axes, Result, Tensor, reduce};
 use ir::{AttrKind, Attrs, Case, DType, Grad, GradCall, Meaning, Op, Site, Value};
@@ -34,7 +35,8 @@ pub static OP: Op = Op {
         })
     }),
     grad: Grad::Rule(grad),
-    batch: ir::Batch::Auto,
+    autocast: ir::Autocast::Wide,
+    complex: on_complex!(pairs::norm),
     cases: || {
         let by = |a: &[i64], p: f64| Attrs::new().with("axes", a).with("ord", p);
         let mut out: Vec<Case> = [1.0, 2.0, 3.0, 0.5, -1.5, 1.5, f64::INFINITY, f64::NEG_INFINITY]
@@ -55,6 +57,7 @@ pub static OP: Op = Op {
         }
         out
     },
+    ..Op::DEFAULT
 };
 
 /// PyTorch's choices where the norm has no derivative: zero at zero, ties share evenly.

@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction, body};
 use crate::rules::{GradTensors, by_expansion, f64s, float, maybe_grads, one_dtype, sample, unbroadcast};
 use crate::{Error, Tensor};
-use ir::{Attrs, Batch, Call, Case, DType, Grad, GradCall, Meaning, Op, Result, Value};
+use ir::{Attrs, Call, Case, DType, Grad, GradCall, Meaning, Op, Result, Value};
 
 /// The row of `binary_cross_entropy`.
 pub static OP: Op = Op {
@@ -30,7 +30,7 @@ pub static OP: Op = Op {
         }
         maybe_grads(all)
     }),
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with = |r: Reduction| Attrs::new().with("reduction", r);
         let p = |seed| sample(DType::F64, [2, 3], seed, (0.1, 0.9));
@@ -44,6 +44,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Prediction and target of one shape, then at most `most − 2` weights.

@@ -4,7 +4,7 @@ use super::binary_cross_entropy::{check, each_gradient};
 use super::{REDUCTION, Reduction, body};
 use crate::rules::{by_expansion, f64s, floats, maybe_grads, sample, unbroadcast};
 use crate::{Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Case, DType, Grad, Meaning, Op, Result, Value};
 
 /// The row of `binary_cross_entropy_with_logits`.
 pub static OP: Op = Op {
@@ -44,7 +44,7 @@ pub static OP: Op = Op {
         let undo = |(g, v): (Tensor, &Value)| Some(unbroadcast(g, &v.ty().shape));
         maybe_grads(got.into_iter().zip(c.inputs).map(undo).collect())
     }),
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with = |w: bool, r: Reduction| Attrs::new().with("weighted", w).with("reduction", r);
         let p = |seed| sample(DType::F64, [2, 3], seed, (0.1, 0.9));
@@ -63,6 +63,7 @@ pub static OP: Op = Op {
             .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 struct Parts<'a> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{GradTensors, expand, f64s, float, floats, i64s, maybe_grads, one};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Call, Case, DType, Grad, Meaning, Op, Shape};
 
 /// The row of `class_cross_entropy`.
 pub static OP: Op = Op {
@@ -42,7 +42,7 @@ pub static OP: Op = Op {
         let g = c.g(0).widened().reshape(thin(&call)?);
         maybe_grads(vec![Some(((softmax - hit) * g).cast_like(&x)), None])
     }),
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let ln3 = 3f64.ln();
@@ -53,6 +53,7 @@ pub static OP: Op = Op {
             Case::new(vec![far, i64s([2], &[1, 1])], along(1)).expect(vec![f64s([2], &[ln3, 1e4])], "by hand").kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Where a class number is the class at its place along the axis.

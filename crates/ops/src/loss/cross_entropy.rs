@@ -4,7 +4,7 @@ use super::nll_loss::{Classes, as_batch, class_axis, one_hot_weights, weighted_m
 use super::{REDUCTION, Reduction, class_cross_entropy};
 use crate::rules::{by_expansion, expand, f64s, floats, i64s, sample};
 use crate::{Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Result, Value};
 
 /// The row of `cross_entropy`.
 pub static OP: Op = Op {
@@ -16,8 +16,7 @@ pub static OP: Op = Op {
     attrs: &[("ignore_index", AttrKind::Int), ("label_smoothing", AttrKind::Float), REDUCTION],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with = |smooth: f64, r: Reduction| {
             Attrs::new().with("ignore_index", -100i64).with("label_smoothing", smooth).with("reduction", r)
@@ -39,6 +38,7 @@ pub static OP: Op = Op {
             .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

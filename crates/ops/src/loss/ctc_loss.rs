@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction, reduction};
 use crate::rules::{by_expansion, expand as body, f64s, float, i64s, integer, sample};
 use crate::{DType, Error, Result, Tensor, control};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The logarithm of what cannot be. Finite, so that differences of such numbers are.
 const NEVER: f64 = -1e30;
@@ -19,8 +19,7 @@ pub static OP: Op = Op {
     attrs: &[("blank", AttrKind::Int), ("zero_infinity", AttrKind::Bool), REDUCTION],
     infer: |c| check(c).and_then(|()| by_expansion(c, expand)),
     meaning: Meaning::Composite(expand),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let by = |r: Reduction| Attrs::new().with("blank", 0i64).with("zero_infinity", false).with("reduction", r);
         let draw = |seed| sample(DType::F64, [4, 2, 3], seed, (-2.0, -0.2));
@@ -37,6 +36,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1], &[-(0.75f64.ln())])], "by hand: three of four ways"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn check(c: &Call) -> Result<()> {

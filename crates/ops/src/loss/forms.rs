@@ -9,15 +9,15 @@ use super::{class_cross_entropy, nll_loss};
 use crate::nn::forms::found;
 use crate::{DType, Result, Tensor};
 use ir::{Attrs, Shape, Slot};
-use passes::{Form, Found, Look};
+use passes::{Match, Matcher, Pattern};
 
 /// In the order in which they are found.
-pub(crate) static FORMS: [Form; 5] = [
-    Form { op: &class_cross_entropy::OP, from: "gather", claimed: false, find: find_loss },
-    Form { op: &class_cross_entropy::OP, from: "take_along_axis", claimed: false, find: find_loss },
-    Form { op: &class_cross_entropy::OP, from: "take", claimed: false, find: find_loss },
-    Form { op: &class_cross_entropy::OP, from: "scatter_add", claimed: false, find: find_gradient },
-    Form { op: &class_cross_entropy::OP, from: "index_add", claimed: false, find: find_gradient },
+pub(crate) static FORMS: [Pattern; 5] = [
+    Pattern { op: &class_cross_entropy::OP, from: "gather", claimed: false, find: find_loss },
+    Pattern { op: &class_cross_entropy::OP, from: "take_along_axis", claimed: false, find: find_loss },
+    Pattern { op: &class_cross_entropy::OP, from: "take", claimed: false, find: find_loss },
+    Pattern { op: &class_cross_entropy::OP, from: "scatter_add", claimed: false, find: find_gradient },
+    Pattern { op: &class_cross_entropy::OP, from: "index_add", claimed: false, find: find_gradient },
 ];
 
 /// One place along an axis for everything beside it.
@@ -33,7 +33,7 @@ struct Pick {
 
 impl Pick {
     /// An index of `gather` or a scatter into a tensor of this shape.
-    fn along(look: &Look, pick: Slot, index: Slot, shape: &Shape) -> Option<Pick> {
+    fn along(look: &Matcher, pick: Slot, index: Slot, shape: &Shape) -> Option<Pick> {
         let n = look.graph.node(pick);
         let axis = n.attrs.size("axis").ok()?;
         let is_one = look.graph.ty(index).shape == shape.reduce(&[axis], true);
@@ -43,7 +43,7 @@ impl Pick {
 
     /// An index of `take` or `index_add` into a matrix laid out flat: row after row, a place in each. Also the
     /// matrix's shape.
-    fn in_rows(look: &Look, index: Slot) -> Option<(Pick, Shape)> {
+    fn in_rows(look: &Matcher, index: Slot) -> Option<(Pick, Shape)> {
         let n = look.node(plain(look, index), "ravel_index")?;
         let (sizes, [rows, classes]) = (n.attrs.sizes("sizes").ok()?, n.inputs[..].try_into().ok()?);
         let [height, _] = sizes[..] else { return None };
@@ -64,7 +64,7 @@ impl Pick {
 const RESHAPES: [&str; 5] = ["reshape", "squeeze", "unsqueeze", "flatten", "unflatten"];
 
 /// What is reshaped, or cast from integers to integers.
-fn plain(look: &Look, s: Slot) -> Slot {
+fn plain(look: &Matcher, s: Slot) -> Slot {
     let n = look.graph.node(s);
     let is_int = |s: Slot| look.graph.ty(s).dtype.is_int();
     if RESHAPES.contains(&n.op.name) || n.op.name == "cast" && is_int(s) && is_int(n.inputs[0]) {
@@ -74,7 +74,7 @@ fn plain(look: &Look, s: Slot) -> Slot {
 }
 
 /// Whether a value is 0, 1, 2… up to `size`.
-fn counts_up(look: &Look, s: Slot, size: usize) -> bool {
+fn counts_up(look: &Matcher, s: Slot, size: usize) -> bool {
     let s = plain(look, s);
     if look.graph.ty(s).shape.count() != size {
         return false;
@@ -86,7 +86,7 @@ fn counts_up(look: &Look, s: Slot, size: usize) -> bool {
 }
 
 /// `log(sum(exp(z)))`: z, and the axis.
-fn log_sum(look: &Look, s: Slot) -> Option<(Slot, usize)> {
+fn log_sum(look: &Matcher, s: Slot) -> Option<(Slot, usize)> {
     let [sum] = look.inputs(plain(look, s), "log")?;
     let sum = plain(look, sum);
     let [e] = look.inputs(sum, "sum")?;
@@ -96,7 +96,7 @@ fn log_sum(look: &Look, s: Slot) -> Option<(Slot, usize)> {
 }
 
 /// What a value is the greatest of, along an axis.
-fn greatest(look: &Look, s: Slot, axis: usize) -> Option<Slot> {
+fn greatest(look: &Matcher, s: Slot, axis: usize) -> Option<Slot> {
     let s = plain(look, s);
     let s = look.inputs::<1>(s, "stop_gradient").map_or(s, |[m]| plain(look, m));
     let is_it = look.node(s, "max")?.attrs.sizes("axes").ok()?[..] == [axis];
@@ -104,7 +104,7 @@ fn greatest(look: &Look, s: Slot, axis: usize) -> Option<Slot> {
 }
 
 /// The logits of which a value is the logarithm of the softmax, and the axis.
-fn logits(look: &Look, s: Slot) -> Option<(Slot, usize)> {
+fn logits(look: &Matcher, s: Slot) -> Option<(Slot, usize)> {
     let read = || -> Option<(Slot, usize, Slot)> {
         if let Some(n) = look.node(s, "log_softmax") {
             return Some((n.inputs[0], n.attrs.size("axis").ok()?, s));
@@ -133,7 +133,7 @@ fn logits(look: &Look, s: Slot) -> Option<(Slot, usize)> {
 }
 
 /// The logarithm of a softmax at one class.
-fn find_loss(look: &Look, y: Slot) -> Result<Option<Found>> {
+fn find_loss(look: &Matcher, y: Slot) -> Result<Option<Match>> {
     let read = || -> Option<(Slot, Pick)> {
         let n = look.graph.node(y);
         let [from, index] = n.inputs[..].try_into().ok()?;
@@ -157,7 +157,7 @@ fn find_loss(look: &Look, y: Slot) -> Result<Option<Found>> {
 
 /// Numbers put at one place each along an axis of zeros, as the gradient of a pick is: compared with every place,
 /// they need no memory.
-fn find_gradient(look: &Look, y: Slot) -> Result<Option<Found>> {
+fn find_gradient(look: &Matcher, y: Slot) -> Result<Option<Match>> {
     let read = || -> Option<(Slot, Pick, Shape)> {
         let n = look.graph.node(y);
         let [zeros, index, g] = n.inputs[..].try_into().ok()?;

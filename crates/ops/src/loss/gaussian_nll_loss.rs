@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction, body, floats_only};
 use crate::Tensor;
 use crate::rules::{by_expansion, f64s, floats, sample};
-use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Result, Value};
 
 /// The row of `gaussian_nll_loss`.
 pub static OP: Op = Op {
@@ -13,8 +13,7 @@ pub static OP: Op = Op {
     attrs: &[("full", AttrKind::Bool), ("eps", AttrKind::Float), REDUCTION],
     infer: |c| floats_only(c, 3).and_then(|()| by_expansion(c, expand)),
     meaning: Meaning::Composite(expand),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with = |full: bool, r: Reduction| Attrs::new().with("full", full).with("eps", 1e-6).with("reduction", r);
         let variance = |seed| sample(DType::F64, [2, 3], seed, (0.5, 2.0));
@@ -26,6 +25,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1], &[2.0 + constant])], "minus the logarithm of the standard normal density at 2"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction, body, floats_only, pair_cases};
 use crate::rules::by_expansion;
 use crate::{Error, Operand, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Meaning, Op, Result, Value};
 
 /// The row of `huber_loss`.
 pub static OP: Op = Op {
@@ -12,12 +12,12 @@ pub static OP: Op = Op {
     attrs: &[("delta", AttrKind::Float), REDUCTION],
     infer: |c| floats_only(c, 2).and_then(|()| by_expansion(c, expand)),
     meaning: Meaning::Composite(expand),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let delta = || Attrs::new().with("delta", 0.5);
         pair_cases(delta, (-2.0, 2.0), (&[1.0, 2.0], &[3.0, 2.25], &[0.875, 0.03125]), "by hand")
     },
+    ..Op::DEFAULT
 };
 
 fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

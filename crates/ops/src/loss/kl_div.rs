@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction, body, floats_only, pair_cases};
 use crate::rules::by_expansion;
 use crate::{Operand, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Meaning, Op, Result, Value};
 
 /// The row of `kl_div`.
 pub static OP: Op = Op {
@@ -13,8 +13,7 @@ pub static OP: Op = Op {
     attrs: &[("log_target", AttrKind::Bool), REDUCTION],
     infer: |c| floats_only(c, 2).and_then(|()| by_expansion(c, expand)),
     meaning: Meaning::Composite(expand),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let log = || Attrs::new().with("log_target", true);
         let plain = || Attrs::new().with("log_target", false);
@@ -23,6 +22,7 @@ pub static OP: Op = Op {
         cases.extend(pair_cases(plain, (0.1, 1.0), (&[0.0, -1.0], &[2.0, 0.0], &[2.0 * ln2, 0.0]), "by hand"));
         cases
     },
+    ..Op::DEFAULT
 };
 
 fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction, body, floats_only};
 use crate::Tensor;
 use crate::rules::{by_expansion, f64s, floats};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Result, Value};
 
 /// The row of `margin_ranking_loss`.
 pub static OP: Op = Op {
@@ -12,8 +12,7 @@ pub static OP: Op = Op {
     attrs: &[("margin", AttrKind::Float), REDUCTION],
     infer: |c| floats_only(c, 3).and_then(|()| by_expansion(c, expand)),
     meaning: Meaning::Composite(expand),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with = |r: Reduction| Attrs::new().with("margin", 0.5).with("reduction", r);
         let target = || f64s([4], &[1.0, -1.0, 1.0, -1.0]);
@@ -28,6 +27,7 @@ pub static OP: Op = Op {
             .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

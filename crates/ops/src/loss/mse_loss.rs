@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction, body, floats_only, pair_cases};
 use crate::rules::by_expansion;
 use crate::{Operand, Tensor};
-use ir::{Attrs, Batch, Call, Grad, Meaning, Op, Result, Value};
+use ir::{Attrs, Call, Meaning, Op, Result, Value};
 
 /// The row of `mse_loss`.
 pub static OP: Op = Op {
@@ -12,9 +12,9 @@ pub static OP: Op = Op {
     attrs: &[REDUCTION],
     infer: |c| floats_only(c, 2).and_then(|()| by_expansion(c, expand)),
     meaning: Meaning::Composite(expand),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || pair_cases(Attrs::new, (-2.0, 2.0), (&[1.0, 2.0], &[3.0, 2.5], &[4.0, 0.25]), "by hand"),
+    ..Op::DEFAULT
 };
 
 fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

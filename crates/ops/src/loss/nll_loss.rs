@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction};
 use crate::rules::{by_expansion, expand_wide, f64s, float, floats, i64s, sample};
 use crate::{Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Result, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Result, Shape, Value};
 
 /// The row of `nll_loss`.
 pub static OP: Op = Op {
@@ -14,8 +14,7 @@ pub static OP: Op = Op {
     attrs: &[("ignore_index", AttrKind::Int), REDUCTION],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with = |r: Reduction| Attrs::new().with("ignore_index", -100i64).with("reduction", r);
         let weight = || sample(DType::F64, [3], 7, (0.5, 1.5));
@@ -30,6 +29,7 @@ pub static OP: Op = Op {
             .expect(vec![f64s((), &[2.25])], "by hand: (3·2 + 1·3) / (3 + 1)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Class numbers, ready to be compared with every class.

@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction, body, floats_only, pair_cases};
 use crate::rules::by_expansion;
 use crate::{Operand, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Meaning, Op, Result, Value};
 
 /// The row of `poisson_nll_loss`.
 pub static OP: Op = Op {
@@ -13,8 +13,7 @@ pub static OP: Op = Op {
     attrs: &[("log_input", AttrKind::Bool), ("full", AttrKind::Bool), ("eps", AttrKind::Float), REDUCTION],
     infer: |c| floats_only(c, 2).and_then(|()| by_expansion(c, expand)),
     meaning: Meaning::Composite(expand),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with =
             |log: bool, full: bool| move || Attrs::new().with("log_input", log).with("full", full).with("eps", 1e-8);
@@ -25,6 +24,7 @@ pub static OP: Op = Op {
         cases.extend(pair_cases(with(false, true), (1.1, 2.0), (&[0.5], &[0.0], &[0.5]), "by hand"));
         cases
     },
+    ..Op::DEFAULT
 };
 
 fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

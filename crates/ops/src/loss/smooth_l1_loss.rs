@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction, body, floats_only, pair_cases};
 use crate::rules::by_expansion;
 use crate::{Error, Operand, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Meaning, Op, Result, Value};
 
 /// The row of `smooth_l1_loss`.
 pub static OP: Op = Op {
@@ -12,12 +12,12 @@ pub static OP: Op = Op {
     attrs: &[("beta", AttrKind::Float), REDUCTION],
     infer: |c| floats_only(c, 2).and_then(|()| by_expansion(c, expand)),
     meaning: Meaning::Composite(expand),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let beta = || Attrs::new().with("beta", 0.5);
         pair_cases(beta, (-2.0, 2.0), (&[1.0, 2.0], &[3.0, 2.25], &[1.75, 0.0625]), "by hand")
     },
+    ..Op::DEFAULT
 };
 
 fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

@@ -3,7 +3,7 @@
 use crate::Tensor;
 use crate::rules::{GradTensors, expand1, f64s, float, floats, maybe_grads, one, one_dtype, sample};
 use crate::{Error, axis};
-use ir::{AttrKind, Attrs, Batch, Case, DType, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, DType, Grad, Meaning, Op};
 
 /// The row of `softmax_cross_entropy`.
 pub static OP: Op = Op {
@@ -37,7 +37,7 @@ pub static OP: Op = Op {
             c.wanted[1].then(|| -(x.log_softmax(along) * &g)),
         ])
     }),
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let p = |shape: [usize; 2]| sample(DType::F64, shape, 5, (0.1, 0.9));
@@ -56,6 +56,7 @@ pub static OP: Op = Op {
             .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

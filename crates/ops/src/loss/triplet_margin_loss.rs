@@ -3,7 +3,7 @@
 use super::{REDUCTION, Reduction, body, floats_only};
 use crate::Tensor;
 use crate::rules::{by_expansion, f64s, floats};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Result, Value};
 
 /// The row of `triplet_margin_loss`.
 pub static OP: Op = Op {
@@ -19,8 +19,7 @@ pub static OP: Op = Op {
     ],
     infer: |c| floats_only(c, 3).and_then(|()| by_expansion(c, expand)),
     meaning: Meaning::Composite(expand),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with =
             |swap: bool, r: Reduction| attrs(TripletOptions { swap, reduction: r, eps: 0.0, ..Default::default() });
@@ -32,6 +31,7 @@ pub static OP: Op = Op {
             Case::new(hand, with(false, Reduction::None)).expect(vec![f64s((), &[4.0])], "by hand: 1 + 5 − 2"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn expand(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

@@ -3,7 +3,7 @@
 use super::window::{PerAxis, along_axis, spatial, table, table_size};
 use crate::rules::{expand_wide, f64s, float, floats, one};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Shape, Value};
 use std::ops::Range;
 
 /// The row of `adaptive_avg_pool`.
@@ -21,8 +21,6 @@ pub static OP: Op = Op {
         one(c.dtype(0), shape)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let out = |n: &[i64]| Attrs::new().with("out", n);
         vec![
@@ -33,6 +31,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 1, 3], &[1.5, 3.0, 4.5])], "by hand: windows 0..2, 1..4, 3..5"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// One input with a spatial dimension for each entry of `out`; the result's shape.

@@ -6,7 +6,7 @@ use super::max_pool;
 use super::window::{PerAxis, spatial, table, table_size};
 use crate::rules::{expand, f64s, floats, i64s};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Shape, Type, Value};
+use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Shape, Type, Value};
 
 /// The row of `adaptive_max_pool`.
 pub static OP: Op = Op {
@@ -25,8 +25,6 @@ pub static OP: Op = Op {
         Ok([Type::new(c.dtype(0), &shape), Type::new(DType::I64, shape)].into_iter().collect())
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let out = |n: &[i64]| Attrs::new().with("out", n);
         let x = f64s([1, 1, 2, 3], &[1.0, 6.0, 2.0, 5.0, 4.0, 3.0]);
@@ -40,6 +38,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Windows lie side by side in every dimension.

@@ -3,7 +3,7 @@
 use super::attention_grad::{self, Gradients};
 use crate::rules::{GradTensors, by_expansion, expand, f64s, float, floats, i64s, maybe_grads};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Literal, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, DType, Grad, Literal, Meaning, Op, Shape, Value};
 
 /// The attributes of attention and its gradient.
 pub(super) const ATTRS: [(&str, AttrKind); 3] =
@@ -50,7 +50,7 @@ pub static OP: Op = Op {
         got.extend((0..others).map(|_| None));
         maybe_grads(got)
     }),
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Narrow,
     cases: || {
         let with = |causal: bool, scale: f64| attrs(causal, scale, 0.0);
         let qkv = |q: &[usize], k: &[usize]| vec![floats(q, 1), floats(k, 2), floats(k, 3)];
@@ -95,6 +95,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The attributes of an attention.

@@ -3,7 +3,7 @@
 use super::attention::{ATTRS, Heads, attrs, check};
 use crate::rules::{expand, f64s, floats, i64s, unbroadcast};
 use crate::{Error, Result, Tensor};
-use ir::{Batch, Call, Case, DType, Grad, Literal, Meaning, Op, Value};
+use ir::{Call, Case, DType, Literal, Meaning, Op, Value};
 
 /// The row of `attention_grad`.
 pub static OP: Op = Op {
@@ -27,8 +27,6 @@ pub static OP: Op = Op {
         Ok(c.types[..3].iter().cloned().collect())
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let with = |causal: bool, scale: f64| attrs(causal, scale, 0.0);
         // Logarithms above every score, as they are.
@@ -58,6 +56,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

@@ -4,7 +4,7 @@ use super::avg_pool_grad;
 use super::window::{AvgPoolOptions, PerAxis, Sizes, Windows, reach, spatial, table, table_size};
 use crate::rules::{GradTensors, expand_wide, f64s, float, floats, grads, one};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, Grad, Meaning, Op, Shape, Value};
 
 /// The attributes of average pooling, lists with one entry for each spatial dimension.
 pub(super) const ATTRS: [(&str, AttrKind); 6] = [
@@ -34,7 +34,6 @@ pub static OP: Op = Op {
         let attrs = c.attrs.clone().with("shape", &c.inputs[0].ty().shape);
         grads([Tensor::apply1(&avg_pool_grad::OP, &[&c.g(0)], attrs)])
     }),
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 1, 5], 1)], by(&[3], &[2], &[1], &[3], false, 0)),
@@ -47,6 +46,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 1, 2], &[-1.5, -3.5])], "by hand: sums divided by -2"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Attributes as a row of cases writes them.

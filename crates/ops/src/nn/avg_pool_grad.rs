@@ -4,7 +4,7 @@ use super::avg_pool::{self, ATTRS, borders, by, divided, windows};
 use super::conv_input_grad::{shape, without_shape};
 use crate::rules::{GradTensors, expand_wide, f64s, float, floats, grads, one};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Call, Case, Grad, Meaning, Op, Value};
 
 /// The row of `avg_pool_grad`.
 pub static OP: Op = Op {
@@ -25,7 +25,6 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Composite(body),
     grad: Grad::Rule(|c| grads([Tensor::apply1(&avg_pool::OP, &[&c.g(0)], without_shape(c.attrs))])),
-    batch: Batch::Auto,
     cases: || {
         let to = |s: &[i64], attrs: ir::Attrs| attrs.with("shape", s);
         vec![
@@ -38,6 +37,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 1, 5], &[1.0, 1.0, 2.0, 2.0, 0.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

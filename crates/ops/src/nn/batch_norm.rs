@@ -3,7 +3,7 @@
 use super::norm::{affine, check_channels, inputs, over_channels};
 use crate::rules::{expand1, f64s, float, floats, one_dtype, same, sample};
 use crate::{Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, DType, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, DType, Meaning, Op};
 
 /// The row of `batch_norm`.
 pub static OP: Op = Op {
@@ -29,8 +29,6 @@ pub static OP: Op = Op {
             affine(y, t.get(3), t.get(4), &place).cast(c.dtype(0))
         })
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |eps: f64| Attrs::new().with("eps", eps);
         let var = sample(DType::F64, [2], 3, (0.5, 2.0));
@@ -41,6 +39,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 2], &[1.0, 1.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

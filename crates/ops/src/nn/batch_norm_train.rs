@@ -3,7 +3,7 @@
 use super::norm::{affine, check_channels, inputs, over_channels};
 use crate::rules::{GradTensors, expand, f64s, float, floats, maybe_grads, one_dtype};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Site, Type};
+use ir::{AttrKind, Attrs, Call, Case, DType, Grad, Meaning, Op, Site, Type};
 
 /// The row of `batch_norm_train`.
 pub static OP: Op = Op {
@@ -70,7 +70,6 @@ pub static OP: Op = Op {
         }
         maybe_grads(out)
     }),
-    batch: Batch::Auto,
     cases: || {
         let by = |eps: f64| Attrs::new().with("eps", eps);
         vec![
@@ -84,6 +83,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn wide(dtype: DType) -> DType {

@@ -2,13 +2,12 @@
 
 use crate::rules::{by_expansion, expand_wide, f64s, floats, one_dtype};
 use crate::{Error, Result, Tensor};
-use ir::{Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
+use ir::{Attrs, Call, Case, Meaning, Op, Shape, Value};
 
 /// The row of `bilinear`.
 pub static OP: Op = Op {
     name: "bilinear",
     doc: "y[…, o] = a[…, i] w[o, i, j] b[…, j] summed over i and j, plus optionally a bias [O].",
-    attrs: &[],
     infer: |c| {
         if !(3..=4).contains(&c.types.len()) {
             return Err(Error::value(format!("takes 3 or 4 inputs, but {} were given", c.types.len())));
@@ -29,8 +28,7 @@ pub static OP: Op = Op {
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Narrow,
     cases: || {
         vec![
             Case::new(vec![floats([2, 2], 1), floats([2, 3], 2), floats([2, 2, 3], 3), floats([2], 4)], Attrs::new()),
@@ -42,6 +40,7 @@ pub static OP: Op = Op {
             .expect(vec![f64s([1], &[8643.0])], "by hand: 1·3 + 10·4 + 100·6 + 1000·8"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(_: &Call, args: &[Value]) -> Result<Vec<Value>> {

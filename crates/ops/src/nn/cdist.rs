@@ -3,7 +3,7 @@
 use super::distance::norm_keep;
 use crate::rules::{by_expansion, expand_wide, f64s, float, floats, one_dtype};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `cdist`.
 pub static OP: Op = Op {
@@ -21,8 +21,7 @@ pub static OP: Op = Op {
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with = |p: f64| Attrs::new().with("p", p);
         let near = vec![f64s([2, 2], &[0.0, 0.0, 3.0, 4.0]), f64s([1, 2], &[3.0, 0.0])];
@@ -33,6 +32,7 @@ pub static OP: Op = Op {
             Case::new(near, with(2.0)).expect(vec![f64s([2, 1], &[3.0, 4.0])], "by hand").kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

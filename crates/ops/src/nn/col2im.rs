@@ -5,7 +5,7 @@ use super::im2col::{ATTRS, Columns, attrs, resolved};
 use super::window::{ConvOptions, PerAxis};
 use crate::rules::{by_expansion, expand, f64s, floats, product};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Shape, Value};
 
 /// The row of `col2im`.
 pub static OP: Op = Op {
@@ -18,8 +18,6 @@ pub static OP: Op = Op {
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([1, 4, 6], 1)], attrs(&[2, 2], &[1, 2], &[1, 0], &[2, 1]).with("out", [3i64, 4])),
@@ -28,6 +26,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 1, 3], &[1.0, 5.0, 4.0])], "by hand: windows (1, 3) and (2, 4)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

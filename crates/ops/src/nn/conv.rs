@@ -39,6 +39,7 @@ pub static OP: Op = Op {
         ])
     }),
     batch: Batch::Rule(|c| batch(c, [Role::Image, Role::Weight], Role::Image)),
+    autocast: ir::Autocast::Narrow,
     cases: || {
         let at = attrs;
         vec![
@@ -69,6 +70,7 @@ pub static OP: Op = Op {
             .expect(vec![f64s([1, 1, 2, 2], &[6.0, 8.0, 12.0, 14.0])], "by hand: x[i, j] + x[i + 1, j + 1]"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Attributes as a row of cases writes them.

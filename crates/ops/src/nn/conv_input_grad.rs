@@ -34,6 +34,7 @@ pub static OP: Op = Op {
         ])
     }),
     batch: Batch::Rule(|c| conv::batch(c, [Role::Image, Role::Weight], Role::Image)),
+    autocast: ir::Autocast::Narrow,
     cases: || {
         vec![
             Case::new(
@@ -54,6 +55,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The shape attribute of the two gradients.

@@ -50,6 +50,7 @@ pub static OP: Op = Op {
             .expect(vec![f64s([1, 1, 2], &[12.0, 23.0])], "by hand: 1·10 + 2·1, 2·10 + 3·1"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn geometry(c: &Call) -> Result<Geometry> {

@@ -3,7 +3,7 @@
 use super::distance::length_keep;
 use crate::rules::{by_expansion, expand1_wide, f64s, float, floats, one_dtype};
 use crate::{Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Result, Value};
 
 /// The row of `cosine_similarity`.
 pub static OP: Op = Op {
@@ -18,8 +18,7 @@ pub static OP: Op = Op {
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with = |a: i64| Attrs::new().with("axis", a).with("eps", 1e-8);
         vec![
@@ -31,6 +30,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand, f64s, floats, i64s};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `embedding`.
 pub static OP: Op = Op {
@@ -23,8 +23,6 @@ pub static OP: Op = Op {
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let padding = |p: i64| Attrs::new().with("padding", p);
         vec![
@@ -34,6 +32,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

@@ -2,14 +2,13 @@
 
 use crate::rules::{GradTensors, expand, maybe_grads, one};
 use crate::{DType, Error, Result, Tensor};
-use ir::{Attrs, Batch, Call, Case, Grad, GradCall, Literal, Meaning, Op, Value, f8e4m3, f8e5m2};
+use ir::{Attrs, Call, Case, Grad, GradCall, Literal, Meaning, Op, Value, f8e4m3, f8e5m2};
 
 /// The row of `float8_linear`.
 pub static OP: Op = Op {
     name: "float8_linear",
     doc: "x wᵀ + b for x[…, I], w[O, I] and optionally b[O], in the type of x. The factors are scaled by their greatest \
           magnitudes and rounded to f8e4m3 for the product, gradients to f8e5m2 for theirs; sums are f32.",
-    attrs: &[],
     infer: |c| {
         if !(2..=3).contains(&c.types.len()) {
             return Err(Error::value(format!("takes 2 or 3 inputs, but {} were given", c.types.len())));
@@ -30,7 +29,6 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Composite(body),
     grad: Grad::Rule(grad),
-    batch: Batch::Auto,
     cases: || {
         let f32s = |shape: &[usize], data: &[f64]| Literal::from_f64(DType::F32, shape, data);
         // The greatest magnitudes are 448, so that the scales are 1 and nothing is rounded.
@@ -42,6 +40,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The least magnitude that a tensor is scaled for: reciprocals of scales stay finite.

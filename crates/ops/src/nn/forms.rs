@@ -8,22 +8,22 @@
 use super::{attention, attention_grad, softmax};
 use crate::{DType, Result, Tensor};
 use ir::{Slot, Value};
-use passes::{Form, Found, Look, graph_of};
+use passes::{Match, Matcher, Pattern, graph_of};
 
 /// In the order in which they are found.
-pub(crate) static FORMS: [Form; 3] = [
-    Form { op: &softmax::OP, from: "div", claimed: false, find: find_softmax },
-    Form { op: &attention::OP, from: "softmax", claimed: true, find: find_attention },
-    Form { op: &attention_grad::OP, from: "softmax_grad", claimed: true, find: find_gradients },
+pub(crate) static FORMS: [Pattern; 3] = [
+    Pattern { op: &softmax::OP, from: "div", claimed: false, find: find_softmax },
+    Pattern { op: &attention::OP, from: "softmax", claimed: true, find: find_attention },
+    Pattern { op: &attention_grad::OP, from: "softmax_grad", claimed: true, find: find_gradients },
 ];
 
 /// What replaces `outs`: tensor code over `inputs`, with the line of the first of them.
 pub(crate) fn found(
-    look: &Look,
+    look: &Matcher,
     inputs: Vec<Slot>,
     outs: Vec<Slot>,
     f: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
-) -> Result<Option<Found>> {
+) -> Result<Option<Match>> {
     let site = look.graph.node(outs[0]).site;
     site.scope(|| {
         let args: Vec<Value> = inputs.iter().map(|&s| Value::placeholder("", look.graph.ty(s).clone(), site)).collect();
@@ -31,12 +31,12 @@ pub(crate) fn found(
         let values: Result<Vec<Value>> = f(&tensors).iter().map(|t| t.value().cloned()).collect();
         // Shapes that broadcast, which the op does not take, are no form of it.
         let Ok(values) = values else { return Ok(None) };
-        Ok(Some(Found { inputs, outs, body: graph_of(&args, &values)? }))
+        Ok(Some(Match { inputs, outs, body: graph_of(&args, &values)? }))
     })
 }
 
 /// `e / sum(e)` with `e = exp(x - max(x))`, all along one axis.
-fn find_softmax(look: &Look, y: Slot) -> Result<Option<Found>> {
+fn find_softmax(look: &Matcher, y: Slot) -> Result<Option<Match>> {
     let read = || -> Option<(Slot, usize)> {
         let [e, sum] = look.inputs(y, "div")?;
         let axes = look.node(sum, "sum")?.attrs.sizes("axes").ok()?;
@@ -65,7 +65,7 @@ enum Mask {
 
 /// `where(mask, x, value)` in any spelling: what it masks, and how; the value is a number that
 /// `is_value` knows.
-fn masked(look: &Look, s: Slot, is_value: impl Fn(f64) -> bool) -> Option<(Slot, Mask)> {
+fn masked(look: &Matcher, s: Slot, is_value: impl Fn(f64) -> bool) -> Option<(Slot, Mask)> {
     let is_hidden = |s: Slot| look.number(s).is_some_and(&is_value);
     if let Some([x, mask, value]) = look.inputs(s, "masked_fill") {
         return is_hidden(value).then_some((x, Mask::Hides(mask)));
@@ -78,7 +78,7 @@ fn masked(look: &Look, s: Slot, is_value: impl Fn(f64) -> bool) -> Option<(Slot,
 }
 
 /// A value times a number: the value and the number.
-fn scaled(look: &Look, s: Slot) -> Option<(Slot, f64)> {
+fn scaled(look: &Matcher, s: Slot) -> Option<(Slot, f64)> {
     if let Some([a, b]) = look.inputs(s, "mul") {
         return look.number(b).map(|c| (a, c)).or_else(|| look.number(a).map(|c| (b, c)));
     }
@@ -96,7 +96,7 @@ struct Scores {
 
 impl Scores {
     /// Mask, scale, product; the first two may be missing. Nobody else takes what is between.
-    fn read(look: &Look, scores: Slot) -> Option<Scores> {
+    fn read(look: &Matcher, scores: Slot) -> Option<Scores> {
         let (mut s, mut scale, mut mask) = (scores, 1.0, None);
         let is_private = |s: Slot| look.users(s).len() == 1;
         if let Some((x, m)) = masked(look, s, |v| v == f64::NEG_INFINITY) {
@@ -125,7 +125,7 @@ struct Backward {
 }
 
 impl Backward {
-    fn read(look: &Look, weights: Slot, s: &Scores, v: Slot) -> Option<Backward> {
+    fn read(look: &Matcher, weights: Slot, s: &Scores, v: Slot) -> Option<Backward> {
         let of_softmax = look.user(weights, "softmax_grad")?;
         let [_, of_weights] = look.inputs(of_softmax, "softmax_grad")?;
         let [g, v_turned] = look.inputs(of_weights, "matmul")?;
@@ -155,19 +155,19 @@ impl Backward {
 }
 
 /// The one node that takes a value.
-fn only_user(look: &Look, s: Slot) -> Option<Slot> {
+fn only_user(look: &Matcher, s: Slot) -> Option<Slot> {
     let [user] = look.users(s) else { return None };
     ((*user as usize) < look.graph.nodes.len()).then_some(Slot { node: *user, out: 0 })
 }
 
 /// A view among a value's users that swaps its last two dimensions.
-fn turned(look: &Look, s: Slot) -> Option<Slot> {
+fn turned(look: &Matcher, s: Slot) -> Option<Slot> {
     let nodes = look.users(s).iter().filter(|&&i| (i as usize) < look.graph.nodes.len());
     nodes.map(|&node| Slot { node, out: 0 }).find(|&t| look.swapped(t) == Some(s))
 }
 
 /// Softmax weights along the last dimension, times values.
-fn find_attention(look: &Look, weights: Slot) -> Result<Option<Found>> {
+fn find_attention(look: &Matcher, weights: Slot) -> Result<Option<Match>> {
     let read = || -> Option<(Slot, Slot, Scores)> {
         let axis = look.node(weights, "softmax")?.attrs.size("axis").ok()?;
         let rank = look.graph.ty(weights).shape.rank();
@@ -218,7 +218,7 @@ fn over_keys(mask: &Tensor, q: &Tensor, k: &Tensor) -> Result<Tensor> {
 }
 
 /// The gradients of an attention that was found before.
-fn find_gradients(look: &Look, of_softmax: Slot) -> Result<Option<Found>> {
+fn find_gradients(look: &Matcher, of_softmax: Slot) -> Result<Option<Match>> {
     let read = || -> Option<(Vec<Slot>, Backward, f64)> {
         let [weights, of_weights] = look.inputs(of_softmax, "softmax_grad")?;
         let s = Scores::read(look, look.inputs::<1>(weights, "softmax")?[0])?;

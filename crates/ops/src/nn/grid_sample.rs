@@ -3,7 +3,7 @@
 use super::interpolate::CUBIC;
 use crate::rules::{by_expansion, expand_wide, f64s, float, floats, one_dtype, sample};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Shape, Value};
 
 /// The row of `grid_sample`.
 pub static OP: Op = Op {
@@ -17,8 +17,6 @@ pub static OP: Op = Op {
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let with = |mode: &str, padding: &str, align: bool| {
             Attrs::new().with("mode", mode).with("padding", padding).with("align_corners", align)
@@ -40,6 +38,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn check(c: &Call) -> Result<()> {

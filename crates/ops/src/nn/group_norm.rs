@@ -3,7 +3,7 @@
 use super::norm::{affine, check_channels, inputs, over_channels};
 use crate::rules::{expand1, f64s, float, floats, one_dtype, same};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op};
 
 /// The row of `group_norm`.
 pub static OP: Op = Op {
@@ -23,8 +23,6 @@ pub static OP: Op = Op {
             affine(y, t.get(1), t.get(2), &over_channels(shape.rank(), shape[1])).cast(c.dtype(0))
         })
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |n: i64, eps: f64| Attrs::new().with("groups", n).with("eps", eps);
         vec![
@@ -35,6 +33,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn check(c: &Call) -> Result<()> {

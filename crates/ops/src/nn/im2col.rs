@@ -3,7 +3,7 @@
 use super::window::{ConvOptions, PerAxis, Sizes, reach, spatial};
 use crate::rules::{by_expansion, expand, f64s, floats, product};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Shape, Value};
 
 /// The attributes of windows, one entry for each spatial dimension.
 pub(super) const ATTRS: [(&str, AttrKind); 4] =
@@ -19,8 +19,6 @@ pub static OP: Op = Op {
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let x = f64s([1, 1, 2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         vec![
@@ -30,6 +28,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 4, 2], &[1.0, 2.0, 2.0, 3.0, 4.0, 5.0, 5.0, 6.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Attributes as a row of cases writes them.

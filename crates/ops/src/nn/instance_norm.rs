@@ -3,7 +3,7 @@
 use super::norm::{affine, check_channels, inputs, over_channels};
 use crate::rules::{expand1, f64s, float, floats, one_dtype, same};
 use crate::{Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Meaning, Op};
 
 /// The row of `instance_norm`.
 pub static OP: Op = Op {
@@ -33,8 +33,6 @@ pub static OP: Op = Op {
             affine(y, t.get(1), t.get(2), &over_channels(shape.rank(), shape[1])).cast(c.dtype(0))
         })
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |eps: f64| Attrs::new().with("eps", eps);
         vec![
@@ -48,6 +46,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

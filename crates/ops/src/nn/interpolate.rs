@@ -4,7 +4,7 @@ use super::adaptive_avg_pool::weights_size;
 use super::window::{PerAxis, Sizes, along_axis, table, table_size};
 use crate::rules::{expand, expand_wide, f64s, float, floats, one};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, Literal, Meaning, Op, Shape, Value};
 use smallvec::SmallVec;
 
 /// The row of `interpolate`.
@@ -24,8 +24,6 @@ pub static OP: Op = Op {
         one(c.dtype(0), c.shape(0)[..2].iter().chain(&r.out).copied().collect::<Shape>())
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let to = |out: &[i64], step: &[f64], mode: &str, align: bool| {
             Attrs::new()
@@ -49,6 +47,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 1, 3], &[1.0, 2.0, 3.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The attributes, checked against the input.

@@ -41,6 +41,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The last `n` dimensions at mean 0 and variance 1, and the factor that brought them there.

@@ -4,7 +4,7 @@ use super::layer_norm::normalized;
 use super::norm::gradients;
 use crate::Tensor;
 use crate::rules::{expand, f64s, floats};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Meaning, Op};
 
 /// The row of `layer_norm_grad`.
 pub static OP: Op = Op {
@@ -30,8 +30,6 @@ pub static OP: Op = Op {
             Ok(vec![dx, onto(&g * y), onto(g)])
         })
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let over = |n: i64, eps: f64| Attrs::new().with("axes", n).with("eps", eps);
         vec![
@@ -43,4 +41,5 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };

@@ -2,13 +2,12 @@
 
 use crate::rules::{by_expansion, expand, f64s, floats, one_dtype};
 use crate::{Error, Result, Tensor};
-use ir::{Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `linear`.
 pub static OP: Op = Op {
     name: "linear",
     doc: "x wᵀ + b for x[…, I], w[O, I] (or [I]) and optionally b[O].",
-    attrs: &[],
     infer: |c| {
         if !(2..=3).contains(&c.types.len()) {
             return Err(Error::value(format!("takes 2 or 3 inputs, but {} were given", c.types.len())));
@@ -26,8 +25,7 @@ pub static OP: Op = Op {
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Narrow,
     cases: || {
         vec![
             Case::new(vec![floats([2, 2, 3], 1), floats([2, 3], 2), floats([2], 3)], Attrs::new()),
@@ -40,6 +38,7 @@ pub static OP: Op = Op {
             .expect(vec![f64s([1, 2], &[11.5, 16.5])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(_: &Call, args: &[Value]) -> Result<Vec<Value>> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1, f64s, float, floats, same};
 use crate::{Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Meaning, Op};
 
 /// The row of `local_response_norm`.
 pub static OP: Op = Op {
@@ -35,8 +35,6 @@ pub static OP: Op = Op {
             (x / (mean * alpha + k).pow(beta)).cast(c.dtype(0))
         })
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |size: i64, alpha: f64, beta: f64, k: f64| {
             Attrs::new().with("size", size).with("alpha", alpha).with("beta", beta).with("k", k)
@@ -48,6 +46,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 2, 1], &[0.6, 0.8])], "by hand: both see the mean square 25/3"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::Tensor;
 use crate::kernel::BATCH_AXIS;
 use crate::rules::{expand1, f64s, float, floats, one_dtype, same};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Meaning, Op};
 
 /// The row of `log_softmax_grad`.
 pub static OP: Op = Op {
@@ -29,7 +29,6 @@ pub static OP: Op = Op {
             (g - y.exp() * total).cast(c.dtype(0))
         })
     }),
-    grad: Grad::Expand,
     batch: BATCH_AXIS,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
@@ -40,6 +39,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[1.0, -4.0])], "by hand: Σ g is 3"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

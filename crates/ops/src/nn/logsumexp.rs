@@ -30,6 +30,7 @@ pub static OP: Op = Op {
         grads([(g * (x - y).exp()).cast_like(&c.x(0))])
     }),
     batch: reduce::BATCH,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
         let none = f64::NEG_INFINITY;
@@ -41,6 +42,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -5,7 +5,7 @@ use super::max_pool_index::{self, ATTRS, Pool, attrs};
 use super::window::{MaxPoolOptions, PerAxis, Windows, spatial};
 use crate::Tensor;
 use crate::rules::{GradTensors, expand, f64s, floats, grads, i64s};
-use ir::{Attrs, Batch, Case, DType, Grad, Meaning, Op, Type};
+use ir::{Attrs, Case, DType, Grad, Meaning, Op, Type};
 
 /// The row of `max_pool`.
 pub static OP: Op = Op {
@@ -30,7 +30,6 @@ pub static OP: Op = Op {
         let attrs = Attrs::new().with("shape", &c.inputs[0].ty().shape);
         grads([Tensor::apply1(&max_pool_grad::OP, &[&c.y(1), &c.g(0)], attrs)])
     }),
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 1, 5], 1)], attrs(&[2], &[2], &[1], &[1], &[3])),
@@ -42,6 +41,7 @@ pub static OP: Op = Op {
             .expect(vec![f64s([1, 1, 1, 2], &[5.0, 8.0]), i64s([1, 1, 1, 2], &[4, 6])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

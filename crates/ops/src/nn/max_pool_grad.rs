@@ -3,7 +3,7 @@
 use super::conv_input_grad::shape;
 use crate::rules::{GradTensors, expand, f64s, float, floats, i64s, maybe_grads, one};
 use crate::{Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, DType, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, DType, Grad, Meaning, Op};
 
 /// The row of `max_pool_grad`.
 pub static OP: Op = Op {
@@ -36,7 +36,6 @@ pub static OP: Op = Op {
         let g = flat(c.g(0)).gather(2, &flat(c.x(0))).reshape(&c.inputs[1].ty().shape);
         maybe_grads(vec![None, Some(g)])
     }),
-    batch: Batch::Auto,
     cases: || {
         let to = |s: &[i64]| Attrs::new().with("shape", s);
         vec![
@@ -45,4 +44,5 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 1, 2, 4], &[0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 2.0, 0.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };

@@ -46,6 +46,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Attributes as a row of cases writes them.

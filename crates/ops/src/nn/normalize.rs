@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1, f64s, float, floats, same};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Meaning, Op};
 
 /// The row of `normalize`.
 pub static OP: Op = Op {
@@ -21,8 +21,7 @@ pub static OP: Op = Op {
             (&x / x.vector_norm_keep(ord, axes).clamp_min(eps)).cast(c.dtype(0))
         })
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let by = |axes: &[i64], ord: f64| Attrs::new().with("axes", axes).with("ord", ord).with("eps", 1e-12);
         vec![
@@ -33,6 +32,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

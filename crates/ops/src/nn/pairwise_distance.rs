@@ -3,7 +3,7 @@
 use super::distance::norm_keep;
 use crate::Tensor;
 use crate::rules::{by_expansion, expand_wide, f64s, float, floats, one_dtype};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Result, Value};
 
 /// The row of `pairwise_distance`.
 pub static OP: Op = Op {
@@ -17,8 +17,7 @@ pub static OP: Op = Op {
         by_expansion(c, body)
     },
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let with = |p: f64, eps: f64| Attrs::new().with("p", p).with("eps", eps);
         let far = vec![f64s([2], &[3.0, 4.0]), f64s([2], &[0.0, 0.0])];
@@ -31,6 +30,7 @@ pub static OP: Op = Op {
             Case::new(far, with(2.0, 0.0)).expect(vec![f64s([1], &[5.0])], "Pythagoras"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

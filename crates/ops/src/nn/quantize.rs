@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand, f64s, floats};
 use crate::{DType, Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op, Value};
 
 /// The largest integer in use: the smallest one has no negative.
 const MOST: f64 = 127.0;
@@ -23,7 +23,6 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Composite(body),
     grad: Grad::Missing("it rounds to integers"),
-    batch: Batch::Auto,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         let scale = Literal::from_f64(DType::F32, [2, 1], &[2.0, 1.0]);
@@ -34,6 +33,7 @@ pub static OP: Op = Op {
                 .expect(vec![Literal::from_i64(DType::I8, [2, 3], &[127, -50, 2, 0, 0, 0]), scale], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

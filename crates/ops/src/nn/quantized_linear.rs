@@ -2,14 +2,13 @@
 
 use crate::rules::{by_expansion, expand};
 use crate::{DType, Error, Result, Tensor};
-use ir::{Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Value};
+use ir::{Attrs, Call, Case, Grad, Literal, Meaning, Op, Value};
 
 /// The row of `quantized_linear`.
 pub static OP: Op = Op {
     name: "quantized_linear",
     doc: "x wᵀ + b for x[…, I], a weight w[O, I] given as i8 with scale[O, 1] as `quantize` makes them, and optionally \
           b[O]; each row of x is quantized on the way, and sums are exact.",
-    attrs: &[],
     infer: |c| {
         if !(3..=4).contains(&c.types.len()) {
             return Err(Error::value(format!("takes 3 or 4 inputs, but {} were given", c.types.len())));
@@ -34,7 +33,6 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Composite(body),
     grad: Grad::Missing("it rounds to integers; train with `linear`, then quantize"),
-    batch: Batch::Auto,
     cases: || {
         let f32s = |shape: &[usize], data: &[f64]| Literal::from_f64(DType::F32, shape, data);
         let weight = Literal::from_i64(DType::I8, [2, 3], &[127, -127, 0, 1, 2, 3]);
@@ -46,6 +44,7 @@ pub static OP: Op = Op {
                 .expect(vec![f32s(&[1, 2, 2], &[8065.5, 235.0, 1.0, -1.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

@@ -40,6 +40,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 2], &[0.2, 1.4, 1.0, -1.0])], "by hand: the mean squares are 25"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The last `n` dimensions at mean square one, and the factor that brought them there.

@@ -4,7 +4,7 @@ use super::norm::gradients;
 use super::rms_norm::normalized;
 use crate::Tensor;
 use crate::rules::{expand, f64s, floats};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Meaning, Op};
 
 /// The row of `rms_norm_grad`.
 pub static OP: Op = Op {
@@ -29,8 +29,6 @@ pub static OP: Op = Op {
             Ok(vec![dx, onto(&g * y)])
         })
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let over = |n: i64, eps: f64| Attrs::new().with("axes", n).with("eps", eps);
         vec![
@@ -42,4 +40,5 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };

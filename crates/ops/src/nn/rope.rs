@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1, f64s, float, floats, one_dtype, same};
 use crate::{Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, DType, Grad, Meaning, Op, Result};
+use ir::{AttrKind, Attrs, Call, Case, DType, Meaning, Op, Result};
 
 /// The row of `rope`.
 pub static OP: Op = Op {
@@ -31,8 +31,6 @@ pub static OP: Op = Op {
             turned.reshape(&shape)
         })
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let with = |interleaved: bool| Attrs::new().with("interleaved", interleaved);
         let x = || vec![f64s([1, 4], &[1.0, 2.0, 3.0, 4.0]), f64s([1, 2], &[0.0, 1.0]), f64s([1, 2], &[1.0, 0.0])];
@@ -45,6 +43,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 4], &[-2.0, 1.0, 3.0, 4.0])], "by hand: (1, 2) turned by a right angle"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn check(c: &Call) -> Result<()> {

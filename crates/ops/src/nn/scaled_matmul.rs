@@ -3,7 +3,7 @@
 use crate::kernel::matmul;
 use crate::rules::{expand1, one};
 use crate::{DType, Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Literal, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op, Value};
 
 /// The row of `scaled_matmul`.
 pub static OP: Op = Op {
@@ -29,7 +29,6 @@ pub static OP: Op = Op {
     },
     meaning: Meaning::Composite(body),
     grad: Grad::Missing("8-bit floats have none; autocast in f8e4m3 and `float8_linear` train with them"),
-    batch: Batch::Auto,
     cases: || {
         let matrix = |dtype: DType, shape: &[usize], step: usize| {
             let data: Vec<f64> =
@@ -52,6 +51,7 @@ pub static OP: Op = Op {
             case(a, b, DType::F32).expect(vec![Literal::from_f64(DType::F32, [1, 1], &[880.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, args: &[Value]) -> Result<Vec<Value>> {

@@ -29,6 +29,7 @@ pub static OP: Op = Op {
     }),
     grad: Grad::Rule(|c| grads([c.y(0).softmax_grad(&c.g(0), c.attrs.size("axis")?)])),
     batch: BATCH_AXIS,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -39,6 +40,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

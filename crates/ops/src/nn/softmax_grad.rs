@@ -4,7 +4,7 @@ use crate::Error;
 use crate::Tensor;
 use crate::kernel::BATCH_AXIS;
 use crate::rules::{expand1, f64s, float, floats, one_dtype, same};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Meaning, Op};
 
 /// The row of `softmax_grad`.
 pub static OP: Op = Op {
@@ -29,7 +29,6 @@ pub static OP: Op = Op {
             (y * (g - dot)).cast(c.dtype(0))
         })
     }),
-    grad: Grad::Expand,
     batch: BATCH_AXIS,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
@@ -40,6 +39,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[0.75, -0.75])], "by hand: Σ g y is 1"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

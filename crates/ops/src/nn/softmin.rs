@@ -3,7 +3,7 @@
 use crate::Tensor;
 use crate::kernel::BATCH_AXIS;
 use crate::rules::{expand1, f64s, float, floats, same};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Meaning, Op};
 
 /// The row of `softmin`.
 pub static OP: Op = Op {
@@ -20,8 +20,8 @@ pub static OP: Op = Op {
         let axis = c.axis("axis")? as i64;
         expand1(x, |x| (-&x[0]).softmax(axis))
     }),
-    grad: Grad::Expand,
     batch: BATCH_AXIS,
+    autocast: ir::Autocast::Wide,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -30,6 +30,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[0.75, 0.25])], "by hand: 3 to 1"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

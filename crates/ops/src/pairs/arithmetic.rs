@@ -1,55 +1,35 @@
 //! Arithmetic, powers and comparisons of complex numbers.
 
-use super::{Pair, Rule, Use};
+use super::{Pair, Use};
 use crate::{Result, Tensor};
 
 /// The greatest whole exponent that a power multiplies out.
 const EXPONENT_MAX: f64 = 64.0;
 
-pub(super) fn rule(name: &str) -> Option<Rule> {
-    Some(match name {
-        "mul" => |u| two(u, mul),
-        "div" => |u| two(u, div),
-        "pow" => |u| two(u, pow),
-        "recip" => |u| unary(u, |z| div(&one(z), z)),
-        "square" => |u| unary(u, |z| mul(z, z)),
-        "sign" => |u| unary(u, sign),
-        "abs" => |u| real(u, Pair::abs),
-        "angle" => |u| real(u, Pair::angle),
-        "eq" => |u| both(u, |a, b| a.re.eq(&b.re).and(a.im.eq(&b.im))),
-        "ne" => |u| both(u, |a, b| a.re.ne(&b.re).or(a.im.ne(&b.im))),
-        "not" => |u| real(u, |z| z.re.logical_not().and(z.im.logical_not())),
-        "is_nan" => |u| real(u, |z| z.re.is_nan().or(z.im.is_nan())),
-        "is_inf" => |u| real(u, |z| z.re.is_inf().or(z.im.is_inf())),
-        "is_finite" => |u| real(u, |z| z.re.is_finite().and(z.im.is_finite())),
-        _ => return None,
-    })
-}
-
 /// A complex function of one number.
-pub(super) fn unary(u: &Use, f: impl Fn(&Pair) -> Pair) -> Result<Vec<Tensor>> {
+pub(crate) fn unary(u: &Use, f: impl Fn(&Pair) -> Pair) -> Result<Vec<Tensor>> {
     Ok(vec![f(&u.pair(0)?).join()])
 }
 /// A complex function of two numbers.
-pub(super) fn two(u: &Use, f: impl Fn(&Pair, &Pair) -> Pair) -> Result<Vec<Tensor>> {
+pub(crate) fn binary(u: &Use, f: impl Fn(&Pair, &Pair) -> Pair) -> Result<Vec<Tensor>> {
     Ok(vec![f(&u.pair(0)?, &u.pair(1)?).join()])
 }
 /// A real function of one number.
-fn real(u: &Use, f: impl Fn(&Pair) -> Tensor) -> Result<Vec<Tensor>> {
+pub(crate) fn real(u: &Use, f: impl Fn(&Pair) -> Tensor) -> Result<Vec<Tensor>> {
     Ok(vec![f(&u.pair(0)?)])
 }
 /// A real function of two numbers.
-fn both(u: &Use, f: impl Fn(&Pair, &Pair) -> Tensor) -> Result<Vec<Tensor>> {
+pub(crate) fn real2(u: &Use, f: impl Fn(&Pair, &Pair) -> Tensor) -> Result<Vec<Tensor>> {
     Ok(vec![f(&u.pair(0)?, &u.pair(1)?)])
 }
 
 /// The number 1, alone.
-fn one(like: &Pair) -> Pair {
+pub(crate) fn one(like: &Pair) -> Pair {
     let number = |x: f64| like.re.then(|t| Ok(Tensor::full_of((), x, t.dtype)));
     Pair::new(number(1.0), number(0.0))
 }
 
-pub(super) fn mul(a: &Pair, b: &Pair) -> Pair {
+pub(crate) fn mul(a: &Pair, b: &Pair) -> Pair {
     match (a.is_real(), b.is_real()) {
         (_, true) => Pair::new(&a.re * &b.re, &a.im * &b.re),
         (true, _) => Pair::new(&a.re * &b.re, &a.re * &b.im),
@@ -58,7 +38,7 @@ pub(super) fn mul(a: &Pair, b: &Pair) -> Pair {
 }
 
 /// Smith's division: by the greater part of the divisor, so that no square overflows.
-pub(super) fn div(a: &Pair, b: &Pair) -> Pair {
+pub(crate) fn div(a: &Pair, b: &Pair) -> Pair {
     if b.is_real() {
         return Pair::new(&a.re / &b.re, &a.im / &b.re);
     }
@@ -74,7 +54,7 @@ pub(super) fn div(a: &Pair, b: &Pair) -> Pair {
 }
 
 /// The direction; 0 for 0. Of an infinite number only the infinite parts count.
-fn sign(z: &Pair) -> Pair {
+pub(crate) fn sign(z: &Pair) -> Pair {
     let is_far = z.re.is_inf().or(z.im.is_inf()).and(z.re.is_nan().or(z.im.is_nan()).logical_not());
     let near = |x: &Tensor| {
         let at_infinity = x.is_inf().cast_like(x).copysign(x.stop_gradient());
@@ -99,7 +79,7 @@ fn whole(b: &Pair) -> Option<i32> {
     (im == 0.0 && re.trunc() == re && re.abs() <= EXPONENT_MAX).then_some(re as i32)
 }
 
-fn pow(a: &Pair, b: &Pair) -> Pair {
+pub(crate) fn pow(a: &Pair, b: &Pair) -> Pair {
     if let Some(n) = whole(b) {
         let mut out: Option<Pair> = None;
         let (mut base, mut rest) = (a.clone(), n.unsigned_abs());

@@ -3,13 +3,12 @@
 use super::Pair;
 use crate::rules::{GradTensors, expand1, f64s, floats, grads, one};
 use crate::{DType, Error, Tensor};
-use ir::{Attrs, Batch, Case, Grad, Literal, Meaning, Op, Site, Value};
+use ir::{Attrs, Case, Grad, Literal, Meaning, Op, Site, Value};
 
 /// The row of `complex`.
 pub static OP: Op = Op {
     name: "complex",
     doc: "Complex numbers with these real and imaginary parts, elementwise.",
-    attrs: &[],
     infer: |c| {
         c.arity(2)?;
         let (dtype, shape) = (crate::rules::one_dtype(c)?, c.shape(0));
@@ -33,7 +32,7 @@ pub static OP: Op = Op {
         let g = Pair::of(&c.g(0));
         grads([g.re, g.im])
     }),
-    batch: Batch::Auto,
+    complex: ir::OnComplex::Carry,
     cases: || {
         let z = f64s([2, 2], &[1.0, -2.0, 3.0, 0.5]);
         vec![
@@ -42,6 +41,7 @@ pub static OP: Op = Op {
                 .expect(vec![z.retyped(DType::C128, [2])], "by definition"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

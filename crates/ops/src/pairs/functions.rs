@@ -3,48 +3,20 @@
 //! Inverses follow W. Kahan, Branch Cuts for Complex Elementary Functions (1987): written with real
 //! functions of the parts, so that the sign of a zero says on which side of a cut a number lies.
 
-use super::arithmetic::{div, unary};
-use super::{Pair, Rule};
+use super::Pair;
 use crate::Tensor;
-use std::f64::consts::{FRAC_PI_2, LN_2, LN_10};
-
-pub(super) fn rule(name: &str) -> Option<Rule> {
-    Some(match name {
-        "exp" => |u| unary(u, exp),
-        "exp2" => |u| unary(u, |z| exp(&scaled(z, LN_2))),
-        "expm1" => |u| unary(u, expm1),
-        "log" => |u| unary(u, log),
-        "log2" => |u| unary(u, |z| scaled(&log(z), 1.0 / LN_2)),
-        "log10" => |u| unary(u, |z| scaled(&log(z), 1.0 / LN_10)),
-        "log1p" => |u| unary(u, log1p),
-        "sqrt" => |u| unary(u, sqrt),
-        "rsqrt" => |u| unary(u, |z| div(&Pair::new(z.re.ones_like(), z.re.zeros_like()), &sqrt(z))),
-        "sinh" => |u| unary(u, sinh),
-        "cosh" => |u| unary(u, cosh),
-        "tanh" => |u| unary(u, tanh),
-        "sin" => |u| unary(u, |z| back(&sinh(&turned(z)))),
-        "cos" => |u| unary(u, |z| cosh(&turned(z))),
-        "tan" => |u| unary(u, |z| back(&tanh(&turned(z)))),
-        "asin" => |u| unary(u, asin),
-        "acos" => |u| unary(u, acos),
-        "atan" => |u| unary(u, |z| back(&atanh(&turned(z)))),
-        "asinh" => |u| unary(u, |z| back(&asin(&turned(z)))),
-        "acosh" => |u| unary(u, acosh),
-        "atanh" => |u| unary(u, atanh),
-        _ => return None,
-    })
-}
+use std::f64::consts::FRAC_PI_2;
 
 /// Times a real number.
-fn scaled(z: &Pair, by: f64) -> Pair {
+pub(crate) fn scaled(z: &Pair, by: f64) -> Pair {
     Pair::new(&z.re * by, &z.im * by)
 }
 /// Times i.
-fn turned(z: &Pair) -> Pair {
+pub(crate) fn times_i(z: &Pair) -> Pair {
     Pair::new(-&z.im, z.re.clone())
 }
 /// Times -i.
-fn back(z: &Pair) -> Pair {
+pub(crate) fn over_i(z: &Pair) -> Pair {
     Pair::new(z.im.clone(), -&z.re)
 }
 /// `a` where the condition holds, else `b`.
@@ -63,7 +35,7 @@ fn is_lost(z: &Pair, factor: &Tensor) -> Tensor {
     z.im.eq(0.0).and(is_wild(factor))
 }
 
-pub(super) fn exp(z: &Pair) -> Pair {
+pub(crate) fn exp(z: &Pair) -> Pair {
     let (size, wild) = (z.re.exp(), is_wild(&z.im));
     let im = pick(&is_lost(z, &size), &z.im, &(&size * z.im.sin()));
     let (is_none, is_all) = (z.re.eq(f64::NEG_INFINITY).and(&wild), z.re.eq(f64::INFINITY).and(wild));
@@ -72,7 +44,7 @@ pub(super) fn exp(z: &Pair) -> Pair {
 }
 
 /// Near 0 without losing digits: e^x cos y - 1 = (e^x - 1) cos y - 2 sin²(y / 2).
-fn expm1(z: &Pair) -> Pair {
+pub(crate) fn expm1(z: &Pair) -> Pair {
     let half = (&z.im * 0.5).sin();
     let re = z.re.expm1() * z.im.cos() - half.square() * 2.0;
     let re = pick(&z.re.eq(f64::NEG_INFINITY), -1.0, &re);
@@ -80,7 +52,7 @@ fn expm1(z: &Pair) -> Pair {
     Pair::new(re, exp(z).im)
 }
 
-pub(super) fn log(z: &Pair) -> Pair {
+pub(crate) fn log(z: &Pair) -> Pair {
     let is_first = z.re.abs().ge(z.im.abs());
     let (large, small) = (Tensor::where_(&is_first, &z.re, &z.im), Tensor::where_(&is_first, &z.im, &z.re));
     // Near the unit circle, where the magnitude is nearly 1, its distance from 1 has the digits.
@@ -94,7 +66,7 @@ pub(super) fn log(z: &Pair) -> Pair {
     Pair::new(Tensor::where_(&is_near, &by_distance, by_size), z.angle())
 }
 
-fn log1p(z: &Pair) -> Pair {
+pub(crate) fn log1p(z: &Pair) -> Pair {
     let moved = Pair::new(&z.re + 1.0, z.im.clone());
     let is_small = z.abs().lt(0.5);
     let off = &z.re * (&z.re + 2.0) + z.im.square();
@@ -102,7 +74,7 @@ fn log1p(z: &Pair) -> Pair {
     Pair::new(Tensor::where_(&is_small, &small, log(&moved).re), moved.angle())
 }
 
-pub(super) fn sqrt(z: &Pair) -> Pair {
+pub(crate) fn sqrt(z: &Pair) -> Pair {
     // Half the sum of magnitude and real part, and the other part from their product.
     let is_right = z.re.ge(0.0);
     let half = Tensor::where_(&is_right, &z.re, -&z.re) * 0.5 + z.abs() * 0.5;
@@ -118,13 +90,13 @@ pub(super) fn sqrt(z: &Pair) -> Pair {
 
 /// Zeros and infinities of one part are not lost to infinities and NaN of the other, as C's Annex G
 /// says; so below.
-fn sinh(z: &Pair) -> Pair {
+pub(crate) fn sinh(z: &Pair) -> Pair {
     let wild = is_wild(&z.im);
     let re = pick(&z.re.eq(0.0).or(z.re.is_inf()).and(wild), &z.re, &(z.re.sinh() * z.im.cos()));
     let factor = z.re.cosh();
     Pair::new(re, pick(&is_lost(z, &factor), &z.im, &(&factor * z.im.sin())))
 }
-fn cosh(z: &Pair) -> Pair {
+pub(crate) fn cosh(z: &Pair) -> Pair {
     let wild = is_wild(&z.im);
     let re = pick(&z.re.is_inf().and(&wild), f64::INFINITY, &(z.re.cosh() * z.im.cos()));
     let factor = z.re.sinh();
@@ -134,7 +106,7 @@ fn cosh(z: &Pair) -> Pair {
 }
 
 /// Where the real part is large, the result is 1 or -1 but for an imaginary rest that vanishes.
-fn tanh(z: &Pair) -> Pair {
+pub(crate) fn tanh(z: &Pair) -> Pair {
     const LARGE: f64 = 20.0;
     let is_large = z.re.abs().gt(LARGE);
     let re = pick(&is_large, 1.0, &z.re);
@@ -173,20 +145,20 @@ fn is_half(zero: &Tensor, nan: &Tensor) -> Tensor {
     zero.eq(0.0).and(nan.is_nan())
 }
 
-fn asin(z: &Pair) -> Pair {
+pub(crate) fn asin(z: &Pair) -> Pair {
     let (m, p) = roots(z);
     let re = z.re.atan2(&m.re * &p.re - &m.im * &p.im);
     let re = pick(&is_half(&z.re, &z.im), &z.re, &re);
     let y = Pair::new(re, (&m.re * &p.im - &m.im * &p.re).asinh());
     unless_far(z, y, |re, im| (re.atan2(im.abs()), signed(f64::INFINITY, im)))
 }
-fn acos(z: &Pair) -> Pair {
+pub(crate) fn acos(z: &Pair) -> Pair {
     let (m, p) = roots(z);
     let re = pick(&is_half(&z.re, &z.im), FRAC_PI_2, &(m.re.atan2(&p.re) * 2.0));
     let y = Pair::new(re, (&p.re * &m.im - &p.im * &m.re).asinh());
     unless_far(z, y, |re, im| (im.abs().atan2(re), -signed(f64::INFINITY, im)))
 }
-fn acosh(z: &Pair) -> Pair {
+pub(crate) fn acosh(z: &Pair) -> Pair {
     let m = sqrt(&Pair::new(&z.re - 1.0, z.im.clone()));
     let p = sqrt(&Pair::new(&z.re + 1.0, z.im.clone()));
     let im = pick(&is_half(&z.re, &z.im), FRAC_PI_2, &(m.im.atan2(&p.re) * 2.0));
@@ -194,7 +166,7 @@ fn acosh(z: &Pair) -> Pair {
     unless_far(z, y, |re, im| (re.full_like(f64::INFINITY), im.atan2(re)))
 }
 /// As it is odd, of the number with a positive real part, where no digits cancel near ±1.
-fn atanh(z: &Pair) -> Pair {
+pub(crate) fn atanh(z: &Pair) -> Pair {
     /// Beyond this x / |z|² is the real part to the last digit of f64, and its squares may overflow.
     const LARGE: f64 = 1e8;
     let side = Tensor::where_(&z.re.lt(0.0), &z.re.full_like(-1.0), &z.re.ones_like());

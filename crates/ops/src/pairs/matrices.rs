@@ -5,25 +5,9 @@
 //! factors keep their form where the parts of each element lie side by side. Vectors are not
 //! determined uniquely: their decompositions are rows of their own, on pairs.
 
-use super::{Pair, Rule, Use};
-use crate::linalg;
+use super::{Pair, Use};
 use crate::{DType, Error, Result, Tensor, control};
 use ir::Op;
-
-pub(super) fn rule(name: &str) -> Option<Rule> {
-    Some(match name {
-        "inv" | "pinv" | "matrix_exp" => by_block,
-        "solve" => solve,
-        "triangular_solve" => triangular_solve,
-        "cholesky" => cholesky,
-        "eigh" => |u| on_pairs(u, &linalg::eigh_pairs::OP, [false, true]),
-        "svd" => |u| on_pairs(u, &linalg::svd_pairs::OP, [true, false, true]),
-        "qr" => |u| on_pairs(u, &linalg::qr_pairs::OP, [true, true]),
-        "det" => |u| Ok(vec![eliminated(u)?.det]),
-        "slogdet" => |u| eliminated(u).map(|e| vec![e.phase, e.log]),
-        _ => return None,
-    })
-}
 
 /// Rows and columns.
 fn sizes(z: &Pair) -> Result<(usize, usize)> {
@@ -39,14 +23,14 @@ fn block(z: &Pair) -> Tensor {
     Tensor::concat(&[top, Tensor::concat(&[z.im.clone(), z.re.clone()], -1)], -2)
 }
 
-fn by_block(u: &Use) -> Result<Vec<Tensor>> {
+pub(crate) fn by_block(u: &Use) -> Result<Vec<Tensor>> {
     let z = u.pair(0)?;
     let (m, n) = sizes(&z)?;
     let y = Tensor::apply1(u.op, &[&block(&z)], u.attrs.clone()).narrow(-1, 0, m);
     Ok(vec![Tensor::complex(&y.narrow(-2, 0, n), &y.narrow(-2, n, n))])
 }
 
-fn solve(u: &Use) -> Result<Vec<Tensor>> {
+pub(crate) fn solve(u: &Use) -> Result<Vec<Tensor>> {
     let (a, b) = (u.pair(0)?, u.pair(1)?);
     let (_, n) = sizes(&a)?;
     let y = Tensor::apply1(u.op, &[&block(&a), &Tensor::concat(&[b.re, b.im], -2)], u.attrs.clone());
@@ -54,13 +38,13 @@ fn solve(u: &Use) -> Result<Vec<Tensor>> {
 }
 
 /// The results of a row on pairs, of which the `complex` ones are pairs again.
-fn on_pairs<const N: usize>(u: &Use, op: &'static Op, complex: [bool; N]) -> Result<Vec<Tensor>> {
+pub(crate) fn on_pairs<const N: usize>(u: &Use, op: &'static Op, complex: [bool; N]) -> Result<Vec<Tensor>> {
     let outs = Tensor::apply(op, &[&u.inputs[0].view_as_real()], u.attrs.clone());
     Ok(outs.iter().zip(complex).map(|(y, is)| if is { y.view_as_complex() } else { y.clone() }).collect())
 }
 
 /// With each row over its diagonal element: a diagonal of ones keeps the woven matrix triangular.
-fn triangular_solve(u: &Use) -> Result<Vec<Tensor>> {
+pub(crate) fn triangular_solve(u: &Use) -> Result<Vec<Tensor>> {
     let (is_upper, is_unit) = (u.attrs.bool("upper")?, u.attrs.bool("unit")?);
     let (mut a, mut b) = (u.pair(0)?.join(), u.pair(1)?.join());
     a = if is_upper { a.triu(0) } else { a.tril(0) };
@@ -107,7 +91,7 @@ fn unwoven(x: &Tensor) -> Result<Pair> {
 }
 
 /// The real op reads the same triangle, and its gradient is that of a Hermitian matrix.
-fn cholesky(u: &Use) -> Result<Vec<Tensor>> {
+pub(crate) fn cholesky(u: &Use) -> Result<Vec<Tensor>> {
     let mut z = u.pair(0)?;
     sizes(&z)?;
     z.im = z.im.tril(-1) + z.im.triu(1);
@@ -117,14 +101,14 @@ fn cholesky(u: &Use) -> Result<Vec<Tensor>> {
 }
 
 /// What elimination says of a determinant.
-struct Eliminated {
-    det: Tensor,
-    phase: Tensor,
-    log: Tensor,
+pub(crate) struct Eliminated {
+    pub det: Tensor,
+    pub phase: Tensor,
+    pub log: Tensor,
 }
 
 /// Gauss's elimination, column after column, with the greatest element as pivot.
-fn eliminated(u: &Use) -> Result<Eliminated> {
+pub(crate) fn eliminated(u: &Use) -> Result<Eliminated> {
     let z = u.pair(0)?;
     let n = match sizes(&z)? {
         (m, n) if m == n => n,

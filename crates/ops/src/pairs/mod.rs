@@ -13,6 +13,13 @@ mod functions;
 mod matrices;
 mod products;
 
+pub(crate) use arithmetic::{binary, div, mul, one, pow, real, real2, sign, unary};
+pub(crate) use functions::{
+    acos, acosh, asin, atanh, cosh, exp, expm1, log, log1p, over_i, scaled, sinh, sqrt, tanh, times_i,
+};
+pub(crate) use matrices::{by_block, cholesky, eliminated, on_pairs, solve, triangular_solve};
+pub(crate) use products::{cumprod, matmul, norm, prod, vecdot};
+
 crate::table! {
     complex,
     view_as_complex,
@@ -20,7 +27,7 @@ crate::table! {
 }
 
 use crate::{Error, Result, Tensor};
-use ir::{Attrs, Batch, Call, Meaning, Op, Site, Type, Value};
+use ir::{Attrs, Batch, Call, ComplexCall, Meaning, OnComplex, Op, Site, Type, Value};
 
 /// The batching rule of ops on all leading dimensions alike.
 const BATCH: Batch = Batch::Rule(|c| {
@@ -110,11 +117,8 @@ fn is_zero(t: &Tensor) -> bool {
 /// True if an op's results have to be written with rows for the parts.
 pub(crate) fn is_complex(op: &'static Op, inputs: &[Value], attrs: &Attrs) -> bool {
     let to_complex = || op == &crate::scalar::cast::OP && attrs.dtype("dtype").is_ok_and(|d| d.is_complex());
-    // What hands numbers on without looking at them takes complex ones as they are.
-    let is_carrier = matches!(op.meaning, Meaning::Recast | Meaning::Control(_))
-        || op == &complex::OP
-        || op == &crate::composite::stop_gradient::OP
-        || op == &crate::composite::leaf::OP;
+    let is_carrier =
+        matches!(op.meaning, Meaning::Recast | Meaning::Control(_)) || matches!(op.complex, OnComplex::Carry);
     !is_carrier && (inputs.iter().any(|v| v.ty().dtype.is_complex()) || to_complex())
 }
 
@@ -124,10 +128,12 @@ pub(crate) fn apply(op: &'static Op, inputs: &[&Tensor], attrs: &Attrs) -> Resul
         let dtype = inputs.iter().filter_map(|t| t.dtype().ok()).find(|d| d.is_complex());
         Error::dtype(format!("not defined for {}", dtype.unwrap_or(ir::DType::C64))).in_op(op.name)
     };
-    let rule = match op.meaning {
-        _ if rule(op.name).is_some() => rule(op.name),
-        Meaning::View(_) => Some(parts as Rule),
-        Meaning::Composite(_) => None,
+    let is_by_parts = op.linear || op.is_view();
+    let rule: Option<fn(&ComplexCall) -> Result<Vec<Value>>> = match op.complex {
+        OnComplex::Rule(f) => Some(f),
+        OnComplex::Parts => Some(|c| written(c, parts)),
+        OnComplex::Auto if is_by_parts => Some(|c| written(c, parts)),
+        OnComplex::Auto if matches!(op.meaning, Meaning::Composite(_)) => None,
         _ => return Err(refuse()),
     };
     let values: Vec<Value> = inputs.iter().map(|t| t.value().cloned()).collect::<Result<_>>()?;
@@ -138,7 +144,8 @@ pub(crate) fn apply(op: &'static Op, inputs: &[&Tensor], attrs: &Attrs) -> Resul
         op.check(&Call { types: &real, attrs })?;
     }
     if let Some(rule) = rule {
-        return rule(&Use { op, inputs, attrs }).map_err(|e| e.in_op(op.name));
+        let outs = rule(&ComplexCall { op, inputs: &values, attrs }).map_err(|e| e.in_op(op.name))?;
+        return Ok(outs.into_iter().map(Tensor::from).collect());
     }
     let Meaning::Composite(expand) = op.meaning else { return Err(refuse()) };
     match expand(&Call { types: &types, attrs }, &values) {
@@ -150,7 +157,7 @@ pub(crate) fn apply(op: &'static Op, inputs: &[&Tensor], attrs: &Attrs) -> Resul
 /// A use of an op with complex inputs.
 pub(crate) struct Use<'a> {
     op: &'static Op,
-    inputs: &'a [&'a Tensor],
+    inputs: &'a [Tensor],
     attrs: &'a Attrs,
 }
 impl Use<'_> {
@@ -158,29 +165,16 @@ impl Use<'_> {
     fn pair(&self, i: usize) -> Result<Pair> {
         match self.inputs.get(i) {
             Some(z) if z.dtype()?.is_complex() => Ok(Pair::of(z)),
-            Some(x) => Ok(Pair::new((*x).clone(), x.zeros_like())),
+            Some(x) => Ok(Pair::new(x.clone(), x.zeros_like())),
             None => Err(Error::value(format!("input {i} is missing: {} were given", self.inputs.len()))),
         }
     }
 }
 
-type Rule = fn(&Use) -> Result<Vec<Tensor>>;
-
-/// What an op means on complex numbers, where it says so here: views work on each part anyway, and
-/// composites consist of others.
-fn rule(name: &str) -> Option<Rule> {
-    let parts_of_it = [arithmetic::rule, functions::rule, products::rule, matrices::rule];
-    parts_of_it.into_iter().find_map(|rule| rule(name)).or_else(|| {
-        Some(match name {
-            // Linear ops, and those that move elements.
-            "add" | "sub" | "neg" | "sum" | "cumsum" | "where" | "round" | "concat" | "gather" | "scatter"
-            | "scatter_add" | "take" | "index_add" | "fold" | "nan_to_num" => parts,
-            "pad" => pad,
-            "barrier" => barrier,
-            "cast" => cast,
-            _ => return None,
-        })
-    })
+/// What a row's rule for complex inputs is made of: a function from tensors to tensors.
+pub(crate) fn written(c: &ComplexCall, f: fn(&Use) -> Result<Vec<Tensor>>) -> Result<Vec<Value>> {
+    let inputs: Vec<Tensor> = c.inputs.iter().cloned().map(Tensor::from).collect();
+    f(&Use { op: c.op, inputs: &inputs, attrs: c.attrs })?.iter().map(|t| t.value().cloned()).collect()
 }
 
 /// An op on each part alone; inputs that are no such numbers, such as indices, are shared.
@@ -188,8 +182,8 @@ fn parts(u: &Use) -> Result<Vec<Tensor>> {
     parts_with(u, u.attrs)
 }
 fn parts_with(u: &Use, im_attrs: &Attrs) -> Result<Vec<Tensor>> {
-    let pair = |(i, t): (usize, &&Tensor)| -> Result<Pair> {
-        Ok(if t.dtype()?.is_inexact() { u.pair(i)? } else { Pair::new((*t).clone(), (*t).clone()) })
+    let pair = |(i, t): (usize, &Tensor)| -> Result<Pair> {
+        Ok(if t.dtype()?.is_inexact() { u.pair(i)? } else { Pair::new(t.clone(), t.clone()) })
     };
     let pairs: Vec<Pair> = u.inputs.iter().enumerate().map(pair).collect::<Result<_>>()?;
     let re = Tensor::apply(u.op, &pairs.iter().map(|p| &p.re).collect::<Vec<_>>(), u.attrs.clone());
@@ -198,23 +192,23 @@ fn parts_with(u: &Use, im_attrs: &Attrs) -> Result<Vec<Tensor>> {
 }
 
 /// The border is real.
-fn pad(u: &Use) -> Result<Vec<Tensor>> {
+pub(crate) fn pad(u: &Use) -> Result<Vec<Tensor>> {
     parts_with(u, &u.attrs.clone().set("value", 0.0))
 }
 
 /// All parts together.
-fn barrier(u: &Use) -> Result<Vec<Tensor>> {
+pub(crate) fn barrier(u: &Use) -> Result<Vec<Tensor>> {
     let complex: Vec<bool> = u.inputs.iter().map(|t| Ok(t.dtype()?.is_complex())).collect::<Result<_>>()?;
     let mut all = Vec::new();
     for (t, &is_complex) in u.inputs.iter().zip(&complex) {
-        all.push(if is_complex { t.view_as_real() } else { (*t).clone() });
+        all.push(if is_complex { t.view_as_real() } else { t.clone() });
     }
     let outs = Tensor::apply(u.op, &all.iter().collect::<Vec<_>>(), u.attrs.clone());
     Ok(outs.iter().zip(&complex).map(|(y, &is)| if is { y.view_as_complex() } else { y.clone() }).collect())
 }
 
-fn cast(u: &Use) -> Result<Vec<Tensor>> {
-    let (to, x) = (u.attrs.dtype("dtype")?, u.inputs[0]);
+pub(crate) fn cast(u: &Use) -> Result<Vec<Tensor>> {
+    let (to, x) = (u.attrs.dtype("dtype")?, &u.inputs[0]);
     let from = x.dtype()?;
     Ok(vec![match (from.is_complex(), to.is_complex()) {
         (true, true) => {

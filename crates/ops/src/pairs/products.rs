@@ -1,23 +1,10 @@
-//! Products of complex numbers along axes and of matrices, and what is refused.
+//! Products of complex numbers along axes and of matrices.
 
 use super::arithmetic::mul;
-use super::{Pair, Rule, Use};
-use crate::{Error, Result, Tensor};
+use super::{Pair, Use};
+use crate::{Result, Tensor};
 
-pub(super) fn rule(name: &str) -> Option<Rule> {
-    Some(match name {
-        "matmul" => matmul,
-        "prod" => prod,
-        "cumprod" => cumprod,
-        "vecdot" => vecdot,
-        "vector_norm" => norm,
-        // They are written with squares, which would have to be those of magnitudes.
-        "var" | "std" | "cov" => |u| Err(Error::dtype(format!("not defined for {}", u.inputs[0].dtype()?))),
-        _ => return None,
-    })
-}
-
-fn matmul(u: &Use) -> Result<Vec<Tensor>> {
+pub(crate) fn matmul(u: &Use) -> Result<Vec<Tensor>> {
     let (a, b) = (u.pair(0)?, u.pair(1)?);
     let by = |x: &Tensor, y: &Tensor| Tensor::apply1(u.op, &[x, y], u.attrs.clone());
     let re = if a.is_real() || b.is_real() { by(&a.re, &b.re) } else { by(&a.re, &b.re) - by(&a.im, &b.im) };
@@ -30,13 +17,13 @@ fn matmul(u: &Use) -> Result<Vec<Tensor>> {
 }
 
 /// The first operand is conjugated.
-fn vecdot(u: &Use) -> Result<Vec<Tensor>> {
-    let (a, b) = (u.inputs[0].conj(), u.inputs[1]);
+pub(crate) fn vecdot(u: &Use) -> Result<Vec<Tensor>> {
+    let (a, b) = (u.inputs[0].conj(), &u.inputs[1]);
     Ok(vec![(a * b).sum(u.attrs.int("axis")?)])
 }
 
 /// As a tree of halves: its depth is the logarithm of the size.
-fn prod(u: &Use) -> Result<Vec<Tensor>> {
+pub(crate) fn prod(u: &Use) -> Result<Vec<Tensor>> {
     let mut z = u.pair(0)?;
     for a in u.attrs.sizes("axes")? {
         let at = a as i64;
@@ -65,7 +52,7 @@ fn prod(u: &Use) -> Result<Vec<Tensor>> {
 }
 
 /// Each element times the product of all before it, over distances that double.
-fn cumprod(u: &Use) -> Result<Vec<Tensor>> {
+pub(crate) fn cumprod(u: &Use) -> Result<Vec<Tensor>> {
     let a = u.attrs.size("axis")?;
     let at = a as i64;
     let mut z = u.pair(0)?;
@@ -84,6 +71,6 @@ fn cumprod(u: &Use) -> Result<Vec<Tensor>> {
 }
 
 /// The norm of the magnitudes.
-fn norm(u: &Use) -> Result<Vec<Tensor>> {
+pub(crate) fn norm(u: &Use) -> Result<Vec<Tensor>> {
     Ok(vec![Tensor::apply1(u.op, &[&u.pair(0)?.abs()], u.attrs.clone())])
 }

@@ -8,7 +8,6 @@ use ir::{Attrs, Case, Grad, Meaning, Op, Shape};
 pub static OP: Op = Op {
     name: "view_as_complex",
     doc: "The complex numbers whose parts, real and imaginary, lie along the last dimension, which has size 2.",
-    attrs: &[],
     infer: |c| {
         c.arity(1)?;
         let (dtype, dims) = (c.dtype(0), c.shape(0).dims());
@@ -30,6 +29,7 @@ pub static OP: Op = Op {
             Case::new(vec![x.clone()], Attrs::new()).expect(vec![x.retyped(DType::C128, [2])], "by definition"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

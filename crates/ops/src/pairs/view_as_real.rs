@@ -8,7 +8,6 @@ use ir::{Attrs, Case, DType, Grad, Meaning, Op};
 pub static OP: Op = Op {
     name: "view_as_real",
     doc: "Complex numbers as their parts: a new last dimension of size 2, real and imaginary.",
-    attrs: &[],
     infer: |c| {
         c.arity(1)?;
         if !c.dtype(0).is_complex() {
@@ -26,6 +25,7 @@ pub static OP: Op = Op {
             Case::new(vec![x.retyped(DType::C128, [2])], Attrs::new()).expect(vec![x], "by definition"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -3,7 +3,7 @@
 use super::{check_key, unit};
 use crate::rules::{GradTensors, expand1, f64s, float, floats, i64s, maybe_grads, same};
 use crate::{DType, Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
 
 /// The row of `dropout`.
 pub static OP: Op = Op {
@@ -35,7 +35,6 @@ pub static OP: Op = Op {
     }),
     // The same elements of the gradient pass: the key says which.
     grad: Grad::Rule(|c| maybe_grads(vec![Some(c.g(0).dropout(c.attrs.float("p")?, &c.x(1))), None])),
-    batch: Batch::Auto,
     cases: || {
         let by = |p: f64| Attrs::new().with("p", p);
         vec![
@@ -47,6 +46,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -3,13 +3,12 @@
 use super::{check_key, unit, wide};
 use crate::rules::{expand1, f64s, float, i64s, one};
 use crate::{DType, Tensor};
-use ir::{Attrs, Batch, Case, Grad, Literal, Meaning, Op};
+use ir::{Attrs, Case, Grad, Literal, Meaning, Op};
 
 /// The row of `random_bernoulli`.
 pub static OP: Op = Op {
     name: "random_bernoulli",
     doc: "True with the probability each element gives, from a key.",
-    attrs: &[],
     infer: |c| {
         c.arity(2)?;
         check_key(c, 0)?;
@@ -21,7 +20,6 @@ pub static OP: Op = Op {
         expand1(args, |t| unit(&t[0], c.shape(1), dtype).lt(t[1].cast(dtype)))
     }),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let p = f64s([2], &[0.39, 0.74]);
         vec![
@@ -32,6 +30,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

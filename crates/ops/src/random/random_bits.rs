@@ -60,6 +60,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Numbers of a key.

@@ -3,7 +3,7 @@
 use super::{check_key, exponential, wide};
 use crate::rules::{expand1, f64s, float, i64s, one};
 use crate::{DType, Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};
 
 /// The row of `random_categorical`.
 pub static OP: Op = Op {
@@ -31,7 +31,6 @@ pub static OP: Op = Op {
         expand1(args, |t| (t[1].cast(dtype) - exponential(&t[0], &shape, dtype).log()).argmax(-1))
     }),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let of = |samples: i64| Attrs::new().with("samples", samples);
         vec![
@@ -42,6 +41,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

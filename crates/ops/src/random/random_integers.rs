@@ -3,7 +3,7 @@
 use super::{check_key, long, shape_of, words};
 use crate::rules::{expand1, i64s, one};
 use crate::{DType, Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Shape};
 use std::ops::Range;
 
 /// The row of `random_integers`.
@@ -30,7 +30,6 @@ pub static OP: Op = Op {
         expand1(args, |t| scaled(words(&t[0], &shape), range as u64).cast(DType::I64) + lo)
     }),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let of = |shape: &[usize], lo: i64, hi: i64| Attrs::new().with("shape", shape).with("lo", lo).with("hi", hi);
         vec![
@@ -40,6 +39,7 @@ pub static OP: Op = Op {
                 .expect(vec![i64s([4], &[4, 4, 1, 5])], "remainders of 63 bits of the Random123 answer for zeros"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Ranges beyond this would be drawn unevenly by a remainder.

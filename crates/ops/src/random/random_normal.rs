@@ -3,7 +3,7 @@
 use super::{check_key, fine, float_of, shape_of, wide};
 use crate::rules::{expand1, f64s, i64s, one};
 use crate::{DType, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Shape};
 
 /// The row of `random_normal`.
 pub static OP: Op = Op {
@@ -23,7 +23,6 @@ pub static OP: Op = Op {
         })
     }),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let of = |shape: &[usize], dtype| Attrs::new().with("shape", shape).with("dtype", dtype);
         vec![
@@ -34,6 +33,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

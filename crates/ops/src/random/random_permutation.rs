@@ -3,7 +3,7 @@
 use super::{check_key, long, words};
 use crate::rules::{expand1, i64s, one};
 use crate::{DType, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Shape};
 
 /// The row of `random_permutation`.
 pub static OP: Op = Op {
@@ -23,7 +23,6 @@ pub static OP: Op = Op {
         })
     }),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let of = |size: i64| Attrs::new().with("size", size);
         vec![
@@ -32,6 +31,7 @@ pub static OP: Op = Op {
                 .expect(vec![i64s([4], &[0, 3, 1, 2])], "order of 63 bits of the Random123 answer for zeros"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

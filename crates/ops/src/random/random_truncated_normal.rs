@@ -3,7 +3,7 @@
 use super::{check_key, fine, float_of, shape_of, wide};
 use crate::rules::{expand1, f64s, i64s, one};
 use crate::{DType, Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Shape};
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 /// The row of `random_truncated_normal`.
@@ -32,7 +32,6 @@ pub static OP: Op = Op {
         })
     }),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let of = |shape: &[usize], lo: f64, hi: f64, dtype| {
             Attrs::new().with("shape", shape).with("lo", lo).with("hi", hi).with("dtype", dtype)
@@ -45,6 +44,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -3,7 +3,7 @@
 use super::{check_key, float_of, shape_of, unit};
 use crate::rules::{expand1, f64s, i64s, one};
 use crate::{DType, Tensor};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Literal, Meaning, Op, Shape, bf16, f16};
+use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op, Shape, bf16, f16};
 
 /// The row of `random_uniform`.
 pub static OP: Op = Op {
@@ -29,7 +29,6 @@ pub static OP: Op = Op {
         })
     }),
     grad: Grad::Zero,
-    batch: Batch::Auto,
     cases: || {
         let of = |shape: &[usize], lo: f64, hi: f64, dtype| {
             Attrs::new().with("shape", shape).with("lo", lo).with("hi", hi).with("dtype", dtype)
@@ -43,6 +42,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The greatest number of a float type below another.

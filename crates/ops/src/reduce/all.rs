@@ -32,6 +32,7 @@ pub static OP: Op = Op {
                 .expect(vec![truth(&[true, true])], "NumPy manual, Notes of ufunc.reduce: the identity"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

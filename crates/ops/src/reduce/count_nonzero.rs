@@ -27,6 +27,7 @@ pub static OP: Op = Op {
                 .expect(vec![i64s([1, 4], &[1, 1, 2, 1])], "NumPy manual: np.count_nonzero(a, axis=0)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -23,6 +23,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 1], &[1.0, 3.0])], "NumPy manual: np.amax(np.arange(4).reshape((2, 2)), axis=1)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1_wide, f64s, float, floats};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Site};
+use ir::{AttrKind, Attrs, Case, Meaning, Op, Site};
 
 /// The row of `mean`.
 pub static OP: Op = Op {
@@ -15,7 +15,6 @@ pub static OP: Op = Op {
         let n: usize = c.attrs.sizes("axes")?.iter().map(|&a| c.shape(0)[a]).product();
         expand1_wide(x, |x| x[0].sum_keep(axes) / n as f64)
     }),
-    grad: Grad::Expand,
     batch: super::BATCH,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
@@ -25,6 +24,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 2], &[2.0, 3.0])], "NumPy manual: np.mean([[1, 2], [3, 4]], axis=0)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

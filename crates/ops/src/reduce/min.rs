@@ -23,6 +23,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 2], &[0.0, 1.0])], "NumPy manual: np.amin(np.arange(4).reshape((2, 2)), axis=0)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1_wide, f64s, float, floats};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Site};
+use ir::{AttrKind, Attrs, Case, Meaning, Op, Site};
 
 /// The row of `nanmean`.
 pub static OP: Op = Op {
@@ -17,7 +17,6 @@ pub static OP: Op = Op {
             x[0].nan_to_zero().sum_keep(axes) / count
         })
     }),
-    grad: Grad::Expand,
     batch: super::BATCH,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
@@ -28,6 +27,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1, f64s, floats};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op, Site};
+use ir::{AttrKind, Attrs, Case, Meaning, Op, Site};
 
 /// The row of `nansum`.
 pub static OP: Op = Op {
@@ -14,7 +14,6 @@ pub static OP: Op = Op {
         let axes = c.attrs.ints("axes")?;
         expand1(x, |x| x[0].nan_to_zero().sum_keep(axes).cast_like(&x[0]))
     }),
-    grad: Grad::Expand,
     batch: super::BATCH,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
@@ -25,6 +24,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -1,5 +1,6 @@
 //! `prod`: the product along axes.
 
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use crate::{Axes, Result, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, Meaning, Monoid, Op, Shape, Site};
@@ -32,6 +33,8 @@ pub static OP: Op = Op {
         grads([dx.reshape(moved).permute(&back)])
     }),
     batch: super::BATCH,
+    autocast: ir::Autocast::Wide,
+    complex: on_complex!(pairs::prod),
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
         vec![
@@ -43,6 +46,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 1], &[2.0, 12.0])], "NumPy manual: np.prod([[1., 2.], [3., 4.]], axis=1)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// `g` times the product of all other elements along the last axis, for each element.

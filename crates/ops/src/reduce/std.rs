@@ -23,6 +23,8 @@ pub static OP: Op = Op {
         grads([((&x - x.mean_keep(axes)) * (slope * (1.0 / divisor))).cast_like(&c.x(0))])
     }),
     batch: super::BATCH,
+    autocast: ir::Autocast::Wide,
+    complex: ir::OnComplex::Refuse,
     cases: || {
         let over = |a: &[i64], k: f64| Attrs::new().with("axes", a).with("correction", k);
         vec![
@@ -31,6 +33,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 2], &[1.0, 1.0])], "NumPy manual: np.std([[1, 2], [3, 4]], axis=0)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -13,6 +13,7 @@ pub static OP: Op = Op {
     meaning: Meaning::Reduce(Monoid::Sum),
     grad: Grad::Rule(|c| grads([c.g(0).broadcast_to(&c.inputs[0].ty().shape)])),
     batch: super::BATCH,
+    linear: true,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
         vec![
@@ -21,6 +22,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 2], &[0.0, 6.0])], "NumPy manual: np.sum([[0, 1], [0, 5]], axis=0)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -23,6 +23,8 @@ pub static OP: Op = Op {
         grads([slope.cast_like(&c.x(0))])
     }),
     batch: super::BATCH,
+    autocast: ir::Autocast::Wide,
+    complex: ir::OnComplex::Refuse,
     cases: || {
         let over = |a: &[i64], k: f64| Attrs::new().with("axes", a).with("correction", k);
         vec![
@@ -32,6 +34,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1, 1], &[1.25])], "NumPy manual: np.var([[1, 2], [3, 4]])"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The number of elements less the correction.

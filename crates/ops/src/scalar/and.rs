@@ -6,6 +6,7 @@ super::bits! {
     "and", "Logical and of bool, bitwise and of integers, elementwise.";
     int: |a, b| a & b;
     code: "({0} & {1})";
+    cost: ir::Cost::Instruction;
     bool: true;
     example: [5, 12], [3, 10] => [1, 8], "by hand: 0101 & 0011, 1100 & 1010";
 }

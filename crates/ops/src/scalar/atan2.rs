@@ -7,9 +7,7 @@ crate::binary! {
     /// The angle of the point (b, a) in (-π, π], elementwise: the inverse tangent of a / b in the right quadrant.
     atan2(a, b) -> Float;
     float: f64::atan2;
-    int: None;
     code: "atan2({0}, {1})";
-    neutral: None;
     domain: (0.3, 2.0);
     grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| {
         // 0 at the origin, as in PyTorch.

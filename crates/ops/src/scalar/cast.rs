@@ -1,6 +1,7 @@
 //! `cast`: another element type.
 
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::{f64s, unary_grad};
 use ir::{AttrKind, Attrs, Case, DType, Grad, Meaning, Op, Out, Scalar};
 
@@ -17,14 +18,14 @@ pub static OP: Op = Op {
         float: |v| v[0],
         int: Some(|v| v[0]),
         code: "{0}",
-        neutral: None,
-        domain: (-2.0, 2.0),
+        cost: ir::Cost::Instruction,
+        ..Scalar::DEFAULT
     }),
     grad: Grad::Rule(|c| {
         let dtype = c.inputs[0].ty().dtype;
         unary_grad(c, |_, _, g| g.cast(dtype))
     }),
-    batch: ir::Batch::Auto,
+    complex: on_complex!(pairs::cast),
     cases: || {
         let to = |d| Attrs::new().with("dtype", d);
         vec![
@@ -33,6 +34,7 @@ pub static OP: Op = Op {
             Case::new(vec![f64s([2], &[0.0, 0.5])], to(DType::F64)),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

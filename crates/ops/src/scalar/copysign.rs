@@ -7,10 +7,9 @@ crate::binary! {
     /// The absolute value of `a` with the sign of `b`, elementwise; -0 counts as negative.
     copysign(a, b) -> Float;
     float: f64::copysign;
-    int: None;
     code: "copysign({0}, {1})";
-    neutral: None;
     domain: (0.2, 2.0);
+    cost: Short;
     grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, y, g| {
         let zero = g.zeros_like();
         let slope = Tensor::where_(&a.eq(0.0), &zero, &(y / &a));

@@ -6,7 +6,6 @@ crate::unary! {
     /// Digamma function: the slope of `lgamma`, elementwise.
     digamma(x) -> Float;
     float: super::special::digamma;
-    int: None;
     code: "digamma({0})";
     domain: (0.4, 4.0);
     grad: ir::Grad::Rule(|c| unary_grad(c, |x, _, g| g * x.polygamma(1)));

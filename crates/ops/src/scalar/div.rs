@@ -1,15 +1,17 @@
 //! `div`: the quotient.
 
+use crate::pairs;
 use crate::rules::binary_grad;
 
 crate::binary! {
     /// True quotient, elementwise; integers are divided as `f32`.
     div(a, b) -> Float;
     float: |a, b| a / b;
-    int: None;
     code: "({0} / {1})";
     neutral: Some((1.0, false));
     domain: (0.5, 2.0);
+    cost: Division;
+    complex: on_complex!(|u| pairs::binary(u, pairs::div));
     grad: ir::Grad::Rule(|c| binary_grad(c, |_, b, y, g| {
         let ga = g / b;
         (ga.clone(), -(ga * y))

@@ -6,9 +6,8 @@ crate::unary! {
     /// 1 - erf(x) without cancellation for large x, elementwise.
     erfc(x) -> Float;
     float: libm::erfc;
-    int: None;
     code: "erfc({0})";
-    domain: (-2.0, 2.0);
+    cost: Special;
     grad: ir::Grad::Rule(|c| unary_grad(c, |x, _, g| -(g * (-x.square()).exp() * std::f64::consts::FRAC_2_SQRT_PI)));
     example: [0.0, 0.5, 1.0] => [1.0, 0.4795001221869535, 0.1572992070502851], "Abramowitz and Stegun, table 7.1";
 }

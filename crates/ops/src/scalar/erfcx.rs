@@ -6,7 +6,6 @@ crate::unary! {
     /// exp(x²) erfc(x) without overflow, elementwise.
     erfcx(x) -> Float;
     float: super::special::erfcx;
-    int: None;
     code: "erfcx({0})";
     domain: (-1.0, 2.0);
     grad: ir::Grad::Rule(|c| unary_grad(c, |x, y, g| g * (x * y * 2.0 - std::f64::consts::FRAC_2_SQRT_PI)));

@@ -6,7 +6,6 @@ crate::unary! {
     /// The number with this error function, elementwise; NaN outside [-1, 1].
     erfinv(x) -> Float;
     float: super::special::erfinv;
-    int: None;
     code: "erfinv({0})";
     domain: (-0.9, 0.9);
     grad: ir::Grad::Rule(|c| unary_grad(c, |_, y, g| g * y.square().exp() / std::f64::consts::FRAC_2_SQRT_PI));

@@ -1,14 +1,15 @@
 //! `exp2`: the power of two.
 
+use crate::pairs;
 use crate::rules::unary_grad;
 
 crate::unary! {
     /// 2 to the power x, elementwise.
     exp2(x) -> Float;
     float: f64::exp2;
-    int: None;
     code: "exp2({0})";
-    domain: (-2.0, 2.0);
+    autocast: Wide;
+    complex: on_complex!(|u| pairs::unary(u, |z| pairs::exp(&pairs::scaled(z, std::f64::consts::LN_2))));
     grad: ir::Grad::Rule(|c| unary_grad(c, |_, y, g| g * y * std::f64::consts::LN_2));
     example: [0.0, 3.0, -1.0] => [1.0, 8.0, 0.5], "by hand";
 }

@@ -6,10 +6,9 @@ crate::binary! {
     /// The greater of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient.
     fmax(a, b) -> Same;
     float: f64::max;
-    int: Some(|a, b| a.max(b));
+    int: |a, b| a.max(b);
     code: "fmax({0}, {1})";
-    neutral: None;
-    domain: (-2.0, 2.0);
+    cost: Short;
     grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| {
         let (first, second) = (a.gt(&b).or(b.is_nan()), b.gt(&a).or(a.is_nan()));
         let share = (first.cast_like(&g) + 1.0 - second.cast_like(&g)) * 0.5;

@@ -6,10 +6,9 @@ crate::binary! {
     /// The lesser of two, elementwise; a NaN is ignored where the other is a number. At a tie each gets half of the gradient.
     fmin(a, b) -> Same;
     float: f64::min;
-    int: Some(|a, b| a.min(b));
+    int: |a, b| a.min(b);
     code: "fmin({0}, {1})";
-    neutral: None;
-    domain: (-2.0, 2.0);
+    cost: Short;
     grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| {
         let (first, second) = (a.lt(&b).or(b.is_nan()), b.lt(&a).or(a.is_nan()));
         let share = (first.cast_like(&g) + 1.0 - second.cast_like(&g)) * 0.5;

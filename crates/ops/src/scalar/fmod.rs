@@ -6,9 +6,8 @@ crate::binary! {
     /// Remainder with the sign of `a`, as C's `fmod`, elementwise; integer division by 0 gives 0.
     fmod(a, b) -> Same;
     float: |a, b| a % b;
-    int: Some(|a, b| if b == 0 { 0 } else { a.wrapping_rem(b) });
+    int: |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) };
     code: "fmod({0}, {1})";
-    neutral: None;
     domain: (0.6, 2.0);
     grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| (g.clone(), -(g * (a / b).trunc()))));
     example: [5.0, -5.0, 5.0], [3.0, 3.0, -3.0] => [2.0, -2.0, 2.0], "C standard: fmod has the sign of the first operand";

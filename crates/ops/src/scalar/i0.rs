@@ -6,7 +6,6 @@ crate::unary! {
     /// Modified Bessel function of the first kind of order 0, elementwise.
     i0(x) -> Float;
     float: super::special::i0;
-    int: None;
     code: "cyl_bessel_i0({0})";
     domain: (-3.0, 3.0);
     grad: ir::Grad::Rule(|c| unary_grad(c, |x, _, g| g * x.i1()));

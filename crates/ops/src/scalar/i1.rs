@@ -7,7 +7,6 @@ crate::unary! {
     /// Modified Bessel function of the first kind of order 1, elementwise.
     i1(x) -> Float;
     float: super::special::i1;
-    int: None;
     code: "cyl_bessel_i1({0})";
     domain: (0.3, 3.0);
     grad: ir::Grad::Rule(|c| unary_grad(c, |x, y, g| {

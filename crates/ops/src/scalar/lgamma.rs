@@ -6,7 +6,6 @@ crate::unary! {
     /// Logarithm of the absolute value of the gamma function, elementwise.
     lgamma(x) -> Float;
     float: libm::lgamma;
-    int: None;
     code: "lgamma({0})";
     domain: (0.3, 4.0);
     grad: ir::Grad::Rule(|c| unary_grad(c, |x, _, g| g * x.digamma()));

@@ -4,10 +4,9 @@ crate::binary! {
     /// Whether `a < b`, elementwise; false where either is NaN.
     lt(a, b) -> Bool;
     float: |a, b| (a < b) as u8 as f64;
-    int: Some(|a, b| (a < b) as i128);
+    int: |a, b| (a < b) as i128;
     code: "({0} < {1})";
-    neutral: None;
-    domain: (-2.0, 2.0);
+    cost: Instruction;
     grad: ir::Grad::Zero;
     example: [1.0, 2.0, 3.0], [2.0, 2.0, 2.0] => [1.0, 0.0, 0.0], "by hand";
 }

@@ -6,10 +6,9 @@ crate::binary! {
     /// The greater of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
     maximum(a, b) -> Same;
     float: |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
-    int: Some(|a, b| a.max(b));
+    int: |a, b| a.max(b);
     code: "fmax_nan({0}, {1})";
-    neutral: None;
-    domain: (-2.0, 2.0);
+    cost: Short;
     grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| {
         // Half where equal, as PyTorch does: both are then a subgradient of the same weight.
         let share = (a.gt(&b).cast_like(&g) + 1.0 - b.gt(&a).cast_like(&g)) * 0.5;

@@ -6,10 +6,9 @@ crate::binary! {
     /// The lesser of two, elementwise; NaN if either is. At a tie each gets half of the gradient.
     minimum(a, b) -> Same;
     float: |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) };
-    int: Some(|a, b| a.min(b));
+    int: |a, b| a.min(b);
     code: "fmin_nan({0}, {1})";
-    neutral: None;
-    domain: (-2.0, 2.0);
+    cost: Short;
     grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, _, g| {
         // Half where equal, as for `maximum`.
         let share = (a.lt(&b).cast_like(&g) + 1.0 - b.lt(&a).cast_like(&g)) * 0.5;

@@ -6,6 +6,7 @@ macro_rules! bits {
         $name:literal, $doc:literal;
         int: $int:expr;
         code: $code:literal;
+        cost: $cost:expr;
         bool: $bool:literal;
         example: $ea:expr, $eb:expr => $eout:expr, $source:literal;
     ) => {
@@ -13,7 +14,6 @@ macro_rules! bits {
         pub static OP: ir::Op = ir::Op {
             name: $name,
             doc: $doc,
-            attrs: &[],
             infer: |c| $crate::scalar::infer_bits(c, $bool),
             meaning: ir::Meaning::Scalar(ir::Scalar {
                 arity: 2,
@@ -25,11 +25,11 @@ macro_rules! bits {
                     f(v[0], v[1])
                 }),
                 code: $code,
-                neutral: None,
                 domain: (0.0, 2.0),
+                cost: $cost,
+                ..ir::Scalar::DEFAULT
             }),
             grad: ir::Grad::Zero,
-            batch: ir::Batch::Auto,
             cases: || {
                 let ints = |x: &[i64]| $crate::rules::i64s([x.len()], x);
                 vec![
@@ -38,6 +38,7 @@ macro_rules! bits {
                         .kinked(),
                 ]
             },
+            ..ir::Op::DEFAULT
         };
     };
 }

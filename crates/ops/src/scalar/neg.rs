@@ -6,9 +6,10 @@ crate::unary! {
     /// Negative, elementwise.
     neg(x) -> Same;
     float: |x| -x;
-    int: Some(|x| x.wrapping_neg());
+    int: |x| x.wrapping_neg();
     code: "(-{0})";
-    domain: (-2.0, 2.0);
+    cost: Instruction;
+    linear: true;
     grad: ir::Grad::Rule(|c| unary_grad(c, |_, _, g| -g));
     example: [1.5, -2.0] => [-1.5, 2.0], "by hand";
 }

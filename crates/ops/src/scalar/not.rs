@@ -1,14 +1,14 @@
 //! `not`: logical not.
 
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::scalar_cases;
-use ir::{Attrs, Batch, Case, Grad, Literal, Meaning, Op, Out, Scalar};
+use ir::{Attrs, Case, Grad, Literal, Meaning, Op, Out, Scalar};
 
 /// The row of `not`.
 pub static OP: Op = Op {
     name: "not",
     doc: "Whether it is 0 or false, elementwise.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 1, Out::Bool, true),
     meaning: Meaning::Scalar(Scalar {
         arity: 1,
@@ -16,17 +16,18 @@ pub static OP: Op = Op {
         float: |v| (v[0] == 0.0) as u8 as f64,
         int: Some(|v| (v[0] == 0) as i128),
         code: "(!{0})",
-        neutral: None,
-        domain: (-2.0, 2.0),
+        cost: ir::Cost::Instruction,
+        ..Scalar::DEFAULT
     }),
     grad: Grad::Zero,
-    batch: Batch::Auto,
+    complex: on_complex!(|u| pairs::real(u, |z| z.re.logical_not().and(z.im.logical_not()))),
     cases: || {
         let mut cases = scalar_cases(1, (-2.0, 2.0), (&[&[0.0, 0.5, f64::NAN]], &[1.0, 0.0, 0.0]), true, "by hand");
         let x = Literal::generate([2], |i| i == 1);
         cases.push(Case::new(vec![x], Attrs::new()).expect(vec![Literal::generate([2], |i| i == 0)], "by hand"));
         cases
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -3,30 +3,27 @@
 use super::special;
 use crate::rules::{GradTensors, f64s, maybe_grads, sample, unbroadcast};
 use crate::{Operand, Tensor};
-use ir::{Attrs, Batch, Case, DType, Grad, Meaning, Op, Out, Scalar};
+use ir::{Attrs, Case, DType, Grad, Meaning, Op, Out, Scalar};
 
 /// The row of `polygamma`.
 pub static OP: Op = Op {
     name: "polygamma",
     doc: "The n-th derivative of the digamma function, elementwise, from the order n and the argument x. No gradient \
           flows to the order.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 2, Out::Float, false),
     meaning: Meaning::Scalar(Scalar {
         arity: 2,
         out: Out::Float,
         float: |v| special::polygamma(v[0], v[1]),
-        int: None,
         code: "polygamma({0}, {1})",
-        neutral: None,
         domain: (0.5, 4.0),
+        ..Scalar::DEFAULT
     }),
     grad: Grad::Rule(|c| {
         let (n, x) = (c.x(0), c.x(1));
         let slope = Tensor::apply1(&OP, &[&(n + 1.0), &x], Attrs::new());
         maybe_grads(vec![None, Some(unbroadcast(c.g(0) * slope, &c.inputs[1].ty().shape))])
     }),
-    batch: Batch::Auto,
     cases: || {
         let pi = std::f64::consts::PI;
         vec![
@@ -39,6 +36,7 @@ pub static OP: Op = Op {
                 .kinked(),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -1,15 +1,19 @@
 //! `pow`: a power.
 
+use crate::pairs;
 use crate::rules::binary_grad;
 
 crate::binary! {
     /// `a` to the power `b`, elementwise; for integers a negative exponent gives 0 (1 for base ±1).
     pow(a, b) -> Same;
     float: f64::powf;
-    int: Some(|a, b| if b >= 0 { a.wrapping_pow(b.min(u32::MAX as i128) as u32) } else if a == 1 { 1 } else if a == -1 { if b % 2 == 0 { 1 } else { -1 } } else { 0 });
+    int: |a, b| if b >= 0 { a.wrapping_pow(b.min(u32::MAX as i128) as u32) } else if a == 1 { 1 } else if a == -1 { if b % 2 == 0 { 1 } else { -1 } } else { 0 };
     code: "pow({0}, {1})";
     neutral: Some((1.0, false));
     domain: (0.5, 2.0);
+    cost: Special;
+    autocast: Wide;
+    complex: on_complex!(|u| pairs::binary(u, pairs::pow));
     grad: ir::Grad::Rule(|c| binary_grad(c, |a, b, y, g| {
         // Zero exponents have zero slope even where a is 0; log(0) must not reach the product. A negative
         // base has a power at single exponents only: NaN.

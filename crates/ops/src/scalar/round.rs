@@ -4,9 +4,11 @@ crate::unary! {
     /// The nearest whole number, elementwise; halves go to the even neighbor, as in NumPy.
     round(x) -> Same;
     float: f64::round_ties_even;
-    int: Some(|x| x);
+    int: |x| x;
     code: "rint({0})";
     domain: (-3.0, 3.0);
+    cost: Short;
+    complex: ir::OnComplex::Parts;
     grad: ir::Grad::Zero;
     example: [0.5, 1.5, -2.5, 2.6] => [0.0, 2.0, -2.0, 3.0], "NumPy manual: 0.5 rounds to 0, 1.5 to 2";
 }

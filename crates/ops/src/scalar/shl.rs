@@ -6,6 +6,7 @@ super::bits! {
     "shl", "Bits of `a` moved `b` places up, elementwise; 0 for more than 63 places or fewer than none.";
     int: |a, b| if (0..64).contains(&b) { a << b } else { 0 };
     code: "shl({0}, {1})";
+    cost: ir::Cost::Short;
     bool: false;
     example: [5, 1], [1, 4] => [10, 16], "by hand";
 }

@@ -6,6 +6,7 @@ super::bits! {
     "shr", "Bits of `a` moved `b` places down keeping the sign, elementwise: `a / 2ᵇ` rounded down; as for 63 places beyond that.";
     int: |a, b| a >> b.clamp(0, 127);
     code: "shr({0}, {1})";
+    cost: ir::Cost::Short;
     bool: false;
     example: [10, -5], [1, 1] => [5, -3], "by hand";
 }

@@ -6,7 +6,6 @@ crate::unary! {
     /// 1 / (1 + exp(-x)), elementwise.
     sigmoid(x) -> Float;
     float: |x| if x >= 0.0 { 1.0 / (1.0 + (-x).exp()) } else { let e = x.exp(); e / (1.0 + e) };
-    int: None;
     code: "(1 / (1 + exp(-{0})))";
     domain: (-3.0, 3.0);
     grad: ir::Grad::Rule(|c| unary_grad(c, |_, y, g| g * (&y * (1.0 - &y))));

@@ -8,7 +8,6 @@ use ir::{Attrs, Case, Grad, Literal, Meaning, Op, Out, Scalar, Site};
 pub static OP: Op = Op {
     name: "where",
     doc: "`a` where the condition holds, else `b`, elementwise.",
-    attrs: &[],
     infer: |c| Scalar::infer(c, 3, Out::Select, true),
     meaning: Meaning::Scalar(Scalar {
         arity: 3,
@@ -16,8 +15,8 @@ pub static OP: Op = Op {
         float: |v| if v[0] != 0.0 { v[1] } else { v[2] },
         int: Some(|v| if v[0] != 0 { v[1] } else { v[2] }),
         code: "({0} ? {1} : {2})",
-        neutral: None,
-        domain: (-2.0, 2.0),
+        cost: ir::Cost::Instruction,
+        ..Scalar::DEFAULT
     }),
     grad: Grad::Rule(|c| {
         let (cond, g) = (c.x(0), c.g(0));
@@ -26,7 +25,7 @@ pub static OP: Op = Op {
         let b = unbroadcast(Tensor::where_(&cond, &zero, &g), &c.inputs[2].ty().shape);
         maybe_grads(vec![None, Some(a), Some(b)])
     }),
-    batch: ir::Batch::Auto,
+    linear: true,
     cases: || {
         let cond = Literal::generate([2, 3], |i| i % 2 == 0);
         let two = Literal::generate([2], |i| i == 0);
@@ -36,6 +35,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[1.0, 4.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -6,6 +6,7 @@ super::bits! {
     "xor", "Exclusive or of bool, bitwise exclusive or of integers, elementwise.";
     int: |a, b| a ^ b;
     code: "({0} ^ {1})";
+    cost: ir::Cost::Instruction;
     bool: true;
     example: [5, 12], [3, 10] => [6, 6], "by hand: 0101 ^ 0011, 1100 ^ 1010";
 }

@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand1_wide, f64s, float, floats};
 use crate::{Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `cov`.
 pub static OP: Op = Op {
@@ -12,8 +12,7 @@ pub static OP: Op = Op {
     attrs: &[("correction", AttrKind::Float)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
+    complex: ir::OnComplex::Refuse,
     cases: || {
         let by = |k: f64| Attrs::new().with("correction", k);
         let x = f64s([2, 3], &[0., 1., 2., 2., 1., 0.]);
@@ -22,6 +21,7 @@ pub static OP: Op = Op {
             Case::new(vec![x], by(1.0)).expect(vec![f64s([2, 2], &[1., -1., -1., 1.])], "NumPy manual: np.cov(x)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

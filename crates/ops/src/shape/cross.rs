@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand1_wide, f64s, floats};
 use crate::{Error, Result, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `cross`.
 pub static OP: Op = Op {
@@ -11,8 +11,6 @@ pub static OP: Op = Op {
     attrs: &[("axis", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -21,6 +19,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([3], &[-3., 6., -3.])], "NumPy manual: np.cross([1, 2, 3], [4, 5, 6])"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand1, f64s, floats, product};
 use crate::{Error, Result, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `diag_embed`.
 pub static OP: Op = Op {
@@ -11,8 +11,6 @@ pub static OP: Op = Op {
     attrs: &[("offset", AttrKind::Int), ("axis1", AttrKind::Int), ("axis2", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let on = |o: i64, a: i64, b: i64| Attrs::new().with("offset", o).with("axis1", a).with("axis2", b);
         vec![
@@ -21,6 +19,7 @@ pub static OP: Op = Op {
             Case::new(vec![f64s([2], &[1., 2.])], on(0, 0, 1)).expect(vec![f64s([2, 2], &[1., 0., 0., 2.])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand1, f64s, floats};
 use crate::{DType, Result, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `diff`.
 pub static OP: Op = Op {
@@ -11,8 +11,6 @@ pub static OP: Op = Op {
     attrs: &[("n", AttrKind::Int), ("axis", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |n: i64, a: i64| Attrs::new().with("n", n).with("axis", a);
         vec![
@@ -21,6 +19,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([4], &[1., 2., 3., -7.])], "NumPy manual: np.diff([1, 2, 4, 7, 0])"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1, f64s, floats, reshaped};
 use crate::{Error, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Shape};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Result, Shape};
 
 /// The row of `flatten`.
 pub static OP: Op = Op {
@@ -14,8 +14,6 @@ pub static OP: Op = Op {
         let shape = out_shape(c)?;
         expand1(x, |x| x[0].reshape(shape))
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let over = |a: i64, b: i64| Attrs::new().with("start", a).with("end", b);
         let x: Vec<f64> = (1..9).map(f64::from).collect();
@@ -25,6 +23,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 4], &x)], "PyTorch manual: torch.flatten(t, start_dim=1)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<Shape> {

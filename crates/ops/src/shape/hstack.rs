@@ -2,17 +2,14 @@
 
 use crate::rules::{by_expansion, expand1, f64s, floats, one_dtype};
 use crate::{Result, Tensor};
-use ir::{Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `hstack`.
 pub static OP: Op = Op {
     name: "hstack",
     doc: "Tensors side by side: along the second axis, vectors along their only one.",
-    attrs: &[],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([2, 2], 2)], Attrs::new()),
@@ -20,6 +17,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([6], &[1., 2., 3., 4., 5., 6.])], "NumPy manual: np.hstack((a, b))"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

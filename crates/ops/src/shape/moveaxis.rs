@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand1, f64s, floats};
 use crate::{Error, Result, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `moveaxis`.
 pub static OP: Op = Op {
@@ -11,8 +11,6 @@ pub static OP: Op = Op {
     attrs: &[("from", AttrKind::Ints), ("to", AttrKind::Ints)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |a: &[i64], b: &[i64]| Attrs::new().with("from", a).with("to", b);
         let x = f64s([3, 2, 1], &[1., 2., 3., 4., 5., 6.]);
@@ -24,6 +22,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand1, f64s, floats};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `pad_edges`.
 pub static OP: Op = Op {
@@ -13,8 +13,6 @@ pub static OP: Op = Op {
     attrs: &[("lo", AttrKind::Ints), ("hi", AttrKind::Ints), ("mode", AttrKind::Str)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |lo: &[i64], hi: &[i64], m: &str| Attrs::new().with("lo", lo).with("hi", hi).with("mode", m);
         let x = f64s([5], &[1., 2., 3., 4., 5.]);
@@ -38,6 +36,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand1, f64s, floats};
 use crate::{Error, Result, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `rot90`.
 pub static OP: Op = Op {
@@ -11,8 +11,6 @@ pub static OP: Op = Op {
     attrs: &[("k", AttrKind::Int), ("axes", AttrKind::Ints)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |k: i64, a: &[i64]| Attrs::new().with("k", k).with("axes", a);
         let x = f64s([2, 2], &[1., 2., 3., 4.]);
@@ -24,6 +22,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 2], &[4., 3., 2., 1.])], "NumPy manual: np.rot90(m, 2)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

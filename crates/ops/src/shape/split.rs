@@ -2,7 +2,7 @@
 
 use crate::rules::{GradTensors, expand, f64s, floats, grads};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Type, Types};
+use ir::{AttrKind, Attrs, Call, Case, Grad, Meaning, Op, Type, Types};
 use smallvec::SmallVec;
 
 /// The row of `split`.
@@ -25,7 +25,6 @@ pub static OP: Op = Op {
         let pieces: Vec<Tensor> = (0..c.outputs.len()).map(|o| c.g(o)).collect();
         grads([Tensor::concat(&pieces, c.attrs.int("axis")?)])
     }),
-    batch: Batch::Auto,
     cases: || {
         let by = |a: i64, s: &[i64]| Attrs::new().with("axis", a).with("sizes", s);
         vec![
@@ -34,6 +33,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([1], &[1.]), f64s([4], &[2., 3., 4., 5.])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn infer(c: &Call) -> Result<Types> {

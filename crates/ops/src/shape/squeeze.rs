@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1, f64s, floats, reshaped};
 use crate::{Axes, Error, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Shape};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Result, Shape};
 
 /// The row of `squeeze`.
 pub static OP: Op = Op {
@@ -14,8 +14,6 @@ pub static OP: Op = Op {
         let shape = out_shape(c)?;
         expand1(x, |x| x[0].reshape(shape))
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
         vec![
@@ -24,6 +22,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([3, 1], &[0.0, 1.0, 2.0])], "NumPy manual: np.squeeze(x, axis=0)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<Shape> {

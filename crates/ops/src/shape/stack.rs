@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1, f64s, floats, one, one_dtype};
 use crate::{Error, Result, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Shape};
 
 /// The row of `stack`.
 pub static OP: Op = Op {
@@ -21,8 +21,6 @@ pub static OP: Op = Op {
             Tensor::concat(&parts, at as i64)
         })
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let at = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -31,6 +29,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([3, 2], &[1., 4., 2., 5., 3., 6.])], "NumPy manual: np.stack((a, b), axis=-1)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// The shape of one part with the new axis, and that axis.

@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand1, f64s, floats, product};
 use crate::{Error, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Shape, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Shape, Value};
 
 /// The row of `tile`.
 pub static OP: Op = Op {
@@ -11,8 +11,6 @@ pub static OP: Op = Op {
     attrs: &[("times", AttrKind::Ints)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let by = |t: &[i64]| Attrs::new().with("times", t);
         vec![
@@ -22,6 +20,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 4], &[1., 2., 1., 2., 3., 4., 3., 4.])], "NumPy manual: np.tile(b, 2)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

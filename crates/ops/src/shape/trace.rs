@@ -2,17 +2,14 @@
 
 use crate::rules::{by_expansion, expand1_wide, f64s, floats};
 use crate::{Result, Tensor};
-use ir::{Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `trace`.
 pub static OP: Op = Op {
     name: "trace",
     doc: "The sum of the diagonal of the last two dimensions.",
-    attrs: &[],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let x = f64s([3, 3], &[1., 2., 3., 4., 5., 6., 7., 8., 9.]);
         vec![
@@ -21,6 +18,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s((), &[15.])], "PyTorch manual: torch.trace(torch.arange(1., 10.).view(3, 3))"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{by_expansion, expand1, f64s, floats};
 use crate::{DType, Result, Tensor};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `tril`.
 pub static OP: Op = Op {
@@ -11,8 +11,6 @@ pub static OP: Op = Op {
     attrs: &[("k", AttrKind::Int)],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let on = |k: i64| Attrs::new().with("k", k);
         let x = f64s([3, 3], &[1., 2., 3., 4., 5., 6., 7., 8., 9.]);
@@ -22,6 +20,7 @@ pub static OP: Op = Op {
             Case::new(vec![x], on(0)).expect(vec![f64s([3, 3], &[1., 0., 0., 4., 5., 0., 7., 8., 9.])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

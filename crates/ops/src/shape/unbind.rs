@@ -2,7 +2,7 @@
 
 use crate::rules::{expand, f64s, floats};
 use crate::{Error, Result, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Case, Grad, Meaning, Op, Type};
+use ir::{AttrKind, Attrs, Case, Meaning, Op, Type};
 
 /// Each result is a value of its own in the graph: more of them than this is a mistake, and would
 /// fill the memory before anything is computed.
@@ -30,8 +30,6 @@ pub static OP: Op = Op {
         let at = c.axis("axis")?;
         expand(x, |x| Ok((0..c.shape(0)[at]).map(|i| x[0].select(at as i64, i as i64)).collect()))
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -40,6 +38,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[1., 2.]), f64s([2], &[3., 4.])], "PyTorch manual: torch.unbind"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

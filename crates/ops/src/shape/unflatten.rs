@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1, f64s, floats, product, reshaped};
 use crate::{Error, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Shape};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Result, Shape};
 
 /// The row of `unflatten`.
 pub static OP: Op = Op {
@@ -14,8 +14,6 @@ pub static OP: Op = Op {
         let shape = out_shape(c)?;
         expand1(x, |x| x[0].reshape(shape))
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let into = |a: i64, s: &[i64]| Attrs::new().with("axis", a).with("sizes", s);
         let x = [1.0, 2.0, 3.0, 4.0];
@@ -24,6 +22,7 @@ pub static OP: Op = Op {
             Case::new(vec![f64s([4], &x)], into(0, &[2, 2])).expect(vec![f64s([2, 2], &x)], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<Shape> {

@@ -2,7 +2,7 @@
 
 use crate::rules::{expand1, f64s, floats, reshaped};
 use crate::{Error, Tensor, axis};
-use ir::{AttrKind, Attrs, Batch, Call, Case, Grad, Meaning, Op, Result, Shape};
+use ir::{AttrKind, Attrs, Call, Case, Meaning, Op, Result, Shape};
 
 /// The row of `unsqueeze`.
 pub static OP: Op = Op {
@@ -14,8 +14,6 @@ pub static OP: Op = Op {
         let shape = out_shape(c)?;
         expand1(x, |x| x[0].reshape(shape))
     }),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         let at = |a: i64| Attrs::new().with("axis", a);
         vec![
@@ -26,6 +24,7 @@ pub static OP: Op = Op {
             ),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<Shape> {

@@ -2,17 +2,14 @@
 
 use crate::rules::{by_expansion, expand1, f64s, floats, one_dtype};
 use crate::{Result, Tensor};
-use ir::{Attrs, Batch, Call, Case, Grad, Meaning, Op, Value};
+use ir::{Attrs, Call, Case, Meaning, Op, Value};
 
 /// The row of `vstack`.
 pub static OP: Op = Op {
     name: "vstack",
     doc: "Tensors on top of each other: along the first axis, vectors as rows.",
-    attrs: &[],
     infer: |c| by_expansion(c, body),
     meaning: Meaning::Composite(body),
-    grad: Grad::Expand,
-    batch: Batch::Auto,
     cases: || {
         vec![
             Case::new(vec![floats([2, 3], 1), floats([3], 2)], Attrs::new()),
@@ -20,6 +17,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 3], &[1., 2., 3., 4., 5., 6.])], "NumPy manual: np.vstack((a, b))"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn body(c: &Call, x: &[Value]) -> Result<Vec<Value>> {

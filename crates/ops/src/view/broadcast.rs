@@ -36,6 +36,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 2], &[1.0, 1.0, 2.0, 2.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

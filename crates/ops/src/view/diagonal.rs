@@ -58,6 +58,7 @@ pub static OP: Op = Op {
             Case::new(vec![x], on(1, 0, 1)).expect(vec![f64s([1], &[1.0])], "NumPy manual: a.diagonal(1)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Row and column of the first element.

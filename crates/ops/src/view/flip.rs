@@ -39,6 +39,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 2], &[2.0, 3.0, 0.0, 1.0])], "NumPy manual: np.flip(A, 0)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -44,6 +44,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 2], &[1.0, 3.0, 2.0, 4.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

@@ -36,6 +36,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([4], &[1.0, 2.0, 3.0, 4.0])], "by hand"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 impl Tensor {

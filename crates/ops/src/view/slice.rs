@@ -42,6 +42,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2], &[1.0, 3.0])], "NumPy manual, basic slicing: x[1:5:2]"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 /// Fails unless every element named lies inside.

@@ -37,6 +37,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([3, 2], &windows)], "PyTorch manual: torch.arange(1., 8).unfold(0, 2, 2)"),
         ]
     },
+    ..Op::DEFAULT
 };
 
 fn out_shape(c: &Call) -> Result<Shape> {

@@ -205,7 +205,7 @@ fn conversions(device: &str) -> Result<()> {
 pub fn run(o: &Options) -> Result<()> {
     let engine = crate::engine_named(&o.device)?;
     // Nothing is left out for being slower.
-    cuda::always_along(true);
+    cuda::always_epilogue(true);
     let mut all = samples(o.op.as_deref());
     let is_asked = |s: &Sample| o.op.as_ref().is_none_or(|name| s.name.starts_with(name.as_str()));
     all.extend(graphs()?.into_iter().filter(is_asked));

@@ -14,10 +14,10 @@ pub struct Options {
     /// Runs it this many times and shows where the time goes, by region and by line.
     #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "100")]
     profile: Option<usize>,
-    /// Writes a picture of the graph as SVG.
+    /// Writes a drawing of the graph as SVG.
     #[arg(long)]
     svg: Option<PathBuf>,
-    /// Writes a picture of the graph in DOT.
+    /// Writes the graph in DOT.
     #[arg(long)]
     dot: Option<PathBuf>,
     /// Writes the graph's text form.
@@ -94,7 +94,7 @@ pub fn run(o: &Options) -> Result<()> {
         Some(p) => std::fs::write(p, what).map_err(|e| Error::value(format!("{}: {e}", p.display()))),
         None => Ok(()),
     };
-    write(&o.svg, crate::ir::picture::to_svg(&graph))?;
-    write(&o.dot, crate::ir::picture::to_dot(&graph))?;
+    write(&o.svg, crate::ir::drawing::to_svg(&graph))?;
+    write(&o.dot, crate::ir::drawing::to_dot(&graph))?;
     write(&o.text, graph.to_string())
 }

@@ -158,7 +158,7 @@ def triplet_margin_loss(
 def triplet_margin_with_distance_loss(
     anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
 ):
-    """``triplet_margin_loss`` with a distance of one's own."""
+    """``triplet_margin_loss`` with a custom distance."""
     if distance_function is None:
         return triplet_margin_loss(anchor, positive, negative, margin, swap=swap, reduction=reduction)
     near, far = distance_function(anchor, positive), distance_function(anchor, negative)

@@ -133,8 +133,8 @@ def vector_to_parameters(vec, parameters):
 
 
 def skip_init(module_cls, *args, **kwargs):
-    """A module whose parameters will be set later. Initial values are computed when somebody looks at them, so that those
-    that are replaced cost nothing.
+    """A module whose parameters will be set later. Initial values are lazy, so those that are
+    replaced cost nothing.
 
     >>> import talweg as tw
     >>> tw.nn.utils.skip_init(tw.nn.Linear, 2, 3).weight.shape

@@ -109,8 +109,8 @@ def remove_weight_norm(module: Module, name: str = 'weight') -> Module:
     >>> list(tw.nn.utils.remove_weight_norm(tw.nn.utils.weight_norm(tw.nn.Linear(2, 3))).state_dict())
     ['bias', 'weight']"""
 def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
-    """A module whose parameters will be set later. Initial values are computed when somebody looks at them, so that those
-    that are replaced cost nothing.
+    """A module whose parameters will be set later. Initial values are lazy, so those that are
+    replaced cost nothing.
 
     >>> import talweg as tw
     >>> tw.nn.utils.skip_init(tw.nn.Linear, 2, 3).weight.shape

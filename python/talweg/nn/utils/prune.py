@@ -1,4 +1,4 @@
-"""Pruning: parameters multiplied by masks of zeros and ones, chosen by magnitude, at random or by a rule of one's own.
+"""Pruning: parameters multiplied by masks of zeros and ones, chosen by magnitude, at random or by a custom rule.
 
 >>> import talweg as tw
 >>> from talweg.nn.utils import prune

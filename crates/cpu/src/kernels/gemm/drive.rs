@@ -1,4 +1,4 @@
-//! Runs a turned product: packs what must be packed, and sweeps over blocks of C.
+//! Runs an oriented GEMM: packs what must be packed, and sweeps over blocks of C.
 
 #![allow(unsafe_code)]
 
@@ -6,7 +6,7 @@ use super::super::scratch::Scratch;
 use super::Patch;
 use super::element::{Float, Multiply, SweepOf};
 use super::micro::{Ahead, BESIDE, PANEL, Panels, Sweep, panel_at, panel_count};
-use super::turn::{Turned, Way, share};
+use super::orient::{Oriented, Way, share};
 use crate::pool::{self, Shared};
 
 /// Columns of the right side that are packed together for all threads.
@@ -43,7 +43,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new<S: Multiply>(q: &Turned<S>, first: usize, n: usize) -> Pieces {
+    fn new<S: Multiply>(q: &Oriented<S>, first: usize, n: usize) -> Pieces {
         let vectors = n.div_ceil(q.lanes);
         let strips = vectors.div_ceil(q.strip());
         let width = vectors.div_ceil(strips) * q.lanes;
@@ -61,7 +61,7 @@ impl Pieces {
     }
 }
 
-impl<S: Multiply> Turned<S> {
+impl<S: Multiply> Oriented<S> {
     /// Computes the product and calls `done` for each part of C when it is ready, on the thread
     /// that computed it.
     ///

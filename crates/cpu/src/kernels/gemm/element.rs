@@ -3,11 +3,11 @@
 #![allow(unsafe_code)]
 
 use super::super::depthwise::{self, Plane};
+use super::bf16_dot;
 use super::matvec::{self, MatVec};
 use super::micro::{One, Sweep, sweep};
+use super::orient::Oriented;
 use super::pack::{Operand, panel, strips};
-use super::pairs;
-use super::turn::Turned;
 use super::{Gemm, Patch};
 use crate::vmath::convert::Narrow;
 use crate::vmath::simd::Isa;
@@ -90,7 +90,7 @@ macro_rules! float {
         }
     };
 }
-float!(f32, S, sweep_f32, pairs::sweep, rows_f32, dots_f32, plane_f32, f32s);
+float!(f32, S, sweep_f32, bf16_dot::sweep, rows_f32, dots_f32, plane_f32, f32s);
 float!(f64, D, sweep_f64, |_| unreachable!("pairs are of bf16"), rows_f64, dots_f64, plane_f64, f64s);
 
 /// An operand type that can be packed.
@@ -113,7 +113,7 @@ pub trait Multiply: Operand<Acc: Float> {
     #[doc(hidden)]
     unsafe fn one(q: &Gemm<Self, Self::Acc>, done: &(dyn Fn(Patch) + Sync)) {
         // SAFETY: the caller's promise.
-        unsafe { Turned::new(q, q.a, q.b, q.c, q.c_row).run(done) };
+        unsafe { Oriented::new(q, q.a, q.b, q.c, q.c_row).run(done) };
     }
 }
 
@@ -148,7 +148,7 @@ multiply!(bf16, f32, pack_bf16, strips_bf16
     unsafe fn one(q: &Gemm<bf16, f32>, done: &(dyn Fn(Patch) + Sync)) {
         // SAFETY: the caller's promise.
         unsafe {
-            if pairs::is_available() { pairs::run(q, done) } else { Turned::new(q, q.a, q.b, q.c, q.c_row).run(done) }
+            if bf16_dot::is_available() { bf16_dot::run(q, done) } else { Oriented::new(q, q.a, q.b, q.c, q.c_row).run(done) }
         }
     }
 );

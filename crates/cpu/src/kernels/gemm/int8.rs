@@ -593,8 +593,8 @@ mod tests {
             let (a, b) = (bytes(m * k), bytes(k * n));
             for (way, case) in ways().into_iter().flat_map(|way| (0..16).map(move |case| (way, case))) {
                 let [sa, sb, ta, tb] = [case & 1, case & 2, case & 4, case & 8].map(|x| x != 0);
-                let lie = |p: &[u8], rows: usize, cols: usize, turned: bool| {
-                    if turned { Mat::row_major(p.as_ptr(), rows).t() } else { Mat::row_major(p.as_ptr(), cols) }
+                let lie = |p: &[u8], rows: usize, cols: usize, transposed: bool| {
+                    if transposed { Mat::row_major(p.as_ptr(), rows).t() } else { Mat::row_major(p.as_ptr(), cols) }
                 };
                 let (ma, mb) = (lie(&a, m, k, ta), lie(&b, k, n, tb));
                 // SAFETY: the slices hold the matrices.

@@ -5,7 +5,7 @@
 //!   processors that can, multiplied in pairs ([`pairs`]).
 //! - [`gemm_int`] multiplies integers, plainly; [`int8`] those of 8 bits, summed in 32.
 //!
-//! A product is turned (A B = C, or else Bᵀ Aᵀ = Cᵀ) so that least has to be packed ([`turn`]), cut
+//! A GEMM is oriented (A B = C, or else Bᵀ Aᵀ = Cᵀ) so that least has to be packed ([`orient`]), cut
 //! into blocks of C, whose operands are packed into panels where they do not lie well already
 //! ([`drive`]), and multiplied by tiles in registers ([`micro`]). Products with one row or column
 //! go to [`matvec`].
@@ -17,16 +17,16 @@
 
 #![allow(unsafe_code)]
 
+mod bf16_dot;
 mod drive;
 mod element;
 mod int;
 pub mod int8;
 mod matvec;
 mod micro;
+mod orient;
 mod pack;
 mod packed;
-mod pairs;
-mod turn;
 mod vector;
 
 use super::scratch::Scratch;
@@ -34,11 +34,11 @@ use crate::pool::{self, Shared};
 pub use element::{Float, Multiply, Output, PlaneOf};
 pub use int::{Integer, gemm_int};
 pub(crate) use micro::BESIDE;
+use orient::{Oriented, Way};
 pub use pack::Operand;
 pub(crate) use pack::transpose8;
 pub use packed::Packed;
 pub(crate) use packed::{Left, Target};
-use turn::{Turned, Way};
 
 /// A matrix in memory: element `(i, j)` is at `p + i * row + j * col`, in elements.
 #[derive(Clone, Copy, Debug)]
@@ -198,9 +198,9 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
             if S::SAME && self.is_vector() && self.run_vector(done) {
                 return;
             }
-            let mut turned = Turned::new(self, self.a, self.b, self.c.cast(), self.c_row);
-            turned.beside = beside.map(|p| p.cast());
-            turned.run(done);
+            let mut oriented = Oriented::new(self, self.a, self.b, self.c.cast(), self.c_row);
+            oriented.beside = beside.map(|p| p.cast());
+            oriented.run(done);
         }
     }
 
@@ -214,11 +214,11 @@ impl<S: Multiply, C: Output<S::Acc>> Gemm<S, C> {
         if self.m == 1 {
             return true;
         }
-        let turned = Turned::new(self, self.a, self.b, self.c.cast(), self.c_row);
-        match turned.way() {
+        let oriented = Oriented::new(self, self.a, self.b, self.c.cast(), self.c_row);
+        match oriented.way() {
             Way::Whole => true,
-            Way::Columns(_) => !turned.is_straight(),
-            Way::Rows(_) => turned.is_straight() && self.n <= drive::COLUMNS,
+            Way::Columns(_) => !oriented.is_straight(),
+            Way::Rows(_) => oriented.is_straight() && self.n <= drive::COLUMNS,
         }
     }
 

@@ -168,7 +168,7 @@ fn integers_wrap() {
 /// precision over the same integers, which all types hold exactly.
 fn exact<S: Multiply, C: Output<S::Acc>>(
     s: &Shape,
-    turned: (bool, bool),
+    transposed: (bool, bool),
     of: fn(i32) -> S,
     read: fn(C) -> f64,
     one: C,
@@ -177,19 +177,19 @@ fn exact<S: Multiply, C: Output<S::Acc>>(
     let (a, b): (Vec<S>, Vec<S>) =
         ((0..s.m * s.k).map(|i| of(number(1, i))).collect(), (0..s.k * s.n).map(|i| of(number(2, i))).collect());
     let mut c = vec![one; s.m * s.n];
-    let ma = if turned.0 { Mat::row_major(a.as_ptr(), s.m).t() } else { Mat::row_major(a.as_ptr(), s.k) };
-    let mb = if turned.1 { Mat::row_major(b.as_ptr(), s.k).t() } else { Mat::row_major(b.as_ptr(), s.n) };
+    let ma = if transposed.0 { Mat::row_major(a.as_ptr(), s.m).t() } else { Mat::row_major(a.as_ptr(), s.k) };
+    let mb = if transposed.1 { Mat::row_major(b.as_ptr(), s.k).t() } else { Mat::row_major(b.as_ptr(), s.n) };
     // SAFETY: dense matrices of these sizes.
     unsafe { Gemm { accumulate: s.batch > 1, ..Gemm::new(s.m, s.n, s.k, ma, mb, c.as_mut_ptr()) }.run() };
-    let at = |i: usize, p: usize| number(1, if turned.0 { p * s.m + i } else { i * s.k + p });
-    let bt = |p: usize, j: usize| number(2, if turned.1 { j * s.k + p } else { p * s.n + j });
+    let at = |i: usize, p: usize| number(1, if transposed.0 { p * s.m + i } else { i * s.k + p });
+    let bt = |p: usize, j: usize| number(2, if transposed.1 { j * s.k + p } else { p * s.n + j });
     // All of C would take long: some rows and columns, the last ones included.
     for i in (0..s.m).step_by(s.m.div_ceil(13)).chain([s.m - 1]) {
         for j in (0..s.n).step_by(s.n.div_ceil(29)).chain([s.n - 1]) {
             let sum: i32 = (0..s.k).map(|p| at(i, p) * bt(p, j)).sum();
             let want = f64::from(sum) + if s.batch > 1 { 1.0 } else { 0.0 };
             let got = read(c[i * s.n + j]);
-            assert!(got == want, "{}x{}x{} {turned:?} at ({i}, {j}): {got}, not {want}", s.m, s.n, s.k);
+            assert!(got == want, "{}x{}x{} {transposed:?} at ({i}, {j}): {got}, not {want}", s.m, s.n, s.k);
         }
     }
 }
@@ -214,14 +214,14 @@ fn every_shape_class_transposition_and_type() {
         (64, 64, 1),
     ];
     for (round, (m, n, k)) in shapes.into_iter().enumerate() {
-        for turned in [(false, false), (false, true), (true, false), (true, true)] {
+        for transposed in [(false, false), (false, true), (true, false), (true, true)] {
             let s = Shape { m, n, k, batch: 1 + round % 2 };
-            exact::<f32, f32>(&s, turned, |x| x as f32, f64::from, 1.0);
+            exact::<f32, f32>(&s, transposed, |x| x as f32, f64::from, 1.0);
             if round % 2 == 0 {
-                exact::<f64, f64>(&s, turned, f64::from, |x| x, 1.0);
-                exact::<bf16, f32>(&s, turned, |x| bf16::from_f32(x as f32), f64::from, 1.0);
+                exact::<f64, f64>(&s, transposed, f64::from, |x| x, 1.0);
+                exact::<bf16, f32>(&s, transposed, |x| bf16::from_f32(x as f32), f64::from, 1.0);
             } else {
-                exact::<f16, f32>(&s, turned, |x| f16::from_f32(x as f32), f64::from, 1.0);
+                exact::<f16, f32>(&s, transposed, |x| f16::from_f32(x as f32), f64::from, 1.0);
             }
         }
     }
@@ -231,20 +231,20 @@ fn every_shape_class_transposition_and_type() {
 fn results_do_not_depend_on_threads_or_on_the_run() {
     let mut noise = Noise::new(4);
     for (m, n, k) in [(200, 700, 500), (1, 3000, 900), (64, 512, 2048), (100, 784, 128), (600, 40, 1500)] {
-        for turned in [(false, false), (false, true), (true, false)] {
+        for transposed in [(false, false), (false, true), (true, false)] {
             let (a, b) = (noise.f32s(m * k), noise.f32s(k * n));
             let run = |threads| {
                 pool::set_threads(threads);
                 let mut c = vec![0f32; m * n];
-                let a = if turned.0 { Mat::row_major(a.as_ptr(), m).t() } else { Mat::row_major(a.as_ptr(), k) };
-                let b = if turned.1 { Mat::row_major(b.as_ptr(), k).t() } else { Mat::row_major(b.as_ptr(), n) };
+                let a = if transposed.0 { Mat::row_major(a.as_ptr(), m).t() } else { Mat::row_major(a.as_ptr(), k) };
+                let b = if transposed.1 { Mat::row_major(b.as_ptr(), k).t() } else { Mat::row_major(b.as_ptr(), n) };
                 // SAFETY: dense matrices of these sizes.
                 unsafe { Gemm::new(m, n, k, a, b, c.as_mut_ptr()).run() };
                 pool::set_threads(0);
                 c
             };
             let once = run(1);
-            assert!(once == run(4) && once == run(3) && once == run(4), "{m}x{n}x{k} {turned:?}");
+            assert!(once == run(4) && once == run(3) && once == run(4), "{m}x{n}x{k} {transposed:?}");
         }
     }
 }
@@ -252,16 +252,16 @@ fn results_do_not_depend_on_threads_or_on_the_run() {
 #[test]
 fn parts_are_reported_once_and_cover_the_result() {
     for (m, n, k) in [(5, 7, 3), (128, 1024, 64), (1024, 128, 64), (300, 5000, 20), (64, 4096, 600)] {
-        for turned in [false, true] {
+        for transposed in [false, true] {
             let (a, b) = (vec![1f32; m * k], vec![1f32; k * n]);
             let mut c = vec![0f32; m * n];
-            let b = if turned { Mat::row_major(b.as_ptr(), k).t() } else { Mat::row_major(b.as_ptr(), n) };
+            let b = if transposed { Mat::row_major(b.as_ptr(), k).t() } else { Mat::row_major(b.as_ptr(), n) };
             let seen: Vec<std::sync::atomic::AtomicU32> = (0..m * n).map(|_| 0.into()).collect();
             let (pc, relaxed) = (Shared::new(c.as_mut_ptr()), std::sync::atomic::Ordering::Relaxed);
             // SAFETY: dense matrices of these sizes; finished parts are only read.
             unsafe {
                 let q = Gemm::new(m, n, k, Mat::row_major(a.as_ptr(), k), b, c.as_mut_ptr());
-                Turned::new(&q, q.a, q.b, q.c, q.c_row).run(&|p: Patch| {
+                Oriented::new(&q, q.a, q.b, q.c, q.c_row).run(&|p: Patch| {
                     for i in p.row..p.row + p.rows {
                         for j in p.col..p.col + p.cols {
                             assert!(*pc.get().add(i * n + j) == k as f32, "({i}, {j}) is reported too early");
@@ -316,10 +316,11 @@ fn empty_products() {
 #[test]
 fn parts_of_a_product_are_reported_once_whatever_lies_beside_it() {
     let mut noise = Noise::new(17);
-    for (m, n, k, is_turned) in [(96, 100, 1100, true), (40, 48, 300, false), (200, 33, 64, true), (9, 700, 129, true)]
+    for (m, n, k, is_transposed) in
+        [(96, 100, 1100, true), (40, 48, 300, false), (200, 33, 64, true), (9, 700, 129, true)]
     {
         let (a, b) = (noise.f32s(m * k), noise.f32s(k * n));
-        let left = if is_turned { Mat::row_major(a.as_ptr(), m).t() } else { Mat::row_major(a.as_ptr(), k) };
+        let left = if is_transposed { Mat::row_major(a.as_ptr(), m).t() } else { Mat::row_major(a.as_ptr(), k) };
         let mut plain = vec![0f32; m * n];
         let mut c = vec![f32::NAN; m * n];
         let beside = noise.f32s(m * n);

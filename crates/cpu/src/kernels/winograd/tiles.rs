@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::super::gemm::transpose8;
-use super::forms::{Form, Four, NARROW, Two, WIDE};
+use super::transforms::{Form, Four, NARROW, Two, WIDE};
 use crate::vmath::dispatch;
 use crate::vmath::simd::{Isa, Vector};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use std::ops::Range;
 /// Channels of a block: the most lanes of a vector.
 pub(crate) const BLOCK: usize = 16;
 
-/// Planes of pictures cut into rows of tiles: tile `t` of row `r` begins at line `r * m - top` and
+/// Planes of images cut into rows of tiles: tile `t` of row `r` begins at line `r * m - top` and
 /// column `t * m - left`.
 #[derive(Clone, Copy)]
 pub(crate) struct Plane {
@@ -38,7 +38,7 @@ impl Plane {
     }
 }
 
-/// Some channels' planes of one picture.
+/// Some channels' planes of one image.
 #[derive(Clone, Copy)]
 pub(crate) struct Channels {
     /// The first plane.

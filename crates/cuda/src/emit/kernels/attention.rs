@@ -4,7 +4,7 @@
 //! that a mask hides are not read. What the warps of a block have is put together in shared memory,
 //! what the blocks of one head have in that of their cluster.
 
-mod held;
+mod registers;
 mod ring;
 
 use super::{Call, Operand, Text};
@@ -64,7 +64,7 @@ impl Sizes {
         if !heads.is_multiple_of(kept) || heads / kept > SHARED_MAX {
             return None;
         }
-        let wanted = BLOCKS.div_ceil(batch * kept).min(keys.div_ceil(held::TILE * WARPS)).next_power_of_two();
+        let wanted = BLOCKS.div_ceil(batch * kept).min(keys.div_ceil(registers::TILE * WARPS)).next_power_of_two();
         let parts = if major < CLUSTERS { 1 } else { wanted.min(CLUSTER_MAX) };
         let warps = if batch * kept < 2 * BLOCKS { WARPS } else { WARPS_FEW };
         let least = Sizes { batch, heads, kept, keys, width, parts, warps, stages: ring::STAGES };
@@ -150,7 +150,7 @@ pub fn attention(c: &Call) -> Option<Vec<Kernel>> {
     let (tiles, sums, bytes) = if s.is_many() {
         (ring::tiles(&s, given, &view, put.is_some()), ring::sums(&s), ring::bytes(&s).max(s.bytes_min(c.major)))
     } else {
-        (held::tiles(&s, given, &view), held::sums(&s), 0)
+        (registers::tiles(&s, given, &view), registers::sums(&s), 0)
     };
     let t = t.writes("y", &c.outs[0]).writes("lse", &c.outs[1]);
     // With an index of what is put into caches, the rest is asked for first.
@@ -181,7 +181,7 @@ fn begin(s: &Sizes, [_, k, v]: [&Operand; 3], scale: f64, wait: &str) -> String 
         format!(
             "if (const idx key = (part + warp * {}) * {} + lane; key < {}) {{\n{}{}}}\n",
             s.parts,
-            held::TILE,
+            registers::TILE,
             s.keys,
             ask("k", k),
             ask("v", v)

@@ -1,8 +1,9 @@
 //! Kernels along one axis: running sums and extremes, places of extremes, order.
 
-use super::{Call, Lanes, Text};
+use super::{Call, Text};
 use crate::emit::Kernel;
 use crate::emit::scalar::{Class, stored};
+use ir::AxisSplit;
 
 /// Longest lane that is sorted by counting: the work grows with its square.
 const SORT_MAX: usize = 1 << 16;
@@ -10,7 +11,7 @@ const SORT_MAX: usize = 1 << 16;
 /// Running sums or products: a block for each lane, a stretch of it for each thread.
 pub fn scan(c: &Call, op: &str, start: &str) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
-    let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let reverse = c.attrs.get("reverse").is_some() && c.attrs.bool("reverse").ok()?;
     let threads = l.size.div_ceil(8).next_power_of_two().clamp(1, 256);
     let stretch = l.size.div_ceil(threads);
@@ -40,7 +41,7 @@ pub fn scan(c: &Call, op: &str, start: &str) -> Option<Vec<Kernel>> {
 /// The greatest or least element so far and its place: the last of equals, NaN from the first on.
 pub fn running(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
-    let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let class = Class::of(x.ty.dtype).c();
     let body = format!(
         "const idx base = i / {inner} * {size} * {inner} + i % {inner};\n\
@@ -69,7 +70,7 @@ const BLOCKS: usize = 128;
 /// each lane; where lanes are few and long, a block, or several.
 pub fn extreme(c: &Call, op: &str) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
-    let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let class = Class::of(x.ty.dtype).c();
     let lanes = l.outer * l.inner;
     let threads = if l.size >= 4096 && lanes <= 1024 { 1024 } else { 32 };
@@ -156,7 +157,7 @@ fn across(class: &str) -> String {
 /// The elements in order and where they came from: each counts those that come before it.
 pub fn sort(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y, places) = (&c.args[0], &c.outs[0], &c.outs[1]);
-    let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     if l.size > SORT_MAX {
         return None;
     }

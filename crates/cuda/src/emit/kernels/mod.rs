@@ -1,11 +1,11 @@
 //! Kernels by the name of their op, as CUDA C. An op without one runs its reference on the host.
 
 pub mod attention;
+pub mod attention_inputs;
 mod axis;
-pub mod beside;
 mod conv;
 mod moves;
-mod pictures;
+mod nhwc;
 
 pub use moves::place;
 
@@ -39,20 +39,6 @@ pub struct Call<'a> {
     pub put: Option<&'a Operand>,
 }
 
-/// A tensor cut along an axis: what is before it, its size, what is behind it.
-#[derive(Clone, Copy)]
-struct Lanes {
-    outer: usize,
-    size: usize,
-    inner: usize,
-}
-impl Lanes {
-    fn new(shape: &ir::Shape, axis: usize) -> Lanes {
-        let outer = shape[..axis].iter().product();
-        Lanes { outer, size: shape[axis], inner: shape[axis + 1..].iter().product() }
-    }
-}
-
 /// The kernels of a node, or `None` where there are none for it.
 pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand], major: u32) -> Option<Vec<Kernel>> {
     let c = Call { attrs: &n.attrs, args, outs, major, put: None };
@@ -63,11 +49,11 @@ pub fn kernels(n: &FlatNode, args: &[Operand], outs: &[Operand], major: u32) -> 
         "conv_weight_grad" => conv::weight_grad(&c),
         "max_pool_index" => conv::max_pool_index(&c),
         "attention" | "attention_turned" => attention::attention(&c),
-        "max_pool_last" => pictures::max_pool(&c),
-        "max_pool_grad_last" => pictures::max_pool_grad(&c),
-        "sum_places" => pictures::sum_places(&c),
-        "to_depth" => pictures::to_depth(&c),
-        "from_depth" => pictures::from_depth(&c),
+        "max_pool_last" => nhwc::max_pool(&c),
+        "max_pool_grad_last" => nhwc::max_pool_grad(&c),
+        "sum_places" => nhwc::sum_places(&c),
+        "to_depth" => nhwc::to_depth(&c),
+        "from_depth" => nhwc::from_depth(&c),
         "concat" => moves::concat(&c),
         "barrier" => moves::barrier(&c),
         "pad" => moves::pad(&c),
@@ -217,12 +203,10 @@ mod tests {
     static CUSTOM_ROW: ir::Op = ir::Op {
         name: "custom",
         doc: "",
-        attrs: &[],
         infer: |c| Ok(c.types.into()),
         meaning: ir::Meaning::Kernel(|_, _| Ok(vec![])),
         grad: ir::Grad::Zero,
-        batch: ir::Batch::Auto,
-        cases: Vec::new,
+        ..ir::Op::DEFAULT
     };
 
     fn emitted(cuda: Option<CudaSource>) -> Option<Vec<Kernel>> {

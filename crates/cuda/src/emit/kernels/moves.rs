@@ -1,8 +1,9 @@
 //! Kernels that move elements: concatenation, padding, choice by index; numbers from nothing.
 
-use super::{Call, Lanes, Operand, Text, split};
+use super::{Call, Operand, Text, split};
 use crate::emit::scalar::{Class, constant, stored};
 use crate::emit::{Arg, Kernel};
+use ir::AxisSplit;
 use ir::{Attrs, Literal};
 use std::fmt::Write;
 
@@ -23,7 +24,7 @@ fn wide(o: &Operand, steps: &[usize]) -> (usize, &'static str) {
 pub fn concat(c: &Call) -> Option<Vec<Kernel>> {
     let axis = c.attrs.size("axis").ok()?;
     let y = &c.outs[0];
-    let out = Lanes::new(&y.ty.shape, axis);
+    let out = AxisSplit::new(&y.ty.shape, axis);
     let mut kernels = Vec::new();
     let mut at = 0;
     for a in c.args {
@@ -114,7 +115,7 @@ pub fn check_class(c: &Call) -> Option<Vec<Kernel>> {
 /// Slices chosen along an axis by an index of any shape.
 pub fn take(c: &Call) -> Option<Vec<Kernel>> {
     let (x, index, y) = (&c.args[0], &c.args[1], &c.outs[0]);
-    let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let n = index.ty.shape.count();
     let (w, ty) = wide(x, &[l.inner, x.layout.offset, y.layout.offset]);
     let body = format!(
@@ -153,7 +154,7 @@ pub fn scatter(c: &Call, is_sum: bool) -> Option<Vec<Kernel>> {
     let (x, index, src, y) = (&c.args[0], &c.args[1], &c.args[2], &c.outs[0]);
     let axis = c.attrs.size("axis").ok()?;
     let mut kernels = begin(x, y)?;
-    let l = Lanes::new(&index.ty.shape, axis);
+    let l = AxisSplit::new(&index.ty.shape, axis);
     if index.ty.shape.count() == 0 {
         return Some(kernels);
     }
@@ -177,7 +178,7 @@ pub fn scatter(c: &Call, is_sum: bool) -> Option<Vec<Kernel>> {
 
 /// Sums along the last axis: a warp for each lane takes 32 neighbors at once, of which the first of
 /// those for one place adds up all, in order.
-fn add_by_warps(c: &Call, axis: usize, l: Lanes) -> Option<Vec<Kernel>> {
+fn add_by_warps(c: &Call, axis: usize, l: AxisSplit) -> Option<Vec<Kernel>> {
     let (x, index, src, y) = (&c.args[0], &c.args[1], &c.args[2], &c.outs[0]);
     let body = format!(
         "const idx lane = (idx)blockIdx.x * 8 + threadIdx.x / 32;\n\
@@ -218,7 +219,7 @@ pub fn index_add_scratch(attrs: &Attrs, args: &[Operand]) -> usize {
 /// Slices added at the places of an index, in the index's order whatever the device does first.
 pub fn index_add(c: &Call) -> Option<Vec<Kernel>> {
     let (x, index, y) = (&c.args[0], &c.args[1], &c.outs[0]);
-    let l = Lanes::new(&x.ty.shape, c.attrs.size("axis").ok()?);
+    let l = AxisSplit::new(&x.ty.shape, c.attrs.size("axis").ok()?);
     let n = index.ty.shape.count();
     let mut kernels = begin(x, y)?;
     if n * l.outer * l.inner > 0 {
@@ -228,9 +229,9 @@ pub fn index_add(c: &Call) -> Option<Vec<Kernel>> {
 }
 
 /// Counts the indices of each place, lists them place by place, and adds up each list in order.
-fn add_sorted(c: &Call, l: Lanes, n: usize) -> Option<Vec<Kernel>> {
+fn add_sorted(c: &Call, l: AxisSplit, n: usize) -> Option<Vec<Kernel>> {
     let (index, src, y) = (&c.args[1], &c.args[2], &c.outs[0]);
-    let Lanes { outer, size, inner } = l;
+    let AxisSplit { outer, size, inner } = l;
     let class = Class::of(y.ty.dtype).c();
     let with =
         |t: Text| t.memory("ends", "unsigned", Arg::Scratch(0)).memory("list", "unsigned", Arg::Scratch(4 * size));
@@ -287,7 +288,7 @@ fn add_sorted(c: &Call, l: Lanes, n: usize) -> Option<Vec<Kernel>> {
 }
 
 /// The block of an index's first occurrence adds up all of them; the others have nothing to do.
-fn add_scanned(c: &Call, l: Lanes, n: usize) -> Option<Vec<Kernel>> {
+fn add_scanned(c: &Call, l: AxisSplit, n: usize) -> Option<Vec<Kernel>> {
     let (index, src, y) = (&c.args[1], &c.args[2], &c.outs[0]);
     let class = Class::of(y.ty.dtype).c();
     let body = format!(
@@ -324,7 +325,7 @@ fn add_scanned(c: &Call, l: Lanes, n: usize) -> Option<Vec<Kernel>> {
 pub fn fold(c: &Call) -> Option<Vec<Kernel>> {
     let (x, y) = (&c.args[0], &c.outs[0]);
     let (axis, size, step) = (c.attrs.size("axis").ok()?, c.attrs.size("size").ok()?, c.attrs.size("step").ok()?);
-    let l = Lanes::new(&y.ty.shape, axis);
+    let l = AxisSplit::new(&y.ty.shape, axis);
     let windows = x.ty.shape[axis];
     let class = Class::of(y.ty.dtype).c();
     let body = format!(

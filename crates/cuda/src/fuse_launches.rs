@@ -1,0 +1,183 @@
+//! Which regions become one launch with the product of a vector, or few, and a matrix: the loop before it that
+//! makes the vector, and what takes the result behind it: loops, and the search for extremes. And loops with the
+//! kernels that put what they compute into another value.
+
+use crate::emit::kernels::Operand;
+use crate::emit::skinny_gemm::{self, Part, Put};
+use crate::emit::{gemv, horizontal};
+use crate::plan::operands;
+use ir::Slot;
+use passes::{Fused, Loop, Region, view_of};
+use std::ops::Range;
+
+/// Products that have kernels of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OwnGemm {
+    /// Of one row.
+    Gemv,
+    /// Of few rows.
+    Skinny,
+}
+
+/// The number of the region that is a product with a kernel of its own on GPUs of a generation, among those of
+/// a wave.
+pub fn own_gemm(fused: &Fused, wave: &Range<usize>, major: u32) -> Option<(usize, OwnGemm)> {
+    wave.clone().find_map(|r| {
+        let Region::Call { node, args, .. } = &fused.regions[r] else { return None };
+        let is_product = matches!(fused.graph.nodes[*node].op.name, "matmul" | "matmul_bias");
+        let (args, outs) = operands(&fused.graph, *node, args);
+        match is_product {
+            true if gemv::fits(&args, &outs[0]) => Some((r, OwnGemm::Gemv)),
+            true if skinny_gemm::fits(&args, &outs[0], major) => Some((r, OwnGemm::Skinny)),
+            _ => None,
+        }
+    })
+}
+
+/// Puts loops into the waves of the products they belong to.
+pub fn fuse_launches(mut fused: Fused, major: u32) -> Fused {
+    let mut waves: Vec<Range<usize>> = Vec::with_capacity(fused.waves.len());
+    let mut next = 0;
+    while let Some(wave) = fused.waves.get(next).cloned() {
+        next += 1;
+        if waves.last().is_some_and(|before| puts(&fused, before, &wave)) {
+            let start = waves.pop().map_or(wave.start, |before| before.start);
+            waves.push(start..wave.end);
+            continue;
+        }
+        let Some((product, own)) = own_gemm(&fused, &wave, major).filter(|_| wave.len() == 1) else {
+            waves.push(wave);
+            continue;
+        };
+        let mut range = wave.clone();
+        let may_make = |before: &Range<usize>| own == OwnGemm::Gemv && makes(&fused, before.start, product);
+        if waves.last().is_some_and(|before| before.len() == 1 && may_make(before)) {
+            range.start = waves.pop().map_or(range.start, |before| before.start);
+        }
+        let taken = takes(&fused, next, product, own);
+        if taken > 0 {
+            range.end = fused.waves[next + taken - 1].end;
+            next += taken;
+        }
+        waves.push(range);
+    }
+    fused.waves = waves;
+    fused
+}
+
+fn a_loop(fused: &Fused, r: usize) -> Option<&Loop> {
+    if let Region::Loop(l) = &fused.regions[r] { Some(l) } else { None }
+}
+
+/// True if nobody but some regions, all of them, needs a value.
+fn is_only_for(fused: &Fused, s: Slot, readers: &[usize]) -> bool {
+    let is_result = fused.graph.outputs.iter().any(|&o| view_of(&fused.views, o).root == s);
+    let is_right = |(r, region): (usize, &Region)| readers.contains(&r) == region.reads().contains(&s);
+    !is_result && fused.regions.iter().enumerate().all(is_right)
+}
+
+/// True if a loop makes the vector of a product, for it alone.
+fn makes(fused: &Fused, before: usize, product: usize) -> bool {
+    let (Some(l), Region::Call { node, args, .. }) = (a_loop(fused, before), &fused.regions[product]) else {
+        return false;
+    };
+    let (args, _) = operands(&fused.graph, *node, args);
+    // The matrix, and what is added, are not made by it.
+    let is_other = args[1..].iter().all(|o| l.stores.iter().all(|s| s.slot != o.slot));
+    is_other && gemv::may_make(l, &args[0]) && is_only_for(fused, args[0].slot, &[product])
+}
+
+/// How many of the waves from `next` on take the result of a product, and nobody else does.
+fn takes(fused: &Fused, next: usize, product: usize, own: OwnGemm) -> usize {
+    let Region::Call { node, args, .. } = &fused.regions[product] else { return 0 };
+    let (_, outs) = operands(&fused.graph, *node, args);
+    let y = &outs[0];
+    let Some(behind) = fused.waves.get(next) else { return 0 };
+    if own == OwnGemm::Gemv {
+        let may_take = |l: &Loop| gemv::may_take(l, y.slot, y.ty.shape.count());
+        let is_taken = behind.len() == 1
+            && a_loop(fused, behind.start).is_some_and(may_take)
+            && is_only_for(fused, y.slot, &[behind.start]);
+        return usize::from(is_taken);
+    }
+    if extreme(fused, behind.clone(), y).is_some() && is_only_for(fused, y.slot, &[behind.start]) {
+        return 1;
+    }
+    let with_puts = fused.waves.get(next + 1).filter(|wave| puts(fused, behind, wave)).map(|wave| (2, wave.end));
+    let fits = |end: usize| {
+        let Some(parts) = parts(fused, behind.start..end) else { return false };
+        let readers: Vec<usize> = (behind.start..end).filter(|&r| a_loop(fused, r).is_some()).collect();
+        is_only_for(fused, y.slot, &readers) && skinny_gemm::may_take(&parts, y)
+    };
+    with_puts.into_iter().chain([(1, behind.end)]).find(|&(_, end)| fits(end)).map_or(0, |(count, _)| count)
+}
+
+/// The search for the extremes of a product's rows that a wave is: its result, and whether the least is looked for.
+pub fn extreme(fused: &Fused, wave: Range<usize>, y: &Operand) -> Option<(Operand, bool)> {
+    let Region::Call { node, args, .. } = &fused.regions[wave.start] else { return None };
+    let n = &fused.graph.nodes[*node];
+    let is_least = match n.op.name {
+        "argmax" => false,
+        "argmin" => true,
+        _ => return None,
+    };
+    let (args, mut outs) = operands(&fused.graph, *node, args);
+    let x = &args[0];
+    let is_whole = x.slot == y.slot && x.layout.is_contiguous() && x.layout.offset == 0;
+    let [rows, columns] = *y.ty.shape.dims() else { return None };
+    let is_rows = x.ty.shape.last() == Some(&columns) && x.ty.shape.count() == rows * columns;
+    let is_last = n.attrs.size("axis").is_ok_and(|axis| axis + 1 == x.ty.shape.rank());
+    (wave.len() == 1 && is_whole && is_rows && is_last && u32::try_from(columns).is_ok())
+        .then(|| (outs.swap_remove(0), is_least))
+}
+
+/// The loops of a wave, and where they put their results; `None` if there is something else.
+pub fn parts(fused: &Fused, wave: Range<usize>) -> Option<Vec<Part<'_>>> {
+    let calls = wave.clone().filter(|&r| a_loop(fused, r).is_none());
+    let mut sources: Vec<(usize, Put)> = Vec::new();
+    for r in calls {
+        let Region::Call { node, args, .. } = &fused.regions[r] else { return None };
+        let axis = fused.graph.nodes[*node].attrs.size("axis").ok()?;
+        let (mut args, mut outs) = operands(&fused.graph, *node, args);
+        let (source, _) = source_of(fused, &wave, r)?;
+        sources.push((source, Put { index: args.swap_remove(1), y: outs.swap_remove(0), axis }));
+    }
+    let part = |r: usize| {
+        let put = sources.iter().position(|(source, _)| *source == r).map(|i| sources.swap_remove(i).1);
+        a_loop(fused, r).map(|l| Part { l, put })
+    };
+    let found: Vec<Part> = wave.filter_map(part).collect();
+    // Each of them puts its result into one value.
+    sources.is_empty().then_some(found)
+}
+
+/// The loop of a wave that computes, for it alone, what a kernel puts into another value.
+pub fn source_of<'a>(fused: &'a Fused, wave: &Range<usize>, put: usize) -> Option<(usize, &'a Loop)> {
+    let Region::Call { node, args, .. } = &fused.regions[put] else { return None };
+    if fused.graph.nodes[*node].op.name != "scatter" {
+        return None;
+    }
+    let r = wave.clone().find(|&r| fused.regions[r].writes().contains(&args[2].root))?;
+    a_loop(fused, r).map(|l| (r, l))
+}
+
+/// True if the kernels of a wave all put elements into other values, each at once and where an index
+/// says, and take them from the plain loops of the wave before or from elsewhere.
+fn puts(fused: &Fused, before: &Range<usize>, wave: &Range<usize>) -> bool {
+    let is_plain = |r: usize| a_loop(fused, r).is_some_and(horizontal::is_plain);
+    let fits = |r: usize| {
+        let Region::Call { node, args, .. } = &fused.regions[r] else { return false };
+        let n = &fused.graph.nodes[*node];
+        let is_put = n.op.name == "scatter" && n.attrs.size("axis").is_ok_and(|axis| args[1].layout.shape[axis] == 1);
+        let made = |s: Slot| before.clone().any(|b| fused.regions[b].writes().contains(&s));
+        let source = source_of(fused, before, r);
+        let is_source = source.is_none_or(|(_, l)| {
+            l.stores.len() == 1
+                && args[2].layout.is_contiguous()
+                && args[2].layout.offset == 0
+                && is_only_for(fused, args[2].root, &[r])
+        });
+        is_put && is_source && args[1].layout.offset == 0 && !made(args[0].root) && !made(args[1].root)
+    };
+    before.clone().all(is_plain) && wave.clone().all(fits)
+}

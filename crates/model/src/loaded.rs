@@ -1,0 +1,108 @@
+//! A model that runs: one program for each size, compiled when it is first needed.
+
+use crate::polymorphic::{Polymorphic, Role};
+use crate::signature::Signature;
+use ir::{Buffer, Error, Graph, Literal, Result, Shape};
+use parking_lot::Mutex;
+use runtime::{Engine, Program};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Programs kept at most; the one that was not used for the longest goes first.
+const PROGRAMS_MAX: usize = 64;
+
+/// An exported model.
+pub struct Model {
+    signature: Signature,
+    graph: Polymorphic,
+    roles: Vec<Role>,
+    engine: &'static Engine,
+    /// Weights in the device's memory, by input of the graph.
+    placed: Vec<Option<Buffer>>,
+    /// The last used is the last.
+    programs: Mutex<Vec<(Vec<usize>, Arc<dyn Program>)>>,
+}
+
+impl Model {
+    /// Reads a directory that [`crate::Export`] wrote. Every file is checked; nothing in it is trusted.
+    pub fn load(dir: impl AsRef<Path>) -> Result<Model> {
+        crate::files::read(dir.as_ref())
+    }
+
+    pub(crate) fn new(signature: Signature, graph: Polymorphic, roles: Vec<Role>) -> Result<Model> {
+        let engine = tensor::engine();
+        if graph.graph().inputs.len() != roles.len() {
+            return Err(Error::format(format!("{} inputs have {} roles", graph.graph().inputs.len(), roles.len())));
+        }
+        let place = |r: &Role| match r {
+            Role::Argument(_) => Ok(None),
+            Role::Weight(_, value) => engine.device().place(&Buffer::Host(value.clone())).map(Some),
+        };
+        let placed = roles.iter().map(place).collect::<Result<Vec<_>>>()?;
+        Ok(Model { signature, graph, roles, engine, placed, programs: Mutex::default() })
+    }
+
+    /// What it takes and returns.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+    pub(crate) fn set_batched(&mut self, is_batched: bool) {
+        self.signature.is_batched = is_batched;
+    }
+    pub(crate) fn parts(&self) -> (&Polymorphic, &[Role]) {
+        (&self.graph, &self.roles)
+    }
+    /// Bytes of its weights.
+    pub fn weight_bytes(&self) -> usize {
+        let bytes = |r: &Role| if let Role::Weight(_, l) = r { l.bytes().len() } else { 0 };
+        self.roles.iter().map(bytes).sum()
+    }
+    /// The graph at these sizes of the free dimensions.
+    pub fn graph(&self, sizes: &[usize]) -> Result<Graph> {
+        self.graph.at(sizes)
+    }
+    /// Whether a program for these sizes is compiled.
+    pub fn is_compiled(&self, sizes: &[usize]) -> bool {
+        self.programs.lock().iter().any(|(s, _)| s == sizes)
+    }
+
+    /// The program for these sizes, compiled if it was not yet.
+    pub fn program(&self, sizes: &[usize]) -> Result<Arc<dyn Program>> {
+        let find = || {
+            let mut programs = self.programs.lock();
+            let at = programs.iter().position(|(s, _)| s == sizes)?;
+            programs[at..].rotate_left(1);
+            programs.last().map(|(_, p)| p.clone())
+        };
+        if let Some(program) = find() {
+            return Ok(program);
+        }
+        // Without the lock: other sizes are served meanwhile.
+        let program = self.engine.compile(&self.graph.at(sizes)?)?;
+        let mut programs = self.programs.lock();
+        if programs.len() >= PROGRAMS_MAX {
+            programs.remove(0);
+        }
+        programs.push((sizes.to_vec(), program.clone()));
+        Ok(program)
+    }
+
+    /// The outputs for these inputs.
+    pub fn run(&self, inputs: &[Literal]) -> Result<Vec<Literal>> {
+        for (spec, l) in self.signature.inputs.iter().zip(inputs) {
+            if spec.dtype()? != l.dtype() {
+                return Err(Error::dtype(format!("{}: expected {}, got {}", spec.name, spec.dtype, l.dtype())));
+            }
+        }
+        let shapes: Vec<&Shape> = inputs.iter().map(Literal::shape).collect();
+        let sizes = self.signature.sizes(&shapes)?;
+        let program = self.program(&sizes)?;
+        let bind = |(role, placed): (&Role, &Option<Buffer>)| match (role, placed) {
+            (Role::Argument(i), _) => Buffer::Host(inputs[*i].clone()),
+            (Role::Weight(_, value), None) => Buffer::Host(value.clone()),
+            (_, Some(b)) => b.clone(),
+        };
+        let mut buffers: Vec<Buffer> = self.roles.iter().zip(&self.placed).map(bind).collect();
+        program.run(&mut buffers)?.iter().map(Buffer::read).collect()
+    }
+}

@@ -1,0 +1,160 @@
+//! Models that were exported run as the functions they came from, at any size, and files that were changed are refused.
+
+use cpu as _;
+use ir::{DType, Literal, Result};
+use std::fs;
+use std::path::Path;
+use talweg_model::{Axis, Dimension, Export, Model};
+use tensor::{Tensor, Variable};
+
+fn random(shape: &[usize], seed: u64) -> Tensor {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 40) as f32) / (1u64 << 24) as f32 - 0.5
+    };
+    Tensor::from(Literal::generate(shape, next))
+}
+
+/// The model at these inputs gives what the function gives.
+fn agrees(dir: &Path, f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) {
+    let model = Model::load(dir).unwrap();
+    let literals: Vec<Literal> = inputs.iter().map(|t| t.literal().unwrap()).collect();
+    let got = model.run(&literals).unwrap();
+    let want: Vec<Literal> = f(inputs).unwrap().iter().map(|t| t.literal().unwrap()).collect();
+    assert_eq!(got.len(), want.len());
+    for (g, w) in got.iter().zip(&want) {
+        assert_eq!((g.dtype(), g.shape()), (w.dtype(), w.shape()));
+        assert_eq!(g.bytes(), w.bytes());
+    }
+}
+
+#[test]
+fn a_perceptron_takes_any_batch() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("mlp");
+    let (w, b) = (Variable::new("w", random(&[8, 4], 1)).unwrap(), Variable::new("b", random(&[8], 2)).unwrap());
+    let f = |x: &[Tensor]| Ok(vec![x[0].linear(&w.tensor(), Some(&b.tensor())).relu().softmax(-1)]);
+    Export::new("mlp").input("x", &random(&[1, 4], 3), &["batch", ""]).outputs(&["p"]).write(&dir, f).unwrap();
+    for n in [1, 2, 5, 64] {
+        agrees(&dir, &f, &[random(&[n, 4], n as u64)]);
+    }
+    let model = Model::load(&dir).unwrap();
+    let s = model.signature();
+    assert!(s.is_batched);
+    assert_eq!(s.outputs[0].shape, [Axis::Free("batch".into()), Axis::Fixed(8)]);
+    assert_eq!(s.outputs[0].name, "p");
+    let wrong = model.run(&[random(&[2, 5], 1).literal().unwrap()]).unwrap_err();
+    assert!(wrong.message.contains("x: expected f32[batch, 4], got [2, 5]"), "{wrong}");
+    let kind = model.run(&[Literal::zeros(DType::I64, [2, 4])]).unwrap_err();
+    assert!(kind.message.contains("expected f32, got i64"), "{kind}");
+}
+
+#[test]
+fn convolutions_take_images_of_any_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("cnn");
+    let w = random(&[6, 3, 3, 3], 1);
+    let head = random(&[10, 6], 2);
+    let f = |x: &[Tensor]| {
+        let y = x[0].conv2d(&w, None, ops_options()).relu();
+        let y = y.max_pool2d(2, Default::default());
+        let [n, c, h, k] = y.dims()?;
+        let flat = y.reshape([n, c, h * k]).mean(-1);
+        Ok(vec![flat.linear(&head, None), y])
+    };
+    let example = random(&[2, 3, 12, 16], 4);
+    Export::new("cnn").input("image", &example, &["batch", "", "height", "width"]).write(&dir, f).unwrap();
+    for (n, h, w) in [(1, 8, 8), (3, 20, 14), (2, 33, 17)] {
+        agrees(&dir, &f, &[random(&[n, 3, h, w], 5)]);
+    }
+    let model = Model::load(&dir).unwrap();
+    assert_eq!(model.signature().outputs[1].shape[2], Axis::Derived);
+    assert!(model.signature().is_batched);
+}
+
+fn ops_options() -> tensor::nn::ConvOptions {
+    tensor::nn::ConvOptions { stride: 2.into(), padding: 1.into(), ..Default::default() }
+}
+
+#[test]
+fn attention_takes_any_length() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("attention");
+    let (table, w) = (random(&[50, 16], 1), random(&[48, 16], 2));
+    let f = |x: &[Tensor]| {
+        let [n, l] = x[0].dims()?;
+        let h = table.take(&x[0], 0);
+        let qkv = h.linear(&w, None).reshape([n, l, 3, 4, 4]).permute(&[2, 0, 3, 1, 4]);
+        let part = |i: i64| qkv.select(0, i);
+        let scores = part(0).matmul(part(1).permute(&[0, 1, 3, 2])) * 0.5;
+        let y = scores.softmax(-1).matmul(part(2)).permute(&[0, 2, 1, 3]).reshape([n, l, 16]);
+        Ok(vec![y.mean(1), y])
+    };
+    let example = Tensor::from([[1i64, 2, 3]]);
+    let length = Dimension { max: 40, ..Dimension::new("length") };
+    Export::new("a").input("tokens", &example, &["batch", "length"]).dimension(length).write(&dir, f).unwrap();
+    for (n, l) in [(1, 1), (2, 7), (3, 40)] {
+        agrees(&dir, &f, &[Tensor::from(Literal::generate([n, l], |i| (i * 7 % 50) as i64))]);
+    }
+    let long = Model::load(&dir).unwrap().run(&[Literal::zeros(DType::I64, [1, 41])]).unwrap_err();
+    assert!(long.message.contains("length is 41, but must lie between 1 and 40"), "{long}");
+}
+
+#[test]
+fn rows_that_influence_each_other_are_not_batched() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("m");
+    let f = |x: &[Tensor]| Ok(vec![&x[0] - x[0].mean(0)]);
+    Export::new("m").input("x", &random(&[4, 3], 1), &["batch", ""]).write(&dir, f).unwrap();
+    agrees(&dir, &f, &[random(&[9, 3], 2)]);
+    assert!(!Model::load(&dir).unwrap().signature().is_batched);
+}
+
+#[test]
+fn branches_on_sizes_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let f = |x: &[Tensor]| {
+        let [n, _] = x[0].dims()?;
+        Ok(vec![if n > 4 { x[0].relu() } else { x[0].tanh() }])
+    };
+    let e =
+        Export::new("m").input("x", &random(&[4, 3], 1), &["batch", ""]).write(dir.path().join("m"), f).unwrap_err();
+    assert!(e.message.contains("depends on the size of \"batch\""), "{e}");
+    assert!(e.to_string().contains("export.rs"), "{e}");
+    let draws = |x: &[Tensor]| Ok(vec![x[0].dropout(0.5, &tensor::generator::next_key())]);
+    let e = Export::new("m").input("x", &random(&[4], 1), &[""]).write(dir.path().join("m"), draws).unwrap_err();
+    assert!(e.message.contains("draws random numbers"), "{e}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn changed_files_are_refused() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("m");
+    let w = Variable::new("w", random(&[2, 3], 1)).unwrap();
+    let f = |x: &[Tensor]| Ok(vec![x[0].linear(&w.tensor(), None)]);
+    let write = || Export::new("m").input("x", &random(&[4, 3], 1), &["batch", ""]).write(&dir, f).unwrap();
+    for name in ["graph.bin", "weights.safetensors", "model.json"] {
+        write();
+        let path = dir.join(name);
+        let bytes = fs::read(&path).unwrap();
+        for at in [0, bytes.len() / 2, bytes.len() - 2] {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x55;
+            fs::write(&path, &bad).unwrap();
+            let e = Model::load(&dir).err().unwrap_or_else(|| panic!("{name}: byte {at} changed"));
+            assert!(e.message.contains(name), "{e}");
+        }
+        fs::remove_file(&path).unwrap();
+        assert!(Model::load(&dir).err().unwrap().message.contains(name));
+        fs::write(&path, &bytes).unwrap();
+        Model::load(&dir).unwrap();
+    }
+    let other = parent.path().join("taken");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("thesis.txt"), "words").unwrap();
+    let e = Export::new("m").input("x", &random(&[4, 3], 1), &["batch", ""]).write(&other, f).unwrap_err();
+    assert!(e.message.contains("holds no model"), "{e}");
+    assert!(other.join("thesis.txt").exists());
+}
