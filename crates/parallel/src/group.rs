@@ -109,12 +109,12 @@ impl Group {
     /// # use tensor::{Combine, Tensor};
     /// # use talweg_parallel::{Group, Wire};
     /// let world = Group::world()?;
-    /// let sum = world.encoded(Wire::Bf16).all_reduce(&Tensor::from([1.0f32, 2.0]), Combine::Sum);
+    /// let sum = world.compressed(Wire::Bf16).all_reduce(&Tensor::from([1.0f32, 2.0]), Combine::Sum);
     /// assert_eq!(sum.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), tensor::Error>(())
     /// ```
-    pub fn encoded(&self, wire: Wire) -> Encoded<'_> {
-        Encoded { group: self, wire }
+    pub fn compressed(&self, wire: Wire) -> Compressed<'_> {
+        Compressed { group: self, wire }
     }
 }
 
@@ -128,12 +128,12 @@ impl std::fmt::Debug for Group {
 /// The residual of the encoding is lost: a sum over many steps, as of gradients, is better off with
 /// `talweg launch --wire`, which adds it to the next one.
 #[derive(Clone, Copy, Debug)]
-pub struct Encoded<'a> {
+pub struct Compressed<'a> {
     group: &'a Group,
     wire: Wire,
 }
 
-impl Encoded<'_> {
+impl Compressed<'_> {
     /// [`Ranks::all_reduce`] by sum or mean.
     #[track_caller]
     pub fn all_reduce(&self, x: &Tensor, how: Combine) -> Tensor {

@@ -26,7 +26,7 @@ mod status;
 mod table;
 mod update;
 
-pub use group::{Encoded, Group};
+pub use group::{Compressed, Group};
 pub use job::{Job, ORIGIN, current};
 pub use nn::parallel::*;
 pub use server::{Rules, serve};

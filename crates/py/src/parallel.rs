@@ -78,7 +78,7 @@ fn combine(op: &str) -> PyResult<Combine> {
 #[pyfunction]
 fn group_all_reduce(py: Python<'_>, group: &PyGroup, x: &PyTensor, op: &str, wire: &str) -> PyResult<Py<PyAny>> {
     let (x, how, wire) = (x.tensor(), combine(op)?, form(wire)?);
-    exchange(py, || group.0.encoded(wire).all_reduce(&x, how))
+    exchange(py, || group.0.compressed(wire).all_reduce(&x, how))
 }
 #[pyfunction]
 fn group_reduce(
@@ -101,12 +101,12 @@ fn group_reduce_scatter(
     wire: &str,
 ) -> PyResult<Py<PyAny>> {
     let (x, how, wire) = (x.tensor(), combine(op)?, form(wire)?);
-    exchange(py, || group.0.encoded(wire).reduce_scatter(&x, how, axis))
+    exchange(py, || group.0.compressed(wire).reduce_scatter(&x, how, axis))
 }
 #[pyfunction]
 fn group_all_gather(py: Python<'_>, group: &PyGroup, x: &PyTensor, axis: i64, wire: &str) -> PyResult<Py<PyAny>> {
     let (x, wire) = (x.tensor(), form(wire)?);
-    exchange(py, || group.0.encoded(wire).all_gather(&x, axis))
+    exchange(py, || group.0.compressed(wire).all_gather(&x, axis))
 }
 #[pyfunction]
 fn group_broadcast(
