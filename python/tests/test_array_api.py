@@ -36,7 +36,7 @@ def page():
     lines = [
         "# The Python array API standard",
         "",
-        "Names of version 2024.12 in `talweg.array_api`. Generated: `TALWEG_BLESS=1 pytest python/tests/test_array_api.py`.",
+        "Names of version 2025.12 in `talweg.array_api`. Generated: `TALWEG_BLESS=1 pytest python/tests/test_array_api.py`.",
         "",
         "| section | present | missing |",
         "|---|---|---|",
@@ -61,7 +61,8 @@ def page():
         "Where the standard leaves type promotion undefined, NumPy's rule holds: an integer with a float is that float, and",
         "`uint64` with a signed integer is `float64`.",
         "",
-        "The operator `-1.0 // inf` is -1, as in Python, NumPy and PyTorch; the standard says -0, and `floor_divide` follows it.",
+        "The functions return arrays of a class whose operators follow the standard: one without dimensions is promoted as",
+        "any other, and `-1.0 // inf` is -0. Operators of other tensors follow PyTorch.",
         "",
     ]
     return "\n".join(lines)

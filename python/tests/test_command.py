@@ -47,7 +47,8 @@ def test_launch_uses_this_interpreter(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, talweg as tw\n"
-        "total = tw.distributed.all_reduce(tw.ones(1))\n"
+        "total = tw.ones(1)\n"
+        "tw.distributed.all_reduce(total)\n"
         "print('says', tw.distributed.rank(), total.item(), sys.executable)\n"
     )
     done = run("launch", "--workers", "2", str(script))

@@ -2,3 +2,10 @@
 
 pub mod engine;
 pub mod gguf;
+mod sample;
+mod text;
+mod tokenizer;
+
+pub use sample::{Sampled, Sampling};
+pub use text::TextStream;
+pub use tokenizer::Tokenizer;

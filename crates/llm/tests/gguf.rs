@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use std::io::Write;
+use talweg_llm::Tokenizer;
 use talweg_llm::gguf::{Format, Gguf, Value, dequantize};
 
 fn fnv(bytes: &[u8]) -> u64 {
@@ -85,6 +86,26 @@ fn a_small_file_is_read() {
     let e = g.size("llama.rope").unwrap_err();
     assert!(e.message.contains("there is no metadata \"llama.rope\""), "{e}");
     assert!(g.info("v").unwrap_err().message.contains("there is no tensor \"v\""));
+}
+
+#[test]
+fn a_vocabulary_becomes_a_tokenizer() {
+    let strings = |f: File, key: &str, all: &[&str]| {
+        let f = f.string(key).u32(9).u32(8).u64(all.len() as u64);
+        all.iter().fold(f, |f, s| f.string(s))
+    };
+    let f = File::new(0, 5).string("tokenizer.ggml.model").u32(8).string("gpt2");
+    let tokens = ["h", "e", "l", "o", "Ġ", "he", "ll", "hell", "hello", "<|end|>", "Ã", "©"];
+    let f = strings(f, "tokenizer.ggml.tokens", &tokens);
+    let f = strings(f, "tokenizer.ggml.merges", &["h e", "l l", "he ll", "hell o"]);
+    let f = f.string("tokenizer.ggml.token_type").u32(9).u32(5).u64(tokens.len() as u64);
+    let f = (0..tokens.len() as u32).fold(f, |f, i| f.u32(if i == 9 { 3 } else { 1 }));
+    let f = f.string("tokenizer.ggml.eos_token_id").u32(4).u32(9).aligned();
+    let t = Tokenizer::from_gguf(&f.open().unwrap()).unwrap();
+    assert_eq!(t.encode("hello<|end|> hell").unwrap(), [8, 9, 4, 7]);
+    assert_eq!(t.encode("é").unwrap(), [10, 11], "two bytes of one character");
+    assert_eq!((t.bytes(10), t.special(9), t.eos()), (&[0xc3u8][..], Some("<|end|>"), &[9u32][..]));
+    assert_eq!(t.decode(&[8, 9, 4, 10, 11]), "hello é");
 }
 
 #[test]

@@ -41,7 +41,7 @@
 //! let (x, labels) = (Tensor::randn([16, 4]), Tensor::full([16], 1i64));
 //! let mut losses = Vec::new();
 //! for _ in 0..20 {
-//!     let loss = model.forward(&x).cross_entropy(&labels, Default::default());
+//!     let loss = model.forward(&x).cross_entropy(&labels);
 //!     loss.backward()?;
 //!     clip_grad_norm(&optimizer.parameters(), 1.0)?;
 //!     optimizer.step()?;
@@ -78,7 +78,7 @@ pub mod train;
 #[cfg(test)]
 use cpu as _;
 
-pub use batch::{column, tensor_of};
+pub use batch::{Columns, tensor_of};
 pub use layers::*;
 pub use module::{Entry, Layer, Mode, Module, Parameters, Visitor, join};
 pub use nn_derive::Module;

@@ -19,7 +19,7 @@ use nn::train::Progress;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tensor::collective::workers::{self, Workers};
@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     batch: Mutex<Option<BatchPart>>,
     /// Gradients that are means over all workers already, as clipped ones are.
     means: Mutex<Vec<Weak<Node>>>,
+    /// Whether optimizers leave gradients and parameters alone, because the program averages them itself.
+    is_local: AtomicBool,
 }
 
 pub(crate) enum Mode {
@@ -147,8 +149,8 @@ impl Job {
 
     fn of(remote: Option<Remote>, mode: Mode, counters: Arc<Counters>, comm: Arc<Comm>) -> Job {
         let (rank, world) = remote.as_ref().map_or((0, 1), |r| (r.config.rank as usize, r.config.world as usize));
-        let (batch, means) = (Mutex::default(), Mutex::default());
-        Job(Arc::new(Inner { rank, world, mode, remote, counters, comm, batch, means }))
+        let (batch, means, is_local) = (Mutex::default(), Mutex::default(), AtomicBool::default());
+        Job(Arc::new(Inner { rank, world, mode, remote, counters, comm, batch, means, is_local }))
     }
     fn workers(&self) -> Result<Workers> {
         let weight = BatchPart::of(&mut lock(&self.0.batch))?.weight();
@@ -185,7 +187,7 @@ fn join(config: WorkerConfig, timeout: Duration) -> dist::Result<Job> {
     let deadline = Instant::now() + timeout;
     let (workers, servers, copies) = (config.world as usize, config.servers as usize, config.copies);
     let controller = move || Controller::new(workers, servers, copies);
-    let report = |text: &str| eprintln!("{text}");
+    let report = |text: &str| tensor::log::info(text);
     let coordinator: Option<Arc<dyn Coordinator>> = if config.keeps {
         let at = config.coordinator.address()?;
         Some(Arc::new(EmbeddedCoordinator::start(&at, config.secret.clone(), controller(), report)?))
@@ -471,7 +473,12 @@ impl parallel::Job for Job {
 
     fn share(&self, params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> Result<Vec<Option<Home>>> {
         let nowhere = || params.iter().map(|_| None).collect();
-        if params.is_empty() || matches!(self.0.mode, Mode::Alone(_)) {
+        let is_own = match self.0.mode {
+            Mode::Alone(_) => true,
+            Mode::Reduce(..) => self.0.is_local.load(Relaxed),
+            Mode::Store(_) => false,
+        };
+        if params.is_empty() || is_own {
             return Ok(nowhere());
         }
         if let Some(p) = params.iter().find(|p| p.dtype() != tensor::DType::F32) {
@@ -505,7 +512,17 @@ impl parallel::Job for Job {
             }
         }
     }
+    fn set_local(&self, yes: bool) -> Result<()> {
+        self.0.is_local.store(yes, Relaxed);
+        Ok(())
+    }
+    fn averages(&self) -> Result<bool> {
+        Ok(self.0.world > 1 && (matches!(self.0.mode, Mode::Store(_)) || !self.0.is_local.load(Relaxed)))
+    }
     fn mean(&self, t: &Tensor, grads: &[Option<Tensor>]) -> Result<Option<Grads>> {
+        if self.0.is_local.load(Relaxed) { Ok(None) } else { self.mean_of_all(t, grads) }
+    }
+    fn mean_of_all(&self, t: &Tensor, grads: &[Option<Tensor>]) -> Result<Option<Grads>> {
         let Mode::Reduce(..) = &self.0.mode else { return Ok(None) };
         let known = lock(&self.0.means);
         let is_mean = |g: &Tensor| g.value().is_ok_and(|v| known.iter().any(|m| m.as_ptr() == Arc::as_ptr(v.node())));

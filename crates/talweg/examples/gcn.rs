@@ -10,9 +10,9 @@
 //! (published: 81.5 %). Without a folder it uses a synthetic graph.
 
 use talweg::data::random::Random;
-use talweg::data::{Csv, Dataset, Kind};
+use talweg::data::{Csv, Kind};
 use talweg::nn::metrics::Accuracy;
-use talweg::nn::{Dropout, Gcn, tensor_of};
+use talweg::nn::{Gcn, tensor_of};
 use talweg::prelude::*;
 
 const EPOCHS: usize = 200;
@@ -81,7 +81,7 @@ fn train(graph: &Graph, seed: u64) -> Result<f64> {
     let known = graph.labels.index_select(0, &graph.train);
     let step = jit(|a: &[Tensor]| {
         let scores = model.forward(&a[0], &a[1]).index_select(0, &a[2]);
-        let loss = scores.cross_entropy(&a[3], Default::default());
+        let loss = scores.cross_entropy(&a[3]);
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])

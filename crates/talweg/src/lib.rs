@@ -37,7 +37,7 @@
 //! let input = placeholder("x", [32, 4], DType::F32);
 //! let w = Variable::new("w", Tensor::zeros([4, 1]))?;
 //! let loss = (input.matmul(&w) - 1.0).square().mean(..);
-//! let train = Optimizer::new(Sgd::default(), [w].as_slice())?.minimize(&loss)?;
+//! let train = Optimizer::new(Sgd::default(), &[w])?.minimize(&loss)?;
 //! let out = Session::new().run(&[&train, &loss], &[(&input, &Tensor::ones([32, 4]))])?;
 //! println!("{}", out[0]); // the loss: an update has no result
 //!
@@ -93,16 +93,70 @@ mod explain;
 mod interrupt;
 mod progress;
 
-pub use ::data;
-pub use ::dist;
-pub use ::ir;
-pub use ::nn;
-pub use ::runtime;
+// A tensor and what makes one.
+pub use tensor::{
+    Axes, Combine, DType, Element, Index, Indices, Literal, Nested, NewAxis, Number, Operand, Pad, Shape, Tensor,
+    f8e4m3, f8e5m2, manual_seed,
+};
+// Errors, with the line of the program.
+pub use tensor::{Error, ErrorKind, Result};
+// State, and the faces of a graph.
+pub use tensor::{Fetch, Jit, Session, Update, Variable, jit, placeholder};
+// Differentiation and batching.
+pub use tensor::{Draws, Wrt, backward, grad, no_grad, vjp, vmap, vmap_drawing};
+// Where and how a program computes.
 pub use cpu::pool::{set_threads, threads};
+pub use runtime::devices;
+pub use tensor::{Profile, autocast, check_numerics, chosen_device, device, profile, set_device};
+// Files.
+pub use tensor::{files, load, load_npy, save, save_npy};
+// Looking inside, and the command line's way with people.
 pub use explain::explain;
 pub use interrupt::{INTERRUPTED, interrupt};
 pub use progress::Bar;
-pub use tensor::*;
+
+// The layers of a training program.
+pub use ::data;
+pub use ::dist;
+pub use ::nn;
+
+/// Loops, branches and functions as parts of a graph.
+pub mod control {
+    pub use tensor::control::{
+        Backward, ScanOptions, associative_scan, checkpoint, cond, custom_gradient, fori_loop, function, map, scan,
+        scan_with, while_loop, while_loop_within,
+    };
+}
+
+/// Derivatives of functions of tensors.
+pub mod derivatives {
+    pub use tensor::derivatives::{grad_of, hessian, hvp, jacobian, jvp, value_and_grad, value_and_grad_aux};
+}
+
+/// The random generator: [`manual_seed`](crate::manual_seed), its state, and keys for draws of one's own.
+pub mod generator {
+    pub use tensor::generator::{next_key, set_state, state};
+}
+
+/// Options of losses.
+pub mod loss {
+    pub use tensor::loss::{CrossEntropyOptions, CtcOptions, NllOptions, PoissonOptions, Reduction, TripletOptions};
+}
+
+/// Options of linear algebra.
+pub mod linalg {
+    pub use tensor::linalg::{FftNorm, FftOptions, MatrixNorm, Triangle, TriangularOptions};
+}
+
+// For ops, passes and devices of one's own: these follow the inside and change with it.
+pub use ::ir;
+pub use ::runtime;
+pub use tensor::{custom, engine, engine_named, find, table};
+
+/// Helpers of op rows: type rules and gradient rules.
+pub mod rules {
+    pub use tensor::rules::{GradTensors, binary_grad, expand, expand1, grads, one_dtype, same, unary_grad};
+}
 
 /// NVIDIA GPUs: their properties, and the switches that decide how programs are compiled for them.
 pub mod gpu {
@@ -112,10 +166,16 @@ pub mod gpu {
 
 /// What most programs use.
 pub mod prelude {
+    pub use data::{Dataset, Loader};
     pub use nn::optim::{Adagrad, Adam, AdamW, Optimizer, Sgd};
-    pub use nn::{Activation, Layer, Linear, Module, Sequential};
+    pub use nn::train::{Checkpoints, Every, Trainer};
+    pub use nn::{
+        Activation, BatchNorm, Columns, Conv2d, ConvOptions, Dropout, Embedding, Flatten, Layer, LayerNorm, Linear,
+        MaxPool2d, Module, Relu, Sequential,
+    };
     pub use tensor::{
-        DType, Error, Result, Session, Tensor, Update, Variable, grad, jit, manual_seed, no_grad, placeholder, vmap,
+        DType, Error, Result, Session, Tensor, Update, Variable, autocast, device, grad, jit, manual_seed, no_grad,
+        placeholder, vmap,
     };
 }
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import _ops as ops
+from .. import _ops as ops, linalg as _linalg
 from .._checked import check, value_error
 from ._manipulation import matrix_transpose as matrix_transpose
 from ._statistics import matmul as matmul, tensordot as tensordot, vecdot as vecdot
@@ -51,7 +51,17 @@ def svdvals(x: "Array", /) -> "Array":
 
 def vector_norm(x: "Array", /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> "Array":
     """The norm of vectors along axes."""
+    if axis == ():
+        # Every element is a vector of its own.
+        return ops.ne(x, 0).astype(ops.abs(x).dtype) if ord == 0 else ops.abs(x)
     return ops.vector_norm(x, ord, axis, keepdims)
+
+
+class EigResult(NamedTuple):
+    """What ``eig`` returns."""
+
+    eigenvalues: "Array"
+    eigenvectors: "Array"
 
 
 class EighResult(NamedTuple):
@@ -86,6 +96,16 @@ class SVDResult(NamedTuple):
 def diagonal(x: "Array", /, *, offset: int = 0) -> "Array":
     """The elements on a diagonal of the matrices in the last two axes."""
     return ops.diagonal(x, offset, -2, -1)
+
+
+def eig(x: "Array", /) -> EigResult:
+    """Complex eigenvalues of a square matrix, and eigenvectors as columns."""
+    return EigResult(*_linalg.eig(x))
+
+
+def eigvals(x: "Array", /) -> "Array":
+    """Complex eigenvalues of a square matrix."""
+    return _linalg.eigvals(x)
 
 
 def eigh(x: "Array", /) -> EighResult:
@@ -143,6 +163,8 @@ def matrix_rank(x: "Array", /, *, rtol: Any = None) -> "Array":
     s = ops.svdvals(x)
     if rtol is None:
         rtol = max(x.shape[-2:]) * (2.0**-52 if x.dtype.name in ("float64", "complex128") else 2.0**-23)
+    # A tolerance for each matrix, or one for all.
+    rtol = rtol[..., None] if getattr(rtol, "ndim", 0) else rtol
     return ops.sum((s > ops.amax(s, -1, True) * rtol).astype("int64"), -1)
 
 
@@ -154,8 +176,8 @@ def trace(x: "Array", /, *, offset: int = 0, dtype: Any = None) -> "Array":
 
 
 __all__ = [
-    "EighResult", "QRResult", "SVDResult", "SlogdetResult",
-    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
+    "EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult",
+    "cholesky", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
     "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace",
     "vecdot", "vector_norm",
 ]  # fmt: skip

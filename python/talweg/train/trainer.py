@@ -217,6 +217,9 @@ class Trainer:
 
     def _agree(self) -> None:
         """Compares what all workers must agree on before the first step."""
+        if distributed.is_initialized() and not self._run.has_store:
+            e = "Trainer shards batches and averages gradients itself: leave out init_process_group and DistributedDataParallel"
+            raise value_error(e)
         source = getattr(self.loader, "dataset", None)
         samples = len(source) if hasattr(source, "__len__") else None
         settings = [("workers", distributed.world_size()), ("samples", samples), ("batches of an epoch", self._length())]

@@ -154,9 +154,16 @@ job! {
     pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> Vec<Option<Home>> {
         Ok(params.iter().map(|_| None).collect())
     }
+    /// Sets whether optimizers step with this worker's gradients alone, as in a program that averages them itself
+    /// with collectives. With a parameter store nothing changes.
+    pub fn set_local(yes: bool) -> () { Ok(()) }
+    /// True if optimizers average gradients over the workers, or the store does.
+    pub fn averages() -> bool { Ok(false) }
     /// The mean of each gradient over all workers, of those that are not means yet; `None` if this process is
-    /// alone or the store takes the gradients.
+    /// alone, the store takes the gradients or the program averages them itself.
     pub(crate) fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Option<Grads> { Ok(None) }
+    /// The same, also if the program averages them itself.
+    pub(crate) fn mean_of_all(t: &Tensor, grads: &[Option<Tensor>]) -> Option<Grads> { Ok(None) }
     /// Remembers that a gradient was made of means over all workers, so that the optimizer takes it as it is.
     pub(crate) fn note_mean(grad: &Value) -> () { Ok(()) }
     /// An error where no process sees the mean gradient of a step, which `what` needs: under a store that gathers

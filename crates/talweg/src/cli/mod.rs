@@ -110,7 +110,7 @@ pub fn main(program: &Program, args: impl IntoIterator<Item = OsString>) -> u8 {
             })
         }
         Err(e) => {
-            // Nobody is left to tell if the terminal is gone.
+            // The terminal may be gone.
             let _ = e.print();
             e.exit_code() as u8
         }

@@ -8,21 +8,11 @@ mod moves;
 mod nhwc;
 
 pub use moves::place;
+pub use passes::Operand;
 
 use super::{Arg, Kernel};
 use crate::emit::scalar::stored;
-use ir::{Attrs, FlatNode, Layout, Slot, Type};
-
-/// An operand or result.
-#[derive(Clone, Debug)]
-pub struct Operand {
-    /// The stored value.
-    pub slot: Slot,
-    /// Element type and shape.
-    pub ty: Type,
-    /// Where its elements lie in the stored value.
-    pub layout: Layout,
-}
+use ir::{Attrs, FlatNode};
 
 /// One node as kernels.
 pub struct Call<'a> {
@@ -181,7 +171,7 @@ fn split(dims: &[usize], from: &str, prefix: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ir::{CudaSource, Custom, CustomOp, DType, Result, Site, Types};
+    use ir::{CudaSource, Custom, CustomOp, DType, Layout, Result, Site, Slot, Type, Types};
     use std::sync::Arc;
 
     struct Cube(Option<CudaSource>);
