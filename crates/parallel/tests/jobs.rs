@@ -43,13 +43,15 @@ fn serve(c: &Arc<EmbeddedCoordinator>, workers: usize) {
         StoreServer::run(options, first, apply, |_| {})
     });
 }
-/// Two steps of gradient descent at this gradient; answers the weight.
+/// Two steps of gradient descent at this gradient; returns the weight.
 fn train(gradient: f32) -> Result<f32> {
     let w = Variable::new("w", Tensor::from([1.0f32]))?;
     let optimizer = Optimizer::new(Sgd { lr: 0.1, ..Sgd::default() }, &[w.clone()][..])?;
     for _ in 0..2 {
         (w.tensor() * gradient).sum(..).backward()?;
         optimizer.step()?;
+        // A step in the store that no value depends on would not be taken.
+        w.tensor().item::<f32>()?;
     }
     w.tensor().item()
 }
