@@ -1,7 +1,7 @@
-"""Tensor parallelism: two linear layers cut between the workers, the first by columns, the second by rows, so that a
-step needs one ``all_reduce`` forward. No process holds the whole model:
-``talweg launch --workers 2 python/examples/tensor_parallel.py``; alone it is an ordinary perceptron that learns the
-same."""
+"""Tensor parallelism: two linear layers sharded over the workers, the first by columns, the second by rows, so that a
+step needs one ``all_reduce`` in the forward pass. No process holds the whole model:
+``talweg launch --workers 2 python/examples/tensor_parallel.py``. In one process it is an ordinary perceptron that learns
+the same."""
 
 import os
 

@@ -138,20 +138,27 @@ def _kind(dtype):
     return ("bool" != name) + ("float" in name or "complex" in name) + ("complex" in name)
 
 
-def _called(f, convert):
-    """The function with the spellings above, with ``out=``, and with our exceptions."""
+def _spellings(f):
+    """Other spellings of the parameters of a function, and whether it takes ``out=`` itself."""
     try:
         names = inspect.signature(f).parameters
     except ValueError:
         names = ()
-    spellings = {a: b for a, b in _SPELLINGS if b in names and a not in names}
-    has_out = "out" in names
+    return {a: b for a, b in _SPELLINGS if b in names and a not in names}, "out" in names
+
+
+def _called(f, convert):
+    """The function with the spellings above, with ``out=``, and with our exceptions."""
+    known = []
 
     @functools.wraps(f)
     def call(*args, **settings):
         try:
             out = None
             if settings:
+                if not known:
+                    known.extend(_spellings(f))
+                spellings, has_out = known
                 if "out" in settings and not has_out:
                     out = settings.pop("out")
                 for a, b in spellings.items():

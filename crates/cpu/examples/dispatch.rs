@@ -2,8 +2,8 @@
 //! 4096 x 1024 numbers, which is one loop. `cargo run --release -p talweg-cpu --example dispatch`
 
 use ir::{
-    Attr, AttrKind, Attrs, Batch, Buffer, DType, Grad, Graph, Layout, Literal, Meaning, Monoid, Op, Out, Scalar, Shape,
-    Site, Slot, Type,
+    Attr, AttrKind, Attrs, Buffer, DType, Grad, Graph, Layout, Literal, Meaning, Monoid, Op, Out, Scalar, Shape, Site,
+    Slot, Type,
 };
 use runtime::{Device, Program, reference};
 use smallvec::SmallVec;

@@ -248,8 +248,8 @@ impl Loader {
     }
 
     /// Batches in an epoch; the same for every rank.
-    pub fn batches(&self) -> u64 {
-        self.source.batches()
+    pub fn batches(&self) -> usize {
+        self.source.batches() as usize
     }
 
     /// Samples in the data set, over all ranks.

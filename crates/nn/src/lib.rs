@@ -78,7 +78,7 @@ pub mod train;
 #[cfg(test)]
 use cpu as _;
 
-pub use batch::{column, tensor_of};
+pub use batch::{Columns, tensor_of};
 pub use layers::*;
 pub use module::{Entry, Layer, Mode, Module, Parameters, Visitor, join};
 pub use nn_derive::Module;

@@ -2,11 +2,11 @@
 //! and can be gone on from.
 
 use cpu as _;
-use data::{Augment, Csv, Dataset, Images, Kind, Loader, picture};
+use data::{Augment, Csv, DType, Dataset, Images, Loader, picture};
 use std::path::Path;
 use talweg_nn::optim::{Optimizer, Sgd};
 use talweg_nn::train::{Checkpoints, Outcome, Trainer};
-use talweg_nn::{Layer, Linear, column};
+use talweg_nn::{Columns, Layer, Linear};
 use tensor::{DType, Error, ErrorKind, Result};
 
 /// Two classes of eight small pictures.
@@ -34,8 +34,8 @@ fn train(pictures: &Path, run: &Path, classes: usize, is_resumed: bool) -> Resul
         trainer.resume()?;
     }
     trainer.fit(|b| {
-        let x = column(b, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-        Ok(model.forward(&x).cross_entropy(&column(b, "label")?))
+        let x = b.column("image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+        Ok(model.forward(&x).cross_entropy(&b.column("label")?))
     })
 }
 
@@ -87,7 +87,7 @@ fn a_bad_row_is_found_before_training_begins() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
     std::fs::write(&path, "a,b,class\n1,2,0\n3,four,1\n").unwrap();
-    let table = || Csv::new().numbers("x", Kind::F32, ["a", "b"]).label("y", "class", 2);
+    let table = || Csv::new().numbers("x", DType::F32, ["a", "b"]).label("y", "class", 2);
     let e = Error::from(table().read(&path).unwrap_err()).to_string();
     assert!(e.contains("table.csv: line 3, column b: expected a number (f32), found \"four\""), "{e}");
     std::fs::write(&path, "a,b,class\n1,2,0\n3,4,2\n").unwrap();

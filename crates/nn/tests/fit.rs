@@ -5,7 +5,7 @@ use data::{Digits, Loader};
 use talweg_nn::optim::{Adam, Optimizer};
 use talweg_nn::schedule::OneCycle;
 use talweg_nn::train::{Outcome, Trainer};
-use talweg_nn::{Activation, Dropout, Layer, Linear, Module, Sequential, column};
+use talweg_nn::{Columns, Dropout, Layer, Linear, Module, Relu, Sequential};
 use tensor::{DType, Result, Tensor, manual_seed};
 
 /// Trains a small model; answers the losses' end and all weights.
@@ -13,7 +13,7 @@ fn trained(fit: impl Fn(&mut Trainer, &Sequential) -> Result<Outcome>) -> (Optio
     manual_seed(3);
     let model = Sequential::new()
         .with(Linear::new(784, 16).unwrap())
-        .with(Activation::new("relu", Tensor::relu))
+        .with(Relu)
         .with(Dropout::new(0.3))
         .with(Linear::new(16, 10).unwrap());
     let optimizer = Optimizer::new(Adam::default(), &model).unwrap();
@@ -31,7 +31,7 @@ fn loss(model: &Sequential, image: &Tensor, label: &Tensor) -> Tensor {
 
 #[test]
 fn a_traced_step_is_the_same_step() {
-    let fit = trained(|t, model| t.fit(|batch| Ok(loss(model, &column(batch, "image")?, &column(batch, "label")?))));
+    let fit = trained(|t, model| t.fit(|batch| Ok(loss(model, &batch.column("image")?, &batch.column("label")?))));
     let jit = trained(|t, model| t.fit_jit(&["image", "label"], |b| Ok(loss(model, &b[0], &b[1]))));
     assert!(fit.0.unwrap() < 2.3, "it does not learn: {:?}", fit.0);
     assert_eq!(fit, jit);

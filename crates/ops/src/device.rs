@@ -86,8 +86,8 @@ pub fn chosen_device() -> Option<&'static str> {
     CURRENT.get().map(|e| e.device().name())
 }
 
-/// Runs `f` with another current device. What `f` asks for is computed there, also if somebody looks
-/// at it only later.
+/// Runs `f` with another current device. What `f` asks for is computed there, even if the value is read
+/// later.
 ///
 /// ```
 /// # use talweg_ops::{Tensor, device};

@@ -283,6 +283,16 @@ impl Tensor {
     pub fn ones(shape: impl Into<Shape>) -> Tensor {
         Tensor::full_of(shape, 1.0, DType::F32)
     }
+    /// Zeros of any type.
+    #[track_caller]
+    pub fn zeros_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
+        Tensor::full_of(shape, 0.0, dtype)
+    }
+    /// Ones of any type.
+    #[track_caller]
+    pub fn ones_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
+        Tensor::full_of(shape, 1.0, dtype)
+    }
     /// Zeros of this tensor's shape and type.
     #[track_caller]
     pub fn zeros_like(&self) -> Tensor {

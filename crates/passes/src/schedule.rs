@@ -1,7 +1,6 @@
-//! Chooses the order in which regions run: little memory alive at once, and small regions that do
-//! not need each other side by side.
+//! Chooses the order of regions: little memory live at once, and small independent regions in parallel.
 
-use crate::{Fused, Region, view_of};
+use crate::{Fused, Region, Target, view_of};
 use ir::{Graph, Meaning, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -15,19 +14,23 @@ const LOOK_AHEAD: usize = 16;
 /// How many of the regions that are ready are compared.
 const READY_MAX: usize = 32;
 
-/// Orders the regions of a fused graph. The order of the program is kept unless another needs less
-/// memory. `light` says which regions one thread runs alone, and that are still worth another
-/// thread; those that do not need each other become a wave. What `soon` says begins something that
-/// goes on beside the rest, and runs as soon as what it needs is there. What may write over an input stays
-/// behind what reads that input and behind what `fails` says can fail, as in the program: only
-/// there it may do so. What talks to other processes does so in the order of the program.
-pub fn schedule(fused: Fused, light: &[bool], fails: &[bool], soon: &[bool]) -> Fused {
-    let flow = Flow::new(&fused, fails);
+/// Orders the regions of a fused graph. The program's order is kept unless another needs less memory.
+///
+/// - Light regions that do not depend on each other become a wave.
+/// - A region that starts asynchronous work runs as soon as its operands are computed.
+/// - A region that may overwrite an input stays after those that read the input and those that can fail.
+/// - Regions that talk to other processes keep the program's order.
+pub fn schedule(fused: Fused, target: &dyn Target) -> Fused {
+    let ask = |f: &dyn Fn(usize) -> bool| (0..fused.regions.len()).map(f).collect::<Vec<bool>>();
+    let light = ask(&|r| target.is_light(&fused, r));
+    let fails = ask(&|r| target.may_fail(&fused, r));
+    let soon = ask(&|r| target.starts_async(&fused, r));
+    let flow = Flow::new(&fused, &fails);
     let count = fused.regions.len();
     let orders = [flow.program(count), flow.frugal(), flow.depth_first()];
     // The first of equals.
     let order = orders.into_iter().min_by_key(|o| flow.peak(o)).unwrap_or_default();
-    let (order, waves) = flow.waves(flow.hasten(order, soon), light);
+    let (order, waves) = flow.waves(flow.hasten(order, &soon), &light);
     // Gates have done their part.
     let order: Vec<usize> = order.into_iter().filter(|&r| r < count).collect();
     let mut regions: Vec<Option<Region>> = fused.regions.into_iter().map(Some).collect();
@@ -107,7 +110,7 @@ impl Flow {
         f
     }
 
-    /// Lets what uses a value from behind a barrier wait for the barrier.
+    /// Users of a value that a barrier returns wait for the barrier.
     fn wait_for_barriers(&mut self, fused: &Fused) {
         if fused.barrier.iter().all(Option::is_none) {
             return;
@@ -189,7 +192,7 @@ impl Flow {
         peak
     }
 
-    /// Bytes that nobody needs once a region has run.
+    /// Bytes that are free once a region has run.
     fn freed(&self, r: usize, left: &mut [usize]) -> usize {
         let unread: usize = self.writes[r].iter().filter(|&&v| left[v] == 0).map(|&v| self.values[v].0).sum();
         let read = self.reads[r].iter().map(|&v| {
@@ -252,7 +255,7 @@ impl Flow {
         order
     }
 
-    /// Puts what is to run soon right behind what it needs.
+    /// Puts asynchronous starts right after their operands.
     fn hasten(&self, order: Vec<usize>, soon: &[bool]) -> Vec<usize> {
         let is_soon = |r: usize| soon.get(r).copied().unwrap_or(false);
         if !order.iter().any(|&r| is_soon(r)) {
@@ -262,7 +265,7 @@ impl Flow {
         order.iter().enumerate().for_each(|(k, &r)| view[r] = k);
         let mut waits: Vec<usize> = self.needs.iter().map(Vec::len).collect();
         let mut out = Vec::with_capacity(order.len());
-        // What is ready to run soon, by its view in the order.
+        // What is ready to run soon, by its position in the order.
         let first = order.iter().filter(|&&r| is_soon(r) && waits[r] == 0).map(|&r| view[r]);
         let mut ready: BTreeSet<usize> = first.collect();
         let mut rest = order.iter().copied().filter(|&r| !is_soon(r));

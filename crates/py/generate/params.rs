@@ -68,12 +68,15 @@ const BY_HAND: &[&str] = &[
     "linspace_of",
     "literal",
     "ones",
+    "ones_of",
     "pad",
     "pad_raw",
     "permute",
     "rand",
+    "rand_of",
     "randint",
     "randn",
+    "randn_of",
     "randperm",
     "random_integers",
     "rank",
@@ -92,6 +95,7 @@ const BY_HAND: &[&str] = &[
     "view",
     "zero_grad",
     "zeros",
+    "zeros_of",
 ];
 
 /// Python names of methods whose Rust name is a word of Python or says too little there.

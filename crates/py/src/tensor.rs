@@ -463,7 +463,7 @@ impl PyTensor {
     #[pyo3(signature = (*, api_version=None))]
     fn __array_namespace__<'py>(&self, py: Python<'py>, api_version: Option<&str>) -> PyResult<Bound<'py, PyModule>> {
         match api_version {
-            None | Some("2021.12" | "2022.12" | "2023.12" | "2024.12") => py.import("talweg.array_api"),
+            None | Some("2021.12" | "2022.12" | "2023.12" | "2024.12" | "2025.12") => py.import("talweg.array_api"),
             Some(v) => Err(value_error(format!("there is no version {v} of the array API here"))),
         }
     }

@@ -83,8 +83,8 @@ impl PyRun {
     ) -> PyRun {
         let plan = Plan {
             length: steps.map_or_else(|| Length::Epochs(epochs.unwrap_or(1)), Length::Steps),
-            evaluate: evaluate.map(Every::from),
-            save: save.map(Every::from),
+            evaluate: evaluate.map(Every::Steps),
+            save: save.map(Every::Steps),
             keeps_best,
             goal: if maximize { Goal::Max } else { Goal::Min },
             patience,

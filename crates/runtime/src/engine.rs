@@ -3,9 +3,13 @@
 use crate::lift_constants::{Constants, Lifted};
 use crate::placement::{Placement, placement};
 use crate::{Device, Program, complex_io, numerics, reference};
-use ir::{Attr, Buffer, Collect, Error, ErrorKind, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect};
+use ir::{
+    Attr, Buffer, Collect, Error, ErrorKind, FlatNode, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect,
+};
 use parking_lot::Mutex;
+use passes::{Stage, State, Watch};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -26,7 +30,7 @@ pub struct Engine {
     constants: Mutex<Constants>,
     compiled: AtomicUsize,
     passes: Mutex<Vec<(&'static str, Arc<Pass>)>>,
-    /// How many passes were added.
+    /// How often passes were added or removed.
     added: AtomicU64,
     patterns: &'static [passes::Pattern],
 }
@@ -101,12 +105,25 @@ impl Engine {
 
     /// Adds a pass that every graph goes through from now on, after those added before and before
     /// the engine's own: it sees the ops as the program wrote them. Its result must compute outputs
-    /// of the same types from the same inputs.
+    /// of the same types from the same inputs. [`Engine::remove_pass`] takes it away again.
     pub fn add_pass(&self, name: &'static str, pass: impl Fn(&Graph) -> Result<Graph> + Send + Sync + 'static) {
         self.passes.lock().push((name, Arc::new(pass)));
         self.added.fetch_add(1, Ordering::Relaxed);
         // What was compiled has not gone through it.
         self.plans.lock().clear();
+    }
+
+    /// Removes the pass that was added last under this name; true if there was one.
+    pub fn remove_pass(&self, name: &str) -> bool {
+        {
+            let mut passes = self.passes.lock();
+            let Some(i) = passes.iter().rposition(|(n, _)| *n == name) else { return false };
+            passes.remove(i);
+        }
+        // A number of its own: what was compiled with the pass must not be found again.
+        self.added.fetch_add(1, Ordering::Relaxed);
+        self.plans.lock().clear();
+        true
     }
 
     /// What a program compiled now depends on beside its graph.
@@ -115,34 +132,24 @@ impl Engine {
         Revision { passes, is_checking: numerics::is_checking(), flags: self.device.flags() }
     }
 
-    /// The graph after the passes that were added.
-    fn passed(&self, graph: &Graph) -> Result<Graph> {
-        let passes = self.passes.lock().clone();
-        let mut g = graph.clone();
-        for (name, pass) in passes {
-            let next = pass(&g).and_then(|next| next.verify().map(|()| next));
-            let next = next.map_err(|e| ir::Error { message: format!("pass {name}: {}", e.message), ..e })?;
-            let types = |g: &Graph| -> Vec<Type> {
-                let inputs = g.inputs.iter().map(|&i| g.nodes[i as usize].outs[0].clone());
-                inputs.chain(g.outputs.iter().map(|&o| g.ty(o).clone())).collect()
-            };
-            if (next.inputs.len(), types(&next)) != (g.inputs.len(), types(&g)) {
-                return Err(ir::Error::value(format!("pass {name}: the graph's inputs or outputs have other types")));
-            }
-            g = Graph { updates: g.updates, ..next };
-        }
-        Ok(g)
+    /// The graph after every stage that does not depend on the device's memory or code.
+    pub fn optimize(&self, graph: &Graph) -> Result<Graph> {
+        self.optimize_watched(graph, &mut Watch::none())
     }
 
-    /// The graph after every pass that does not depend on the device's memory or code.
-    pub fn optimize(&self, graph: &Graph) -> Result<Graph> {
-        let device = &self.device;
-        passes::optimize_with(&self.passed(graph)?, self.patterns, &|n, t| device.claims(n, t), &reference::run_node)
+    fn optimize_watched(&self, graph: &Graph, watch: &mut Watch) -> Result<Graph> {
+        let claims = |n: &FlatNode, types: &[Type]| self.device.claims(n, types);
+        let added = self.passes.lock().clone();
+        let user = |(name, pass): (&'static str, Arc<Pass>)| Stage::graph(name, move |g| checked(name, &*pass, g));
+        let mut stages: Vec<Stage> = added.into_iter().map(user).collect();
+        stages.extend(passes::portable_stages(self.patterns, &claims, &reference::run_node));
+        passes::run(&stages, State::Graph(Cow::Borrowed(graph)), watch)?.into_graph()
     }
-    /// The graph after each of those passes.
-    pub fn stages(&self, graph: &Graph) -> Result<Vec<passes::Stage>> {
-        let device = &self.device;
-        passes::stages(&self.passed(graph)?, self.patterns, &|n, t| device.claims(n, t), &reference::run_node)
+
+    /// Compiles a graph anew and shows each stage to an observer, the device's own stages included.
+    pub fn compile_watched(&self, graph: &Graph, watch: &mut Watch) -> Result<Arc<dyn Program>> {
+        let optimized = self.optimize_watched(graph, watch)?;
+        Ok(complex_io::around(graph, self.device.compile_watched(optimized, watch)?))
     }
 
     /// The program of a graph, from the cache where the same structure was compiled before.
@@ -179,7 +186,7 @@ impl Engine {
     }
 
     fn built(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
-        Ok(complex_io::around(graph, self.device.compile(self.optimize(graph)?)?))
+        self.compile_watched(graph, &mut Watch::none())
     }
 
     /// An error of a program that was perhaps compiled for other lines of the user's program, with
@@ -305,6 +312,20 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// The result of a user's pass, which must be sound and keep the types of inputs and outputs.
+fn checked(name: &str, pass: &Pass, g: &Graph) -> Result<Graph> {
+    let next = pass(g).and_then(|next| next.verify().map(|()| next));
+    let next = next.map_err(|e| Error { message: format!("pass {name}: {}", e.message), ..e })?;
+    let types = |g: &Graph| -> Vec<Type> {
+        let inputs = g.inputs.iter().map(|&i| g.nodes[i as usize].outs[0].clone());
+        inputs.chain(g.outputs.iter().map(|&o| g.ty(o).clone())).collect()
+    };
+    if (next.inputs.len(), types(&next)) != (g.inputs.len(), types(g)) {
+        return Err(Error::value(format!("pass {name}: the graph's inputs or outputs have other types")));
+    }
+    Ok(Graph { updates: g.updates.clone(), ..next })
 }
 
 /// The variables of a graph that it reads once and assigns: the inputs, and the outputs from

@@ -13,7 +13,7 @@ use dist::{Store, Table};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use talweg::nn::train::{Checkpoint, Checkpoints, write_part};
+use talweg::nn::train::{Checkpoint, write_part};
 use talweg::prelude::*;
 
 fn median(mut all: Vec<f64>) -> f64 {

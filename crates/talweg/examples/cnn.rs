@@ -10,20 +10,19 @@
 //! events, and a stopped run resumes from it. Without Fashion-MNIST it uses the built-in digits.
 
 use talweg::data::fashion::{self, Part};
-use talweg::data::{self, Dataset, Digits, Loader};
+use talweg::data::{self, Digits};
 use talweg::nn::metrics::Accuracy;
 use talweg::nn::schedule::OneCycle;
-use talweg::nn::train::{Checkpoints, Goal, Metrics, Trainer};
-use talweg::nn::{BatchNorm, Conv2d, ConvOptions, Dropout, Flatten, MaxPool2d, column};
+use talweg::nn::train::{Goal, Metrics};
 use talweg::{Bar, prelude::*};
 
 /// Convolution, normalization, ReLU and a pool that halves both sides.
 fn block(inputs: usize, outputs: usize) -> Result<Sequential> {
     let same = ConvOptions { padding: 1.into(), ..Default::default() };
     Ok(Sequential::new()
-        .with(Conv2d::with(inputs, outputs, [3, 3], false, same)?)
+        .with(Conv2d::without_bias(inputs, outputs, [3, 3], same)?)
         .with(BatchNorm::new(outputs)?)
-        .with(Activation::new("relu", Tensor::relu))
+        .with(Relu)
         .with(MaxPool2d::new(2)))
 }
 
@@ -34,7 +33,7 @@ fn network() -> Result<Sequential> {
         .with(Flatten::default())
         .with(Dropout::new(0.3))
         .with(Linear::new(64 * 7 * 7, 128)?)
-        .with(Activation::new("relu", Tensor::relu))
+        .with(Relu)
         .with(Dropout::new(0.3))
         .with(Linear::new(128, 10)?))
 }
@@ -49,16 +48,16 @@ fn main() -> Result<()> {
 
     let model = network()?;
     let optimizer = Optimizer::new(AdamW { weight_decay: 0.05, ..AdamW::default() }, &model)?;
-    let schedule = OneCycle::new(4e-3, epochs * train.batches() as usize);
+    let schedule = OneCycle::new(4e-3, epochs * train.batches());
     println!("{} parameters, {} pictures, {epochs} epochs", model.parameter_count(), train.samples());
     let mut trainer = Trainer::new(&model, &optimizer, &mut train)
-        .epochs(epochs as u64)
+        .epochs(epochs)
         .schedule(schedule)
-        .evaluate(0, || accuracy(&model, &mut test))
+        .evaluate(Every::Epoch, || accuracy(&model, &mut test))
         .watch("accuracy", Goal::Max)
         .report(Bar::new());
     if let Some(folder) = std::env::args().nth(1) {
-        trainer = trainer.checkpoints(Checkpoints::open(&folder)?, 0).events(&folder);
+        trainer = trainer.checkpoints(Checkpoints::open(&folder)?, Every::Epoch).events(&folder);
         if let Some(step) = trainer.resume()? {
             println!("{folder} goes on after step {step}");
         }
@@ -81,7 +80,7 @@ fn accuracy(model: &Sequential, test: &mut Loader) -> Result<Metrics> {
     let mut accuracy = Accuracy::default();
     for batch in test {
         let batch = batch?;
-        accuracy.update(&model.forward(&pixels(&column(&batch, "image")?)), &column(&batch, "label")?)?;
+        accuracy.update(&model.forward(&pixels(&batch.column("image")?)), &batch.column("label")?)?;
     }
     Ok(vec![("accuracy".into(), accuracy.value())])
 }

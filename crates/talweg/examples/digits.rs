@@ -21,11 +21,10 @@
 //! | `HANG=R:S` | worker R hangs once after step S |
 
 use std::time::Duration;
-use talweg::data::{Digits, Loader};
-use talweg::nn::optim::{Adafactor, NAdam, Rule, Sgd};
+use talweg::data::Digits;
+use talweg::nn::optim::{Adafactor, NAdam, Rule};
 use talweg::nn::schedule::Plateau;
-use talweg::nn::train::{Checkpoints, Goal, Progress, Report, Trainer};
-use talweg::nn::{BatchNorm, Dropout, column};
+use talweg::nn::train::{Goal, Progress, Report};
 use talweg::prelude::*;
 
 /// Says each step if it should, and pauses after it: for ever if it is to hang.
@@ -41,13 +40,13 @@ impl Report for Pause {
 }
 
 fn main() -> Result<()> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<usize>().ok());
     let is_quick = std::env::var("TALWEG_QUICK").is_ok();
     let steps = number("STEPS").unwrap_or(if is_quick { 20 } else { 500 });
-    let pause = Duration::from_millis(number("PAUSE_MS").unwrap_or(0));
+    let pause = Duration::from_millis(number("PAUSE_MS").unwrap_or(0) as u64);
     let pause = Pause(pause, number("TELL").is_some(), hang());
     manual_seed(0);
-    let (layers, width) = (number("LAYERS").unwrap_or(1), number("WIDTH").unwrap_or(32) as usize);
+    let (layers, width) = (number("LAYERS").unwrap_or(1), number("WIDTH").unwrap_or(32));
     let mut model = Sequential::new();
     for i in 0..layers {
         let inputs = if i == 0 { 784 } else { width };
@@ -55,7 +54,7 @@ fn main() -> Result<()> {
         if number("NORM").is_some() {
             model = model.with(BatchNorm::new(width)?).with(Dropout::new(0.1));
         }
-        model = model.with(Activation::new("relu", Tensor::relu));
+        model = model.with(Relu);
     }
     let model = model.with(Linear::new(if layers == 0 { 784 } else { width }, 10)?);
     let rule: Box<dyn Rule> = match std::env::var("OPTIMIZER").as_deref() {
@@ -76,8 +75,8 @@ fn main() -> Result<()> {
     }
     if let (Some(patience), Some(held)) = (number("PATIENCE"), &held) {
         let loss = || {
-            let x = column(held, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-            let loss = model.forward(&x).cross_entropy(&column(held, "label")?);
+            let x = held.column("image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+            let loss = model.forward(&x).cross_entropy(&held.column("label")?);
             Ok(vec![("loss".to_string(), loss.item::<f64>()?)])
         };
         let plateau = Plateau { patience: 0, factor: 0.5, ..Plateau::new(optimizer.lr()?) };

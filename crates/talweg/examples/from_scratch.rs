@@ -1,5 +1,5 @@
-//! The core of Talweg rebuilt in one file with the standard library alone: a tensor is a handle to a
-//! node of a graph, and everything else is a function from graph to graph or a place to run one. Read it
+//! The core of Talweg rebuilt in one file with the standard library alone. A tensor is a handle to a
+//! node of a graph; everything else is a function from graph to graph or a place to run one. Read it
 //! before the crates; the names are the same.
 //!
 //! `cargo run --release -p talweg --example from_scratch` trains a perceptron to separate two moons: all

@@ -10,9 +10,9 @@
 //! (published: 81.5 %). Without a folder it uses a synthetic graph.
 
 use talweg::data::random::Random;
-use talweg::data::{Csv, DType, Dataset};
+use talweg::data::Csv;
 use talweg::nn::metrics::Accuracy;
-use talweg::nn::{Dropout, Gcn, tensor_of};
+use talweg::nn::{Gcn, tensor_of};
 use talweg::prelude::*;
 
 const EPOCHS: usize = 200;

@@ -8,11 +8,10 @@
 //! (published for 256-128-100: 88.33 %). Without Fashion-MNIST it uses the built-in digits.
 
 use talweg::data::fashion::{self, Part};
-use talweg::data::{self, Dataset, Digits, Loader};
+use talweg::data::{self, Digits};
 use talweg::nn::metrics::Accuracy;
 use talweg::nn::schedule::OneCycle;
-use talweg::nn::train::{Metrics, Trainer};
-use talweg::nn::{Dropout, column};
+use talweg::nn::train::Metrics;
 use talweg::{Bar, prelude::*};
 
 #[derive(Module)]
@@ -51,12 +50,12 @@ fn main() -> Result<()> {
 
     let model = Mlp::new()?;
     let optimizer = Optimizer::new(AdamW::default(), &model)?;
-    let schedule = OneCycle::new(3e-3, epochs * train.batches() as usize);
+    let schedule = OneCycle::new(3e-3, epochs * train.batches());
     println!("{} parameters, {} pictures, {epochs} epochs", model.parameter_count(), train.samples());
     Trainer::new(&model, &optimizer, &mut train)
-        .epochs(epochs as u64)
+        .epochs(epochs)
         .schedule(schedule)
-        .evaluate(0, || accuracy(&model, &mut test))
+        .evaluate(Every::Epoch, || accuracy(&model, &mut test))
         .report(Bar::new())
         .fit_jit(&["image", "label"], |batch| Ok(model.forward(&batch[0]).cross_entropy(&batch[1])))?;
     Ok(())
@@ -67,7 +66,7 @@ fn accuracy(model: &Mlp, test: &mut Loader) -> Result<Metrics> {
     let mut accuracy = Accuracy::default();
     for batch in test {
         let batch = batch?;
-        accuracy.update(&model.forward(&column(&batch, "image")?), &column(&batch, "label")?)?;
+        accuracy.update(&model.forward(&batch.column("image")?), &batch.column("label")?)?;
     }
     Ok(vec![("accuracy".into(), accuracy.value())])
 }

@@ -9,11 +9,11 @@
 //! line.
 
 use talweg::data::random::Random;
-use talweg::data::{self, Array, Collate, Dataset, Loader, Sample};
+use talweg::data::{self, Array, Collate, Sample};
 use talweg::loss::Reduction;
 use talweg::nn::metrics::Auc;
-use talweg::nn::train::{Metrics, Trainer};
-use talweg::nn::{Embedding, Gru, RecurrentOptions, column};
+use talweg::nn::train::Metrics;
+use talweg::nn::{Gru, RecurrentOptions};
 use talweg::{Bar, prelude::*};
 
 const THINGS: [&str; 6] = ["plot", "acting", "music", "ending", "cast", "camera"];
@@ -114,7 +114,7 @@ fn main() -> Result<()> {
     let optimizer = Optimizer::new(Adam { lr: 5e-3, ..Adam::default() }, &model)?;
     Trainer::new(&model, &optimizer, &mut train)
         .epochs(epochs)
-        .evaluate(0, || judged(&model, &mut test))
+        .evaluate(Every::Epoch, || judged(&model, &mut test))
         .report(Bar::new())
         .fit_jit(&["tokens", "kind"], |batch| {
             let kind = batch[1].cast(DType::F32);
@@ -134,7 +134,7 @@ fn judged(model: &Critic, test: &mut Loader) -> Result<Metrics> {
     let (mut auc, mut right, mut count) = (Auc::default(), 0.0, 0);
     for batch in test {
         let batch = batch?;
-        let (logits, kind) = (model.forward(&column(&batch, "tokens")?)?, column(&batch, "kind")?);
+        let (logits, kind) = (model.forward(&batch.column("tokens")?)?, batch.column("kind")?);
         auc.update(&logits, &kind)?;
         right += logits.gt(0.0).eq(&kind.cast(DType::Bool)).cast(DType::F32).sum(..).item::<f64>()?;
         count += batch.len();

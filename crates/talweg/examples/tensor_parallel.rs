@@ -4,9 +4,8 @@
 //! perceptron that learns the same.
 
 use talweg::Combine;
-use talweg::data::{Digits, Loader};
+use talweg::data::Digits;
 use talweg::distributed::Group;
-use talweg::nn::column;
 use talweg::prelude::*;
 
 const HIDDEN: usize = 64;
@@ -45,8 +44,8 @@ fn main() -> Result<()> {
     let mut batches = Loader::builder(Digits::new(0, steps * 50)).batch(50).build()?;
     for (i, batch) in (&mut batches).enumerate() {
         let batch = batch?;
-        let x = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
-        let loss = step.call(&[&x, &column(&batch, "label")?])?.remove(0).item::<f32>()?;
+        let x = batch.column("image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
+        let loss = step.call(&[&x, &batch.column("label")?])?.remove(0).item::<f32>()?;
         if i % 100 == 0 || i + 1 == steps {
             println!("step {i:3}  loss {loss:.4}");
         }

@@ -4,7 +4,6 @@
 //! imperatively: values can be printed, and Rust's `if` and `for` decide.
 
 use data::{Digits, Loader};
-use talweg::nn::column;
 use talweg::prelude::*;
 
 #[derive(Module)]
@@ -27,8 +26,8 @@ fn main() -> Result<()> {
     let mut smooth = None;
     for (step, batch) in (&mut batches).enumerate() {
         let batch = batch?;
-        let x = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
-        let loss = net.forward(&x).cross_entropy(&column(&batch, "label")?);
+        let x = batch.column("image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
+        let loss = net.forward(&x).cross_entropy(&batch.column("label")?);
         loss.backward()?;
         optimizer.step()?;
 

@@ -37,7 +37,7 @@
 //! let input = placeholder("x", [32, 4], DType::F32);
 //! let w = Variable::new("w", Tensor::zeros([4, 1]))?;
 //! let loss = (input.matmul(&w) - 1.0).square().mean(..);
-//! let train = Optimizer::new(Sgd::default(), [w].as_slice())?.minimize(&loss)?;
+//! let train = Optimizer::new(Sgd::default(), &[w])?.minimize(&loss)?;
 //! let out = Session::new().run(&[&train, &loss], &[(&input, &Tensor::ones([32, 4]))])?;
 //! println!("{}", out[0]); // the loss: an update has no result
 //!
@@ -166,10 +166,16 @@ pub mod gpu {
 
 /// What most programs use.
 pub mod prelude {
+    pub use data::{Dataset, Loader};
     pub use nn::optim::{Adagrad, Adam, AdamW, Optimizer, Sgd};
-    pub use nn::{Activation, Layer, Linear, Module, Sequential};
+    pub use nn::train::{Checkpoints, Every, Trainer};
+    pub use nn::{
+        Activation, BatchNorm, Columns, Conv2d, ConvOptions, Dropout, Embedding, Flatten, Layer, LayerNorm, Linear,
+        MaxPool2d, Module, Relu, Sequential,
+    };
     pub use tensor::{
-        DType, Error, Result, Session, Tensor, Update, Variable, grad, jit, manual_seed, no_grad, placeholder, vmap,
+        DType, Error, Result, Session, Tensor, Update, Variable, autocast, device, grad, jit, manual_seed, no_grad,
+        placeholder, vmap,
     };
 }
 

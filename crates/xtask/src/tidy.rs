@@ -1,5 +1,6 @@
 //! Rules about files: who may depend on whom, also in tests, who may name a device, how large a file may grow, where
-//! `unsafe` may stand, that links of the documentation lead somewhere, and how long its sentences are.
+//! `unsafe` may stand, where ops are named, that links of the documentation lead somewhere, and how long its sentences
+//! are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +16,15 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("ops", &["ir", "passes", "runtime"], &["cpu"]),
     ("tensor", &["ir", "passes", "runtime", "ops"], &["cpu"]),
     ("model", &["ir", "runtime", "tensor"], &["cpu"]),
+    ("serve", &["ir", "model"], &["tensor"]),
     ("llm", &["ir"], &[]),
     ("data", &["ir"], &[]),
     ("net", &[], &[]),
     ("dist", &["net"], &["data", "testkit"]),
     ("nn-derive", &[], &[]),
     ("nn", &["ir", "tensor", "data", "dist", "nn-derive"], &["data", "cpu"]),
-    ("talweg", &["ir", "passes", "runtime", "cpu", "cuda", "tensor", "nn", "data", "dist"], &["testkit"]),
-    ("py", &["ir", "runtime", "tensor", "data", "nn", "talweg"], &[]),
+    ("talweg", &["ir", "passes", "runtime", "cpu", "cuda", "tensor", "model", "serve", "nn", "data", "dist"], &["testkit"]),
+    ("py", &["ir", "runtime", "tensor", "model", "data", "nn", "talweg"], &[]),
     ("testkit", &["ir", "passes", "runtime", "ops", "tensor"], &["cpu", "tensor"]),
     ("xtask", &[], &[]),
 ];
@@ -86,10 +88,16 @@ pub fn check() -> Result<(), String> {
     let mut bad = Vec::new();
     edges(&mut bad)?;
     crate::commits::check(&mut bad);
+    let mut texts = Vec::new();
     for file in sources(Path::new("crates"))? {
         source(&file, &mut bad)?;
+        texts.push((file.display().to_string(), read(&file)?));
     }
-    for file in crate::prose::pages(files_of)? {
+    let rows = crate::names::rows(&texts);
+    texts.iter().for_each(|(path, text)| crate::names::check(path, text, &rows, &mut bad));
+    let pages = crate::prose::pages(files_of)?;
+    bad.extend(crate::book::unlisted(&pages)?);
+    for file in pages {
         links(&file, &mut bad)?;
         crate::prose::page(&file, &read(&file)?, &mut bad);
     }

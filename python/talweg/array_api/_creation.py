@@ -35,6 +35,8 @@ def empty_like(x: "Array", /, *, dtype: Any = None, device: Any = None) -> "Arra
 
 def eye(n_rows: int, n_cols: "int | None" = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> "Array":
     """Ones on a diagonal, zeros elsewhere."""
+    # Any diagonal beyond the corners is empty.
+    k = max(-n_rows, min(k, n_rows if n_cols is None else n_cols))
     return _native.eye(n_rows, n_cols, k=k, dtype=dtype, device=device)
 
 

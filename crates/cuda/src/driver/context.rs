@@ -1,19 +1,16 @@
-//! One GPU: its context, the stream that all its work goes through, its memory, and the kernels
-//! loaded on it.
+//! One GPU: its context, its stream, its memory and the kernels loaded on it.
 
 #![allow(unsafe_code)]
 
 use crate::device::Properties;
+use crate::dnn::Network;
 use crate::dnn::backend::{Dnn, Ready};
-use crate::dnn::{self, Network};
 use crate::driver::nvrtc;
-use crate::emit::kernels::attention;
 use crate::flags::{self, Flag, is_on};
 use crate::library::cublas::{Blas, TunedAlgorithms, WORKSPACE};
 use crate::memory::pool::Pool;
 use crate::memory::staging::Staging;
-use crate::rewrite::fp8;
-use crate::rewrite::fuse_epilogue;
+use crate::target::claims;
 use cudarc::driver::{result as cu, sys};
 use ir::{Error, ErrorKind, FlatNode, Result, Site, Type};
 use parking_lot::{Mutex, ReentrantMutex};
@@ -237,16 +234,8 @@ impl Context {
 
     /// Whether a composite runs here as one: the library has a way to compute it.
     pub fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
-        let is_claimed = attention::claims(n, types, self.major)
-            || fuse_epilogue::claims(n, types)
-            || fp8::claims(n, types, (self.major, self.minor));
-        if is_claimed {
-            return true;
-        }
-        if !is_on(Flag::Dnn) || !dnn::claims(n.op.name, types) || self.enter().is_err() {
-            return false;
-        }
-        dnn::whole(n, types).is_some_and(|network| self.has(n.op.name, &network))
+        let supports = |network: &Network| self.enter().is_ok() && self.has(n.op.name, network);
+        claims(n, types, (self.major, self.minor), &supports)
     }
 
     /// Whether cuDNN has a way to compute a network; if not, says so once.
@@ -386,7 +375,7 @@ impl Context {
         unsafe { cu::memset_d8_async(at, byte, bytes, self.stream) }
             .map_err(|e| failed(&format!("{}: clearing memory", self.name), e))
     }
-    /// Waits for everything on the stream; errors are left to whoever reads a result.
+    /// Waits for everything on the stream; errors are reported when a result is read.
     pub fn wait(&self) {
         let _order = self.order.lock();
         if self.enter().is_ok() {
@@ -408,7 +397,7 @@ impl Context {
         self.enter()?;
         // SAFETY: the stream lives as long as the context.
         unsafe { cu::stream::synchronize(self.stream) }.map_err(|e| failed(&self.name, e))?;
-        // SAFETY: the stream is idle, nobody writes the report.
+        // SAFETY: the stream is idle, so nothing writes the report.
         let report = unsafe { self.report.read_volatile() };
         if report.launch == 0 {
             return Ok(());

@@ -1,22 +1,14 @@
 //! Fuses the addition of a bias into the GEMM before it, as a cuBLASLt epilogue.
 
+use crate::claims::op;
 use crate::library::cublas;
-use ir::{Error, FlatNode, Grad, Graph, Meaning, Op, Result, Slot, Type};
+use crate::rewrite::rows::MATMUL_BIAS;
+use ir::{FlatNode, Graph, Meaning, Result, Slot};
 use passes::Rewriter;
 use smallvec::SmallVec;
 
-/// GEMM with a bias.
-pub static MATMUL_BIAS: Op = Op {
-    name: "matmul_bias",
-    doc: "The matrix product of the first two inputs plus the third in each row.",
-    infer: |c| Ok([Type::new(c.dtype(0), [c.shape(0)[0], c.shape(1)[1]])].into_iter().collect()),
-    meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
-    grad: Grad::Missing("it is put in after differentiation"),
-    ..Op::DEFAULT
-};
-
 /// Fuses each bias into the GEMM of which it is the only user.
-pub fn fuse_bias(graph: &Graph) -> Result<Graph> {
+pub fn fuse_bias(graph: &Graph) -> Result<Option<Graph>> {
     let uses = uses(graph);
     // Nodes that are made later, together with their only user.
     let mut later = vec![false; graph.nodes.len()];
@@ -27,6 +19,9 @@ pub fn fuse_bias(graph: &Graph) -> Result<Graph> {
             f.views.iter().for_each(|&v| later[v] = true);
             found[i] = Some(f);
         }
+    }
+    if found.iter().all(Option::is_none) {
+        return Ok(None);
     }
     let mut rw = Rewriter::new(graph);
     for (i, n) in graph.nodes.iter().enumerate() {
@@ -46,7 +41,7 @@ pub fn fuse_bias(graph: &Graph) -> Result<Graph> {
             }
         }
     }
-    Ok(rw.finish())
+    Ok(Some(rw.finish()))
 }
 
 /// A GEMM, the reshapes between it and the addition (the last first), and the bias.
@@ -64,7 +59,7 @@ fn uses(graph: &Graph) -> Vec<u32> {
 }
 
 fn find(graph: &Graph, uses: &[u32], n: &FlatNode) -> Option<BiasedGemm> {
-    if n.op.name != "add" || !cublas::has_epilogues(n.outs[0].dtype) {
+    if n.op.name != op::ADD || !cublas::has_epilogues(n.outs[0].dtype) {
         return None;
     }
     let [a, b] = [n.inputs[0], n.inputs[1]];
@@ -76,12 +71,12 @@ fn find(graph: &Graph, uses: &[u32], n: &FlatNode) -> Option<BiasedGemm> {
         while is_row && uses[at.node as usize] == 1 {
             let m = graph.node(at);
             match m.op.meaning {
-                Meaning::Kernel(_) if m.op.name == "matmul" && m.outs[0].shape.rank() == 2 => {
+                Meaning::Kernel(_) if m.op.name == op::MATMUL && m.outs[0].shape.rank() == 2 => {
                     let inner = graph.ty(m.inputs[0]).shape[1];
                     let fits = m.outs[0].shape[1] == columns && inner > 0 && m.outs[0].shape.count() > 0;
                     return fits.then_some(BiasedGemm { product: at.node as usize, views, bias });
                 }
-                Meaning::View(_) if m.op.name == "reshape" => {
+                Meaning::View(_) if m.op.name == op::RESHAPE => {
                     views.push(at.node as usize);
                     at = m.inputs[0];
                 }

@@ -1,32 +1,9 @@
 //! Max pooling of images with their channels last, found among the ops it consists of: where the
 //! greatest element of each window is, a gather from there, and a scatter back to there.
 
-use ir::{DType, Error, FlatNode, Grad, Graph, Meaning, Op, Shape, Slot, Type, Types};
+use crate::claims::op;
+use ir::{DType, FlatNode, Graph, Meaning, Shape, Slot};
 use rustc_hash::FxHashMap;
-
-macro_rules! last {
-    ($op:ident, $name:literal, $doc:literal) => {
-        /// See its `doc`.
-        pub static $op: Op = Op {
-            name: $name,
-            doc: $doc,
-            infer: |_| Err(Error::bug("its type is given")),
-            meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where a kernel computes it"))),
-            grad: Grad::Missing("it is put in after differentiation"),
-            ..Op::DEFAULT
-        };
-    };
-}
-last!(POOL, "max_pool_last", "The greatest element of each window of [N, H, W, C], and which of the window's it is.");
-last!(POOL_GRAD, "max_pool_grad_last", "The gradient of that, from which element it was and the result's gradient.");
-last!(SUM, "sum_places", "Sums of [N, H, W, C] over H and W.");
-last!(
-    SPACE_TO_DEPTH,
-    "to_depth",
-    "[N, C, H, W] as [N, h, w, D]: from place (2i + a − off, 2j + b − off) channel c goes to place (i, j) and channel \
-     (2a + b) C + c; places outside and further channels are zero."
-);
-last!(DEPTH_TO_SPACE, "from_depth", "The way back, for what is inside.");
 
 /// What a node is of a pooling, which is known by its node `max_pool_index`.
 pub enum Part {
@@ -42,7 +19,7 @@ pub enum Part {
 pub fn parts(graph: &Graph) -> FxHashMap<usize, Part> {
     let mut found = FxHashMap::default();
     let users = users(graph);
-    let reshaped = |node: usize| users[node].iter().copied().filter(|&r| graph.nodes[r].op.name == "reshape");
+    let reshaped = |node: usize| users[node].iter().copied().filter(|&r| graph.nodes[r].op.name == op::RESHAPE);
     for (i, n) in graph.nodes.iter().enumerate().filter(|(_, n)| is_index(graph, n)) {
         found.insert(i, Part::Index);
         let (x, out) = (n.inputs[0], &n.outs[0].shape);
@@ -51,8 +28,8 @@ pub fn parts(graph: &Graph) -> FxHashMap<usize, Part> {
                 let m = &graph.nodes[u];
                 let is_by = m.inputs.len() > 1 && m.inputs[1].node as usize == flat && m.attrs.size("axis") == Ok(2);
                 let (shape, part): (&Shape, Box<dyn Fn() -> Part>) = match m.op.name {
-                    "gather" if is_by && behind(graph, m.inputs[0]) == Some(x) => (out, Box::new(|| Part::Pooled(i))),
-                    "scatter_add" if is_by && is_zero(graph, m.inputs[0]) => match behind(graph, m.inputs[2]) {
+                    op::GATHER if is_by && behind(graph, m.inputs[0]) == Some(x) => (out, Box::new(|| Part::Pooled(i))),
+                    op::SCATTER_ADD if is_by && is_zero(graph, m.inputs[0]) => match behind(graph, m.inputs[2]) {
                         Some(g) if graph.ty(g).shape == *out => {
                             (&graph.ty(x).shape, Box::new(move || Part::Back(i, g)))
                         }
@@ -69,13 +46,6 @@ pub fn parts(graph: &Graph) -> FxHashMap<usize, Part> {
     found
 }
 
-/// The sizes of a result and of the numbers of its elements in their windows.
-pub fn types(graph: &Graph, n: &FlatNode) -> Types {
-    let out = &n.outs[0].shape;
-    let shape: Shape = [out[0], out[2], out[3], out[1]].into_iter().collect();
-    [Type::new(graph.ty(n.inputs[0]).dtype, shape.clone()), Type::new(DType::U8, shape)].into_iter().collect()
-}
-
 fn users(graph: &Graph) -> Vec<Vec<usize>> {
     let mut users = vec![Vec::new(); graph.nodes.len()];
     for (i, n) in graph.nodes.iter().enumerate() {
@@ -86,7 +56,7 @@ fn users(graph: &Graph) -> Vec<Vec<usize>> {
 
 /// True for places in windows that a byte can number, of whole vectors of channels.
 fn is_index(graph: &Graph, n: &FlatNode) -> bool {
-    let (true, 4) = (n.op.name == "max_pool_index", n.outs[0].shape.rank()) else { return false };
+    let (true, 4) = (n.op.name == op::MAX_POOL_INDEX, n.outs[0].shape.rank()) else { return false };
     let list = |name: &str| n.attrs.sizes(name).map(|l| l.to_vec()).unwrap_or_default();
     let ty = graph.ty(n.inputs[0]);
     let is_short = matches!(ty.dtype, DType::BF16 | DType::F16);
@@ -94,10 +64,10 @@ fn is_index(graph: &Graph, n: &FlatNode) -> bool {
     is_short && is_small && ty.shape[1].is_multiple_of(8) && n.outs[0].shape.count() > 0
 }
 
-/// The value that a node gives another shape.
+/// The operand of a reshape.
 fn behind(graph: &Graph, s: Slot) -> Option<Slot> {
     let n = graph.node(s);
-    (n.op.name == "reshape").then(|| n.inputs[0])
+    (n.op.name == op::RESHAPE).then(|| n.inputs[0])
 }
 
 fn is_zero(graph: &Graph, s: Slot) -> bool {

@@ -15,12 +15,12 @@ use tensor::{Error, Result};
 pub enum Every {
     /// At the end of each epoch.
     Epoch,
-    /// After each multiple of this many steps; 0 counts as [`Every::Epoch`].
+    /// After each multiple of this many steps, or where that is 0, at the end of each epoch.
     Steps(u64),
 }
-impl From<u64> for Every {
-    fn from(steps: u64) -> Every {
-        if steps == 0 { Every::Epoch } else { Every::Steps(steps) }
+impl From<usize> for Every {
+    fn from(steps: usize) -> Every {
+        Every::Steps(steps as u64)
     }
 }
 

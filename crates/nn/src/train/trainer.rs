@@ -15,7 +15,7 @@ use super::run::{At, Every, Length, Plan, Run};
 use super::saving::Owed;
 use crate::optim::{Optimizer, clip_grad_norm, clip_grad_value};
 use crate::schedule::{Plateau, Schedule};
-use crate::{Module, column};
+use crate::{Columns, Module};
 use data::{Batch, Loader};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ type Evaluate<'a> = Box<dyn FnMut() -> Result<Metrics> + 'a>;
 /// ```
 /// # use talweg_nn::optim::{Adam, Optimizer};
 /// # use talweg_nn::train::Trainer;
-/// # use talweg_nn::{Layer, Linear, column};
+/// # use talweg_nn::{Layer, Linear, Columns};
 /// # use data::{Digits, Loader};
 /// # use tensor::DType;
 /// let model = Linear::new(784, 10).unwrap();
@@ -39,8 +39,8 @@ type Evaluate<'a> = Box<dyn FnMut() -> Result<Metrics> + 'a>;
 /// let mut batches = Loader::builder(Digits::new(0, 64)).batch(16).shuffle(1).build().unwrap();
 /// let mut trainer = Trainer::new(&model, &optimizer, &mut batches).epochs(2);
 /// let outcome = trainer.fit(|batch| {
-///     let x = column(batch, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-///     Ok(model.forward(&x).cross_entropy(&column(batch, "label")?))
+///     let x = batch.column("image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+///     Ok(model.forward(&x).cross_entropy(&batch.column("label")?))
 /// });
 /// assert_eq!(outcome.unwrap().step, 8);
 /// ```
@@ -76,7 +76,7 @@ impl<'a> Trainer<'a> {
         // The optimizer's state is saved under the parameters' names, which must differ.
         model.name_variables();
         let plan = Plan {
-            length: Length::Steps(loader.batches()),
+            length: Length::Steps(loader.batches() as u64),
             evaluate: None,
             save: None,
             keeps_best: false,
@@ -103,13 +103,13 @@ impl<'a> Trainer<'a> {
     }
     /// How many steps in all, those before a resume included.
     #[must_use]
-    pub fn steps(mut self, steps: u64) -> Self {
-        self.run.plan_mut().length = Length::Steps(steps);
+    pub fn steps(mut self, steps: usize) -> Self {
+        self.run.plan_mut().length = Length::Steps(steps as u64);
         self
     }
     /// How many epochs in all.
     #[must_use]
-    pub fn epochs(self, epochs: u64) -> Self {
+    pub fn epochs(self, epochs: usize) -> Self {
         let steps = epochs * self.loader.batches();
         self.steps(steps)
     }
@@ -154,8 +154,8 @@ impl<'a> Trainer<'a> {
     }
     /// Stops after so many evaluations in a row without a new best of the watched metric.
     #[must_use]
-    pub fn patience(mut self, evaluations: u64) -> Self {
-        self.run.plan_mut().patience = Some(evaluations);
+    pub fn patience(mut self, evaluations: usize) -> Self {
+        self.run.plan_mut().patience = Some(evaluations as u64);
         self
     }
     /// Saves checkpoints, also after the last step and when stopped; and after a new best, if the
@@ -236,7 +236,7 @@ impl<'a> Trainer<'a> {
         generator::set_state(from.generator);
         // The loader may have other batches than the one that was saved.
         let position = Loader::position(self.loader);
-        let is_end = position.batch >= self.loader.batches();
+        let is_end = position.batch >= self.loader.batches() as u64;
         (at.epoch, at.batch) = if is_end { (position.epoch + 1, 0) } else { (position.epoch, position.batch) };
         self.plateau = plateau;
         self.run.restore(at);
@@ -293,7 +293,7 @@ impl<'a> Trainer<'a> {
         let (optimizer, clip) = (self.optimizer, self.clip);
         let step = jit(|batch: &[Tensor]| Ok(vec![descend(optimizer, clip, loss(batch)?)?]));
         self.run(|batch| {
-            let batch = columns.iter().map(|name| column(batch, name)).collect::<Result<Vec<_>>>()?;
+            let batch = columns.iter().map(|name| batch.column(name)).collect::<Result<Vec<_>>>()?;
             Ok(step.call(&batch.iter().collect::<Vec<_>>())?.remove(0))
         })
     }

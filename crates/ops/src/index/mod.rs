@@ -28,6 +28,15 @@ use crate::{Axes, DType, Error, Result, Tensor, axis};
 use ir::AxisSplit;
 use ir::{Call, Literal, Shape};
 
+/// What the rows of `argmax` and `argmin` have in common.
+const INDEX_OF_EXTREME: ir::Op = ir::Op {
+    attrs: &[("axis", ir::AttrKind::Int)],
+    infer: infer_place,
+    grad: ir::Grad::Zero,
+    batch: crate::kernel::BATCH_AXIS,
+    ..ir::Op::DEFAULT
+};
+
 /// Fails unless input `i`, an index, is i64.
 pub(crate) fn is_index(c: &Call, i: usize) -> Result<()> {
     if c.dtype(i) == DType::I64 {

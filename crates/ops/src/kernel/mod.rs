@@ -14,9 +14,21 @@ crate::table! {
     pad,
 }
 
-use crate::rules::number;
+use crate::rules::{GradTensors, grads, number};
 use crate::{DType, Result, Tensor};
-use ir::{Attrs, AxisSplit, Batch, BatchCall, Call, Literal, Op, Type, Types};
+use ir::{AttrKind, Attrs, AxisSplit, Batch, BatchCall, Call, Grad, Literal, Op, Type, Types};
+
+/// What rows of running extremes have in common: values and indices along an axis.
+const RUNNING: Op = Op {
+    attrs: &[("axis", AttrKind::Int)],
+    infer: infer_values_and_places,
+    grad: Grad::Rule(|c| {
+        let zeros = c.x(0).zeros_like();
+        grads([zeros.scatter_add(c.attrs.int("axis")?, &c.y(1), &c.g(0))])
+    }),
+    batch: BATCH_AXIS,
+    ..Op::DEFAULT
+};
 
 /// Input `i` of a batching rule with the batch dimension in front, repeated if it has none.
 pub(crate) fn batched_input(c: &BatchCall, i: usize) -> Tensor {

@@ -1,27 +1,14 @@
 //! `all`: whether every element is not zero along axes.
 
-use crate::rules::{expand1, f64s};
-use crate::{Axes, DType, Tensor};
-use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op, Site};
+use crate::rules::f64s;
+use crate::{Axes, Tensor};
+use ir::{Attrs, Case, Literal, Meaning, Op, Site};
 
 /// The row of `all`.
 pub static OP: Op = Op {
     name: "all",
     doc: "Whether every element is not zero along axes, which stay as size 1. Of nothing, true.",
-    attrs: &[("axes", AttrKind::Ints)],
-    infer: |c| {
-        let mut out = super::infer(c)?;
-        out[0].dtype = DType::Bool;
-        Ok(out)
-    },
-    meaning: Meaning::Composite(|c, x| {
-        let axes = c.attrs.ints("axes")?;
-        let is_empty = c.attrs.sizes("axes")?.iter().any(|&a| c.shape(0)[a] == 0);
-        let shape = c.shape(0).reduce(&c.attrs.sizes("axes")?, true);
-        expand1(x, |x| if is_empty { Tensor::full(shape, true) } else { x[0].cast(DType::Bool).min_keep(axes) })
-    }),
-    grad: Grad::Zero,
-    batch: super::BATCH,
+    meaning: Meaning::Composite(|c, x| super::truth(c, x, true, |x, axes| x.min_keep(axes))),
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
         let truth = |b: &[bool]| Literal::generate([1, b.len()], |i| b[i]);
@@ -32,7 +19,7 @@ pub static OP: Op = Op {
                 .expect(vec![truth(&[true, true])], "NumPy manual, Notes of ufunc.reduce: the identity"),
         ]
     },
-    ..Op::DEFAULT
+    ..super::TRUTH
 };
 
 impl Tensor {

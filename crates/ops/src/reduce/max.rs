@@ -2,18 +2,14 @@
 
 use crate::rules::{f64s, floats};
 use crate::{Axes, Tensor};
-use ir::{AttrKind, Attrs, Case, Meaning, Monoid, Op, Site};
+use ir::{Attrs, Case, Meaning, Monoid, Op, Site};
 
 /// The row of `max`.
 pub static OP: Op = Op {
     name: "max",
     doc: "The greatest element along axes, which stay as size 1; NaN if there is one. Equal elements share the gradient \
           evenly.",
-    attrs: &[("axes", AttrKind::Ints)],
-    infer: super::infer_nonempty,
     meaning: Meaning::Reduce(Monoid::Max),
-    grad: super::SHARED_BY_EQUALS,
-    batch: super::BATCH,
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
         vec![
@@ -23,7 +19,7 @@ pub static OP: Op = Op {
                 .expect(vec![f64s([2, 1], &[1.0, 3.0])], "NumPy manual: np.amax(np.arange(4).reshape((2, 2)), axis=1)"),
         ]
     },
-    ..Op::DEFAULT
+    ..super::EXTREME
 };
 
 impl Tensor {

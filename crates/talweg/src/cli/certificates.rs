@@ -24,7 +24,7 @@ pub fn run(o: &Options) -> Result<()> {
         write(&o.folder.join(name), text)?;
     }
     println!("{}: ca.crt, tls.crt and tls.key, good for {} days", o.folder.display(), o.days);
-    println!("talweg launch --tls {} … uses them; whoever has tls.key can join", o.folder.display());
+    println!("talweg launch --tls {} … uses them; any process with tls.key can join", o.folder.display());
     Ok(())
 }
 

@@ -253,10 +253,7 @@ pub fn run(o: &Options) -> Result<()> {
 
 /// Prints the kernels of a graph.
 fn sources(engine: &Engine, g: &Graph) -> Result<()> {
-    let plan =
-        cuda::plan::Plan::new(&engine.optimize(g)?, cuda::plan::Chip { major: 9, has: &|_| true, wins: &|_| true })?;
-    for (region, k) in plan.kernels() {
-        println!("// region {region}, {} blocks of {} threads, {:?}\n{}", k.grid, k.block, k.args, k.source);
-    }
+    let device = runtime::open_offline("cuda").unwrap_or_else(|| engine.device().clone());
+    println!("{}", device.compile(engine.optimize(g)?)?.sources());
     Ok(())
 }

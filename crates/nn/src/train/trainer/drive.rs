@@ -43,7 +43,7 @@ impl Trainer<'_> {
             own: None,
             saved: None,
         };
-        self.run.begin(Some(self.loader.batches()));
+        self.run.begin(Some(self.loader.batches() as u64));
         let mut event = Event::Done;
         let stop = loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -78,7 +78,10 @@ impl Trainer<'_> {
                 // The loader says the end of an epoch once.
                 let batch = self.loader.next().or_else(|| self.loader.next());
                 live.batch = batch.transpose()?;
-                return Ok(live.batch.as_ref().map_or(Event::EpochEnd, |_| Event::Batch(Some(self.loader.batches()))));
+                return Ok(live
+                    .batch
+                    .as_ref()
+                    .map_or(Event::EpochEnd, |_| Event::Batch(Some(self.loader.batches() as u64))));
             }
             Task::Step => {
                 let batch = live.batch.as_ref().ok_or_else(|| Error::bug("a step without a batch"))?;

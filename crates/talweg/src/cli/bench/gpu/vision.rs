@@ -18,7 +18,7 @@ impl Normed {
     fn new(inputs: usize, outputs: usize, kernel: usize, stride: usize) -> Result<Normed> {
         let options = ConvOptions::new().stride(stride).padding(kernel / 2);
         Ok(Normed {
-            conv: Conv2d::with(inputs, outputs, [kernel, kernel], false, options)?,
+            conv: Conv2d::without_bias(inputs, outputs, [kernel, kernel], options)?,
             norm: BatchNorm::new(outputs)?,
         })
     }
