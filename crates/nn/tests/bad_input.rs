@@ -2,7 +2,7 @@
 //! and can be gone on from.
 
 use cpu as _;
-use data::{Augment, Csv, DType, Dataset, Images, Loader, picture};
+use data::{Augment, Csv, Dataset, Images, Loader, picture};
 use std::path::Path;
 use talweg_nn::optim::{Optimizer, Sgd};
 use talweg_nn::train::{Checkpoints, Outcome, Trainer};
