@@ -10,7 +10,7 @@
 //! (published: 81.5 %). Without a folder it uses a synthetic graph.
 
 use talweg::data::random::Random;
-use talweg::data::{Csv, DType, Dataset};
+use talweg::data::Csv;
 use talweg::nn::metrics::Accuracy;
 use talweg::nn::{Gcn, tensor_of};
 use talweg::prelude::*;
