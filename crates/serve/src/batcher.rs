@@ -153,9 +153,8 @@ impl Batcher {
     }
     /// Removes the requests that cannot be answered before their deadline.
     pub fn expire(&mut self, now_us: u64) -> Vec<u64> {
-        let is_late = |e: &Entry| {
-            e.deadline_us.is_some_and(|d| now_us + self.cost.estimate_us(e.rows).unwrap_or(0) > d)
-        };
+        let is_late =
+            |e: &Entry| e.deadline_us.is_some_and(|d| now_us + self.cost.estimate_us(e.rows).unwrap_or(0) > d);
         let late: Vec<(u32, u64)> = self.queue.iter().filter(|(_, e)| is_late(e)).map(|(k, _)| *k).collect();
         late.iter().filter_map(|k| self.queue.remove(k)).map(|e| e.id).collect()
     }

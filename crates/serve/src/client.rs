@@ -48,7 +48,13 @@ impl Client {
     }
 
     /// Sends a request and waits for the whole answer.
-    pub async fn send(&mut self, method: Method, path: &str, headers: &[(&str, &str)], body: Bytes) -> Result<Reply, String> {
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+    ) -> Result<Reply, String> {
         let mut request = Request::builder().method(method).uri(path).header("host", &self.host);
         for (name, value) in headers {
             request = request.header(*name, *value);

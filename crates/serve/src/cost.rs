@@ -37,9 +37,7 @@ impl CostCurve {
         let below = self.points.range(..size).next_back();
         let us = match (below, above) {
             (_, Some((&s, p))) if s == size => cost(p),
-            (Some((&a, p)), Some((&b, q))) => {
-                cost(p) + (cost(q) - cost(p)) * (size - a) as f64 / (b - a) as f64
-            }
+            (Some((&a, p)), Some((&b, q))) => cost(p) + (cost(q) - cost(p)) * (size - a) as f64 / (b - a) as f64,
             (None, Some((_, q))) => cost(q),
             (Some((&a, p)), None) => cost(p) * size as f64 / a.max(1) as f64,
             (None, None) => return None,

@@ -10,9 +10,9 @@ use crate::served::{Run, Served, now_us};
 use ir::Literal;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -79,7 +79,7 @@ impl Drop for Ticket {
     }
 }
 
-/// What an engine tells everybody.
+/// What an engine publishes.
 #[derive(Default)]
 struct Shared {
     /// Work of all models that waits.
@@ -96,7 +96,11 @@ enum Message {
     Job(Box<Job>),
     /// Have this compiled.
     Order(Order),
-    Compiled { served: Arc<Served>, sizes: Vec<usize>, program: Answered<Arc<dyn Run>> },
+    Compiled {
+        served: Arc<Served>,
+        sizes: Vec<usize>,
+        program: Answered<Arc<dyn Run>>,
+    },
     Stop,
 }
 
@@ -131,7 +135,7 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Starts an engine; `lane` is its number. 
+    /// Starts an engine; `lane` is its number.
     pub fn start(lane: usize) -> std::io::Result<Engine> {
         let (sender, receiver) = sync_channel(CHANNEL_MAX);
         let (orders, compiler) = channel::<Order>();
@@ -495,7 +499,7 @@ fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize) {
         }
         queue.batcher.record_latency(now_us().saturating_sub(job.arrived_us));
         let Job { reply, ticket, .. } = *job;
-        // Who has the answer finds its place in the queue free.
+        // A client that has its answer finds its place in the queue free.
         drop(ticket);
         let _ = reply.send(answer);
     }

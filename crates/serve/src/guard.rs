@@ -121,7 +121,10 @@ fn traceparent(headers: &HeaderMap) -> String {
 
 /// Paths that probes and balancers ask without a key.
 fn is_open(route: &str) -> bool {
-    route.ends_with("/health") || route.contains("/health/") || route.ends_with("/ServerLive") || route.ends_with("/ServerReady")
+    route.ends_with("/health")
+        || route.contains("/health/")
+        || route.ends_with("/ServerLive")
+        || route.ends_with("/ServerReady")
 }
 
 /// The layer around all routes.
@@ -130,7 +133,8 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_string();
     let trace = traceparent(request.headers());
-    let is_grpc = request.headers().get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
+    let is_grpc =
+        request.headers().get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
     let id = request.headers().get("x-request-id").cloned();
     let path = if is_grpc { request.uri().path() } else { &route };
     let allowed = match &app.options.keys {

@@ -43,9 +43,7 @@ fn schemas() -> Value {
     let datatype = json!({ "type": "string", "enum": [
         "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "BF16", "FP32", "FP64"
     ] });
-    let object = |required: &[&str], properties: Value| {
-        json!({ "type": "object", "required": required, "properties": properties })
-    };
+    let object = |required: &[&str], properties: Value| json!({ "type": "object", "required": required, "properties": properties });
     let list = |name: &str| json!({ "type": "array", "items": reference(name) });
     json!({
         "Any": { "type": "object", "additionalProperties": true },

@@ -96,7 +96,8 @@ impl Pipeline {
         // Inputs first: what no step computes.
         for (row, model) in description.steps.iter().zip(&models) {
             for spec in &model.signature().inputs {
-                let name = row.inputs.get(&spec.name).ok_or_else(|| bad(format!("{}: no {:?}", row.model, spec.name)))?;
+                let name =
+                    row.inputs.get(&spec.name).ok_or_else(|| bad(format!("{}: no {:?}", row.model, spec.name)))?;
                 let is_computed = description.steps.iter().any(|s| s.outputs.values().any(|o| o == name));
                 if !is_computed && values.find(name).is_none() {
                     values.add(name, spec);
@@ -134,7 +135,13 @@ fn wire(row: &StepRow, model: &Model, values: &mut Values) -> std::result::Resul
         let at = values.find(name).ok_or_else(|| format!("{}: {name:?} is not computed yet", row.model))?;
         let given = &values.specs[at];
         if (&given.dtype, &given.shape[1..]) != (&spec.dtype, &spec.shape[1..]) {
-            return Err(format!("{}: {} takes {}, but {name} is {}", row.model, spec.name, spec.describe(), given.describe()));
+            return Err(format!(
+                "{}: {} takes {}, but {name} is {}",
+                row.model,
+                spec.name,
+                spec.describe(),
+                given.describe()
+            ));
         }
         Ok(at)
     };

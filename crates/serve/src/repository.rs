@@ -17,7 +17,7 @@ type Stamp = (SystemTime, u64);
 /// What there is of a version.
 enum State {
     Ready(Arc<Served>),
-    /// Unloaded because nobody used it; the next request loads it again.
+    /// Unloaded because no request used it; the next one loads it again.
     Idle,
     Unavailable(String),
 }
@@ -262,7 +262,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Whether somebody unloaded it: it stays so until somebody loads it.
+    /// Whether it was unloaded by request: it stays so until it is loaded by request.
     fn is_unloaded(&self, name: &str) -> bool {
         let is_out = |v: &Version| matches!(&v.state, State::Unavailable(why) if why == "unloaded");
         self.models.read().get(name).is_some_and(|e| e.versions.values().all(is_out))
@@ -358,9 +358,8 @@ fn names(root: &Path) -> Answered<Vec<String>> {
     if is_model(root) {
         return Ok(own_name(root).into_iter().collect());
     }
-    let has_model = |p: &PathBuf| {
-        is_model(p) || entries(p).is_ok_and(|all| all.iter().any(|v| number(v).is_some() && is_model(v)))
-    };
+    let has_model =
+        |p: &PathBuf| is_model(p) || entries(p).is_ok_and(|all| all.iter().any(|v| number(v).is_some() && is_model(v)));
     Ok(entries(root)?.iter().filter(|p| has_model(p)).filter_map(|p| file_name(p).map(String::from)).collect())
 }
 
@@ -385,7 +384,9 @@ fn versions(root: &Path, name: &str) -> Answered<Found> {
     }
     let numbered = entries(&dir)?.into_iter().filter(|p| is_model(p)).filter_map(|p| Some((number(&p)?, p)));
     let labels = match std::fs::read_to_string(dir.join(LABELS)) {
-        Ok(text) => serde_json::from_str(&text).map_err(|e| Failure::new(Kind::Unavailable, format!("{LABELS}: {e}")))?,
+        Ok(text) => {
+            serde_json::from_str(&text).map_err(|e| Failure::new(Kind::Unavailable, format!("{LABELS}: {e}")))?
+        }
         Err(_) => BTreeMap::new(),
     };
     Ok((numbered.collect(), labels))

@@ -118,7 +118,8 @@ fn decode_raw(served: &Served, body: &[u8]) -> Answered<(Query, Wanted)> {
         return Err(Failure::invalid("a body without JSON needs an input with one free axis"));
     }
     let size = body.len() / (fixed * dtype.size()).max(1);
-    let shape: Vec<i64> = spec.shape.iter().map(|a| if let Axis::Fixed(n) = a { *n as i64 } else { size as i64 }).collect();
+    let shape: Vec<i64> =
+        spec.shape.iter().map(|a| if let Axis::Fixed(n) = a { *n as i64 } else { size as i64 }).collect();
     let value = wire::from_raw(&spec.name, dtype, &shape, body)?;
     let query = Query { inputs: vec![(spec.name.clone(), value)], timeout: None, priority: 0 };
     Ok((query, Wanted { is_binary: true, ..Wanted::default() }))

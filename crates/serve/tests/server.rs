@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::{Arc, Condvar, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use talweg_serve::batcher::Policy;
 use talweg_serve::{Executable, Keep, Keys, Options, Run};
@@ -42,7 +42,10 @@ fn answers_are_the_models_own() {
             }
             assert!(Instant::now() < deadline, "{answer}");
         };
-        assert_eq!((&answer["model_name"], &answer["model_version"], &answer["id"]), (&json!("mlp"), &json!("1"), &json!("7")));
+        assert_eq!(
+            (&answer["model_name"], &answer["model_version"], &answer["id"]),
+            (&json!("mlp"), &json!("1"), &json!("7"))
+        );
         assert_eq!(answer["outputs"][0]["shape"], json!([rows, 8]));
         if rows <= 32 {
             assert_eq!(numbers(&answer["outputs"][0]["data"]), want[0].to_vec::<f32>().unwrap());
@@ -113,9 +116,7 @@ fn bad_requests_say_what_is_wrong() {
     let (_dir, options) = repository();
     let server = Running::start(Options { body_max: 100_000, ..options });
     let infer = "/v2/models/mlp/infer";
-    let tensor = |shape: Value, datatype: &str, data: Value| {
-        json!({ "inputs": [{ "name": "x", "shape": shape, "datatype": datatype, "data": data }] })
-    };
+    let tensor = |shape: Value, datatype: &str, data: Value| json!({ "inputs": [{ "name": "x", "shape": shape, "datatype": datatype, "data": data }] });
     for (body, what) in [
         (tensor(json!([1, 5]), "FP32", json!([1, 2, 3, 4, 5])), "x: expected f32[batch, 4], got [1, 5]"),
         (tensor(json!([1, 4]), "FP64", json!([1, 2, 3, 4])), "x: expected f32, got f64"),
@@ -124,7 +125,10 @@ fn bad_requests_say_what_is_wrong() {
         (tensor(json!([0, 4]), "FP32", json!([])), "batch is 0"),
         (tensor(json!([1, 4]), "FP32", json!(["a", 2, 3, 4])), "is no FP32"),
         (json!({ "inputs": [] }), "input \"x\" is missing"),
-        (json!({ "inputs": [{ "name": "x", "shape": [1, 4], "datatype": "FP32" }] }), "either data or binary_data_size"),
+        (
+            json!({ "inputs": [{ "name": "x", "shape": [1, 4], "datatype": "FP32" }] }),
+            "either data or binary_data_size",
+        ),
         (json!(7), "the request is not what the protocol asks"),
     ] {
         let reply = server.post(infer, &body);
@@ -152,7 +156,12 @@ fn the_server_describes_itself() {
     assert_eq!(metadata["inputs"], json!([{ "name": "x", "datatype": "FP32", "shape": [-1, 4] }]));
     assert_eq!(server.get("/v2/models/mlp/config").json()["max_batch_size"], 32);
     assert_eq!(server.get("/v1/models/mlp").json()["model_version_status"][0]["state"], "AVAILABLE");
-    let reply = server.send("POST", "/v2/models/mlp/infer", &[("x-request-id", "abc")], question(&random(&[1, 4], 1)).to_string().as_bytes());
+    let reply = server.send(
+        "POST",
+        "/v2/models/mlp/infer",
+        &[("x-request-id", "abc")],
+        question(&random(&[1, 4], 1)).to_string().as_bytes(),
+    );
     assert_eq!((reply.status, reply.header("x-request-id")), (200, Some("abc")));
     assert_eq!(reply.header("traceparent").unwrap().len(), 55);
     let text = String::from_utf8(server.get("/metrics").body).unwrap();
@@ -191,10 +200,14 @@ fn versions_come_and_go() {
     std::fs::write(dir.path().join("mlp/labels.json"), r#"{"stable": 1}"#).unwrap();
     assert_eq!(server.post("/v2/repository/models/mlp/load", &json!({})).status, 200);
     assert_eq!(version("/v2/models/mlp/versions/1/infer"), "1");
-    assert_eq!(server.post("/v1/models/mlp/labels/stable:predict", &json!({ "instances": [[1, 2, 3, 4]] })).status, 200);
+    assert_eq!(
+        server.post("/v1/models/mlp/labels/stable:predict", &json!({ "instances": [[1, 2, 3, 4]] })).status,
+        200
+    );
     assert_eq!(server.post("/v1/models/mlp/labels/other:predict", &json!({ "instances": [[1, 2, 3, 4]] })).status, 404);
     std::fs::write(dir.path().join("mlp/2/weights.safetensors"), b"broken").unwrap();
-    std::fs::write(dir.path().join("mlp/2/model.json"), std::fs::read(dir.path().join("mlp/2/model.json")).unwrap()).unwrap();
+    std::fs::write(dir.path().join("mlp/2/model.json"), std::fs::read(dir.path().join("mlp/2/model.json")).unwrap())
+        .unwrap();
     assert_eq!(server.post("/v2/repository/models/mlp/load", &json!({})).status, 503);
     assert_eq!(version("/v2/models/mlp/infer"), "2", "the version before goes on");
     assert_eq!(server.post("/v2/repository/models/mlp/unload", &json!({})).status, 200);
@@ -521,7 +534,11 @@ fn keys_are_asked_for_and_have_quotas() {
 fn any_bytes_get_an_answer() {
     let (_dir, options) = repository();
     let server = Running::start(options);
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
     let json = r#"{"id":"1","parameters":{"timeout":5},"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,4]}]}"#;
     // A valid body with some bytes changed, cut anywhere, under any header length.
     let body = (proptest::collection::vec((0..json.len(), any::<u8>()), 0..6), 0..json.len(), any::<Option<u16>>());
@@ -533,7 +550,8 @@ fn any_bytes_get_an_answer() {
                 bytes.truncate(cut);
             }
             let length = length.map(|l| (l % 300).to_string());
-            let headers: Vec<(&str, &str)> = length.iter().map(|l| ("inference-header-content-length", l.as_str())).collect();
+            let headers: Vec<(&str, &str)> =
+                length.iter().map(|l| ("inference-header-content-length", l.as_str())).collect();
             let status = server.send("POST", "/v2/models/mlp/infer", &headers, &bytes).status;
             prop_assert!(matches!(status, 200 | 400 | 504), "{}: {:?}", status, String::from_utf8_lossy(&bytes));
             let status = server.send("POST", "/v1/models/mlp:predict", &[], &bytes).status;
@@ -598,6 +616,9 @@ fn pipelines_are_served_as_one_model() {
     assert_eq!(numbers(&answer["outputs"][1]["data"]), [10.0, 1.0]);
     describe("sum");
     let refused = server.post("/v2/repository/models/both/load", &json!({}));
-    assert!(refused.status == 503 && refused.json()["error"].as_str().unwrap().contains("takes f32[n, 4], but sum is f32[batch]"));
+    assert!(
+        refused.status == 503
+            && refused.json()["error"].as_str().unwrap().contains("takes f32[n, 4], but sum is f32[batch]")
+    );
     assert_eq!(server.post("/v2/models/both/infer", &ask).status, 200, "what was loaded goes on");
 }

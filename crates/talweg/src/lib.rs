@@ -88,6 +88,7 @@
 extern crate self as talweg;
 
 pub mod cli;
+pub mod distributed;
 mod explain;
 mod interrupt;
 mod progress;
@@ -118,7 +119,6 @@ pub use progress::Bar;
 pub use ::data;
 pub use ::dist;
 pub use ::nn;
-pub use ::nn::parallel as distributed;
 
 /// Loops, branches and functions as parts of a graph.
 pub mod control {

@@ -71,7 +71,8 @@ impl Running {
     pub fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         headers.iter().for_each(|(n, v)| head.push_str(&format!("{n}: {v}\r\n")));
         // A server that refuses at once may have closed before everything was sent.
         let _ = stream.write_all(&[head.as_bytes(), b"\r\n", body].concat());
@@ -101,9 +102,10 @@ impl Reply {
     pub fn read(mut stream: TcpStream) -> Reply {
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
-        let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap_or_else(|| {
-            panic!("no answer: {:?}", String::from_utf8_lossy(&bytes))
-        });
+        let end = bytes
+            .windows(4)
+            .position(|w| w == b"\r\n\r\n")
+            .unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&bytes)));
         let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Reply { status, head, body: bytes[end + 4..].to_vec() }
@@ -122,4 +124,3 @@ pub fn repository() -> (tempfile::TempDir, Options) {
     let options = Options { roots: vec![dir.path().into()], ..Options::default() };
     (dir, options)
 }
-
