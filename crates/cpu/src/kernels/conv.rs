@@ -3,7 +3,7 @@
 //!
 //! `x[batch, channels, …]`, `weight[out_channels, channels / groups, kernel…]`,
 //! `y[batch, out_channels, …]`, all contiguous. Windows are laid out as a matrix for a span of
-//! output positions at a time ([`super::unfold`]) and multiplied ([`super::gemm`]); windows of one
+//! output positions at a time ([`super::im2col`]) and multiplied ([`super::gemm`]); windows of one
 //! element skip the first step, groups of one channel both ([`super::depthwise`]). Windows of 3×3
 //! of many channels are transformed instead ([`super::winograd`]), windows of few channels summed
 //! directly ([`super::direct`]). Weights that many inputs meet are brought into their kernel's form

@@ -1,4 +1,4 @@
-//! [`Vector`](super::simd::Vector) for 64-bit ARM: NEON, which every such processor has.
+//! [`Vector`] for 64-bit ARM: NEON, which every such processor has.
 //!
 //! A vector is two registers: as many lanes as portable code has, in the same order, so that every
 //! function and reduction gives the bits of portable code; two sums in flight at a time; and, with

@@ -1,4 +1,4 @@
-//! [`Vector`](super::simd::Vector) for x86: AVX2 with FMA, and AVX-512.
+//! [`Vector`] for x86: AVX2 with FMA, and AVX-512.
 //!
 //! Every `unsafe` block here is one instruction. SAFETY for all of them: values of these types
 //! are made only inside the clones of [`dispatch!`](super::dispatch), which run only after the

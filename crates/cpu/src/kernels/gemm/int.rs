@@ -34,7 +34,7 @@ integer!(u64);
 /// `C[m, n] (+)= A[m, k] B[k, n]` for integers; overflow wraps around. C is row-major with rows `c_row` apart.
 ///
 /// # Safety
-/// As for [`Gemm::run`].
+/// As for `Gemm::run`.
 pub unsafe fn gemm_int<T: Integer>(
     m: usize,
     n: usize,

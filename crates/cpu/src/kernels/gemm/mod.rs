@@ -2,7 +2,7 @@
 //!
 //! - [`Gemm`] describes a product of `f32`, `f64`, `bf16` or `f16`; [`Gemm::run`] computes it.
 //!   Half types are summed in `f32`: they are converted while operands are packed, or, `bf16` on
-//!   processors that can, multiplied in pairs ([`pairs`]).
+//!   processors that can, multiplied in pairs ([`bf16_dot`]).
 //! - [`gemm_int`] multiplies integers, plainly; [`int8`] those of 8 bits, summed in 32.
 //!
 //! A GEMM is oriented (A B = C, or else Bᵀ Aᵀ = Cᵀ) so that least has to be packed ([`orient`]), cut
