@@ -321,7 +321,7 @@ macro_rules! unary {
 }
 
 /// Writes the row and the method of an elementwise op of two inputs, which are promoted. The parts are those of
-/// [`unary!`].
+/// `unary!`.
 #[macro_export]
 macro_rules! binary {
     ($(#[doc = $doc:literal])* $name:ident($a:ident, $b:ident) -> $out:ident; $($rest:tt)*) => {

@@ -64,6 +64,7 @@ fn object(py: Python<'_>, attr: &Attr) -> PyResult<Py<PyAny>> {
         Attr::Ints(l) => PyTuple::new(py, l.iter())?.into_any().unbind(),
         Attr::DType(d) => dtype_object(py, *d)?.into_any(),
         Attr::Literal(l) => wrap(py, Tensor::from(l.clone()))?.into_any(),
+        Attr::Peers(p) => format!("{p:?}").into_pyobject(py)?.into_any().unbind(),
         Attr::Custom(c) => c.0.name().into_pyobject(py)?.into_any().unbind(),
         Attr::Graph(g) => crate::display::PyGraph((**g).clone()).into_pyobject(py)?.into_any().unbind(),
     })
@@ -84,6 +85,12 @@ fn add_pass(py: Python<'_>, #[pyo3(from_py_with = arg)] name: &str, rule: Py<PyA
     Ok(())
 }
 
+/// Removes the pass that was added last under this name; true if there was one.
+#[pyfunction]
+fn remove_pass(py: Python<'_>, #[pyo3(from_py_with = arg)] name: &str) -> bool {
+    py.detach(|| engine().remove_pass(name))
+}
+
 fn in_place_of(value: &Value, rule: &Py<PyAny>) -> Result<Option<Value>> {
     let given = traced(|py| {
         let given = rule.call1(py, (wrap(py, Tensor::from(value.clone()))?,))?;
@@ -98,5 +105,6 @@ fn in_place_of(value: &Value, rule: &Py<PyAny>) -> Result<Option<Value>> {
 /// Adds the class and the function.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyOp>()?;
+    m.add_function(wrap_pyfunction!(remove_pass, m)?)?;
     m.add_function(wrap_pyfunction!(add_pass, m)?)
 }

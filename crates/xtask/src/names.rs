@@ -13,6 +13,7 @@ const HOMONYMS: &[(&str, &[&str])] = &[
     ("crates/cuda/src/emit/", &["put", "sum", "max", "min"]),
     ("crates/cuda/src/library/nccl.rs", &["prod", "max", "min"]),
     ("crates/ir/src/dtype.rs", &["complex"]),
+    ("crates/ops/src/collective/", &["sum", "prod", "max", "min", "mean"]),
     ("crates/ops/src/loss/mod.rs", &["mean", "sum"]),
     ("crates/passes/src/", &["fold"]),
 ];

@@ -4,7 +4,7 @@
 //! every device and in every order of evaluation; different counters give independent ones. The
 //! first elements of a longer sample equal those of a shorter one. A third number says how many rows of
 //! a larger sample come before: so processes draw parts of one sample, each its own.
-//! In loops and under `vmap`, [`fold`] makes a key for each iteration and example out of one.
+//! In loops and under `vmap`, `fold` makes a key for each iteration and example out of one.
 
 crate::table! {
     dropout,
@@ -63,7 +63,7 @@ fn words<const N: usize>(key: &Tensor, shape: &Shape) -> [Tensor; N] {
     std::array::from_fn(|i| bits.select(-1, i as i64))
 }
 
-/// A whole number from 0 to 2⁶³ - 1, as i64.
+/// an integer from 0 to 2⁶³ - 1, as i64.
 fn long([high, low]: [Tensor; 2]) -> Tensor {
     high.cast(DType::I64).shl(31).or(low.shr(1).cast(DType::I64))
 }

@@ -9,8 +9,9 @@ mod launch;
 mod page;
 mod plot;
 mod quickstart;
-mod rules;
 mod scale;
+#[cfg(feature = "serve")]
+mod serve;
 mod store;
 
 use crate::Result;
@@ -51,6 +52,12 @@ enum Command {
     },
     /// Measure a workload and print one JSON line.
     Bench(bench::Options),
+    /// Serve exported models over REST and gRPC.
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::Options>),
+    /// Run a model once, here or at a server; without inputs, show what it takes.
+    #[cfg(feature = "serve")]
+    Infer(serve::InferOptions),
     /// Measure how time and memory of a training step scale with batch, width, depth and threads.
     Scale(scale::Options),
     /// Check every op in every element type on a device against the reference.
@@ -71,7 +78,7 @@ enum Command {
     /// Run one server of a parameter store; `launch` starts it.
     #[command(hide = true)]
     StoreServer {
-        /// A rule in Python that decides when reads are answered: FILE.py:FUNCTION.
+        /// A rule of one's own that decides when reads are answered: its name, or FILE.py:FUNCTION.
         #[arg(long)]
         consistency: Option<String>,
     },
@@ -91,7 +98,8 @@ pub struct Program {
     pub own: Vec<OsString>,
     /// The interpreter that `launch` gives `.py` files to.
     pub python: OsString,
-    /// Finds a rule of consistency that is written in Python, where there is an interpreter: `FILE.py:FUNCTION`.
+    /// Finds a consistency rule that is not built in by the text of `--consistency`. The Python package knows
+    /// `FILE.py:FUNCTION`; a program of one's own knows its own names (see the example `custom_consistency`).
     pub consistency: Option<FindRule>,
 }
 
@@ -127,6 +135,10 @@ fn run(command: Command, program: &Program, args: &[OsString]) -> Result<u8> {
         Command::Inspect { file } => inspect::run(&file),
         Command::Ops { name } => inspect::ops(name.as_deref()),
         Command::Bench(o) => bench::run(&o),
+        #[cfg(feature = "serve")]
+        Command::Serve(o) => serve::run(&o),
+        #[cfg(feature = "serve")]
+        Command::Infer(o) => serve::infer(&o),
         Command::Scale(o) => scale::run(&o, program),
         Command::DeviceTest(o) => device_test::run(&o),
         Command::Launch(o) => return launch::run(&o, program),
