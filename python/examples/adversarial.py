@@ -1,5 +1,5 @@
-"""Adversarial examples by the fast gradient sign method (Goodfellow and others 2015): a perceptron that reads digits
-well is fooled by pictures that differ by at most 0.1 in each pixel, until it is trained on such pictures."""
+"""Adversarial examples by the fast gradient sign method (Goodfellow and others 2015): a perceptron that classifies digits
+well is fooled by images that differ by at most 0.1 in each pixel, until it is trained on such images."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""An autoencoder squeezes pictures of 784 pixels through 16 numbers and draws them again."""
+"""An autoencoder compresses images of 784 pixels to 16 numbers and reconstructs them."""
 
 import os
 

@@ -1,6 +1,5 @@
-"""A network looks at a picture and describes it in words: convolutions see, a transformer decoder looks at what they
-saw and writes. The pictures hold one or two of the built-in digits, the captions are of the kind "a seven and a two",
-"a pair of sevens", "an eight alone"."""
+"""Image captioning: a convolutional encoder and a transformer decoder. The images hold one or two of the built-in
+digits; captions are of the kind "a seven and a two", "a pair of sevens", "an eight alone"."""
 
 import os
 

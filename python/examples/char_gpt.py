@@ -1,5 +1,5 @@
-"""A small GPT learns to write like a text, one character after the other: nanoGPT's configuration for a laptop
-(4 layers, 4 heads, width 128, context 64, batch 12, 2000 steps).
+"""A small GPT trained on characters: nanoGPT's configuration for a laptop (4 layers, 4 heads, width 128, context 64,
+batch 12, 2000 steps).
 
 python char_gpt.py input.txt       (without a text it reads this program)
 """

@@ -1,10 +1,10 @@
-"""How long a checkpoint keeps training waiting.
+"""How long a checkpoint pauses training.
 
-Values are never overwritten while somebody holds them, so a checkpoint holds them and a thread writes them; what changes
-meanwhile is made anew instead of in place, in memory that the trainer holds ready.
+A checkpoint holds the values, and a thread writes them. Values are never overwritten while they are held; updates in the
+meantime go to memory that the trainer has reserved.
 
-``python checkpoint.py`` trains half a gigabyte of parameters, saves now and then, each time when the checkpoint before is
-on disk, and prints how much longer than the ones before it the step was before which a checkpoint was taken.
+``python checkpoint.py`` trains half a gigabyte of parameters and saves now and then, each time when the previous
+checkpoint is on disk. It prints how much longer the step after a checkpoint takes than those before it.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A convolutional network reads handwritten digits: two convolutions and two linear layers."""
+"""A convolutional network classifies handwritten digits: two convolutions and two linear layers."""
 
 import os
 

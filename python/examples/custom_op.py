@@ -1,4 +1,4 @@
-"""Functions with a gradient of one's own: rounding that lets gradients through, and a gradient that is clipped."""
+"""Functions with a custom gradient: a straight-through estimator, and a gradient that is clipped."""
 
 import talweg as tw
 

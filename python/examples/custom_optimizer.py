@@ -1,4 +1,4 @@
-"""An optimizer of one's own is ordinary tensor code: AdaBelief (Zhuang and others 2020) beside Adam on the digits."""
+"""A custom optimizer is ordinary tensor code: AdaBelief (Zhuang and others 2020) beside Adam on the digits."""
 
 import os
 

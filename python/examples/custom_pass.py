@@ -1,8 +1,8 @@
-"""A graph pass of your own: every graph goes through it before it is compiled, whether it came from imperative code,
-a session or ``jit``.
+"""A custom graph pass: every graph goes through it before compilation, whether it came from imperative code, a session
+or ``jit``.
 
-The logarithm of a softmax underflows for classes far from the largest. This pass puts ``log_softmax``, which does not,
-in its place: -inf becomes -200.
+The logarithm of a softmax underflows for classes far from the largest. This pass replaces it by ``log_softmax``, which
+does not: -inf becomes -200.
 """
 
 import talweg as tw

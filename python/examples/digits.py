@@ -1,12 +1,12 @@
-"""A script that knows nothing of other processes, for one of them or for many.
+"""A training script without any code for distribution, for one process or many.
 
-``python digits.py`` trains alone. The very same program becomes data parallel when it is launched:
+``python digits.py`` trains in one process. The same program becomes data parallel when it is launched:
 
     talweg launch --workers 2 python digits.py
     talweg launch --workers 2 --servers 2 --consistency ssp:3 python digits.py
 
-``STEPS`` says how many steps, ``PAUSE_MS`` makes each longer for those who want to watch, and ``CHECKPOINTS`` names a
-folder to save to and to go on from.
+``STEPS`` is the number of steps, ``PAUSE_MS`` lengthens each, and ``CHECKPOINTS`` names a folder to save to and to resume
+from.
 """
 
 import hashlib

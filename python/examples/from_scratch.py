@@ -1,8 +1,8 @@
-"""The core of Talweg once more, from scratch, in one file: a tensor is a handle to a node of a graph, and everything
-else is a function from graph to graph or a place to run one. The names are those of the Rust crates.
+"""The core of Talweg rebuilt in one file: a tensor is a handle to a node of a graph, and everything else is a function
+from graph to graph or a place to run one. The names are those of the Rust crates.
 
-It trains a perceptron to tell two moons apart: all 400 points are right after 300 steps. A whole step, with its gradients
-and updates, is one plan, which is made once. NumPy is the device.
+It trains a perceptron to separate two moons: all 400 points are right after 300 steps. A step, with its gradients and
+updates, is one plan, which is made once. NumPy is the device.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-"""A generative adversarial network (Goodfellow and others 2014) on the test that is usual for them: eight normal
-clouds on a circle. A generator that has not learned draws only some of them, or points between them."""
+"""A generative adversarial network (Goodfellow and others 2014) on the usual test: eight Gaussians on a circle. A
+generator that has not learned covers only some of them, or draws points between them."""
 
 import math
 import os

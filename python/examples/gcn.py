@@ -1,5 +1,5 @@
-"""A graph convolutional network (Kipf and Welling 2017) sorts nodes into groups by a few words of each and by who is
-linked to whom, having been told the group of 5 nodes each. The graph is drawn here."""
+"""A graph convolutional network (Kipf and Welling 2017) classifies nodes by their words and links, with 5 labeled nodes
+per class. The graph is synthetic."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Functions of functions: jit(grad(f)) trains a small network whose parameters are a dictionary."""
+"""Function transforms: jit(grad(f)) trains a small network whose parameters are a dictionary."""
 
 import talweg as tw
 

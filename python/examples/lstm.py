@@ -1,4 +1,4 @@
-"""An LSTM reads handwritten digits one row of pixels after the other and says which they were."""
+"""An LSTM classifies handwritten digits, reading one row of pixels per time step."""
 
 import os
 

@@ -1,5 +1,5 @@
-"""A multilayer perceptron tells ten kinds of clothes apart: 784-256-128-10 on Fashion-MNIST, or on the built-in
-digits where that is not on the machine. A run that is stopped with Ctrl-C goes on where it was.
+"""A multilayer perceptron: 784-256-128-10 on Fashion-MNIST, or on the built-in digits if that is not installed. A run
+stopped with Ctrl-C resumes where it was.
 
 python mlp.py [folder for checkpoints]
 """

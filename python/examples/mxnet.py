@@ -1,5 +1,5 @@
-"""The MXNet example: B and C depend only on A, so they may run side by side. Nothing runs before D is looked at,
-and B, C and D become one pass over A."""
+"""The MXNet example: B and C depend only on A, so they may run in parallel. Nothing runs before D is read, and B, C and D
+are fused into one pass over A."""
 
 import talweg as tw
 

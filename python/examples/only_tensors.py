@@ -1,5 +1,5 @@
-"""Only tensors and ``backward``: no layers, no optimizer, no loss from the library. A perceptron with its own
-initial values, loss, Adam and accuracy, in one function each; it learns the built-in digits."""
+"""Only tensors and ``backward``: no layers, optimizer or loss from the library. A perceptron with its own initialization,
+loss, Adam and accuracy, one function each; it learns the built-in digits."""
 
 import os
 

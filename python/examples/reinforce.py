@@ -1,6 +1,6 @@
-"""REINFORCE (Williams 1992) balances a pole on a cart: the physics of CartPole (Barto, Sutton and Anderson 1983; the
-constants and limits of Gym's CartPole-v1) in NumPy, a policy of two layers, and the plain policy gradient with
-returns compared to the mean of the batch."""
+"""REINFORCE (Williams 1992) balances a pole on a cart: the physics of CartPole (Barto, Sutton and Anderson 1983;
+constants and limits of Gym's CartPole-v1) in NumPy, a two-layer policy, and the plain policy gradient with the batch
+mean as baseline."""
 
 import os
 

@@ -1,6 +1,6 @@
-"""A GRU reads sentences and says whether they are kind: sequences of different lengths, and a data set of one's own.
+"""A GRU classifies the sentiment of sentences: variable-length sequences, and a custom data set.
 
-The sentences are made up by a small grammar with "not", "but" and "although", so that counting words does not help.
+The sentences come from a small grammar with "not", "but" and "although", so counting words does not help.
 
 python sentiment.py "the plot was not bad but the acting was dull"
 """

@@ -1,5 +1,5 @@
-"""Sparse logistic regression on the parameter store: a worker reads and changes only the weights of the features that
-its samples have. How a weight changes is a function that runs on the servers, here Adagrad.
+"""Sparse logistic regression on the parameter store: a worker reads and updates only the weights of the features that
+its samples have. The update is a function that runs on the servers, here Adagrad.
 
 ``python store.py`` keeps the weights in its own memory. Launched, servers hold them and workers share the samples:
 

@@ -1,10 +1,10 @@
-"""What a slow worker costs under each consistency: an ordinary training loop in which every step takes as long as
-``PAUSE_MS`` says, and one worker's four times as long.
+"""What a straggler costs under each consistency model: a training loop whose steps take ``PAUSE_MS`` milliseconds, four
+times as long on one worker.
 
     talweg launch --workers 4 --servers 1 --consistency ssp:3 python stragglers.py
 
-``SLOW=turns`` slows one worker at a time, another in each step; ``SLOW=always`` slows the last worker in every step. The
-first worker prints the loss on pictures that nobody trains on, with the time since the beginning.
+``SLOW=turns`` slows a different worker in each step; ``SLOW=always`` slows the last worker in every step. The first worker
+prints the loss on held-out images with the elapsed time.
 """
 
 import os

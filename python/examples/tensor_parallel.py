@@ -1,7 +1,7 @@
-"""Tensor parallelism: two linear layers cut between the workers, the first by columns, the second by rows, so that a
-step needs one ``all_reduce`` forward. No process holds the whole model:
-``talweg launch --workers 2 python/examples/tensor_parallel.py``; alone it is an ordinary perceptron that learns the
-same."""
+"""Tensor parallelism: two linear layers sharded over the workers, the first by columns, the second by rows, so that a
+step needs one ``all_reduce`` in the forward pass. No process holds the whole model:
+``talweg launch --workers 2 python/examples/tensor_parallel.py``. In one process it is an ordinary perceptron that learns
+the same."""
 
 import os
 
@@ -30,12 +30,12 @@ w2, b2 = part(HIDDEN, 10, 0), tw.zeros(10).requires_grad_()
 def step(x, y):
     hidden = tw.relu(x @ w1 + b1)
     # Each rank has a part of the sum over hidden units.
-    scores = dist.all_reduce(hidden @ w2) + b2
+    scores = dist.functional.all_reduce(hidden @ w2) + b2
     loss = F.cross_entropy(scores, y)
     # Gradients are those of the sum of all ranks' losses: each brings its share of the one loss.
     (loss / dist.world_size()).backward()
     # Everybody has the last one, and a share of its gradient.
-    grads = [w1.grad, b1.grad, w2.grad, dist.all_reduce(b2.grad)]
+    grads = [w1.grad, b1.grad, w2.grad, dist.functional.all_reduce(b2.grad)]
     for p, g in zip([w1, b1, w2, b2], grads):
         p.assign(p - 0.1 * g)
     return loss

@@ -1,4 +1,4 @@
-"""TensorFlow 1's recurrent network: dynamic_rnn over sequences of unequal lengths. Only the import differs."""
+"""TensorFlow 1's recurrent network: dynamic_rnn over variable-length sequences. Only the import differs."""
 
 import os
 

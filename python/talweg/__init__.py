@@ -6,13 +6,14 @@
 >>> x.grad
 tensor([2., 4.])
 
-The namespace follows PyTorch; the Python array API standard has its own, `talweg.array_api`. Nothing is computed
-before somebody looks at a value.
+The namespace follows PyTorch; the Python array API standard has its own, `talweg.array_api`. Evaluation is lazy:
+nothing runs until you read a value.
 """
 
 import math as _math
 import os as _os
 import sys as _sys
+from importlib import import_module as _import_module
 
 from . import _native, errors
 from ._native import (
@@ -93,7 +94,7 @@ for _name in _native.OPS:
         globals().setdefault(_name, _written(_name))
 globals().update(_PUBLIC)
 
-from . import array_api, cuda, distributed, fft, linalg, masked, metrics, random, signal, special  # noqa: E402
+from . import cuda, distributed, fft, linalg, masked, metrics, random, signal, special  # noqa: E402
 from ._device import device  # noqa: E402
 from ._devices import devices, get_default_device, set_default_device  # noqa: E402
 from .amp import GradScaler, autocast, get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled  # noqa: E402
@@ -113,8 +114,8 @@ from ._transforms import (  # noqa: E402
     vjp,
     vmap,
 )
-from . import amp, autograd, data, distributions, func, nn, optim, train, utils  # noqa: E402
-from . import backends, debug, library, profiler, testing, version  # noqa: E402
+from . import amp, autograd, func, nn, optim, utils  # noqa: E402
+from . import backends, debug, library, profiler, version  # noqa: E402
 from ._callbacks import ShapeDtypeStruct, io_callback, pure_callback  # noqa: E402
 from ._inspection import check_numerics, explain  # noqa: E402
 from .backends import (  # noqa: E402
@@ -137,9 +138,19 @@ for _space in [_sys.modules[__name__], fft, linalg, metrics, random, nn, nn.func
     _sweep(_space)
 
 
+# Imported when they are first used.
+_LAZY = {"array_api", "data", "distributions", "testing", "train"}
+
+
 def __getattr__(name):
     """The in-place functions, such as ``tw.relu_(x)``, are methods. Of a name that is absent the error says what to
     write instead."""
+    if name in _LAZY:
+        return _import_module(f"{__name__}.{name}")
     if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
         return getattr(Tensor, name)
     raise _missing("", name)
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})

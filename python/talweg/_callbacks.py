@@ -86,11 +86,11 @@ def pure_callback(
     gradient: Callable[..., Any] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """What a Python function computes, as part of a graph: in eager code, ``jit``, ``grad``, ``vmap``, sessions.
+    """The result of a Python function, as part of a graph: in eager code, ``jit``, ``grad``, ``vmap``, sessions.
 
     The function gets a tensor on the host for each of ``args`` (NumPy takes them as they are) and returns arrays of
-    the announced shapes and types. It must depend on its arguments alone: it may run once for several equal calls, or
-    not at all where nobody needs the result. What it raises is raised where the value is asked for.
+    the announced shapes and types. It must be pure: it may run once for several equal calls, or not at
+    all if the result is unused. Its exceptions are raised where the value is read.
 
     ``vmap_method`` says how ``vmap`` calls it: ``"sequential"`` (the default) once for each example,
     ``"expand_dims"`` once with the batch dimension first (of size 1 where an argument has none), ``"broadcast_all"``
@@ -121,7 +121,7 @@ def io_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Calls a Python function for what it does: once for each time the program comes by, in program order.
+    """Calls a Python function for its side effect: once per execution, in program order.
 
     In eager code it is called at once, in a jitted function each time that runs, whether or not the result is used.
     A ``Session`` calls it where its result is fetched; in the body of ``cond``, ``scan`` or ``while_loop`` the result

@@ -85,13 +85,22 @@ def call_error(f, name, error):
         return None
     found = parameters(f)
     keyword = _KEYWORD.search(text)
+    takes = None if found is None else listed(found)
     if keyword:
         names = [p.name for p in found or [] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY)]
-        meant = nearest(keyword.group(1), names)
-        what = f"{name}() got an unexpected keyword {keyword.group(1)!r}"
-        what += f"; did you mean {meant!r}?" if meant else ";"
-    else:
-        what = f"{name}() {_NAMED.sub('', text).strip()};"
-    if found is not None:
-        what += f" It takes {listed(found)}" if what.endswith("?") else f" it takes {listed(found)}"
-    return CallError(_native.located(what.rstrip(";")))
+        return _unknown(name, takes, keyword.group(1), names)
+    what = f"{name}() {_NAMED.sub('', text).strip()}"
+    return CallError(_native.located(what if takes is None else f"{what}; it takes {takes}"))
+
+
+def unknown_keyword(name, takes, keyword):
+    """The exception for a keyword that a method of tensors does not take."""
+    return _unknown(name, takes, keyword, re.findall(r"\b[a-z_]\w*(?=[=,)])", takes))
+
+
+def _unknown(name, takes, keyword, names):
+    meant = nearest(keyword, names)
+    what = f"{name}() got an unexpected keyword {keyword!r}"
+    if takes is not None:
+        what += f"; did you mean {meant!r}? It takes {takes}" if meant else f"; it takes {takes}"
+    return CallError(_native.located(what))

@@ -5,13 +5,17 @@ import functools
 import inspect
 import os
 import sys
+import types
 import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from . import _native
 from ._calls import call_error
 from ._native import Tensor
-from .errors import ArgumentError, DTypeError, Error, NameMissingError, OutOfRangeError
+from .errors import ArgumentError, DTypeError, Error, InternalError, NameMissingError, OutOfRangeError
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
@@ -37,6 +41,22 @@ def warn(what):
         frame, level = frame.f_back, level + 1
     warnings.warn(what, UserWarning, stacklevel=level)
 
+
+def _shown(kind, error, trace):
+    """Prints an exception that ends the program: ours with a traceback that ends at the program's line."""
+    if isinstance(error, Error) and not isinstance(error, InternalError):
+        frames = []
+        while trace is not None:
+            frames.append(trace)
+            trace = trace.tb_next
+        own = [i for i, t in enumerate(frames) if not t.tb_frame.f_code.co_filename.startswith(_PACKAGE)]
+        for t in reversed(frames[: own[-1] + 1] if own else frames):
+            trace = types.TracebackType(trace, t.tb_frame, t.tb_lasti, t.tb_lineno)
+        error = error.with_traceback(trace)
+    _shown_before(kind, error, trace)
+
+
+_shown_before, sys.excepthook = sys.excepthook, _shown
 
 # What Python raises when it is given objects of wrong types.
 _PLAIN = (TypeError, AttributeError, ValueError, OverflowError, LookupError)
@@ -77,7 +97,7 @@ def _name(f, args):
     return type(args[0]).__name__ if not owner or owner.startswith("_") else owner
 
 
-def checked(f):
+def checked(f: _F) -> _F:
     """The function; what Python itself says of arguments of wrong types is raised as ours, with the program's line."""
 
     @functools.wraps(f)
@@ -118,20 +138,27 @@ def _kind(dtype):
     return ("bool" != name) + ("float" in name or "complex" in name) + ("complex" in name)
 
 
-def _called(f, convert):
-    """The function with the spellings above, with ``out=``, and with our exceptions."""
+def _spellings(f):
+    """Other spellings of the parameters of a function, and whether it takes ``out=`` itself."""
     try:
         names = inspect.signature(f).parameters
     except ValueError:
         names = ()
-    spellings = {a: b for a, b in _SPELLINGS if b in names and a not in names}
-    has_out = "out" in names
+    return {a: b for a, b in _SPELLINGS if b in names and a not in names}, "out" in names
+
+
+def _called(f, convert):
+    """The function with the spellings above, with ``out=``, and with our exceptions."""
+    known = []
 
     @functools.wraps(f)
     def call(*args, **settings):
         try:
             out = None
             if settings:
+                if not known:
+                    known.extend(_spellings(f))
+                spellings, has_out = known
                 if "out" in settings and not has_out:
                     out = settings.pop("out")
                 for a, b in spellings.items():

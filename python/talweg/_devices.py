@@ -1,5 +1,7 @@
 """Which device computes."""
 
+from __future__ import annotations
+
 import functools
 
 from . import _native
@@ -29,7 +31,7 @@ class _Scope:
         return inside
 
 
-def set_default_device(device):
+def set_default_device(device: str | None) -> None:
     """Makes tensors of this thread on a device from now on; ``None``: on that of ``TALWEG_DEVICE``, or the host.
 
     >>> import talweg as tw
@@ -39,7 +41,7 @@ def set_default_device(device):
     _native.set_device(named(device))
 
 
-def get_default_device():
+def get_default_device() -> str:
     """The device that computes what is on the host alone.
 
     >>> import talweg as tw
@@ -49,7 +51,7 @@ def get_default_device():
     return _device(_native.current_device())
 
 
-def devices():
+def devices() -> list[str]:
     """The names of this machine's devices.
 
     >>> import talweg as tw

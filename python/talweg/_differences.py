@@ -1,7 +1,7 @@
-"""What differs from PyTorch on purpose: names that are there and do something else, and names that are absent, each with
-the reason and what to write instead.
+"""Deliberate differences from PyTorch: names with another behavior, and absent names, each with the reason and the
+replacement.
 
-`docs/torch.md` is made of this table, and the error of an absent name quotes it.
+`docs/torch.md` is generated from this table, and the error of an absent name quotes it.
 """
 
 import functools
@@ -13,8 +13,8 @@ from .errors import AbsentNameError
 # Keywords that many functions of PyTorch take and that change no result here.
 KEYWORDS = {"memory_format", "layout", "pin_memory", "implicit", "out0", "out1", "out2", "save_mean", "save_invstd"}
 KEYWORDS_PROSE = (
-    "Keywords that change no result are not counted above: `memory_format`, `layout` and `pin_memory` (elements lie one after "
-    "the other, in the memory of their device)."
+    "Keywords that change no result are not counted above: `memory_format`, `layout` and `pin_memory` (tensors are "
+    "row-major, in the memory of their device)."
 )
 
 # name -> how it differs
@@ -33,7 +33,7 @@ DIFFERS = {
     "torch.vmap": "takes `in_axes` and `out_axes`, as JAX",
     "torch.set_num_threads": "the number of threads is set by the variable `TALWEG_THREADS`",
     "torch.nn.functional.softmax": "`dim` must be given for more than two dimensions, where PyTorch guesses and warns",
-    "torch.nn.functional.linear_cross_entropy": "`options` change nothing: the compiler cuts the product",
+    "torch.nn.functional.linear_cross_entropy": "`options` have no effect: the compiler tiles the GEMM",
     "torch.nn.Embedding": "`sparse=True` is accepted; the gradient is dense",
     "torch.optim.SparseAdam": "raises: gradients are dense; use Adam",
     "torch.eig": "removed from PyTorch; the same as `linalg.eig`",
@@ -67,11 +67,11 @@ _BACKEND = "one of PyTorch's kernels for a back end: call the function of the sa
 _SCRIPT = "internal to PyTorch (TorchScript, its dispatcher and serializer): `tw.jit` compiles, `tw.graph` shows the graph"
 _INPLACE = "write it as a method: `x.{0}(...)`"
 _STORAGE = "tensors have no storage to share or reinterpret: use views, `numpy()`, DLPack, or `tw.save`"
-_BITS = "there is no such element type; the smallest are `int8`, `uint8` and the floats of 8 bits"
+_BITS = "there is no such element type; the smallest are `int8`, `uint8` and fp8"
 _SYMBOLIC = "symbolic sizes of `torch.export`: sizes are numbers in Python"
 _HELPER = "a helper of PyTorch's own code, not meant for programs: leave it out"
 _AUTOCAST = "`with tw.autocast(dtype):` is the whole interface"
-_DETERMINISTIC = "computations are deterministic: the same program and seed give the same bits"
+_DETERMINISTIC = "computations are deterministic: the same program and seed return the same bits"
 _PLATFORM = "there is no such device; `tw.devices()` lists those there are"
 _STREAM = "the runtime orders the work of a device itself"
 _LOW_LEVEL_RNN = "use the module of the same name in `tw.nn`"
@@ -84,8 +84,8 @@ _ABSENT: list[tuple[str, str]] = [
      r"factory_common_args|common_notes|factory_kwargs|common_types|assert_int_or_pair|boolean_dispatch|\w*torch_function\w*|"
      r"reproducibility_notes|sparse_support_notes|tf32_notes|EPOCH_DEPRECATION_WARNING|GRID_SAMPLE_\w+|ScalingType|SwizzleType)", _HELPER),
     (r"torch\.linalg\.ldl_\w+", "there is no LDLᵀ factorization: use `linalg.cholesky` for positive definite matrices, `linalg.lu_factor` for others"),
-    (r"torch\.linalg\.LinAlgError", "a singular matrix gives infinities or NaN; `linalg.inv_ex` and the like say so, `tw.Error` is what is raised"),
-    (r"torch\.nn\.functional\.(scaled_\w+|grouped_mm)", "8-bit products are `Tensor.scaled_matmul` and `tw.autocast('float8')`"),
+    (r"torch\.linalg\.LinAlgError", "a singular matrix returns infinities or NaN; `linalg.inv_ex` and relatives report it; errors are `tw.Error`"),
+    (r"torch\.nn\.functional\.(scaled_\w+|grouped_mm)", "fp8 GEMMs are `Tensor.scaled_matmul` and `tw.autocast('float8')`"),
     (r"torch\.nn\.functional\.adaptive_max_pool\dd_with_indices", "call `adaptive_max_pool` with `return_indices=True`"),
     (r"torch\.nn\.functional\.grad|torch\.nn\.grad", "use `tw.grad` or `backward()` of the convolution"),
     (r"torch(\.nn\.functional)?\.conv_tbc", "use `conv1d` on `x.permute(1, 2, 0)`"),
@@ -100,7 +100,7 @@ _ABSENT: list[tuple[str, str]] = [
     (r"torch\.utils\.data\.(DFIterDataPipe|DataChunk|IterDataPipe|MapDataPipe|argument_validation|datapipes|functional_datapipe|graph|"
      r"graph_settings|guaranteed_datapipes_determinism|non_deterministic|runtime_validation\w*)", _PIPES),
     (r"torch\.utils\.data\.(dataloader|dataset|distributed|sampler)", "the classes are in `tw.utils.data` itself"),
-    (r"torch\.utils\.data\.DistributedSampler", "`talweg launch` gives each process its part of every batch"),
+    (r"torch\.utils\.data\.DistributedSampler", "`talweg launch` shards every batch"),
     (r"torch\.utils\.data\.\w+", "write the class with `__getitem__` and `__len__`, or any iterable: `DataLoader` takes both"),
     (r"torch\.(\w*Storage\w*|is_storage|storage)|torch\.Tensor\.(storage|storage_type|untyped_storage|set_|is_set_to|const_data_ptr)", _STORAGE),
     (r"torch\.Tensor\.(share_memory_|is_shared)", "processes share no memory of tensors: `tw.distributed` sends them"),
@@ -122,7 +122,7 @@ _ABSENT: list[tuple[str, str]] = [
     (r"torch\.(Tensor\.)?(hash_tensor)", "hash `x.numpy().tobytes()`"),
     (r"torch\.range", "deprecated in PyTorch: use `tw.arange`, whose end is excluded"),
     (r"torch\.(binomial|poisson)", "sum `tw.bernoulli`, or draw with NumPy"),
-    (r"torch\.(empty_permuted|empty_strided|empty_quantized)|torch\.Tensor\.new_empty_strided", "elements lie one after the other: use `tw.empty`"),
+    (r"torch\.(empty_permuted|empty_strided|empty_quantized)|torch\.Tensor\.new_empty_strided", "tensors are row-major: use `tw.empty`"),
     (r"torch\.(from_file|frombuffer)", "`tw.from_numpy(np.frombuffer(...))` or `np.memmap`"),
     (r"torch\.to_dlpack", "pass the tensor itself: it has `__dlpack__`"),
     (r"torch\.(slice_copy|slice_inverse)|torch\.Tensor\.slice_inverse", "slice the tensor: `x[a:b].clone()`"),
@@ -140,17 +140,17 @@ _ABSENT: list[tuple[str, str]] = [
     (r"torch\.(amp)", _SPACE + "`tw.autocast` and `tw.GradScaler` are in the package itself"),
     (r"torch\.(autograd|func|functional|compiler|foreach)", _SPACE + "`tw.grad`, `tw.vmap`, `tw.jvp`, `tw.jit` and the functions are in the package itself"),
     (r"torch\.(distributions)", _SPACE + "draw with `tw.randn`, `tw.rand`, `tw.multinomial`"),
-    (r"torch\.(profiler|monitor)", _SPACE + "`step.explain()` says what is compiled, `TALWEG_TRACE` records a run"),
+    (r"torch\.(profiler|monitor)", _SPACE + "`step.explain()` shows the compiled program, `TALWEG_TRACE` records a run"),
     (r"torch\.(export|fx|package|hub|library|ops|classes|cpp|onnx)", _SPACE + "`tw.add_pass` and `tw.custom_gradient` extend the compiler"),
     (r"torch\.(multiprocessing|prepare_multiprocessing_environment)", _SPACE + "`talweg launch` starts processes"),
     (r"torch\.(backends|overrides|testing|serialization|quasirandom|version|torch_version|windows)", _SPACE + "it steers PyTorch's own libraries"),
-    (r"torch\.(layout|memory_format|legacy_contiguous_format)", "elements lie one after the other; `tw.strided` and `tw.contiguous_format` are accepted as values"),
+    (r"torch\.(layout|memory_format|legacy_contiguous_format)", "tensors are row-major; `tw.strided` and `tw.contiguous_format` are accepted as values"),
     (r"torch\.(compile)", "`tw.jit(f)`"),
     (r"torch\.(set_default_tensor_type|typename)", "`tw.set_default_dtype`, `tw.set_default_device`"),
     (r"torch\.(set_printoptions)", "`np.set_printoptions` and `print(x.numpy())`"),
     (r"torch\.\w*num\w*_threads", "the variable `TALWEG_THREADS` sets the number of threads"),
-    (r"torch\.(set|get)_float32_matmul_precision", "products of float32 are in float32; `tw.autocast` computes in 16 bits"),
-    (r"torch\.set_flush_denormal", "denormal numbers are computed as such"),
+    (r"torch\.(set|get)_float32_matmul_precision", "float32 GEMMs run in float32; `tw.autocast` runs them in 16 bits"),
+    (r"torch\.set_flush_denormal", "subnormal numbers are kept"),
     (r"torch\.(has_\w+|USE_\w+|compiled_with_cxx11_abi|PRIVATE_OPS|TYPE_CHECKING|get_file_path|classproperty|\w*warn_always\w*|merge_type_\w+|"
      r"profiler_\w+|is_distributed|is_inference\w*|is_conj|is_neg)", _HELPER),
     (r"torch\.Tensor\.(is_conj|is_neg|is_inference|is_distributed|output_nr|volatile|module_load|as_subclass|grad_dtype|reinforce|new|dim_order|index)", _HELPER),

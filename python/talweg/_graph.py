@@ -1,11 +1,18 @@
 """Define, then run: variables, sessions, control flow."""
 
+from __future__ import annotations
+
 import copy
+from typing import TYPE_CHECKING
 
 from . import _native
 from ._checked import check
 from ._native import Tensor, Update
 from .errors import GradientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Self
 
 
 class Parameter(Tensor):
@@ -40,7 +47,7 @@ class Parameter(Tensor):
     def _attributes(self):
         return {k: v for k, v in self.__dict__.items() if k not in ("_is_replaced", "_is_used_up")}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 
     def __deepcopy__(self, memo):
@@ -118,27 +125,27 @@ class Session:
     3.0
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._native = _native.Session()
 
-    def run(self, fetches, feed_dict=None):
+    def run(self, fetches: Any, feed_dict: Mapping[Tensor, Any] | None = None) -> Any:
         """The values of ``fetches``, in their form; an update gives ``None``."""
         flat = []
         form = _flatten(fetches, flat)
         return _fill(form, self._native.run(flat, dict(feed_dict or {})))
 
-    def close(self):
+    def close(self) -> None:
         """Forgets what was compiled."""
         self._native = _native.Session()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_exception):
+    def __exit__(self, *_exception: Any) -> None:
         self.close()
 
 
-def cond(pred, then, otherwise, *operands):
+def cond(pred: Tensor, then: Any, otherwise: Callable[..., Any], *operands: Any) -> Any:
     """``then(*operands)`` where the scalar ``pred`` holds, else ``otherwise(*operands)``.
 
     >>> import talweg as tw
@@ -149,7 +156,7 @@ def cond(pred, then, otherwise, *operands):
     return _native.cond(pred, then, otherwise, *operands)
 
 
-def while_loop(test, body, init, max_trips=0):
+def while_loop(test: Callable[..., Any], body: Callable[..., Any], init: Any, max_trips: int = 0) -> Any:
     """Repeats ``value = body(value)`` while ``test(value)`` holds.
 
     Gradients flow through it: they save the value of each trip and compute the body again on the way back. More than
@@ -162,7 +169,7 @@ def while_loop(test, body, init, max_trips=0):
     return _native.while_loop(test, body, init, max_trips=max_trips)
 
 
-def scan(f, init, xs=None, length=None, reverse=False):
+def scan(f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
     """``carry, y = f(carry, x)`` along the first axis of ``xs``: the last carry and all results.
 
     >>> import talweg as tw
@@ -173,7 +180,7 @@ def scan(f, init, xs=None, length=None, reverse=False):
     return _native.scan(f, init, xs, length=length, reverse=reverse)
 
 
-def fori_loop(lower, upper, body, init):
+def fori_loop(lower: int, upper: int, body: Callable[..., Any], init: Any) -> Any:
     """``value = body(i, value)`` for ``i`` from ``lower`` up to but not including ``upper``.
 
     >>> import talweg as tw

@@ -18,9 +18,9 @@ class check_numerics:
     names the op and the line and column of the program that made it.
 
     A context manager and decorator, or a switch: ``check_numerics(True)`` counts at once, and the end of the ``with``
-    block restores what was before. What runs while it is on is compiled anew and slower, as all values are kept and
-    read. A value is checked when it is computed, that is when somebody looks at it; at the end of the block
-    assignments that are still to be computed are.
+    block restores what was before. While it is on, programs are recompiled and run slower, because all values are kept and
+    checked. A value is checked when it is computed, that is when you read it; pending assignments are computed at
+    the end of the block.
 
     >>> import talweg as tw
     >>> try:

@@ -27,14 +27,14 @@ def find(text: str) -> Admit:
 
 
 def check(admit: Admit, trials: int = 200) -> None:
-    """Fails if a rule is none: it takes back what it admitted when workers do more, or lets nobody go on where all
-    have come equally far.
+    """Fails if a rule revokes an admission when workers make progress, or admits no worker when all
+    are at the same step.
 
     >>> from talweg._rules import check
     >>> check(lambda step, settled: step <= min(settled) + 2)
     >>> check(lambda step, settled: step < min(settled))
     Traceback (most recent call last):
-    ValueError: nobody can go on: a read at step 0 is not admitted when all workers have settled 0 steps
+    ValueError: no worker can continue: a read at step 0 is not admitted when all workers have settled 0 steps
     """
     draw = random.Random(0)
     for _ in range(trials):
@@ -47,4 +47,4 @@ def check(admit: Admit, trials: int = 200) -> None:
     for done in range(4):
         if not admit(done, [done] * 3):
             e = f"a read at step {done} is not admitted when all workers have settled {done} steps"
-            raise ValueError(f"nobody can go on: {e}")
+            raise ValueError(f"no worker can continue: {e}")

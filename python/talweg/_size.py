@@ -12,7 +12,7 @@ class Size(tuple[int, ...]):
 
     >>> import talweg as tw
     >>> tw.zeros(2, 3).shape.numel(), tw.zeros(2, 3).shape[1:]
-    (6, (3,))
+    (6, talweg.Size([3]))
     """
 
     __slots__ = ()
@@ -23,7 +23,7 @@ class Size(tuple[int, ...]):
             raise type_error("Size: expected whole numbers, such as Size([2, 3])")
         return tuple.__new__(cls, sizes)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"talweg.Size({list(self)})"
 
     def numel(self) -> int:

@@ -1,23 +1,30 @@
 """Gradients on and off."""
 
+from __future__ import annotations
+
 import functools
+from typing import TYPE_CHECKING
 
 from . import _native
 from ._native import is_grad_enabled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self
 
 
 class _Grad:
     """A scope, and a decorator, in which results record or do not record what they depend on."""
 
-    def __init__(self, on):
+    def __init__(self, on: bool) -> None:
         self._on = on
         self._before = []
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._before.append(_native.set_grad_enabled(self._on))
         return self
 
-    def __exit__(self, *_exception):
+    def __exit__(self, *_exception: Any) -> None:
         _native.set_grad_enabled(self._before.pop())
 
     def __call__(self, f):
@@ -29,7 +36,7 @@ class _Grad:
         return inside
 
 
-def no_grad(f=None):
+def no_grad(f: Callable[..., Any] | None = None) -> Any:
     """A scope or decorator in which no gradient is prepared.
 
     >>> import talweg as tw
@@ -43,7 +50,7 @@ def no_grad(f=None):
     return scope if f is None else scope(f)
 
 
-def enable_grad(f=None):
+def enable_grad(f: Callable[..., Any] | None = None) -> Any:
     """A scope or decorator in which gradients are prepared, inside of ``no_grad``.
 
     >>> import talweg as tw
@@ -69,11 +76,11 @@ class set_grad_enabled(_Grad):
     False
     """
 
-    def __init__(self, on):
+    def __init__(self, on: bool) -> None:
         super().__init__(on)
         self._before.append(_native.set_grad_enabled(on))
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
 

@@ -1,4 +1,4 @@
-"""Functions of functions under JAX's names, compilation, and gradients of one's own. PyTorch's are in ``func``."""
+"""Transforms under JAX's names, compilation, and custom gradients. PyTorch's are in ``func``."""
 
 import functools
 import types
@@ -91,7 +91,7 @@ def checkpoint(f: Callable[..., Any], *args: Any, **settings: Any) -> Any:
     >>> x = tw.tensor([1.0, 1.0], requires_grad=True)
     >>> tw.checkpoint(lambda x: x.exp().sum(), x).backward()
     >>> x.grad.shape
-    (2,)
+    talweg.Size([2])
     """
     from .utils import checkpoint as module
 
@@ -158,7 +158,7 @@ def compile(
     >>> import talweg as tw
     >>> model = tw.compile(tw.nn.Linear(2, 3))
     >>> model(tw.ones(4, 2)).shape, sorted(model.state_dict())
-    ((4, 3), ['_orig_mod.bias', '_orig_mod.weight'])
+    (talweg.Size([4, 3]), ['_orig_mod.bias', '_orig_mod.weight'])
     """
     if backend not in _BACKENDS:
         raise value_error(f"compile: there is no backend {backend!r}: expected one of {', '.join(map(repr, _BACKENDS))}")

@@ -1,11 +1,11 @@
-"""NVIDIA GPUs: which there are, their memory, waiting for them, timing them.
+"""NVIDIA GPUs: devices, memory, synchronization, timing.
 
 >>> import talweg as tw
 >>> tw.cuda.is_available() == (tw.cuda.device_count() > 0)
 True
 
-All work of a GPU goes through one stream, in the order of the program. Nothing is launched before somebody looks at a
-value: ``synchronize`` waits for what was launched, and for assignments that were waiting.
+A GPU has one stream, in program order. Evaluation is lazy: nothing is launched until you read a value.
+``synchronize`` waits for launched work, and runs and awaits pending assignments.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Bytes that are free on a GPU, and all of them, whoever uses the rest."""
+    """Free and total bytes of a GPU, counting all processes."""
     found = _native.free_and_total(_name(device))
     assert found is not None
     return found

@@ -140,7 +140,7 @@ def irfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = Non
 
     >>> import talweg as tw
     >>> tw.fft.irfftn(tw.fft.rfftn(tw.ones(2, 4))).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
     *others, (n, d) = _sizes(input.ndim, s, dim)
     for m, other in others:
@@ -153,7 +153,7 @@ def hfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = None
 
     >>> import talweg as tw
     >>> tw.fft.hfftn(tw.ones(2, 3)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
     *others, (n, d) = _sizes(input.ndim, s, dim)
     for m, other in others:
@@ -166,7 +166,7 @@ def ihfftn(input: Any, s: Sizes = None, dim: Dims = None, norm: str | None = Non
 
     >>> import talweg as tw
     >>> tw.fft.ihfftn(tw.ones(2, 4)).shape
-    (2, 3)
+    talweg.Size([2, 3])
     """
     *others, (n, d) = _sizes(input.ndim, s, dim)
     y = ihfft(input, n, d, norm)
@@ -200,7 +200,7 @@ def rfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = 
 
     >>> import talweg as tw
     >>> tw.fft.rfft2(tw.ones(2, 4)).shape
-    (2, 3)
+    talweg.Size([2, 3])
     """
     return rfftn(input, s, dim, norm)
 
@@ -210,7 +210,7 @@ def irfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None =
 
     >>> import talweg as tw
     >>> tw.fft.irfft2(tw.fft.rfft2(tw.ones(2, 4))).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
     return irfftn(input, s, dim, norm)
 
@@ -220,7 +220,7 @@ def hfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None = 
 
     >>> import talweg as tw
     >>> tw.fft.hfft2(tw.ones(2, 3)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
     return hfftn(input, s, dim, norm)
 
@@ -230,7 +230,7 @@ def ihfft2(input: Any, s: Sizes = None, dim: Dims = (-2, -1), norm: str | None =
 
     >>> import talweg as tw
     >>> tw.fft.ihfft2(tw.ones(2, 4)).shape
-    (2, 3)
+    talweg.Size([2, 3])
     """
     return ihfftn(input, s, dim, norm)
 

@@ -1,4 +1,4 @@
-"""Ops of one's own: composites, Python functions, kernels in C and in CUDA C, with shape rules and gradients.
+"""Custom ops: composites, Python functions, kernels in C and in CUDA C, with shape rules and gradients.
 
 >>> import talweg as tw
 >>> @tw.library.custom_op("mylib::twice", mutates_args=())

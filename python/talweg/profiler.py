@@ -8,7 +8,7 @@
 >>> [row.key for row in prof.key_averages() if row.key == "product"]
 ['product']
 
-Nothing is computed before somebody looks: a span around code that only builds a graph is short, and the time is where
+Evaluation is lazy: a span around code that only builds a graph is short, and the time appears where
 the value is read. Regions (fused loops, kernels) are counted wherever they run.
 """
 

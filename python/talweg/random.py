@@ -53,7 +53,7 @@ def normal(shape: Any, mean: float = 0.0, std: float = 1.0, dtype: "DTypeLike | 
 
     >>> import talweg as tw
     >>> tw.random.normal((2, 3), mean=5.0, std=0.1).shape
-    (2, 3)
+    talweg.Size([2, 3])
     """
     return _native.randn(shape, dtype=dtype) * std + mean
 

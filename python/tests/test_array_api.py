@@ -36,9 +36,9 @@ def page():
     lines = [
         "# The Python array API standard",
         "",
-        "Which names of version 2024.12 `talweg.array_api` has. Generated: `TALWEG_BLESS=1 pytest python/tests/test_array_api.py`.",
+        "Names of version 2025.12 in `talweg.array_api`. Generated: `TALWEG_BLESS=1 pytest python/tests/test_array_api.py`.",
         "",
-        "| section | there | missing |",
+        "| section | present | missing |",
         "|---|---|---|",
     ]
     there = total = 0
@@ -49,14 +49,20 @@ def page():
         lines.append(f"| {section} | {' '.join(f'`{n}`' for n in found)} | {' '.join(f'`{n}`' for n in missing)} |")
     lines += ["", f"{there} of {total} names.", ""]
     lines += [
-        "The functions follow the standard, `tw.*` and the methods of a tensor PyTorch: `xp.sort(x)` returns values, `x.sort()`",
-        "values and indices; `xp.nonzero(x)` a tuple, `x.nonzero()` a matrix. `xp.std(x)` and `xp.var(x)` divide by n, `x.std()`",
-        "and `x.var()` by n - 1. `xp.linalg.svd(x)` returns square matrices, `x.svd()` reduced ones.",
+        "Functions of `xp` follow the standard; `tw.*` and tensor methods follow PyTorch:",
         "",
-        "Where the standard leaves open which type two have together, there is one nevertheless: an integer with a float",
-        "is that float, and `uint64` with a signed integer is `float64`, as in NumPy.",
+        "| function | `xp` | method |",
+        "|---|---|---|",
+        "| `sort` | values | values and indices |",
+        "| `nonzero` | a tuple | a matrix |",
+        "| `std`, `var` | divide by n | divide by n - 1 |",
+        "| `svd` | square matrices | reduced matrices |",
         "",
-        "The operator `-1.0 // inf` is -1, as in Python, NumPy and PyTorch; the standard says -0, and `floor_divide` follows it.",
+        "Where the standard leaves type promotion undefined, NumPy's rule holds: an integer with a float is that float, and",
+        "`uint64` with a signed integer is `float64`.",
+        "",
+        "The functions return arrays of a class whose operators follow the standard: one without dimensions is promoted as",
+        "any other, and `-1.0 // inf` is -0. Operators of other tensors follow PyTorch.",
         "",
     ]
     return "\n".join(lines)

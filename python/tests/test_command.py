@@ -47,7 +47,8 @@ def test_launch_uses_this_interpreter(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, talweg as tw\n"
-        "total = tw.distributed.all_reduce(tw.ones(1))\n"
+        "total = tw.ones(1)\n"
+        "tw.distributed.all_reduce(total)\n"
         "print('says', tw.distributed.rank(), total.item(), sys.executable)\n"
     )
     done = run("launch", "--workers", "2", str(script))
@@ -146,7 +147,7 @@ def test_a_rule_of_consistency_in_python(tmp_path):
     asked = [[int(n) for n in line.split()] for line in (tmp_path / "rule.log").read_text().splitlines()]
     assert max(step for step, *_ in asked) >= 19, "the server asks the rule"
     for name, why in [
-        ("stuck", "nobody can go on"),
+        ("stuck", "no worker can continue"),
         ("undone", "is admitted with .* but not with"),
         ("missing", "has no function missing"),
     ]:

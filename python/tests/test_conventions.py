@@ -166,3 +166,48 @@ def test_complex_functions_have_their_slope_at_real_numbers(name):
             shift = np.eye(3)[k] * direction * step
             slope = (total(tw.tensor(at + shift)).item() - total(tw.tensor(at - shift)).item()) / (2 * step)
             assert part == pytest.approx(slope, abs=1e-6), (name, at[k], direction)
+
+
+def test_dimensions_of_a_tensor_without_any():
+    x = tw.tensor(2.5)
+    for dim in (0, -1):
+        for name in "sum mean prod amax amin logsumexp softmax log_softmax cumsum cumprod logcumsumexp argsort flip".split():
+            assert getattr(x, name)(dim).shape == (), name
+        for name in "max min sort median mode cummax".split():
+            values, indices = getattr(x, name)(dim)
+            assert (values.item(), indices.item(), values.shape) == (2.5, 0, ()), name
+        assert x.topk(1, dim)[1].item() == 0 and x.argmax(dim).item() == 0 and x.std(dim).isnan().item()
+        assert tw.tensor(True).all(dim).item() is True
+    with pytest.raises(tw.Error, match="axis 1 is out of range"):
+        x.sum(1)
+
+
+def test_what_is_written_over_a_computed_tensor_keeps_its_history():
+    for write in (lambda y: y.zero_(), lambda y: y.fill_(3.0), lambda y: y.copy_(tw.ones(2))):
+        x = tw.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        write(y)
+        assert y.requires_grad
+        (y * x).sum().backward()
+        assert x.grad.tolist() == y.tolist()
+
+
+def test_unknown_keywords_of_methods_name_the_nearest():
+    x = tw.ones(2, 3)
+    with pytest.raises(tw.errors.CallError, match=r"sum\(\) got an unexpected keyword 'dims'; did you mean 'dim'\? It takes \(dim=None"):
+        x.sum(dims=0)
+    with pytest.raises(tw.errors.CallError, match=r"relu\(\) got an unexpected keyword 'slope'; it takes \(\)"):
+        x.relu(slope=2)
+    layer = tw.nn.Embedding(5, 2)
+    with pytest.raises(tw.errors.OutOfRangeError, match="embedding: index 7 is out of range for axis 0 of size 5"):
+        layer(tw.tensor([1, 7])).tolist()
+
+
+def test_a_traceback_ends_at_the_line_of_the_program():
+    import subprocess
+    import sys
+
+    code = "import talweg as tw\ntw.softmax(tw.ones(2), dmi=0)\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    lines = done.stderr.splitlines()
+    assert lines[-2].startswith('  File "<string>", line 2') and "did you mean 'dim'" in lines[-1], done.stderr

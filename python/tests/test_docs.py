@@ -66,7 +66,10 @@ def test_functions_written_by_hand_have_an_example():
     assert sorted(set(missing) - set(tw._functions.elementwise.ALIASES)) == []
 
 
-@pytest.mark.parametrize("page", ["docs/custom-ops.md", "docs/data.md", "docs/debugging.md", "docs/extending.md", "docs/python.md", "docs/tensorflow1.md", "docs/tutorial.md", "README.md"])
+PAGES = "concepts custom-ops data debugging extending observability parameter-store python recipes tensorflow1 tutorial".split()
+
+
+@pytest.mark.parametrize("page", [*(f"docs/{p}.md" for p in PAGES), "README.md"])
 def test_programs_of_the_documentation(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)

@@ -139,25 +139,26 @@ import talweg as tw
 from talweg import distributed as dist
 
 rank = dist.rank()
+F = dist.functional
 x = tw.tensor([1.0 + rank, 2.0]).requires_grad_()
-(dist.all_reduce(x, "max") * tw.tensor([1.0, 10.0])).sum().backward()
-said = [x.grad.tolist(), dist.all_gather(tw.tensor([rank])).tolist()]
-said.append(dist.all_to_all(tw.arange(4).reshape(2, 2) + 10 * rank).tolist())
-said.append(dist.reduce_scatter(tw.arange(4)).tolist())
-said.append(dist.broadcast(tw.tensor(rank), 1).item())
+(F.all_reduce(x, "max") * tw.tensor([1.0, 10.0])).sum().backward()
+said = [x.grad.tolist(), F.all_gather(tw.tensor([rank])).tolist()]
+said.append(F.all_to_all(tw.arange(4).reshape(2, 2) + 10 * rank).tolist())
+said.append(F.reduce_scatter(tw.arange(4)).tolist())
+said.append(F.broadcast(tw.tensor(rank), 1).item())
 said.append(dist.split_group(rank).ranks + dist.new_group([1, 0]).ranks)
 
 @tw.jit
 def swap(x):
     if rank == 0:
-        dist.send(x, 1)
-        return dist.recv(x, 1)
-    got = dist.recv(x, 0)
-    dist.send(x * 2, 0)
+        F.send(x, 1)
+        return F.recv(x, 1)
+    got = F.recv(x, 0)
+    F.send(x * 2, 0)
     return got
 
 said.append([swap(tw.tensor([7.0 + rank])).item() for _ in range(2)])
-said.append(dist.all_reduce(tw.full((3,), 1.0 + rank), wire="bf16").tolist())
+said.append(F.all_reduce(tw.full((3,), 1.0 + rank), wire="bf16").tolist())
 dist.barrier()
 print(f"rank {rank} said {said}", flush=True)
 if sys.argv[1] == "differ":
@@ -187,8 +188,8 @@ def test_collectives_between_processes(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     said = {int(r): eval(s) for r, s in re.findall(r"rank (\d) said (.*)", done.stdout)}
     # Both ranks have the second element's maximum: they share its gradient.
-    assert said[0] == [[0, 10], [0, 1], [[0, 1], [10, 11]], [0, 2], 1, [0, 1, 0], [16, 16], [3, 3, 3]]
-    assert said[1] == [[2, 10], [0, 1], [[2, 3], [12, 13]], [4, 6], 1, [1, 1, 0], [7, 7], [3, 3, 3]]
+    assert said[0] == [[0, 10], [0, 1], [[0, 1], [10, 11]], [0, 2], 1, [0, 0, 1], [16, 16], [3, 3, 3]]
+    assert said[1] == [[2, 10], [0, 1], [[2, 3], [12, 13]], [4, 6], 1, [1, 0, 1], [7, 7], [3, 3, 3]]
 
 
 @pytest.mark.skipif(TALWEG is None, reason="the talweg command has not been built")
@@ -230,21 +231,27 @@ def test_who_cannot_join_is_told_why(variables, text):
     "call, text",
     [
         ("dist.all_reduce(x, 'avg')", "op must be sum, mean, prod, max or min, not 'avg'"),
-        ("dist.all_reduce(x, wire='int4')", "wire must be exact, bfloat16 or int8, not 'int4'"),
-        ("dist.all_reduce(x, 'max', wire='int8')", "only sums and means are sent as int8"),
-        ("dist.all_reduce(x, group=3)", "'int' object is not an instance of 'Group'"),
+        ("dist.functional.all_reduce(x, wire='int4')", "wire must be exact, bfloat16 or int8, not 'int4'"),
+        ("dist.functional.all_reduce(x, 'max', wire='int8')", "only sums and means are sent as int8"),
+        ("dist.all_reduce(x, group=3)", "group must be a Group, not the number 3"),
+        ("dist.functional.all_reduce(x, group=3)", "'int' object is not an instance of 'Group'"),
+        ("dist.all_gather([x, x], x)", "tensor_list has 2 tensors for 1 ranks"),
+        ("dist.all_gather(x, x)", "tensor_list must be a list of 1 tensors, not Tensor"),
+        ("dist.all_gather([tw.ones(2)], x)", "the result has shape (3,), but is to be written to (2,)"),
+        ("dist.recv(x)", "the sender must be named: give src"),
+        ("dist.all_reduce(x, opp=3)", "all_reduce() got an unexpected keyword 'opp'; did you mean 'op'? It takes (tensor, op"),
         ("dist.broadcast(x, -1)", "ranks are counted from 0: there is no -1"),
         ("dist.broadcast(x, 7)", "7 is not one of 1 ranks"),
         ("dist.send(x, 0)", "a rank does not exchange with itself"),
         ("dist.new_group([0, 1])", "there is no rank 1 in a group of 1"),
-        ("dist.meet(3)", "expected a function that gives bytes, not int"),
+        ("dist.meet(3)", "expected a function that returns bytes, not int"),
     ],
 )
 def test_wrong_arguments_of_collectives_are_told(call, text):
     import talweg as tw
 
     with pytest.raises(tw.Error) as e:
-        eval(call, {"dist": tw.distributed, "x": tw.ones(3)})
+        eval(call, {"dist": tw.distributed, "tw": tw, "x": tw.ones(3)})
     assert text in str(e.value).replace('"', "'"), str(e.value)
 
 

@@ -45,7 +45,6 @@ SCHEDULES = {
     "OneCycle": "OneCycleLR",
     "Plateau": "ReduceLROnPlateau",
 }
-FIELDS = {"initial_accumulator": "initial_accumulator_value", "scale_min": "eps", "clip": "d"}
 LOSSES = {
     "binary_cross_entropy": "BCELoss",
     "binary_cross_entropy_with_logits": "BCEWithLogitsLoss",
@@ -62,16 +61,63 @@ def test_every_layer_is_there():
 
 
 def test_every_optimizer_is_there_with_its_settings():
-    text = (RUST / "nn/src/optim/rules.rs").read_text()
-    rules = re.findall(r"^pub struct (\w+) \{(.*?)^\}", text, re.M | re.S)
+    rules = tw._native.OPTIMIZERS
     assert len(rules) >= 9
-    for name, body in rules:
+    for name, (doc, settings) in rules.items():
         cls = getattr(tw.optim, spelled(name, tw.optim, {}) or "", None)
-        assert cls is not None, name
-        fields = {FIELDS.get(f, f) for f in re.findall(r"^    pub (\w+):", body, re.M)}
-        assert fields <= set(inspect.signature(cls).parameters), (name, fields)
-    assert {n for n, _ in rules} == set(tw._native.OPTIMIZERS)
+        assert cls is not None and doc, name
+        ours = inspect.signature(cls).parameters
+        assert {n: d for n, _, d, _ in settings} == {n: ours[n].default for n, *_ in settings}, name
+        assert all(about for *_, about in settings), name
     assert spelled("Lbfgs", tw.optim, {})
+
+
+def test_a_rule_of_rust_alone_gets_its_class_from_its_row():
+    made = tw.optim.rules.of_row("Lion", tw._native.OPTIMIZERS["Lion"])
+    assert str(inspect.signature(made)).startswith("(params, lr: 'float' = 0.0001, betas: 'tuple[float, float]' = (0.9, 0.99)")
+    ends = []
+    for cls in (made, tw.optim.Lion):
+        w = nn.Parameter([1.0, -2.0])
+        optimizer = cls([w], 0.1, weight_decay=0.5)
+        w.square().sum().backward()
+        optimizer.step()
+        ends.append(w.tolist())
+    assert ends[0] == ends[1] and "``betas``" in made.__doc__
+    with pytest.raises(TypeError, match="momentum"):
+        made([w], momentum=0.9)
+
+
+DEFAULTS = json.loads((HERE / "torch_defaults.json").read_text())  # written by scripts/torch_defaults.py
+# What differs on purpose.
+OTHER = {}
+
+
+def _same(ours, theirs):
+    if isinstance(theirs, list):
+        return isinstance(ours, (tuple, list)) and len(ours) == len(theirs) and all(map(_same, ours, theirs))
+    return ours == theirs and isinstance(ours, bool) == isinstance(theirs, bool)
+
+
+def _defaults(name):
+    """Defaults of ours that differ from PyTorch's: ``{setting: (ours, theirs)}``."""
+    place, _, what = name.rpartition(".")
+    thing = getattr(eval(f"tw.{place}", {"tw": tw}), what, None)
+    if thing is None:
+        return {}
+    try:
+        parameters = inspect.signature(thing).parameters
+    except (TypeError, ValueError):
+        return {}
+    ours = {n: p.default for n, p in parameters.items() if n in DEFAULTS[name]}
+    return {n: (d, DEFAULTS[name][n]) for n, d in ours.items() if not _same(d, DEFAULTS[name][n])}
+
+
+@pytest.mark.parametrize("place", ["nn", "nn.functional", "optim", "optim.lr_scheduler"])
+def test_defaults_are_pytorchs(place):
+    names = [n for n in DEFAULTS if n.rpartition(".")[0] == place and n not in OTHER]
+    assert len(names) > 10
+    found = {n: _defaults(n) for n in names}
+    assert {n: d for n, d in found.items() if d} == {}
 
 
 def test_every_schedule_is_there():

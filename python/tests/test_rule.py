@@ -89,7 +89,7 @@ def test_what_is_wrong_is_told():
         assert isinstance(e, tw.Error) and text in str(e).replace('"', "'"), str(e)
     assert isinstance(error(lambda self, p, g, s, lr, t, d: 1 / 0), ZeroDivisionError)
     assert "Made has no update" in str(error(None))
-    with pytest.raises(tw.Error, match="expected one of talweg.optim such as Adam, or a Rule of one's own, not LBFGS"):
+    with pytest.raises(tw.Error, match="expected one of talweg.optim such as Adam, or a custom Rule, not LBFGS"):
         tw.train.Trainer(tw.nn.Linear(1, 1), tw.optim.LBFGS([tw.nn.Parameter([1.0])]), [])
     with pytest.raises(tw.Error, match="Made has no setting 'beta'"):
         type("Made", (tw.optim.Rule,), {})([tw.nn.Parameter([1.0])], beta=3)

@@ -18,9 +18,9 @@ reveal_type(tw.linalg.inv(x))  # talweg.Tensor
 reveal_type(tw.cat([x, x]))  # talweg.Tensor
 reveal_type(nn.LSTM(3, 4)(x))  # tuple[talweg.Tensor, tuple[talweg.Tensor, talweg.Tensor]]
 reveal_type(optimizer.state_dict())  # dict[str, Any]
-reveal_type(tw.train.Trainer(model, optimizer, DataLoader((x,))).fit(lambda x: model(x).sum()))  # talweg.train.History
+reveal_type(tw.train.Trainer(model, optimizer, DataLoader((x,))).fit(lambda x: model(x).sum()))  # talweg.train.history.History
 reveal_type(tw.fft.rfft(x, n=4))  # talweg.Tensor
-reveal_type(tw.nn.CrossEntropyLoss(label_smoothing=0.1))  # talweg.nn.CrossEntropyLoss
+reveal_type(tw.nn.CrossEntropyLoss(label_smoothing=0.1))  # talweg.nn.layers.loss.CrossEntropyLoss
 nn.Linear("4", 8)  # wrong: a word for a number
 x.no_such_method()  # wrong: there is none
 tw.zeros(2, dtype=3.5)  # wrong: no type

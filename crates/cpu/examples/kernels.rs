@@ -254,6 +254,7 @@ fn attentions(report: &Report) {
         let flops = 4.0 * (heads * t * t * d) as f64 * if causal { 0.5 } else { 1.0 };
         let name = format!("attention {heads}x{t}x{d}{}", if causal { " causal" } else { "" });
         let (mut y, mut sums) = (out.clone(), lse.clone());
+        // SAFETY: as above.
         report.time(&name, flops, "GFLOP/s", || unsafe {
             a.forward(&rows, &rows, &rows, to(&mut y), &mut sums);
         });

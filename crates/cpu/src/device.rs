@@ -3,6 +3,7 @@
 use crate::call;
 use crate::program::Compiled;
 use ir::{FlatNode, Graph, Result, Type};
+use passes::Watch;
 use runtime::{Device, Program};
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ impl Cpu {
 }
 
 inventory::submit! {
-    runtime::Backend { kind: "cpu", count: || 1, open: |_| Ok(Arc::new(Cpu::new())) }
+    runtime::Backend { kind: "cpu", count: || 1, open: |_| Ok(Arc::new(Cpu::new())), offline: None }
 }
 
 impl Device for Cpu {
@@ -31,5 +32,8 @@ impl Device for Cpu {
     }
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
         Ok(Arc::new(Compiled::new(graph)?))
+    }
+    fn compile_watched(&self, graph: Graph, watch: &mut Watch) -> Result<Arc<dyn Program>> {
+        Ok(Arc::new(Compiled::watched(graph, watch)?))
     }
 }

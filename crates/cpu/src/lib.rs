@@ -4,11 +4,11 @@
 pub mod arenas;
 mod call;
 mod device;
-mod explain;
 pub mod kernels;
 pub mod peak;
 pub mod pool;
 mod program;
+mod target;
 mod tile;
 pub mod vmath;
 

@@ -5,15 +5,13 @@
 use crate::arenas::Arena;
 use crate::call::matmul::Fed;
 use crate::call::{self, Operand, Prepared};
-use crate::explain;
 use crate::pool;
-use crate::tile::access::{Bases, Spot, Window};
-use crate::tile::plan::{Plan, ROW_MAX};
+use crate::target::CpuTarget;
+use crate::tile::access::{Bases, Window};
 use crate::tile::{self, Homes, Tiles};
-use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Meaning, Result, SOON, Slot, Type};
+use ir::{Buffer, Bytes, Error, Graph, Layout, Literal, Result, Slot, Type};
 use parking_lot::Mutex;
-use passes::{Fused, Location, Loop, MemoryPlan, Moves, Producer, Region, Step, Target, View};
-use passes::{elide_copies, fuse, fuse_epilogues, plan_memory, schedule, view_of};
+use passes::{Address, Loop, Plan, Producer, Region, Source, Step, View, Watch};
 use runtime::interrupt::{self, Handling};
 use runtime::{Program, trace};
 use std::collections::BTreeSet;
@@ -21,97 +19,25 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Values with at least so many elements are worth reading only once.
-const SHARE_MIN: usize = 4096;
-
-/// How a region runs.
-enum Work {
+/// The code of a region.
+enum Code {
     Loop(Tiles),
     Call(Prepared),
-    /// A kernel whose result a loop takes piece by piece.
-    Fed(Fed, Tiles),
-}
-
-/// Where a result of the graph comes from.
-pub(crate) enum Answer {
-    /// The input with that number.
-    Input(usize),
-    /// A constant.
-    Const(Literal),
-    /// The result buffer with that number.
-    Result(usize),
+    /// A kernel with a loop as its epilogue, tile by tile.
+    Epilogue(Fed, Tiles),
 }
 
 /// A compiled graph.
 pub struct Compiled {
-    fused: Fused,
-    memory: MemoryPlan,
-    work: Vec<Work>,
-    inputs: Vec<Type>,
-    consts: Vec<Literal>,
-    answers: Vec<(Answer, Type)>,
-    /// The first wave that may overwrite an input: nothing can fail from there on, and no run is
-    /// interrupted.
-    commit: usize,
-    /// What each region is, for traces.
+    plan: Plan,
+    /// By region.
+    code: Vec<Code>,
+    /// Each region, for traces.
     described: OnceLock<Vec<Arc<trace::Region>>>,
-    /// What runs need and no run is using now.
+    /// The memory of runs, kept while no run uses it.
     frames: Mutex<Vec<Frame>>,
     /// Whether it has run before.
     has_run: AtomicBool,
-}
-
-/// Regions in the order in which they run, and their memory.
-struct Planned {
-    fused: Fused,
-    /// The cuts of loops.
-    plans: Vec<Option<Plan>>,
-    memory: MemoryPlan,
-    commit: usize,
-}
-
-impl Planned {
-    /// The plan of a fused graph. Where values are computed again behind barriers, a weight's gradient that
-    /// waits together with the update, for what can fail, keeps them alive: then the product may run alone.
-    fn best(fused: Fused) -> Planned {
-        let may_wait =
-            fused.barrier.iter().any(Option::is_some) && fused.regions.iter().any(|r| may_fail(r, &fused.graph));
-        let apart = may_wait.then(|| Planned::new(fused.clone(), false));
-        let joined = Planned::new(fused, true);
-        let bytes = |p: &Planned| p.memory.arena_bytes;
-        apart.filter(|p| bytes(p) < bytes(&joined) / 8 * 7).unwrap_or(joined)
-    }
-
-    fn new(mut fused: Fused, feeds_updates: bool) -> Planned {
-        fuse_epilogues(&mut fused, &call::feeds, feeds_updates);
-        let light: Vec<bool> = fused.regions.iter().map(|r| is_light(r, &fused.graph)).collect();
-        let fails: Vec<bool> = fused.regions.iter().map(|r| may_fail(r, &fused.graph)).collect();
-        let is_soon = |r: &Region| match r {
-            Region::Call { node, .. } => fused.graph.nodes[*node].attrs.bool(SOON).unwrap_or(false),
-            Region::Loop(_) => false,
-        };
-        let soon: Vec<bool> = fused.regions.iter().map(is_soon).collect();
-        let fused = schedule(fused, &light, &fails, &soon);
-        let graph = &fused.graph;
-        let plan = |r: &Region| if let Region::Loop(l) = r { Some(plan(l, graph)) } else { None };
-        let plans: Vec<Option<Plan>> = fused.regions.iter().map(plan).collect();
-        let scratch = |(r, p): (&Region, &Option<Plan>)| match (r, p) {
-            (Region::Loop(l), Some(p)) => tile::scratch_bytes(l, p),
-            _ => 0,
-        };
-        let scratch: Vec<usize> = fused.regions.iter().zip(&plans).map(scratch).collect();
-        let first = fused.regions.iter().rposition(|r| may_fail(r, graph)).map_or(0, |r| r + 1);
-        let memory = plan_memory(&fused, &scratch, first, &|_| None);
-        debug_assert_eq!(passes::check_memory_plan(&fused, &memory, &scratch, &|_| None), Ok(()));
-        let is_donated = |s: &Slot| match memory.location(*s) {
-            Location::Result(b) => memory.buffers[b].donor.is_some(),
-            _ => false,
-        };
-        // What may fail is never light, so no wave reaches over the last of it.
-        let overwrites = |w: &Range<usize>| fused.regions[w.clone()].iter().any(|r| r.writes().iter().any(is_donated));
-        let commit = fused.waves.iter().position(overwrites).unwrap_or(fused.waves.len());
-        Planned { plans, memory, commit, fused }
-    }
 }
 
 /// What one run needs beside its inputs; kept from run to run, so that a run allocates nothing but
@@ -136,61 +62,35 @@ enum Held {
 impl Compiled {
     /// Compiles a graph of primitive ops and claimed composites.
     pub fn new(graph: Graph) -> Result<Compiled> {
-        let target =
-            Target { row_max: &|_| ROW_MAX, share_min: SHARE_MIN, accepts: &call::accepts, barriers: &call::is_fence };
-        let mut fused = fuse(&graph, &target)?;
-        elide_copies(&mut fused, &Moves { joins: &call::joins, writes: &call::writes, accepts: &call::accepts });
-        let Planned { fused, plans, memory, commit } = Planned::best(fused);
-        let graph = &fused.graph;
-        let consts = constants(graph);
-        let read: BTreeSet<Slot> = fused.regions.iter().flat_map(Region::reads).chain(fused.results()).collect();
-        let map = BaseMap { graph, memory: &memory, consts: &consts, read: &read };
-        let mut work = Vec::with_capacity(fused.regions.len());
-        for ((r, region), plan) in fused.regions.iter().enumerate().zip(plans) {
-            work.push(match (region, plan) {
-                (Region::Loop(l), Some(plan)) => {
-                    let locations = Homes { spot: &|s| map.spot(s), donor: &|s| map.donor(s) };
-                    let partials = Spot { base: map.arena(), offset: memory.scratch[r] };
-                    let tiles = tile::emit(l, graph, plan, &locations, partials);
+        Compiled::watched(graph, &mut Watch::none())
+    }
+    /// Compiles a graph before an observer.
+    pub fn watched(graph: Graph, watch: &mut Watch) -> Result<Compiled> {
+        let mut target = CpuTarget::default();
+        let plan = passes::plan(graph, &mut target, watch)?;
+        let binder = Binder { plan: &plan, read: plan.read() };
+        let mut code = Vec::with_capacity(plan.fused.regions.len());
+        for ((r, region), tiling) in plan.fused.regions.iter().enumerate().zip(target.tilings) {
+            code.push(match (region, tiling) {
+                (Region::Loop(l), Some(tiling)) => {
+                    let homes = Homes { spot: &|s| plan.address(s), donor: &|s| plan.donor(s) };
+                    let tiles = tile::emit(l, &plan.fused.graph, tiling, &homes, plan.scratch(r, 0));
                     match &l.producer {
-                        None => Work::Loop(tiles),
-                        Some(f) => Work::Fed(map.fed(f, l), tiles),
+                        None => Code::Loop(tiles),
+                        Some(p) => Code::Epilogue(binder.producer(p, l), tiles),
                     }
                 }
-                (Region::Call { node, args, outs }, _) => Work::Call(map.call(*node, args, outs)?),
-                (Region::Loop(_), None) => return Err(Error::bug("a loop without a plan")),
+                (Region::Call { node, args, outs }, _) => Code::Call(binder.call(*node, args, outs)?),
+                (Region::Loop(_), None) => return Err(Error::bug("a loop without a tiling")),
             });
         }
-        let answers = graph.outputs.iter().map(|&s| map.answer(&fused, s)).collect();
-        let inputs = graph.inputs.iter().map(|&i| graph.nodes[i as usize].outs[0].clone()).collect();
-        let consts = consts.into_iter().map(|(_, c)| c).collect();
         Ok(Compiled {
-            work,
-            answers,
-            inputs,
-            consts,
-            memory,
-            commit,
-            fused,
+            code,
+            plan,
             described: OnceLock::new(),
             frames: Mutex::default(),
             has_run: AtomicBool::new(false),
         })
-    }
-
-    fn check(&self, inputs: &[Buffer]) -> Result<()> {
-        if inputs.len() != self.inputs.len() {
-            let (want, got) = (self.inputs.len(), inputs.len());
-            return Err(Error::value(format!("the graph takes {want} inputs, but {got} were given")));
-        }
-        for (k, (b, ty)) in inputs.iter().zip(&self.inputs).enumerate() {
-            let Buffer::Host(l) = b else { continue };
-            if l.dtype() != ty.dtype || *l.shape() != ty.shape {
-                let e = format!("input {k} of the graph is {ty}, but {}{} was given", l.dtype(), l.shape());
-                return Err(Error::shape(e));
-            }
-        }
-        Ok(())
     }
 
     /// Finds memory for every result: that of an input which nobody else holds, or new.
@@ -201,7 +101,7 @@ impl Compiled {
             let Buffer::Host(l) = b else { return Err(Error::bug("an input that was not read")) };
             frame.bases.push(l.buffer().as_slice().as_ptr().cast_mut());
         }
-        for b in &self.memory.buffers {
+        for b in &self.plan.memory.buffers {
             let own = b.donor.and_then(|k| match &mut inputs[k] {
                 Buffer::Host(l) if l.buffer().as_slice().len() == b.bytes => Some((k, l.buffer_mut()?)),
                 _ => None,
@@ -227,7 +127,7 @@ impl Compiled {
     fn push_arena(&self, frame: &mut Frame) {
         let arena = frame.arena.get_or_insert_with(|| {
             let is_first = !self.has_run.swap(true, Ordering::Relaxed);
-            Arena::take(self.memory.arena_bytes, is_first)
+            Arena::take(self.plan.memory.arena_bytes, is_first)
         });
         frame.bases.push(arena.as_mut_ptr());
     }
@@ -242,23 +142,24 @@ impl Compiled {
     /// Whether these are as many bytes as each input and result has, and every result buffer is one
     /// of the results.
     fn fits(&self, inputs: &[&[u8]], outs: &[&mut [u8]]) -> bool {
-        let are_inputs = inputs.iter().map(|b| b.len()).eq(self.inputs.iter().map(Type::bytes));
-        let are_results = outs.iter().map(|b| b.len()).eq(self.answers.iter().map(|(_, t)| t.bytes()));
-        let has_room = |(b, bytes): (usize, usize)| self.first_answer(b).is_some_and(|k| outs[k].len() == bytes);
+        let are_inputs = inputs.iter().map(|b| b.len()).eq(self.plan.inputs.iter().map(Type::bytes));
+        let are_results = outs.iter().map(|b| b.len()).eq(self.plan.results.iter().map(|(_, t)| t.bytes()));
+        let has_room = |(b, bytes): (usize, usize)| self.first_result(b).is_some_and(|k| outs[k].len() == bytes);
         are_inputs && are_results && self.result_bytes().enumerate().all(has_room)
     }
     /// The first result that a result buffer is.
-    fn first_answer(&self, buffer: usize) -> Option<usize> {
-        self.answers().position(|a| matches!(a, Answer::Result(b) if *b == buffer))
+    fn first_result(&self, buffer: usize) -> Option<usize> {
+        self.sources().position(|s| s == Source::Buffer(buffer))
     }
     /// Copies the results that no region has written: inputs, constants, and what is a result twice.
-    fn copy_answers(&self, inputs: &[&[u8]], outs: &mut [&mut [u8]]) {
-        for (k, answer) in self.answers().enumerate() {
-            match answer {
-                Answer::Input(i) => outs[k].copy_from_slice(inputs[*i]),
-                Answer::Const(c) => outs[k].copy_from_slice(c.bytes()),
-                Answer::Result(b) => {
-                    if let Some(first) = self.first_answer(*b).filter(|f| *f < k) {
+    fn copy_results(&self, inputs: &[&[u8]], outs: &mut [&mut [u8]]) {
+        for (k, source) in self.sources().enumerate() {
+            match source {
+                Source::Input(i) => outs[k].copy_from_slice(inputs[i]),
+                Source::Constant(c) => outs[k].copy_from_slice(self.constant(c).bytes()),
+                Source::Empty => {}
+                Source::Buffer(b) => {
+                    if let Some(first) = self.first_result(b).filter(|f| *f < k) {
                         let (before, rest) = outs.split_at_mut(k);
                         rest[0].copy_from_slice(before[first]);
                     }
@@ -268,32 +169,36 @@ impl Compiled {
     }
 
     /// Where each result comes from.
-    pub(crate) fn answers(&self) -> impl ExactSizeIterator<Item = &Answer> {
-        self.answers.iter().map(|(a, _)| a)
+    pub(crate) fn sources(&self) -> impl ExactSizeIterator<Item = Source> {
+        self.plan.results.iter().map(|(s, _)| *s)
+    }
+    /// The constant with this number.
+    pub(crate) fn constant(&self, number: usize) -> &Literal {
+        &self.plan.constants[number].1
     }
     /// The size of each result buffer.
     pub(crate) fn result_bytes(&self) -> impl Iterator<Item = usize> {
-        self.memory.buffers.iter().map(|b| b.bytes)
+        self.plan.memory.buffers.iter().map(|b| b.bytes)
     }
     /// How much memory a run needs for itself.
     pub(crate) fn arena_bytes(&self) -> usize {
-        self.memory.arena_bytes
+        self.plan.memory.arena_bytes
     }
     /// The addresses of the constants, which come after the inputs and the result buffers.
     pub(crate) fn const_bases(&self) -> impl Iterator<Item = *mut u8> {
-        self.consts.iter().map(|c| c.bytes().as_ptr().cast_mut())
+        self.plan.constants.iter().map(|(_, c)| c.bytes().as_ptr().cast_mut())
     }
 
     /// Runs over memory of the caller's: inputs, result buffers, constants, arena.
     pub(crate) fn run_regions(&self, bases: Bases) -> Result<()> {
-        self.run_waves(0..self.fused.waves.len(), bases)
+        self.run_waves(0..self.plan.fused.waves.len(), bases)
     }
 
     fn run_waves(&self, which: Range<usize>, bases: Bases) -> Result<()> {
         if trace::is_on() {
             return self.run_traced(which, bases);
         }
-        self.fused.waves[which].iter().try_for_each(|w| {
+        self.plan.fused.waves[which].iter().try_for_each(|w| {
             interrupt::check()?;
             self.run_wave(w, &|r| self.run_region(r, bases))
         })
@@ -315,24 +220,21 @@ impl Compiled {
     }
 
     fn run_region(&self, r: usize, bases: Bases) -> Result<()> {
-        match &self.work[r] {
+        match &self.code[r] {
             // SAFETY: the bases were made for this program, and regions that run at the same time
             // write apart from what the others read and write.
-            Work::Loop(tiles) => unsafe { tiles.run(bases) },
+            Code::Loop(tiles) => unsafe { tiles.run(bases) },
             // SAFETY: as above; pieces are apart, and each is complete when it is handed over.
-            Work::Fed(product, tiles) => product(bases, &|p| unsafe {
+            Code::Epilogue(producer, tiles) => producer(bases, &|p| unsafe {
                 tiles.window(bases, Window { r: p.row, h: p.rows, c: p.col, w: p.cols });
             }),
-            Work::Call(f) => f(bases).map_err(|e| {
-                let n = &self.fused.graph.nodes[self.fused.regions[r].nodes()[0] as usize];
-                e.in_op(n.op.name).at(n.site)
-            })?,
+            Code::Call(f) => f(bases).map_err(|e| self.plan.blame(r, e))?,
         }
         Ok(())
     }
 
     /// The results of a run that has gone well.
-    fn take_answers(&self, frame: &mut Frame, inputs: &mut [Buffer]) -> Vec<Buffer> {
+    fn take_results(&self, frame: &mut Frame, inputs: &mut [Buffer]) -> Vec<Buffer> {
         for r in &mut frame.results {
             if let Held::Input(k) = *r
                 && let Buffer::Host(l) = &mut inputs[k]
@@ -340,8 +242,9 @@ impl Compiled {
                 *r = Held::New(std::mem::replace(l, Literal::nothing()).into_buffer());
             }
         }
-        let answer = |(a, ty): &(Answer, Type)| match a {
-            Answer::Input(k) => match &inputs[*k] {
+        let empty = |ty: &Type| Literal::zeros(ty.dtype, ty.shape.clone());
+        let result = |(source, ty): &(Source, Type)| match *source {
+            Source::Input(k) => match &inputs[k] {
                 // Another library that has the input's memory must not write into the result.
                 Buffer::Host(l) if l.buffer().outside() > 0 => {
                     let bytes = Arc::new(Bytes::copy_of(l.bytes()));
@@ -350,34 +253,22 @@ impl Compiled {
                 Buffer::Host(l) => Buffer::Host(l.reshaped(&ty.shape)),
                 other => other.clone(),
             },
-            Answer::Const(c) => Buffer::Host(c.clone()),
-            Answer::Result(b) => match &frame.results[*b] {
+            Source::Constant(k) => Buffer::Host(self.constant(k).reshaped(&ty.shape)),
+            Source::Empty => Buffer::Host(empty(ty)),
+            Source::Buffer(b) => match &frame.results[b] {
                 Held::New(bytes) => Buffer::Host(Literal::from_buffer(ty.dtype, ty.shape.clone(), bytes.clone())),
                 Held::Input(k) => inputs[*k].clone(),
             },
         };
-        self.answers.iter().map(answer).collect()
-    }
-
-    /// What a run needs.
-    fn memory(&self) -> trace::Memory {
-        let bytes = |types: &[Type]| types.iter().map(Type::bytes).sum::<usize>();
-        let results = &self.memory.buffers;
-        trace::Memory {
-            given: bytes(&self.inputs) + self.consts.iter().map(|c| c.bytes().len()).sum::<usize>(),
-            arena: self.memory.arena_bytes,
-            results: results.iter().map(|b| b.bytes).sum(),
-            in_place: results.iter().filter(|b| b.donor.is_some()).map(|b| b.bytes).sum(),
-        }
+        self.plan.results.iter().map(result).collect()
     }
 
     #[cold]
     fn run_traced(&self, which: Range<usize>, bases: Bases) -> Result<()> {
-        trace::note_memory(self.memory());
-        let describe = |r: &Region| Arc::new(explain::describe(r, &self.fused.graph));
-        let described = self.described.get_or_init(|| self.fused.regions.iter().map(describe).collect());
+        trace::note_memory(self.plan.memory_use());
+        let described = self.described.get_or_init(|| runtime::describe(&self.plan));
         let run = |r: usize| trace::time(&described[r], || self.run_region(r, bases));
-        self.fused.waves[which].iter().try_for_each(|w| {
+        self.plan.fused.waves[which].iter().try_for_each(|w| {
             interrupt::check()?;
             self.run_wave(w, &run)
         })
@@ -391,20 +282,20 @@ impl Program for Compiled {
                 *b = Buffer::Host(s.read()?);
             }
         }
-        self.check(inputs)?;
+        self.plan.check_inputs(inputs)?;
         let frame = self.frames.lock().pop();
         let mut frame = frame.unwrap_or_default();
         self.fill(&mut frame, inputs)?;
-        let done = self.run_waves(0..self.commit, Bases(&frame.bases)).and_then(|()| interrupt::check());
+        let done = self.run_waves(0..self.plan.commit, Bases(&frame.bases)).and_then(|()| interrupt::check());
         if done.is_ok() {
             let overwritten = Overwritten { inputs, results: &frame.results };
-            let rest = self.commit..self.fused.waves.len();
+            let rest = self.plan.commit..self.plan.fused.waves.len();
             interrupt::handling(Handling::Later, || self.run_waves(rest, Bases(&frame.bases)))?;
             std::mem::forget(overwritten);
         }
-        let answers = done.map(|()| self.take_answers(&mut frame, inputs));
+        let results = done.map(|()| self.take_results(&mut frame, inputs));
         self.put_back(frame);
-        answers
+        results
     }
 
     fn run_over(&self, inputs: &[&[u8]], outs: &mut [&mut [u8]]) -> Result<bool> {
@@ -416,52 +307,24 @@ impl Program for Compiled {
         frame.bases.clear();
         // Inputs are only read: no result takes over their memory.
         frame.bases.extend(inputs.iter().map(|b| b.as_ptr().cast_mut()));
-        let buffers = 0..self.memory.buffers.len();
-        frame.bases.extend(buffers.filter_map(|b| Some(outs[self.first_answer(b)?].as_mut_ptr())));
+        let buffers = 0..self.plan.memory.buffers.len();
+        frame.bases.extend(buffers.filter_map(|b| Some(outs[self.first_result(b)?].as_mut_ptr())));
         frame.bases.extend(self.const_bases());
         self.push_arena(&mut frame);
         let done = self.run_regions(Bases(&frame.bases));
         self.put_back(frame);
         done?;
-        self.copy_answers(inputs, outs);
+        self.copy_results(inputs, outs);
         Ok(true)
     }
 
     fn explain(&self) -> String {
-        explain::explain(&self.fused, &self.memory, &self.memory())
+        runtime::explain(&self.plan, &|r| match &self.plan.fused.regions[r] {
+            Region::Loop(l) if l.producer.is_some() => format!("call into loop {}x{}", l.rows(), l.columns()),
+            Region::Loop(l) => format!("loop {}x{}", l.rows(), l.columns()),
+            Region::Call { .. } => "call".to_string(),
+        })
     }
-}
-
-/// Whether running a region can be an error.
-fn may_fail(r: &Region, graph: &Graph) -> bool {
-    matches!(r, Region::Call { node, .. } if call::may_fail(&graph.nodes[*node]))
-}
-
-/// The cut of a loop.
-fn plan(l: &Loop, graph: &Graph) -> Plan {
-    if l.producer.is_some() { Plan::for_rows(l) } else { tile::plan(l, graph) }
-}
-
-/// Work of a loop, and multiplications of a product, that are worth another thread.
-const LIGHT_LOOP_MIN: usize = 32 * 1024;
-const LIGHT_PRODUCT: Range<usize> = 1 << 18..1 << 21;
-
-/// Whether one thread runs a region alone, and it is still worth another thread.
-fn is_light(region: &Region, graph: &Graph) -> bool {
-    match region {
-        Region::Loop(Loop { producer: Some(f), .. }) => is_light_product(f.node, &f.args, graph),
-        Region::Loop(l) => {
-            let plan = tile::plan(l, graph);
-            plan.tasks() == 1 && plan.work >= LIGHT_LOOP_MIN
-        }
-        Region::Call { node, args, .. } => is_light_product(*node, args, graph),
-    }
-}
-
-fn is_light_product(node: usize, args: &[View], graph: &Graph) -> bool {
-    let n = &graph.nodes[node];
-    let inner = args.first().and_then(|a| a.layout.shape.last()).copied().unwrap_or(0);
-    call::is_gemm(n) && LIGHT_PRODUCT.contains(&(n.outs[0].shape.count() * inner))
 }
 
 /// While inputs are being overwritten: a panic leaves nothing of them, rather than half of the old
@@ -480,113 +343,60 @@ impl Drop for Overwritten<'_> {
     }
 }
 
-/// Constants that loops and kernels read from memory.
-fn constants(graph: &Graph) -> Vec<(usize, Literal)> {
-    let nodes = graph.nodes.iter().enumerate().filter(|(_, n)| matches!(n.op.meaning, Meaning::Const));
-    nodes.filter_map(|(i, n)| n.attrs.literal("value").ok().map(|c| (i, c.clone()))).collect()
-}
-
-/// Which base pointer and offset each stored value has: inputs, results, constants, arena.
-struct BaseMap<'a> {
-    graph: &'a Graph,
-    memory: &'a MemoryPlan,
-    consts: &'a [(usize, Literal)],
+/// Binds kernels to the addresses of their operands.
+struct Binder<'a> {
+    plan: &'a Plan,
     /// Values that a region reads, or that are results of the graph.
-    read: &'a BTreeSet<Slot>,
+    read: BTreeSet<Slot>,
 }
 
-impl BaseMap<'_> {
-    fn arena(&self) -> u32 {
-        (self.graph.inputs.len() + self.memory.buffers.len() + self.consts.len()) as u32
-    }
-    fn spot(&self, s: Slot) -> Spot {
-        let (base, offset) = match self.memory.location(s) {
-            Location::Input(k) => (k, 0),
-            Location::Result(b) => (self.graph.inputs.len() + b, 0),
-            Location::Const(i) => {
-                let at = self.consts.binary_search_by_key(&i, |c| c.0).expect("every constant is listed, in order");
-                (self.graph.inputs.len() + self.memory.buffers.len() + at, 0)
-            }
-            Location::Arena(at) => (self.arena() as usize, at),
-            // Empty values: nothing is read or written.
-            Location::Nowhere => (self.arena() as usize, 0),
+impl Binder<'_> {
+    fn bound(&self, list: Vec<passes::Operand>) -> Vec<Operand> {
+        let bind = |o: passes::Operand| Operand {
+            spot: self.plan.address(o.slot),
+            constant: self.plan.fused.graph.constant(o.slot).cloned(),
+            is_read: self.read.contains(&o.slot),
+            ty: o.ty,
+            layout: o.layout,
         };
-        Spot { base: base as u32, offset }
+        list.into_iter().map(bind).collect()
     }
-    /// The input whose memory a result may take over.
-    fn donor(&self, s: Slot) -> Option<Slot> {
-        let Location::Result(b) = self.memory.location(s) else { return None };
-        self.memory.buffers[b].donor.map(|k| Slot { node: self.graph.inputs[k], out: 0 })
+    fn call(&self, node: usize, args: &[View], outs: &[View]) -> Result<Prepared> {
+        let n = &self.plan.fused.graph.nodes[node];
+        let (args, outs) = self.plan.fused.operands(node, args, outs);
+        call::prepare(n, &self.bound(args), &self.bound(outs)).map_err(|e| e.in_op(n.op.name).at(n.site))
     }
-    fn operands(&self, args: &[View]) -> Vec<Operand> {
-        let operand = |p: &View| {
-            let ty = Type::new(self.graph.ty(p.root).dtype, p.layout.shape.clone());
-            let constant = self.graph.constant(p.root).cloned();
-            Operand { spot: self.spot(p.root), constant, ty, layout: p.layout.clone(), is_read: true }
-        };
-        args.iter().map(operand).collect()
+    fn producer(&self, p: &Producer, l: &Loop) -> Fed {
+        let whole = View { root: p.slot(), layout: Layout::contiguous(&self.plan.fused.graph.ty(p.slot()).shape) };
+        let (args, outs) = self.plan.fused.operands(p.node, &p.args, &[whole]);
+        call::matmul::prepare_fed(&self.bound(args), &self.bound(outs)[0], &self.beside(p, l))
     }
-    fn result(&self, s: Slot) -> Operand {
-        let ty = self.graph.ty(s).clone();
-        let is_read = self.read.contains(&s);
-        Operand { spot: self.spot(s), layout: Layout::contiguous(&ty.shape), ty, constant: None, is_read }
-    }
-    fn fed(&self, f: &Producer, l: &Loop) -> Fed {
-        call::matmul::prepare_fed(&self.operands(&f.args), &self.result(f.slot()), &self.beside(f, l))
-    }
-    /// Where else a fed loop reads and writes, element by element as its product lies.
-    fn beside(&self, f: &Producer, l: &Loop) -> Vec<Spot> {
-        let size = self.graph.ty(f.slot()).dtype.size();
+    /// Where else an epilogue reads and writes, element by element as the result of its kernel is laid out.
+    fn beside(&self, p: &Producer, l: &Loop) -> Vec<Address> {
+        let (graph, slot) = (&self.plan.fused.graph, p.slot());
+        let size = graph.ty(slot).dtype.size();
         let is_alike = |s: Slot, strides: &[isize]| {
-            strides == [l.columns() as isize, 1] && self.graph.ty(s).dtype.size() == size && s != f.slot()
+            strides == [l.columns() as isize, 1] && graph.ty(s).dtype.size() == size && s != slot
         };
-        let own = self.spot(f.slot());
-        let mut spots: Vec<Spot> = Vec::new();
-        let mut add = |spot: Spot| {
-            if spot != own && !spots.contains(&spot) {
-                spots.push(spot);
+        let own = self.plan.address(slot);
+        let mut found: Vec<Address> = Vec::new();
+        let mut add = |a: Address| {
+            if a != own && !found.contains(&a) {
+                found.push(a);
             }
         };
         for step in &l.steps {
             if let Step::Load { root, strides, offset } = step
                 && is_alike(*root, strides)
             {
-                let spot = self.spot(*root);
-                add(Spot { offset: spot.offset + offset * size, ..spot });
+                let a = self.plan.address(*root);
+                add(Address { offset: a.offset + offset * size, ..a });
             }
         }
         // A result that takes over an input's memory was read there.
-        for s in l.stores.iter().filter(|s| is_alike(s.slot, &s.strides) && self.donor(s.slot).is_none()) {
-            add(self.spot(s.slot));
+        for s in l.stores.iter().filter(|s| is_alike(s.slot, &s.strides) && self.plan.donor(s.slot).is_none()) {
+            add(self.plan.address(s.slot));
         }
-        spots
-    }
-    fn call(&self, node: usize, args: &[View], outs: &[View]) -> Result<Prepared> {
-        let n = &self.graph.nodes[node];
-        let args = self.operands(args);
-        let result = |(p, ty): (&View, &Type)| Operand {
-            spot: self.spot(p.root),
-            layout: p.layout.clone(),
-            ty: ty.clone(),
-            constant: None,
-            is_read: self.read.contains(&p.root),
-        };
-        let outs: Vec<Operand> = outs.iter().zip(&n.outs).map(result).collect();
-        call::prepare(n, &args, &outs).map_err(|e| e.in_op(n.op.name).at(n.site))
-    }
-    fn answer(&self, fused: &Fused, s: Slot) -> (Answer, Type) {
-        let ty = self.graph.ty(s).clone();
-        let root = view_of(&fused.views, s).root;
-        let answer = match self.memory.location(root) {
-            Location::Input(k) => Answer::Input(k),
-            Location::Result(b) => Answer::Result(b),
-            Location::Const(_) => match self.graph.constant(root) {
-                Some(c) => Answer::Const(c.reshaped(&ty.shape)),
-                None => Answer::Const(Literal::zeros(ty.dtype, ty.shape.clone())),
-            },
-            // Only empty values are stored nowhere.
-            Location::Nowhere | Location::Arena(_) => Answer::Const(Literal::zeros(ty.dtype, ty.shape.clone())),
-        };
-        (answer, ty)
+        found
     }
 }

@@ -5,7 +5,9 @@
 use crate::dnn::{self, Planned};
 use crate::emit::Kernel;
 use crate::emit::kernels::{self, Call, Operand};
+use crate::flops;
 use ir::{Attrs, FlatNode, Layout, Type};
+use passes::View;
 
 /// A row.
 pub struct Claim {
@@ -29,6 +31,8 @@ pub struct Claim {
     pub in_place: Option<usize>,
     /// Whether its kernels, where one fits, come before libraries.
     pub is_kernel_first: bool,
+    /// Its floating-point operations.
+    pub flops: fn(&FlatNode, &[View]) -> usize,
     /// Whether its elements are their own indices, which loops compute instead of loading them.
     pub is_index: bool,
 }
@@ -47,6 +51,7 @@ impl Claim {
             accepts: |_, _, _| false,
             in_place: None,
             is_kernel_first: false,
+            flops: flops::elements,
             is_index: false,
         }
     }

@@ -2,8 +2,10 @@
 
 use crate::driver::context::Context;
 use crate::memory::storage::{Block, DeviceValue};
+use crate::offline::Offline;
 use crate::program::Compiled;
 use ir::{Buffer, DeviceMemory, FlatNode, Graph, Result, Type};
+use passes::Watch;
 use runtime::{Device, Memory, Program};
 use std::sync::Arc;
 
@@ -50,7 +52,12 @@ pub fn properties(ordinal: usize) -> Result<Properties> {
 }
 
 inventory::submit! {
-    runtime::Backend { kind: "cuda", count: crate::driver::context::count, open: |number| Ok(Arc::new(Cuda::open(number)?)) }
+    runtime::Backend {
+        kind: "cuda",
+        count: crate::driver::context::count,
+        open: |number| Ok(Arc::new(Cuda::open(number)?)),
+        offline: Some(|| Arc::new(Offline)),
+    }
 }
 
 impl Device for Cuda {
@@ -61,7 +68,10 @@ impl Device for Cuda {
         self.context.claims(n, types)
     }
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>> {
-        Ok(Arc::new(Compiled::new(&self.context, &graph)?))
+        self.compile_watched(graph, &mut Watch::none())
+    }
+    fn compile_watched(&self, graph: Graph, watch: &mut Watch) -> Result<Arc<dyn Program>> {
+        Ok(Arc::new(Compiled::new(&self.context, graph, watch)?))
     }
     fn flags(&self) -> u64 {
         crate::flags::all()

@@ -3,7 +3,7 @@
 //! from then on, until the host has reported the error.
 
 use crate::emit::{Arg, Kernel};
-use crate::plan::{Plan, Work};
+use crate::lower::{Code, Lowered};
 use ir::{DType, Slot, Type};
 use passes::{Fused, Location, MemoryPlan, Region};
 use std::collections::BTreeSet;
@@ -52,23 +52,21 @@ pub fn defer(fused: &Fused, reports: &[bool], memory: &mut MemoryPlan) {
 /// Guards every kernel that writes over an input, where a kernel reports bad indices. A product that
 /// puts elements into caches stays as it is: it loads its weights before the launch before it has
 /// ended, and looking at the status would keep it from that.
-pub fn guard(plan: &mut Plan) {
-    if !plan.kernels().any(|(_, k)| k.args.contains(&Arg::Report)) {
+pub fn guard(lowered: &mut Lowered) {
+    if !lowered.kernels().any(|(_, k)| k.args.contains(&Arg::Report)) {
         return;
     }
+    let plan = &lowered.plan;
     let memory = &plan.memory;
-    let is_given = |s: &Slot| match memory.location(*s) {
-        Location::Result(b) => memory.buffers[b].donor.is_some(),
-        _ => false,
-    };
+    let is_given = |s: &Slot| memory.donor(*s).is_some();
     // The launches of a wave stand with its first region.
     let Fused { regions, waves, .. } = &plan.fused;
     let of_wave = |r: usize| waves.iter().find(|w| w.contains(&r)).cloned().unwrap_or(r..r + 1);
     let written = |r: usize| of_wave(r).flat_map(|r| regions[r].writes()).filter(is_given).collect::<Vec<Slot>>();
-    for (r, work) in plan.work.iter_mut().enumerate() {
-        let lists: [&mut [Kernel]; 2] = match work {
-            Work::Kernels(list) => [list, &mut []],
-            Work::Network { around: [before, behind], .. } => [before, behind],
+    for (r, code) in lowered.code.iter_mut().enumerate() {
+        let lists: [&mut [Kernel]; 2] = match code {
+            Code::Kernels(list) => [list, &mut []],
+            Code::Network { around: [before, behind], .. } => [before, behind],
             _ => continue,
         };
         let written = written(r);
@@ -85,7 +83,7 @@ pub fn guard(plan: &mut Plan) {
         _ => None,
     };
     let kept: Vec<(Slot, Slot, usize)> = plan.fused.updates().into_iter().filter_map(home).collect();
-    plan.after = kept.chunks(KEPT_MAX).map(keep).collect();
+    lowered.after = kept.chunks(KEPT_MAX).map(keep).collect();
 }
 
 /// Whether a kernel waits for the launch before it in its own time.

@@ -6,7 +6,6 @@ use crate::claims::op;
 use crate::emit::kernels::Operand;
 use crate::emit::skinny_gemm::{self, Part, Put};
 use crate::emit::{gemv, horizontal};
-use crate::plan::operands;
 use ir::Slot;
 use passes::{Fused, Loop, Region, view_of};
 use std::ops::Range;
@@ -24,14 +23,15 @@ pub enum OwnGemm {
 /// a wave.
 pub fn own_gemm(fused: &Fused, wave: &Range<usize>, major: u32) -> Option<(usize, OwnGemm)> {
     wave.clone().find_map(|r| {
-        let Region::Call { node, args, .. } = &fused.regions[r] else { return None };
-        let is_product = matches!(fused.graph.nodes[*node].op.name, op::MATMUL | "matmul_bias");
-        let (args, outs) = operands(&fused.graph, *node, args);
-        match is_product {
-            true if gemv::fits(&args, &outs[0]) => Some((r, OwnGemm::Gemv)),
-            true if skinny_gemm::fits(&args, &outs[0], major) => Some((r, OwnGemm::Skinny)),
-            _ => None,
+        let Region::Call { node, .. } = &fused.regions[r] else { return None };
+        if !matches!(fused.graph.nodes[*node].op.name, op::MATMUL | "matmul_bias") {
+            return None;
         }
+        let (_, args, outs) = fused.call(r)?;
+        if gemv::fits(&args, &outs[0]) {
+            return Some((r, OwnGemm::Gemv));
+        }
+        skinny_gemm::fits(&args, &outs[0], major).then_some((r, OwnGemm::Skinny))
     })
 }
 
@@ -79,10 +79,7 @@ fn is_only_for(fused: &Fused, s: Slot, readers: &[usize]) -> bool {
 
 /// True if a loop makes the vector of a product, for it alone.
 fn makes(fused: &Fused, before: usize, product: usize) -> bool {
-    let (Some(l), Region::Call { node, args, .. }) = (a_loop(fused, before), &fused.regions[product]) else {
-        return false;
-    };
-    let (args, _) = operands(&fused.graph, *node, args);
+    let (Some(l), Some((_, args, _))) = (a_loop(fused, before), fused.call(product)) else { return false };
     // The matrix, and what is added, are not made by it.
     let is_other = args[1..].iter().all(|o| l.stores.iter().all(|s| s.slot != o.slot));
     is_other && gemv::may_make(l, &args[0]) && is_only_for(fused, args[0].slot, &[product])
@@ -90,8 +87,7 @@ fn makes(fused: &Fused, before: usize, product: usize) -> bool {
 
 /// How many of the waves from `next` on take the result of a product, and nobody else does.
 fn takes(fused: &Fused, next: usize, product: usize, own: OwnGemm) -> usize {
-    let Region::Call { node, args, .. } = &fused.regions[product] else { return 0 };
-    let (_, outs) = operands(&fused.graph, *node, args);
+    let Some((_, _, outs)) = fused.call(product) else { return 0 };
     let y = &outs[0];
     let Some(behind) = fused.waves.get(next) else { return 0 };
     if own == OwnGemm::Gemv {
@@ -115,14 +111,14 @@ fn takes(fused: &Fused, next: usize, product: usize, own: OwnGemm) -> usize {
 
 /// The search for the extremes of a product's rows that a wave is: its result, and whether the least is looked for.
 pub fn extreme(fused: &Fused, wave: Range<usize>, y: &Operand) -> Option<(Operand, bool)> {
-    let Region::Call { node, args, .. } = &fused.regions[wave.start] else { return None };
+    let Region::Call { node, .. } = &fused.regions[wave.start] else { return None };
     let n = &fused.graph.nodes[*node];
     let is_least = match n.op.name {
         op::ARGMAX => false,
         op::ARGMIN => true,
         _ => return None,
     };
-    let (args, mut outs) = operands(&fused.graph, *node, args);
+    let (_, args, mut outs) = fused.call(wave.start)?;
     let x = &args[0];
     let is_whole = x.slot == y.slot && x.layout.is_contiguous() && x.layout.offset == 0;
     let [rows, columns] = *y.ty.shape.dims() else { return None };
@@ -137,9 +133,8 @@ pub fn parts(fused: &Fused, wave: Range<usize>) -> Option<Vec<Part<'_>>> {
     let calls = wave.clone().filter(|&r| a_loop(fused, r).is_none());
     let mut sources: Vec<(usize, Put)> = Vec::new();
     for r in calls {
-        let Region::Call { node, args, .. } = &fused.regions[r] else { return None };
-        let axis = fused.graph.nodes[*node].attrs.size("axis").ok()?;
-        let (mut args, mut outs) = operands(&fused.graph, *node, args);
+        let (node, mut args, mut outs) = fused.call(r)?;
+        let axis = fused.graph.nodes[node].attrs.size("axis").ok()?;
         let (source, _) = source_of(fused, &wave, r)?;
         sources.push((source, Put { index: args.swap_remove(1), y: outs.swap_remove(0), axis }));
     }

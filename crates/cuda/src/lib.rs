@@ -2,23 +2,25 @@
 //!
 //! Building needs nothing of CUDA. The driver, NVRTC, cuBLASLt and cuDNN are loaded when a device is opened,
 //! NCCL on its first use; an error names the missing library. Every decision is pure and tested without a GPU:
-//! [`plan::Plan`] turns a graph into kernels as text ([`emit`]), library calls and memory.
+//! [`lower::Lowered`] turns a graph into kernels as text ([`emit`]), library calls and memory.
 
 mod claims;
 mod device;
 pub mod dnn;
 mod driver;
 pub mod emit;
-mod explain;
 mod failure_guard;
 pub mod flags;
+mod flops;
 mod fuse_launches;
 mod launch_order;
 mod library;
+pub mod lower;
 mod memory;
-pub mod plan;
+mod offline;
 mod program;
 mod rewrite;
+pub mod target;
 
 pub use device::{Cuda, Properties, properties};
 pub use driver::nvrtc;

@@ -6,16 +6,17 @@ use crate::dnn::Network;
 use crate::dnn::backend::Ready;
 use crate::driver::context::{Blame, Context, Function, failed};
 use crate::driver::memsets::{self, SLOT};
+use crate::emit::kernels::Operand;
 use crate::emit::{Arg, Kernel};
-use crate::explain;
-use crate::library::cublas::{CublasGemm, WORKSPACE};
+use crate::library::cublas::{CublasGemm, Gemm, WORKSPACE};
 use crate::library::nccl;
+use crate::lower::{Code, Lowered};
 use crate::memory::storage::{Block, DeviceValue};
-use crate::plan::{Answer, Chip, Plan, Spot, Work};
+use crate::target::Gpu;
 use cudarc::driver::{result as cu, sys};
 use ir::{Attr, Buffer, Call, Error, Graph, Literal, Meaning, Result, Type};
 use parking_lot::Mutex;
-use passes::Region;
+use passes::{Address, Region, Source, Watch};
 use runtime::{Program, interrupt, reference, trace};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -26,7 +27,7 @@ const CAPTURED_MAX: usize = 8;
 
 /// An argument of a launch.
 enum Value {
-    At(Spot),
+    At(Address),
     Number(u64),
 }
 
@@ -43,13 +44,13 @@ enum Task {
     },
     Gemm {
         gemm: CublasGemm,
-        at: [Spot; 5],
+        at: [Address; 5],
         slot: Option<usize>,
     },
     Network {
         ready: Arc<Ready>,
-        given: Vec<Spot>,
-        scratch: Spot,
+        given: Vec<Address>,
+        scratch: Address,
         slot: Option<usize>,
     },
     Host(usize),
@@ -81,7 +82,7 @@ struct Replays {
 /// A compiled graph.
 pub struct Compiled {
     context: Arc<Context>,
-    plan: Plan,
+    lowered: Lowered,
     tasks: Vec<Task>,
     /// The tasks of each region.
     of_region: Vec<Range<usize>>,
@@ -101,15 +102,18 @@ pub struct Compiled {
 
 impl Compiled {
     /// Compiles a graph of primitive ops.
-    pub fn new(context: &Arc<Context>, graph: &Graph) -> Result<Compiled> {
+    pub fn new(context: &Arc<Context>, graph: Graph, watch: &mut Watch) -> Result<Compiled> {
         context.enter()?;
-        let has = |n: &Network| context.has("a convolution", n);
-        let plan = Plan::new(graph, Chip { major: context.major, has: &has, wins: &|p| CublasGemm::wins(context, p) })?;
-        let sources: Vec<&str> = plan.kernels().map(|(_, k)| k.source.as_str()).collect();
+        let supports = |n: &Network| context.has("a convolution", n);
+        let is_faster = |p: &Gemm| CublasGemm::wins(context, p);
+        let gpu = Gpu { major: context.major, supports: &supports, is_faster: &is_faster };
+        let lowered = Lowered::new(graph, gpu, watch)?;
+        let plan = &lowered.plan;
+        let sources: Vec<&str> = lowered.kernels().map(|(_, k)| k.source.as_str()).collect();
         let mut functions = context.functions(&sources)?.into_iter();
         // Most launches want shared memory beside what their text declares.
         let is_launched = |k: &&Kernel| !k.is_move;
-        let launched = || plan.kernels().map(|(_, k)| k).filter(is_launched);
+        let launched = || lowered.kernels().map(|(_, k)| k).filter(is_launched);
         let is_shared = 2 * launched().filter(|k| k.shared > 0).count() > launched().count();
         let mut tasks = Vec::new();
         let mut slots = 0;
@@ -119,32 +123,33 @@ impl Compiled {
             is_little.then(|| slots - 1)
         };
         let mut bodies: Vec<(Arc<Graph>, Compiled)> = Vec::new();
-        let mut of_region = Vec::with_capacity(plan.work.len());
-        for (r, work) in plan.work.iter().enumerate() {
+        let mut of_region = Vec::with_capacity(lowered.code.len());
+        for (r, code) in lowered.code.iter().enumerate() {
             let first = tasks.len();
             let mut launch = |k: &Kernel, tasks: &mut Vec<Task>| -> Result<()> {
                 let f = functions.next().ok_or_else(|| Error::bug("a kernel without a function"))?;
                 if is_shared || k.shared > 0 {
                     context.prefer_shared(f)?;
                 }
-                tasks.push(launch(context, &plan, r, k, f)?);
+                tasks.push(launch(context, &lowered, r, k, f)?);
                 Ok(())
             };
-            match work {
-                Work::Kernels(list) => list.iter().try_for_each(|k| launch(k, &mut tasks))?,
-                Work::Gemm(p, at) => {
+            match code {
+                Code::Kernels(list) => list.iter().try_for_each(|k| launch(k, &mut tasks))?,
+                Code::Gemm(p, operands) => {
                     let gemm = CublasGemm::new(context, p)?;
                     let slot = slot(gemm.needs(context)?);
-                    tasks.push(Task::Gemm { gemm, at: *at, slot });
+                    tasks.push(Task::Gemm { gemm, at: operands.each_ref().map(|o| lowered.address(o)), slot });
                 }
-                Work::Network { network, given, scratch, around: [before, behind] } => {
-                    let ready = context.ready(network).map_err(|e| named(&plan, r, e))?;
+                Code::Network { network, given, around: [before, behind] } => {
+                    let ready = context.ready(network).map_err(|e| plan.blame(r, e))?;
                     before.iter().try_for_each(|k| launch(k, &mut tasks))?;
                     let slot = slot(ready.workspace);
-                    tasks.push(Task::Network { ready, given: given.clone(), scratch: *scratch, slot });
+                    let given = given.iter().map(|o| lowered.address(o)).collect();
+                    tasks.push(Task::Network { ready, given, scratch: plan.scratch(r, 0), slot });
                     behind.iter().try_for_each(|k| launch(k, &mut tasks))?;
                 }
-                Work::Host { node, .. } => {
+                Code::Host { node, .. } => {
                     for (_, a) in plan.fused.graph.nodes[*node].attrs.iter() {
                         if let Attr::Graph(g) = a {
                             bodies.push((g.clone(), body(context, g)?));
@@ -155,14 +160,14 @@ impl Compiled {
             }
             of_region.push(first..tasks.len());
         }
-        for k in &plan.after {
+        for k in &lowered.after {
             let f = functions.next().ok_or_else(|| Error::bug("a kernel without a function"))?;
-            tasks.push(launch(context, &plan, plan.work.len(), k, f)?);
+            tasks.push(launch(context, &lowered, lowered.code.len(), k, f)?);
         }
         if let Some(last) = of_region.last_mut() {
             last.end = tasks.len();
         }
-        let consts = plan.consts.iter().map(|(_, c)| Ok(Arc::new(Block::of(context, c.bytes())?)));
+        let consts = plan.constants.iter().map(|(_, c)| Ok(Arc::new(Block::of(context, c.bytes())?)));
         let consts = consts.collect::<Result<_>>()?;
         let wanted = |t: &Task| if let Task::Network { ready, .. } = t { ready.workspace } else { 0 };
         let workspace = tasks.iter().map(wanted).max().unwrap_or(0);
@@ -170,7 +175,7 @@ impl Compiled {
         let can_capture = tasks.len() > 1 && !tasks.iter().any(|t| matches!(t, Task::Host(_)));
         Ok(Compiled {
             context: context.clone(),
-            plan,
+            lowered,
             tasks,
             of_region,
             described: OnceLock::new(),
@@ -185,19 +190,16 @@ impl Compiled {
 
     /// An input's memory on this GPU.
     fn input(&self, k: usize, b: &Buffer) -> Result<Arc<Block>> {
-        let ty = &self.plan.inputs[k];
-        let wrong = |t: &Type| Error::shape(format!("input {k} of the graph is {ty}, but {t} was given"));
+        let plan = &self.lowered.plan;
         if let Buffer::Device(s) = b
             && let Some(h) = s.as_any().downcast_ref::<DeviceValue>()
             && h.block.is_on(&self.context)
         {
-            return if h.ty == *ty { Ok(h.block.clone()) } else { Err(wrong(&h.ty)) };
+            plan.check_input(k, h.ty.dtype, &h.ty.shape)?;
+            return Ok(h.block.clone());
         }
         let l = b.read()?;
-        let given = Type::new(l.dtype(), l.shape().clone());
-        if given != *ty {
-            return Err(wrong(&given));
-        }
+        plan.check_input(k, l.dtype(), l.shape())?;
         Ok(Arc::new(Block::of(&self.context, l.bytes())?))
     }
 
@@ -223,7 +225,8 @@ impl Compiled {
 
     /// Runs region by region, each to its end, so that it can be timed.
     fn run_traced(&self, bases: &[u64]) -> Result<()> {
-        let described = self.described.get_or_init(|| explain::described(&self.plan));
+        let described = self.described.get_or_init(|| runtime::describe(&self.lowered.plan));
+        trace::note_memory(self.lowered.plan.memory_use());
         self.context.synchronize()?;
         for (what, tasks) in described.iter().zip(&self.of_region).filter(|(_, t)| !t.is_empty()) {
             trace::time(what, || {
@@ -235,7 +238,7 @@ impl Compiled {
     }
 
     fn run_tasks(&self, which: Range<usize>, bases: &[u64]) -> Result<()> {
-        let at = |s: &Spot| bases[s.base] + s.offset as u64;
+        let at = |s: &Address| bases[s.base as usize] + s.offset as u64;
         for t in &self.tasks[which] {
             match t {
                 Task::Launch { f, grid, block, shared, args, is_table, is_move } => {
@@ -273,23 +276,28 @@ impl Compiled {
     /// Runs a node's own rule on copies of its operands; collectives between GPUs stay on them where
     /// that is asked for.
     fn run_on_host(&self, r: usize, bases: &[u64]) -> Result<()> {
-        let Work::Host { node, args, outs } = &self.plan.work[r] else { return Err(Error::bug("not the host's")) };
-        let n = &self.plan.fused.graph.nodes[*node];
-        let at = |s: &Spot| bases[s.base] + s.offset as u64;
-        if let (true, [(from, a)], [(to, b)]) = (n.is_ordered(), &args[..], &outs[..])
-            && nccl::run(&self.context, n, (a, at(from)), (b, at(to))).map_err(|e| e.in_op(n.op.name).at(n.site))?
+        let Code::Host { node, args, outs } = &self.lowered.code[r] else { return Err(Error::bug("not the host's")) };
+        let n = &self.lowered.plan.fused.graph.nodes[*node];
+        let at = |o: &Operand| {
+            let a = self.lowered.address(o);
+            bases[a.base as usize] + a.offset as u64
+        };
+        if let (true, [from], [to]) = (n.is_ordered(), &args[..], &outs[..])
+            && nccl::run(&self.context, n, (&from.ty, at(from)), (&to.ty, at(to)))
+                .map_err(|e| e.in_op(n.op.name).at(n.site))?
         {
             return Ok(());
         }
         let mut values = Vec::with_capacity(args.len());
-        for (spot, ty) in args {
+        for o in args {
+            let ty = &o.ty;
             let mut bytes = ir::Bytes::any(ty.bytes());
             if ty.bytes() > 0 {
-                self.context.download(at(spot), bytes.as_mut())?;
+                self.context.download(at(o), bytes.as_mut())?;
             }
             values.push(Literal::from_buffer(ty.dtype, ty.shape.clone(), Arc::new(bytes)));
         }
-        let types: Vec<Type> = args.iter().map(|(_, t)| t.clone()).collect();
+        let types: Vec<Type> = args.iter().map(|o| o.ty.clone()).collect();
         let call = Call { types: &types, attrs: &n.attrs };
         let results = match n.op.meaning {
             Meaning::Kernel(f) => f(&call, &values),
@@ -298,11 +306,12 @@ impl Compiled {
         };
         let results = results.map_err(|e| e.in_op(n.op.name).at(n.site))?;
         self.context.enter()?;
-        for ((spot, ty), v) in outs.iter().zip(&results) {
+        for (o, v) in outs.iter().zip(&results) {
+            let ty = &o.ty;
             if v.dtype() != ty.dtype || *v.shape() != ty.shape {
                 return Err(Error::bug(format!("a result should be {ty}, not {}{}", v.dtype(), v.shape())));
             }
-            self.context.upload(at(spot), v.bytes())?;
+            self.context.upload(at(o), v.bytes())?;
         }
         Ok(())
     }
@@ -374,9 +383,9 @@ impl Compiled {
 }
 
 /// A kernel of a region with its arguments.
-fn launch(context: &Context, plan: &Plan, region: usize, k: &Kernel, f: Function) -> Result<Task> {
-    let number = k.args.contains(&Arg::Report).then(|| context.blame(blame(plan, region)));
-    let args = k.args.iter().map(|&a| match (plan.pointer(region, a), a, number) {
+fn launch(context: &Context, lowered: &Lowered, region: usize, k: &Kernel, f: Function) -> Result<Task> {
+    let number = k.args.contains(&Arg::Report).then(|| context.blame(blame(&lowered.plan, region)));
+    let args = k.args.iter().map(|&a| match (lowered.pointer(region, a), a, number) {
         (Some(spot), ..) => Value::At(spot),
         (None, Arg::Launch, Some((launch, _))) => Value::Number(launch as u64),
         (None, Arg::Status, _) => Value::Number(context.status),
@@ -394,14 +403,8 @@ impl Value {
     }
 }
 
-/// An error with the op and the line of a region.
-fn named(plan: &Plan, region: usize, e: Error) -> Error {
-    let n = &plan.fused.graph.nodes[plan.fused.regions[region].nodes()[0] as usize];
-    e.in_op(n.op.name).at(n.site)
-}
-
 /// What to say of a bad index in a region, or in one that is launched with it.
-fn blame(plan: &Plan, region: usize) -> Blame {
+fn blame(plan: &passes::Plan, region: usize) -> Blame {
     let (graph, regions) = (&plan.fused.graph, &plan.fused.regions);
     let wave = plan.fused.waves.iter().find(|w| w.contains(&region)).cloned().unwrap_or(region..region + 1);
     let called = |r: usize| if let Region::Call { node, .. } = &regions[r] { Some(*node) } else { None };
@@ -420,30 +423,29 @@ fn blame(plan: &Plan, region: usize) -> Blame {
 }
 
 fn body(context: &Arc<Context>, g: &Graph) -> Result<Compiled> {
-    Compiled::new(context, &passes::optimize(g, &|n, t| context.claims(n, t), &reference::run_node)?)
+    let graph = passes::optimize(g, &|n, t| context.claims(n, t), &reference::run_node)?;
+    Compiled::new(context, graph, &mut Watch::none())
 }
 
 impl Program for Compiled {
     fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>> {
-        if inputs.len() != self.plan.inputs.len() {
-            let (want, got) = (self.plan.inputs.len(), inputs.len());
-            return Err(Error::value(format!("the graph takes {want} inputs, but {got} were given")));
-        }
+        let plan = &self.lowered.plan;
+        plan.check_inputs(inputs)?;
         let _order = self.context.order.lock();
         self.context.enter()?;
         let blocks = inputs.iter().enumerate().map(|(k, b)| self.input(k, b));
         let blocks: Vec<Arc<Block>> = blocks.collect::<Result<_>>()?;
         let mut bases: Vec<u64> = blocks.iter().map(|b| b.address).collect();
-        let mut results = Vec::with_capacity(self.plan.memory.buffers.len());
+        let mut results = Vec::with_capacity(plan.memory.buffers.len());
         let mut gone = Vec::new();
-        for b in &self.plan.memory.buffers {
+        for b in &plan.memory.buffers {
             let (block, taken) = self.result(b, inputs, &blocks)?;
             bases.push(block.address);
             results.push(block);
             gone.extend(taken);
         }
         bases.extend(self.consts.iter().map(|c| c.address));
-        let arena = Block::new(&self.context, self.plan.memory.arena_bytes)?;
+        let arena = Block::new(&self.context, plan.memory.arena_bytes)?;
         bases.push(arena.address);
         let workspace = (self.workspace > 0).then(|| Block::new(&self.context, self.workspace)).transpose()?;
         bases.push(workspace.as_ref().map_or(0, |b| b.address));
@@ -451,19 +453,22 @@ impl Program for Compiled {
         let hold = |block: &Arc<Block>, ty: &Type| {
             Buffer::Device(Arc::new(DeviceValue { block: block.clone(), ty: ty.clone() }))
         };
-        let answer = |(a, ty): &(Answer, Type)| match a {
-            Answer::Input(k) => hold(&blocks[*k], ty),
-            Answer::Const(k) => hold(&self.consts[*k], ty),
-            Answer::Empty => Buffer::Host(Literal::zeros(ty.dtype, ty.shape.clone())),
-            Answer::Result(b) => hold(&results[*b], ty),
+        let result = |(source, ty): &(Source, Type)| match *source {
+            Source::Input(k) => hold(&blocks[k], ty),
+            Source::Constant(k) => hold(&self.consts[k], ty),
+            Source::Empty => Buffer::Host(Literal::zeros(ty.dtype, ty.shape.clone())),
+            Source::Buffer(b) => hold(&results[b], ty),
         };
-        let answers = self.plan.answers.iter().map(answer).collect();
+        let answers = plan.results.iter().map(result).collect();
         // Nothing is left of an input whose memory a result has taken over.
         gone.into_iter().for_each(|k| inputs[k] = Buffer::Host(Literal::nothing()));
         Ok(answers)
     }
 
     fn explain(&self) -> String {
-        explain::explain(&self.plan)
+        self.lowered.explain()
+    }
+    fn sources(&self) -> String {
+        self.lowered.sources()
     }
 }

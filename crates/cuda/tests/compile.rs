@@ -4,14 +4,14 @@
 #![allow(unsafe_code)]
 
 use ir::{Case, DType, Literal, Meaning};
+use passes::Watch;
 use runtime::reference;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use talweg_cuda::{
-    nvrtc,
-    plan::{Chip, Plan},
-};
+use talweg_cuda::lower::Lowered;
+use talweg_cuda::nvrtc;
+use talweg_cuda::target::Gpu;
 
 /// The version the wheel is asked for in.
 const WHEEL: &str = "nvidia-cuda-nvrtc==13.0.88";
@@ -68,8 +68,9 @@ fn sources() -> Vec<String> {
                 // An op may refuse a type.
                 let Ok(g) = reference::graph_of(op, &case) else { continue };
                 let g = passes::optimize(&g, &|_, _| false, &reference::run_node).unwrap();
-                let plan = Plan::new(&g, Chip { major: 9, has: &|_| false, wins: &|_| false })
-                    .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
+                let plan =
+                    Lowered::new(g, Gpu { major: 9, supports: &|_| false, is_faster: &|_| false }, &mut Watch::none())
+                        .unwrap_or_else(|e| panic!("{} in {dtype}: {e}", op.name));
                 all.extend(plan.kernels().map(|(_, k)| k.source.clone()));
             }
         }
@@ -84,7 +85,8 @@ fn golden() -> Vec<String> {
     let files = std::fs::read_dir(dir).unwrap().map(|e| std::fs::read_to_string(e.unwrap().path()).unwrap());
     let of = |text: String| {
         let graph = ir::Graph::parse(text.split("----\n").next().unwrap_or(""), &ops::find).unwrap();
-        let plan = Plan::new(&graph, Chip { major: 9, has: &|_| true, wins: &|_| true }).unwrap();
+        let plan = Lowered::new(graph, Gpu { major: 9, supports: &|_| true, is_faster: &|_| true }, &mut Watch::none())
+            .unwrap();
         plan.kernels().map(|(_, k)| k.source.clone()).collect::<Vec<_>>()
     };
     files.flat_map(of).collect()

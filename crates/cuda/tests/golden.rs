@@ -1,26 +1,31 @@
 //! Graphs and the CUDA C that becomes of them.
 //!
-//! A file of `tests/golden` holds a graph, a line of dashes, and its kernels. `TALWEG_BLESS=1`
-//! rewrites the second half; read the difference.
+//! A file of `tests/golden` holds a graph, a line of dashes, and its kernels. A file of `tests/stages` has the name of
+//! a stage and holds a graph, a line of dashes, and the graph (or the waves of regions) after that stage.
+//! `TALWEG_BLESS=1` rewrites the second half; read the difference.
 
+use passes::{State, Watch};
+use std::borrow::Cow;
 use std::fmt::Write;
-use talweg_cuda::plan::{Chip, Plan, Work};
+use talweg_cuda::lower::{Code, Lowered};
+use talweg_cuda::target::{Gpu, GpuTarget};
 
 const LINE: &str = "----\n";
 
 fn kernels(text: &str) -> String {
     let graph = ir::Graph::parse(text, &ops::find).unwrap();
-    let plan = Plan::new(&graph, Chip { major: 9, has: &|_| true, wins: &|_| true }).unwrap();
+    let plan =
+        Lowered::new(graph, Gpu { major: 9, supports: &|_| true, is_faster: &|_| true }, &mut Watch::none()).unwrap();
     let mut out = String::new();
-    for (r, w) in plan.work.iter().enumerate() {
+    for (r, w) in plan.code.iter().enumerate() {
         match w {
-            Work::Kernels(list) => {
+            Code::Kernels(list) => {
                 for k in list {
                     writeln!(out, "// region {r}: {} blocks of {} threads\n{}", k.grid, k.block, k.source).unwrap();
                 }
             }
-            Work::Gemm(p, _) => writeln!(out, "// region {r}: {p:?}\n").unwrap(),
-            Work::Network { network: n, around: [before, behind], .. } => {
+            Code::Gemm(p, _) => writeln!(out, "// region {r}: {p:?}\n").unwrap(),
+            Code::Network { network: n, around: [before, behind], .. } => {
                 for k in before.iter().chain(behind) {
                     writeln!(out, "// around {r}: {} blocks of {} threads\n{}", k.grid, k.block, k.source).unwrap();
                 }
@@ -28,28 +33,52 @@ fn kernels(text: &str) -> String {
                 n.tensors.iter().enumerate().for_each(|(i, t)| writeln!(out, "%{i} {t:?}").unwrap());
                 n.nodes.iter().for_each(|n| writeln!(out, "{n:?}").unwrap());
             }
-            Work::Host { node, .. } => {
-                writeln!(out, "// region {r}: {} on the host\n", plan.fused.graph.nodes[*node].op.name).unwrap();
+            Code::Host { node, .. } => {
+                writeln!(out, "// region {r}: {} on the host\n", plan.plan.fused.graph.nodes[*node].op.name).unwrap();
             }
         }
     }
     out
 }
 
-#[test]
-fn graphs_become_these_kernels() {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+/// The graph, or the waves of regions, after a stage of the GPU.
+fn stage(name: &str, text: &str) -> String {
+    let graph = ir::Graph::parse(text, &ops::find).unwrap();
+    let target = GpuTarget::new(Gpu { major: 9, supports: &|_| true, is_faster: &|_| true });
+    let mut stages = passes::target_stages(&target);
+    let last = stages.iter().position(|s| s.name == name).unwrap_or_else(|| panic!("no stage is named {name}"));
+    stages.truncate(last + 1);
+    match passes::run(&stages, State::Graph(Cow::Owned(graph)), &mut Watch::none()).unwrap() {
+        State::Graph(g) => g.to_string(),
+        State::Regions(f) => f.waves_text(),
+    }
+}
+
+/// Compares the second half of each file of a folder with what becomes of the first.
+fn compare(folder: &str, made: &dyn Fn(&str, &str) -> String) {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
     let mut files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
     assert!(!files.is_empty());
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         let (before, after) = text.split_once(LINE).unwrap_or((&text, ""));
-        let got = kernels(before);
+        let got = made(file.file_stem().and_then(|s| s.to_str()).unwrap(), before);
         if std::env::var_os("TALWEG_BLESS").is_some() {
             std::fs::write(&file, format!("{before}{LINE}{got}")).unwrap();
         } else {
             assert_eq!(got, after, "{}", file.display());
         }
     }
+}
+
+#[test]
+fn graphs_become_these_kernels() {
+    compare("golden", &|_, text| kernels(text));
+}
+
+#[test]
+fn stages_do_what_the_files_say() {
+    // `nhwc-stem` is another graph for `nhwc`.
+    compare("stages", &|name, text| stage(name.split('-').next().unwrap_or(name), text));
 }

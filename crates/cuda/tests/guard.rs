@@ -1,29 +1,31 @@
 //! Plans in which a bad index may be found: what writes over an input looks at the status word first.
 
 use ir::Slot;
+use passes::Watch;
 use talweg_cuda::emit::{Arg, Kernel};
-use talweg_cuda::plan::{Chip, Plan};
+use talweg_cuda::lower::Lowered;
+use talweg_cuda::target::Gpu;
 
-fn planned(text: &str, updates: &[(u32, u32)]) -> Plan {
+fn planned(text: &str, updates: &[(u32, u32)]) -> Lowered {
     let mut graph = ir::Graph::parse(&format!("talweg graph 1\n{text}"), &ops::find).unwrap();
     graph.updates = updates.to_vec();
-    Plan::new(&graph, Chip { major: 9, has: &|_| false, wins: &|_| false }).unwrap()
+    Lowered::new(graph, Gpu { major: 9, supports: &|_| false, is_faster: &|_| false }, &mut Watch::none()).unwrap()
 }
 /// Kernels that write over an input.
-fn writers(plan: &Plan) -> Vec<&Kernel> {
-    let buffers = plan.memory.buffers.iter().filter(|b| b.donor.is_some());
+fn writers(plan: &Lowered) -> Vec<&Kernel> {
+    let buffers = plan.plan.memory.buffers.iter().filter(|b| b.donor.is_some());
     let slots: Vec<Slot> = buffers.map(|b| b.slot).collect();
     let writes = |k: &&Kernel| k.args.iter().any(|a| matches!(a, Arg::Value(s) if slots.contains(s)));
     plan.kernels().map(|(_, k)| k).filter(|k| !k.is_move).filter(writes).collect()
 }
 /// The input whose memory each result may take over.
-fn donors(plan: &Plan) -> Vec<Option<usize>> {
-    let donor = |s: &Slot| plan.memory.buffers.iter().find(|b| b.slot == *s).and_then(|b| b.donor);
-    plan.fused.graph.outputs.iter().map(donor).collect()
+fn donors(plan: &Lowered) -> Vec<Option<usize>> {
+    let donor = |s: &Slot| plan.plan.memory.buffers.iter().find(|b| b.slot == *s).and_then(|b| b.donor);
+    plan.plan.fused.graph.outputs.iter().map(donor).collect()
 }
 /// What is copied to where after a failure: the numbers of inputs and outputs.
-fn restored(plan: &Plan) -> Vec<(usize, usize)> {
-    let graph = &plan.fused.graph;
+fn restored(plan: &Lowered) -> Vec<(usize, usize)> {
+    let graph = &plan.plan.fused.graph;
     let number = |pair: &[Arg]| match pair {
         [Arg::Value(from), Arg::Value(to)] => {
             let input = graph.inputs.iter().position(|&i| i == from.node)?;
@@ -72,7 +74,7 @@ fn old_values_come_back_where_memory_was_not_lent() {
     assert_eq!(restored(&plan), [(2, 0), (3, 1)]);
     let [k] = &plan.after[..] else { panic!("one launch") };
     assert!(k.is_move && k.is_table && k.args.last() == Some(&Arg::Status), "{}", k.source);
-    assert_eq!(plan.kernels().last().map(|(r, _)| r), Some(plan.work.len()), "after all regions");
+    assert_eq!(plan.kernels().last().map(|(r, _)| r), Some(plan.code.len()), "after all regions");
 }
 
 #[test]

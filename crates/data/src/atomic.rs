@@ -1,4 +1,4 @@
-//! Files that are whole or absent: whoever reads sees the old content or the
+//! Atomic files: a reader sees the old content or the
 //! new one, after a crash or a full disk too.
 //!
 //! The way: a temporary file in the same folder, write, fsync, rename over the
@@ -6,7 +6,7 @@
 //! removed and the old file is untouched; after a crash it may be left behind,
 //! and [`clean`] removes it. A writer holds a lock (`flock`) on its temporary
 //! file, which the system releases when the process ends, so that `clean`
-//! takes nobody's file away.
+//! removes no other writer's file.
 //!
 //! Checksums are XXH3-128 (crate `xxhash-rust`): as fast as memory, and far
 //! beyond chance for truncation and flipped bits; no protection against people.
@@ -29,7 +29,7 @@ const PARTIAL: &str = ".partial";
 /// Ends a sealed file, after the length and the checksum.
 const SEAL: &[u8; 8] = b"TLWGSEAL";
 
-/// Bytes written at once: some kernels let nobody else onto the processor before a write is done.
+/// Bytes written at once: a kernel without preemption keeps the processor until a write is done.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Length of the trailer: length, checksum, mark.
@@ -116,7 +116,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<()> {
 /// # Errors
 /// If the operating system refuses.
 pub fn remove_checked(path: impl AsRef<Path>) -> Result<()> {
-    // The file goes first: a sidecar alone harms nobody.
+    // The file goes first: a sidecar alone is harmless.
     for path in [path.as_ref(), &sidecar(path.as_ref())] {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -174,7 +174,7 @@ pub fn clean(folder: impl AsRef<Path>) -> Result<usize> {
         if !name.starts_with('.') || !name.ends_with(PARTIAL) {
             continue;
         }
-        // Whoever wrote it may have finished since it was listed.
+        // Its writer may have finished since it was listed.
         let Ok(file) = File::open(&path) else { continue };
         if file.try_lock().is_ok() {
             match std::fs::remove_file(&path) {

@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use image::ImageReader;
+use png::{BitDepth, ColorType, Transformations};
+use zune_jpeg::zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
 use crate::array::Array;
 use crate::dataset::Dataset;
@@ -96,24 +97,105 @@ fn decode(path: &Path, gray: bool) -> Result<Array> {
     decode_picture(path, &content, gray)
 }
 
-/// Decodes the content of a picture's file. The format is told from the content: endings lie. `path`
-/// is for messages.
+/// Decodes an image file's content: PNG or JPEG, as the content says and not the file's extension. `path` is for
+/// messages.
 ///
 /// # Errors
-/// If it is neither PNG nor JPEG, or broken.
+/// If it is neither PNG nor JPEG, or corrupt.
 pub fn decode_picture(path: impl AsRef<Path>, content: &[u8], gray: bool) -> Result<Array> {
-    let path = path.as_ref();
-    let failed = |error| Error::io("read", path, error);
-    let reader = ImageReader::new(std::io::Cursor::new(content)).with_guessed_format().map_err(failed)?;
-    let picture = reader.decode().map_err(|error| match error {
-        image::ImageError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => failed(error),
-        error => Error::format(path, format!("expected a picture (png or jpeg): {error}")),
-    })?;
-    let (height, width) = (picture.height() as usize, picture.width() as usize);
-    if gray {
-        return Array::new(picture.into_luma8().into_raw(), &[height, width]);
+    let pixels = match content {
+        [0x89, b'P', b'N', b'G', ..] => png_pixels(content),
+        [0xff, 0xd8, 0xff, ..] => jpeg_pixels(content),
+        _ => Err("neither signature is at the start".to_string()),
+    };
+    let pixels = pixels.map_err(|e| Error::format(path.as_ref(), format!("expected a picture (png or jpeg): {e}")))?;
+    let (height, width) = (pixels.height, pixels.width);
+    if gray { Array::new(pixels.gray(), &[height, width]) } else { Array::new(pixels.rgb(), &[height, width, 3]) }
+}
+
+/// Bytes that one image may take.
+const BYTES_MAX: usize = 512 << 20;
+
+/// A decoded image: interleaved channels of 8 or 16 bits (big endian); 1 or 2 channels are gray, an even count ends
+/// with alpha.
+struct Pixels {
+    samples: Vec<u8>,
+    is_wide: bool,
+    channels: usize,
+    height: usize,
+    width: usize,
+}
+
+impl Pixels {
+    /// A sample of 8 bits, or of 16.
+    fn sample(&self, i: usize) -> (u8, Option<u16>) {
+        if !self.is_wide {
+            return (self.samples[i], None);
+        }
+        let wide = u16::from_be_bytes([self.samples[2 * i], self.samples[2 * i + 1]]);
+        (((u32::from(wide) + 128) / 257) as u8, Some(wide))
     }
-    Array::new(picture.into_rgb8().into_raw(), &[height, width, 3])
+
+    /// From 0 to 1.
+    fn unit(&self, i: usize) -> f32 {
+        match self.sample(i) {
+            (_, Some(wide)) => f32::from(wide) * (1.0 / f32::from(u16::MAX)),
+            (narrow, None) => f32::from(narrow) * (1.0 / f32::from(u8::MAX)),
+        }
+    }
+
+    fn rgb(self) -> Vec<u8> {
+        if self.channels == 3 && !self.is_wide {
+            return self.samples;
+        }
+        let color = |pixel| [0, 1, 2].map(|c| self.sample(pixel + if self.channels < 3 { 0 } else { c }).0);
+        (0..self.height * self.width).flat_map(|i| color(i * self.channels)).collect()
+    }
+
+    fn gray(self) -> Vec<u8> {
+        if self.channels == 1 && !self.is_wide {
+            return self.samples;
+        }
+        // The luminance of BT.709's primaries.
+        let luma = |i| 0.212_639 * self.unit(i) + 0.715_168_7 * self.unit(i + 1) + 0.072_192_32 * self.unit(i + 2);
+        let gray = |i| if self.channels < 3 { self.sample(i).0 } else { (luma(i) * 255.0).round() as u8 };
+        (0..self.height * self.width).map(|i| gray(i * self.channels)).collect()
+    }
+}
+
+fn png_pixels(content: &[u8]) -> Result<Pixels, String> {
+    let limits = png::Limits { bytes: BYTES_MAX };
+    let mut decoder = png::Decoder::new_with_limits(std::io::Cursor::new(content), limits);
+    // Palettes and fewer bits than 8 become 8 bits; 16 stay.
+    decoder.set_transformations(Transformations::EXPAND);
+    let mut reader = decoder.read_info().map_err(|e| e.to_string())?;
+    let bytes = reader.output_buffer_size().filter(|bytes| *bytes <= BYTES_MAX).ok_or("it is too large")?;
+    let mut samples = vec![0; bytes];
+    reader.next_frame(&mut samples).map_err(|e| e.to_string())?;
+    let (color, depth) = reader.output_color_type();
+    let channels = match color {
+        ColorType::Grayscale => 1,
+        ColorType::GrayscaleAlpha => 2,
+        ColorType::Rgb | ColorType::Indexed => 3,
+        ColorType::Rgba => 4,
+    };
+    let (height, width) = (reader.info().height as usize, reader.info().width as usize);
+    Ok(Pixels { samples, is_wide: depth == BitDepth::Sixteen, channels, height, width })
+}
+
+fn jpeg_pixels(content: &[u8]) -> Result<Pixels, String> {
+    let options = DecoderOptions::default().set_strict_mode(false).set_max_width(usize::MAX).set_max_height(usize::MAX);
+    let mut decoder = zune_jpeg::JpegDecoder::new_with_options(ZCursor::new(content), options);
+    decoder.decode_headers().map_err(|e| e.to_string())?;
+    let is_gray = decoder.input_colorspace() == Some(ColorSpace::Luma);
+    let (space, channels) = if is_gray { (ColorSpace::Luma, 1) } else { (ColorSpace::RGB, 3) };
+    decoder.set_options(options.jpeg_set_out_colorspace(space));
+    let (width, height) = decoder.dimensions().ok_or("it has no size")?;
+    if height * width * channels > BYTES_MAX {
+        return Err("it is too large".to_string());
+    }
+    let samples = decoder.decode().map_err(|e| e.to_string())?;
+    Ok(Pixels { samples, is_wide: false, channels, height, width })
 }
 
 /// What lies in a folder, sorted by name: the order of the operating system
@@ -176,6 +258,36 @@ mod tests {
         assert_eq!(image.shape(), [8, 16, 3]);
         let first = &image.values::<u8>().unwrap()[..3];
         assert!(first.iter().zip([200u8, 100, 50]).all(|(a, b)| a.abs_diff(b) < 6), "{first:?}");
+    }
+
+    /// Random pixels in every layout of PNG and both of JPEG.
+    #[test]
+    fn pixels_are_those_of_the_image_crate() {
+        use image::{DynamicImage, ImageFormat};
+        let (height, width) = (33, 50);
+        let mut random = crate::random::Random::new(7, 0, 0);
+        let mut bytes = |n: usize| (0..n * height * width).map(|_| random.bits() as u8).collect::<Vec<_>>();
+        let mut images: Vec<(DynamicImage, ImageFormat)> = Vec::new();
+        let (w, h) = (width as u32, height as u32);
+        let wide = |b: Vec<u8>| b.chunks(2).map(|p| u16::from_ne_bytes([p[0], p[1]])).collect::<Vec<_>>();
+        images.push((image::GrayImage::from_raw(w, h, bytes(1)).unwrap().into(), ImageFormat::Png));
+        images.push((image::GrayAlphaImage::from_raw(w, h, bytes(2)).unwrap().into(), ImageFormat::Png));
+        images.push((image::RgbImage::from_raw(w, h, bytes(3)).unwrap().into(), ImageFormat::Png));
+        images.push((image::RgbaImage::from_raw(w, h, bytes(4)).unwrap().into(), ImageFormat::Png));
+        let deep = image::ImageBuffer::<image::Luma<u16>, _>::from_raw(w, h, wide(bytes(2))).unwrap();
+        images.push((deep.into(), ImageFormat::Png));
+        let deep = image::ImageBuffer::<image::Rgb<u16>, _>::from_raw(w, h, wide(bytes(6))).unwrap();
+        images.push((deep.into(), ImageFormat::Png));
+        images.push((image::GrayImage::from_raw(w, h, bytes(1)).unwrap().into(), ImageFormat::Jpeg));
+        images.push((image::RgbImage::from_raw(w, h, bytes(3)).unwrap().into(), ImageFormat::Jpeg));
+        for (image, format) in images {
+            let mut file = std::io::Cursor::new(Vec::new());
+            image.write_to(&mut file, format).unwrap();
+            let same = image::load_from_memory(file.get_ref()).unwrap();
+            let ours = |gray| decode_picture("x", file.get_ref(), gray).unwrap().values::<u8>().unwrap().to_vec();
+            assert_eq!(ours(false), same.to_rgb8().into_raw(), "{:?}", image.color());
+            assert_eq!(ours(true), same.to_luma8().into_raw(), "{:?}", image.color());
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub use error::{Error, Result};
 pub use fashion::load as fashion_mnist;
 #[cfg(feature = "image")]
 pub use images::{Images, decode_picture};
-pub use loader::{Builder, Loader, Part, Position};
+pub use loader::{Builder, Loader, Part, Permute, Position};
 pub use memory::Memory;
 #[cfg(feature = "parquet")]
 pub use parquet::Parquet;

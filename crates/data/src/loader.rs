@@ -36,7 +36,13 @@ pub struct Position {
     pub len: u64,
     /// Seed of the shuffle, if any, to refuse another order.
     pub seed: Option<u64>,
+    /// Whether the shuffle is that of Python's `DataLoader`: see [`Loader::restore_by`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_generator: bool,
 }
+
+/// The order of an epoch that follows from a seed, the number of the epoch and the number of samples.
+pub type Permute = fn(u64, u64, usize) -> Result<Vec<usize>>;
 
 /// Which rows of a global batch are one rank's. Parts differ by one row at most, the first ones being
 /// larger; of a batch with fewer rows than ranks the last ranks have none.
@@ -168,6 +174,7 @@ impl<D: Dataset + 'static> Builder<D> {
             len,
             global,
             shuffle: self.shuffle,
+            permute: None,
             drop_last: self.drop_last,
             rank: self.rank,
             world: self.world,
@@ -241,8 +248,8 @@ impl Loader {
     }
 
     /// Batches in an epoch; the same for every rank.
-    pub fn batches(&self) -> u64 {
-        self.source.batches()
+    pub fn batches(&self) -> usize {
+        self.source.batches() as usize
     }
 
     /// Samples in the data set, over all ranks.
@@ -265,12 +272,36 @@ impl Loader {
     /// batch. The loader stays where it was.
     pub fn restore(&mut self, position: &Position) -> Result<()> {
         let batch = self.source.locate(position)?;
-        if let Some(pool) = &self.pool {
-            pool.idle();
-        }
+        self.idle();
         self.order = None;
         (self.epoch, self.batch) = (position.epoch, batch);
         Ok(())
+    }
+
+    /// As [`Loader::restore`], but of a position whose shuffle another permutation makes, as Python's does
+    /// (`by_generator`): a loader that shuffles takes over its seed and order.
+    ///
+    /// # Errors
+    /// As `restore`, and if batches have been read.
+    pub fn restore_by(&mut self, position: &Position, permute: Permute) -> Result<()> {
+        if position.by_generator && self.source.shuffle.is_some() {
+            self.idle();
+            let Some(source) = Arc::get_mut(&mut self.source) else {
+                return Err(Error::mismatch("batches have been read already: restore the loader before"));
+            };
+            let before = (source.shuffle, source.permute);
+            (source.shuffle, source.permute) = (position.seed, Some(permute));
+            if let Err(e) = source.locate(position) {
+                (source.shuffle, source.permute) = before;
+                return Err(e);
+            }
+        }
+        self.restore(position)
+    }
+    fn idle(&self) {
+        if let Some(pool) = &self.pool {
+            pool.idle();
+        }
     }
 
     /// Takes one rank's [`Part`] of every batch, for a loader that was made for one process: `world`
@@ -298,9 +329,7 @@ impl Loader {
 
     /// Goes on as if so many batches had been handed out, over as many epochs as that takes.
     pub fn skip_batches(&mut self, count: u64) {
-        if let Some(pool) = &self.pool {
-            pool.idle();
-        }
+        self.idle();
         let each = self.source.batches();
         let to = self.batch + count;
         (self.epoch, self.batch, self.order) = (self.epoch + to / each, to % each, None);
@@ -311,7 +340,7 @@ impl Loader {
         if let Some(order) = &self.order {
             return Ok(Arc::clone(order));
         }
-        let order = Arc::new(self.source.order(self.epoch));
+        let order = Arc::new(self.source.order(self.epoch)?);
         if self.workers > 0 {
             if self.pool.is_none() {
                 self.pool = Some(Pool::start(&self.source, self.workers, self.prefetch)?);
@@ -353,6 +382,8 @@ pub(crate) struct Source {
     /// Samples of a batch, over all ranks.
     global: usize,
     shuffle: Option<u64>,
+    /// What shuffles instead of this crate's permutation.
+    permute: Option<Permute>,
     drop_last: bool,
     rank: usize,
     world: usize,
@@ -382,7 +413,7 @@ impl Source {
     fn position(&self, epoch: u64, batch: u64) -> Position {
         let (len, global) = (self.len as u64, self.global as u64);
         let samples = (batch * global).min(len);
-        Position { epoch, batch, samples, len, seed: self.shuffle }
+        Position { epoch, batch, samples, len, seed: self.shuffle, by_generator: self.permute.is_some() }
     }
 
     /// The batch at which a position continues.
@@ -393,7 +424,7 @@ impl Source {
             let saved = position.len;
             return refuse(format!("the position is of a data set with {saved} samples, not {len}"));
         }
-        if position.seed != self.shuffle {
+        if position.seed != self.shuffle || position.by_generator != self.permute.is_some() {
             return refuse(format!("the position is of shuffle seed {:?}, not {:?}", position.seed, self.shuffle));
         }
         let samples = position.samples;
@@ -409,9 +440,12 @@ impl Source {
         Ok(samples / global)
     }
 
-    fn order(&self, epoch: u64) -> Order {
-        let shuffle = |seed| random::permutation(seed, random::PURPOSE_SHUFFLE, epoch, self.len);
-        Order { epoch, shuffled: self.shuffle.map(shuffle) }
+    fn order(&self, epoch: u64) -> Result<Order> {
+        let shuffle = |seed| match self.permute {
+            Some(permute) => permute(seed, epoch, self.len),
+            None => Ok(random::permutation(seed, random::PURPOSE_SHUFFLE, epoch, self.len)),
+        };
+        Ok(Order { epoch, shuffled: self.shuffle.map(shuffle).transpose()? })
     }
 
     /// This rank's part of a batch, and the indices of its samples.
@@ -483,7 +517,7 @@ mod tests {
     fn a_cancelled_batch_stops_after_the_sample_it_is_at() {
         let reads = Arc::new(AtomicUsize::new(0));
         let loader = Loader::builder(Counted(Arc::clone(&reads))).batch(1000).build().unwrap();
-        let order = loader.source.order(0);
+        let order = loader.source.order(0).unwrap();
         let cancelled = || reads.load(Ordering::SeqCst) == 7;
         assert!(loader.source.assemble(&order, 0, &cancelled).is_err());
         assert_eq!(reads.load(Ordering::SeqCst), 7);

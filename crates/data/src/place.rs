@@ -122,7 +122,7 @@ impl Place {
         !self.at.to_str().is_some_and(|t| t.contains("://"))
     }
 
-    /// Replaces the content of a file, and its checksum. Whoever reads sees the old content or the
+    /// Replaces the content of a file, and its checksum. A reader sees the old content or the
     /// new one, also when this process is killed meanwhile.
     ///
     /// # Errors

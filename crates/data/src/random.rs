@@ -1,8 +1,8 @@
-//! Random numbers by counter: a draw is a pure function of a seed and a place.
+//! Random numbers by counter: a draw is a pure function of a seed and a position.
 //!
 //! The generator is Philox 4x32 with ten rounds (Salmon et al., 2011). There is
-//! no state to save: whoever knows the seed, the purpose and the index of a
-//! sample can draw its numbers again, in any order, on any thread.
+//! no state to save: given the seed, the purpose and the index of a
+//! sample, its numbers can be drawn again, in any order, on any thread.
 
 /// A stream of random numbers that belongs to one place (a sample, an epoch).
 ///
@@ -94,9 +94,10 @@ pub fn derive(seed: u64, number: u64) -> u64 {
 }
 
 pub(crate) const PURPOSE_DERIVE: u32 = 0;
-pub(crate) const PURPOSE_SHUFFLE: u32 = 1;
+/// The purpose of a shuffle, for the order of a [`Loader`](crate::Loader).
+pub const PURPOSE_SHUFFLE: u32 = 1;
 pub(crate) const PURPOSE_SPLIT: u32 = 2;
-/// The purpose of augmentation, for streams of one's own that are to draw what [`Dataset::vary`](crate::Dataset::vary) draws.
+/// The purpose of augmentation, for custom streams that draw what [`Dataset::vary`](crate::Dataset::vary) draws.
 pub const PURPOSE_AUGMENT: u32 = 3;
 pub(crate) const PURPOSE_DIGITS: u32 = 4;
 

@@ -3,7 +3,7 @@
 //! Endpoint, region and credentials come from the usual variables (`AWS_ENDPOINT_URL`, `AWS_REGION`,
 //! `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, or a role of the machine).
 //! Large files go up in parts, a few at a time, and appear when the last part is there; a request
-//! that fails is repeated a few times. A file's checksum goes first: alone it harms nobody.
+//! that fails is repeated a few times. A file's checksum goes first: alone it is harmless.
 
 use std::io::{self, Write};
 use std::ops::Range;

@@ -258,6 +258,7 @@ fn a_cluster_with_users_wants_the_password() {
     assert!(said.contains("TALWEG_ETCD_USER and TALWEG_ETCD_PASSWORD go together"), "{said}");
 }
 
+#[cfg(feature = "tls")]
 #[test]
 fn a_cluster_under_tls_wants_a_certificate() {
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};

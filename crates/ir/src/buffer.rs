@@ -31,7 +31,7 @@ pub trait Storage: Send + Sync + 'static {
 pub struct DeviceMemory {
     /// Its first byte.
     pub address: u64,
-    /// Keeps the memory until it is dropped, which nobody does who may still be reading.
+    /// Keeps the memory until it is dropped; readers hold it.
     pub owner: Box<dyn Any + Send + Sync>,
 }
 

@@ -26,7 +26,7 @@ const HUGE: usize = 1 << 21;
 /// The smallest pages of any system.
 const PAGE: usize = 4096;
 
-/// Memory of somebody else's, such as another library's array: read, never written to.
+/// Foreign memory, such as another library's array: read, never written to.
 pub trait ForeignMemory: Send + Sync {
     /// The bytes, which stay where they are as long as this lives.
     fn bytes(&self) -> &[u8];
@@ -215,7 +215,7 @@ impl Bytes {
             None => Bytes::of(Block::zeroed(len), len),
         }
     }
-    /// `len` bytes of any content, for whoever writes all of them: from a freed block where one of
+    /// `len` uninitialized bytes, for callers that write all of them: from a freed block where one of
     /// this size is kept.
     pub fn any(len: usize) -> Bytes {
         if let Some(block) = take(len) {
@@ -223,7 +223,7 @@ impl Bytes {
         }
         let mut b = Bytes::of(Block::zeroed(len), len);
         if cfg!(debug_assertions) {
-            // Whoever relies on zeros shows in the tests.
+            // Code that relies on zeros fails in the tests.
             b.as_mut().fill(0xA5);
         }
         b
@@ -250,7 +250,7 @@ impl Bytes {
     pub fn outside(&self) -> usize {
         self.outside.load(Ordering::Relaxed)
     }
-    /// Whether the memory is somebody else's.
+    /// True if the memory is foreign.
     pub fn is_foreign(&self) -> bool {
         matches!(self.block, Block::Foreign(_))
     }

@@ -53,7 +53,7 @@ pub struct Graph {
     /// What running the graph returns.
     pub outputs: Vec<Slot>,
     /// Inputs that hold a variable's old value, with the output that holds its new value, by
-    /// number. Passes keep both numbers. Files do not carry it: whoever binds variables sets it.
+    /// number. Passes keep both numbers. Files do not carry it: the binding of variables sets it.
     pub updates: Vec<(u32, u32)>,
 }
 

@@ -129,7 +129,7 @@ impl Literal {
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.bytes).saturating_sub(self.bytes.outside())
     }
-    /// The buffer for writing, if nobody else holds it or has lent it.
+    /// The buffer for writing, if it is neither shared nor lent.
     pub fn buffer_mut(&mut self) -> Option<&mut [u8]> {
         Arc::get_mut(&mut self.bytes).filter(|b| !b.is_foreign()).map(AsMut::as_mut)
     }

@@ -1,7 +1,7 @@
 //! The live graph: what a program has asked for so far.
 //!
 //! A [`Value`] is a counted reference to one output of a [`Node`]. Nodes point at their inputs,
-//! never the other way, so a value lives exactly as long as somebody can still ask for it.
+//! never the other way, so a value lives exactly as long as a handle can reach it.
 //! Variables are chains of values: assigning makes the variable name another value, and a read
 //! fixes the value it had at that point of the program.
 
@@ -508,7 +508,7 @@ impl Var {
         let value = Value::computed(self.ty.clone(), buffer, false, self.site);
         self.assign(value).expect("same type");
     }
-    /// Keeps everybody else from reading and assigning it. Whoever holds several takes them in the
+    /// Locks it against reads and assignments by others. A holder of several takes them in the
     /// order of their ids.
     pub fn lock(&self) -> VarGuard<'_> {
         VarGuard { var: self, state: self.state.lock() }
@@ -565,7 +565,7 @@ impl VarGuard<'_> {
     pub fn var(&self) -> &Var {
         self.var
     }
-    /// Puts its value, if that is computed, in place of an older copy. Where nobody else can ask
+    /// Puts its value, if that is computed, in place of an older copy. Where no other handle can ask
     /// for the value it is moved: then the variable has none until [`VarGuard::put`], and this is true.
     pub fn take(&mut self, copy: &mut Buffer) -> bool {
         let node = &self.state.current.node;

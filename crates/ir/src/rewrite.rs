@@ -23,7 +23,7 @@ impl Graph {
 
     /// The graph with other values in the place of those for which `rule` gives one. The rule sees
     /// every value once, in order, over inputs that are already rewritten; what it gives must be of
-    /// the same type, and be made of the graph's own values and of numbers. Values that nobody uses
+    /// the same type, and be made of the graph's own values and of numbers. Unused values
     /// any more are gone from the result. Sub-graphs of control flow are left alone.
     pub fn rewrite(&self, rule: impl FnMut(&Value) -> Result<Option<Value>>) -> Result<Graph> {
         no_grad(|| {

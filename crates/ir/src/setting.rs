@@ -1,6 +1,6 @@
 //! State outside of a graph that decides what a program traces: a module's mode, whether a
 //! variable is trained, the gradient it has collected. A trace records which settings it read, so
-//! that whoever keeps it knows when it no longer holds.
+//! that its owner knows when it no longer holds.
 
 use rustc_hash::FxHashSet;
 use std::cell::RefCell;

@@ -20,6 +20,7 @@ mod seal;
 mod shared;
 pub mod sim;
 mod stream;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 
 pub use address::Address;

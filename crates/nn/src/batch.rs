@@ -20,9 +20,14 @@ pub fn tensor_of(array: &Array) -> Result<Tensor> {
     literal.map(Tensor::from)
 }
 
-/// A named column of a batch as a tensor. Of a batch that workers share, the optimizer learns which
-/// part of it is this worker's.
-pub fn column(batch: &Batch, name: &str) -> Result<Tensor> {
-    parallel::set_part(&batch.part)?;
-    tensor_of(batch.array(name)?)
+/// Columns of a batch as tensors.
+pub trait Columns {
+    /// The column of this name. Of a batch that workers share, the optimizer learns which part of it is this worker's.
+    fn column(&self, name: &str) -> Result<Tensor>;
+}
+impl Columns for Batch {
+    fn column(&self, name: &str) -> Result<Tensor> {
+        parallel::set_part(&self.part)?;
+        tensor_of(self.array(name)?)
+    }
 }

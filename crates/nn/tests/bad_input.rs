@@ -6,7 +6,7 @@ use data::{Augment, Csv, Dataset, Images, Kind, Loader, picture};
 use std::path::Path;
 use talweg_nn::optim::{Optimizer, Sgd};
 use talweg_nn::train::{Checkpoints, Outcome, Trainer};
-use talweg_nn::{Layer, Linear, column};
+use talweg_nn::{Columns, Layer, Linear};
 use tensor::{DType, Error, ErrorKind, Result};
 
 /// Two classes of eight small pictures.
@@ -34,8 +34,8 @@ fn train(pictures: &Path, run: &Path, classes: usize, is_resumed: bool) -> Resul
         trainer.resume()?;
     }
     trainer.fit(|b| {
-        let x = column(b, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-        Ok(model.forward(&x).cross_entropy(&column(b, "label")?, Default::default()))
+        let x = b.column("image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+        Ok(model.forward(&x).cross_entropy(&b.column("label")?))
     })
 }
 

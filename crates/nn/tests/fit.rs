@@ -5,7 +5,7 @@ use data::{Digits, Loader};
 use talweg_nn::optim::{Adam, Optimizer};
 use talweg_nn::schedule::OneCycle;
 use talweg_nn::train::{Outcome, Trainer};
-use talweg_nn::{Activation, Dropout, Layer, Linear, Module, Sequential, column};
+use talweg_nn::{Columns, Dropout, Layer, Linear, Module, Relu, Sequential};
 use tensor::{DType, Result, Tensor, manual_seed};
 
 /// Trains a small model; answers the losses' end and all weights.
@@ -13,7 +13,7 @@ fn trained(fit: impl Fn(&mut Trainer, &Sequential) -> Result<Outcome>) -> (Optio
     manual_seed(3);
     let model = Sequential::new()
         .with(Linear::new(784, 16).unwrap())
-        .with(Activation::new("relu", Tensor::relu))
+        .with(Relu)
         .with(Dropout::new(0.3))
         .with(Linear::new(16, 10).unwrap());
     let optimizer = Optimizer::new(Adam::default(), &model).unwrap();
@@ -26,12 +26,12 @@ fn trained(fit: impl Fn(&mut Trainer, &Sequential) -> Result<Outcome>) -> (Optio
 }
 
 fn loss(model: &Sequential, image: &Tensor, label: &Tensor) -> Tensor {
-    model.forward(&(image.cast(DType::F32).flatten(1, -1) / 255.0)).cross_entropy(label, Default::default())
+    model.forward(&(image.cast(DType::F32).flatten(1, -1) / 255.0)).cross_entropy(label)
 }
 
 #[test]
 fn a_traced_step_is_the_same_step() {
-    let fit = trained(|t, model| t.fit(|batch| Ok(loss(model, &column(batch, "image")?, &column(batch, "label")?))));
+    let fit = trained(|t, model| t.fit(|batch| Ok(loss(model, &batch.column("image")?, &batch.column("label")?))));
     let jit = trained(|t, model| t.fit_jit(&["image", "label"], |b| Ok(loss(model, &b[0], &b[1]))));
     assert!(fit.0.unwrap() < 2.3, "it does not learn: {:?}", fit.0);
     assert_eq!(fit, jit);
@@ -45,7 +45,7 @@ fn no_element_moves_further_than_clipping_lets_it() {
     let mut batches = Loader::builder(Digits::new(0, 8)).batch(8).build().unwrap();
     let mut trainer = Trainer::new(&model, &optimizer, &mut batches).clip_value(1e-3);
     let pixels = |b: &Tensor| b.cast(DType::F32).flatten(1, -1) / 255.0;
-    let fit = |b: &[Tensor]| Ok(model.forward(&pixels(&b[0])).cross_entropy(&b[1], Default::default()));
+    let fit = |b: &[Tensor]| Ok(model.forward(&pixels(&b[0])).cross_entropy(&b[1]));
     trainer.fit_jit(&["image", "label"], fit).unwrap();
     let after: Vec<f32> = model.weight.tensor().to_vec().unwrap();
     let far = before.iter().zip(&after).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);

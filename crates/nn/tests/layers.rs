@@ -220,9 +220,9 @@ fn convolutions_and_pools_of_every_rank() {
         ("adaptive_avg_pool1d", Box::new(AdaptiveAvgPool1d::new(2))),
         ("adaptive_avg_pool2d", Box::new(AdaptiveAvgPool2d::new(2))),
         ("adaptive_avg_pool3d", Box::new(AdaptiveAvgPool3d::new(2))),
-        ("conv1d", Box::new(Conv1d::with(4, 2, [2], true, conv.clone()).unwrap())),
-        ("conv2d", Box::new(Conv2d::with(4, 2, [2, 2], true, conv.clone()).unwrap())),
-        ("conv3d", Box::new(Conv3d::with(4, 2, [2, 2, 2], true, conv).unwrap())),
+        ("conv1d", Box::new(Conv1d::with(4, 2, [2], conv.clone()).unwrap())),
+        ("conv2d", Box::new(Conv2d::with(4, 2, [2, 2], conv.clone()).unwrap())),
+        ("conv3d", Box::new(Conv3d::with(4, 2, [2, 2, 2], conv).unwrap())),
     ];
     for (case, m) in layers {
         check(case, &m, |x| vec![m.forward(&x[0])]);
@@ -252,12 +252,12 @@ fn linear_maps_norms_and_tables() {
 
 #[test]
 fn transposed_convolutions_and_pools() {
-    let m = ConvTranspose1d::with(2, 3, [3], true, ConvOptions::new().stride(2)).unwrap();
+    let m = ConvTranspose1d::with(2, 3, [3], ConvOptions::new().stride(2)).unwrap();
     check("conv_transpose1d", &m, |x| vec![m.forward(&x[0])]);
     let grouped = ConvOptions::new().stride(2).padding(1).output_padding(1).groups(2);
-    let m = ConvTranspose2d::with(4, 2, [3, 2], true, grouped).unwrap();
+    let m = ConvTranspose2d::with(4, 2, [3, 2], grouped).unwrap();
     check("conv_transpose2d", &m, |x| vec![m.forward(&x[0])]);
-    let m = ConvTranspose3d::with(1, 2, [2, 2, 2], false, ConvOptions::new()).unwrap();
+    let m = ConvTranspose3d::without_bias(1, 2, [2, 2, 2], ConvOptions::new()).unwrap();
     check("conv_transpose3d", &m, |x| vec![m.forward(&x[0])]);
     let m = MaxPool2d::with(3, MaxPoolOptions::new().stride(2).padding(1));
     check("max_pool2d", &m, |x| vec![m.forward(&x[0])]);

@@ -18,14 +18,15 @@ fn rules() -> Vec<(&'static str, Box<dyn Rule>)> {
     let nesterov = Sgd { momentum: 0.8, nesterov: true, weight_decay: 0.01, ..momentum.clone() };
     let dampening = Sgd { lr: 0.1, momentum: 0.9, dampening: 0.5, weight_decay: 0.1, nesterov: false };
     let adagrad = Adagrad { lr: 0.1, ..Adagrad::default() };
-    let adagrad_decay = Adagrad { lr_decay: 0.05, weight_decay: 0.1, initial_accumulator: 0.5, ..adagrad.clone() };
+    let adagrad_decay =
+        Adagrad { lr_decay: 0.05, weight_decay: 0.1, initial_accumulator_value: 0.5, ..adagrad.clone() };
     let adam = Adam { lr: 0.02, ..Adam::default() };
     let adam_decay = Adam { betas: (0.8, 0.95), weight_decay: 0.1, ..adam.clone() };
     let rms_momentum = RmsProp { lr: 0.005, alpha: 0.9, momentum: 0.5, weight_decay: 0.1, ..RmsProp::default() };
     let rms_centered = RmsProp { lr: 0.005, momentum: 0.5, centered: true, ..RmsProp::default() };
     let nadam = NAdam { lr: 0.02, ..NAdam::default() };
     let nadam_decay = NAdam { weight_decay: 0.1, momentum_decay: 0.1, ..nadam.clone() };
-    let factor_decay = Adafactor { lr: 0.2, beta2_decay: -0.5, clip: 1.25, weight_decay: 0.1, ..Adafactor::default() };
+    let factor_decay = Adafactor { lr: 0.2, beta2_decay: -0.5, d: 1.25, weight_decay: 0.1, ..Adafactor::default() };
     vec![
         ("sgd", Box::new(Sgd { lr: 0.1, ..Sgd::default() })),
         ("sgd_momentum", Box::new(momentum)),
@@ -110,11 +111,11 @@ fn follow(name: &str, rule: Box<dyn Rule>) -> f32 {
 fn quasi_newton() -> [(&'static str, LbfgsOptions); 3] {
     let base = LbfgsOptions::default();
     [
-        ("lbfgs", LbfgsOptions { lr: 0.1, iterations: 1, history: 5, ..base.clone() }),
-        ("lbfgs_many", LbfgsOptions { lr: 0.05, iterations: 3, history: 100, ..base.clone() }),
+        ("lbfgs", LbfgsOptions { lr: 0.1, max_iter: 1, history_size: 5, ..base.clone() }),
+        ("lbfgs_many", LbfgsOptions { lr: 0.05, max_iter: 3, history_size: 100, ..base.clone() }),
         (
             "lbfgs_wolfe",
-            LbfgsOptions { lr: 0.8, iterations: 2, evaluations: Some(50), history: 3, strong_wolfe: true, ..base },
+            LbfgsOptions { lr: 0.8, max_iter: 2, max_eval: Some(50), history_size: 3, strong_wolfe: true, ..base },
         ),
     ]
 }
@@ -141,7 +142,7 @@ fn parameters_follow_pytorch() {
 
 #[test]
 fn lbfgs_goes_on_from_its_state() {
-    let options = || LbfgsOptions { iterations: 2, strong_wolfe: true, ..LbfgsOptions::default() };
+    let options = || LbfgsOptions { max_iter: 2, strong_wolfe: true, ..LbfgsOptions::default() };
     let (whole, parts) = (Problem::new(), Problem::new());
     let optimizer = Lbfgs::new(options(), whole.params().as_slice()).unwrap();
     for _ in 0..4 {

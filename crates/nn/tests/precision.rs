@@ -21,7 +21,7 @@ fn losses(dtype: DType, scale: Option<&LossScale>) -> Result<Vec<f32>> {
     let optimizer = Optimizer::new(Adam { lr: 0.02, ..Adam::default() }, params.as_slice())?;
     let (x, y) = problem();
     let step = jit(|t: &[Tensor]| {
-        let loss = autocast(dtype, || b.forward(&a.forward(&t[0]).tanh()).cross_entropy(&t[1], Default::default()))?;
+        let loss = autocast(dtype, || b.forward(&a.forward(&t[0]).tanh()).cross_entropy(&t[1]))?;
         match scale {
             Some(s) => {
                 s.scaled(&loss).backward()?;
@@ -65,7 +65,7 @@ fn wide_losses(dtype: DType) -> Result<(Vec<f32>, String)> {
     let step = jit(|t: &[Tensor]| {
         let loss = autocast(dtype, || {
             let h = b.forward(&a.forward(&t[0]).relu()).relu();
-            c.forward(&h).cross_entropy(&t[1], Default::default())
+            c.forward(&h).cross_entropy(&t[1])
         })?;
         loss.backward()?;
         optimizer.step()?;

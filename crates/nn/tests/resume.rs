@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use talweg_nn::optim::{Adam, Optimizer};
 use talweg_nn::schedule::{Plateau, Schedule, Warmup};
 use talweg_nn::train::{Checkpoint, Checkpoints, Goal, Outcome, Progress, Report, Stop, Trainer};
-use talweg_nn::{Activation, BatchNorm, Dropout, Layer, Linear, Module, Sequential, column};
-use tensor::loss::CrossEntropyOptions;
+use talweg_nn::{BatchNorm, Columns, Dropout, Layer, Linear, Module, Relu, Sequential};
 use tensor::{DType, Literal, Tensor};
 
 /// A small classifier with everything that has state: random draws, running means, momentum.
@@ -24,7 +23,7 @@ fn rebuild(seed: u64) -> Run {
     let model = Sequential::new()
         .with(Linear::new(784, 24).unwrap())
         .with(BatchNorm::new(24).unwrap())
-        .with(Activation::new("relu", Tensor::relu))
+        .with(Relu)
         .with(Dropout::new(0.3))
         .with(Linear::new(24, 10).unwrap());
     let optimizer = Optimizer::new(Adam { lr: 0.01, ..Adam::default() }, &model).unwrap();
@@ -34,8 +33,8 @@ fn rebuild(seed: u64) -> Run {
 }
 
 fn loss(model: &Sequential, batch: &data::Batch) -> tensor::Result<Tensor> {
-    let x = column(batch, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-    Ok(model.forward(&x).cross_entropy(&column(batch, "label")?, CrossEntropyOptions::default()))
+    let x = batch.column("image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+    Ok(model.forward(&x).cross_entropy(&batch.column("label")?))
 }
 
 fn decay() -> impl Schedule {
@@ -96,7 +95,7 @@ fn seven_steps_and_thirteen_are_twenty() {
             .report(Losses(Some(&parts)));
         assert_eq!(trainer.resume().unwrap(), (steps == 20).then_some(7));
         let outcome = trainer.fit(|b| loss(model, b)).unwrap();
-        assert_eq!((outcome.stop, outcome.step), (Stop::Done, steps));
+        assert_eq!((outcome.stop, outcome.step), (Stop::Done, steps as u64));
         if steps == 20 {
             drop(trainer);
             assert_same(&expected, &weights(&run));
@@ -114,7 +113,7 @@ fn compiled_steps_resume_to_the_bit_too() {
             let mut run = rebuild(4);
             let (model, optimizer) = (&run.model, &run.optimizer);
             let step = tensor::jit(|a: &[Tensor]| {
-                let loss = model.forward(&a[0]).cross_entropy(&a[1], CrossEntropyOptions::default());
+                let loss = model.forward(&a[0]).cross_entropy(&a[1]);
                 loss.backward()?;
                 optimizer.step()?;
                 Ok(vec![loss])
@@ -124,10 +123,10 @@ fn compiled_steps_resume_to_the_bit_too() {
                 .checkpoints(Checkpoints::open(folder.path().join(name)).unwrap(), 1);
             trainer.resume().unwrap();
             let outcome = trainer.run(|b| {
-                let x = column(b, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-                Ok(step.call(&[&x, &column(b, "label")?])?.remove(0))
+                let x = b.column("image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+                Ok(step.call(&[&x, &b.column("label")?])?.remove(0))
             });
-            assert_eq!(outcome.unwrap().step, steps);
+            assert_eq!(outcome.unwrap().step, steps as u64);
             drop(trainer);
             if steps == 20 {
                 results.push(weights(&run));
@@ -173,7 +172,7 @@ fn a_checkpoint_of_another_run_is_refused_and_changes_nothing() {
     let (mut run, other) = (rebuild(1), Linear::new(784, 10).unwrap());
     let optimizer = Optimizer::new(Adam::default(), &other).unwrap();
     let e = Trainer::new(&other, &optimizer, &mut run.loader).restore(&saved).unwrap_err().to_string();
-    assert!(e.contains("it has no model.weight, model.bias, optimizer.weight.exp_avg"), "{e}");
+    assert!(e.contains("it has no model.weight, model.bias; other types: optimizer.state.0.exp_avg"), "{e}");
     assert_eq!(Loader::position(&run.loader).batch, 0);
 }
 
@@ -264,7 +263,7 @@ fn records(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 #[test]
 fn a_plateau_lowers_the_rate_also_across_a_resume() {
     let folder = tempfile::tempdir().unwrap();
-    let rate = |parts: &[u64]| {
+    let rate = |parts: &[usize]| {
         let _ = std::fs::remove_dir_all(folder.path().join("run"));
         let mut rate = 0.0;
         for &steps in parts {
@@ -299,7 +298,7 @@ fn a_metric_that_is_missing_is_named() {
     assert!(e.contains(r#"no metric "accuracy", only ["loss"]"#), "{e}");
 }
 
-const STEPS: u64 = 240;
+const STEPS: usize = 240;
 
 /// The part of the next test that is killed: trains on from whatever the folder holds.
 #[test]
@@ -355,7 +354,7 @@ fn a_run_killed_at_random_moments_ends_with_the_same_bits() {
     let whole = tempfile::tempdir().unwrap();
     train_in(whole.path());
     let expected = Checkpoints::open(whole.path()).unwrap().latest().unwrap().unwrap().checkpoint;
-    assert_eq!(expected.step, STEPS);
+    assert_eq!(expected.step, STEPS as u64);
 
     let mut random = data::random::Random::new(u64::from(std::process::id()), 0, 0);
     let folder = tempfile::tempdir().unwrap();
@@ -384,7 +383,7 @@ fn a_run_killed_at_random_moments_ends_with_the_same_bits() {
     assert!(killed > 0, "every child was done before it was killed");
     let found = Checkpoints::open(folder.path()).unwrap().latest().unwrap().unwrap();
     assert!(found.refused.is_empty(), "{:?}", found.refused);
-    assert_eq!((found.checkpoint.step, found.checkpoint.generator), (STEPS, expected.generator));
+    assert_eq!((found.checkpoint.step, found.checkpoint.generator), (STEPS as u64, expected.generator));
     assert_eq!(found.checkpoint.position, expected.position);
     assert_eq!(found.checkpoint.tensors, expected.tensors);
     assert_eq!(log(folder.path()), log(whole.path()));

@@ -27,10 +27,9 @@ impl Tensor {
     }
     /// Both operands in their common type.
     pub(crate) fn promoted(&self, other: impl Operand) -> Result<(Tensor, Tensor)> {
-        let a = self.value()?.ty().dtype;
-        let other = other.operand(a);
-        let dtype = common(&[a, other.value()?.ty().dtype])?;
-        Ok((self.cast(dtype), other.cast(dtype)))
+        let (a, b) = other.beside(self)?;
+        let dtype = common(&[a.value()?.ty().dtype, b.value()?.ty().dtype])?;
+        Ok((a.cast(dtype), b.cast(dtype)))
     }
     /// An elementwise op of two operands, promoted.
     #[track_caller]

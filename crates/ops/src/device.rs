@@ -55,12 +55,13 @@ pub fn engine() -> &'static Engine {
 
 /// The engine of a device, which is opened if it was not yet: `cpu`, `cuda:0`, `cuda:1`…
 pub fn engine_named(name: &str) -> Result<&'static Engine> {
-    let full = if name == "cuda" { "cuda:0" } else { name };
     let mut engines = ENGINES.lock().unwrap_or_else(|e| e.into_inner());
-    if let Some(e) = engines.iter().find(|e| e.device().name() == full) {
+    // A kind of device alone is the first of its kind.
+    let is_named = |own: &str| own == name || own.strip_suffix(":0") == Some(name);
+    if let Some(e) = engines.iter().find(|e| is_named(e.device().name())) {
         return Ok(e);
     }
-    let device = runtime::open(full)?;
+    let device = runtime::open(name)?;
     let engine: &'static Engine =
         Box::leak(Box::new(Engine::among(device, engine_named).with_patterns(crate::patterns())));
     engines.push(engine);
@@ -85,8 +86,8 @@ pub fn chosen_device() -> Option<&'static str> {
     CURRENT.get().map(|e| e.device().name())
 }
 
-/// Runs `f` with another current device. What `f` asks for is computed there, also if somebody looks
-/// at it only later.
+/// Runs `f` with another current device. What `f` asks for is computed there, even if the value is read
+/// later.
 ///
 /// ```
 /// # use talweg_ops::{Tensor, device};

@@ -1,7 +1,7 @@
 //! What must be computed whether or not anybody asks for its value, since computing it is seen elsewhere.
 //!
 //! Imperative code computes it at once. Inside of a function that is traced it becomes one more result of the trace:
-//! whoever traces collects what was noted meanwhile, and notes what it becomes.
+//! a trace collects the effects noted meanwhile, and notes what they become.
 
 use crate::{Error, Result, Tensor, engine};
 use ir::{Collect, Value, collect};

@@ -8,7 +8,7 @@
 
 use crate::Tensor;
 use crate::random::fold;
-use ir::{Literal, Shape, Site, Value};
+use ir::{DType, Literal, Shape, Site, Value};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -114,6 +114,16 @@ impl Tensor {
     #[track_caller]
     pub fn randn(shape: impl Into<Shape>) -> Tensor {
         Tensor::random_normal(&next_key(), shape)
+    }
+    /// Uniform numbers in [0, 1) of a floating type, from this thread's generator.
+    #[track_caller]
+    pub fn rand_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
+        Tensor::random_uniform_of(&next_key(), shape, 0.0, 1.0, dtype)
+    }
+    /// Normal numbers (mean 0, variance 1) of a floating type, from this thread's generator.
+    #[track_caller]
+    pub fn randn_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
+        Tensor::random_normal_of(&next_key(), shape, dtype)
     }
     /// Whole numbers in a range from this thread's generator.
     #[track_caller]

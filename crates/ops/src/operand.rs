@@ -25,6 +25,14 @@ pub(crate) fn constant(dtype: DType, x: f64) -> Tensor {
 pub trait Operand {
     /// As a tensor to meet one of type `dtype`.
     fn operand(self, dtype: DType) -> Tensor;
+    /// Both sides of an op with `left`, before they are promoted to their common type.
+    fn beside(self, left: &Tensor) -> Result<(Tensor, Tensor)>
+    where
+        Self: Sized,
+    {
+        let dtype = left.value()?.ty().dtype;
+        Ok((left.clone(), self.operand(dtype)))
+    }
 }
 impl Operand for Tensor {
     fn operand(self, _: DType) -> Tensor {
@@ -110,9 +118,13 @@ impl From<Vec<usize>> for Axes {
     }
 }
 impl Axes {
-    /// Checked, made non-negative, sorted; an axis twice is an error.
+    /// Checked, made non-negative, sorted; an axis twice is an error. A scalar may be asked for its axis 0 or -1: there is
+    /// nothing along it.
     pub fn resolve(&self, rank: usize) -> Result<Vec<usize>> {
         let Axes::List(list) = self else { return Ok((0..rank).collect()) };
+        if rank == 0 && matches!(**list, [0 | -1]) {
+            return Ok(Vec::new());
+        }
         let mut out = list.iter().map(|&a| axis(a, rank)).collect::<Result<Vec<_>>>()?;
         out.sort_unstable();
         if out.windows(2).any(|w| w[0] == w[1]) {
@@ -270,6 +282,16 @@ impl Tensor {
     #[track_caller]
     pub fn ones(shape: impl Into<Shape>) -> Tensor {
         Tensor::full_of(shape, 1.0, DType::F32)
+    }
+    /// Zeros of any type.
+    #[track_caller]
+    pub fn zeros_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
+        Tensor::full_of(shape, 0.0, dtype)
+    }
+    /// Ones of any type.
+    #[track_caller]
+    pub fn ones_of(shape: impl Into<Shape>, dtype: DType) -> Tensor {
+        Tensor::full_of(shape, 1.0, dtype)
     }
     /// Zeros of this tensor's shape and type.
     #[track_caller]

@@ -82,19 +82,33 @@ pub fn by_expansion(c: &Call, expand: fn(&Call, &[Value]) -> Result<Vec<Value>>)
 
 /// A composite's body as it stands in a row: tensors in, tensors out.
 pub fn expand(args: &[Value], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Vec<Value>> {
-    let tensors: Vec<Tensor> = args.iter().cloned().map(Tensor::from).collect();
-    crate::autocast::off(|| f(&tensors))?.iter().map(|t| t.value().cloned()).collect()
+    let tensors = tensors_of(args);
+    values_of(&crate::autocast::off(|| f(&tensors))?)
+}
+fn tensors_of(args: &[Value]) -> Vec<Tensor> {
+    args.iter().cloned().map(Tensor::from).collect()
+}
+fn values_of(tensors: &[Tensor]) -> Result<Vec<Value>> {
+    tensors.iter().map(|t| t.value().cloned()).collect()
 }
 /// A composite's body that computes in f32 where its inputs are 16-bit floats, which would be rounded
 /// at every step and overflow inside; its results have their type again.
 pub fn expand_wide(args: &[Value], f: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Vec<Value>> {
-    expand(args, |t| {
-        let is_narrow = |t: &&Tensor| t.dtype().is_ok_and(|d| matches!(d, DType::F16 | DType::BF16));
-        let Some(narrow) = t.iter().find(is_narrow) else { return f(t) };
-        let wide: Vec<Tensor> = t.iter().map(Tensor::widened).collect();
-        let back = |y: Tensor| if y.dtype().is_ok_and(|d| d == DType::F32) { y.cast_like(narrow) } else { y };
-        Ok(f(&wide)?.into_iter().map(back).collect())
+    expand(args, |t| match narrow_of(t) {
+        None => f(t),
+        Some(narrow) => f(&widened(t)).map(|results| narrowed(results, narrow)),
     })
+}
+/// The first tensor of 16-bit floats.
+fn narrow_of(tensors: &[Tensor]) -> Option<&Tensor> {
+    tensors.iter().find(|t| t.dtype().is_ok_and(|d| matches!(d, DType::F16 | DType::BF16)))
+}
+fn widened(tensors: &[Tensor]) -> Vec<Tensor> {
+    tensors.iter().map(Tensor::widened).collect()
+}
+fn narrowed(results: Vec<Tensor>, narrow: &Tensor) -> Vec<Tensor> {
+    let back = |y: Tensor| if y.dtype().is_ok_and(|d| d == DType::F32) { y.cast_like(narrow) } else { y };
+    results.into_iter().map(back).collect()
 }
 /// [`expand_wide`] with one result.
 pub fn expand1_wide(args: &[Value], f: impl FnOnce(&[Tensor]) -> Tensor) -> Result<Vec<Value>> {

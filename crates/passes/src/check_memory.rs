@@ -1,14 +1,14 @@
 //! Checks a memory plan, without the means it was made by.
 
-use crate::plan_memory::{Location, MemoryPlan, Overwrites, changed, hosts, producer_slot, steps_alike};
-use crate::{Fused, Region, Step};
+use crate::plan_memory::{Location, MemoryPlan, changed, hosts, producer_slot, steps_alike};
+use crate::{Fused, Region, Step, Target};
 use ir::Slot;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Walks the regions and says which value has no memory, or is overwritten while it is still needed.
-pub fn check(fused: &Fused, a: &MemoryPlan, scratch: &[usize], overwrites: Overwrites) -> Result<(), String> {
+pub fn check(fused: &Fused, a: &MemoryPlan, scratch: &[usize], target: &dyn Target) -> Result<(), String> {
     let graph = &fused.graph;
     let mut live = Live::default();
     let mut readers: FxHashMap<Slot, usize> = FxHashMap::default();
@@ -30,7 +30,7 @@ pub fn check(fused: &Fused, a: &MemoryPlan, scratch: &[usize], overwrites: Overw
                 return Err(format!("region {r} reads {s:?}, which is not in the arena"));
             }
         }
-        let is_replaced = |v: Slot, s: Slot| steps_alike(region, v, s) || changed(graph, region, overwrites) == Some(v);
+        let is_replaced = |v: Slot, s: Slot| steps_alike(region, v, s) || changed(graph, region, target) == Some(v);
         let mut mine: Vec<(Option<Slot>, usize, usize)> = Vec::new();
         if scratch[r] > 0 {
             mine.push((None, a.scratch[r], a.scratch[r] + scratch[r]));

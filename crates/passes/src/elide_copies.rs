@@ -2,34 +2,25 @@
 //! of a cell, or the gradients of queries, keys and values, then are parts of one tensor from the
 //! start, and what all heads saw lies token by token.
 
-use crate::{Accepts, COPY, Fused, Loop, Region, Step, Store, View};
-use ir::{FlatNode, Layout, Slot};
+use crate::{COPY, Fused, Loop, Region, Step, Store, Target, View};
+use ir::{Layout, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// What a device says about its kernels.
-pub struct Moves<'a> {
-    /// The axis along which a kernel puts its operands one behind the other, if that is all it does.
-    pub joins: &'a dyn Fn(&FlatNode) -> Option<usize>,
-    /// Whether a kernel writes the result with this number where it is laid out like this.
-    pub writes: &'a dyn Fn(&FlatNode, usize, &Layout) -> bool,
-    /// Which layouts kernels take.
-    pub accepts: Accepts<'a>,
-}
-
 /// Drops kernels that join what one region computes, and loops that put a kernel's result in another
 /// order: who computes it writes it there.
-pub fn elide_copies(fused: &mut Fused, moves: &Moves) {
-    let mut uses = Uses::new(fused);
+pub fn elide_copies(mut fused: Fused, target: &dyn Target) -> Fused {
+    let mut uses = Uses::new(&fused);
     for at in 0..fused.regions.len() {
-        if let Some(parts) = parts(fused, &uses, at, moves) {
-            let _ = in_loop(fused, &mut uses, at, &parts) || in_kernel(fused, &mut uses, at, &parts, moves);
+        if let Some(parts) = parts(&fused, &uses, at, target) {
+            let _ = in_loop(&mut fused, &mut uses, at, &parts) || in_kernel(&mut fused, &mut uses, at, &parts, target);
         }
     }
     for at in 0..fused.regions.len() {
-        in_order(fused, &mut uses, at, moves);
+        in_order(&mut fused, &mut uses, at, target);
     }
     fused.drop_empty();
+    fused
 }
 
 /// Who reads and writes each value. Regions that are dropped are forgotten where it matters: as readers
@@ -87,10 +78,10 @@ impl Part {
 }
 
 /// The parts that a region joins, each all of a value that nobody else reads.
-fn parts(fused: &Fused, uses: &Uses, at: usize, moves: &Moves) -> Option<Vec<Part>> {
+fn parts(fused: &Fused, uses: &Uses, at: usize, target: &dyn Target) -> Option<Vec<Part>> {
     let Region::Call { node, args, outs } = &fused.regions[at] else { return None };
     let n = &fused.graph.nodes[*node];
-    let axis = (moves.joins)(n)?;
+    let axis = target.concat_axis(n)?;
     let behind: usize = n.outs[0].shape[axis + 1..].iter().product();
     let row = (n.outs[0].shape[axis] * behind) as isize;
     let mut offset = 0;
@@ -165,7 +156,7 @@ fn split(l: &mut Loop, store: usize, p: &Part) -> Option<()> {
 }
 
 /// Has one kernel write all parts where they belong, if they are its results in another order.
-fn in_kernel(fused: &mut Fused, uses: &mut Uses, at: usize, parts: &[Part], moves: &Moves) -> bool {
+fn in_kernel(fused: &mut Fused, uses: &mut Uses, at: usize, parts: &[Part], target: &dyn Target) -> bool {
     let graph = &fused.graph;
     let find = |p: &Part| {
         let r = uses.writer(p.from)?;
@@ -177,7 +168,7 @@ fn in_kernel(fused: &mut Fused, uses: &mut Uses, at: usize, parts: &[Part], move
     let accepts = |(copy, s, layout): &(usize, Slot, Layout)| {
         s.node as usize == *node
             && uses.is_private(*s, *copy)
-            && (moves.writes)(&graph.nodes[*node], s.out as usize, layout)
+            && target.writes(&graph.nodes[*node], s.out as usize, layout)
     };
     if !moved.iter().all(accepts) {
         return false;
@@ -200,7 +191,7 @@ fn in_kernel(fused: &mut Fused, uses: &mut Uses, at: usize, parts: &[Part], move
 
 /// Has a kernel write its result in the order in which a loop would only copy it, if all others that
 /// read it take it like that.
-fn in_order(fused: &mut Fused, uses: &mut Uses, at: usize, moves: &Moves) -> bool {
+fn in_order(fused: &mut Fused, uses: &mut Uses, at: usize, target: &dyn Target) -> bool {
     let graph = &fused.graph;
     let Region::Loop(Loop { stores, .. }) = &fused.regions[at] else { return false };
     let [Store { slot: to, .. }] = stores[..] else { return false };
@@ -212,11 +203,11 @@ fn in_order(fused: &mut Fused, uses: &mut Uses, at: usize, moves: &Moves) -> boo
         Region::Call { node, args, .. } => args
             .iter()
             .enumerate()
-            .all(|(i, p)| p.root != s || (p.layout == whole && (moves.accepts)(&graph.nodes[*node], i, &layout))),
+            .all(|(i, p)| p.root != s || (p.layout == whole && target.accepts(&graph.nodes[*node], i, &layout))),
         Region::Loop(_) => r == at,
     };
     let is_written = matches!(&fused.regions[w], Region::Call { node, outs, .. }
-        if outs[s.out as usize].root == s && (moves.writes)(&graph.nodes[*node], s.out as usize, &layout));
+        if outs[s.out as usize].root == s && target.writes(&graph.nodes[*node], s.out as usize, &layout));
     let readers = uses.readers(s);
     if uses.results.contains(&s) || !is_written || !readers.iter().all(|&r| takes(r)) {
         return false;

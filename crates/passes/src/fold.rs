@@ -10,7 +10,7 @@ pub type Eval<'a> = &'a dyn Fn(&FlatNode, &[Literal]) -> Result<Vec<Literal>>;
 /// broadcast scalar into a large table.
 const FOLD_MAX: usize = 64;
 
-/// Puts constants in view of nodes that compute them.
+/// Puts constants in place of nodes that compute them.
 pub fn fold(graph: &Graph, eval: Eval) -> Result<Graph> {
     let mut rw = Rewriter::new(graph);
     for n in &graph.nodes {

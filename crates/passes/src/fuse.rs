@@ -5,25 +5,10 @@
 //! agree, no result of a whole loop is needed inside it, and no cycle between regions comes about.
 
 use crate::iteration_space::{self as space, Mask, Split};
-use crate::{Accepts, Along, Barriers, Region, View, Views, materialize, prune, view_of, views};
+use crate::{Along, Fused, Region, Target, View, Views, view_of, views};
 use ir::{FlatNode, Graph, Layout, Meaning, Result, Shape, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
-use std::ops::Range;
-
-/// What a device can do with a loop.
-pub struct Target<'a> {
-    /// Longest row whose reduction later steps of the same loop may use, given how many rows
-    /// there are.
-    pub row_max: &'a dyn Fn(usize) -> usize,
-    /// Values with at least so many elements are worth reading only once: loops that share one
-    /// join.
-    pub share_min: usize,
-    /// Which layouts kernels take.
-    pub accepts: Accepts<'a>,
-    /// Which nodes only hold back what uses their results; where that is none, they are kernels.
-    pub barriers: Barriers<'a>,
-}
 
 /// The most nodes a loop may have: compile time and registers stay bounded.
 const NODES_MAX: usize = 256;
@@ -34,79 +19,26 @@ const READERS_MAX: usize = 4;
 /// How many regions are looked at, from either side, for a way from one to another.
 const SEARCH_MAX: usize = 4096;
 
-/// A graph cut into regions that run in order.
-#[derive(Clone)]
-pub struct Fused {
-    /// The graph, with copies where views need them.
-    pub graph: Graph,
-    /// Where each output lies.
-    pub views: Views,
-    /// For each node, the barrier that its value was behind, if there is one.
-    pub barrier: Vec<Option<u32>>,
-    /// The regions, in an order that respects what they need of each other.
-    pub regions: Vec<Region>,
-    /// The regions again, cut into stretches that may run side by side.
-    pub waves: Vec<Range<usize>>,
-}
-
-/// Cuts a graph into regions.
-pub fn fuse(graph: &Graph, target: &Target) -> Result<Fused> {
-    // A value that nobody uses has no memory: no region may compute it.
-    let graph = prune(&materialize(graph, target.accepts, target.barriers)?);
-    let views = views(&graph, target.barriers)?;
-    let barrier = barriers(&graph, target.barriers);
+/// Cuts a graph, in which every view can be said with strides, into regions.
+pub fn fuse(graph: Graph, target: &dyn Target) -> Result<Fused> {
+    let views = views(&graph, target)?;
+    let barrier = barriers(&graph, target);
     let mut f = Fuser::new(&graph, &views, &barrier, target);
     for i in 0..graph.nodes.len() {
-        f.view(i)?;
+        f.place(i)?;
     }
     let regions = f.regions();
     let waves = (0..regions.len()).map(|r| r..r + 1).collect();
     Ok(Fused { graph, views, barrier, regions, waves })
 }
 
-impl Fused {
-    /// The stored values that outlive a run.
-    pub fn results(&self) -> FxHashSet<Slot> {
-        self.graph.outputs.iter().map(|&s| view_of(&self.views, s).root).collect()
-    }
-    /// Inputs that hold a variable's old value, by number, with the stored value that is its new one.
-    pub fn updates(&self) -> Vec<(usize, Slot)> {
-        let graph = &self.graph;
-        let pair = |&(k, o): &(u32, u32)| {
-            let (view, node) = (view_of(&self.views, graph.outputs[o as usize]), graph.inputs[k as usize]);
-            let is_whole = graph.ty(view.root) == &graph.nodes[node as usize].outs[0]
-                && view.layout.is_contiguous()
-                && view.layout.offset == 0;
-            is_whole.then_some((k as usize, view.root))
-        };
-        graph.updates.iter().filter_map(pair).collect()
-    }
-    /// The inputs that a region may write a result over: it reads them, and a result has their type.
-    pub(crate) fn updated<'a>(
-        &'a self,
-        region: &Region,
-        results: &'a FxHashSet<Slot>,
-    ) -> impl Iterator<Item = Slot> + use<'a> {
-        let graph = &self.graph;
-        let written: Vec<Slot> = region.writes().into_iter().filter(|s| results.contains(s)).collect();
-        let is_input = |s: &Slot| matches!(graph.node(*s).op.meaning, Meaning::Input);
-        let reads = if written.is_empty() { Default::default() } else { region.reads() };
-        reads.into_iter().filter(is_input).filter(move |v| written.iter().any(|s| graph.ty(*s) == graph.ty(*v)))
-    }
-    /// Drops loops that store nothing, which stand where a region was taken out.
-    pub(crate) fn drop_empty(&mut self) {
-        self.regions.retain(|r| !matches!(r, Region::Loop(l) if l.stores.is_empty()));
-        self.waves = (0..self.regions.len()).map(|r| r..r + 1).collect();
-    }
-}
-
 /// For each node, the barrier that its value was behind: its own if it is one, that of what a view shows.
-fn barriers(graph: &Graph, is_barrier: Barriers) -> Vec<Option<u32>> {
+fn barriers(graph: &Graph, target: &dyn Target) -> Vec<Option<u32>> {
     let mut barrier: Vec<Option<u32>> = Vec::with_capacity(graph.nodes.len());
     for (i, n) in graph.nodes.iter().enumerate() {
         barrier.push(match n.op.meaning {
             Meaning::View(_) => barrier[n.inputs[0].node as usize],
-            _ => is_barrier(n).then_some(i as u32),
+            _ => target.is_barrier(n).then_some(i as u32),
         });
     }
     barrier
@@ -146,8 +78,7 @@ pub(crate) struct Fuser<'a> {
     pub graph: &'a Graph,
     pub views: &'a Views,
     barrier: &'a [Option<u32>],
-    row_max: &'a dyn Fn(usize) -> usize,
-    share_min: usize,
+    target: &'a dyn Target,
     pub groups: Vec<Group>,
     /// Where a group has gone.
     merged: Vec<usize>,
@@ -168,15 +99,14 @@ struct Fit {
 }
 
 impl<'a> Fuser<'a> {
-    fn new(graph: &'a Graph, views: &'a Views, barrier: &'a [Option<u32>], target: &Target<'a>) -> Fuser<'a> {
+    fn new(graph: &'a Graph, views: &'a Views, barrier: &'a [Option<u32>], target: &'a dyn Target) -> Fuser<'a> {
         let n = graph.nodes.len();
         let nothing = Member { mask: 0, reduce: None, from: 0 };
         Fuser {
             graph,
             views,
             barrier,
-            row_max: target.row_max,
-            share_min: target.share_min,
+            target,
             groups: Vec::new(),
             merged: Vec::new(),
             of: vec![None; n],
@@ -215,7 +145,7 @@ impl<'a> Fuser<'a> {
         self.graph.constant(s).is_some_and(|c| c.count() == 1)
     }
 
-    fn view(&mut self, i: usize) -> Result<()> {
+    fn place(&mut self, i: usize) -> Result<()> {
         let n = &self.graph.nodes[i];
         match n.op.meaning {
             Meaning::Input | Meaning::Const | Meaning::View(_) => {}
@@ -249,7 +179,9 @@ impl<'a> Fuser<'a> {
         if self.groups[g].is_loop {
             for &s in &self.graph.nodes[i].inputs {
                 let root = self.operand(s).root;
-                if self.group(root.node as usize) != Some(g) && self.graph.ty(root).shape.count() >= self.share_min {
+                if self.group(root.node as usize) != Some(g)
+                    && self.graph.ty(root).shape.count() >= self.target.share_min()
+                {
                     self.readers.entry(root).or_default().push(g);
                 }
             }
@@ -509,7 +441,7 @@ impl<'a> Fuser<'a> {
             return if is_rows && gone == from { done(Along::Column, true, inner) } else { Ok(None) };
         }
         let row = |row: Mask| {
-            let longest = (self.row_max)(space::count(&split.dims, all & !row));
+            let longest = self.target.row_max(space::count(&split.dims, all & !row));
             done(Along::Row, space::count(&split.dims, row) > longest, Some(row))
         };
         match inner {

@@ -2,24 +2,44 @@
 //! by one as they lie: bias, activation, residual and optimizer step then work on pieces of the
 //! result that are still in cache.
 
-use crate::{Fused, Loop, Producer, Region, Step, View};
-use ir::{FlatNode, Slot};
+use crate::plan::commit_region;
+use crate::{Fused, Loop, Producer, Region, Step, Target, plan_memory, schedule};
+use ir::Slot;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Whether a device runs a kernel with these operands piece by piece.
-pub type Feeds<'a> = &'a dyn Fn(&FlatNode, &[View]) -> bool;
+/// A variant that needs less of the arena than this part of another is better, although it runs more regions.
+const SMALLER: (usize, usize) = (7, 8);
 
-/// Moves kernels into the loops that they can feed; into those that may write over an input only where
-/// `updates` says so, as they may have to wait longer than the kernel.
-pub fn fuse_epilogues(fused: &mut Fused, feeds: Feeds, updates: bool) {
+/// Moves kernels into the loops that can be their epilogues.
+///
+/// An epilogue that updates a variable waits for all that can fail. Where values are recomputed after barriers, the
+/// kernel's operands stay alive so long: then the update may be left as a region of its own.
+pub fn fuse_epilogues(fused: Fused, target: &dyn Target) -> Fused {
+    let has_barriers = fused.barrier.iter().any(Option::is_some);
+    let may_wait = has_barriers && (0..fused.regions.len()).any(|r| target.may_fail(&fused, r));
+    let apart = may_wait.then(|| fuse_where(fused.clone(), target, false));
+    let joined = fuse_where(fused, target, true);
+    let arena = |f: &Fused| {
+        let f = schedule(f.clone(), target);
+        let mut memory = plan_memory(&f, commit_region(&f, target), target);
+        memory.pack(&vec![0; f.regions.len()]);
+        memory.arena_bytes
+    };
+    apart.filter(|f| arena(f) < arena(&joined) / SMALLER.1 * SMALLER.0).unwrap_or(joined)
+}
+
+/// Moves kernels into the loops that can be their epilogues; into those that may overwrite an input only if
+/// `updates`.
+fn fuse_where(mut fused: Fused, target: &dyn Target, updates: bool) -> Fused {
     let results = fused.results();
     let graph = &fused.graph;
     let mut readers = Readers::new(&fused.regions);
     for at in 0..fused.regions.len() {
         let Region::Call { node, args, .. } = &fused.regions[at] else { continue };
         let (n, s) = (&graph.nodes[*node], Slot::new(*node, 0));
-        let is_free = n.outs.len() == 1 && n.outs[0].shape.rank() >= 2 && !results.contains(&s) && feeds(n, args);
+        let is_free =
+            n.outs.len() == 1 && n.outs[0].shape.rank() >= 2 && !results.contains(&s) && target.has_epilogue(n, args);
         let Some(r) = readers.sole(s).filter(|_| is_free) else { continue };
         let Region::Loop(l) = &fused.regions[r] else { continue };
         if !updates && fused.updated(&fused.regions[r], &results).next().is_some() {
@@ -27,15 +47,16 @@ pub fn fuse_epilogues(fused: &mut Fused, feeds: Feeds, updates: bool) {
         }
         let shape = &n.outs[0].shape;
         let Some(l) = with_rows(l, s, shape.count(), shape[shape.rank() - 1]) else { continue };
-        let feed = Producer { node: *node, args: args.clone() };
+        let producer = Producer { node: *node, args: args.clone() };
         let mut roots: SmallVec<[Slot; 4]> = fused.regions[at].reads();
         roots.sort_unstable();
         roots.dedup();
         roots.into_iter().for_each(|root| readers.hand_over(root, at, r, fused.regions[r].reads().contains(&root)));
-        fused.regions[r] = Region::Loop(Loop { producer: Some(feed), ..l });
+        fused.regions[r] = Region::Loop(Loop { producer: Some(producer), ..l });
         fused.regions[at] = Region::Loop(Loop::default());
     }
     fused.drop_empty();
+    fused
 }
 
 /// How many regions read each value, and the sum of their numbers: the number itself if it is one.

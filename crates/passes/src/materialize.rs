@@ -4,7 +4,7 @@
 //!
 //! Afterwards every view in the graph can be said with strides over a value that exists.
 
-use crate::Rewriter;
+use crate::{Rewriter, Target};
 use ir::{
     Attrs, CONST, Call, Cost, FlatNode, Grad, Graph, INPUT, Layout, Literal, Meaning, Monoid, Op, Out, Result, Scalar,
     Slot, Type,
@@ -30,9 +30,6 @@ pub static COPY: Op = Op {
     ..Op::DEFAULT
 };
 
-/// Whether a kernel takes its operand (by number) with this layout, as it lies in memory.
-pub type Accepts<'a> = &'a dyn Fn(&FlatNode, usize, &Layout) -> bool;
-
 /// Where a value's elements lie: a layout over the buffer of a value that is not a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
@@ -45,11 +42,8 @@ pub struct View {
 /// Where each output of each node lies.
 pub type Views = Vec<SmallVec<[View; 1]>>;
 
-/// Whether the results of a node are its operands, held back until all of them are there.
-pub type Barriers<'a> = &'a dyn Fn(&FlatNode) -> bool;
-
 /// Where every output lies; views and what a barrier holds back point to the value they show.
-pub fn views(graph: &Graph, barriers: Barriers) -> Result<Views> {
+pub fn views(graph: &Graph, target: &dyn Target) -> Result<Views> {
     let mut views = Views::with_capacity(graph.nodes.len());
     for (i, n) in graph.nodes.iter().enumerate() {
         views.push(match n.op.meaning {
@@ -61,7 +55,7 @@ pub fn views(graph: &Graph, barriers: Barriers) -> Result<Views> {
                 })?;
                 SmallVec::from_iter([View { root: from.root, layout }])
             }
-            _ if barriers(n) => n.inputs.iter().map(|&s| view_of(&views, s).clone()).collect(),
+            _ if target.is_barrier(n) => n.inputs.iter().map(|&s| view_of(&views, s).clone()).collect(),
             _ => own(i, n),
         });
     }
@@ -79,11 +73,11 @@ pub fn view_of(views: &Views, s: Slot) -> &View {
     &views[s.node as usize][s.out as usize]
 }
 
-/// Puts copies where they are needed, and constants in view of zero-size values and of reductions of
+/// Puts copies where they are needed, and constants in place of zero-size values and of reductions of
 /// nothing. What only those used is left in the graph, without a use.
-pub fn materialize(graph: &Graph, accepts: Accepts, barriers: Barriers) -> Result<Graph> {
+pub fn materialize(graph: &Graph, target: &dyn Target) -> Result<Graph> {
     let rw = Rewriter::new(graph);
-    let mut m = Materializer { rw, accepts, barriers, views: Vec::new(), copies: FxHashMap::default() };
+    let mut m = Materializer { rw, target, views: Vec::new(), copies: FxHashMap::default() };
     for n in &graph.nodes {
         m.node(graph, n)?;
     }
@@ -95,8 +89,7 @@ pub fn materialize(graph: &Graph, accepts: Accepts, barriers: Barriers) -> Resul
 
 struct Materializer<'a> {
     rw: Rewriter<'a>,
-    accepts: Accepts<'a>,
-    barriers: Barriers<'a>,
+    target: &'a dyn Target,
     /// Of the new graph.
     views: Views,
     copies: FxHashMap<Slot, Slot>,
@@ -133,7 +126,7 @@ impl Materializer<'_> {
         Ok(c)
     }
 
-    /// Puts a constant in view of each output of a node.
+    /// Puts a constant in place of each output of a node.
     fn constants(&mut self, n: &FlatNode, values: impl IntoIterator<Item = Literal>) {
         let constant = |(ty, value): (&Type, Literal)| FlatNode {
             op: &CONST,
@@ -170,7 +163,7 @@ impl Materializer<'_> {
                 let at = self.keep(n, inputs);
                 self.views[at.node as usize] = SmallVec::from_iter([View { root: from.root, layout }]);
             }
-            _ if (self.barriers)(n) => {
+            _ if self.target.is_barrier(n) => {
                 let held = inputs.iter().map(|&s| self.view(s)).collect();
                 let at = self.keep(n, inputs);
                 self.views[at.node as usize] = held;
@@ -181,7 +174,7 @@ impl Materializer<'_> {
             Meaning::Kernel(_) | Meaning::Composite(_) | Meaning::Control(_) => {
                 for (i, s) in inputs.iter_mut().enumerate() {
                     let layout = self.view(*s).layout;
-                    if !layout.is_contiguous() && !(self.accepts)(n, i, &layout) {
+                    if !layout.is_contiguous() && !self.target.accepts(n, i, &layout) {
                         *s = self.copy(*s)?;
                     }
                 }

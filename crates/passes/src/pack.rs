@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A stretch of the arena with its lifetime, in waves.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     pub bytes: usize,
     pub from: usize,

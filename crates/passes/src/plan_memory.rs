@@ -1,13 +1,13 @@
 //! Gives every stored value a home: lifetimes, one arena with reuse, results in buffers of their
-//! own, updates in view.
+//! own, updates in place.
 //!
 //! A loop may write a value over one that dies in it, where both are stepped through alike: each
 //! element is then read and written by the same point of the loop. A kernel may where the device
 //! says so, and one that feeds a loop puts its result where the loop stores one of its own.
 
 use crate::pack::{Block, pack};
-use crate::{Fused, Loop, Producer, Region, Step, Store};
-use ir::{FlatNode, Graph, Meaning, Slot};
+use crate::{Fused, Loop, Producer, Region, Step, Store, Target};
+use ir::{Graph, Meaning, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -51,8 +51,11 @@ pub struct MemoryPlan {
     pub scratch: Vec<usize>,
     /// Size of the arena.
     pub arena_bytes: usize,
-    /// The most bytes of the arena in use at once: no arrangement can do with less.
+    /// The most bytes of the arena in use at once: no plan can do with less.
     pub live_bytes: usize,
+    /// Blocks of the arena that are not placed yet, and the wave of each region.
+    blocks: Vec<Block>,
+    wave: Vec<usize>,
 }
 
 impl MemoryPlan {
@@ -60,18 +63,44 @@ impl MemoryPlan {
     pub fn location(&self, s: Slot) -> Location {
         self.locations[s.node as usize][s.out as usize]
     }
+    /// The input, by number, whose memory a result may take over.
+    pub fn donor(&self, s: Slot) -> Option<usize> {
+        if let Location::Result(b) = self.location(s) { self.buffers[b].donor } else { None }
+    }
+    /// True if a result is stored, or may be stored, in the memory of an operand.
+    pub fn shares(&self, result: Slot, operand: Slot) -> bool {
+        match (self.location(result), self.location(operand)) {
+            (Location::Arena(a), Location::Arena(b)) => a == b,
+            (Location::Result(_), Location::Input(k)) => self.donor(result) == Some(k),
+            _ => false,
+        }
+    }
+    /// Places all blocks in the arena, with `scratch` bytes for each region.
+    pub fn pack(&mut self, scratch: &[usize]) {
+        let values = self.blocks.len();
+        for (&bytes, &w) in scratch.iter().zip(&self.wave) {
+            self.blocks.push(Block { bytes: bytes.next_multiple_of(ALIGN), from: w, to: w });
+        }
+        let (offsets, arena_bytes) = pack(&self.blocks);
+        for location in self.locations.iter_mut().flatten() {
+            if let Location::Arena(b) = location {
+                *location = Location::Arena(offsets[*b]);
+            }
+        }
+        self.scratch = offsets[values..].to_vec();
+        self.arena_bytes = arena_bytes;
+        self.live_bytes = live_bytes(&self.blocks, self.wave.last().map_or(0, |w| w + 1));
+        self.blocks = Vec::new();
+    }
     /// Arena and result buffers together, nothing donated.
     pub fn peak_bytes(&self) -> usize {
         self.arena_bytes + self.buffers.iter().map(|b| b.bytes).sum::<usize>()
     }
 }
 
-/// The operand, by number, that a kernel changes into its result where nobody else needs it.
-pub type Overwrites<'a> = &'a dyn Fn(&FlatNode) -> Option<usize>;
-
-/// Arranges the values of a fused graph; `scratch` is the bytes each region wants for itself.
-/// Inputs are overwritten only by the region with the number `commit` and those after it.
-pub fn plan_memory(fused: &Fused, scratch: &[usize], commit: usize, overwrites: Overwrites) -> MemoryPlan {
+/// Decides which values share memory. Inputs are overwritten only by the region with the number `commit` and those
+/// after it. [`MemoryPlan::pack`] then places everything; until then an arena location is the number of a block.
+pub fn plan_memory(fused: &Fused, commit: usize, target: &dyn Target) -> MemoryPlan {
     let graph = &fused.graph;
     let mut a = MemoryPlan {
         locations: graph.nodes.iter().map(|n| SmallVec::from_elem(Location::Nowhere, n.outs.len())).collect(),
@@ -135,7 +164,7 @@ pub fn plan_memory(fused: &Fused, scratch: &[usize], commit: usize, overwrites: 
                 let donor = if r < commit {
                     None
                 } else {
-                    donor(fused, &a, region, slot, r, &last, &results, (own, &is_free), overwrites)
+                    donor(fused, &a, region, slot, r, &last, &results, (own, &is_free), target)
                 };
                 let donor = donor.filter(|&k| is_alone(Slot { node: graph.inputs[k], out: 0 }, r));
                 donor.into_iter().for_each(|k| donated[k] = true);
@@ -144,7 +173,7 @@ pub fn plan_memory(fused: &Fused, scratch: &[usize], commit: usize, overwrites: 
                 continue;
             }
             let to = wave[last[slot.node as usize][slot.out as usize].unwrap_or(r).max(r)];
-            let dying = dying(graph, region, slot, r, &last, overwrites)
+            let dying = dying(graph, region, slot, r, &last, target)
                 .filter(|&v| is_alone(v, r))
                 .and_then(|v| block_of.get(&v).copied())
                 .filter(|b| !taken.contains(b) && blocks[*b].to == wave[r]);
@@ -162,17 +191,11 @@ pub fn plan_memory(fused: &Fused, scratch: &[usize], commit: usize, overwrites: 
             block_of.insert(slot, b);
         }
     }
-    let values = blocks.len();
-    for (r, &bytes) in scratch.iter().enumerate() {
-        blocks.push(Block { bytes: bytes.next_multiple_of(ALIGN), from: wave[r], to: wave[r] });
-    }
-    let (offsets, arena_bytes) = pack(&blocks);
     for (slot, b) in block_of {
-        a.locations[slot.node as usize][slot.out as usize] = Location::Arena(offsets[b]);
+        a.locations[slot.node as usize][slot.out as usize] = Location::Arena(b);
     }
-    a.scratch = offsets[values..].to_vec();
-    a.arena_bytes = arena_bytes;
-    a.live_bytes = live_bytes(&blocks, fused.waves.len());
+    a.blocks = blocks;
+    a.wave = wave;
     a
 }
 
@@ -225,9 +248,9 @@ fn replaceable<'a>(
     slot: Slot,
     r: usize,
     last: &'a [SmallVec<[Option<usize>; 1]>],
-    overwrites: Overwrites,
+    target: &dyn Target,
 ) -> impl Iterator<Item = Slot> + 'a {
-    let whole = changed(graph, region, overwrites).filter(move |v| last[v.node as usize][v.out as usize] == Some(r));
+    let whole = changed(graph, region, target).filter(move |v| last[v.node as usize][v.out as usize] == Some(r));
     let found = match region {
         Region::Loop(l) => only_store(l, slot).map(|s| (l, s)),
         Region::Call { .. } => None,
@@ -262,10 +285,10 @@ fn only_store(l: &Loop, slot: Slot) -> Option<&Store> {
 }
 
 /// The value that a kernel changes into its result: all of a stored value that it reads once.
-pub(crate) fn changed(graph: &Graph, region: &Region, overwrites: Overwrites) -> Option<Slot> {
+pub(crate) fn changed(graph: &Graph, region: &Region, target: &dyn Target) -> Option<Slot> {
     let Region::Call { node, args, .. } = region else { return None };
     let n = &graph.nodes[*node];
-    let view = &args[overwrites(n)?];
+    let view = &args[target.overwrites(n)?];
     let is_whole = view.layout.is_contiguous() && view.layout.offset == 0 && graph.ty(view.root) == &n.outs[0];
     (is_whole && args.iter().filter(|a| a.root == view.root).count() == 1).then_some(view.root)
 }
@@ -276,9 +299,9 @@ fn dying(
     slot: Slot,
     r: usize,
     last: &[SmallVec<[Option<usize>; 1]>],
-    overwrites: Overwrites,
+    target: &dyn Target,
 ) -> Option<Slot> {
-    replaceable(graph, region, slot, r, last, overwrites)
+    replaceable(graph, region, slot, r, last, target)
         .find(|v| !matches!(graph.node(*v).op.meaning, Meaning::Input | Meaning::Const))
 }
 
@@ -294,10 +317,10 @@ fn donor(
     last: &[SmallVec<[Option<usize>; 1]>],
     results: &FxHashSet<Slot>,
     (own, is_free): (Option<usize>, &dyn Fn(usize) -> bool),
-    overwrites: Overwrites,
+    target: &dyn Target,
 ) -> Option<usize> {
     let graph = &fused.graph;
-    replaceable(graph, region, slot, r, last, overwrites)
+    replaceable(graph, region, slot, r, last, target)
         .filter(|v| graph.ty(*v).dtype == graph.ty(slot).dtype && !results.contains(v))
         .filter_map(|v| if let Location::Input(k) = a.location(v) { Some(k) } else { None })
         .filter(|&k| is_free(k))

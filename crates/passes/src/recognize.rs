@@ -1,7 +1,7 @@
 //! Finds ops that were written out of others, where a device runs the op itself.
 //!
 //! What to look for stands with the ops that are found, as [`Pattern`]s; this file only looks, and
-//! puts the graph that a pattern answers with in view of what it found.
+//! puts the graph that a pattern answers with in place of what it found.
 
 use crate::{Claims, Rewriter, prune, splice};
 use ir::{FlatNode, Graph, Literal, Meaning, Op, Result, Slot};
@@ -17,7 +17,7 @@ pub struct Pattern {
     /// Whether it is only worth it on devices that claim the op. Without, it is a step towards
     /// another pattern.
     pub claimed: bool,
-    /// What to put in view of the pattern that this node belongs to, if it is one.
+    /// What to put in place of the pattern that this node belongs to, if it is one.
     pub find: fn(&Matcher, Slot) -> Result<Option<Match>>,
 }
 

@@ -298,7 +298,7 @@ fn contiguous(dims: &[usize]) -> SmallVec<[isize; 4]> {
     strides
 }
 
-/// A loop with the steps of a recipe in view of the load of a value.
+/// A loop with the steps of a recipe in place of the load of a value.
 fn splice(l: &Loop, slot: Slot, recipe: &[Step]) -> Loop {
     let mut out = Loop { steps: Vec::new(), ..l.clone() };
     let mut view = vec![0u32; l.steps.len()];

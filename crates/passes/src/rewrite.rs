@@ -1,4 +1,4 @@
-//! The skeleton of a pass: walk a graph in order, put something in view of each node.
+//! The skeleton of a pass: walk a graph in order, put something in place of each node.
 
 use ir::{FlatNode, Graph, INPUT, Slot};
 use smallvec::SmallVec;
@@ -30,7 +30,7 @@ impl<'a> Rewriter<'a> {
         }
         self.map.push((0..n.outs.len()).map(|o| Slot { node: at.node, out: o as u32 }).collect());
     }
-    /// Puts values of the new graph in view of the next node's outputs.
+    /// Puts values of the new graph in place of the next node's outputs.
     pub fn replace(&mut self, outs: impl IntoIterator<Item = Slot>) {
         self.map.push(outs.into_iter().collect());
     }

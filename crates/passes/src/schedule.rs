@@ -1,7 +1,7 @@
 //! Chooses the order in which regions run: little memory alive at once, and small regions that do
 //! not need each other side by side.
 
-use crate::{Fused, Region, view_of};
+use crate::{Fused, Region, Target, view_of};
 use ir::{Graph, Meaning, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -15,19 +15,23 @@ const LOOK_AHEAD: usize = 16;
 /// How many of the regions that are ready are compared.
 const READY_MAX: usize = 32;
 
-/// Orders the regions of a fused graph. The order of the program is kept unless another needs less
-/// memory. `light` says which regions one thread runs alone, and that are still worth another
-/// thread; those that do not need each other become a wave. What `soon` says begins something that
-/// goes on beside the rest, and runs as soon as what it needs is there. What may write over an input stays
-/// behind what reads that input and behind what `fails` says can fail, as in the program: only
-/// there it may do so. What talks to other processes does so in the order of the program.
-pub fn schedule(fused: Fused, light: &[bool], fails: &[bool], soon: &[bool]) -> Fused {
-    let flow = Flow::new(&fused, fails);
+/// Orders the regions of a fused graph. The program's order is kept unless another needs less memory.
+///
+/// - Light regions that do not depend on each other become a wave.
+/// - A region that starts asynchronous work runs as soon as its operands are computed.
+/// - A region that may overwrite an input stays after those that read the input and those that can fail.
+/// - Regions that talk to other processes keep the program's order.
+pub fn schedule(fused: Fused, target: &dyn Target) -> Fused {
+    let ask = |f: &dyn Fn(usize) -> bool| (0..fused.regions.len()).map(f).collect::<Vec<bool>>();
+    let light = ask(&|r| target.is_light(&fused, r));
+    let fails = ask(&|r| target.may_fail(&fused, r));
+    let soon = ask(&|r| target.starts_async(&fused, r));
+    let flow = Flow::new(&fused, &fails);
     let count = fused.regions.len();
     let orders = [flow.program(count), flow.frugal(), flow.depth_first()];
     // The first of equals.
     let order = orders.into_iter().min_by_key(|o| flow.peak(o)).unwrap_or_default();
-    let (order, waves) = flow.waves(flow.hasten(order, soon), light);
+    let (order, waves) = flow.waves(flow.hasten(order, &soon), &light);
     // Gates have done their part.
     let order: Vec<usize> = order.into_iter().filter(|&r| r < count).collect();
     let mut regions: Vec<Option<Region>> = fused.regions.into_iter().map(Some).collect();

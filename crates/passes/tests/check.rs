@@ -13,11 +13,13 @@ const TEXT: &str = "talweg graph 1
 return %1, %3
 ";
 
+/// The defaults.
+struct Plain;
+impl Target for Plain {}
+
 fn fused() -> Fused {
     let g = Graph::parse(TEXT, &|name| ops::find(name)).unwrap();
-    let target =
-        Target { row_max: &|_| 4096, share_min: 4096, accepts: &|_, _, l| l.is_contiguous(), barriers: &|_| false };
-    passes::fuse(&g, &target).unwrap()
+    passes::fuse(g, &Plain).unwrap()
 }
 
 /// Without the store of the sum, as if nobody read it.
@@ -31,28 +33,30 @@ fn unstored() -> Fused {
 }
 
 fn check(f: &Fused, a: &passes::MemoryPlan) -> Result<(), String> {
-    passes::check_memory_plan(f, a, &vec![0; f.regions.len()], &|_| None)
+    passes::check_memory_plan(f, a, &vec![0; f.regions.len()], &Plain)
 }
 
-fn arranged(f: &Fused) -> passes::MemoryPlan {
-    passes::plan_memory(f, &vec![0; f.regions.len()], 0, &|_| None)
+fn planned(f: &Fused) -> passes::MemoryPlan {
+    let mut memory = passes::plan_memory(f, 0, &Plain);
+    memory.pack(&vec![0; f.regions.len()]);
+    memory
 }
 
 #[test]
 fn a_sound_plan_passes() {
     let f = fused();
-    assert_eq!(check(&f, &arranged(&f)), Ok(()));
+    assert_eq!(check(&f, &planned(&f)), Ok(()));
 }
 
 #[test]
 fn a_reduction_that_is_written_but_not_stored_is_found() {
     let f = unstored();
-    let e = check(&f, &arranged(&f)).unwrap_err();
+    let e = check(&f, &planned(&f)).unwrap_err();
     assert!(e.contains("without a store"), "{e}");
 }
 
 #[test]
 fn a_value_without_memory_is_found() {
-    let e = check(&fused(), &arranged(&unstored())).unwrap_err();
+    let e = check(&fused(), &planned(&unstored())).unwrap_err();
     assert!(e.contains("no memory"), "{e}");
 }

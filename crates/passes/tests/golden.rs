@@ -3,75 +3,102 @@
 //! A file of `tests/golden` has the name of a pass (`fuse`, `fuse-circle`) and holds the graph before it, a line of
 //! dashes, and what comes out. `TALWEG_BLESS=1` rewrites the second half; read the difference.
 
-use ir::{Graph, Layout, Slot};
-use passes::{Fused, Location, Target};
+use ir::{FlatNode, Graph, Layout, Slot};
+use passes::{Fused, Location, Stage, State, Target, View, Watch};
+use std::borrow::Cow;
 use std::fmt::Write;
 use talweg_passes as passes;
 
 const LINE: &str = "----\n";
 
-/// Contiguous operands only, as the simplest kernel has it.
-fn accepts(_: &ir::FlatNode, _: usize, layout: &Layout) -> bool {
-    layout.is_contiguous()
+/// A device with every stage after fusion. Kernels take contiguous operands, and GEMM has epilogues.
+#[derive(Default)]
+struct Plain {
+    /// All regions are worth a thread of their own, or none.
+    light: bool,
+    /// The op that starts asynchronous work.
+    starts: &'static str,
 }
-fn is_barrier(n: &ir::FlatNode) -> bool {
-    n.op.name == "barrier"
+
+impl Target for Plain {
+    fn region_stages(&self) -> Vec<Stage<'_>> {
+        vec![
+            Stage::regions("elide_copies", |f| passes::elide_copies(f, &Anywhere)),
+            Stage::regions("fuse_epilogues", |f| passes::fuse_epilogues(f, self)),
+            Stage::regions("rematerialize", passes::rematerialize),
+            Stage::regions("schedule", |f| passes::schedule(f, self)),
+        ]
+    }
+    fn is_barrier(&self, n: &FlatNode) -> bool {
+        n.op.name == "barrier"
+    }
+    fn has_epilogue(&self, n: &FlatNode, _: &[View]) -> bool {
+        n.op.name == "matmul"
+    }
+    fn is_light(&self, _: &Fused, _: usize) -> bool {
+        self.light
+    }
+    fn starts_async(&self, fused: &Fused, region: usize) -> bool {
+        fused.regions[region].nodes().iter().any(|&n| fused.graph.nodes[n as usize].op.name == self.starts)
+    }
+}
+
+/// A device whose kernels write and read attention's values in any layout.
+struct Anywhere;
+
+impl Target for Anywhere {
+    fn concat_axis(&self, n: &FlatNode) -> Option<usize> {
+        (n.op.name == "concat").then(|| n.attrs.size("axis").unwrap())
+    }
+    fn writes(&self, n: &FlatNode, _: usize, _: &Layout) -> bool {
+        n.op.name.starts_with("attention")
+    }
+    fn accepts(&self, n: &FlatNode, _: usize, _: &Layout) -> bool {
+        n.op.name.starts_with("attention")
+    }
+}
+
+/// Runs these stages of a target.
+fn through(g: &Graph, target: &dyn Target, names: &[&str]) -> Fused {
+    let mut stages = passes::target_stages(target);
+    stages.retain(|s| names.contains(&s.name));
+    passes::run(&stages, State::Graph(Cow::Borrowed(g)), &mut Watch::none()).unwrap().into_regions().unwrap()
 }
 fn fused(g: &Graph) -> Fused {
-    passes::fuse(g, &Target { row_max: &|_| 4096, share_min: 4096, accepts: &accepts, barriers: &is_barrier }).unwrap()
+    through(g, &Plain::default(), &["materialize", "prune", "fuse"])
 }
-
-fn fed(g: &Graph) -> Fused {
-    let mut f = fused(g);
-    passes::fuse_epilogues(&mut f, &|n, _| n.op.name == "matmul", true);
+/// Regions after fusion and one more stage.
+fn after(g: &Graph, stage: &str) -> Fused {
+    let f = through(g, &Plain::default(), &["materialize", "prune", "fuse", stage]);
+    memory(&f);
     f
 }
 
-/// Kernels write their results anywhere.
-fn redirected(g: &Graph) -> Fused {
-    let mut f = fused(g);
-    let joins = |n: &ir::FlatNode| (n.op.name == "concat").then(|| n.attrs.size("axis").unwrap());
-    let takes = |n: &ir::FlatNode, _: usize, _: &Layout| n.op.name.starts_with("attention");
-    let writes = |n: &ir::FlatNode, o: usize, l: &Layout| takes(n, o, l);
-    passes::elide_copies(&mut f, &passes::Moves { joins: &joins, writes: &writes, accepts: &takes });
+fn memory(f: &Fused) -> passes::MemoryPlan {
     let none = vec![0; f.regions.len()];
-    passes::check_memory_plan(&f, &passes::plan_memory(&f, &none, 0, &|_| None), &none, &|_| None).unwrap();
-    f
+    let mut m = passes::plan_memory(f, 0, &Plain::default());
+    m.pack(&none);
+    passes::check_memory_plan(f, &m, &none, &Plain::default()).unwrap();
+    m
 }
 
 fn regions(f: &Fused) -> String {
-    let mut out = f.graph.to_string();
-    for r in &f.regions {
-        match r {
-            passes::Region::Loop(l) => writeln!(out, "{}", l.text(&f.graph).trim_end()).unwrap(),
-            passes::Region::Call { node, outs, .. } => {
-                write!(out, "call %{node} {}", f.graph.nodes[*node].op.name).unwrap();
-                for p in outs.iter().filter(|p| p.root.node as usize != *node) {
-                    let (to, by) = (p.root, p.layout.strides.as_slice());
-                    write!(out, " to {}.{} by {by:?} from {}", to.node, to.out, p.layout.offset).unwrap();
-                }
-                out.push('\n');
-            }
-        }
-    }
-    out
+    f.graph.to_string() + &f.text()
 }
 
 fn locations(g: &Graph) -> String {
-    let f = fed(g);
-    let none = vec![0; f.regions.len()];
-    let a = passes::plan_memory(&f, &none, 0, &|_| None);
-    passes::check_memory_plan(&f, &a, &none, &|_| None).unwrap();
+    let f = after(g, "fuse_epilogues");
+    let a = memory(&f);
     let mut out = String::new();
     for (i, n) in f.graph.nodes.iter().enumerate() {
-        let home = match a.location(Slot::new(i, 0)) {
+        let location = match a.location(Slot::new(i, 0)) {
             Location::Nowhere => "nowhere".into(),
             Location::Input(k) => format!("input {k}"),
             Location::Const(k) => format!("constant %{k}"),
             Location::Arena(at) => format!("arena from byte {at}"),
             Location::Result(k) => format!("result {k}"),
         };
-        writeln!(out, "%{i} {}: {home}", n.op.name).unwrap();
+        writeln!(out, "%{i} {}: {location}", n.op.name).unwrap();
     }
     writeln!(out, "arena: {} bytes, of which {} are live at once", a.arena_bytes, a.live_bytes).unwrap();
     out
@@ -86,65 +113,41 @@ fn halves(g: &Graph) -> String {
     format!("# once\n{}# at each turn\n{}", split.once, split.each)
 }
 
-/// A line a wave; all regions or none are worth a thread of their own, and those of the op `soon`
-/// begin something.
-fn order(g: &Graph, light: bool, soon: &str) -> String {
-    let f = fused(g);
-    let before = passes::plan_memory(&f, &vec![0; f.regions.len()], 0, &|_| None).live_bytes;
-    let light = vec![light; f.regions.len()];
-    let is_soon = |r: &passes::Region| r.nodes().iter().any(|&n| f.graph.nodes[n as usize].op.name == soon);
-    let soon: Vec<bool> = f.regions.iter().map(is_soon).collect();
-    let f = passes::schedule(f, &light, &vec![false; light.len()], &soon);
-    let none = vec![0; f.regions.len()];
-    let a = passes::plan_memory(&f, &none, 0, &|_| None);
-    passes::check_memory_plan(&f, &a, &none, &|_| None).unwrap();
-    let mut out = String::new();
-    for w in &f.waves {
-        let list = f.regions[w.clone()].iter().map(|r| {
-            let names =
-                r.nodes().iter().map(|&n| format!("%{n} {}", f.graph.nodes[n as usize].op.name)).collect::<Vec<_>>();
-            names.join(", ")
-        });
-        writeln!(out, "{}", list.collect::<Vec<_>>().join(" | ")).unwrap();
-    }
-    writeln!(out, "live at once: {} bytes, {before} in the order of the program", a.live_bytes).unwrap();
-    out
+/// A line a wave, and the memory.
+fn order(g: &Graph, target: &Plain) -> String {
+    let before = memory(&fused(g)).live_bytes;
+    let f = through(g, target, &["materialize", "prune", "fuse", "schedule"]);
+    let live = memory(&f).live_bytes;
+    format!("{}live at once: {live} bytes, {before} in the order of the program\n", f.waves_text())
 }
 
 fn stages(g: &Graph) -> String {
-    let all = passes::stages(g, ops::patterns(), &|_, _| false, &runtime::reference::run_node).unwrap();
-    all.iter().map(|s| format!("# after {}\n{}", s.name, s.graph)).collect()
+    let all = passes::staged_graphs(g, ops::patterns(), &|_, _| false, &runtime::reference::run_node).unwrap();
+    all.iter().map(|(name, graph)| format!("# after {name}\n{graph}")).collect()
 }
 
-/// What a pass makes of a graph, as text.
-fn apply(pass: &str, g: &Graph) -> String {
-    let graph = |g: Graph| {
-        g.verify().unwrap_or_else(|e| panic!("{pass}: {e}\n{g}"));
-        g.to_string()
-    };
-    match pass {
-        "decompose" => graph(passes::decompose(g, &|_, _| false).unwrap()),
-        "split_complex" => graph(passes::split_complex(g).unwrap()),
-        "prune" => graph(passes::prune(g)),
-        "fold" => graph(passes::fold(g, &runtime::reference::run_node).unwrap()),
-        "simplify" => graph(passes::simplify(g).unwrap()),
-        "deduplicate" => graph(passes::deduplicate(g)),
-        "recognize" => {
-            graph(passes::recognize(g, ops::patterns(), &|n, _| n.op.name.starts_with("attention")).unwrap())
-        }
-        "materialize" => graph(passes::materialize(g, &accepts, &is_barrier).unwrap()),
-        "hoist_invariants" => halves(g),
-        "fuse" => regions(&fused(g)),
-        "fuse_epilogues" => regions(&fed(g)),
-        "elide_copies" => regions(&redirected(g)),
-        "rematerialize" => regions(&passes::rematerialize(fused(g))),
-        "schedule" => order(g, false, ""),
-        "soon" => order(g, false, "cumsum"),
-        "waves" => order(g, true, ""),
-        "plan_memory" => locations(g),
-        "stages" => stages(g),
-        other => panic!("no pass is named {other}"),
+/// What a stage makes of a graph, as text. Any stage of the recipe can be named; some need more than a graph.
+fn apply(name: &str, g: &Graph) -> String {
+    match name {
+        "hoist_invariants" => return halves(g),
+        "fuse" => return regions(&fused(g)),
+        "schedule" => return order(g, &Plain::default()),
+        "soon" => return order(g, &Plain { starts: "cumsum", ..Plain::default() }),
+        "waves" => return order(g, &Plain { light: true, ..Plain::default() }),
+        "plan_memory" => return locations(g),
+        "stages" => return stages(g),
+        _ => {}
     }
+    let plain = Plain::default();
+    let claims = |n: &FlatNode, _: &[ir::Type]| name == "recognize" && n.op.name.starts_with("attention");
+    let portable = passes::portable_stages(ops::patterns(), &claims, &runtime::reference::run_node);
+    if plain.region_stages().iter().any(|s| s.name == name) {
+        return regions(&after(g, name));
+    }
+    let stage = portable.into_iter().chain(passes::target_stages(&plain)).find(|s| s.name == name);
+    let stage = [stage.unwrap_or_else(|| panic!("no stage is named {name}"))];
+    let done = passes::run(&stage, State::Graph(Cow::Borrowed(g)), &mut Watch::none());
+    done.and_then(State::into_graph).unwrap_or_else(|e| panic!("{name}: {e}")).to_string()
 }
 
 #[test]

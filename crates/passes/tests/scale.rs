@@ -1,6 +1,7 @@
 //! Large graphs: passes take time in proportion to the nodes, and nothing recurses over them.
 
-use ir::{Attrs, DType, Graph, Literal, Site, Type, Value};
+use ir::{Attrs, DType, FlatNode, Graph, Literal, Site, Type, Value};
+use passes::{Fused, Stage, Target, View, Watch};
 use smallvec::SmallVec;
 use talweg_passes as passes;
 
@@ -35,31 +36,43 @@ fn long(nodes: usize) -> Graph {
 #[test]
 fn a_graph_of_100_000_nodes_goes_through_every_stage() {
     let g = long(100_000);
-    let stages = passes::stages(&g, ops::patterns(), &|_, _| false, &runtime::reference::run_node).unwrap();
-    let last = &stages.last().unwrap().graph;
+    let stages = passes::staged_graphs(&g, ops::patterns(), &|_, _| false, &runtime::reference::run_node).unwrap();
+    let last = &stages.last().unwrap().1;
     assert!(last.nodes.len() > 50_000 && last.nodes.len() < g.nodes.len());
-    let (_, a) = planned(last);
-    assert!(a.arena_bytes < 1 << 20, "a chain needs a few values at a time: {} bytes", a.arena_bytes);
+    let bytes = planned(last).memory.arena_bytes;
+    assert!(bytes < 1 << 20, "a chain needs a few values at a time: {bytes} bytes");
 }
 
-/// Everything between the stages and the code, as a device has it done.
-fn planned(g: &Graph) -> (passes::Fused, passes::MemoryPlan) {
-    let target = passes::Target {
-        row_max: &|_| 4096,
-        share_min: 4096,
-        accepts: &|_, _, l| l.is_contiguous(),
-        barriers: &|n| n.op.name == "barrier",
-    };
-    let mut fused = passes::fuse(g, &target).unwrap();
-    let joins = |n: &ir::FlatNode| (n.op.name == "concat").then(|| n.attrs.size("axis").unwrap());
-    let moves = passes::Moves { joins: &joins, writes: &|_, _, _| false, accepts: target.accepts };
-    passes::elide_copies(&mut fused, &moves);
-    passes::fuse_epilogues(&mut fused, &|n, _| n.op.name == "matmul", true);
-    let (light, none) = (vec![true; fused.regions.len()], vec![false; fused.regions.len()]);
-    let fails: Vec<bool> = (0..fused.regions.len()).map(|r| r % 7 == 0 && 3 * r < fused.regions.len()).collect();
-    let fused = passes::schedule(fused, &light, &fails, &none);
-    let a = passes::plan_memory(&fused, &none.iter().map(|_| 0).collect::<Vec<_>>(), 0, &|_| None);
-    (fused, a)
+/// A device with all stages, some of whose first regions may fail.
+struct Device;
+
+impl Target for Device {
+    fn region_stages(&self) -> Vec<Stage<'_>> {
+        vec![
+            Stage::regions("elide_copies", |f| passes::elide_copies(f, self)),
+            Stage::regions("fuse_epilogues", |f| passes::fuse_epilogues(f, self)),
+            Stage::regions("schedule", |f| passes::schedule(f, self)),
+        ]
+    }
+    fn is_barrier(&self, n: &FlatNode) -> bool {
+        n.op.name == "barrier"
+    }
+    fn concat_axis(&self, n: &FlatNode) -> Option<usize> {
+        (n.op.name == "concat").then(|| n.attrs.size("axis").unwrap())
+    }
+    fn has_epilogue(&self, n: &FlatNode, _: &[View]) -> bool {
+        n.op.name == "matmul"
+    }
+    fn is_light(&self, _: &Fused, _: usize) -> bool {
+        true
+    }
+    fn may_fail(&self, fused: &Fused, r: usize) -> bool {
+        r % 7 == 0 && 3 * r < fused.regions.len()
+    }
+}
+
+fn planned(g: &Graph) -> passes::Plan {
+    passes::plan(g.clone(), &mut Device, &mut Watch::none()).unwrap()
 }
 
 /// The training step of a deep network: every layer's values are kept for its gradient, and every weight
@@ -97,11 +110,11 @@ fn training_step(layers: usize) -> Graph {
 fn the_training_step_of_10_000_layers_is_planned() {
     let g = training_step(10_000);
     let last = passes::optimize(&g, &|_, _| false, &runtime::reference::run_node).unwrap();
-    let (fused, a) = planned(&last);
+    let passes::Plan { fused, memory: a, .. } = planned(&last);
     // Each layer keeps its value and the square of it; what else there is comes and goes.
     assert!(a.arena_bytes < 20_500 * 64, "{} bytes", a.arena_bytes);
     let in_place = a.buffers.iter().filter(|b| b.donor.is_some()).count();
-    assert!(in_place > 9_000, "{in_place} of {} weights are updated in view", fused.graph.outputs.len());
+    assert!(in_place > 9_000, "{in_place} of {} weights are updated in place", fused.graph.outputs.len());
 }
 
 #[test]
@@ -115,8 +128,7 @@ fn a_value_of_20_000_parts_is_planned() {
         parts.push(g.push(op("add"), &[x, c], Attrs::new(), here).unwrap());
     }
     g.outputs = vec![g.push(op("concat"), &parts, Attrs::new().with("axis", 0i64), here).unwrap()];
-    let (fused, _) = planned(&g);
-    assert!(fused.regions.len() < 20_002);
+    assert!(planned(&g).fused.regions.len() < 20_002);
 }
 
 #[test]

@@ -68,12 +68,15 @@ const BY_HAND: &[&str] = &[
     "linspace_of",
     "literal",
     "ones",
+    "ones_of",
     "pad",
     "pad_raw",
     "permute",
     "rand",
+    "rand_of",
     "randint",
     "randn",
+    "randn_of",
     "randperm",
     "random_integers",
     "rank",
@@ -92,6 +95,7 @@ const BY_HAND: &[&str] = &[
     "view",
     "zero_grad",
     "zeros",
+    "zeros_of",
 ];
 
 /// Python names of methods whose Rust name is a word of Python or says too little there.
@@ -286,7 +290,8 @@ fn stub_result(ty: &str) -> Option<&'static str> {
 
 fn in_python<'a>(method: &'a Method, table: &Table) -> Option<Python<'a>> {
     let stub_result = stub_result(&method.result)?;
-    let name = RENAMED.iter().find(|r| r.0 == method.name).map_or(method.name.as_str(), |r| r.1);
+    let renamed = RENAMED.iter().find(|r| r.0 == method.name).map(|r| r.1);
+    let name = renamed.or(full_of(&method.name, table)).unwrap_or(&method.name);
     let mut params = Vec::new();
     let mut options = None;
     for (n, ty) in &method.params {
@@ -309,8 +314,14 @@ fn in_python<'a>(method: &'a Method, table: &Table) -> Option<Python<'a>> {
     Some(Python { method, name: name.to_string(), params, options, keeps, stub_result })
 }
 
+/// The method that this one is with its options: Python has one, with both's arguments.
+fn full_of<'a>(name: &'a str, table: &Table) -> Option<&'a str> {
+    name.strip_suffix("_with").filter(|n| table.methods.contains_key(*n))
+}
+
 fn is_inner(name: &str, table: &Table) -> bool {
-    let is_variant = name.strip_suffix("_keep").is_some_and(|n| table.methods.contains_key(n));
+    let is_variant = name.strip_suffix("_keep").is_some_and(|n| table.methods.contains_key(n))
+        || table.methods.contains_key(&format!("{name}_with"));
     is_variant || name.ends_with("_grad") || BY_HAND.contains(&name)
 }
 

@@ -100,9 +100,12 @@ fn method(m: &Python, out: &mut String) {
     if !m.method.on_self {
         out.push_str("    #[staticmethod]\n");
     }
-    let _ = writeln!(out, "    #[pyo3({name}signature = ({}), text_signature = {shown:?})]", s.pyo3.join(", "));
-    let (rust, params) = (&m.method.name, s.rust.join(", "));
+    let (given, rust) = ([&s.pyo3[..], &["**unknown".into()]].concat().join(", "), &m.method.name);
+    let _ = writeln!(out, "    #[pyo3({name}signature = ({given}), text_signature = {shown:?})]");
+    let params = [&s.rust[..], &["unknown: Option<&Bound<'_, PyDict>>".into()]].concat().join(", ");
     let _ = writeln!(out, "    fn r#{rust}({receiver}py: Python<'_>, {params}) -> PyResult<Py<PyAny>> {{");
+    let takes = format!("({})", s.shown.join(", "));
+    let _ = writeln!(out, "        known(py, {:?}, {takes:?}, unknown)?;", m.name);
     body(m, axis, out);
     out.push_str("    }\n");
 }

@@ -10,6 +10,7 @@ use ::tensor::{Error, ErrorKind, Result, Tensor, Wrt, collect_gradients, control
 use ir::{Node, Source, Value, Var, Watch};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 /// The exception for a gradient that cannot be had, with the line of the program.
@@ -82,6 +83,23 @@ fn seeds(py: Python<'_>, outputs: &[Py<PyTensor>], grads: Vec<Option<Like>>) -> 
     Ok((ys, gs))
 }
 
+thread_local! {
+    /// What is called when the backward pass that is under way has ended.
+    static QUEUE: RefCell<Vec<Py<PyAny>>> = const { RefCell::new(Vec::new()) };
+}
+/// Calls a function once when the backward pass that is under way on this thread has ended, however often it is asked to.
+#[pyfunction]
+fn autograd_queue(py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+    let queued = QUEUE.with_borrow(|q| q.iter().map(|f| f.clone_ref(py)).collect::<Vec<_>>());
+    for f in queued {
+        if f.bind(py).eq(&callback)? {
+            return Ok(());
+        }
+    }
+    QUEUE.with_borrow_mut(|q| q.push(callback));
+    Ok(())
+}
+
 /// Adds gradients to leaves.
 #[pyfunction]
 pub fn autograd_backward(
@@ -96,7 +114,10 @@ pub fn autograd_backward(
     let (ys, gs) = site.scope(|| seeds(py, &tensors, grads))?;
     let inputs = inputs.map(|list| list.iter().map(|t| wrt(py, t)).collect::<PyResult<Vec<_>>>()).transpose()?;
     let run = || recording(create_graph, || collect_gradients(&ys, &gs, inputs.as_deref(), !retain_graph));
-    py.detach(|| site.scope(run)).map_err(|e| e.at(site)).or_raise(py)
+    let done = py.detach(|| site.scope(run)).map_err(|e| e.at(site)).or_raise(py);
+    let queue = QUEUE.take();
+    done?;
+    queue.iter().try_for_each(|f| f.call0(py).map(drop))
 }
 
 /// The gradients with respect to some tensors; `None` where the outputs do not depend on one.
@@ -298,7 +319,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         ($($f:ident)*) => {$( m.add_function(wrap_pyfunction!($f, m)?)?; )*};
     }
     add!(autograd_backward autograd_grad autograd_tracked autograd_settled autograd_function autograd_hook autograd_is_tracing);
-    add!(autograd_check_numerics autograd_pull);
+    add!(autograd_check_numerics autograd_pull autograd_queue);
     m.add_class::<PyHook>()?;
     m.add_class::<GradFn>()
 }

@@ -7,7 +7,7 @@ use crate::tensor::PyTensor;
 use ::tensor::linalg::{FftNorm, MatrixNorm, Triangle};
 use ::tensor::loss::Reduction;
 use ::tensor::nn::{Interpolation, Padding, PerAxis};
-use ::tensor::{Axes, Combine, DType, Error, Number, Operand, Shape, Tensor};
+use ::tensor::{Axes, Combine, DType, Error, Number, Operand, Result, Shape, Tensor};
 use ir::Complex;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -123,6 +123,27 @@ impl Operand for Other {
             },
             Other::Bool(x) => number(x, dtype),
         }
+    }
+    /// As in PyTorch, a tensor without dimensions takes the type of one with some, unless its kind is higher.
+    fn beside(self, left: &Tensor) -> Result<(Tensor, Tensor)> {
+        let a = left.value()?.ty();
+        let Other::Tensor(right) = self else { return Ok((left.clone(), self.operand(a.dtype))) };
+        let b = right.value()?.ty();
+        let weak = |t: &Tensor, strong: DType, own: DType| t.cast(weak_type(strong, own));
+        Ok(match (a.shape.rank(), b.shape.rank()) {
+            (0, n) if n > 0 => (weak(left, b.dtype, a.dtype), right),
+            (n, 0) if n > 0 => (left.clone(), weak(&right, a.dtype, b.dtype)),
+            _ => (left.clone(), right),
+        })
+    }
+}
+/// The type of a tensor of type `own` without dimensions that meets one of type `strong` with some.
+pub fn weak_type(strong: DType, own: DType) -> DType {
+    match (strong, own) {
+        (a, b) if a == b || a.is_f8() || b.is_f8() => b,
+        (DType::F64, b) if b.is_complex() => DType::C128,
+        (a, b) if a.is_float() && b.is_complex() => DType::C64,
+        (a, b) => a.promote_scalar(b),
     }
 }
 

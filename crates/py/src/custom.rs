@@ -280,8 +280,8 @@ impl PyCustomOp {
             None => Kernel::Device,
             Some(k) => match k.bind(py).extract::<(usize, usize, Py<PyAny>)>() {
                 Ok((0, ..)) => return Err(value_error(format!("{name}: a kernel cannot be at address 0"))),
-                // SAFETY: whoever defined the op promises that a function of this type is there.
                 Ok((at, count, library)) => {
+                    // SAFETY: the op's author promises that a function of this type is there.
                     Kernel::C(unsafe { std::mem::transmute::<usize, CKernel>(at) }, count, library)
                 }
                 Err(_) if k.bind(py).is_callable() => Kernel::Python(k),

@@ -6,6 +6,7 @@ use ::tensor::{DType, Error, ErrorKind, Result};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 use std::cell::RefCell;
 
 static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
@@ -49,6 +50,13 @@ pub fn exception(py: Python<'_>, e: &Error) -> PyErr {
         }
     }
     of_class(py, class(e.kind), e)
+}
+
+/// Fails if a method was given keywords that it does not take; the message names the nearest one that it does.
+pub fn known(py: Python<'_>, name: &str, takes: &str, unknown: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+    let Some(keyword) = unknown.and_then(|u| u.keys().get_item(0).ok()) else { return Ok(()) };
+    let error = py.import("talweg._calls")?.call_method1("unknown_keyword", (name, takes, keyword))?;
+    Err(PyErr::from_value(error))
 }
 
 /// What the engine says of a placeholder.

@@ -4,9 +4,9 @@
 use crate::error::{OrRaise, value_error};
 use crate::tensor::run;
 use ::tensor::engine_named;
-use cuda::flags::{self, Flag};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use talweg::gpu::{self, Flag};
 
 /// Bytes of a device's memory: in use, the most that were in use, held.
 #[pyfunction]
@@ -43,7 +43,7 @@ fn synchronize(py: Python<'_>, device: &str) -> PyResult<()> {
 /// What the driver says about a GPU, by name.
 #[pyfunction]
 fn device_properties<'py>(py: Python<'py>, number: usize) -> PyResult<Bound<'py, PyDict>> {
-    let p = cuda::properties(number).or_raise(py)?;
+    let p = gpu::properties(number).or_raise(py)?;
     let d = PyDict::new(py);
     d.set_item("name", p.name)?;
     d.set_item("major", p.major)?;
@@ -70,23 +70,23 @@ fn switch(name: &str) -> PyResult<Flag> {
 /// Whether a switch of the GPU's compiler is on.
 #[pyfunction]
 fn get_switch(name: &str) -> PyResult<bool> {
-    Ok(flags::is_on(switch(name)?))
+    Ok(gpu::is_on(switch(name)?))
 }
 /// Turns it on or off. Programs compiled for another setting are not used.
 #[pyfunction]
 fn set_switch(name: &str, on: bool) -> PyResult<()> {
-    flags::set(switch(name)?, on);
+    gpu::set(switch(name)?, on);
     Ok(())
 }
 /// How many threads compute on the host.
 #[pyfunction]
 fn get_num_threads() -> usize {
-    cpu::pool::threads()
+    talweg::threads()
 }
 /// Computes with so many threads from now on; results do not depend on it.
 #[pyfunction]
 fn set_num_threads(py: Python<'_>, count: usize) {
-    py.detach(|| cpu::pool::set_threads(count));
+    py.detach(|| talweg::set_threads(count));
 }
 
 /// Adds the functions.

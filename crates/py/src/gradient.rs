@@ -15,6 +15,17 @@ pub fn collecting(py: Python<'_>, t: &Tensor) -> PyResult<Variable> {
     check_inexact(t)?;
     here(py).scope(|| Variable::new("", t.detach())).or_raise(py)
 }
+/// What is written over all elements of a computed tensor: as in PyTorch, what it was computed from gets gradients of
+/// zero, not none.
+fn with_history(old: &Tensor, new: Tensor) -> Tensor {
+    let needs = |t: &Tensor| t.value().is_ok_and(|v| v.node().needs_grad() && !v.node().is_symbolic());
+    let is_computed = old.value().is_ok_and(|v| !matches!(v.node().source(), Source::Read(_)));
+    if ir::is_grad_on() && is_computed && needs(old) && !needs(&new) {
+        Tensor::where_(&Tensor::from(true), &new, old)
+    } else {
+        new
+    }
+}
 fn check_inexact(t: &Tensor) -> PyResult<()> {
     match t.dtype() {
         Ok(d) if !d.is_inexact() => {
@@ -250,12 +261,13 @@ impl PyTensor {
     fn copy_(slf: Py<PyTensor>, py: Python<'_>, other: Like) -> PyResult<Py<PyTensor>> {
         let t = slf.get().tensor();
         let (shape, dtype) = (t.shape().or_raise(py)?, t.dtype().or_raise(py)?);
-        slf.get().change(py, here(py).scope(|| other.0.cast(dtype).broadcast_to(shape)))?;
+        slf.get().change(py, here(py).scope(|| with_history(&t, other.0.cast(dtype).broadcast_to(shape))))?;
         Ok(slf)
     }
     /// Makes every element the same number.
     fn fill_(slf: Py<PyTensor>, py: Python<'_>, #[pyo3(from_py_with = arg)] x: f64) -> PyResult<Py<PyTensor>> {
-        slf.get().change(py, here(py).scope(|| slf.get().tensor().full_like(x)))?;
+        let t = slf.get().tensor();
+        slf.get().change(py, here(py).scope(|| with_history(&t, t.full_like(x))))?;
         Ok(slf)
     }
     /// Makes every element zero.

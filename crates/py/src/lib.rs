@@ -39,12 +39,12 @@ mod shaping;
 mod site;
 mod table;
 mod tensor;
+mod trainer;
 mod transform;
 mod tree;
 mod view;
 
 use pyo3::prelude::*;
-use {cpu as _, cuda as _};
 
 /// The module `talweg._native`.
 #[pymodule]
@@ -72,6 +72,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     metrics::register(m)?;
     readers::register(m)?;
     records::register(m)?;
+    trainer::register(m)?;
     display::register(m)?;
     passes::register(m)?;
     device::register(m)?;

@@ -1,4 +1,4 @@
-//! Optimizers, clipping and schedules of learning rates.
+//! Optimizers and clipping.
 
 use crate::convert::{Like, arg};
 use crate::error::{OrRaise, carried, named};
@@ -9,12 +9,11 @@ use crate::site::here;
 use crate::tensor::{PyTensor, wrap};
 use crate::transform::traced;
 use ::tensor::{Shape, Tensor, Variable};
-use nn::optim::{self, Lbfgs, LbfgsOptions, Optimizer, Rule, Step};
-use nn::schedule::{self, Schedule};
+use nn::optim::{self, Hyperparameter, Lbfgs, LbfgsOptions, Optimizer, Rule, Settings, Step, Value};
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 use std::sync::Arc;
 
 /// The variables behind tensors.
@@ -26,45 +25,58 @@ pub fn variables(params: &[Py<PyTensor>]) -> PyResult<Vec<Variable>> {
     params.iter().map(one).collect()
 }
 
-/// Fails if a setting was not taken.
-fn done(kind: &str, settings: &Bound<'_, PyDict>, known: &[&str]) -> PyResult<()> {
-    for key in settings.keys() {
-        let key: String = key.extract()?;
-        if !known.contains(&key.as_str()) {
-            return Err(type_error(format!("{kind} has no setting {key:?}; it has {known:?}")));
-        }
+/// A setting as Python gives it.
+fn value(x: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if x.is_none() {
+        return Ok(Value::None);
     }
-    Ok(())
+    if let Ok(b) = x.cast::<PyBool>() {
+        return Ok(Value::Bool(b.is_true()));
+    }
+    if x.is_instance_of::<PyTuple>() || x.is_instance_of::<PyList>() {
+        return Ok(Value::Tuple(x.try_iter()?.map(|x| value(&x?)).collect::<PyResult<_>>()?));
+    }
+    x.extract().map(Value::Float)
+}
+fn values(settings: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
+    let one = |(name, x): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let name: String = name.extract()?;
+        let x = value(&x).map_err(|e| named(x.py(), &name, e))?;
+        Ok((name, x))
+    };
+    settings.iter().map(one).collect()
+}
+fn object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::None => py.None().into_bound(py),
+        Value::Bool(b) => PyBool::new(py, *b).to_owned().into_any(),
+        Value::Float(x) => x.into_pyobject(py)?.into_any(),
+        Value::Tuple(all) => {
+            let all = all.iter().map(|v| object(py, v)).collect::<PyResult<Vec<_>>>()?;
+            PyTuple::new(py, all)?.into_any()
+        }
+    })
 }
 
-/// A rule from its name and settings; the names are those of the Rust structs and their fields.
-macro_rules! rules {
-    ($($name:ident { $($field:ident),* })*) => {
-        fn rule(kind: &str, settings: &Bound<'_, PyDict>) -> PyResult<Box<dyn Rule>> {
-            match kind {
-                $(stringify!($name) => {
-                    let mut r = optim::$name::default();
-                    $( if let Some(x) = settings.get_item(stringify!($field))? { r.$field = x.extract().map_err(|e| named(x.py(), stringify!($field), e))?; } )*
-                    done(kind, settings, &[$(stringify!($field)),*])?;
-                    Ok(Box::new(r))
-                })*
-                _ => Err(value_error(format!("there is no optimizer {kind:?}"))),
-            }
-        }
-        /// Names of all rules.
-        const RULES: &[&str] = &[$(stringify!($name)),*];
-    };
+/// A rule from its name and settings: those of its row.
+fn rule(kind: &str, settings: &Bound<'_, PyDict>) -> PyResult<Box<dyn Rule>> {
+    let row = optim::ROWS.iter().find(|r| r.name == kind);
+    let row = row.ok_or_else(|| value_error(format!("there is no optimizer {kind:?}")))?;
+    (row.make)(&values(settings)?).map_err(|e| type_error(format!("{kind}: {}", e.message)))
 }
-rules! {
-    Sgd { lr, momentum, dampening, nesterov, weight_decay }
-    Adagrad { lr, lr_decay, weight_decay, initial_accumulator, eps }
-    Adam { lr, betas, eps, weight_decay }
-    AdamW { lr, betas, eps, weight_decay }
-    RmsProp { lr, alpha, eps, weight_decay, momentum, centered }
-    Adadelta { lr, rho, eps, weight_decay }
-    NAdam { lr, betas, eps, weight_decay, momentum_decay }
-    Lion { lr, betas, weight_decay }
-    Adafactor { lr, beta2_decay, eps, scale_min, clip, weight_decay }
+
+/// The rows of settings: name, Python's type, default and documentation.
+type Rows<'py> = Vec<(&'static str, &'static str, Bound<'py, PyAny>, &'static str)>;
+
+/// The optimizers that Python makes by name: documentation and settings.
+fn rows(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for row in optim::ROWS {
+        let one = |s: &Hyperparameter| Ok((s.name, s.python, object(py, &s.default)?, s.doc.trim()));
+        let settings = (row.settings)().iter().map(one).collect::<PyResult<Rows<'_>>>()?;
+        all.set_item(row.name, (row.doc.trim(), settings))?;
+    }
+    Ok(all)
 }
 
 /// A rule that Python says: `update` of an object, traced.
@@ -275,14 +287,7 @@ impl PyLbfgs {
         #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>,
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<PyLbfgs> {
-        let mut o = LbfgsOptions::default();
-        macro_rules! take {
-            ($($field:ident)*) => {
-                $( if let Some(x) = settings.get_item(stringify!($field))? { o.$field = x.extract().map_err(|e| named(x.py(), stringify!($field), e))?; } )*
-                done("Lbfgs", settings, &[$(stringify!($field)),*])?;
-            };
-        }
-        take!(lr iterations evaluations tolerance_grad tolerance_change history strong_wolfe);
+        let o = LbfgsOptions::given(&values(settings)?).map_err(|e| type_error(format!("LBFGS: {}", e.message)))?;
         let params = variables(&params)?;
         Lbfgs::new(o, params.as_slice()).map(PyLbfgs).or_raise(py)
     }
@@ -316,6 +321,12 @@ fn mean_gradients(py: Python<'_>, #[pyo3(from_py_with = arg)] params: Vec<Py<PyT
     let params = variables(&params)?;
     here(py).scope(|| optim::mean_gradients(&params)).or_raise(py)
 }
+/// Makes gradients the means over workers, for a program that averages them itself.
+#[pyfunction]
+fn average_gradients(py: Python<'_>, #[pyo3(from_py_with = arg)] params: Vec<Py<PyTensor>>) -> PyResult<()> {
+    let params = variables(&params)?;
+    here(py).scope(|| optim::average_gradients(&params)).or_raise(py)
+}
 /// Cuts gradients off at ±`max`.
 #[pyfunction]
 fn clip_grad_value(
@@ -327,115 +338,13 @@ fn clip_grad_value(
     here(py).scope(|| optim::clip_grad_value(&params, max)).or_raise(py)
 }
 
-/// A learning rate for each step, counted from 0.
-#[pyclass(name = "Schedule", module = "talweg._native", frozen)]
-struct PySchedule(std::sync::Arc<dyn Schedule + Send + Sync>);
-
-/// A schedule inside of another.
-struct Inner(std::sync::Arc<dyn Schedule + Send + Sync>);
-impl Schedule for Inner {
-    fn lr(&self, step: usize) -> f64 {
-        self.0.lr(step)
-    }
-}
-
-#[pymethods]
-impl PySchedule {
-    #[staticmethod]
-    fn constant(#[pyo3(from_py_with = arg)] lr: f64) -> PySchedule {
-        PySchedule(std::sync::Arc::new(schedule::Constant { lr }))
-    }
-    #[staticmethod]
-    fn step_decay(
-        #[pyo3(from_py_with = arg)] lr: f64,
-        #[pyo3(from_py_with = arg)] every: usize,
-        #[pyo3(from_py_with = arg)] gamma: f64,
-    ) -> PySchedule {
-        PySchedule(std::sync::Arc::new(schedule::StepDecay { lr, every, gamma }))
-    }
-    #[staticmethod]
-    fn exponential(#[pyo3(from_py_with = arg)] lr: f64, #[pyo3(from_py_with = arg)] gamma: f64) -> PySchedule {
-        PySchedule(std::sync::Arc::new(schedule::Exponential { lr, gamma }))
-    }
-    #[staticmethod]
-    fn cosine(
-        #[pyo3(from_py_with = arg)] lr: f64,
-        #[pyo3(from_py_with = arg)] lr_min: f64,
-        #[pyo3(from_py_with = arg)] steps: usize,
-    ) -> PySchedule {
-        PySchedule(std::sync::Arc::new(schedule::Cosine { lr, lr_min, steps }))
-    }
-    #[staticmethod]
-    fn one_cycle(
-        #[pyo3(from_py_with = arg)] lr_max: f64,
-        #[pyo3(from_py_with = arg)] steps: usize,
-        #[pyo3(from_py_with = arg)] rise: f64,
-        #[pyo3(from_py_with = arg)] div: f64,
-        #[pyo3(from_py_with = arg)] final_div: f64,
-    ) -> PySchedule {
-        PySchedule(std::sync::Arc::new(schedule::OneCycle { lr_max, steps, rise, div, final_div }))
-    }
-    #[staticmethod]
-    fn warmup(
-        #[pyo3(from_py_with = arg)] steps: usize,
-        #[pyo3(from_py_with = arg)] start: f64,
-        then: &PySchedule,
-    ) -> PySchedule {
-        PySchedule(std::sync::Arc::new(schedule::Warmup { steps, start, then: Inner(then.0.clone()) }))
-    }
-    /// The learning rate of a step.
-    fn lr(&self, #[pyo3(from_py_with = arg)] step: usize) -> f64 {
-        self.0.lr(step)
-    }
-}
-
-/// A learning rate that falls when a figure stops to improve.
-#[pyclass(name = "Plateau", module = "talweg._native", frozen)]
-struct PyPlateau(Mutex<schedule::Plateau>);
-
-#[pymethods]
-impl PyPlateau {
-    #[new]
-    #[pyo3(signature = (lr, *, maximize=false, factor=0.1, patience=10, threshold=1e-4, cooldown=0, lr_min=0.0))]
-    fn new(
-        #[pyo3(from_py_with = arg)] lr: f64,
-        #[pyo3(from_py_with = arg)] maximize: bool,
-        #[pyo3(from_py_with = arg)] factor: f64,
-        #[pyo3(from_py_with = arg)] patience: usize,
-        #[pyo3(from_py_with = arg)] threshold: f64,
-        #[pyo3(from_py_with = arg)] cooldown: usize,
-        #[pyo3(from_py_with = arg)] lr_min: f64,
-    ) -> PyPlateau {
-        let mut p = schedule::Plateau::new(lr);
-        (p.maximize, p.factor, p.patience) = (maximize, factor, patience);
-        (p.threshold, p.cooldown, p.lr_min) = (threshold, cooldown, lr_min);
-        PyPlateau(Mutex::new(p))
-    }
-    /// Takes the next figure; the learning rate from now on.
-    fn observe(&self, #[pyo3(from_py_with = arg)] figure: f64) -> f64 {
-        self.0.lock().observe(figure)
-    }
-    /// Learning rate, best figure, and how many came since it and since the last fall.
-    #[getter]
-    fn state(&self) -> (f64, Option<f64>, usize, usize) {
-        let p = self.0.lock();
-        (p.lr, p.best, p.bad, p.cooling)
-    }
-    #[setter]
-    fn set_state(&self, #[pyo3(from_py_with = arg)] state: (f64, Option<f64>, usize, usize)) {
-        let mut p = self.0.lock();
-        (p.lr, p.best, p.bad, p.cooling) = state;
-    }
-}
-
 /// Adds the classes and functions.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("OPTIMIZERS", RULES.to_vec())?;
+    m.add("OPTIMIZERS", rows(m.py())?)?;
     m.add_class::<PyOptimizer>()?;
     m.add_class::<PyLbfgs>()?;
-    m.add_class::<PySchedule>()?;
-    m.add_class::<PyPlateau>()?;
     m.add_function(wrap_pyfunction!(clip_grad_norm, m)?)?;
     m.add_function(wrap_pyfunction!(mean_gradients, m)?)?;
+    m.add_function(wrap_pyfunction!(average_gradients, m)?)?;
     m.add_function(wrap_pyfunction!(clip_grad_value, m)?)
 }

@@ -158,6 +158,11 @@ fn worker_rank(py: Python<'_>) -> PyResult<usize> {
 fn worker_count(py: Python<'_>) -> PyResult<usize> {
     py.detach(nn::parallel::world).or_raise(py)
 }
+/// Sets whether optimizers step with this process's gradients alone.
+#[pyfunction]
+fn worker_set_local(yes: bool) {
+    nn::parallel::set_local(yes);
+}
 /// Which rows of a batch of so many are this worker's: the first, and the one after the last.
 #[pyfunction]
 fn worker_part(py: Python<'_>, total: usize) -> PyResult<(usize, usize)> {
@@ -282,6 +287,7 @@ fn worker_tell(py: Python<'_>, step: u64, steps: u64, loss: f64, samples: usize)
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(worker_rank, m)?)?;
     m.add_function(wrap_pyfunction!(worker_count, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_set_local, m)?)?;
     m.add_function(wrap_pyfunction!(worker_is_late, m)?)?;
     m.add_function(wrap_pyfunction!(worker_has_store, m)?)?;
     m.add_function(wrap_pyfunction!(worker_begin, m)?)?;

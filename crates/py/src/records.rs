@@ -6,10 +6,9 @@ use crate::convert::arg;
 use crate::error::OrRaise;
 use crate::optim::PyOptimizer;
 use crate::tensor::{PyTensor, run};
-use ::tensor::{Error, Result, Tensor, Variable};
-use data::events::Events;
-use data::journal::Journal;
-use nn::train::{Checkpoint, Checkpoints, Goal, Owed};
+use ::tensor::{Error, Tensor, Variable};
+use data::Position;
+use nn::train::{Checkpoint, Checkpoints, Goal, Owed, Records};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -19,12 +18,27 @@ use std::path::{Path, PathBuf};
 /// Tensors of a run by their paths, as Python gives them.
 pub type State = Vec<(String, Py<PyTensor>)>;
 
+/// Where a loader is: epoch, batches and samples read of it, samples in all, seed of the shuffle, and whether the
+/// shuffle is the random generator's.
+pub type Where = (u64, u64, u64, u64, Option<u64>, bool);
+
+/// The position that it stands for.
+pub fn position((epoch, batch, samples, len, seed, by_generator): Where) -> Position {
+    Position { epoch, batch, samples, len, seed, by_generator }
+}
+
 /// The state after a step.
-fn checkpoint(py: Python<'_>, step: u64, state: State, notes: BTreeMap<String, String>) -> PyResult<Checkpoint> {
+fn checkpoint(
+    py: Python<'_>,
+    step: u64,
+    state: State,
+    notes: BTreeMap<String, String>,
+    at: Option<Where>,
+) -> PyResult<Checkpoint> {
     let tensors: Vec<(String, Tensor)> = state.into_iter().map(|(n, t)| (n, t.get().tensor())).collect();
     // Made here: the generator is this thread's.
     let mut c = Checkpoint::new(step);
-    c.notes = notes;
+    (c.notes, c.position) = (notes, at.map(position));
     run(py, move || {
         Tensor::eval_all(&tensors.iter().map(|(_, t)| t).collect::<Vec<_>>())?;
         for (name, t) in tensors {
@@ -36,12 +50,13 @@ fn checkpoint(py: Python<'_>, step: u64, state: State, notes: BTreeMap<String, S
     })
 }
 
-/// What a checkpoint holds: step, state of the generator, notes, tensors.
-type Held = (u64, (u64, u64), BTreeMap<String, String>, BTreeMap<String, PyTensor>);
+/// What a checkpoint holds: step, state of the generator, notes, tensors, where the loader is.
+type Held = (u64, (u64, u64), BTreeMap<String, String>, BTreeMap<String, PyTensor>, Option<Where>);
 
 fn held(c: Checkpoint) -> Held {
     let tensors = c.tensors.into_iter().map(|(n, l)| (n, PyTensor::from(Tensor::from(l)))).collect();
-    (c.step, c.generator, c.notes, tensors)
+    let at = c.position.map(|p| (p.epoch, p.batch, p.samples, p.len, p.seed, p.by_generator));
+    (c.step, c.generator, c.notes, tensors, at)
 }
 
 /// The state after a step, as bytes for another worker.
@@ -51,8 +66,9 @@ fn encode_checkpoint<'py>(
     step: u64,
     state: State,
     notes: BTreeMap<String, String>,
+    at: Option<Where>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let bytes = checkpoint(py, step, state, notes)?.encode().or_raise(py)?;
+    let bytes = checkpoint(py, step, state, notes, at)?.encode().or_raise(py)?;
     Ok(PyBytes::new(py, &bytes))
 }
 /// The state that another worker gave.
@@ -96,7 +112,7 @@ impl PyCheckpoints {
     }
     /// Holds memory ready for checkpoints of this state.
     fn prepare(&self, py: Python<'_>, state: State) -> PyResult<()> {
-        let (like, folder) = (checkpoint(py, 0, state, BTreeMap::new())?, &self.0);
+        let (like, folder) = (checkpoint(py, 0, state, BTreeMap::new(), None)?, &self.0);
         run(py, move || folder.lock().prepare(&like))
     }
     /// Writes the state after a step while training goes on, or lets the servers of a large
@@ -108,6 +124,7 @@ impl PyCheckpoints {
         step: u64,
         state: State,
         notes: BTreeMap<String, String>,
+        at: Option<Where>,
         score: Option<f64>,
         optimizer: &PyOptimizer,
         is_last: bool,
@@ -119,7 +136,7 @@ impl PyCheckpoints {
                 None => kept.push((name, t)),
             }
         }
-        let mut rest = checkpoint(py, step, kept, notes)?;
+        let mut rest = checkpoint(py, step, kept, notes, at)?;
         rest.score = score;
         let folder = &self.0;
         let path = run(py, move || folder.lock().save_run(rest, &trained, &optimizer.inner(), is_last))?;
@@ -178,42 +195,22 @@ impl PyOwed {
 
 /// The figures of a run, as JSON lines and for TensorBoard.
 #[pyclass(name = "Records", module = "talweg._native", frozen)]
-struct PyRecords(Mutex<(Option<Journal>, Option<Events>)>);
+struct PyRecords(Mutex<Records>);
 
 #[pymethods]
 impl PyRecords {
     /// Continued after a step; anew for step 0.
     #[new]
     fn new(py: Python<'_>, journal: Option<PathBuf>, events: Option<PathBuf>, step: u64) -> PyResult<PyRecords> {
-        let open = || -> Result<_> {
-            let journal = journal.map(|p| if step == 0 { Journal::create(p) } else { Journal::resume(p, step) });
-            let events = events.map(|p| if step == 0 { Events::create(p) } else { Events::resume(p, step) });
-            Ok((journal.transpose()?, events.transpose()?))
-        };
-        open().map(|r| PyRecords(Mutex::new(r))).or_raise(py)
+        Records::open(journal, events, step).map(|r| PyRecords(Mutex::new(r))).or_raise(py)
     }
     /// Adds the figures of a step.
     fn write(&self, py: Python<'_>, step: u64, figures: Vec<(String, f64)>) -> PyResult<()> {
-        let (journal, events) = &mut *self.0.lock();
-        let mut add = || -> Result<()> {
-            if let Some(j) = journal {
-                j.write(step, &figures.iter().map(|(n, x)| (n.as_str(), *x)).collect::<Vec<_>>())?;
-            }
-            if let Some(e) = events {
-                figures.iter().try_for_each(|(n, x)| e.scalar(n, step, *x as f32))?;
-            }
-            Ok(())
-        };
-        add().or_raise(py)
+        self.0.lock().write(step, &figures).or_raise(py)
     }
     /// Hands everything to the operating system.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        let (journal, events) = &mut *self.0.lock();
-        let mut flush = || -> Result<()> {
-            journal.as_ref().map_or(Ok(()), Journal::sync)?;
-            Ok(events.as_mut().map_or(Ok(()), Events::flush)?)
-        };
-        flush().or_raise(py)
+        self.0.lock().flush().or_raise(py)
     }
 }
 

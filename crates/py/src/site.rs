@@ -21,6 +21,44 @@ thread_local! {
     static LAST: Cell<(usize, Option<&'static str>)> = const { Cell::new((0, None)) };
 }
 
+/// Lines that are remembered on each thread: a line is found by a scan of the code object's table.
+const LINES: usize = 256;
+/// A code object, an instruction of it, and the line of that.
+type Line = Cell<(usize, i32, u32)>;
+thread_local! {
+    static LINES_SEEN: [Line; LINES] = const { [const { Cell::new((0, 0, 0)) }; LINES] };
+}
+
+/// `PyFrame_GetLasti`, which every version from 3.11 on has but the stable ABI does not promise.
+type LastInstruction = unsafe extern "C" fn(*mut ffi::PyFrameObject) -> std::ffi::c_int;
+static LAST_INSTRUCTION: LazyLock<Option<LastInstruction>> = LazyLock::new(|| {
+    // SAFETY: the name ends in a zero byte. The function has had this signature since it exists.
+    unsafe {
+        let found = libc::dlsym(libc::RTLD_DEFAULT, c"PyFrame_GetLasti".as_ptr());
+        (!found.is_null()).then(|| std::mem::transmute::<*mut libc::c_void, LastInstruction>(found))
+    }
+});
+
+/// The line that a frame is at. Only code objects that are kept alive are remembered: their address is not used again.
+fn line(frame: *mut ffi::PyFrameObject, code: usize) -> u32 {
+    // SAFETY: the caller holds the frame, and the interpreter is attached.
+    let scan = || unsafe { ffi::PyFrame_GetLineNumber(frame) }.max(0) as u32;
+    let is_kept = LAST.get().0 == code;
+    let Some(last) = LAST_INSTRUCTION.filter(|_| is_kept) else { return scan() };
+    // SAFETY: as above.
+    let at = unsafe { last(frame) };
+    LINES_SEEN.with(|seen| {
+        let slot = &seen[((code >> 4) ^ (at as usize >> 1)) % LINES];
+        let (known, instruction, line) = slot.get();
+        if (known, instruction) == (code, at) {
+            return line;
+        }
+        let line = scan();
+        slot.set((code, at, line));
+        line
+    })
+}
+
 /// Whether lines have columns, which are slow to find.
 static COLUMNS: AtomicBool = AtomicBool::new(false);
 
@@ -92,11 +130,10 @@ pub fn here(py: Python<'_>) -> Site {
         // SAFETY: as above; `f` keeps the frame alive.
         let code = unsafe { Bound::from_owned_ptr(py, ffi::PyFrame_GetCode(raw).cast()) };
         if let Some(file) = file(&code) {
-            // SAFETY: as above.
-            let line = unsafe { ffi::PyFrame_GetLineNumber(raw) };
+            let line = line(raw, code.as_ptr() as usize);
             let has_columns = COLUMNS.load(Ordering::Relaxed);
             let column = if has_columns { column(&f, &code).unwrap_or(0) } else { 0 };
-            return Site { file, line: line.max(0) as u32, column };
+            return Site { file, line, column };
         }
         frame = f.getattr(intern!(py, "f_back")).ok().filter(|b| !b.is_none());
     }

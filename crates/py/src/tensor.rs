@@ -220,7 +220,7 @@ macro_rules! operators {
             }
             fn $reflected(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
                 match Other::of(other)? {
-                    Some(o) => call(py, || o.operand(self.dtype_now()).$method(self.tensor())),
+                    Some(o) => call(py, || o.operand(self.dtype_now()).$method(Other::Tensor(self.tensor()))),
                     None => Err(no_operand(other, stringify!($method))),
                 }
             }
@@ -248,7 +248,8 @@ operators! {
 #[pymethods]
 impl PyTensor {
     #[new]
-    #[pyo3(signature = (*data, dtype=None, requires_grad=false, variable=false, trainable=true, name=""))]
+    #[pyo3(signature = (*data, dtype=None, requires_grad=false, variable=false, trainable=true, name="", _of=None), text_signature = "(*data, dtype=None, requires_grad=False, variable=False, trainable=True, name='')")]
+    #[expect(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         data: &Bound<'_, PyTuple>,
@@ -257,7 +258,12 @@ impl PyTensor {
         #[pyo3(from_py_with = arg)] variable: bool,
         #[pyo3(from_py_with = arg)] trainable: bool,
         #[pyo3(from_py_with = arg)] name: &str,
+        _of: Option<Py<PyTensor>>,
     ) -> PyResult<PyTensor> {
+        // Another class for the same handle.
+        if let Some(same) = _of {
+            return Ok(PyTensor(same.get().0.clone()));
+        }
         let t = constructed(data, dtype.map(|d| d.0), variable || requires_grad)?;
         here(py).scope(|| match (requires_grad, variable) {
             (false, false) => match t.error() {
@@ -291,7 +297,7 @@ impl PyTensor {
     }
     fn __rpow__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, _modulo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         match Other::of(other)? {
-            Some(o) => call(py, || o.operand(self.dtype_now()).pow(self.tensor())),
+            Some(o) => call(py, || o.operand(self.dtype_now()).pow(Other::Tensor(self.tensor()))),
             None => Err(no_operand(other, "pow")),
         }
     }
@@ -457,7 +463,7 @@ impl PyTensor {
     #[pyo3(signature = (*, api_version=None))]
     fn __array_namespace__<'py>(&self, py: Python<'py>, api_version: Option<&str>) -> PyResult<Bound<'py, PyModule>> {
         match api_version {
-            None | Some("2021.12" | "2022.12" | "2023.12" | "2024.12") => py.import("talweg.array_api"),
+            None | Some("2021.12" | "2022.12" | "2023.12" | "2024.12" | "2025.12") => py.import("talweg.array_api"),
             Some(v) => Err(value_error(format!("there is no version {v} of the array API here"))),
         }
     }

@@ -1,4 +1,4 @@
-//! The devices that are linked into the program. A device crate offers itself; nobody above it
+//! The devices that are linked into the program. A device crate offers itself; no crate above it
 //! has to name it, so the language does not wait for a device to compile.
 //!
 //! A program of the façade has the CPU. A program of the inner crates alone, such as one of their
@@ -16,6 +16,8 @@ pub struct Backend {
     pub count: fn() -> usize,
     /// Opens the one with this number, or says what is missing.
     pub open: fn(usize) -> Result<Arc<dyn Device>>,
+    /// Opens a device that compiles and explains programs without the hardware, and cannot run them.
+    pub offline: Option<fn() -> Arc<dyn Device>>,
 }
 inventory::collect!(Backend);
 
@@ -26,6 +28,12 @@ pub fn devices() -> Vec<String> {
         names.extend((0..(backend.count)()).map(|i| format!("{}:{i}", backend.kind)));
     }
     names
+}
+
+/// A device of this kind that compiles and explains without the hardware, if there is one.
+pub fn open_offline(kind: &str) -> Option<Arc<dyn Device>> {
+    let backend = inventory::iter::<Backend>().find(|b| b.kind == kind)?;
+    backend.offline.map(|open| open())
 }
 
 /// Opens a device by its name: `cpu`, `cuda:1`; `cuda` is `cuda:0`. Without a CPU that is linked

@@ -1,6 +1,7 @@
 //! What a device is to the rest of the system: it claims ops, compiles graphs and runs them.
 
 use ir::{Buffer, DeviceMemory, Error, ErrorKind, FlatNode, Graph, Result, Type};
+use passes::Watch;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,6 +13,11 @@ pub trait Device: Send + Sync {
     fn claims(&self, node: &FlatNode, types: &[Type]) -> bool;
     /// Compiles a graph that holds only primitive ops and claimed composites.
     fn compile(&self, graph: Graph) -> Result<Arc<dyn Program>>;
+    /// Compiles a graph before an observer. A device that plans with [`passes::plan`] shows it each of its stages.
+    fn compile_watched(&self, graph: Graph, watch: &mut Watch) -> Result<Arc<dyn Program>> {
+        let _ = watch;
+        self.compile(graph)
+    }
     /// Switches that decide what it compiles, such as the precision of products: a program is used
     /// again only while they are as they were.
     fn flags(&self) -> u64 {
@@ -36,7 +42,7 @@ pub trait Device: Send + Sync {
     fn synchronize(&self) -> Result<()> {
         Ok(())
     }
-    /// What memory is in use; `None` where nobody counts.
+    /// Memory statistics; `None` if the device has none.
     fn memory(&self) -> Option<Memory> {
         None
     }
@@ -46,7 +52,7 @@ pub trait Device: Send + Sync {
     fn release_kept(&self) -> Result<()> {
         Ok(())
     }
-    /// Bytes of memory that are free, and all of them; `None` where nobody counts.
+    /// Free and total bytes of memory; `None` if the device cannot tell.
     fn free_and_total(&self) -> Result<Option<(usize, usize)>> {
         Ok(None)
     }
@@ -72,7 +78,7 @@ pub struct Memory {
 
 /// A compiled graph.
 pub trait Program: Send + Sync {
-    /// Runs it. A result may take over the memory of an input that nobody else holds; nothing is
+    /// Runs it. A result may take over the memory of an unshared input; nothing is
     /// left of that input then. If the run fails, all inputs are as they were.
     fn run(&self, inputs: &mut [Buffer]) -> Result<Vec<Buffer>>;
     /// Runs it from and to memory of the caller's: the bytes of each input and of each result. False
@@ -83,4 +89,8 @@ pub trait Program: Send + Sync {
     }
     /// What it consists of, for people.
     fn explain(&self) -> String;
+    /// The source of the kernels that were generated for it, if the device has any.
+    fn sources(&self) -> String {
+        String::new()
+    }
 }

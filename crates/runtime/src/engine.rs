@@ -3,9 +3,13 @@
 use crate::lift_constants::{Constants, Lifted};
 use crate::placement::{Placement, placement};
 use crate::{Device, Program, complex_io, numerics, reference};
-use ir::{Attr, Buffer, Collect, Error, ErrorKind, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect};
+use ir::{
+    Attr, Buffer, Collect, Error, ErrorKind, FlatNode, Graph, Meaning, Result, Site, Slot, Type, Value, Var, collect,
+};
 use parking_lot::Mutex;
+use passes::{Stage, State, Watch};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -115,34 +119,24 @@ impl Engine {
         Revision { passes, is_checking: numerics::is_checking(), flags: self.device.flags() }
     }
 
-    /// The graph after the passes that were added.
-    fn passed(&self, graph: &Graph) -> Result<Graph> {
-        let passes = self.passes.lock().clone();
-        let mut g = graph.clone();
-        for (name, pass) in passes {
-            let next = pass(&g).and_then(|next| next.verify().map(|()| next));
-            let next = next.map_err(|e| ir::Error { message: format!("pass {name}: {}", e.message), ..e })?;
-            let types = |g: &Graph| -> Vec<Type> {
-                let inputs = g.inputs.iter().map(|&i| g.nodes[i as usize].outs[0].clone());
-                inputs.chain(g.outputs.iter().map(|&o| g.ty(o).clone())).collect()
-            };
-            if (next.inputs.len(), types(&next)) != (g.inputs.len(), types(&g)) {
-                return Err(ir::Error::value(format!("pass {name}: the graph's inputs or outputs have other types")));
-            }
-            g = Graph { updates: g.updates, ..next };
-        }
-        Ok(g)
+    /// The graph after every stage that does not depend on the device's memory or code.
+    pub fn optimize(&self, graph: &Graph) -> Result<Graph> {
+        self.optimize_watched(graph, &mut Watch::none())
     }
 
-    /// The graph after every pass that does not depend on the device's memory or code.
-    pub fn optimize(&self, graph: &Graph) -> Result<Graph> {
-        let device = &self.device;
-        passes::optimize_with(&self.passed(graph)?, self.patterns, &|n, t| device.claims(n, t), &reference::run_node)
+    fn optimize_watched(&self, graph: &Graph, watch: &mut Watch) -> Result<Graph> {
+        let claims = |n: &FlatNode, types: &[Type]| self.device.claims(n, types);
+        let added = self.passes.lock().clone();
+        let user = |(name, pass): (&'static str, Arc<Pass>)| Stage::graph(name, move |g| checked(name, &*pass, g));
+        let mut stages: Vec<Stage> = added.into_iter().map(user).collect();
+        stages.extend(passes::portable_stages(self.patterns, &claims, &reference::run_node));
+        passes::run(&stages, State::Graph(Cow::Borrowed(graph)), watch)?.into_graph()
     }
-    /// The graph after each of those passes.
-    pub fn stages(&self, graph: &Graph) -> Result<Vec<passes::Stage>> {
-        let device = &self.device;
-        passes::stages(&self.passed(graph)?, self.patterns, &|n, t| device.claims(n, t), &reference::run_node)
+
+    /// Compiles a graph anew and shows each stage to an observer, the device's own stages included.
+    pub fn compile_watched(&self, graph: &Graph, watch: &mut Watch) -> Result<Arc<dyn Program>> {
+        let optimized = self.optimize_watched(graph, watch)?;
+        Ok(complex_io::around(graph, self.device.compile_watched(optimized, watch)?))
     }
 
     /// The program of a graph, from the cache where the same structure was compiled before.
@@ -150,7 +144,9 @@ impl Engine {
         if numerics::is_checking() {
             return Ok(Arc::new(numerics::Checked::new(graph, |g| self.built(g))?));
         }
-        match self.constants.lock().lift(graph) {
+        // Not held while compiling: a child forked meanwhile would wait for it forever.
+        let lifted = self.constants.lock().lift(graph);
+        match lifted {
             None => self.cached(graph),
             Some((general, extra)) => Ok(Arc::new(Lifted { program: self.cached(&general)?, extra })),
         }
@@ -177,7 +173,7 @@ impl Engine {
     }
 
     fn built(&self, graph: &Graph) -> Result<Arc<dyn Program>> {
-        Ok(complex_io::around(graph, self.device.compile(self.optimize(graph)?)?))
+        self.compile_watched(graph, &mut Watch::none())
     }
 
     /// An error of a program that was perhaps compiled for other lines of the user's program, with
@@ -195,6 +191,14 @@ impl Engine {
                 theirs.iter().position(|(op, site)| e.site.as_ref() == Some(site) && is_op(op))
             };
             let same_op = at(&|op| e.op.as_deref() == Some(op));
+            if same_op.is_none() {
+                // The op that the program wrote, if only one on its line can have become the one that failed.
+                let mut written: Vec<&str> = composites(&plan.graph, e.site);
+                written.dedup();
+                if let [name] = written[..] {
+                    e.op = Some(name.into());
+                }
+            }
             if let Some(i) = same_op.or_else(|| at(&|_| true)) {
                 e.site = Some(ours[i].1);
             }
@@ -297,6 +301,20 @@ impl Engine {
     }
 }
 
+/// The result of a user's pass, which must be sound and keep the types of inputs and outputs.
+fn checked(name: &str, pass: &Pass, g: &Graph) -> Result<Graph> {
+    let next = pass(g).and_then(|next| next.verify().map(|()| next));
+    let next = next.map_err(|e| Error { message: format!("pass {name}: {}", e.message), ..e })?;
+    let types = |g: &Graph| -> Vec<Type> {
+        let inputs = g.inputs.iter().map(|&i| g.nodes[i as usize].outs[0].clone());
+        inputs.chain(g.outputs.iter().map(|&o| g.ty(o).clone())).collect()
+    };
+    if (next.inputs.len(), types(&next)) != (g.inputs.len(), types(g)) {
+        return Err(Error::value(format!("pass {name}: the graph's inputs or outputs have other types")));
+    }
+    Ok(Graph { updates: g.updates.clone(), ..next })
+}
+
 /// The variables of a graph that it reads once and assigns: the inputs, and the outputs from
 /// `first` on.
 fn updates(c: &ir::Collected, assigned: &[(&Arc<Var>, Value)], first: usize) -> Vec<(u32, u32)> {
@@ -314,6 +332,14 @@ fn updates(c: &ir::Collected, assigned: &[(&Arc<Var>, Value)], first: usize) -> 
     let mut pairs: Vec<(u32, u32)> = assigned.iter().enumerate().filter_map(pair).collect();
     pairs.sort_unstable();
     pairs
+}
+
+/// Names of the composites of a line, sorted.
+fn composites(graph: &Graph, site: Option<Site>) -> Vec<&'static str> {
+    let of_line = graph.nodes.iter().filter(|n| Some(n.site) == site && matches!(n.op.meaning, Meaning::Composite(_)));
+    let mut names: Vec<&str> = of_line.map(|n| n.op.name).collect();
+    names.sort_unstable();
+    names
 }
 
 /// The op and line of every node, those of sub-graphs included.

@@ -5,8 +5,10 @@ mod backend;
 mod complex_io;
 mod device;
 mod engine;
+mod explain;
 pub mod interrupt;
 mod lift_constants;
+pub mod log;
 mod numerics;
 mod peers;
 mod placement;
@@ -14,9 +16,10 @@ mod profile;
 pub mod reference;
 pub mod trace;
 
-pub use backend::{Backend, devices, open};
+pub use backend::{Backend, devices, open, open_offline};
 pub use device::{Device, Memory, Program};
 pub use engine::{Engine, FindEngine, Reference, Revision, note_assigned};
+pub use explain::{describe, explain};
 pub use inventory; // a device outside of this repository offers itself with `inventory::submit!`
 pub use numerics::check_numerics;
 pub use peers::{FindPeers, Peers, offer_peers, peers};

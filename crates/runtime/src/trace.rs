@@ -6,6 +6,7 @@
 
 use ir::{Result, Site};
 use parking_lot::Mutex;
+pub use passes::MemoryUse as Memory;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -51,25 +52,6 @@ pub struct Event {
     pub thread: u32,
 }
 
-/// The memory of a program's run in bytes, as planned when it was compiled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// What is there before: inputs and constants.
-    pub given: usize,
-    /// Values inside.
-    pub arena: usize,
-    /// Results.
-    pub results: usize,
-    /// Results that take over the memory of inputs which nobody else holds.
-    pub in_place: usize,
-}
-impl Memory {
-    /// Everything that is there at once.
-    pub fn peak(&self) -> usize {
-        self.given + self.arena + self.results - self.in_place
-    }
-}
-
 /// What ran.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
@@ -111,7 +93,7 @@ pub fn init() {
         if let Some(path) = std::env::var_os("TALWEG_TRACE").filter(|p| !p.is_empty())
             && let Err(e) = write_to(Path::new(&path))
         {
-            eprintln!("TALWEG_TRACE: {e}");
+            crate::log::warn(format_args!("TALWEG_TRACE: {e}"));
         }
     });
 }
@@ -174,7 +156,7 @@ impl Span {
         let region = Region { name: name.into(), lines: vec![(site, 1.0)], bytes: 0, flops: 0 };
         Span { region: Arc::new(region), start: Instant::now(), thread: thread() }
     }
-    /// Ends it; nothing happens unless somebody records.
+    /// Ends it; a no-op unless a recording is active.
     pub fn end(self) {
         if is_on() {
             let duration_us = self.start.elapsed().as_secs_f64() * 1e6;

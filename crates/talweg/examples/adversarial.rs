@@ -1,12 +1,11 @@
-//! Adversarial examples by the fast gradient sign method (Goodfellow and others 2015): a perceptron
-//! that reads digits well is fooled by pictures that differ by at most ε = 0.1 in each pixel, until
-//! it is trained on such pictures.
+//! Adversarial examples by the fast gradient sign method (Goodfellow and others 2015). A perceptron
+//! that classifies digits well is fooled by images that differ by at most ε = 0.1 in each pixel, until
+//! it is trained on such images.
 //!
-//! `cargo run --release -p talweg --example adversarial` prints 97.0 % for the built-in digits as they
-//! are and 3.6 % under attack; after adversarial training 97.9 % and 68.4 %. It takes half a minute.
+//! `cargo run --release -p talweg --example adversarial` prints 97.0 % for the unmodified built-in digits
+//! and 3.6 % under attack; after adversarial training 97.9 % and 68.4 %. It takes half a minute.
 
-use talweg::data::{Digits, Loader, picture};
-use talweg::nn::column;
+use talweg::data::{Digits, picture};
 use talweg::prelude::*;
 
 const EPSILON: f64 = 0.1;
@@ -14,14 +13,14 @@ const EPSILON: f64 = 0.1;
 fn network() -> Result<Sequential> {
     Ok(Sequential::new()
         .with(Linear::new(784, 256)?)
-        .with(Activation::new("relu", Tensor::relu))
+        .with(Relu)
         .with(Linear::new(256, 128)?)
-        .with(Activation::new("relu", Tensor::relu))
+        .with(Relu)
         .with(Linear::new(128, 10)?))
 }
 
 fn loss(model: &Sequential, x: &Tensor, labels: &Tensor) -> Tensor {
-    model.forward(x).cross_entropy(labels, Default::default())
+    model.forward(x).cross_entropy(labels)
 }
 
 /// The pictures moved by ε in the direction that makes the loss larger, within black and white.
@@ -43,7 +42,7 @@ fn train(model: &Sequential, steps: usize, is_adversarial: bool) -> Result<()> {
     let mut batches = Loader::builder(Digits::new(0, steps * 100)).batch(100).workers(1).build()?;
     for batch in &mut batches {
         let batch = batch?;
-        let (mut x, mut labels) = (pixels(&column(&batch, "image")?), column(&batch, "label")?);
+        let (mut x, mut labels) = (pixels(&batch.column("image")?), batch.column("label")?);
         if is_adversarial {
             x = Tensor::concat(&[x.clone(), attacked(model, &x, &labels)?], 0);
             labels = Tensor::concat(&[labels.clone(), labels], 0);
@@ -66,7 +65,7 @@ fn main() -> Result<()> {
     manual_seed(0);
     let mut test = Loader::builder(Digits::new(1, 2000)).batch(2000).build()?;
     let batch = test.next().expect("there are test pictures")?;
-    let (x, labels) = (pixels(&column(&batch, "image")?), column(&batch, "label")?);
+    let (x, labels) = (pixels(&batch.column("image")?), batch.column("label")?);
 
     println!("accuracy on 2000 digits it has never seen:");
     let mut fooled = None;

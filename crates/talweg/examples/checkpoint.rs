@@ -1,19 +1,19 @@
-//! How long a checkpoint keeps training waiting, of a process alone and of the parameter store.
+//! How long a checkpoint pauses training, in one process and in the parameter store.
 //!
-//! Values are never overwritten while somebody holds them, so a checkpoint holds them and a thread
-//! writes them; what changes meanwhile is made anew instead of in place.
+//! A checkpoint holds the values, and a thread writes them. Values are never overwritten while they are
+//! held; updates in the meantime go to new memory instead of being made in place.
 //!
 //! `cargo run --release -p talweg --example checkpoint` trains half a gigabyte of parameters, then
-//! reads and updates rows of a gigabyte in a store of two servers. It prints the median step, how
-//! long taking a checkpoint took, and how much longer the steps were while it was written. `alone`
-//! or `store` as an argument does one of them.
+//! reads and updates rows of a gigabyte in a store of two servers. It prints the median step, the time
+//! to take a checkpoint, and the extra time of the steps while it was written. The argument `alone` or
+//! `store` selects one of them.
 
 use dist::{Add, Controller, EmbeddedCoordinator, Hello, Member, Rule, Saver, ServerOptions, Snapshot, StoreServer};
 use dist::{Store, Table};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use talweg::nn::train::{Checkpoint, Checkpoints, write_part};
+use talweg::nn::train::{Checkpoint, write_part};
 use talweg::prelude::*;
 
 fn median(mut all: Vec<f64>) -> f64 {

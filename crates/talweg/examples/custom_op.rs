@@ -1,9 +1,8 @@
-//! Ops of your own, with gradients, outside the library: a row states what an op computes and how
-//! it is differentiated, and everything else (fusion, compiled steps, higher gradients, `vmap`)
-//! follows from it.
+//! Custom ops with gradients, outside the library: a row states what an op computes and how it is
+//! differentiated. Fusion, compiled steps, higher gradients and `vmap` follow from it.
 //!
 //! `cargo run --release -p talweg --example custom_op` checks both ops against loops and finite
-//! differences, and shows that the elementwise one runs in the same pass as its neighbors.
+//! differences, and shows that the elementwise one is fused with its neighbors.
 
 use talweg::ir::{self, Attrs, Call, Grad, Literal, Meaning, Op, Out, Scalar};
 use talweg::prelude::*;

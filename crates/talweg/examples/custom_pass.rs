@@ -1,11 +1,11 @@
-//! A graph pass of your own: every graph goes through it before it is compiled, whether it came
-//! from imperative code, a session or `jit`.
+//! A custom graph pass: every graph goes through it before compilation, whether it came from imperative
+//! code, a session or `jit`.
 //!
-//! The logarithm of a softmax underflows for classes far from the largest. This pass puts
-//! `log_softmax`, which does not, in its place.
+//! The logarithm of a softmax underflows for classes far from the largest. This pass replaces it by
+//! `log_softmax`, which does not.
 //!
-//! `cargo run --release -p talweg --example custom_pass` prints -inf without the pass, -200 with
-//! it, and the two graphs.
+//! `cargo run --release -p talweg --example custom_pass` prints -inf without the pass, -200 with it, and
+//! the two graphs.
 
 use talweg::ir::Graph;
 use talweg::prelude::*;

@@ -1,26 +1,30 @@
-//! A script that knows nothing of other processes, for one of them or for many.
+//! A training script without any code for distribution, for one process or many.
 //!
-//! `cargo run --release -p talweg --example digits` trains alone. The very same program becomes
-//! data parallel when it is launched:
+//! `cargo run --release -p talweg --example digits` trains in one process. The same program becomes data
+//! parallel when it is launched:
 //! ```text
 //! cargo build --release -p talweg --bins --example digits
 //! target/release/talweg launch --workers 2 target/release/examples/digits
 //! target/release/talweg launch --workers 2 --servers 2 --consistency ssp:3 target/release/examples/digits
 //! ```
-//! `STEPS` says how many steps, `PAUSE_MS` makes each longer for those who want to watch, `TELL=1`
-//! says each, `SUMS=1` the sum of all magnitudes in the end, `HANG=R:S` lets worker R hang after step S
-//! once, `LAYERS` and `WIDTH` make the model deeper and wider, `OPTIMIZER` is `adam`, `sgd`, `nadam` or
-//! `adafactor`, `LR` the learning rate of `sgd`, `CLIP` bounds the length of the gradients, `NORM=1` adds
-//! batch normalization and dropout, `PATIENCE` evaluates every ten steps, lowers the learning rate on a
-//! plateau and stops after so many evaluations without a new best, and `CHECKPOINTS` names a folder to
-//! save to and to go on from.
+//! | variable | effect |
+//! |---|---|
+//! | `STEPS` | number of steps |
+//! | `LAYERS`, `WIDTH` | size of the model |
+//! | `OPTIMIZER`, `LR` | `adam`, `sgd`, `nadam` or `adafactor`; learning rate of `sgd` |
+//! | `CLIP` | bound of the gradient norm |
+//! | `NORM=1` | batch normalization and dropout |
+//! | `PATIENCE` | evaluate every ten steps, lower the learning rate on a plateau, stop after so many evaluations without a new best |
+//! | `CHECKPOINTS` | folder to save to and to resume from |
+//! | `PAUSE_MS` | extra milliseconds per step |
+//! | `TELL=1`, `SUMS=1` | print each step; print the sum of all magnitudes at the end |
+//! | `HANG=R:S` | worker R hangs once after step S |
 
 use std::time::Duration;
-use talweg::data::{Digits, Loader};
-use talweg::nn::optim::{Adafactor, NAdam, Rule, Sgd};
+use talweg::data::Digits;
+use talweg::nn::optim::{Adafactor, NAdam, Rule};
 use talweg::nn::schedule::Plateau;
-use talweg::nn::train::{Checkpoints, Goal, Progress, Report, Trainer};
-use talweg::nn::{BatchNorm, Dropout, column};
+use talweg::nn::train::{Goal, Progress, Report};
 use talweg::prelude::*;
 
 /// Says each step if it should, and pauses after it: for ever if it is to hang.
@@ -36,13 +40,13 @@ impl Report for Pause {
 }
 
 fn main() -> Result<()> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<usize>().ok());
     let is_quick = std::env::var("TALWEG_QUICK").is_ok();
     let steps = number("STEPS").unwrap_or(if is_quick { 20 } else { 500 });
-    let pause = Duration::from_millis(number("PAUSE_MS").unwrap_or(0));
+    let pause = Duration::from_millis(number("PAUSE_MS").unwrap_or(0) as u64);
     let pause = Pause(pause, number("TELL").is_some(), hang());
     manual_seed(0);
-    let (layers, width) = (number("LAYERS").unwrap_or(1), number("WIDTH").unwrap_or(32) as usize);
+    let (layers, width) = (number("LAYERS").unwrap_or(1), number("WIDTH").unwrap_or(32));
     let mut model = Sequential::new();
     for i in 0..layers {
         let inputs = if i == 0 { 784 } else { width };
@@ -50,7 +54,7 @@ fn main() -> Result<()> {
         if number("NORM").is_some() {
             model = model.with(BatchNorm::new(width)?).with(Dropout::new(0.1));
         }
-        model = model.with(Activation::new("relu", Tensor::relu));
+        model = model.with(Relu);
     }
     let model = model.with(Linear::new(if layers == 0 { 784 } else { width }, 10)?);
     let rule: Box<dyn Rule> = match std::env::var("OPTIMIZER").as_deref() {
@@ -71,8 +75,8 @@ fn main() -> Result<()> {
     }
     if let (Some(patience), Some(held)) = (number("PATIENCE"), &held) {
         let loss = || {
-            let x = column(held, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-            let loss = model.forward(&x).cross_entropy(&column(held, "label")?, Default::default());
+            let x = held.column("image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+            let loss = model.forward(&x).cross_entropy(&held.column("label")?);
             Ok(vec![("loss".to_string(), loss.item::<f64>()?)])
         };
         let plateau = Plateau { patience: 0, factor: 0.5, ..Plateau::new(optimizer.lr()?) };
@@ -84,7 +88,7 @@ fn main() -> Result<()> {
     }
     let outcome = trainer.fit_jit(&["image", "label"], |batch| {
         let x = batch[0].cast(DType::F32).flatten(1, -1) / 255.0;
-        Ok(model.forward(&x).cross_entropy(&batch[1], Default::default()))
+        Ok(model.forward(&x).cross_entropy(&batch[1]))
     })?;
     println!("step {}, loss {:.4}", outcome.step, outcome.loss.unwrap_or(f64::NAN));
     if let Some((best, step)) = outcome.best {

@@ -1,10 +1,10 @@
-//! The core of Talweg once more, from scratch, in one file and with the standard library alone: a
-//! tensor is a handle to a node of a graph, and everything else is a function from graph to graph
-//! or a place to run one. Read it before the crates; the names are the same.
+//! The core of Talweg rebuilt in one file with the standard library alone. A tensor is a handle to a
+//! node of a graph; everything else is a function from graph to graph or a place to run one. Read it
+//! before the crates; the names are the same.
 //!
-//! `cargo run --release -p talweg --example from_scratch` trains a perceptron to tell two moons
-//! apart: all 400 points are right after 300 steps. A whole step, with its gradients and updates, is
-//! 42 ops in 26 loops and kernels of one plan, which is made once.
+//! `cargo run --release -p talweg --example from_scratch` trains a perceptron to separate two moons: all
+//! 400 points are right after 300 steps. A step, with its gradients and updates, is 42 ops in 26 loops
+//! and kernels of one plan, which is made once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -1,12 +1,9 @@
-//! A generative adversarial network (Goodfellow and others 2014) on the test that is usual for them:
-//! eight normal clouds on a circle. A generator that has not learned draws only some of them, or
-//! points between them.
+//! A generative adversarial network (Goodfellow and others 2014) on the usual test: eight Gaussians on a
+//! circle. A generator that has not learned covers only some of them, or draws points between them.
 //!
-//! `cargo run --release -p talweg --example gan` draws all 8 clouds, with 94 % of 10 000 points
-//! within three standard deviations of one (98.9 % of the true distribution's are), in half a
-//! minute.
+//! `cargo run --release -p talweg --example gan` covers all 8 modes, with 94 % of 10 000 points within
+//! three standard deviations of one (98.9 % for the true distribution), in half a minute.
 
-use talweg::nn::optim::Adam;
 use talweg::prelude::*;
 
 const CLOUDS: usize = 8;
@@ -24,10 +21,10 @@ fn real(n: usize) -> Tensor {
     middles().take(&Tensor::randint([n], 0..CLOUDS as i64), 0) + Tensor::randn([n, 2]) * SPREAD
 }
 
-fn network(inputs: usize, outputs: usize, activation: Activation) -> Result<Sequential> {
+fn network(inputs: usize, outputs: usize, activation: impl Layer + Copy + 'static) -> Result<Sequential> {
     Ok(Sequential::new()
         .with(Linear::new(inputs, 128)?)
-        .with(activation.clone())
+        .with(activation)
         .with(Linear::new(128, 128)?)
         .with(activation)
         .with(Linear::new(128, outputs)?))
@@ -41,7 +38,7 @@ fn unlikely(scores: &Tensor, is_real: bool) -> Tensor {
 fn main() -> Result<()> {
     let steps = if std::env::var("TALWEG_QUICK").is_ok() { 20 } else { 6000 };
     manual_seed(0);
-    let generator = network(NOISE, 2, Activation::new("relu", Tensor::relu))?;
+    let generator = network(NOISE, 2, Relu)?;
     let judge = network(2, 1, Activation::new("leaky_relu", |x| x.leaky_relu(0.2)))?;
     let adam = |lr: f64| Adam { lr, betas: (0.5, 0.999), ..Adam::default() };
     let (of_generator, of_judge) = (Optimizer::new(adam(5e-4), &generator)?, Optimizer::new(adam(1e-3), &judge)?);

@@ -2,7 +2,7 @@
 //! w ← w − η ∇L(w).
 //!
 //! `cargo run --release -p talweg --example logistic_regression` prints an accuracy of 1.00 on two
-//! clouds of points and the weights found.
+//! Gaussian clusters, and the weights.
 
 use talweg::prelude::*;
 

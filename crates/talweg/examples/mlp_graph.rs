@@ -4,7 +4,6 @@
 //! under 0.5 on the built-in digits in 400 steps.
 
 use data::{Digits, Loader};
-use talweg::nn::column;
 use talweg::prelude::*;
 
 const BATCH_SIZE: usize = 100;
@@ -26,7 +25,7 @@ fn main() -> Result<()> {
     let layer_2 = layer_1.matmul(&w_2) + &b_2; // Output of linear layer.
 
     // 2. Add nodes that represent the optimization algorithm.
-    let loss = layer_2.cross_entropy(&y, Default::default());
+    let loss = layer_2.cross_entropy(&y);
     let optimizer = Optimizer::new(Adagrad { lr: 0.01, ..Adagrad::default() }, [w_1, b_1, w_2, b_2].as_slice())?;
     let train_op = optimizer.minimize(&loss)?;
 
@@ -35,8 +34,8 @@ fn main() -> Result<()> {
     let mut batches = Loader::builder(Digits::new(0, steps * BATCH_SIZE)).batch(BATCH_SIZE).build()?;
     for (step, batch) in (&mut batches).enumerate() {
         let batch = batch?;
-        let x_data = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
-        let y_data = column(&batch, "label")?.one_hot(10, DType::F32);
+        let x_data = batch.column("image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
+        let y_data = batch.column("label")?.one_hot(10, DType::F32);
         let out = sess.run(&[&train_op, &loss], &[(&x, &x_data), (&y, &y_data)])?; // Perform one training step.
         if step % 50 == 0 || step + 1 == steps {
             println!("step {step:4}  loss {:.4}", out[0].item::<f32>()?);

@@ -1,8 +1,8 @@
-//! The MXNet example: `B` and `C` depend only on `A`, so they may run side by side.
+//! The MXNet example: `B` and `C` depend only on `A`, so they may run in parallel.
 //!
-//! `cargo run --release -p talweg --example mxnet` prints D = 12 and the plan: nothing ran before
-//! D was looked at, and B, C and D became one pass over A. Products cannot become one pass: there
-//! the plan joins B and C by a brace, and they run at the same time on two threads.
+//! `cargo run --release -p talweg --example mxnet` prints D = 12 and the plan: nothing ran before D was
+//! read, and B, C and D were fused into one pass over A. GEMMs cannot be fused: there the plan joins B
+//! and C by a brace, and they run in parallel on two threads.
 
 use talweg::prelude::*;
 

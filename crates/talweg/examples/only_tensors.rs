@@ -1,11 +1,10 @@
-//! Only tensors and `backward`: no layers, no optimizer, no loss from the library. A perceptron with
-//! its own initial values, loss, Adam and accuracy, in one function each.
+//! Only tensors and `backward`: no layers, optimizer or loss from the library. A perceptron with its own
+//! initialization, loss, Adam and accuracy, one function each.
 //!
-//! `cargo run --release -p talweg --example only_tensors` learns the built-in digits: 95.0 % of those
-//! it has never seen after 1000 steps, in six seconds.
+//! `cargo run --release -p talweg --example only_tensors` learns the built-in digits: 95.0 % of the
+//! held-out ones after 1000 steps, in six seconds.
 
-use talweg::data::{Digits, Loader};
-use talweg::nn::column;
+use talweg::data::Digits;
 use talweg::prelude::*;
 
 const HIDDEN: usize = 128;
@@ -63,8 +62,8 @@ fn main() -> Result<()> {
     let mut batches = Loader::builder(Digits::new(0, steps * 100)).batch(100).workers(1).build()?;
     for (step, batch) in (&mut batches).enumerate() {
         let batch = batch?;
-        let x = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
-        let loss = loss(&net.scores(&x), &column(&batch, "label")?);
+        let x = batch.column("image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
+        let loss = loss(&net.scores(&x), &batch.column("label")?);
         loss.backward()?;
         for (p, m) in net.params.iter().zip(&mut moments) {
             adam(p, m, step as i32 + 1, 1e-3)?;
@@ -76,8 +75,8 @@ fn main() -> Result<()> {
 
     let mut test = Loader::builder(Digits::new(1, 2000)).batch(2000).build()?;
     let batch = test.next().expect("there are test pictures")?;
-    let x = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
-    let right = net.scores(&x).argmax(1).eq(&column(&batch, "label")?).cast(DType::F32).mean(..);
+    let x = batch.column("image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
+    let right = net.scores(&x).argmax(1).eq(&batch.column("label")?).cast(DType::F32).mean(..);
     println!("{:.1} % of 2000 digits it has never seen", right.item::<f64>()? * 100.0);
     Ok(())
 }

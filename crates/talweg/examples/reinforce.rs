@@ -1,9 +1,9 @@
-//! REINFORCE (Williams 1992) balances a pole on a cart: the physics of CartPole (Barto, Sutton and
-//! Anderson 1983; the constants and limits of Gym's CartPole-v1) in Rust, a policy of two layers,
-//! and the plain policy gradient with returns compared to the mean of the batch.
+//! REINFORCE (Williams 1992) balances a pole on a cart. The physics are those of CartPole (Barto, Sutton
+//! and Anderson 1983; constants and limits of Gym's CartPole-v1). The policy has two layers; the baseline
+//! of the policy gradient is the batch mean.
 //!
-//! `cargo run --release -p talweg --example reinforce` reaches a mean return above 490 of 100 episodes
-//! after 2400 episodes, in two seconds; 500 is the most there is, and 475 counts as solved.
+//! `cargo run --release -p talweg --example reinforce` reaches a mean return above 490 over 100 episodes
+//! after 2400 episodes, in two seconds; 500 is the maximum, and 475 counts as solved.
 
 use talweg::data::random::Random;
 use talweg::prelude::*;
@@ -84,10 +84,7 @@ fn main() -> Result<()> {
     let rounds = if std::env::var("TALWEG_QUICK").is_ok() { 2 } else { 150 };
     manual_seed(0);
     let mut random = Random::new(0, 0, 0);
-    let policy = Sequential::new()
-        .with(Linear::new(4, 64)?)
-        .with(Activation::new("tanh", Tensor::tanh))
-        .with(Linear::new(64, 2)?);
+    let policy = Sequential::new().with(Linear::new(4, 64)?).with(talweg::nn::Tanh).with(Linear::new(64, 2)?);
     let optimizer = Optimizer::new(Adam { lr: 1e-2, ..Adam::default() }, &policy)?;
     let look = jit(|a: &[Tensor]| Ok(vec![no_grad(|| policy.forward(&a[0]))]));
     let act = |state: &Tensor| Ok(look.call(&[state])?.remove(0));

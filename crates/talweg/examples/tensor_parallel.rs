@@ -1,12 +1,11 @@
-//! Tensor parallelism: two linear layers cut between the workers, the first by columns, the second by
-//! rows, so that a step needs one `all_reduce` forward. No process holds the whole model:
-//! `talweg launch --workers 2 target/release/examples/tensor_parallel`; alone it is an ordinary
+//! Tensor parallelism: two linear layers sharded over the workers, the first by columns, the second by
+//! rows, so that a step needs one `all_reduce` in the forward pass. No process holds the whole model:
+//! `talweg launch --workers 2 target/release/examples/tensor_parallel`. In one process it is an ordinary
 //! perceptron that learns the same.
 
 use talweg::Combine;
-use talweg::data::{Digits, Loader};
+use talweg::data::Digits;
 use talweg::distributed::Group;
-use talweg::nn::column;
 use talweg::prelude::*;
 
 const HIDDEN: usize = 64;
@@ -30,7 +29,7 @@ fn main() -> Result<()> {
         let hidden = (a[0].matmul(&w1) + &b1).relu();
         // Each rank has a part of the sum over hidden units.
         let scores = world.all_reduce(&hidden.matmul(&w2), Combine::Sum) + &b2;
-        let loss = scores.cross_entropy(&a[1], Default::default());
+        let loss = scores.cross_entropy(&a[1]);
         // Gradients are those of the sum of all ranks' losses: each brings its share of the one loss.
         (&loss / world.size() as f64).backward()?;
         let lr = 0.1;
@@ -45,8 +44,8 @@ fn main() -> Result<()> {
     let mut batches = Loader::builder(Digits::new(0, steps * 50)).batch(50).build()?;
     for (i, batch) in (&mut batches).enumerate() {
         let batch = batch?;
-        let x = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
-        let loss = step.call(&[&x, &column(&batch, "label")?])?.remove(0).item::<f32>()?;
+        let x = batch.column("image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
+        let loss = step.call(&[&x, &batch.column("label")?])?.remove(0).item::<f32>()?;
         if i % 100 == 0 || i + 1 == steps {
             println!("step {i:3}  loss {loss:.4}");
         }

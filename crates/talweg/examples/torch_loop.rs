@@ -1,10 +1,9 @@
 //! Define by run: the loop every PyTorch program has.
 //!
 //! `cargo run --release -p talweg --example torch_loop` trains the same perceptron as `mlp_graph`
-//! imperatively: values can be printed and Rust's own `if` and `for` decide.
+//! imperatively: values can be printed, and Rust's `if` and `for` decide.
 
 use data::{Digits, Loader};
-use talweg::nn::column;
 use talweg::prelude::*;
 
 #[derive(Module)]
@@ -27,8 +26,8 @@ fn main() -> Result<()> {
     let mut smooth = None;
     for (step, batch) in (&mut batches).enumerate() {
         let batch = batch?;
-        let x = column(&batch, "image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
-        let loss = net.forward(&x).cross_entropy(&column(&batch, "label")?, Default::default());
+        let x = batch.column("image")?.cast(DType::F32).view(&[-1, 784]) / 256.0;
+        let loss = net.forward(&x).cross_entropy(&batch.column("label")?);
         loss.backward()?;
         optimizer.step()?;
 

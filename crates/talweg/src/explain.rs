@@ -1,32 +1,54 @@
 //! What becomes of a graph on its way to the device, as text.
 
+use passes::{Report, Snapshot, Watch};
+use runtime::Engine;
 use std::fmt::Write;
 use tensor::{Result, engine};
 
 /// A graph as it is compiled for the current device: a line a region with the ops in it, the bytes it moves, the
-/// operations it does and the user's lines, then the memory. With `stages`, before that the graph as written and after
-/// each pass.
+/// operations it does and the user's lines, then the memory. With `stages`, before that the graph as written and what
+/// each stage left, the device's own stages included, with the time it took.
 ///
 /// ```
 /// use talweg::prelude::*;
 ///
 /// let f = jit(|a: &[Tensor]| Ok(vec![(&a[0] + 1.0) * (&a[0] + 2.0)]));
 /// let text = talweg::explain(&f.graph(&[&Tensor::ones([3])])?, true)?;
-/// assert!(text.contains("== as written") && text.contains("== compiled for cpu"));
+/// assert!(text.contains("== as written") && text.contains("== after fuse") && text.contains("== compiled for cpu"));
 /// # Ok::<(), talweg::Error>(())
 /// ```
 pub fn explain(graph: &ir::Graph, stages: bool) -> Result<String> {
-    let device = engine().device();
+    explain_on(engine(), graph, stages)
+}
+
+/// The same for an engine.
+pub(crate) fn explain_on(engine: &Engine, graph: &ir::Graph, stages: bool) -> Result<String> {
     let mut out = String::new();
     // Writing to a string does not fail.
     if stages {
         let _ = writeln!(out, "== as written: {} nodes\n{graph}", graph.nodes.len());
     }
-    let all = engine().stages(graph)?;
-    for s in all.iter().filter(|_| stages) {
-        let _ = writeln!(out, "== after {}: {} nodes\n{}", s.name, s.graph.nodes.len(), s.graph);
-    }
-    let last = all.last().map_or(graph, |s| &s.graph);
-    let _ = writeln!(out, "== compiled for {}\n{}", device.name(), device.compile(last.clone())?.explain());
+    let mut see = |r: &Report| {
+        if stages {
+            out += &stage(r);
+        }
+    };
+    let program = engine.compile_watched(graph, &mut Watch::new(&mut see))?;
+    let _ = writeln!(out, "== compiled for {}\n{}", engine.device().name(), program.explain());
     Ok(out)
+}
+
+/// What a stage left.
+fn stage(r: &Report) -> String {
+    let (name, time) = (r.stage, format!("{:.1} ms", r.seconds * 1e3));
+    match r.left {
+        Snapshot::Graph(_, false) => format!("== after {name}: unchanged ({time})\n\n"),
+        Snapshot::Graph(g, true) => format!("== after {name}: {} nodes ({time})\n{g}\n", g.nodes.len()),
+        Snapshot::Regions(f) => {
+            let (regions, waves) = (f.regions.len(), f.waves.len());
+            format!("== after {name}: {regions} regions in {waves} waves ({time})\n{}\n", f.text())
+        }
+        Snapshot::Memory(m) => format!("== after {name}: arena {} B ({time})\n\n", m.arena_bytes),
+        Snapshot::Code => format!("== after {name} ({time})\n\n"),
+    }
 }

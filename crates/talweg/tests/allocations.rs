@@ -11,7 +11,7 @@ static COUNTING: Counting = Counting;
 fn step_costs(sizes: &[usize]) -> (usize, usize) {
     let mut model = Sequential::new();
     for w in sizes.windows(2) {
-        model = model.with(Linear::new(w[0], w[1]).unwrap()).with(Activation::new("tanh", Tensor::tanh));
+        model = model.with(Linear::new(w[0], w[1]).unwrap()).with(talweg::nn::Tanh);
     }
     let optimizer = Optimizer::new(Adam::default(), &model).unwrap();
     let step = jit(|a: &[Tensor]| {

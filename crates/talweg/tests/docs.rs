@@ -11,10 +11,11 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 fn ops_page() -> String {
     let mut out = String::from(
         "# Ops\n\nGenerated from the op table by `TALWEG_BLESS=1 cargo test -p talweg --test docs`. Every row has a \
-         worked example, and is checked against finite differences (first and second order where it has a gradient), \
-         against the reference in every element type, through the text and binary forms, and batched against a loop.\n\n\
-         - **gradient**: *rule* (its own), *expand* (through what it consists of), *zero* (piecewise constant), or why there is none.\n\
-         - **vmap**: *rule*, *aligned* (elementwise), *expand*, or *loop* (one example after the other).\n\n",
+         worked example. Tests check it against finite differences (first and second order), against the reference in \
+         every element type, through the text and binary forms, and batched against a loop.\n\n\
+         - **gradient**: *rule* (its own), *expand* (through its definition), *zero* (piecewise constant), or the reason \
+         why there is none.\n\
+         - **vmap**: *rule*, *aligned* (elementwise), *expand*, or *loop* (one example at a time).\n\n",
     );
     let rows: Vec<_> = table().collect();
     let _ = writeln!(
@@ -65,9 +66,9 @@ fn examples() -> Vec<(String, String)> {
 /// What each example says of itself, as a page.
 fn examples_page() -> String {
     let mut out = String::from(
-        "# Examples\n\nOne file each, with nothing to install; what they need beside this repository they say. Generated \
-         from their headers by `TALWEG_BLESS=1 cargo test -p talweg --test docs`. With `TALWEG_QUICK=1` they run for a \
-         moment only, as the tests do.\n",
+        "# Examples\n\nEach example is one file and needs nothing beside this repository unless it says so. Generated \
+         from their headers by `TALWEG_BLESS=1 cargo test -p talweg --test docs`. With `TALWEG_QUICK=1` they run \
+         briefly, as in the tests.\n",
     );
     for (name, text) in examples() {
         let header = text.lines().map_while(|line| line.strip_prefix("//!"));

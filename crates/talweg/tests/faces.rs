@@ -35,7 +35,7 @@ fn problem(rule: &str) -> Result<Problem> {
 
 fn loss(p: &[Variable], x: &Tensor, y: &Tensor) -> Tensor {
     let hidden = (x.matmul(&p[0]) + &p[1]).relu();
-    (hidden.matmul(&p[2]) + &p[3]).cross_entropy(y, Default::default())
+    (hidden.matmul(&p[2]) + &p[3]).cross_entropy(y)
 }
 
 fn imperative(rule: &str) -> Result<Vec<f32>> {
@@ -77,7 +77,7 @@ fn functional() -> Result<Vec<f32>> {
     let step = jit(|a: &[Tensor]| {
         let loss = |p: &[Tensor]| {
             let hidden = (a[4].matmul(&p[0]) + &p[1]).relu();
-            Ok((hidden.matmul(&p[2]) + &p[3]).cross_entropy(&a[5], Default::default()))
+            Ok((hidden.matmul(&p[2]) + &p[3]).cross_entropy(&a[5]))
         };
         let (l, g) = value_and_grad(loss)(&a[..4])?;
         let next = a.iter().zip(&g).map(|(p, g)| p - 0.1 * g);

@@ -11,10 +11,9 @@ use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use talweg::data::{Digits, Loader, Place};
+use talweg::data::{Digits, Place};
 use talweg::ir::{Literal, Shape};
-use talweg::nn::column;
-use talweg::nn::train::{Checkpoint, Checkpoints, Goal, Trainer};
+use talweg::nn::train::{Checkpoint, Goal};
 use talweg::prelude::*;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -143,7 +142,7 @@ fn child_trains_and_resumes() {
 }
 
 /// Trains up to a step, from wherever the folder is; answers the last checkpoint.
-fn train(folder: &str, steps: u64) -> Checkpoint {
+fn train(folder: &str, steps: usize) -> Checkpoint {
     manual_seed(3);
     let model = Linear::new(784, 10).unwrap();
     let optimizer = Optimizer::new(Adam::default(), &model).unwrap();
@@ -152,8 +151,8 @@ fn train(folder: &str, steps: u64) -> Checkpoint {
     let mut trainer = Trainer::new(&model, &optimizer, &mut loader).steps(steps).checkpoints(folder, 4);
     trainer.resume().unwrap();
     let outcome = trainer.fit(|batch| {
-        let x = column(batch, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-        Ok(model.forward(&x).cross_entropy(&column(batch, "label")?, Default::default()))
+        let x = batch.column("image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+        Ok(model.forward(&x).cross_entropy(&batch.column("label")?))
     });
     Checkpoint::load(outcome.unwrap().checkpoint.unwrap()).unwrap()
 }

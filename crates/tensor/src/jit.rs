@@ -48,6 +48,15 @@ impl<X> Trace<X> {
     }
 }
 
+/// A function to trace, which returns its results and what is kept beside the trace.
+type Body<'a, X> = &'a mut dyn FnMut(&[Tensor]) -> Result<(Vec<Tensor>, X)>;
+
+/// A function that is called at most once, behind a pointer that may be called more often.
+fn once<X>(f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>) -> impl FnMut(&[Tensor]) -> Result<(Vec<Tensor>, X)> {
+    let mut f = Some(f);
+    move |args| f.take().ok_or_else(|| ir::Error::bug("a function was traced twice"))?(args)
+}
+
 /// The traces of one function, each with something that its caller keeps beside it. What they are
 /// keyed on stands at [`jit`].
 pub struct Traces<X = ()> {
@@ -77,7 +86,12 @@ impl<X> Traces<X> {
         f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>,
         keep: impl FnOnce(&X) -> K,
     ) -> Result<(Vec<Tensor>, K)> {
-        let site = Site::here();
+        let (results, trace) = self.run(args, Site::here(), &mut once(f))?;
+        Ok((results, keep(&trace.extra)))
+    }
+
+    /// A call behind a pointer: it is compiled once for all functions of a program.
+    fn run(&self, args: &[&Tensor], site: Site, f: Body<'_, X>) -> Result<(Vec<Tensor>, Arc<Trace<X>>)> {
         let mut feeds: Vec<Buffer> = Vec::with_capacity(args.len());
         for a in args {
             a.eval()?;
@@ -95,19 +109,19 @@ impl<X> Traces<X> {
             let computed = |(b, t): (Buffer, &Type)| Value::computed(t.clone(), b, false, site);
             results.into_iter().zip(&trace.results).map(computed).collect()
         };
-        Ok((results.into_iter().map(Tensor::from).collect(), keep(&trace.extra)))
+        Ok((results.into_iter().map(Tensor::from).collect(), trace))
     }
 
     /// What was compiled for such a call, for people.
     #[track_caller]
     pub fn explain(&self, args: &[&Tensor], f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>) -> Result<String> {
-        Ok(self.find(args, Site::here(), f)?.bound.explain())
+        Ok(self.find(args, Site::here(), &mut once(f))?.bound.explain())
     }
 
     /// The graph that was traced for such a call, before any pass.
     #[track_caller]
     pub fn graph(&self, args: &[&Tensor], f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>) -> Result<Graph> {
-        Ok(self.find(args, Site::here(), f)?.bound.named_graph())
+        Ok(self.find(args, Site::here(), &mut once(f))?.bound.named_graph())
     }
 
     /// How many there are.
@@ -128,12 +142,7 @@ impl<X> Traces<X> {
         drop(gone);
     }
 
-    fn find(
-        &self,
-        args: &[&Tensor],
-        site: Site,
-        f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>,
-    ) -> Result<Arc<Trace<X>>> {
+    fn find(&self, args: &[&Tensor], site: Site, f: Body<'_, X>) -> Result<Arc<Trace<X>>> {
         let scopes = Scopes::now();
         let mut list = self.list.lock();
         if let Some(i) = list.iter().rposition(|t| t.holds(args, scopes)) {
@@ -149,13 +158,7 @@ impl<X> Traces<X> {
         Ok(trace)
     }
 
-    fn trace(
-        &self,
-        arguments: Vec<Type>,
-        scopes: Scopes,
-        site: Site,
-        f: impl FnOnce(&[Tensor]) -> Result<(Vec<Tensor>, X)>,
-    ) -> Result<Trace<X>> {
+    fn trace(&self, arguments: Vec<Type>, scopes: Scopes, site: Site, f: Body<'_, X>) -> Result<Trace<X>> {
         // Pending assignments belong to the program before the trace.
         engine().evaluate(&[])?;
         let mut stand_ins = Vec::new();
@@ -255,7 +258,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Jit<F> {
         for a in args {
             a.eval()?;
         }
-        self.traces.find(args, Site::here(), |a| self.plain(a))?;
+        self.traces.find(args, Site::here(), &mut |a| self.plain(a))?;
         let (results, profile) = runtime::profile(|| self.call(args));
         Ok((results?, profile))
     }

@@ -19,6 +19,7 @@ pub use files::{load, load_npy, save, save_npy};
 pub use ir::Setting;
 pub use jit::{Jit, Traces, jit};
 pub use ops::*;
+pub use runtime::log;
 pub use runtime::{Peers, Profile, Program, check_numerics, offer_peers, profile};
 pub use session::{Fetch, Session, placeholder};
 pub use trace::{assignments, is_tracing, note_effect};

@@ -34,7 +34,7 @@ impl Program for Counted {
     }
 }
 inventory::submit! {
-    runtime::Backend { kind: "twin", count: || 2, open: |n| Ok(Arc::new(Twin(["twin:0", "twin:1"][n], &RUNS[n]))) }
+    runtime::Backend { kind: "twin", count: || 2, open: |n| Ok(Arc::new(Twin(["twin:0", "twin:1"][n], &RUNS[n]))), offline: None }
 }
 
 /// How many programs each twin runs while `f` does.

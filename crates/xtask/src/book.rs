@@ -41,6 +41,14 @@ pub fn build() -> Result<(), String> {
     if bad.is_empty() { Ok(()) } else { Err(format!("book: {} broken links\n{}", bad.len(), bad.join("\n"))) }
 }
 
+/// Pages of `docs` that the table of contents does not list.
+pub fn unlisted(pages: &[PathBuf]) -> Result<Vec<String>, String> {
+    let summary = fs::read_to_string("docs/SUMMARY.md").map_err(|e| format!("docs/SUMMARY.md: {e}"))?;
+    let within = pages.iter().filter_map(|p| p.strip_prefix("docs").ok()).filter(|p| *p != Path::new("SUMMARY.md"));
+    let missing = within.filter(|p| !summary.contains(&format!("]({})", p.display())));
+    Ok(missing.map(|p| format!("docs/{}: not listed in docs/SUMMARY.md", p.display())).collect())
+}
+
 /// Where links to files of the repository lead: to its address if the workspace names one, else to this checkout.
 fn repository() -> Result<String, String> {
     let manifest = fs::read_to_string("Cargo.toml").map_err(|e| format!("Cargo.toml: {e}"))?;

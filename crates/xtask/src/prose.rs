@@ -1,7 +1,7 @@
-//! Rules about prose: how long a sentence and a paragraph of the documentation may be, and paraphrases that stand for
-//! a term of the field.
+//! Rules about prose: how long a sentence and a paragraph of the documentation may be, paraphrases that stand for a
+//! term of the field, and files that a page names but that do not exist.
 //!
-//! Code blocks, tables, headings and generated pages are left out. A code span and a link count as the words shown.
+//! Code blocks, tables and headings are left out. A code span and a link count as the words shown.
 
 use std::path::{Path, PathBuf};
 
@@ -28,13 +28,18 @@ const BANNED: &[(&str, &str)] = &[
     ("puts into the caches", "writes to the KV cache"),
 ];
 
-/// Pages that a test writes; their words come from the table, from headers and from PyTorch.
-const GENERATED: &[&str] = &["ops.md", "examples.md", "torch.md", "array-api.md", "golden.md"];
+/// Pages without sentences: lists of PyTorch's names.
+const LISTS: &[&str] = &["torch.md"];
 
 /// Checks one page.
 pub fn page(file: &Path, text: &str, bad: &mut Vec<String>) {
-    if file.file_name().is_some_and(|n| GENERATED.iter().any(|g| n == *g)) {
+    if file.file_name().is_some_and(|n| LISTS.iter().any(|g| n == *g)) {
         return;
+    }
+    for (line, path) in paths(text) {
+        if !Path::new(path).exists() {
+            bad.push(format!("{}:{line}: there is no {path}", file.display()));
+        }
     }
     for paragraph in paragraphs(text) {
         for message in faults(&paragraph.text) {
@@ -53,6 +58,22 @@ pub fn pages(list: impl Fn(&Path) -> Result<Vec<PathBuf>, String>) -> Result<Vec
     }
     out.sort();
     Ok(out)
+}
+
+/// Code spans that name files of the repository, tables included.
+fn paths(text: &str) -> Vec<(usize, &str)> {
+    let mut is_code = false;
+    let mut out = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        is_code ^= line.trim_start().starts_with("```");
+        let spans = line.split('`').skip(1).step_by(2).filter(|_| !is_code);
+        let is_path = |s: &&str| {
+            ["crates/", "docs/", "python/", "scripts/"].iter().any(|d| s.starts_with(d))
+                && s.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
+        };
+        out.extend(spans.filter(is_path).map(|s| (i + 1, s)));
+    }
+    out
 }
 
 struct Paragraph {
@@ -184,6 +205,12 @@ mod tests {
             assert_eq!(check(&text), [""; 0]);
         }
         assert_eq!(shown("See [the *page*](docs/a b.md) and `x y`."), "See the page and CODE.");
+    }
+
+    #[test]
+    fn files_that_are_gone_are_named() {
+        let page = "See `docs/none.md`, `crates/{a,b}` and `Cargo.toml`.\n```\n`crates/none`\n```";
+        assert_eq!(check(page), ["docs/x.md:1: there is no docs/none.md"]);
     }
 
     #[test]

@@ -279,8 +279,8 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], *, pickle_protocol: in
     """Writes tensors, such as ``model.state_dict()``, or dicts and lists with tensors, arrays, numbers and strings.
 
     A path that ends in ``.safetensors``, ``.npy`` or ``.npz`` is written in that format, any other, such as ``.pt``,
-    and a file object as PyTorch's archive, which ``torch.load`` reads. The file appears whole or not at all. Objects of
-    classes of one's own are refused: files hold data, not code. ``pickle_protocol`` changes nothing.
+    and a file object as PyTorch's archive, which ``torch.load`` reads. The file is written atomically. Objects
+    of other classes are refused: files hold data, not code. ``pickle_protocol`` has no effect.
 
     >>> import talweg as tw
     >>> import os, tempfile

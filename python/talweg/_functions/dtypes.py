@@ -142,7 +142,7 @@ def _one(x: Any, other: Any) -> Any:
 
 @public(method=False)
 def get_default_dtype() -> "dtype":
-    """The type of floats that nobody gives one.
+    """The default floating-point type.
 
     >>> import talweg as tw
     >>> tw.get_default_dtype()

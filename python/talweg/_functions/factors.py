@@ -53,7 +53,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVDResult:
 
     >>> import talweg as tw
     >>> [t.shape for t in tw.svd(tw.ones(3, 2))]
-    [(3, 2), (2,), (2, 2)]
+    [talweg.Size([3, 2]), talweg.Size([2]), talweg.Size([2, 2])]
     """
     if not compute_uv:
         m, n = input.shape[-2:]
@@ -69,7 +69,7 @@ def qr(input: Any, some: bool = True) -> Any:
 
     >>> import talweg as tw
     >>> [t.shape for t in tw.qr(tw.ones(3, 2))]
-    [(3, 2), (2, 2)]
+    [talweg.Size([3, 2]), talweg.Size([2, 2])]
     """
     from ..linalg import qr
 
@@ -287,7 +287,7 @@ def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> SVDResult:
 
     >>> import talweg as tw
     >>> tw.svd_lowrank(tw.ones(5, 4), q=1).S.shape
-    (1,)
+    talweg.Size([1])
     """
     A = tensor(A) if M is None else tensor(A) - tensor(M)
     if not 0 <= q <= min(A.shape[-2:]):
@@ -306,7 +306,7 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
 
     >>> import talweg as tw
     >>> tw.pca_lowrank(tw.ones(5, 4), q=2).V.shape
-    (4, 2)
+    talweg.Size([4, 2])
     """
     A = tensor(A)
     q = min(6, *A.shape[-2:]) if q is None else q

@@ -30,7 +30,7 @@ def atleast_1d(*tensors: Any) -> Any:
 
     >>> import talweg as tw
     >>> tw.atleast_1d(tw.tensor(1.0)).shape
-    (1,)
+    talweg.Size([1])
     """
     return _each(lambda x: x if x.ndim >= 1 else x.reshape(1), tensors)
 
@@ -41,7 +41,7 @@ def atleast_2d(*tensors: Any) -> Any:
 
     >>> import talweg as tw
     >>> tw.atleast_2d(tw.ones(3)).shape
-    (1, 3)
+    talweg.Size([1, 3])
     """
     return _each(lambda x: x if x.ndim >= 2 else x.reshape(1, -1), tensors)
 
@@ -52,7 +52,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
     >>> import talweg as tw
     >>> tw.atleast_3d(tw.ones(3)).shape
-    (1, 3, 1)
+    talweg.Size([1, 3, 1])
     """
     return _each(lambda x: x if x.ndim >= 3 else x.unsqueeze(-1) if x.ndim == 2 else x.reshape(1, -1, 1), tensors)
 
@@ -169,7 +169,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.movedim(tw.zeros(2, 3, 4), 0, -1).shape
-    (3, 4, 2)
+    talweg.Size([3, 4, 2])
     """
     if input.ndim == 0:
         axes_of(source, 0, "movedim"), axes_of(destination, 0, "movedim")
@@ -183,7 +183,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.transpose(tw.zeros(2, 3), 0, 1).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return _ops.transpose(input, dim0, dim1) if input.ndim else input
 
@@ -277,7 +277,7 @@ def dsplit(input: Any, indices_or_sections: Any, *more: int) -> tuple[Tensor, ..
 
     >>> import talweg as tw
     >>> [t.shape for t in tw.dsplit(tw.zeros(1, 1, 4), 2)]
-    [(1, 1, 2), (1, 1, 2)]
+    [talweg.Size([1, 1, 2]), talweg.Size([1, 1, 2])]
     """
     return _split_along("dsplit", input, indices_or_sections, more, 2, 3)
 
@@ -301,7 +301,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.unflatten(tw.zeros(6, 2), 0, (2, -1)).shape
-    (2, 3, 2)
+    talweg.Size([2, 3, 2])
     """
     return _ops.unflatten(input, dim, tuple(sizes))
 
@@ -491,7 +491,7 @@ def t(input: Any) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.t(tw.zeros(2, 3)).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return input.t()
 
@@ -525,7 +525,7 @@ def squeeze(input: Any, dim: Any = None) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.squeeze(tw.zeros(1, 2, 1)).shape
-    (2,)
+    talweg.Size([2])
     """
     if dim is None:
         return input.squeeze()
@@ -549,7 +549,7 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.swapaxes(tw.zeros(2, 3), 0, 1).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return transpose(input, axis0, axis1)
 
@@ -560,6 +560,6 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.swapdims(tw.zeros(2, 3), 0, 1).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return transpose(input, dim0, dim1)

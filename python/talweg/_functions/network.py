@@ -226,7 +226,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.pixel_shuffle(tw.ones(1, 4, 1, 1), 2).shape
-    (1, 1, 2, 2)
+    talweg.Size([1, 1, 2, 2])
     """
     return _ops.pixel_shuffle(input, upscale_factor)
 
@@ -237,7 +237,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.pixel_unshuffle(tw.ones(1, 1, 2, 2), 2).shape
-    (1, 4, 1, 1)
+    talweg.Size([1, 4, 1, 1])
     """
     return _ops.pixel_unshuffle(input, downscale_factor)
 

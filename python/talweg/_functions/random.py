@@ -1,4 +1,4 @@
-"""Random tensors, and generators of one's own."""
+"""Random tensors and generators."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ else:
 
 
 class Generator:
-    """Random numbers of one's own: a seed, and how many draws were made.
+    """A random generator: a seed and the number of draws made.
 
     >>> import talweg as tw
     >>> g = tw.Generator().manual_seed(3)
@@ -176,7 +176,7 @@ def rand(*size: Any, generator: "Generator | None" = None, **settings: Any) -> "
 
     >>> import talweg as tw
     >>> tw.rand(2, 3).shape
-    (2, 3)
+    talweg.Size([2, 3])
     """
     with from_generator(generator):
         return _native.rand(*size, **settings)
@@ -188,7 +188,7 @@ def randn(*size: Any, generator: "Generator | None" = None, **settings: Any) -> 
 
     >>> import talweg as tw
     >>> tw.randn(2, 3).shape
-    (2, 3)
+    talweg.Size([2, 3])
     """
     with from_generator(generator):
         return _native.randn(*size, **settings)
@@ -206,7 +206,7 @@ def rand_like(
 
     >>> import talweg as tw
     >>> tw.rand_like(tw.zeros(2, 3)).shape
-    (2, 3)
+    talweg.Size([2, 3])
     """
     with from_generator(generator):
         return _native.rand(input.shape, **_like(input, dtype, device), **settings)
@@ -220,7 +220,7 @@ def randn_like(
 
     >>> import talweg as tw
     >>> tw.randn_like(tw.zeros(2, 3)).shape
-    (2, 3)
+    talweg.Size([2, 3])
     """
     with from_generator(generator):
         return _native.randn(input.shape, **_like(input, dtype, device), **settings)
@@ -237,7 +237,7 @@ def randint(
 
     >>> import talweg as tw
     >>> tw.randint(10, (2, 3)).shape, tw.randint(3, 5, size=(2,)).shape
-    ((2, 3), (2,))
+    (talweg.Size([2, 3]), talweg.Size([2]))
     """
     rest = list(args)
     if size is None and rest:
@@ -287,7 +287,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: "Gen
 
     >>> import talweg as tw
     >>> tw.normal(0.0, 1.0, (2, 3)).shape, tw.normal(tw.zeros(4), 0.1).shape
-    ((2, 3), (4,))
+    (talweg.Size([2, 3]), talweg.Size([4]))
     """
     if size is None:
         tensors = [t for t in (mean, std) if isinstance(t, Tensor)]

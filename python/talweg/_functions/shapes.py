@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _ops as ops
 from .._checked import type_error, value_error
 from .._size import Size
+from .dtypes import result_type
 from .register import public
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def permute(input: "Tensor", dims: Dims) -> "Tensor":
 
     >>> import talweg as tw
     >>> tw.permute(tw.zeros(2, 3, 4), (2, 0, 1)).shape
-    (4, 2, 3)
+    talweg.Size([4, 2, 3])
     """
     return ops.permute(input, dims)
 
@@ -46,7 +47,7 @@ def flatten(input: "Tensor", start_dim: int = 0, end_dim: int = -1) -> "Tensor":
 
     >>> import talweg as tw
     >>> tw.flatten(tw.zeros(2, 3, 4), start_dim=1).shape
-    (2, 12)
+    talweg.Size([2, 12])
     """
     return ops.flatten(input, start_dim, end_dim)
 
@@ -164,7 +165,7 @@ def stack(tensors: "Sequence[Tensor]", dim: int = 0) -> "Tensor":
 
     >>> import talweg as tw
     >>> tw.stack([tw.zeros(3), tw.ones(3)], dim=1).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return ops.stack(list(tensors), dim)
 
@@ -227,7 +228,7 @@ def tensordot(a: "Tensor", b: "Tensor", dims: Any = 2) -> "Tensor":
 
     >>> import talweg as tw
     >>> tw.tensordot(tw.ones(2, 3), tw.ones(3, 4), dims=1).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
     dims = dims.tolist() if isinstance(dims, Tensor) else dims
     if isinstance(dims, int):
@@ -245,6 +246,7 @@ def clamp(input: "Tensor", min: Any = None, max: Any = None) -> "Tensor":
     """
     if min is None and max is None:
         raise value_error("clamp: give min, max or both")
+    min, max = (b.to(result_type(input, b)) if isinstance(b, Tensor) else b for b in (min, max))
     if min is None:
         return ops.clamp_max(input, max)
     return ops.clamp_min(input, min) if max is None else ops.clamp(input, min, max)
@@ -303,7 +305,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
     >>> import talweg as tw
     >>> tw.broadcast_shapes((2, 1), (3,))
-    (2, 3)
+    talweg.Size([2, 3])
     """
     shapes = tuple((s,) if isinstance(s, int) else tuple(s) for s in shapes)
     rank = builtins.max((len(s) for s in shapes), default=0)
@@ -323,7 +325,7 @@ def broadcast_tensors(*tensors: Any) -> "tuple[Tensor, ...]":
 
     >>> import talweg as tw
     >>> [t.shape for t in tw.broadcast_tensors(tw.zeros(2, 1), tw.zeros(3))]
-    [(2, 3), (2, 3)]
+    [talweg.Size([2, 3]), talweg.Size([2, 3])]
     """
     tensors = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
     shape = broadcast_shapes(*(t.shape for t in tensors))

@@ -35,7 +35,7 @@ def stft(
 
     >>> import talweg as tw
     >>> tw.stft(tw.ones(8), 4, return_complex=True).shape
-    (3, 9)
+    talweg.Size([3, 9])
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length

@@ -131,7 +131,7 @@ def permute_copy(input: Any, dims: Any) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.permute_copy(tw.zeros(2, 3), (1, 0)).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return input.permute(dims).clone()
 
@@ -142,7 +142,7 @@ def transpose_copy(input: Any, dim0: int, dim1: int) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.transpose_copy(tw.zeros(2, 3), 0, 1).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return transpose(input, dim0, dim1).clone()
 
@@ -153,7 +153,7 @@ def t_copy(input: Any) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.t_copy(tw.zeros(2, 3)).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return input.t().clone()
 
@@ -164,7 +164,7 @@ def unsqueeze_copy(input: Any, dim: int) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.unsqueeze_copy(tw.zeros(2), 0).shape
-    (1, 2)
+    talweg.Size([1, 2])
     """
     return input.unsqueeze(dim).clone()
 
@@ -186,7 +186,7 @@ def view_copy(input: Any, size: Any) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.view_copy(tw.zeros(2, 3), (3, 2)).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return input.view(size).clone()
 
@@ -252,7 +252,7 @@ def squeeze_copy(input: Any, dim: Any = None) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.squeeze_copy(tw.zeros(1, 2)).shape
-    (2,)
+    talweg.Size([2])
     """
     return (input.squeeze() if dim is None else input.squeeze(dim)).clone()
 

@@ -35,11 +35,15 @@ def empty_like(x: "Array", /, *, dtype: Any = None, device: Any = None) -> "Arra
 
 def eye(n_rows: int, n_cols: "int | None" = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> "Array":
     """Ones on a diagonal, zeros elsewhere."""
+    # Any diagonal beyond the corners is empty.
+    k = max(-n_rows, min(k, n_rows if n_cols is None else n_cols))
     return _native.eye(n_rows, n_cols, k=k, dtype=dtype, device=device)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: "bool | None" = None) -> "Array":
     """An array over the memory of another library's."""
+    if isinstance(x, Array) and copy is False and device in (None, x.device):
+        return x
     return _native.from_dlpack(x, device=device, copy=copy)
 
 
@@ -58,12 +62,12 @@ def linspace(start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: A
     return _native.linspace(start, stop, num, dtype=dtype, device=device, endpoint=endpoint)
 
 
-def meshgrid(*arrays: "Array", indexing: str = "xy") -> "list[Array]":
+def meshgrid(*arrays: "Array", indexing: str = "xy") -> "tuple[Array, ...]":
     """Coordinates of a grid."""
     if indexing not in ("xy", "ij"):
         raise value_error(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
     grid = ops.meshgrid(list(arrays))
-    return [ops.swapaxes(g, 0, 1) for g in grid] if indexing == "xy" and len(arrays) > 1 else list(grid)
+    return tuple(ops.swapaxes(g, 0, 1) for g in grid) if indexing == "xy" and len(arrays) > 1 else tuple(grid)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> "Array":

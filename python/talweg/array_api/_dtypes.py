@@ -90,8 +90,8 @@ class Info:
     def default_device(self) -> Any:
         return _native.current_device()
 
-    def devices(self) -> list[Any]:
-        return _native.devices()
+    def devices(self) -> tuple[Any, ...]:
+        return tuple(_native.devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         _known(device)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _native, _ops as ops
 from .._checked import checked, type_error
 from .._functions import elementwise
+from ._array import promoted
 from ._dtypes import result_type
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _two(name: str) -> Any:
         if not isinstance(x1, Array):
             is_number = isinstance(x1, (bool, int, float, complex)) and isinstance(x2, Array)
             x1 = _native.tensor(x1, result_type(x1, x2) if is_number else None)
-        return op(x1, x2)
+        return op(*promoted(x1, x2))
 
     return _named(call, name, op)
 
@@ -95,6 +96,7 @@ def clip(x: "Array", /, min: Any = None, max: Any = None) -> "Array":
     """Elements below ``min`` or above ``max`` become these; ``None`` is no bound."""
     if min is None and max is None:
         return x
+    x, min, max = _array(x), *(b.to(x.dtype) if isinstance(b, Array) else b for b in (min, max))
     if min is None:
         return ops.clamp_max(x, max)
     return ops.clamp_min(x, min) if max is None else ops.clamp(x, min, max)

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import _ops as ops
 from .._checked import value_error
 from .._functions import sorting
+from .._functions.arithmetic import isin as _isin
 from .._functions.shapes import broadcast_shapes as _broadcast_shapes, take as _take
+from .._native import located, tensor
+from ..errors import OutOfRangeError
+from ._array import promoted
+from ._dtypes import result_type
 from ._statistics import along
 
 if TYPE_CHECKING:
@@ -15,10 +20,22 @@ else:
     from .._native import Tensor as Array
 
 
-def broadcast_arrays(*arrays: "Array") -> "list[Array]":
+def broadcast_arrays(*arrays: "Array") -> "tuple[Array, ...]":
     """All arrays in their common shape."""
     shape = _broadcast_shapes(*(a.shape for a in arrays))
-    return [ops.broadcast_to(a, shape) for a in arrays]
+    return tuple(ops.broadcast_to(a, shape) for a in arrays)
+
+
+def broadcast_shapes(*shapes: "tuple[int | None, ...]") -> "tuple[int | None, ...]":
+    """The common shape; an unknown size (``None``) stays unknown beside 1 and itself."""
+    known = [[n for s in shapes for n in s[-i:][:1] if len(s) >= i] for i in range(max(map(len, shapes), default=0), 0, -1)]
+    out = []
+    for sizes in known:
+        rest = {n for n in sizes if n != 1}
+        if len(rest - {None}) > 1:
+            raise value_error(f"broadcast_shapes: {', '.join(map(str, shapes))} do not broadcast")
+        out.append(next(iter(rest - {None} or rest), 1))
+    return tuple(out)
 
 
 def broadcast_to(x: "Array", /, shape: Any) -> "Array":
@@ -33,9 +50,18 @@ def concat(arrays: "Sequence[Array]", /, *, axis: "int | None" = 0) -> "Array":
     return ops.concat(list(arrays), axis)
 
 
-def expand_dims(x: "Array", /, axis: int) -> "Array":
-    """With a new axis of size 1."""
-    return ops.unsqueeze(x, axis)
+def expand_dims(x: "Array", /, axis: "int | tuple[int, ...]") -> "Array":
+    """With new axes of size 1, counted in the result."""
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    rank = x.ndim + len(axes)
+    if [a for a in axes if not -rank <= a < rank]:
+        raise OutOfRangeError(located(f"expand_dims: axis {axis} is out of range for {rank} dimensions"))
+    places = sorted(a % rank for a in axes)
+    if len(set(places)) < len(places):
+        raise value_error(f"expand_dims: an axis is named twice in {axis}")
+    for a in places:
+        x = ops.unsqueeze(x, a)
+    return x
 
 
 def flip(x: "Array", /, *, axis: Any = None) -> "Array":
@@ -140,17 +166,18 @@ def nonzero(x: "Array", /) -> "tuple[Array, ...]":
     return tuple(ops.unbind(ops.nonzero(x), 1))
 
 
-def searchsorted(x1: "Array", x2: "Array", /, *, side: str = "left", sorter: "Array | None" = None) -> "Array":
+def searchsorted(x1: "Array", x2: Any, /, *, side: str = "left", sorter: "Array | None" = None) -> "Array":
     """Where elements would be inserted so that order is kept."""
     if side not in ("left", "right"):
         raise value_error(f"searchsorted: side is 'left' or 'right', not {side!r}")
     x1 = x1 if sorter is None else ops.take(x1, sorter, 0)
+    x2 = x2 if isinstance(x2, Array) else tensor(x2, result_type(x1, x2))
     return (ops.searchsorted if side == "left" else ops.searchsorted_right)(x1, x2)
 
 
 def where(condition: "Array", x1: Any, x2: Any, /) -> "Array":
     """``x1`` where the condition holds, else ``x2``; a number takes the other's type."""
-    return sorting.chosen(condition, x1, x2)
+    return sorting.chosen(condition, *promoted(x1, x2))
 
 
 def argsort(x: "Array", /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> "Array":
@@ -161,6 +188,11 @@ def argsort(x: "Array", /, *, axis: int = -1, descending: bool = False, stable: 
 def sort(x: "Array", /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> "Array":
     """The elements in order along an axis; the order is always stable."""
     return (ops.sort_descending if descending else ops.sort)(x, axis)[0]
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> "Array":
+    """Whether each element of ``x1`` is in ``x2``."""
+    return _isin(*(x if isinstance(x, Array) else tensor(x) for x in (x1, x2)), invert=invert)
 
 
 class UniqueAllResult(NamedTuple):
@@ -227,9 +259,9 @@ def diff(x: "Array", /, *, axis: int = -1, n: int = 1, prepend: "Array | None" =
 
 
 __all__ = [
-    "broadcast_arrays", "broadcast_to", "concat", "expand_dims", "flip", "matrix_transpose", "moveaxis",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "expand_dims", "flip", "matrix_transpose", "moveaxis",
     "permute_dims", "repeat", "reshape", "roll", "squeeze", "stack", "tile", "unstack", "take", "take_along_axis",
     "argmax", "argmin", "count_nonzero", "nonzero", "searchsorted", "where", "argsort", "sort", "UniqueAllResult",
     "UniqueCountsResult", "UniqueInverseResult", "unique_all", "unique_counts", "unique_inverse", "unique_values",
-    "all", "any", "diff",
+    "all", "any", "diff", "isin",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _native, _ops as ops
 from .._checked import value_error
+from ._array import promoted
 
 if TYPE_CHECKING:
     from .. import Tensor as Array
@@ -86,6 +87,7 @@ def matmul(x1: "Array", x2: "Array", /) -> "Array":
 
 def tensordot(x1: "Array", x2: "Array", /, *, axes: Any = 2) -> "Array":
     """Products summed over axes: the last of one with the first of the other, or two lists of them."""
+    x1, x2 = promoted(x1, x2)
     if isinstance(axes, int):
         return ops.tensordot(x1, x2, list(range(x1.ndim - axes, x1.ndim)), list(range(axes)))
     return ops.tensordot(x1, x2, axes[0], axes[1])

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import _ops as ops
+from .. import _ops as ops, linalg as _linalg
 from .._checked import check, value_error
 from ._manipulation import matrix_transpose as matrix_transpose
 from ._statistics import matmul as matmul, tensordot as tensordot, vecdot as vecdot
@@ -54,6 +54,13 @@ def vector_norm(x: "Array", /, *, axis: Any = None, keepdims: bool = False, ord:
     return ops.vector_norm(x, ord, axis, keepdims)
 
 
+class EigResult(NamedTuple):
+    """What ``eig`` returns."""
+
+    eigenvalues: "Array"
+    eigenvectors: "Array"
+
+
 class EighResult(NamedTuple):
     """What ``eigh`` returns."""
 
@@ -86,6 +93,16 @@ class SVDResult(NamedTuple):
 def diagonal(x: "Array", /, *, offset: int = 0) -> "Array":
     """The elements on a diagonal of the matrices in the last two axes."""
     return ops.diagonal(x, offset, -2, -1)
+
+
+def eig(x: "Array", /) -> EigResult:
+    """Complex eigenvalues of a square matrix, and eigenvectors as columns."""
+    return EigResult(*_linalg.eig(x))
+
+
+def eigvals(x: "Array", /) -> "Array":
+    """Complex eigenvalues of a square matrix."""
+    return _linalg.eigvals(x)
 
 
 def eigh(x: "Array", /) -> EighResult:
@@ -154,8 +171,8 @@ def trace(x: "Array", /, *, offset: int = 0, dtype: Any = None) -> "Array":
 
 
 __all__ = [
-    "EighResult", "QRResult", "SVDResult", "SlogdetResult",
-    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
+    "EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult",
+    "cholesky", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
     "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace",
     "vecdot", "vector_norm",
 ]  # fmt: skip

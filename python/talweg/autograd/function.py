@@ -1,4 +1,4 @@
-"""Functions with a backward pass of one's own."""
+"""Functions with a custom backward pass."""
 
 import functools
 
@@ -74,7 +74,7 @@ def _fitted(name, g, x):
 
 
 class Function:
-    """A function with a backward pass of one's own: subclasses define ``forward`` and ``backward``.
+    """A function with a custom backward pass: subclasses define ``forward`` and ``backward``.
 
     ``forward(ctx, *args)`` computes without a record, on real values; or ``forward(*args)`` and
     ``setup_context(ctx, inputs, output)``. ``backward(ctx, *grads)`` returns a gradient, or ``None``, for each argument;

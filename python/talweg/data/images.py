@@ -18,7 +18,7 @@ def decode_image(content: bytes, mode: str = "RGB", name: str = "picture") -> Te
 
     >>> import talweg as tw
     >>> decode_image(encode_png(tw.zeros(1, 4, 5, dtype=tw.uint8))).shape
-    (3, 4, 5)
+    talweg.Size([3, 4, 5])
     """
     pixels = _pixels(content, mode, name)
     return pixels.unsqueeze(0) if pixels.ndim == 2 else pixels.permute(2, 0, 1)
@@ -72,7 +72,7 @@ class Augment:
     >>> pictures, _ = tw.utils.data.digits(2)
     >>> augment = Augment().crop(28, 28, padding=2).flip(0.5).normalize([0.5], [0.25])
     >>> augment(pictures[0], seed=7, epoch=0, index=0).shape
-    (1, 28, 28)
+    talweg.Size([1, 28, 28])
     """
 
     def __init__(self) -> None:

@@ -82,7 +82,7 @@ class Csv(_Reader):
     >>> text = "length,width,species\\n5.1,3.5,setosa\\n7.0,3.2,versicolor\\n"
     >>> iris = Csv().numbers("x", ["length", "width"]).category("y", "species").parse(text)
     >>> iris["x"].shape, iris["y"].tolist(), iris.classes["y"]
-    ((2, 2), [0, 1], ['setosa', 'versicolor'])
+    (talweg.Size([2, 2]), [0, 1], ['setosa', 'versicolor'])
     """
 
     def __init__(self, delimiter: str = ",", header: bool = True) -> None:

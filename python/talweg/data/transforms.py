@@ -75,7 +75,7 @@ class Compose:
 
     >>> import numpy as np
     >>> Compose([CenterCrop(2), ToTensor()])(np.zeros((4, 4, 3), "uint8")).shape
-    (3, 2, 2)
+    talweg.Size([3, 2, 2])
     """
 
     def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:

@@ -141,7 +141,7 @@ def qr(A: Any, mode: str = "reduced") -> QRResult:
 
     >>> import talweg as tw
     >>> [t.shape for t in tw.linalg.qr(tw.ones(3, 2), mode="complete")]
-    [(3, 3), (3, 2)]
+    [talweg.Size([3, 3]), talweg.Size([3, 2])]
     """
     if mode not in ("reduced", "complete", "r"):
         raise value_error(f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}")
@@ -156,7 +156,7 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD
     >>> import talweg as tw
     >>> u, s, vh = tw.linalg.svd(tw.tensor([[0.0, 2.0j], [3.0, 0.0], [0.0, 0.0]]))
     >>> u.shape, s.tolist(), vh.shape
-    ((3, 3), [3.0, 2.0], (2, 2))
+    (talweg.Size([3, 3]), [3.0, 2.0], talweg.Size([2, 2]))
     """
     del driver
     return SVDResult(*(_ops.svd_full(tensor(A)) if full_matrices else _ops.svd(tensor(A))))
@@ -210,7 +210,7 @@ def lu(A: Any, *, pivot: bool = True) -> LUResult:
 
     >>> import talweg as tw
     >>> [t.shape for t in tw.linalg.lu(tw.ones(3, 2))]
-    [(3, 3), (3, 2), (2, 2)]
+    [talweg.Size([3, 3]), talweg.Size([3, 2]), talweg.Size([2, 2])]
     """
     _pivoted(pivot, "lu")
     return LUResult(*_ops.lu(tensor(A)))

@@ -194,7 +194,7 @@ def tensorinv(A: Any, ind: int = 2) -> Tensor:
 
     >>> import talweg as tw
     >>> tw.linalg.tensorinv(tw.eye(4).reshape(2, 2, 4), ind=2).shape
-    (4, 2, 2)
+    talweg.Size([4, 2, 2])
     """
     A = tensor(A)
     first, last = A.shape[:ind], A.shape[ind:]

@@ -1,17 +1,29 @@
 """Initial values: each function fills a parameter in place and returns it, as PyTorch's do."""
 
+from __future__ import annotations
+
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import _native
 from .._checked import check, type_error, value_error
 from .._native import Tensor
 from .._state import no_grad
 
-__all__ = """
-calculate_gain constant_ dirac_ eye_ kaiming_normal_ kaiming_uniform_ normal_ ones_ orthogonal_ sparse_ trunc_normal_
-uniform_ xavier_normal_ xavier_uniform_ zeros_
-""".split()
+if TYPE_CHECKING:
+    from typing import Any
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
+
+__all__ = [
+    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
+    "kaiming_normal_", "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_", "orthogonal",
+    "orthogonal_", "sparse", "sparse_", "trunc_normal_", "uniform", "uniform_", "xavier_normal", "xavier_normal_",
+    "xavier_uniform", "xavier_uniform_", "zeros_",
+]  # fmt: skip
 
 
 def _fill(tensor, values):
@@ -22,7 +34,7 @@ def _fill(tensor, values):
 
 
 def _plain_generator(generator):
-    """The thread's generator; one of one's own is a seed."""
+    """The thread's generator, or a seed from the given one."""
     if generator is None:
         return _native.random_key()
     seed = getattr(generator, "initial_seed", None)
@@ -39,7 +51,7 @@ def _normal(tensor, generator=None):
     return Tensor.random_normal(_plain_generator(generator), tensor.shape)
 
 
-def uniform_(tensor, a=0.0, b=1.0, generator=None):
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform numbers from ``a`` to ``b``.
 
     >>> import talweg as tw
@@ -50,18 +62,20 @@ def uniform_(tensor, a=0.0, b=1.0, generator=None):
     return _fill(tensor, _uniform(tensor, a, b, generator))
 
 
-def normal_(tensor, mean=0.0, std=1.0, generator=None):
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal numbers.
 
     >>> import talweg as tw
     >>> tw.nn.init.normal_(tw.nn.Parameter(tw.zeros(4)), std=0.02).shape
-    (4,)
+    talweg.Size([4])
     """
     values = _normal(tensor, generator)
     return _fill(tensor, values if (mean, std) == (0.0, 1.0) else values * std + mean)
 
 
-def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None,
+) -> Tensor:
     """Normal numbers between ``a`` and ``b``.
 
     >>> import talweg as tw
@@ -74,7 +88,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     return _fill(tensor, values * std + mean)
 
 
-def constant_(tensor, val):
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """One number.
 
     >>> import talweg as tw
@@ -84,7 +98,7 @@ def constant_(tensor, val):
     return _fill(tensor, _native.full_like(tensor, val))
 
 
-def zeros_(tensor):
+def zeros_(tensor: Tensor) -> Tensor:
     """Zeros.
 
     >>> import talweg as tw
@@ -94,7 +108,7 @@ def zeros_(tensor):
     return constant_(tensor, 0.0)
 
 
-def ones_(tensor):
+def ones_(tensor: Tensor) -> Tensor:
     """Ones.
 
     >>> import talweg as tw
@@ -104,7 +118,7 @@ def ones_(tensor):
     return constant_(tensor, 1.0)
 
 
-def eye_(tensor):
+def eye_(tensor: Tensor) -> Tensor:
     """Ones on the diagonal of a matrix, zeros elsewhere.
 
     >>> import talweg as tw
@@ -116,7 +130,7 @@ def eye_(tensor):
     return _fill(tensor, _native.eye(*tensor.shape))
 
 
-def dirac_(tensor, groups=1):
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution that returns its input, as many channels as there are.
 
     >>> import talweg as tw
@@ -136,7 +150,7 @@ def dirac_(tensor, groups=1):
     return _fill(tensor, channels.reshape(out, into, *[1] * len(kernel)) * window)
 
 
-def sparse_(tensor, sparsity, std=0.01, generator=None):
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Normal numbers, of which a share in each column is zero.
 
     >>> import talweg as tw
@@ -151,7 +165,7 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     return _fill(tensor, Tensor.where(rank < zeros, 0.0, _normal(tensor, generator) * std))
 
 
-def calculate_gain(nonlinearity, param=None):
+def calculate_gain(nonlinearity: str, param: Tensor | None = None) -> float:
     """How much a weight must be larger for what an activation takes away.
 
     >>> import talweg as tw
@@ -183,7 +197,7 @@ def _fan(tensor, mode):
     return _calculate_fan_in_and_fan_out(tensor)[0 if mode == "fan_in" else 1]
 
 
-def xavier_uniform_(tensor, gain=1.0, generator=None):
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform numbers (Glorot and Bengio 2010).
 
     >>> import talweg as tw
@@ -194,12 +208,12 @@ def xavier_uniform_(tensor, gain=1.0, generator=None):
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor, gain=1.0, generator=None):
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Normal numbers (Glorot and Bengio 2010).
 
     >>> import talweg as tw
     >>> tw.nn.init.xavier_normal_(tw.nn.Parameter(tw.zeros(2, 4))).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))), generator)
 
@@ -211,7 +225,9 @@ def _kaiming(tensor, a, mode, nonlinearity):
     return calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
 
 
-def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+def kaiming_uniform_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None,
+) -> Tensor:
     """Uniform numbers (He and others 2015).
 
     >>> import talweg as tw
@@ -223,18 +239,20 @@ def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gene
     return tensor if std is None else uniform_(tensor, -math.sqrt(3.0) * std, math.sqrt(3.0) * std, generator)
 
 
-def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None,
+) -> Tensor:
     """Normal numbers (He and others 2015).
 
     >>> import talweg as tw
     >>> tw.nn.init.kaiming_normal_(tw.nn.Parameter(tw.zeros(2, 6)), mode="fan_out").shape
-    (2, 6)
+    talweg.Size([2, 6])
     """
     std = _kaiming(tensor, a, mode, nonlinearity)
     return tensor if std is None else normal_(tensor, 0.0, std, generator)
 
 
-def orthogonal_(tensor, gain=1, generator=None):
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """Rows, or columns if there are fewer of them, at right angles (Saxe and others 2014).
 
     >>> import talweg as tw
@@ -249,7 +267,7 @@ def orthogonal_(tensor, gain=1, generator=None):
     return _fill(tensor, _native.initial("orthogonal", tensor.shape, float(gain)))
 
 
-def _old(f):
+def _old(f: _F) -> _F:
     """PyTorch's deprecated name of a function, without the underscore."""
 
     def g(*args, **kwargs):
@@ -258,7 +276,6 @@ def _old(f):
 
     g.__name__ = g.__qualname__ = f.__name__[:-1]
     g.__doc__ = f"PyTorch's old name of ``{f.__name__}``."
-    __all__.append(g.__name__)
     return g
 
 

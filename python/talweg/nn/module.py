@@ -1,6 +1,9 @@
 """Modules: trees of parameters, buffers and modules, as PyTorch's."""
 
+from __future__ import annotations
+
 from collections import OrderedDict, namedtuple
+from typing import TYPE_CHECKING
 
 from .. import _native
 from .._checked import key_error, type_error, value_error
@@ -9,11 +12,28 @@ from .._native import Tensor
 from . import hooks, state
 from .parameter import Parameter, _Buffer, as_variable
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, ParamSpec, Protocol, Self, TypeVar
+
+    from .. import DTypeLike
+
+    P = ParamSpec("P")
+    R = TypeVar("R", covariant=True)
+
+    class _Forward(Protocol[P, R]):
+        def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    class _Call:
+        """A call has the arguments and the result of ``forward``."""
+
+        def __get__(self, module: _Forward[P, R], cls: Any = None) -> Callable[P, R]: ...
+
 _OWN = ("_parameters", "_buffers", "_modules")
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<All keys matched successfully>" if not self.missing_keys and not self.unexpected_keys else super().__repr__()
 
 
@@ -29,7 +49,7 @@ class Module:
     ...     def forward(self, x):
     ...         return self.out(self.hidden(x).relu())
     >>> Mlp()(tw.ones(3, 4)).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
 
     def __new__(cls, *_args, **_kwargs):
@@ -50,30 +70,34 @@ class Module:
         )
         return self
 
-    def __init__(self):
+    def __init__(self) -> None:
         pass
 
     @property
-    def training(self):
+    def training(self) -> bool:
         """True in training, False in inference. A jitted function that asks is traced for each answer."""
         return self.__dict__["_train_mode"].training
 
     @training.setter
-    def training(self, mode):
+    def training(self, mode: bool) -> None:
         self.__dict__["_train_mode"].training = bool(mode)
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
-    def __call__(self, *args, **kwargs):
-        own = self.__dict__
-        if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
-            return hooks.call(self, args, kwargs)
-        return self.forward(*args, **kwargs)
+    if TYPE_CHECKING:
+        __call__: _Call
+    else:
+
+        def __call__(self, *args, **kwargs):
+            own = self.__dict__
+            if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
+                return hooks.call(self, args, kwargs)
+            return self.forward(*args, **kwargs)
 
     # Attributes.
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         # Only what is not an ordinary attribute comes here.
         own = self.__dict__
         for kind in _OWN:
@@ -144,7 +168,7 @@ class Module:
         if "." in name or not name:
             raise key_error(f"the name of a {kind} is not empty and has no dot: {name!r}")
 
-    def register_parameter(self, name, param):
+    def register_parameter(self, name: str, param: Tensor) -> None:
         """Registers a parameter; ``None``: the module has none of that name."""
         self._check_name("parameter", name)
         if hasattr(self, name) and name not in self._parameters:
@@ -153,7 +177,7 @@ class Module:
             raise type_error(f"cannot assign {type(param).__name__} as parameter {name!r}: expected nn.Parameter or None")
         self._parameters[name] = param
 
-    def register_buffer(self, name, tensor, persistent=True):
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Registers a tensor that is part of the state but not trained; ``state_dict`` has it if it is persistent."""
         self._check_name("buffer", name)
         if hasattr(self, name) and name not in self._buffers:
@@ -163,7 +187,7 @@ class Module:
         self._buffers[name] = None if tensor is None else as_variable(tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
-    def add_module(self, name, module):
+    def add_module(self, name: str, module: Module) -> None:
         """Registers a module."""
         self._check_name("module", name)
         if module is not None and not isinstance(module, Module):
@@ -172,13 +196,13 @@ class Module:
             raise key_error(f"attribute {name!r} already exists")
         self._modules[name] = module
 
-    def register_module(self, name, module):
+    def register_module(self, name: str, module: Module) -> None:
         """The same as ``add_module``."""
         self.add_module(name, module)
 
     # Walks.
 
-    def named_children(self):
+    def named_children(self) -> Iterator[tuple[str, Module]]:
         """Modules that are attributes, with their names; each once."""
         seen = set()
         for name, m in self._modules.items():
@@ -186,11 +210,13 @@ class Module:
                 seen.add(id(m))
                 yield name, m
 
-    def children(self):
+    def children(self) -> Iterator[Module]:
         """Modules that are attributes."""
         return (m for _, m in self.named_children())
 
-    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+    def named_modules(
+        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Module]]:
         """This module and all below it, with their paths."""
         memo = set() if memo is None else memo
         if remove_duplicate and id(self) in memo:
@@ -201,7 +227,7 @@ class Module:
             if m is not None:
                 yield from m.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self, remove_duplicate=True):
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it."""
         return (m for _, m in self.named_modules(remove_duplicate=remove_duplicate))
 
@@ -214,19 +240,23 @@ class Module:
                 seen.add(t.variable_id)
                 yield (f"{path}.{name}" if path else name), t
 
-    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Tensor]]:
         """Parameters with their paths; a shared one under its first, unless duplicates are asked for."""
         return self._named_entries("_parameters", prefix, recurse, remove_duplicate)
 
-    def parameters(self, recurse=True):
+    def parameters(self, recurse: bool = True) -> Iterator[Tensor]:
         """Parameters, each once."""
         return (p for _, p in self.named_parameters("", recurse))
 
-    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Tensor]]:
         """Buffers with their paths."""
         return self._named_entries("_buffers", prefix, recurse, remove_duplicate)
 
-    def buffers(self, recurse=True):
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Buffers, each once."""
         return (b for _, b in self.named_buffers("", recurse))
 
@@ -234,7 +264,7 @@ class Module:
         """Every variable that ``state_dict`` has, with its path: a tied one under each of its paths."""
         return ((n, v) for n, v in self.state_dict(keep_vars=True).items() if isinstance(v, Tensor))
 
-    def get_submodule(self, target):
+    def get_submodule(self, target: str) -> Module:
         """The module at a path such as ``"encoder.layers.0"``."""
         m = self
         for name in target.split(".") if target else []:
@@ -243,7 +273,7 @@ class Module:
             m = m._modules[name]
         return m
 
-    def set_submodule(self, target, module, strict=False):
+    def set_submodule(self, target: Tensor, module: Module, strict: bool = False) -> None:
         """Replaces the module at a path."""
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
@@ -258,17 +288,17 @@ class Module:
             raise AttributeError(f"{type(m).__name__} has no {what} {name!r}")
         return m.__dict__[kind][name]
 
-    def get_parameter(self, target):
+    def get_parameter(self, target: str) -> Tensor:
         """The parameter at a path."""
         return self._get_entry(target, "_parameters", "parameter")
 
-    def get_buffer(self, target):
+    def get_buffer(self, target: str) -> Tensor:
         """The buffer at a path."""
         return self._get_entry(target, "_buffers", "buffer")
 
     # State.
 
-    def state_dict(self, *, destination=None, prefix="", keep_vars=False):
+    def state_dict(self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
         """Parameters and persistent buffers by path; with ``keep_vars`` the variables themselves."""
         destination = OrderedDict() if destination is None else destination
         return state.collect(self, destination, prefix, keep_vars)
@@ -279,7 +309,7 @@ class Module:
             if t is not None and name not in self._non_persistent_buffers_set:
                 destination[prefix + name] = t if keep_vars else t.detach()
 
-    def load_state_dict(self, state_dict, strict=True, assign=False):
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Takes values by path; arrays of other libraries are converted. Nothing changes if one does not fit.
 
         With ``assign``, tensors replace parameters and buffers, their types included, instead of being copied into them.
@@ -291,27 +321,27 @@ class Module:
         """Takes what this module owns itself; a subclass may rename keys first."""
         state.load_own(self, state_dict, prefix, local_metadata, missing_keys, error_msgs)
 
-    def register_state_dict_pre_hook(self, hook):
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Any:
         """``hook(module, prefix, keep_vars)`` is called before ``state_dict`` reads this module."""
         return hooks.register(self.__dict__.setdefault("_state_dict_pre_hooks", OrderedDict()), hook, False)
 
-    def register_state_dict_post_hook(self, hook):
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> Any:
         """``hook(module, state_dict, prefix, local_metadata)`` is called after ``state_dict`` has read this module."""
         return hooks.register(self.__dict__.setdefault("_state_dict_hooks", OrderedDict()), hook, False)
 
     _register_state_dict_hook = register_state_dict_post_hook
 
-    def register_load_state_dict_pre_hook(self, hook):
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Any:
         """``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)``."""
         return hooks.register(self.__dict__.setdefault("_load_state_dict_pre_hooks", OrderedDict()), hook, False)
 
-    def register_load_state_dict_post_hook(self, hook):
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Any:
         """``hook(module, incompatible_keys)`` may remove keys from the lists."""
         return hooks.register(self.__dict__.setdefault("_load_state_dict_post_hooks", OrderedDict()), hook, False)
 
     # Modes, types and devices.
 
-    def train(self, mode=True):
+    def train(self, mode: bool = True) -> Self:
         """Switches to training, or with ``False`` to inference."""
         if not isinstance(mode, bool):
             raise value_error("train: the mode is True or False")
@@ -320,29 +350,29 @@ class Module:
             m.train(mode)
         return self
 
-    def eval(self):
+    def eval(self) -> Self:
         """Switches to inference."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad=True):
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Freezes or unfreezes all parameters."""
         for p in self.parameters():
             p.requires_grad = requires_grad
         return self
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or makes them zero."""
         for p in self.parameters():
             p.grad = None if set_to_none or not has_grad(p) else _native.zeros_like(p.grad)
 
-    def apply(self, fn):
+    def apply(self, fn: Callable[..., Any]) -> Self:
         """Calls ``fn`` with every module, the innermost first."""
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
-    def to(self, *args, **kwargs):
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """Moves parameters and buffers to a device, and floating-point ones to a type: ``to(device)``, ``to(dtype)``,
         ``to(device, dtype)``, ``to(tensor)``.
 
@@ -352,52 +382,54 @@ class Module:
         device, dtype = state.place(args, kwargs)
         return state.convert(self, device, dtype)
 
-    def type(self, dst_type):
+    def type(self, dst_type: DTypeLike) -> Self:
         """Floating-point parameters and buffers in another type."""
         return self.to(dtype=dst_type)
 
-    def float(self):
+    def float(self) -> Self:
         """Floating-point parameters and buffers in ``float32``."""
         return self.to(dtype="float32")
 
-    def double(self):
+    def double(self) -> Self:
         """Floating-point parameters and buffers in ``float64``."""
         return self.to(dtype="float64")
 
-    def half(self):
+    def half(self) -> Self:
         """Floating-point parameters and buffers in ``float16``."""
         return self.to(dtype="float16")
 
-    def bfloat16(self):
+    def bfloat16(self) -> Self:
         """Floating-point parameters and buffers in ``bfloat16``."""
         return self.to(dtype="bfloat16")
 
-    def cuda(self, device=None):
+    def cuda(self, device: str | None = None) -> Self:
         """Moves everything to a GPU."""
         return self.to(device="cuda" if device is None else device)
 
-    def cpu(self):
+    def cpu(self) -> Self:
         """Moves everything to the host."""
         return self.to(device="cpu")
 
-    def to_empty(self, *, device, recurse=True):
+    def to_empty(self, *, device: str | None, recurse: bool = True) -> Self:
         """Moves everything to a device, where the values mean nothing until they are set."""
         return self.to(device=device)
 
-    def compile(self, *args, **kwargs):
+    def compile(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: what a module computes is compiled without it. ``tw.jit`` also leaves out the tracing."""
 
-    def share_memory(self):
+    def share_memory(self) -> None:
         """PyTorch's way to share parameters with other processes, which there is none of here."""
         raise value_error("share_memory: processes share parameters by `talweg launch` or tw.distributed: use one of them")
 
     # Hooks.
 
-    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> Any:
         """``hook(module, args)`` is called before ``forward`` and may return other arguments."""
         return hooks.register(self._forward_pre_hooks, hook, prepend, (self._hooks_with_kwargs, with_kwargs))
 
-    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False,
+    ) -> Any:
         """``hook(module, args, output)`` is called after ``forward`` and may return another output.
 
         >>> import talweg as tw
@@ -405,17 +437,17 @@ class Module:
         >>> with layer.register_forward_hook(lambda module, args, output: shapes.append(output.shape)):
         ...     y = layer(tw.ones(3, 4))
         >>> shapes
-        [(3, 2)]
+        [talweg.Size([3, 2])]
         """
         flags = [(self._hooks_with_kwargs, with_kwargs), (self._hooks_always, always_call)]
         return hooks.register(self._forward_hooks, hook, prepend, *flags)
 
-    def register_full_backward_pre_hook(self, hook, prepend=False):
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Any:
         """``hook(module, grad_output)`` is called when the gradients of the outputs are known, and may return others."""
         hooks.watch_backward()
         return hooks.register(self._backward_pre_hooks, hook, prepend)
 
-    def register_full_backward_hook(self, hook, prepend=False):
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Any:
         """``hook(module, grad_input, grad_output)`` is called when the gradients of the inputs are known, and may
         return others.
 
@@ -431,24 +463,24 @@ class Module:
         hooks.watch_backward()
         return hooks.register(self._backward_hooks, hook, prepend)
 
-    def register_backward_hook(self, hook):
+    def register_backward_hook(self, hook: Callable[..., Any]) -> None:
         """PyTorch's deprecated form, whose gradients are not those of the module's inputs."""
         raise value_error("register_backward_hook: use register_full_backward_hook")
 
     # Text.
 
-    def num_parameters(self):
+    def num_parameters(self) -> int:
         """Number of elements of all parameters."""
         return sum(p.numel() for p in self.parameters())
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What stands between the brackets of ``repr``."""
         return ""
 
     def _get_name(self):
         return type(self).__name__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         extra, children = self.extra_repr(), [(n, m) for n, m in self._modules.items()]
         if not children:
             return f"{self._get_name()}({extra})" if "\n" not in extra else f"{self._get_name()}(\n  {extra}\n)"

@@ -1,13 +1,20 @@
 """Parameters and buffers: the tensors that modules own."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .. import _native
 from .._graph import Parameter
 from .._native import Tensor
 
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["Buffer", "Parameter", "UninitializedParameter"]
 
 
-def Buffer(data=None, *, persistent=True):
+def Buffer(data: Any = None, *, persistent: bool = True) -> Tensor:
     """A tensor that a module registers as a buffer when it is assigned to one of its attributes.
 
     >>> import talweg as tw
@@ -41,7 +48,7 @@ class UninitializedParameter(Parameter):
     def __new__(cls, data=None, requires_grad=True):
         return super().__new__(cls, _native.zeros(0), requires_grad)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<UninitializedParameter>"
 
 

@@ -1,10 +1,17 @@
 """Learning rates that go up and down, with the momentum against them."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 from .._checked import check, type_error, value_error
 from .optimizer import Optimizer
 from .schedule import LRScheduler, each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 __all__ = ["CyclicLR", "OneCycleLR"]
 
@@ -42,9 +49,11 @@ class CyclicLR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
-        scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1,
-    ):  # fmt: skip
+        self, optimizer: Any, base_lr: float | Sequence[float], max_lr: float | Sequence[float],
+        step_size_up: int = 2000, step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", cycle_momentum: bool = True,
+        base_momentum: float | Sequence[float] = 0.8, max_momentum: float | Sequence[float] = 0.9, last_epoch: int = -1,
+    ) -> None:  # fmt: skip
         if not isinstance(optimizer, Optimizer):
             raise type_error(f"CyclicLR: expected an optimizer, not {type(optimizer).__name__}")
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
@@ -74,7 +83,7 @@ class CyclicLR(LRScheduler):
             scale = {"triangular": 1.0, "triangular2": 1 / 2.0 ** (cycle - 1), "exp_range": self.gamma**step}[self.mode]
         return height * scale
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         height = self._height(self.last_epoch)
         if self.cycle_momentum:
             self._momentum.set([m - (m - low) * height for low, m in zip(self.base_momentums, self.max_momentums)])
@@ -83,7 +92,7 @@ class CyclicLR(LRScheduler):
     def _closed(self, base, step):
         return base + (self.max_lrs[self.base_lrs.index(base)] - base) * self._height(step)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         return {k: v for k, v in super().state_dict().items() if k != "_momentum"}
 
 
@@ -98,10 +107,12 @@ class OneCycleLR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
-        anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
-        final_div_factor=1e4, three_phase=False, last_epoch=-1,
-    ):  # fmt: skip
+        self, optimizer: Any, max_lr: float | Sequence[float], total_steps: int | None = None, epochs: int | None = None,
+        steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos",
+        cycle_momentum: bool = True, base_momentum: float | Sequence[float] = 0.85,
+        max_momentum: float | Sequence[float] = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
+        three_phase: bool = False, last_epoch: int = -1,
+    ) -> None:  # fmt: skip
         if not isinstance(optimizer, Optimizer):
             raise type_error(f"OneCycleLR: expected an optimizer, not {type(optimizer).__name__}")
         if total_steps is None:
@@ -140,7 +151,7 @@ class OneCycleLR(LRScheduler):
             begin = end
         raise AssertionError("a schedule has phases")
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self.last_epoch > self.total_steps:
             raise value_error(f"OneCycleLR: step {self.last_epoch} of {self.total_steps}")
         if self.cycle_momentum:
@@ -150,7 +161,7 @@ class OneCycleLR(LRScheduler):
     def _closed(self, base, step):
         return self._at(self._levels[0], step)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         return {k: v for k, v in super().state_dict().items() if k != "_momentum"}
 
 

@@ -1,8 +1,18 @@
 """Limited-memory BFGS."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .. import _native
 from .._checked import check, type_error, value_error
 from .optimizer import Optimizer, load_flat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from .. import Tensor
 
 __all__ = ["LBFGS"]
 
@@ -19,17 +29,17 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params,
-        lr=1.0,
-        max_iter=20,
-        max_eval=None,
-        tolerance_grad=1e-7,
-        tolerance_change=1e-9,
-        history_size=100,
-        line_search_fn=None,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
         *,
-        maximize=False,
-    ):
+        maximize: bool = False,
+    ) -> None:
         if line_search_fn not in (None, "strong_wolfe"):
             raise value_error(f"LBFGS: line_search_fn is None or 'strong_wolfe', not {line_search_fn!r}")
         names = "lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn maximize".split()
@@ -42,15 +52,8 @@ class LBFGS(Optimizer):
 
     def _made(self):
         g = self.param_groups[0]
-        settings = dict(
-            lr=float(g["lr"]),
-            iterations=g["max_iter"],
-            evaluations=g["max_eval"],
-            tolerance_grad=g["tolerance_grad"],
-            tolerance_change=g["tolerance_change"],
-            history=g["history_size"],
-            strong_wolfe=g["line_search_fn"] is not None,
-        )
+        settings = {k: g[k] for k in ("max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size")}
+        settings.update(lr=float(g["lr"]), strong_wolfe=g["line_search_fn"] is not None)
         return _native.Lbfgs(g["params"], settings)
 
     def _added(self, group):
@@ -67,7 +70,7 @@ class LBFGS(Optimizer):
     def _flat(self):
         return {name: v.detach() for name, v in self._native.state()}
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Tensor:
         """One step; the loss at its begin. ``closure`` need not call ``backward``."""
         if closure is None:
             raise type_error("LBFGS: step needs a function that returns the loss: optimizer.step(closure)")
@@ -80,11 +83,11 @@ class LBFGS(Optimizer):
         return _native.tensor(-value if is_ascending else value)
 
     @property
-    def state(self):
+    def state(self) -> Any:
         """The state, with the first parameter, as PyTorch keeps it."""
         return {self.param_groups[0]["params"][0]: dict(self._native.state())}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes what ``state_dict`` returned, or the ``"optimizer"`` part of a checkpoint; nothing changes if it does not
         fit."""
         if "param_groups" in state_dict:

@@ -1,18 +1,26 @@
 """Learning rates that change with the step: PyTorch's schedules, which multiply what they find, so that several of them
 work together."""
 
+from __future__ import annotations
+
 import bisect
 import math
+from typing import TYPE_CHECKING
 
 from .._checked import check, type_error, value_error
 from .cycles import CyclicLR, OneCycleLR
 from .optimizer import Optimizer
 from .schedule import LRScheduler, each
 
-__all__ = """
-ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR LRScheduler LambdaLR
-LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau SequentialLR StepLR Warmup
-""".split()
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+__all__ = [
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
+    "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR",
+    "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR", "Warmup",
+]  # fmt: skip
 
 _LRScheduler = LRScheduler  # the name that PyTorch had before 2.0
 
@@ -26,17 +34,19 @@ class LambdaLR(LRScheduler):
     1.0
     """
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+    def __init__(
+        self, optimizer: Any, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], last_epoch: int = -1,
+    ) -> None:
         self.lr_lambdas = _functions(self, optimizer, lr_lambda)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas)]
 
     def _closed(self, base, step):
         return base * self.lr_lambdas[self.base_lrs.index(base)](step)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
 
 
@@ -60,16 +70,18 @@ class MultiplicativeLR(LRScheduler):
     [0.5]
     """
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+    def __init__(
+        self, optimizer: Any, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], last_epoch: int = -1,
+    ) -> None:
         self.lr_lambdas = _functions(self, optimizer, lr_lambda)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self._is_first:
             return self._rates()
         return [rate * f(self.last_epoch) for rate, f in zip(self._rates(), self.lr_lambdas)]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
 
 
@@ -83,11 +95,11 @@ class StepLR(LRScheduler):
     [1.0, 1.0, 0.5, 0.5, 0.25]
     """
 
-    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+    def __init__(self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
             return self._rates()
         return [rate * self.gamma for rate in self._rates()]
@@ -106,11 +118,11 @@ class MultiStepLR(LRScheduler):
     [1.0, 0.5, 0.5, 0.25, 0.25]
     """
 
-    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+    def __init__(self, optimizer: Any, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.milestones, self.gamma = sorted(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         times = self.milestones.count(self.last_epoch)
         return [rate * self.gamma**times for rate in self._rates()]
 
@@ -128,13 +140,13 @@ class ConstantLR(LRScheduler):
     [0.5, 0.5, 1.0, 1.0]
     """
 
-    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+    def __init__(self, optimizer: Any, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1:
             raise value_error(f"ConstantLR: factor must lie between 0 and 1, not {factor}")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
             return [rate * self.factor for rate in self._rates()]
         if self.last_epoch == self.total_iters:
@@ -155,7 +167,10 @@ class LinearLR(LRScheduler):
     [0.5, 0.75, 1.0, 1.0]
     """
 
-    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+    def __init__(
+        self, optimizer: Any, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
         if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
             raise value_error(f"LinearLR: factors must lie between 0 and 1, not {start_factor} and {end_factor}")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
@@ -164,7 +179,7 @@ class LinearLR(LRScheduler):
     def _factor(self, step):
         return self.start_factor + (self.end_factor - self.start_factor) * min(step, self.total_iters) / self.total_iters
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
             return [rate * self.start_factor for rate in self._rates()]
         if self._is_first or self.last_epoch > self.total_iters:
@@ -186,11 +201,11 @@ class ExponentialLR(LRScheduler):
     [1.0, 0.5, 0.25]
     """
 
-    def __init__(self, optimizer, gamma, last_epoch=-1):
+    def __init__(self, optimizer: Any, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = float(gamma)
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         return self._rates() if self._is_first else [rate * self.gamma for rate in self._rates()]
 
     def _closed(self, base, step):
@@ -207,11 +222,11 @@ class PolynomialLR(LRScheduler):
     [1.0, 0.5625, 0.25, 0.0625, 0.0]
     """
 
-    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+    def __init__(self, optimizer: Any, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self._is_first or self.last_epoch > self.total_iters:
             return self._rates()
         ratio = (1 - self.last_epoch / self.total_iters) / (1 - (self.last_epoch - 1) / self.total_iters)
@@ -231,13 +246,13 @@ class CosineAnnealingLR(LRScheduler):
     (0.5, 0.0)
     """
 
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+    def __init__(self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         if T_max < 1:
             raise value_error(f"CosineAnnealingLR: T_max must be at least 1, not {T_max}")
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         n, step = self.T_max, self.last_epoch
         if self._is_first and step <= 0:
             return self._rates()
@@ -263,7 +278,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     [1.0, 0.5, 1.0, 0.854, 0.5, 0.146, 1.0]
     """
 
-    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
+    def __init__(self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         if T_0 < 1 or T_mult < 1 or T_0 != int(T_0) or T_mult != int(T_mult):
             raise value_error(f"CosineAnnealingWarmRestarts: T_0 and T_mult are whole numbers of at least 1, not {T_0} and {T_mult}")
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
@@ -282,11 +297,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         at, length = self._place(step)
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * at / length)) / 2
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         return [self._closed(base, max(self.last_epoch, 0)) for base in self.base_lrs]
 
     @property
-    def T_cur(self):
+    def T_cur(self) -> int:
         """Steps since the last restart."""
         return self._place(max(self.last_epoch, 0))[0]
 
@@ -301,7 +316,7 @@ class Warmup(LRScheduler):
     (0.5, 1.0, 0.5)
     """
 
-    def __init__(self, then, steps, start=0.0):
+    def __init__(self, then: Any, steps: int, start: float = 0.0) -> None:
         if not isinstance(then, LRScheduler):
             raise type_error(f"Warmup: expected a schedule to go on with, not {type(then).__name__}")
         self._then, self._steps, self._start = then, steps, start
@@ -314,10 +329,10 @@ class Warmup(LRScheduler):
             return self._then._closed(base, step - self._steps)
         return self._then._closed(base, 0) * (self._start + (1.0 - self._start) * step / self._steps)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         return [self._closed(base, self.last_epoch) for base in self.base_lrs]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         return {k: v for k, v in super().state_dict().items() if k != "_then"}
 
 
@@ -336,7 +351,7 @@ class SequentialLR(LRScheduler):
     [0.5, 0.5, 1.0, 0.5]
     """
 
-    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
+    def __init__(self, optimizer: Any, schedulers: Sequence[Any], milestones: Iterable[int], last_epoch: int = -1) -> None:
         schedulers, milestones = list(schedulers), list(milestones)
         if not schedulers or len(milestones) != len(schedulers) - 1:
             raise value_error(f"SequentialLR: {len(schedulers)} schedules need {len(schedulers) - 1} milestones, not {len(milestones)}")
@@ -356,7 +371,7 @@ class SequentialLR(LRScheduler):
         first._is_first = False
         self._last_lr = first.get_last_lr()
 
-    def step(self, epoch=None):
+    def step(self, epoch: int | None = None) -> None:
         """Goes on to the next step."""
         if epoch is not None:
             raise value_error("SequentialLR: a step follows from the ones before it")
@@ -369,11 +384,11 @@ class SequentialLR(LRScheduler):
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         own = {"last_epoch": self.last_epoch, "_milestones": self._milestones, "_last_lr": self._last_lr}
         return {**own, "_schedulers": [s.state_dict() for s in self._schedulers]}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         state = dict(state_dict)
         parts = state.pop("_schedulers")
         self.__dict__.update(state)
@@ -395,7 +410,7 @@ class ChainedScheduler(LRScheduler):
     [0.05]
     """
 
-    def __init__(self, schedulers, optimizer=None):
+    def __init__(self, schedulers: Sequence[Any], optimizer: Any = None) -> None:
         schedulers = list(schedulers)
         if not schedulers:
             raise value_error("ChainedScheduler: there are no schedules")
@@ -405,13 +420,13 @@ class ChainedScheduler(LRScheduler):
         self._schedulers, self.optimizer = schedulers, optimizer
         self._last_lr = [float(g["lr"]) for g in optimizer.param_groups]
 
-    def step(self, epoch=None):
+    def step(self, epoch: int | None = None) -> None:
         """Goes on to the next step of all."""
         for s in self._schedulers:
             s.step()
         self._last_lr = self._rates()
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         return {"_schedulers": [s.state_dict() for s in self._schedulers], "_last_lr": self._last_lr}
 
     load_state_dict = SequentialLR.load_state_dict
@@ -430,9 +445,9 @@ class ReduceLROnPlateau(LRScheduler):
     """
 
     def __init__(
-        self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0, min_lr=0,
-        eps=1e-8,
-    ):  # fmt: skip
+        self, optimizer: Any, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
+        threshold_mode: str = "rel", cooldown: int = 0, min_lr: float | Sequence[float] = 0, eps: float = 1e-8,
+    ) -> None:  # fmt: skip
         if not isinstance(optimizer, Optimizer):
             raise type_error(f"ReduceLROnPlateau: expected an optimizer, not {type(optimizer).__name__}")
         if mode not in ("min", "max"):
@@ -452,14 +467,14 @@ class ReduceLROnPlateau(LRScheduler):
         self.best = math.inf if self.mode == "min" else -math.inf
         self.cooldown_counter = self.num_bad_epochs = 0
 
-    def is_better(self, a, best):
+    def is_better(self, a: float, best: float) -> bool:
         """True if a figure is an improvement."""
         sign = 1 if self.mode == "min" else -1
         if self.threshold_mode == "rel":
             return sign * a < sign * (best * (1 - sign * self.threshold)) if math.isfinite(best) else sign * a < sign * best
         return sign * a < sign * (best - sign * self.threshold)
 
-    def step(self, metrics, epoch=None):
+    def step(self, metrics: Any, epoch: int | None = None) -> None:
         """Takes the next figure."""
         value = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -483,7 +498,7 @@ class ReduceLROnPlateau(LRScheduler):
 check(globals(), __all__)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     from .._differences import missing
 
     raise missing(".optim.lr_scheduler", name)

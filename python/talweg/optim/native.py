@@ -1,5 +1,9 @@
 """Optimizers whose steps are made on the Rust side: built-in rules, and rules in tensor code."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .. import _native
 from .._checked import type_error, value_error, warn
 from .._graph import Parameter, has_grad
@@ -7,6 +11,12 @@ from .._native import Tensor
 from ..errors import GradientError
 from ..nn.state import _host
 from .optimizer import Optimizer, load_flat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from .. import Update
 
 # Settings that a group of a rule of one's own may have for itself.
 _PER_GROUP = ("lr", "weight_decay")
@@ -23,7 +33,7 @@ class Engine:
     def params(self):
         return [p for _, params in self.parts for p in params]
 
-    def state(self):
+    def state(self) -> Any:
         """Variables by parameter and name."""
         out = [{} for _ in self.params()]
         for name, variable in self.native.state():
@@ -157,7 +167,7 @@ class NativeOptimizer(Optimizer):
 
     # Steps.
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step with the collected gradients. Those of parameters are then forgotten; parameters without one stay as
         they are."""
         for hook in list(self._pre_hooks.values()):
@@ -165,20 +175,20 @@ class NativeOptimizer(Optimizer):
         loss = closure() if closure is not None else None
         if not self._is_handed_out and 0 < len(self._trained) < len(self._numbered()):
             self._count_late_ones_apart()
-        if not any([self._step_of(engine) for engine in self._engines]):
-            warn("step: no parameter has a gradient, so nothing changed: call backward() before step()")
+        for engine in self._engines:
+            self._step_of(engine)
         for hook in list(self._post_hooks.values()):
             hook(self, (closure,), {})
         return loss
 
     def _step_of(self, engine):
-        """One step of the parameters of an engine that have gradients; False if none has."""
+        """One step of the parameters of an engine that have gradients."""
         trained = [(p, g) for g, params in engine.parts for p in params if has_grad(p)]
         if not trained:
             if any(isinstance(p, Parameter) and "_is_replaced" in p.__dict__ for p in engine.params()):
                 e = "step: the parameters have another type since the optimizer was made: make the optimizer after module.to(dtype)"
                 raise GradientError(_native.located(e))
-            return False
+            return
         if not self._has_warned and isinstance(trained[0][0], Parameter) and trained[0][0].__dict__.get("_is_used_up"):
             self._has_warned = True
             warn(
@@ -198,9 +208,8 @@ class NativeOptimizer(Optimizer):
                 p.__dict__["_is_used_up"] = True
         for p, grad in kept:
             p.grad = grad
-        return True
 
-    def minimize(self, loss):
+    def minimize(self, loss: Tensor) -> Update:
         """The update that makes a loss smaller, for ``Session.run`` or ``apply``."""
         engines = self._engines
         if len(engines) > 1:
@@ -210,7 +219,7 @@ class NativeOptimizer(Optimizer):
     # State.
 
     @property
-    def state(self):
+    def state(self) -> Any:
         """The state of each parameter, by name: variables, which may be written to."""
         out = {}
         for engine in self._engines:
@@ -249,7 +258,7 @@ class NativeOptimizer(Optimizer):
         for variable, value in plan:
             variable.assign(value.astype(variable.dtype))
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes what ``state_dict`` returned, here or in PyTorch, or the ``"optimizer"`` part of a checkpoint; nothing
         changes if it does not fit."""
         if "param_groups" in state_dict:
@@ -271,7 +280,7 @@ def _absent(name, param, variable):
 
 
 class Rule(NativeOptimizer):
-    """An optimizer of one's own: a subclass says in tensor code how one parameter moves.
+    """A custom optimizer: a subclass defines, in tensor code, the update of one parameter.
 
     >>> import talweg as tw
     >>> class Momentum(tw.optim.Rule):
@@ -290,7 +299,7 @@ class Rule(NativeOptimizer):
     >>> w.tolist()
     [-0.5, -1.0]
 
-    ``slots`` names what is kept for each parameter, arrays like it that begin with these numbers. ``update`` returns the
+    ``slots`` names the state of each parameter: arrays of its shape, filled with these numbers at first. ``update`` returns the
     new parameter and the new state; ``lr`` and ``step``, which counts from 1, are tensors. It runs wherever the built-in
     rules do: in graphs, under ``jit``, with gradients that are averaged over workers, and on servers of the parameter
     store; there it may read variables that are single numbers, and other tensors as they are when the optimizer is made.
@@ -299,7 +308,7 @@ class Rule(NativeOptimizer):
     defaults = {"lr": 1e-3}
     slots = {}
 
-    def __init__(self, params, **settings):
+    def __init__(self, params: Iterable[Any], **settings: Any) -> None:
         known = type(self).defaults
         unknown = set(settings) - set(known)
         if unknown:
@@ -308,11 +317,13 @@ class Rule(NativeOptimizer):
         super().__init__(params, {**known, **settings})
 
     @property
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """What it was made with."""
         return dict(self.defaults)
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """One step of one parameter: ``(parameter, state)``. A subclass says it."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 

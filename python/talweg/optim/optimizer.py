@@ -1,6 +1,9 @@
 """The base of optimizers: groups of parameters with settings, and a state for each parameter, as PyTorch's."""
 
+from __future__ import annotations
+
 from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING
 
 from .. import _native
 from .._checked import key_error, type_error, value_error
@@ -9,6 +12,10 @@ from .._native import Tensor
 from ..nn import hooks
 from ..nn.parameter import is_lazy
 from ..nn.state import _host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
 
 class Group(dict):
@@ -42,8 +49,8 @@ class Group(dict):
 
 
 class Optimizer:
-    """The base of optimizers. One of one's own is a subclass with ``step``, as in PyTorch; what runs in graphs, under
-    ``launch`` and on servers is a ``Rule``.
+    """The base class of optimizers. A custom one is a subclass with ``step``, as in PyTorch. To run in graphs, under
+    ``launch`` and on servers, subclass ``Rule`` instead.
 
     >>> import talweg as tw
     >>> class Descent(tw.optim.Optimizer):
@@ -62,7 +69,7 @@ class Optimizer:
     1.0
     """
 
-    def __init__(self, params, defaults=None):
+    def __init__(self, params: Iterable[Any], defaults: Any = None) -> None:
         self.defaults = dict(defaults or {})
         self._prepare()
         for g in _groups(type(self).__name__, params):
@@ -75,14 +82,14 @@ class Optimizer:
         self._state = defaultdict(dict)
 
     @property
-    def state(self):
+    def state(self) -> Any:
         """The state of each parameter."""
         return self._state
 
     def _changed(self, group, key):
         """A setting of a group was changed."""
 
-    def add_param_group(self, param_group):
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters with settings of their own."""
         if not isinstance(param_group, dict):
             raise type_error(f"add_param_group: expected a dict, not {type(param_group).__name__}")
@@ -114,47 +121,47 @@ class Optimizer:
     def _added(self, group):
         """A group was added."""
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step with the collected gradients."""
         raise NotImplementedError(f"{type(self).__name__} has no step")
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the collected gradients, or makes them zero."""
         for g in self.param_groups:
             for p in g["params"]:
                 p.grad = None if set_to_none or not has_grad(p) else _native.zeros_like(p.grad)
 
-    def register_step_pre_hook(self, hook):
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> Any:
         """``hook(optimizer, args, kwargs)`` is called before each step."""
         return hooks.register(self._pre_hooks, hook, False)
 
-    def register_step_post_hook(self, hook):
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> Any:
         """``hook(optimizer, args, kwargs)`` is called after each step."""
         return hooks.register(self._post_hooks, hook, False)
 
-    def register_state_dict_pre_hook(self, hook, prepend=False):
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Tensor:
         """``hook(optimizer)`` is called before ``state_dict``."""
         return hooks.register(self._state_hooks["before"], hook, prepend)
 
-    def register_state_dict_post_hook(self, hook, prepend=False):
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Tensor:
         """``hook(optimizer, state_dict)`` is called after ``state_dict`` and may return another."""
         return hooks.register(self._state_hooks["after"], hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Tensor:
         """``hook(optimizer, state_dict)`` is called before ``load_state_dict`` and may return another state."""
         return hooks.register(self._state_hooks["before load"], hook, prepend)
 
-    def register_load_state_dict_post_hook(self, hook, prepend=False):
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Tensor:
         """``hook(optimizer)`` is called after ``load_state_dict``."""
         return hooks.register(self._state_hooks["after load"], hook, prepend)
 
     @property
-    def lr(self):
+    def lr(self) -> float:
         """Learning rate of the first group."""
         return self.param_groups[0]["lr"]
 
     @lr.setter
-    def lr(self, value):
+    def lr(self, value: Any) -> float:
         for g in self.param_groups:
             g["lr"] = value
 
@@ -164,7 +171,7 @@ class Optimizer:
         """Every parameter, in the order of their numbers in files."""
         return [p for g in self.param_groups for p in g["params"]]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """``{"state": {number: {name: tensor}}, "param_groups": [settings]}``, as PyTorch's."""
         for hook in list(self._state_hooks["before"].values()):
             hook(self)
@@ -183,7 +190,7 @@ class Optimizer:
             made = hook(self, made) or made
         return made
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes what ``state_dict`` returned, here or in PyTorch; nothing changes if it does not fit."""
         for hook in list(self._state_hooks["before load"].values()):
             state_dict = hook(self, state_dict) or state_dict
@@ -223,7 +230,7 @@ class Optimizer:
             self.add_param_group(g)
         self.load_state_dict(saved["state"])
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for i, g in enumerate(self.param_groups):
             lines.append(f"Parameter Group {i}")

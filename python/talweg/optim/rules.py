@@ -4,27 +4,36 @@
 they change nothing. ``differentiable=True`` is refused.
 """
 
+from __future__ import annotations
+
+import inspect
 import math
+from typing import TYPE_CHECKING
 
 from .. import _native
 from .._checked import check, type_error, value_error
 from .._native import Tensor
 from .native import HINTS, NativeOptimizer, TensorRule, where
 
-__all__ = """
-ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax Lion Muon NAdam RAdam RMSprop Rprop SGD SparseAdam
-""".split()
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+__all__ = [
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "Muon", "NAdam", "RAdam",
+    "RMSprop", "Rprop", "SGD", "SparseAdam",
+]  # fmt: skip
 
 
 class _BuiltIn(NativeOptimizer):
     """A built-in rule: of the Rust side, or in tensor code where the settings ask for more."""
 
-    _kind = ""
-    _renamed = {}
+    _kind = ""  # its row in ``_native.OPTIMIZERS``
+    _only_here = ()  # settings that only rules in tensor code have
     _cycled_rule = None
     _momentum = None
 
-    def __init__(self, params, settings):
+    def __init__(self, params: Iterable[Any], settings: Any) -> None:
         settings = {k: v for k, v in settings.items() if k not in ("self", "params", "__class__")}
         self._check(settings)
         super().__init__(params, settings)
@@ -44,7 +53,7 @@ class _BuiltIn(NativeOptimizer):
     def _settings_of(self, group):
         return {k: v for k, v in super()._settings_of(group).items() if k not in HINTS}
 
-    def cycle_momentum(self):
+    def cycle_momentum(self) -> Tensor:
         """The momentum becomes a variable, which a schedule may set at each step."""
         if self._cycled_rule is None:
             raise value_error(f"{type(self).__name__}: its momentum cannot be cycled: give the schedule cycle_momentum=False")
@@ -78,8 +87,7 @@ class _BuiltIn(NativeOptimizer):
             rule = self._cycled_rule(settings, self._momentum)
         if rule is not None:
             return rule.made(params, settings["lr"], float(settings.get("weight_decay", 0.0)))
-        settings = {self._renamed.get(k, k): v for k, v in settings.items()}
-        settings = {k: _plain(v) for k, v in settings.items() if k is not None}
+        settings = {k: _plain(v) for k, v in settings.items() if k not in self._only_here}
         return _native.Optimizer(self._kind, params, settings)
 
 
@@ -112,7 +120,9 @@ class _CycledSGD(TensorRule):
         super().__init__(settings)
         self._momentum = momentum
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         grad = _decayed(param, grad, weight_decay)
         damped = grad * where(step > 1.0, 1.0 - self.settings["dampening"], 1.0)
         m = state["momentum_buffer"] * self._momentum + damped
@@ -131,9 +141,10 @@ class SGD(_BuiltIn):
     _kind, _has_steps, _cycled_rule = "Sgd", False, _CycledSGD
 
     def __init__(
-        self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, foreach=None,
-        differentiable=False, fused=None,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
+        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+        differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
         if nesterov and (momentum <= 0 or dampening != 0):
             raise value_error("SGD: nesterov needs a momentum and no dampening")
         super().__init__(params, locals())
@@ -142,12 +153,13 @@ class SGD(_BuiltIn):
 class Adagrad(_BuiltIn):
     """Adagrad (Duchi and others 2011)."""
 
-    _kind, _renamed = "Adagrad", {"initial_accumulator_value": "initial_accumulator"}
+    _kind = "Adagrad"
 
     def __init__(
-        self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, foreach=None, *,
-        maximize=False, differentiable=False, fused=None,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+        initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False,
+        differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
 
@@ -160,7 +172,9 @@ class _AmsGrad(TensorRule):
         super().__init__(settings)
         self._is_decoupled = is_decoupled
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         (b1, b2), eps = self.settings["betas"], self.settings["eps"]
         grad = grad if self._is_decoupled else _decayed(param, grad, weight_decay)
         param = _shrunk(param, lr, weight_decay) if self._is_decoupled else param
@@ -182,7 +196,9 @@ class _CycledAdam(TensorRule):
         if settings["amsgrad"]:
             raise value_error("Adam: with amsgrad the momentum cannot be cycled: give the schedule cycle_momentum=False")
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         b1, b2, eps = self._momentum, self.settings["betas"][1], self.settings["eps"]
         if self.settings["decoupled_weight_decay"]:
             param = _shrunk(param, lr, weight_decay)
@@ -206,12 +222,14 @@ class Adam(_BuiltIn):
     ['exp_avg', 'exp_avg_sq', 'step']
     """
 
-    _renamed, _cycled_rule = {"amsgrad": None, "decoupled_weight_decay": None}, _CycledAdam
+    _only_here, _cycled_rule = ("amsgrad", "decoupled_weight_decay"), _CycledAdam
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
-        maximize=False, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+        capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
     def _made(self, params, settings):
@@ -226,9 +244,10 @@ class AdamW(Adam):
     """Adam with decay apart from the gradient (Loshchilov and Hutter 2019)."""
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False,
-        foreach=None, capturable=False, differentiable=False, fused=None,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+        capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
         given = dict(foreach=foreach, maximize=maximize, capturable=capturable, differentiable=differentiable, fused=fused)
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **given, decoupled_weight_decay=True)
 
@@ -239,9 +258,10 @@ class RMSprop(_BuiltIn):
     _kind = "RmsProp"
 
     def __init__(
-        self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, capturable=False,
-        foreach=None, maximize=False, differentiable=False,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
+        momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
+        maximize: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
 
@@ -251,16 +271,18 @@ class Adadelta(_BuiltIn):
     _kind = "Adadelta"
 
     def __init__(
-        self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *, capturable=False, maximize=False,
-        differentiable=False,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
+        foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
 
 class _DecoupledNAdam(TensorRule):
     slots = {"exp_avg": 0.0, "exp_avg_sq": 0.0, "mu_product": 1.0}
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         (b1, b2), eps, decay = self.settings["betas"], self.settings["eps"], self.settings["momentum_decay"]
         momentum = lambda t: b1 - (t * (decay * math.log(0.96))).exp() * (0.5 * b1)  # noqa: E731
         mu, ahead = momentum(step), momentum(step + 1.0)
@@ -275,12 +297,13 @@ class _DecoupledNAdam(TensorRule):
 class NAdam(_BuiltIn):
     """Adam with Nesterov's momentum (Dozat 2016)."""
 
-    _kind, _renamed = "NAdam", {"decoupled_weight_decay": None}
+    _kind, _only_here = "NAdam", ("decoupled_weight_decay",)
 
     def __init__(
-        self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
-        decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False, differentiable=False,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
     def _rule(self, settings):
@@ -292,7 +315,10 @@ class Lion(_BuiltIn):
 
     _kind = "Lion"
 
-    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, *, maximize=False):
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0.0, *, maximize: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
 
@@ -300,22 +326,22 @@ class Adafactor(_BuiltIn):
     """Adafactor (Shazeer and Stern 2018): ``eps`` are the smallest second moment's root and the smallest size that a
     parameter counts with, ``d`` is the root mean square above which a step is scaled down."""
 
-    _kind, _renamed = "Adafactor", {"d": "clip"}
+    _kind = "Adafactor"
 
     def __init__(
-        self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None, maximize=False
-    ):
+        self, params: Iterable[Any], lr: float = 1e-2, beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
+        foreach: bool | None = None, maximize: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
-
-    def _made(self, params, settings):
-        least, scale = settings.pop("eps")
-        return super()._made(params, {**settings, "eps": least, "scale_min": scale})
 
 
 class _Adamax(TensorRule):
     slots = {"exp_avg": 0.0, "exp_inf": 0.0}
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         (b1, b2), eps = self.settings["betas"], self.settings["eps"]
         grad = _decayed(param, grad, weight_decay)
         m = state["exp_avg"] * b1 + grad * (1 - b1)
@@ -327,9 +353,10 @@ class Adamax(_BuiltIn):
     """Adam by the largest gradient (Kingma and Ba 2014)."""
 
     def __init__(
-        self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, *, maximize=False,
-        differentiable=False, capturable=False,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
     def _rule(self, settings):
@@ -339,7 +366,9 @@ class Adamax(_BuiltIn):
 class _RAdam(TensorRule):
     slots = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         (b1, b2), eps = self.settings["betas"], self.settings["eps"]
         if self.settings["decoupled_weight_decay"]:
             param = _shrunk(param, lr, weight_decay)
@@ -361,9 +390,10 @@ class RAdam(_BuiltIn):
     """Adam with a rectified variance (Liu and others 2019)."""
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *,
-        foreach=None, maximize=False, capturable=False, differentiable=False,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
+        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
     def _rule(self, settings):
@@ -373,7 +403,9 @@ class RAdam(_BuiltIn):
 class _ASGD(TensorRule):
     slots = {"ax": 0.0}
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         lambd, alpha, t0 = (self.settings[k] for k in ("lambd", "alpha", "t0"))
         grad, before = _decayed(param, grad, weight_decay), step - 1.0
         eta = lr / (1.0 + lambd * lr * before) ** alpha
@@ -386,9 +418,10 @@ class ASGD(_BuiltIn):
     """Averaged stochastic gradient descent (Polyak and Juditsky 1992); the average is the state ``ax``."""
 
     def __init__(
-        self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False,
-        differentiable=False, capturable=False,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
+        weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
     def _rule(self, settings):
@@ -400,7 +433,9 @@ class _Rprop(TensorRule):
         super().__init__(settings)
         self.slots = {"prev": 0.0, "step_size": settings["lr"]}
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         (slower, faster), (least, most) = self.settings["etas"], self.settings["step_sizes"]
         agree = grad * state["prev"]
         factor = where(agree > 0, faster, where(agree < 0, slower, 1.0))
@@ -413,9 +448,10 @@ class Rprop(_BuiltIn):
     """Resilient backpropagation (Riedmiller and Braun 1993): the signs of gradients alone count."""
 
     def __init__(
-        self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None, maximize=False,
-        differentiable=False,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
+        maximize: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(params, locals())
 
     def _rule(self, settings):
@@ -425,7 +461,9 @@ class Rprop(_BuiltIn):
 class _Muon(TensorRule):
     slots = {"momentum_buffer": 0.0}
 
-    def update(self, param, grad, state, lr, step, weight_decay):
+    def update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Tensor], lr: Tensor, step: Tensor, weight_decay: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         momentum = self.settings["momentum"]
         m = state["momentum_buffer"] * momentum + grad * (1 - momentum)
         x = grad * (1 - momentum) + m * momentum if self.settings["nesterov"] else m
@@ -453,9 +491,10 @@ class Muon(_BuiltIn):
     """Momentum made orthogonal (Jordan and others 2024), for matrices."""
 
     def __init__(
-        self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
-        ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None,
-    ):  # fmt: skip
+        self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+        nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315), eps: float = 1e-7,
+        ns_steps: int = 5, adjust_lr_fn: str | None = None,
+    ) -> None:  # fmt: skip
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise value_error(f"Muon: adjust_lr_fn is None, 'original' or 'match_rms_adamw', not {adjust_lr_fn!r}")
         super().__init__(params, locals())
@@ -473,8 +512,36 @@ class Muon(_BuiltIn):
 class SparseAdam(_BuiltIn):
     """PyTorch's Adam for sparse gradients, which there are none of here: refused."""
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:  # fmt: skip
         raise type_error("SparseAdam: gradients are dense here, also those of embeddings: use Adam")
 
+
+def of_row(name: str, row: Any) -> type[_BuiltIn]:
+    """The class of a rule that is described in Rust alone: its constructor is that of the row's settings."""
+    doc, settings = row
+    kinds = inspect.Parameter
+    parts = [kinds(n, kinds.POSITIONAL_OR_KEYWORD) for n in ("self", "params")]
+    parts += [kinds(n, kinds.POSITIONAL_OR_KEYWORD, default=d, annotation=t) for n, t, d, _ in settings]
+    signature = inspect.Signature([*parts, kinds("maximize", kinds.KEYWORD_ONLY, default=False, annotation="bool")])
+
+    def __init__(self, *args, **kwargs):
+        given = signature.bind(self, *args, **kwargs)
+        given.apply_defaults()
+        _BuiltIn.__init__(self, given.arguments["params"], given.arguments)
+
+    __init__.__signature__ = signature
+    about = "".join(f"- ``{n}``: {text}\n" for n, _, _, text in settings)
+    body = {"_kind": name, "__init__": __init__, "__doc__": f"{doc}\n\n{about}", "__module__": __name__}
+    return type(name, (_BuiltIn,), body)
+
+
+_known = {c._kind for c in list(vars().values()) if isinstance(c, type) and issubclass(c, _BuiltIn)} | {"Adam", "AdamW"}
+for _name, _row in _native.OPTIMIZERS.items():
+    if _name not in _known:
+        globals()[_name] = of_row(_name, _row)
+        __all__.append(_name)
 
 check(globals(), __all__)

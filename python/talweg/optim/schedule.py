@@ -1,7 +1,15 @@
 """The base of schedules of learning rates."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .._checked import check, type_error, value_error
 from .optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 __all__ = ["LRScheduler"]
 
@@ -20,7 +28,7 @@ class LRScheduler:
     """The base of schedules: a subclass says the learning rate of each group in ``get_lr``, by ``last_epoch``, the number
     of steps so far."""
 
-    def __init__(self, optimizer, last_epoch=-1):
+    def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
             raise type_error(f"{type(self).__name__}: expected an optimizer, not {type(optimizer).__name__}")
         self.optimizer, self.last_epoch = optimizer, last_epoch
@@ -35,7 +43,7 @@ class LRScheduler:
         self.step()
         self._is_first = False
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """The learning rate of each group now."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr")
 
@@ -43,11 +51,11 @@ class LRScheduler:
         """The learning rate of a step by itself, of a group that began with ``base``."""
         raise value_error(f"{type(self).__name__}: the learning rate of a step follows from the ones before it")
 
-    def lr(self, step):
+    def lr(self, step: int) -> float:
         """The learning rate of the first group at a step, counted from 0, if no other schedule works on it."""
         return self._closed(self.base_lrs[0], step)
 
-    def step(self, epoch=None):
+    def step(self, epoch: int | None = None) -> None:
         """Goes on to the next step, or to the one that is given."""
         self._step_count += 1
         if epoch is None:
@@ -61,19 +69,19 @@ class LRScheduler:
             g["lr"] = value
         self._last_lr = [float(g["lr"]) for g in self.optimizer.param_groups]
 
-    def get_last_lr(self):
+    def get_last_lr(self) -> list[float]:
         """The learning rates that were set last."""
         return self._last_lr
 
     def _rates(self):
         return [float(g["lr"]) for g in self.optimizer.param_groups]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer and functions."""
         hidden = ("optimizer", "_is_first")
         return {k: v for k, v in self.__dict__.items() if k not in hidden and not callable(v)}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes what ``state_dict`` returned, and sets the learning rates."""
         self.__dict__.update(state_dict)
         for g, value in zip(self.optimizer.param_groups, self._last_lr):

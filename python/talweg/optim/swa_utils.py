@@ -1,7 +1,10 @@
 """Averages of weights over training: stochastic weight averaging (Izmailov and others 2018) and exponential averages."""
 
+from __future__ import annotations
+
 import copy
 import math
+from typing import TYPE_CHECKING
 
 from .. import _native
 from .._checked import check, value_error
@@ -10,12 +13,19 @@ from ..nn import Module
 from ..nn.layers.norm import _BatchNorm
 from .lr_scheduler import LRScheduler
 
-__all__ = """
-AveragedModel SWALR get_ema_avg_fn get_ema_multi_avg_fn get_swa_avg_fn get_swa_multi_avg_fn update_bn
-""".split()
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from .. import Tensor
+
+__all__ = [
+    "AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn",
+    "update_bn",
+]  # fmt: skip
 
 
-def get_ema_avg_fn(decay=0.999):
+def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
     """An exponential average, as ``avg_fn`` of ``AveragedModel``.
 
     >>> import talweg as tw
@@ -27,7 +37,7 @@ def get_ema_avg_fn(decay=0.999):
     return lambda average, current, _count: average * decay + current * (1 - decay)
 
 
-def get_swa_avg_fn():
+def get_swa_avg_fn() -> Callable[..., Tensor]:
     """The mean of all models, as ``avg_fn`` of ``AveragedModel``.
 
     >>> import talweg as tw
@@ -45,7 +55,7 @@ def _multi(one):
     return average
 
 
-def get_ema_multi_avg_fn(decay=0.999):
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
     """An exponential average of lists of tensors, in place.
 
     >>> import talweg as tw
@@ -57,7 +67,7 @@ def get_ema_multi_avg_fn(decay=0.999):
     return _multi(get_ema_avg_fn(decay))
 
 
-def get_swa_multi_avg_fn():
+def get_swa_multi_avg_fn() -> Callable[..., None]:
     """The mean of all lists of tensors, in place.
 
     >>> import talweg as tw
@@ -78,10 +88,13 @@ class AveragedModel(Module):
     >>> average = tw.optim.swa_utils.AveragedModel(model, multi_avg_fn=tw.optim.swa_utils.get_ema_multi_avg_fn(0.9))
     >>> average.update_parameters(model)
     >>> average.n_averaged.item(), average(tw.ones(1, 1)).shape
-    (1, (1, 1))
+    (1, talweg.Size([1, 1]))
     """
 
-    def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
+    def __init__(
+        self, model: Module, device: str | None = None, avg_fn: Callable[..., Any] | None = None,
+        multi_avg_fn: Callable[..., Any] | None = None, use_buffers: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise value_error("AveragedModel: give avg_fn or multi_avg_fn, not both")
@@ -91,10 +104,10 @@ class AveragedModel(Module):
         self.register_buffer("n_averaged", _native.zeros((), dtype="int64"))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
 
-    def update_parameters(self, model):
+    def update_parameters(self, model: Module) -> None:
         """Takes a model into the average."""
         pairs = list(zip(self.module.parameters(), model.parameters()))
         if self.use_buffers:
@@ -117,7 +130,7 @@ class AveragedModel(Module):
         self.n_averaged.add_(1)
 
 
-def update_bn(loader, model, device=None):
+def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
     """Makes running averages of batch normalization anew, by one pass over data.
 
     >>> import talweg as tw
@@ -154,7 +167,10 @@ class SWALR(LRScheduler):
     [0.75]
     """
 
-    def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
+    def __init__(
+        self, optimizer: Any, swa_lr: float | Sequence[float], anneal_epochs: int = 10, anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
         if anneal_strategy not in ("cos", "linear"):
             raise value_error(f"SWALR: anneal_strategy is 'cos' or 'linear', not {anneal_strategy!r}")
         self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
@@ -167,7 +183,7 @@ class SWALR(LRScheduler):
         t = min(1.0, max(0.0, step / max(1, self.anneal_epochs)))
         return t if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         step = self.last_epoch - (0 if self.anneal_epochs else 1)
         before, now = self._share(max(0, step - 1)), self._share(max(0, step))
         out = []

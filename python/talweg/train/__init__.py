@@ -1,6 +1,7 @@
 """Training: the loop around a step, with checkpoints and progress; TensorFlow's names of optimizers."""
 
 from .curves import curves
+from .history import Callback, History
 from .optimizers import (
     AdadeltaOptimizer,
     AdagradOptimizer,
@@ -11,7 +12,8 @@ from .optimizers import (
     RMSPropOptimizer,
 )
 from .progress import Progress, Silent
-from .trainer import Callback, History, Trainer, load_checkpoint
+from .saved import load_checkpoint
+from .trainer import Trainer
 
 __all__ = [
     "AdadeltaOptimizer",

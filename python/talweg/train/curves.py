@@ -1,9 +1,15 @@
 """Training curves as SVG, drawn here: a notebook needs nothing else to show them."""
 
+from __future__ import annotations
+
 import html
 import math
+from typing import TYPE_CHECKING
 
 from .._checked import checked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 WIDTH, HEIGHT = 560, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 110, 12, 30
@@ -38,7 +44,7 @@ def _bounds(values):
 
 
 @checked
-def curves(series):
+def curves(series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Lines over steps as SVG text: ``series`` maps names to lists of ``(step, value)``.
 
     >>> curves({"loss": [(1, 2.0), (2, 1.0)]}).startswith("<svg")

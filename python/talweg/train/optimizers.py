@@ -1,8 +1,16 @@
 """TensorFlow's names of optimizers: ``AdagradOptimizer(0.01).minimize(loss)``."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .. import _native
 from .._native import Tensor, Update
 from .._checked import check, type_error, value_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 
 def _variables(loss):
@@ -15,11 +23,11 @@ class Optimizer:
 
     _kind = ""
 
-    def __init__(self, learning_rate, **settings):
+    def __init__(self, learning_rate: float, **settings: Any) -> None:
         self._settings = dict(settings, lr=float(learning_rate))
         self._native = None
 
-    def minimize(self, loss, var_list=None):
+    def minimize(self, loss: Tensor, var_list: Sequence[Tensor] | None = None) -> Update:
         """The update of one step, for ``Session.run``. A loss of several elements is summed."""
         if not isinstance(loss, Tensor):
             raise type_error(f"minimize: the loss is {type(loss).__name__}, not a tensor")
@@ -57,7 +65,7 @@ class AdamOptimizer(Optimizer):
 
     _kind = "Adam"
 
-    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8):
+    def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
         super().__init__(learning_rate, betas=(beta1, beta2), eps=epsilon)
 
 

@@ -1,30 +1,38 @@
-"""Who hears of a run: a bar in a terminal or a notebook, lines in a file, or nobody."""
+"""Reporters of a run: a bar in a terminal or a notebook, lines in a file, or none."""
+
+from __future__ import annotations
 
 import html
 import sys
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from ..train.trainer import Trainer
 
 BAR = 24
 EVERY_SECONDS = 0.1
 
 
 class Silent:
-    """Says nothing. A reporter of one's own is a subclass that overrides what it wants to hear."""
+    """Reports nothing. A custom reporter is a subclass that overrides some of these methods."""
 
-    def begin(self, trainer):
+    def begin(self, trainer: Trainer) -> None:
         """The run begins."""
 
-    def step(self, trainer, loss):
+    def step(self, trainer: Trainer, loss: float) -> None:
         """A step was done."""
 
-    def evaluated(self, trainer, figures):
+    def evaluated(self, trainer: Trainer, figures: dict[str, float]) -> None:
         """The model was evaluated."""
 
-    def warn(self, text):
+    def warn(self, text: str) -> None:
         """Something is wrong, but the run goes on."""
         sys.stderr.write(f"warning: {text}\n")
 
-    def end(self, trainer):
+    def end(self, trainer: Trainer) -> None:
         """The run has ended."""
 
 
@@ -44,14 +52,14 @@ def _clock(seconds):
 class Progress(Silent):
     """A bar in a terminal or a notebook; where neither is, a line at each evaluation and at the end."""
 
-    def __init__(self, out=None):
+    def __init__(self, out: IO[str] | None = None) -> None:
         self._out = out or sys.stderr
         self._is_terminal = bool(getattr(self._out, "isatty", lambda: False)())
         self._display = None
         self._shown = 0.0
         self._width = 0
 
-    def begin(self, trainer):
+    def begin(self, trainer: Trainer) -> None:
         self._start, self._first = time.monotonic(), trainer.step
         if in_notebook():
             from IPython.display import HTML, display
@@ -95,17 +103,17 @@ class Progress(Silent):
             self._out.flush()
             self._width = len(line)
 
-    def step(self, trainer, loss):
+    def step(self, trainer: Trainer, loss: float) -> None:
         now = time.monotonic()
         if now - self._shown >= EVERY_SECONDS:
             self._shown = now
             self._draw(trainer)
 
-    def evaluated(self, trainer, figures):
+    def evaluated(self, trainer: Trainer, figures: dict[str, float]) -> None:
         if self._display is None and not self._is_terminal:
             self._out.write(f"{self._line(trainer)}: {self._figures(trainer)}\n")
 
-    def end(self, trainer):
+    def end(self, trainer: Trainer) -> None:
         if self._display is not None:
             self._display.update(self._html(self._bar_html(trainer) + trainer.history.svg()))
             return

@@ -5,10 +5,14 @@
 >>> x = tw.tensor([1.0, 1.0], requires_grad=True)
 >>> checkpoint(lambda x: x.exp().sum(), x, use_reentrant=False).backward()
 >>> x.grad.shape
-(2,)
+talweg.Size([2])
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from .. import _native
 from .._checked import check, type_error, value_error
@@ -17,16 +21,16 @@ __all__ = ["checkpoint", "checkpoint_sequential"]
 
 
 def checkpoint(
-    function,
-    *args,
-    use_reentrant=None,
-    context_fn=None,
-    determinism_check="default",
-    debug=False,
-    early_stop=True,
-    preserve_rng_state=True,
-    **kwargs,
-):
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Any = None,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
     """``function(*args, **kwargs)``, whose inner values are computed again for the gradient instead of being kept.
 
     The function is traced: Python's ``if`` cannot look at values in it. Random numbers are the same both times.
@@ -41,13 +45,13 @@ def checkpoint(
     return _native.checkpoint(functools.partial(function, **kwargs) if kwargs else function, *args)
 
 
-def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
     """A sequence of functions, or an ``nn.Sequential``, in so many segments that are checkpointed, all but the last.
 
     >>> import talweg as tw
     >>> model = tw.nn.Sequential(tw.nn.Linear(2, 3), tw.nn.ReLU(), tw.nn.Linear(3, 1))
     >>> tw.utils.checkpoint.checkpoint_sequential(model, 2, tw.ones(4, 2)).shape
-    (4, 1)
+    talweg.Size([4, 1])
     """
     functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
     if not 1 <= segments <= len(functions):

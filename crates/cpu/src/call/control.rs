@@ -22,6 +22,7 @@ fn custom(attrs: &ir::Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prepa
     Ok(Box::new(move |bases| {
         // SAFETY: a program's regions run one after the other, and results lie apart from operands.
         let given: Vec<(&Type, &[u8])> = args.iter().map(|a| (&a.ty, unsafe { a.bytes(bases) })).collect();
+        // SAFETY: as above.
         let room = |o: &Operand| unsafe { std::slice::from_raw_parts_mut(o.first::<u8>(bases), o.ty.bytes()) };
         let mut made: Vec<(&Type, &mut [u8])> = outs.iter().map(|o| (&o.ty, room(o))).collect();
         op.0.run(&given, &mut made).map_err(|e| e.in_op(op.0.name()))

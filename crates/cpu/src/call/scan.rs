@@ -7,10 +7,11 @@
 #![allow(unsafe_code)]
 
 use super::{Claim, Operand, Prepared, control};
-use crate::program::{Answer, Compiled};
+use crate::program::Compiled;
 use crate::tile::access::Bases;
 use ir::{Attrs, Bytes, FlatNode, Meaning, Result};
 use parking_lot::Mutex;
+use passes::Source;
 use smallvec::SmallVec;
 
 /// The scan.
@@ -81,23 +82,24 @@ pub fn prepare(attrs: &Attrs, args: &[Operand], outs: &[Operand]) -> Result<Prep
         at - bytes.next_multiple_of(passes::ALIGN)
     };
     let once_at = once.result_bytes().map(&mut room).collect();
-    let answers: Vec<&Answer> = each.answers().collect();
+    let sources: Vec<Source> = each.sources().collect();
     let targets = each.result_bytes().enumerate().map(|(b, bytes)| {
-        let is_it = |a: &&Answer| matches!(a, Answer::Result(r) if *r == b);
-        if let Some(o) = answers[carried..].iter().position(is_it) {
+        let is_it = |s: &Source| *s == Source::Buffer(b);
+        if let Some(o) = sources[carried..].iter().position(is_it) {
             return Target::Row(carried + o);
         }
-        let found = answers[..carried].iter().position(is_it).and_then(|c| {
-            answers[carried..].iter().position(|a| matches!(a, Answer::Input(j) if *j == c)).map(|o| carried + o)
-        });
+        let found = sources[..carried]
+            .iter()
+            .position(is_it)
+            .and_then(|c| sources[carried..].iter().position(|a| *a == Source::Input(c)).map(|o| carried + o));
         match found {
             Some(o) => Target::Next(o, room(bytes)),
             None => Target::Pair(room(2 * bytes.next_multiple_of(passes::ALIGN))),
         }
     });
     let targets = targets.collect();
-    let moved = answers[..carried].iter().enumerate().map(|(o, a)| match a {
-        Answer::Input(j) if *j < carried && *j != o => {
+    let moved = sources[..carried].iter().enumerate().map(|(o, a)| match a {
+        Source::Input(j) if *j < carried && *j != o => {
             Some(room(2 * outs[o].ty.bytes().next_multiple_of(passes::ALIGN)))
         }
         _ => None,
@@ -182,11 +184,12 @@ impl Turns {
         all.extend(self.once.const_bases());
         all.push(memory.wrapping_add(self.arenas_at[0]));
         self.once.run_regions(Bases(&all))?;
-        for a in self.once.answers() {
+        for a in self.once.sources() {
             inputs.push(match a {
-                Answer::Input(k) => all[*k],
-                Answer::Result(b) => memory.wrapping_add(self.once_at[*b]),
-                Answer::Const(c) => c.bytes().as_ptr().cast_mut(),
+                Source::Input(k) => all[k],
+                Source::Buffer(b) => memory.wrapping_add(self.once_at[b]),
+                Source::Constant(c) => self.once.constant(c).bytes().as_ptr().cast_mut(),
+                Source::Empty => std::ptr::NonNull::dangling().as_ptr(),
             });
         }
         Ok(())
@@ -198,12 +201,13 @@ impl Turns {
     /// # Safety
     /// As for [`Turns::run`].
     unsafe fn hand_on(&self, all: &mut Pointers, given: usize, outs: &[*mut u8], i: usize, memory: *mut u8, k: usize) {
-        let source = |all: &Pointers, a: &Answer| match a {
-            Answer::Input(j) => all[*j],
-            Answer::Result(b) => all[given + b],
-            Answer::Const(c) => c.bytes().as_ptr().cast_mut(),
+        let source = |all: &Pointers, a: Source| match a {
+            Source::Input(j) => all[j],
+            Source::Buffer(b) => all[given + b],
+            Source::Constant(c) => self.each.constant(c).bytes().as_ptr().cast_mut(),
+            Source::Empty => std::ptr::NonNull::dangling().as_ptr(),
         };
-        for (o, a) in self.each.answers().enumerate().skip(self.carried) {
+        for (o, a) in self.each.sources().enumerate().skip(self.carried) {
             let (from, to) = (source(all, a), outs[o].wrapping_add(i * self.out_rows[o]));
             if from != to {
                 // SAFETY: a row's worth at both ends; a row is written once.
@@ -211,7 +215,7 @@ impl Turns {
             }
         }
         let mut next: SmallVec<[*mut u8; 8]> = SmallVec::new();
-        for (o, a) in self.each.answers().enumerate().take(self.carried) {
+        for (o, a) in self.each.sources().enumerate().take(self.carried) {
             let mut from = source(all, a);
             if let Some(at) = self.moved[o] {
                 let bytes = self.outs[o].ty.bytes();

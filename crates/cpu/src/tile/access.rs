@@ -2,23 +2,15 @@
 
 #![allow(unsafe_code)]
 
+pub use passes::Address as Spot;
 use smallvec::SmallVec;
-
-/// A place in memory: an offset from one of the program's base pointers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
-    /// Which base pointer.
-    pub base: u32,
-    /// Bytes from it.
-    pub offset: usize,
-}
 
 /// The base pointers of a run: inputs, constants, results, arena.
 #[derive(Clone, Copy)]
 pub struct Bases<'a>(pub &'a [*mut u8]);
 
-// SAFETY: the pointers lead to memory that outlives the run; who writes where is decided by the
-// arrangement, which `passes::check_arrangement` checks.
+// SAFETY: the pointers lead to memory that outlives the run; the memory plan, which
+// `passes::check_memory_plan` checks, decides which region writes where.
 unsafe impl Sync for Bases<'_> {}
 // SAFETY: as above.
 unsafe impl Send for Bases<'_> {}

@@ -3,8 +3,12 @@
 //! A vector is two registers: as many lanes as portable code has, in the same order, so that every
 //! function and reduction gives the bits of portable code; two sums in flight at a time; and, with
 //! four rows of three vectors, a tile of a product that fills 24 of the 32 registers.
+//!
+//! SAFETY of every `unsafe` block: it is one instruction a register, which every 64-bit ARM has; memory is the caller's
+//! promise, passed on.
 
 #![allow(unsafe_code)]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "one comment holds for every block of the file")]
 
 use super::simd::{Isa, Vector};
 use std::arch::aarch64::*;

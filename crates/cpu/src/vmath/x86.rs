@@ -5,6 +5,7 @@
 //! processor was found to have the instructions; memory is the caller's promise, passed on.
 
 #![allow(unsafe_code)]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "one comment holds for every block of the file")]
 
 use super::simd::{Isa, Vector};
 use std::arch::x86_64::*;

@@ -9,6 +9,7 @@ use crate::claims::Claim;
 use crate::emit::Kernel;
 use crate::emit::kernels::attention::attention as decode;
 use crate::emit::kernels::{Operand, attention_inputs};
+use crate::flops;
 use ir::{Attrs, DType, Shape, Type};
 
 /// Attention and its gradient, whose results may have heads next to each other or be parts of one result.
@@ -44,11 +45,13 @@ const FORWARD: Claim = Claim {
     accepts: |n, i, l| i < 3 && accepts(l, n.outs[0].dtype.size()),
     // One query needs no library.
     is_kernel_first: true,
+    flops: flops::attention,
     ..Claim::new("attention", decode)
 };
 const BACKWARD: Claim = Claim {
     accepts: |n, i, l| i < 6 && i != 4 && accepts(l, n.outs[0].dtype.size()),
     around: |args, _| around(args, None),
+    flops: flops::attention_grad,
     ..Claim::new("attention_grad", |_| None)
 };
 

@@ -3,25 +3,38 @@
 use super::{At, Kind, Network, Node, Planned, Window, laid};
 use crate::claims::Claim;
 use crate::emit::kernels::{self, Operand};
+use crate::flops;
 use ir::Attrs;
 
 /// Convolutions, as cuDNN graphs or else as kernels.
 pub static CLAIMS: &[Claim] = &[
     Claim {
         network: |attrs, args, outs| conv(Form::Forward, attrs, args, &outs[0]),
+        flops: flops::conv,
         ..Claim::new("conv", kernels::conv::forward)
     },
     Claim {
         network: |attrs, args, outs| conv(Form::Input, attrs, args, &outs[0]),
+        flops: flops::conv_input_grad,
         ..Claim::new("conv_input_grad", kernels::conv::input_grad)
     },
     Claim {
         network: |attrs, args, outs| conv(Form::Weight, attrs, args, &outs[0]),
+        flops: flops::conv_weight_grad,
         ..Claim::new("conv_weight_grad", kernels::conv::weight_grad)
     },
-    Claim::of_network("conv_last", |attrs, args, outs| conv_last(Form::Forward, attrs, args, &outs[0])),
-    Claim::of_network("conv_input_grad_last", |attrs, args, outs| conv_last(Form::Input, attrs, args, &outs[0])),
-    Claim::of_network("conv_weight_grad_last", |attrs, args, outs| conv_last(Form::Weight, attrs, args, &outs[0])),
+    Claim {
+        flops: flops::conv,
+        ..Claim::of_network("conv_last", |attrs, args, outs| conv_last(Form::Forward, attrs, args, &outs[0]))
+    },
+    Claim {
+        flops: flops::conv_input_grad,
+        ..Claim::of_network("conv_input_grad_last", |attrs, args, outs| conv_last(Form::Input, attrs, args, &outs[0]))
+    },
+    Claim {
+        flops: flops::conv_weight_grad,
+        ..Claim::of_network("conv_weight_grad_last", |attrs, args, outs| conv_last(Form::Weight, attrs, args, &outs[0]))
+    },
 ];
 
 /// Which of image, kernel and result is computed from the other two.

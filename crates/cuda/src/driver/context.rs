@@ -4,16 +4,14 @@
 #![allow(unsafe_code)]
 
 use crate::device::Properties;
+use crate::dnn::Network;
 use crate::dnn::backend::{Dnn, Ready};
-use crate::dnn::{self, Network};
 use crate::driver::nvrtc;
-use crate::emit::kernels::attention;
 use crate::flags::{self, Flag, is_on};
 use crate::library::cublas::{Blas, TunedAlgorithms, WORKSPACE};
 use crate::memory::pool::Pool;
 use crate::memory::staging::Staging;
-use crate::rewrite::fp8;
-use crate::rewrite::fuse_epilogue;
+use crate::target::claims;
 use cudarc::driver::{result as cu, sys};
 use ir::{Error, ErrorKind, FlatNode, Result, Site, Type};
 use parking_lot::{Mutex, ReentrantMutex};
@@ -237,16 +235,8 @@ impl Context {
 
     /// Whether a composite runs here as one: the library has a way to compute it.
     pub fn claims(&self, n: &FlatNode, types: &[Type]) -> bool {
-        let is_claimed = attention::claims(n, types, self.major)
-            || fuse_epilogue::claims(n, types)
-            || fp8::claims(n, types, (self.major, self.minor));
-        if is_claimed {
-            return true;
-        }
-        if !is_on(Flag::Dnn) || !dnn::claims(n.op.name, types) || self.enter().is_err() {
-            return false;
-        }
-        dnn::whole(n, types).is_some_and(|network| self.has(n.op.name, &network))
+        let supports = |network: &Network| self.enter().is_ok() && self.has(n.op.name, network);
+        claims(n, types, (self.major, self.minor), &supports)
     }
 
     /// Whether cuDNN has a way to compute a network; if not, says so once.
@@ -257,7 +247,8 @@ impl Context {
         let is_new = !self.ready.lock().contains_key(&ready_key(network));
         match self.ready(network) {
             Err(e) if is_new => {
-                eprintln!("{}: {what} is computed step by step, which is slower: {e}", self.name);
+                let text = format_args!("{}: {what} is computed step by step, which is slower: {e}", self.name);
+                runtime::log::warn(text);
                 false
             }
             found => found.is_ok(),
@@ -338,8 +329,8 @@ impl Context {
         // What is still running may use it.
         self.synchronize()?;
         self.enter()?;
-        // SAFETY: every kept block was taken from the driver by the pool, and nothing runs.
         self.pool.lock().release_kept(|block| {
+            // SAFETY: every kept block was taken from the driver by the pool, and nothing runs.
             let _ = unsafe { cu::free_sync(block) };
         });
         Ok(())

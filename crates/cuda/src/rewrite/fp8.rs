@@ -1,26 +1,17 @@
-//! Products of 8-bit floats as the library wants them: both factors with the dimension that is summed
-//! over last in memory.
+//! GEMM of fp8 in the layout that cuBLASLt wants: both operands with the inner dimension last in memory.
 
 use crate::claims::op;
 use crate::library::cublas;
-use crate::rewrite::attention_layout::library_op;
-use crate::rewrite::nhwc::PERMUTE;
-use ir::{Attrs, FlatNode, Graph, Op, Result, Type};
+use crate::rewrite::rows::{PERMUTE, SCALED_GEMM};
+use ir::{Attrs, FlatNode, Graph, Result, Slot, Type};
 use passes::Rewriter;
-use smallvec::SmallVec;
 
-/// a × bᵀ times two scales.
-pub static SCALED_GEMM: Op = library_op(
-    "scaled_product",
-    "The matrix product of the first input and the transposed second, times the third and the fourth.",
-);
-
-/// What the library asks of the sizes that rows in memory have.
+/// Rows in memory must be multiples of this.
 const EVEN: usize = 16;
-/// The first compute capability that multiplies 8-bit floats.
+/// The first compute capability with fp8.
 const CAPABLE: (u32, u32) = (8, 9);
 
-/// True for a product that the library computes on a GPU of this compute capability.
+/// True for a GEMM that cuBLASLt computes on a GPU of this compute capability.
 pub fn claims(n: &FlatNode, types: &[Type], capability: (u32, u32)) -> bool {
     let [a, b, ..] = types else { return false };
     let ([m, k], [_, columns]) = (a.shape.dims(), b.shape.dims()) else { return false };
@@ -32,9 +23,9 @@ pub fn claims(n: &FlatNode, types: &[Type], capability: (u32, u32)) -> bool {
 }
 
 /// Supports the second factor of every product that was claimed lie the way the library takes it.
-pub fn transpose_operands(graph: &Graph) -> Result<Graph> {
+pub fn transpose_operands(graph: &Graph) -> Result<Option<Graph>> {
     if !graph.nodes.iter().any(|n| n.op.name == op::SCALED_MATMUL) {
-        return Ok(graph.clone());
+        return Ok(None);
     }
     let mut rw = Rewriter::new(graph);
     for n in &graph.nodes {
@@ -42,10 +33,10 @@ pub fn transpose_operands(graph: &Graph) -> Result<Graph> {
             rw.keep(n);
             continue;
         }
-        let mut inputs: SmallVec<_> = n.inputs.iter().map(|&s| rw.at(s)).collect();
+        let mut inputs: Vec<Slot> = n.inputs.iter().map(|&s| rw.at(s)).collect();
         inputs[1] = rw.new.push(&PERMUTE, &[inputs[1]], Attrs::new().with("axes", [1i64, 0].as_slice()), n.site)?;
-        let at = rw.new.push_typed(&SCALED_GEMM, inputs, Attrs::new(), n.outs.clone(), n.site);
+        let at = rw.new.push(&SCALED_GEMM, &inputs, n.attrs.clone(), n.site)?;
         rw.replace([at]);
     }
-    Ok(rw.finish())
+    Ok(Some(rw.finish()))
 }

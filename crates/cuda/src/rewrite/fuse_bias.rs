@@ -2,22 +2,13 @@
 
 use crate::claims::op;
 use crate::library::cublas;
-use ir::{Error, FlatNode, Grad, Graph, Meaning, Op, Result, Slot, Type};
+use crate::rewrite::rows::MATMUL_BIAS;
+use ir::{FlatNode, Graph, Meaning, Result, Slot};
 use passes::Rewriter;
 use smallvec::SmallVec;
 
-/// GEMM with a bias.
-pub static MATMUL_BIAS: Op = Op {
-    name: "matmul_bias",
-    doc: "The matrix product of the first two inputs plus the third in each row.",
-    infer: |c| Ok([Type::new(c.dtype(0), [c.shape(0)[0], c.shape(1)[1]])].into_iter().collect()),
-    meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
-    grad: Grad::Missing("it is put in after differentiation"),
-    ..Op::DEFAULT
-};
-
 /// Fuses each bias into the GEMM of which it is the only user.
-pub fn fuse_bias(graph: &Graph) -> Result<Graph> {
+pub fn fuse_bias(graph: &Graph) -> Result<Option<Graph>> {
     let uses = uses(graph);
     // Nodes that are made later, together with their only user.
     let mut later = vec![false; graph.nodes.len()];
@@ -28,6 +19,9 @@ pub fn fuse_bias(graph: &Graph) -> Result<Graph> {
             f.views.iter().for_each(|&v| later[v] = true);
             found[i] = Some(f);
         }
+    }
+    if found.iter().all(Option::is_none) {
+        return Ok(None);
     }
     let mut rw = Rewriter::new(graph);
     for (i, n) in graph.nodes.iter().enumerate() {
@@ -47,7 +41,7 @@ pub fn fuse_bias(graph: &Graph) -> Result<Graph> {
             }
         }
     }
-    Ok(rw.finish())
+    Ok(Some(rw.finish()))
 }
 
 /// A GEMM, the reshapes between it and the addition (the last first), and the bias.

@@ -5,36 +5,14 @@
 use crate::claims::op;
 use crate::emit::kernels::Operand;
 use crate::library::cublas;
-use crate::library::epilogue::{self, Epilogue};
-use crate::plan::IsFaster;
-use crate::rewrite::attention_layout::{library_op, places_so_far};
-use crate::rewrite::fuse_bias::MATMUL_BIAS;
-use ir::{Attrs, DType, Error, FlatNode, Grad, Graph, Layout, Meaning, Op, Result, Slot, Type, Types};
+use crate::library::epilogue::Epilogue;
+use crate::rewrite::rows::{MATMUL_BIAS, MATMUL_DGELU, MATMUL_DRELU, MATMUL_GELU, MATMUL_RELU, MATMUL_SUMS, RESHAPE};
+use crate::rewrite::views_of;
+use crate::target::IsFaster;
+use ir::{Attrs, DType, FlatNode, Graph, Layout, Meaning, Op, Result, Slot, Type, Types};
 use passes::{Rewriter, View, decompose, deduplicate, prune, simplify};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-
-static GELU: Op = library_op("matmul_gelu", "gelu_tanh(a × b + bias), and what it is taken of.");
-static RELU: Op = library_op(
-    "matmul_relu",
-    "relu(a × b + bias), and, if there is a second result, bits that say where it is positive.",
-);
-static GELU_SLOPE: Op =
-    library_op("matmul_gelu_slope", "a × b times the slope of gelu_tanh at the third input, and the sums of columns.");
-static RELU_SLOPE: Op =
-    library_op("matmul_relu_slope", "a × b where the bits of the third input are set, and the sums of columns.");
-static SUMS: Op = library_op("matmul_sums", "a × b, and the sums of the rows of a.");
-
-/// The same elements in another shape.
-static RESHAPE: Op = Op {
-    name: "reshape",
-    doc: "The same elements in another shape.",
-    attrs: &[("shape", ir::AttrKind::Ints)],
-    infer: |_| Err(Error::bug("its types are given")),
-    meaning: Meaning::View(|c, l| Ok(l.reshape(&c.attrs.sizes("shape")?.into_iter().collect()))),
-    grad: Grad::Missing("it is put in after differentiation"),
-    ..Op::DEFAULT
-};
 
 /// True for an activation, or its derivative, that may become an epilogue.
 pub fn claims(n: &FlatNode, types: &[Type]) -> bool {
@@ -46,24 +24,32 @@ pub fn claims(n: &FlatNode, types: &[Type]) -> bool {
     }
 }
 
-/// Fuses activations and their derivatives into GEMM and decomposes the rest.
-pub fn fuse_epilogue(graph: &Graph, wins: IsFaster) -> Result<Graph> {
-    let is_claimed = |n: &FlatNode| claims(n, &n.outs);
+fn is_claimed(n: &FlatNode) -> bool {
+    claims(n, &n.outs)
+}
+
+/// Fuses activations and their derivatives into GEMM.
+pub fn fuse_epilogue(graph: &Graph, is_faster: IsFaster) -> Result<Option<Graph>> {
     if !graph.nodes.iter().any(|n| is_claimed(n) || n.op.name == op::SUM) {
-        return Ok(graph.clone());
+        return Ok(None);
     }
-    let left = prune(&EpilogueFinder::new(graph, wins)?.rewritten()?);
-    if !left.nodes.iter().any(is_claimed) {
-        return Ok(left);
+    let found = EpilogueFinder::new(graph, is_faster)?;
+    if found.parts.is_empty() { Ok(None) } else { Ok(Some(prune(&found.rewritten()?))) }
+}
+
+/// Decomposes the activations that no GEMM took.
+pub fn decompose_activations(graph: &Graph) -> Result<Option<Graph>> {
+    if !graph.nodes.iter().any(is_claimed) {
+        return Ok(None);
     }
-    Ok(prune(&deduplicate(&simplify(&decompose(&left, &|n, _| !is_claimed(n))?)?)))
+    Ok(Some(prune(&deduplicate(&simplify(&decompose(graph, &|n, _| !is_claimed(n))?)?))))
 }
 
 /// What a node becomes.
 #[derive(Clone)]
 enum Part {
     /// A GEMM with an epilogue, and which of its results replaces the node.
-    Made { op: &'static Op, inputs: Vec<Slot>, outs: Types, own: u32 },
+    Made { op: &'static Op, inputs: Vec<Slot>, attrs: Attrs, own: u32 },
     /// Another result of the GEMM made at a node, after its reshapes (the last first).
     Of { node: usize, out: u32, views: Vec<usize>, shape: Type },
     /// Whether the result of the GEMM made at a node is positive.
@@ -74,21 +60,21 @@ enum Part {
 
 struct EpilogueFinder<'a> {
     graph: &'a Graph,
-    wins: IsFaster<'a>,
-    places: Vec<Option<View>>,
+    is_faster: IsFaster<'a>,
+    views: Vec<Option<View>>,
     /// The users of each node; a number past the last node stands for the outputs.
     users: Vec<Vec<usize>>,
     parts: FxHashMap<usize, Part>,
 }
 
 impl<'a> EpilogueFinder<'a> {
-    fn new(graph: &'a Graph, wins: IsFaster<'a>) -> Result<EpilogueFinder<'a>> {
+    fn new(graph: &'a Graph, is_faster: IsFaster<'a>) -> Result<EpilogueFinder<'a>> {
         let mut users = vec![Vec::new(); graph.nodes.len()];
         for (i, n) in graph.nodes.iter().enumerate() {
             n.inputs.iter().for_each(|s| users[s.node as usize].push(i));
         }
         graph.outputs.iter().for_each(|s| users[s.node as usize].push(graph.nodes.len()));
-        let mut f = EpilogueFinder { graph, wins, places: places_so_far(graph)?, users, parts: FxHashMap::default() };
+        let mut f = EpilogueFinder { graph, is_faster, views: views_of(graph)?, users, parts: FxHashMap::default() };
         for i in 0..graph.nodes.len() {
             match graph.nodes[i].op.name {
                 op::GELU_TANH => f.gelu(i),
@@ -113,9 +99,9 @@ impl<'a> EpilogueFinder<'a> {
             match self.parts.get(&i) {
                 None => rw.keep(n),
                 Some(Part::Gone) => rw.replace(n.outs.iter().map(|_| Slot::new(0, 0))),
-                Some(Part::Made { op, inputs, outs, own }) => {
-                    let inputs = inputs.iter().map(|&s| self.input(&mut rw, s, &made)).collect();
-                    let at = rw.new.push_typed(op, inputs, Attrs::new(), outs.clone(), n.site);
+                Some(Part::Made { op, inputs, attrs, own }) => {
+                    let inputs: Vec<Slot> = inputs.iter().map(|&s| self.input(&mut rw, s, &made)).collect();
+                    let at = rw.new.push(op, &inputs, attrs.clone(), n.site)?;
                     made.insert(i, at);
                     let at = Slot { node: at.node, out: *own };
                     let at = shaped(&mut rw, at, &n.outs[0], n);
@@ -142,7 +128,7 @@ impl<'a> EpilogueFinder<'a> {
     /// An input of a new node: bits of a positive part are a result the graph did not have.
     fn input(&self, rw: &mut Rewriter, s: Slot, made: &FxHashMap<usize, Slot>) -> Slot {
         match self.parts.get(&(s.node as usize)) {
-            Some(Part::Made { op, .. }) if std::ptr::eq(*op, &RELU) && s.out == 1 => {
+            Some(Part::Made { op, .. }) if std::ptr::eq(*op, &MATMUL_RELU) && s.out == 1 => {
                 Slot { node: made[&(s.node as usize)].node, out: 1 }
             }
             // A view of what is made elsewhere stands behind the place where it is needed.
@@ -156,15 +142,15 @@ impl<'a> EpilogueFinder<'a> {
     }
 
     /// Whether a GEMM with this epilogue is faster.
-    fn is_faster(&self, a: Slot, b: Slot, c: &Type, epilogue: Epilogue) -> bool {
+    fn pays(&self, a: Slot, b: Slot, c: &Type, epilogue: Epilogue) -> bool {
         let operand = |s: Slot| {
             let ty = self.graph.ty(s).clone();
             let place =
-                self.places[s.node as usize].as_ref().filter(|p| s.out == 0 && cublas::accepts(&p.layout, &c.shape));
+                self.views[s.node as usize].as_ref().filter(|p| s.out == 0 && cublas::accepts(&p.layout, &c.shape));
             Operand { slot: s, layout: place.map_or_else(|| Layout::contiguous(&ty.shape), |p| p.layout.clone()), ty }
         };
         let c = Operand { slot: Slot::new(0, 0), layout: Layout::contiguous(&c.shape), ty: c.clone() };
-        cublas::gemm(&operand(a), &operand(b), &c, epilogue).is_some_and(|p| (self.wins)(&p))
+        cublas::gemm(&operand(a), &operand(b), &c, epilogue).is_some_and(|p| (self.is_faster)(&p))
     }
 
     /// gelu of a GEMM with a bias.
@@ -172,9 +158,9 @@ impl<'a> EpilogueFinder<'a> {
         let graph = self.graph;
         let (root, views) = behind(graph, graph.nodes[i].inputs[0]);
         let m = self.product(root, &MATMUL_BIAS)?;
-        self.is_faster(m.inputs[0], m.inputs[1], &m.outs[0], Epilogue::GeluAux).then_some(())?;
-        let outs: Types = [m.outs[0].clone(), m.outs[0].clone()].into_iter().collect();
-        self.parts.insert(root.node as usize, Part::Made { op: &GELU, inputs: m.inputs.to_vec(), outs, own: 1 });
+        self.pays(m.inputs[0], m.inputs[1], &m.outs[0], Epilogue::GeluAux).then_some(())?;
+        let gemm = Part::Made { op: &MATMUL_GELU, inputs: m.inputs.to_vec(), attrs: Attrs::new(), own: 1 };
+        self.parts.insert(root.node as usize, gemm);
         let shape = graph.nodes[i].outs[0].clone();
         self.parts.insert(i, Part::Of { node: root.node as usize, out: 0, views, shape });
         Some(())
@@ -208,7 +194,7 @@ impl<'a> EpilogueFinder<'a> {
             graph.nodes.get(u).is_some_and(|n| n.op.name == op::GT && n.inputs[0] == x && is_zero(graph, n.inputs[1]))
         };
         (on_way && asks.iter().all(is_positive)).then_some(())?;
-        let product = |epilogue: Epilogue| self.is_faster(m.inputs[0], m.inputs[1], &m.outs[0], epilogue);
+        let product = |epilogue: Epilogue| self.pays(m.inputs[0], m.inputs[1], &m.outs[0], epilogue);
         let slope = match asks[..] {
             [ask] if product(Epilogue::ReluMask) => {
                 self.relu_slope(ask).filter(|s| s.product.outs[0].shape == m.outs[0].shape)
@@ -216,14 +202,12 @@ impl<'a> EpilogueFinder<'a> {
             _ => None,
         };
         (slope.is_some() || product(Epilogue::Relu)).then_some(())?;
-        let mut outs: Types = [m.outs[0].clone()].into_iter().collect();
+        let attrs = Attrs::new().with("mask", slope.is_some());
         let node = root.node as usize;
         if let Some(slope) = slope {
-            let [rows, columns] = *m.outs[0].shape.dims() else { return None };
-            outs.push(Type::new(DType::U8, [rows, epilogue::bits(columns) / 8]));
-            self.insert(slope, &RELU_SLOPE, Slot { node: root.node, out: 1 });
+            self.insert(slope, &MATMUL_DRELU, Slot { node: root.node, out: 1 });
         }
-        self.parts.insert(node, Part::Made { op: &RELU, inputs: m.inputs.to_vec(), outs, own: 0 });
+        self.parts.insert(node, Part::Made { op: &MATMUL_RELU, inputs: m.inputs.to_vec(), attrs, own: 0 });
         let shape = graph.nodes[i].outs[0].clone();
         self.parts.insert(i, Part::Of { node, out: 0, views: views.clone(), shape });
         // Views on the way to it are made anew.
@@ -255,7 +239,7 @@ impl<'a> EpilogueFinder<'a> {
         let (inner, _) = behind(graph, graph.node(slope).inputs[0]);
         let is_matrix = graph.ty(inner).shape.rank() == 2;
         let found = self.slope(i, is_matrix.then_some(g)?, Epilogue::DGelu)?;
-        (graph.ty(inner).shape == found.product.outs[0].shape).then(|| self.insert(found, &GELU_SLOPE, inner))
+        (graph.ty(inner).shape == found.product.outs[0].shape).then(|| self.insert(found, &MATMUL_DGELU, inner))
     }
 
     /// A GEMM that only the derivative uses, whose columns are summed.
@@ -275,19 +259,18 @@ impl<'a> EpilogueFinder<'a> {
             })
         };
         let sums = self.users[node].iter().find(is_sum).copied()?;
-        self.is_faster(m.inputs[0], m.inputs[1], &m.outs[0], epilogue).then_some(())?;
+        self.pays(m.inputs[0], m.inputs[1], &m.outs[0], epilogue).then_some(())?;
         let gone = views.into_iter().chain([root.node as usize]).collect();
         Some(Slope { product: m, node, sums, gone })
     }
 
     fn insert(&mut self, s: Slope<'a>, op: &'static Op, inner: Slot) {
         let m = s.product;
-        let outs: Types = [m.outs[0].clone(), Type::new(m.outs[0].dtype, [m.outs[0].shape[1]])].into_iter().collect();
         let shape = self.graph.nodes[s.sums].outs[0].clone();
         self.parts.insert(s.sums, Part::Of { node: s.node, out: 1, views: Vec::new(), shape });
         s.gone.into_iter().for_each(|n| drop(self.parts.insert(n, Part::Gone)));
         let inputs = vec![m.inputs[0], m.inputs[1], inner];
-        self.parts.insert(s.node, Part::Made { op, inputs, outs, own: 0 });
+        self.parts.insert(s.node, Part::Made { op, inputs, attrs: Attrs::new(), own: 0 });
     }
 
     /// A GEMM with a transposed matrix whose columns are also summed: the gradients of a weight and a bias. Where a
@@ -317,10 +300,10 @@ impl<'a> EpilogueFinder<'a> {
             node < first && !matches!(self.parts.get(&node), Some(Part::Gone))
         };
         (is_known(g) && is_known(m.inputs[1]) && !self.parts.contains_key(&sum)).then_some(())?;
-        self.is_faster(m.inputs[0], m.inputs[1], &m.outs[0], Epilogue::BiasGrad).then_some(())?;
-        let outs: Types = [m.outs[0].clone(), Type::new(m.outs[0].dtype, [columns])].into_iter().collect();
+        self.pays(m.inputs[0], m.inputs[1], &m.outs[0], Epilogue::BiasGrad).then_some(())?;
         let own = u32::from(first == sum);
-        self.parts.insert(first, Part::Made { op: &SUMS, inputs: m.inputs.to_vec(), outs, own });
+        let gemm = Part::Made { op: &MATMUL_SUMS, inputs: m.inputs.to_vec(), attrs: Attrs::new(), own };
+        self.parts.insert(first, gemm);
         let other = sum.max(i);
         let shape = graph.nodes[other].outs[0].clone();
         self.parts.insert(other, Part::Of { node: first, out: 1 - own, views: Vec::new(), shape });

@@ -1,98 +1,55 @@
-//! Pictures with their channels last in memory, as convolutions of 16-bit floats want them.
+//! NHWC images in memory, which convolutions of 16-bit floats want.
 //!
-//! Each such convolution is put in terms of images `[N, H, W, C]`; what is computed element by
-//! element, added up or pooled from its results stays in that order, so that images are permuted
-//! only where they enter and leave. Pictures that enter with a few channels and are looked at in steps
-//! of two are first made half as wide and high, with four times the channels: the library wants many.
+//! Each such convolution becomes one of images `[N, H, W, C]`. Elementwise ops, reductions and pooling of its results
+//! stay in that layout, so that images are permuted only where they enter and leave. An input with few channels and
+//! stride 2 is first transformed by space-to-depth: Tensor Cores want many channels.
 
 use crate::claims::op;
 use crate::dnn::{Form, conv_last};
 use crate::emit::kernels::Operand;
-use crate::plan::Supports;
-use crate::rewrite::pooling::{self, DEPTH_TO_SPACE, POOL, POOL_GRAD, Part, SPACE_TO_DEPTH, SUM};
-use ir::{Attrs, DType, Error, FlatNode, Grad, Graph, Layout, Meaning, Monoid, Op, Result, Shape, Slot, Type};
+use crate::rewrite::pooling::{self, Part};
+use crate::rewrite::rows::{CONV, CONV_INPUT_GRAD, CONV_WEIGHT_GRAD, DEPTH_CHANNELS, DEPTH_TO_SPACE, PERMUTE};
+use crate::rewrite::rows::{POOL, POOL_GRAD, SPACE_TO_DEPTH, SUM, TO_NCHW, TO_NHWC, permuted};
+use crate::target::Supports;
+use ir::{Attrs, DType, FlatNode, Graph, Layout, Meaning, Monoid, Op, Result, Slot, Type};
 use passes::{Rewriter, prune};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Dimensions of a image in the new order, and back.
-const TO_NHWC: [i64; 4] = [0, 2, 3, 1];
-const TO_NCHW: [i64; 4] = [0, 3, 1, 2];
-/// Channels of images that were made half as wide and high: four times those they had, and zeros.
-const DEPTH_CHANNELS: usize = 16;
-/// Pictures of so many places at most are added up by a thread for each vector of channels.
-const PLACES_MAX: usize = 1 << 12;
+/// Images of at most this many pixels are summed by one thread for each vector of channels.
+const PIXELS_MAX: usize = 1 << 12;
 
-/// The dimensions in another order.
-pub static PERMUTE: Op = Op {
-    name: "permute",
-    doc: "Dimensions in another order.",
-    attrs: &[("axes", ir::AttrKind::Ints)],
-    infer: |c| Ok([permuted(&c.types[0], c.attrs.ints("axes")?)].into_iter().collect()),
-    meaning: Meaning::View(|c, l| {
-        let axes = c.attrs.sizes("axes")?;
-        Ok(Some(Layout {
-            shape: axes.iter().map(|&a| l.shape[a]).collect(),
-            strides: axes.iter().map(|&a| l.strides[a]).collect(),
-            offset: l.offset,
-        }))
-    }),
-    grad: Grad::Missing("it is put in after differentiation"),
-    ..Op::DEFAULT
-};
-
-macro_rules! last {
-    ($op:ident, $name:literal) => {
-        static $op: Op = Op {
-            name: $name,
-            doc: "The convolution of that name, of images and kernels with channels last.",
-            attrs: &[],
-            infer: |_| Err(Error::bug("its type is given")),
-            meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where the library computes it"))),
-            grad: Grad::Missing("it is put in after differentiation"),
-            ..Op::DEFAULT
-        };
-    };
-}
-last!(CONV, "conv_last");
-last!(INPUT_GRAD, "conv_input_grad_last");
-last!(WEIGHT_GRAD, "conv_weight_grad_last");
-
-fn permuted(t: &Type, axes: &[i64]) -> Type {
-    Type::new(t.dtype, axes.iter().map(|&a| t.shape[a as usize]).collect::<Shape>())
-}
-
-/// Which convolution a node is, where it may be put in terms of channels last.
+/// Which convolution a node is, if it may become NHWC.
 fn form(n: &FlatNode) -> Option<(Form, &'static Op)> {
     let is_image = n.outs[0].shape.rank() == 4 && matches!(n.outs[0].dtype, DType::BF16 | DType::F16);
     Some(match n.op.name {
         _ if !is_image => return None,
         op::CONV => (Form::Forward, &CONV),
-        op::CONV_INPUT_GRAD => (Form::Input, &INPUT_GRAD),
-        op::CONV_WEIGHT_GRAD => (Form::Weight, &WEIGHT_GRAD),
+        op::CONV_INPUT_GRAD => (Form::Input, &CONV_INPUT_GRAD),
+        op::CONV_WEIGHT_GRAD => (Form::Weight, &CONV_WEIGHT_GRAD),
         _ => return None,
     })
 }
 
-/// The graph with such convolutions, and what follows them, in the new order.
-pub fn nhwc(graph: &Graph, has: Supports) -> Result<Graph> {
+/// The graph with these convolutions, and what follows them, in NHWC.
+pub fn nhwc(graph: &Graph, supports: Supports) -> Result<Option<Graph>> {
     if !graph.nodes.iter().any(|n| form(n).is_some()) {
-        return Ok(graph.clone());
+        return Ok(None);
     }
     let mut t = NhwcRewriter {
         rw: Rewriter::new(graph),
         graph,
         nhwc: Vec::with_capacity(graph.nodes.len()),
         views: FxHashMap::default(),
-        deeper: FxHashMap::default(),
+        deep: FxHashMap::default(),
         parts: pooling::parts(graph),
         pools: FxHashMap::default(),
     };
     for (i, n) in graph.nodes.iter().enumerate() {
-        let nhwc = t.node(i, n, has)?;
+        let nhwc = t.node(i, n, supports)?;
         t.nhwc.push(nhwc);
     }
-    Ok(prune(&t.rw.finish()))
+    Ok(Some(prune(&t.rw.finish())))
 }
 
 struct NhwcRewriter<'a> {
@@ -102,8 +59,8 @@ struct NhwcRewriter<'a> {
     nhwc: Vec<Option<Slot>>,
     /// Values of the new graph as views with channels last.
     views: FxHashMap<Slot, Slot>,
-    /// Old values as deep ones.
-    deeper: FxHashMap<(Slot, [usize; 3]), Slot>,
+    /// Old values after space-to-depth.
+    deep: FxHashMap<(Slot, [usize; 3]), Slot>,
     /// Nodes that pool.
     parts: FxHashMap<usize, Part>,
     /// Results of poolings, and which elements of the windows they are, by the old node.
@@ -131,22 +88,21 @@ impl NhwcRewriter<'_> {
             }
         }
     }
-    /// A value as a deep one of `[rows, columns]`, its first place `off` behind.
-    fn deep(&mut self, s: Slot, [rows, columns]: [usize; 2], off: usize) -> Slot {
+    /// A value after space-to-depth, of `[rows, columns]` pixels, with `off` elements of padding before it.
+    fn space_to_depth(&mut self, s: Slot, [rows, columns]: [usize; 2], off: usize) -> Result<Slot> {
         let key = (s, [rows, columns, off]);
-        if let Some(&made) = self.deeper.get(&key) {
-            return made;
+        if let Some(&made) = self.deep.get(&key) {
+            return Ok(made);
         }
-        // Numbers are brought into the element type on the way.
+        // A cast to 16 bits happens on the way.
         let n = self.graph.node(s);
         let is_cast = n.op.name == op::CAST && self.graph.ty(n.inputs[0]).dtype == DType::F32;
         let from = if is_cast { n.inputs[0] } else { s };
-        let ty = self.graph.ty(s);
-        let out = Type::new(ty.dtype, [ty.shape[0], rows, columns, DEPTH_CHANNELS]);
-        let (inputs, attrs) = (SmallVec::from_iter([self.rw.at(from)]), Attrs::new().with("off", off));
-        let made = self.rw.new.push_typed(&SPACE_TO_DEPTH, inputs, attrs, SmallVec::from_iter([out]), n.site);
-        self.deeper.insert(key, made);
-        made
+        let attrs = Attrs::new().with("off", off).with("sizes", [rows, columns].as_slice());
+        let attrs = attrs.with("dtype", self.graph.ty(s).dtype);
+        let made = self.rw.new.push(&SPACE_TO_DEPTH, &[self.rw.at(from)], attrs, n.site)?;
+        self.deep.insert(key, made);
+        Ok(made)
     }
     /// Puts a node with one result into the new graph, channels last, and its usual order as a
     /// view of that.
@@ -158,12 +114,13 @@ impl NhwcRewriter<'_> {
         Ok(nhwc)
     }
 
-    fn node(&mut self, i: usize, n: &FlatNode, has: Supports) -> Result<Option<Slot>> {
+    fn node(&mut self, i: usize, n: &FlatNode, supports: Supports) -> Result<Option<Slot>> {
         if let Some((form, op)) = form(n) {
-            if let Some(half) = SpaceToDepth::new(form, n, self.graph).filter(|h| h.fits(form, n, self.graph, has)) {
+            if let Some(half) = SpaceToDepth::new(form, n, self.graph).filter(|h| h.fits(form, n, self.graph, supports))
+            {
                 return self.conv_space_to_depth(form, n, op, &half);
             }
-            if self.fits(form, n, has) {
+            if self.fits(form, n, supports) {
                 let inputs = n.inputs.iter().map(|&s| self.nhwc_of(s)).collect::<Result<_>>()?;
                 let nhwc = self.put(n, op, inputs, n.attrs.clone())?;
                 // A kernel's gradient meets the kernel, which stays as it is.
@@ -180,12 +137,13 @@ impl NhwcRewriter<'_> {
         let nhwc = match n.op.meaning {
             _ if !follows => None,
             Meaning::Scalar(_) => self.scalar(n)?,
-            Meaning::Reduce(monoid) if self.is_over_places(n, monoid)? => {
+            Meaning::Reduce(monoid) if self.is_over_pixels(n, monoid)? => {
                 let inputs = SmallVec::from_iter([self.nhwc_of(n.inputs[0])?]);
                 Some(self.put(n, &SUM, inputs, Attrs::new())?)
             }
             Meaning::Reduce(_) => {
-                let axes: Vec<i64> = n.attrs.sizes("axes")?.iter().map(|&a| TO_NCHW[a]).collect();
+                let mut axes: Vec<i64> = n.attrs.sizes("axes")?.iter().map(|&a| TO_NCHW[a]).collect();
+                axes.sort_unstable();
                 let inputs = SmallVec::from_iter([self.nhwc_of(n.inputs[0])?]);
                 Some(self.put(n, n.op, inputs, Attrs::new().with("axes", &axes))?)
             }
@@ -210,17 +168,16 @@ impl NhwcRewriter<'_> {
         op: &'static Op,
         half: &SpaceToDepth,
     ) -> Result<Option<Slot>> {
-        let x = self.deep(n.inputs[0], half.image, half.before);
+        let x = self.space_to_depth(n.inputs[0], half.image, half.before)?;
         if form == Form::Forward {
-            let inputs = SmallVec::from_iter([x, self.deep(n.inputs[1], half.kernel, half.off)]);
+            let inputs = SmallVec::from_iter([x, self.space_to_depth(n.inputs[1], half.kernel, half.off)?]);
             return self.put(n, op, inputs, half.attrs()).map(Some);
         }
-        let inputs = SmallVec::from_iter([x, self.nhwc_of(n.inputs[1])?]);
-        let out = &n.outs[0];
-        let deep = Type::new(out.dtype, [out.shape[0], half.kernel[0], half.kernel[1], DEPTH_CHANNELS]);
-        let deep = self.rw.new.push_typed(op, inputs, half.attrs(), SmallVec::from_iter([deep]), n.site);
-        let (inputs, attrs) = (SmallVec::from_iter([deep]), Attrs::new().with("off", half.off));
-        let made = self.rw.new.push_typed(&DEPTH_TO_SPACE, inputs, attrs, n.outs.clone(), n.site);
+        let (g, out) = (self.nhwc_of(n.inputs[1])?, &n.outs[0]);
+        let deep = [out.shape[0], DEPTH_CHANNELS, half.kernel[0], half.kernel[1]];
+        let deep = self.rw.new.push(op, &[x, g], half.attrs().with("shape", deep.as_slice()), n.site)?;
+        let attrs = Attrs::new().with("off", half.off).with("shape", &out.shape);
+        let made = self.rw.new.push(&DEPTH_TO_SPACE, &[deep], attrs, n.site)?;
         self.rw.replace([made]);
         Ok(None)
     }
@@ -231,8 +188,7 @@ impl NhwcRewriter<'_> {
             None => return Ok(None),
             Some(Part::Index) => {
                 if let Some(x) = self.nhwc(n.inputs[0]) {
-                    let outs = pooling::types(self.graph, n);
-                    let at = self.rw.new.push_typed(&POOL, SmallVec::from_iter([x]), n.attrs.clone(), outs, n.site);
+                    let at = self.rw.new.push(&POOL, &[x], n.attrs.clone(), n.site)?;
                     self.pools.insert(i, [at, Slot { node: at.node, out: 1 }]);
                 }
                 return Ok(None);
@@ -243,17 +199,17 @@ impl NhwcRewriter<'_> {
         let Some(&[y, tap]) = self.pools.get(&index) else { return Ok(None) };
         let Some(g) = g else { return Ok(Some(y)) };
         let found = &self.graph.nodes[index];
-        let (inputs, out) = (SmallVec::from_iter([tap, self.nhwc_of(g)?]), permuted(&n.outs[0], &TO_NHWC));
-        Ok(Some(self.rw.new.push_typed(&POOL_GRAD, inputs, found.attrs.clone(), SmallVec::from_iter([out]), n.site)))
+        let (g, shape) = (self.nhwc_of(g)?, permuted(&n.outs[0], &TO_NHWC).shape);
+        self.rw.new.push(&POOL_GRAD, &[tap, g], found.attrs.clone().with("shape", &shape), n.site).map(Some)
     }
 
-    /// True for sums over the places of images with many channels.
-    fn is_over_places(&self, n: &FlatNode, monoid: Monoid) -> Result<bool> {
+    /// True for sums over the pixels of images with many channels.
+    fn is_over_pixels(&self, n: &FlatNode, monoid: Monoid) -> Result<bool> {
         let ty = self.graph.ty(n.inputs[0]);
         let is_short = matches!(ty.dtype, DType::BF16 | DType::F16);
         let is_over = monoid == Monoid::Sum && n.attrs.sizes("axes")?.as_slice() == [2, 3];
-        let (channels, places) = (ty.shape[1], ty.shape[2] * ty.shape[3]);
-        Ok(is_short && is_over && channels.is_multiple_of(64) && places <= PLACES_MAX && ty.shape.count() > 0)
+        let (channels, pixels) = (ty.shape[1], ty.shape[2] * ty.shape[3]);
+        Ok(is_short && is_over && channels.is_multiple_of(64) && pixels <= PIXELS_MAX && ty.shape.count() > 0)
     }
 
     /// An elementwise node, where all it uses can be had with channels last.
@@ -270,10 +226,10 @@ impl NhwcRewriter<'_> {
     }
 
     /// True if the library has a way to compute a convolution with channels last.
-    fn fits(&self, form: Form, n: &FlatNode, has: Supports) -> bool {
+    fn fits(&self, form: Form, n: &FlatNode, supports: Supports) -> bool {
         let operand = |ty: &Type| operand(&permuted(ty, &TO_NHWC));
         let args: Vec<Operand> = n.inputs.iter().map(|&s| operand(self.graph.ty(s))).collect();
-        conv_last(form, &n.attrs, &args, &operand(&n.outs[0])).is_some_and(|network| has(&network))
+        conv_last(form, &n.attrs, &args, &operand(&n.outs[0])).is_some_and(|network| supports(&network))
     }
 }
 
@@ -319,7 +275,7 @@ impl SpaceToDepth {
     }
 
     /// True if the library has a way to compute it.
-    fn fits(&self, form: Form, n: &FlatNode, graph: &Graph, has: Supports) -> bool {
+    fn fits(&self, form: Form, n: &FlatNode, graph: &Graph, supports: Supports) -> bool {
         let (x, y) = (graph.ty(n.inputs[0]), &n.outs[0]);
         let deep = |count: usize, [h, w]: [usize; 2]| operand(&Type::new(x.dtype, [count, h, w, DEPTH_CHANNELS]));
         let image = deep(x.shape[0], self.image);
@@ -327,6 +283,6 @@ impl SpaceToDepth {
             Form::Forward => (deep(y.shape[1], self.kernel), operand(&permuted(y, &TO_NHWC))),
             _ => (operand(&permuted(graph.ty(n.inputs[1]), &TO_NHWC)), deep(y.shape[0], self.kernel)),
         };
-        conv_last(form, &self.attrs(), &[image, other], &out).is_some_and(|network| has(&network))
+        conv_last(form, &self.attrs(), &[image, other], &out).is_some_and(|network| supports(&network))
     }
 }

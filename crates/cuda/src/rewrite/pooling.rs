@@ -2,32 +2,8 @@
 //! greatest element of each window is, a gather from there, and a scatter back to there.
 
 use crate::claims::op;
-use ir::{DType, Error, FlatNode, Grad, Graph, Meaning, Op, Shape, Slot, Type, Types};
+use ir::{DType, FlatNode, Graph, Meaning, Shape, Slot};
 use rustc_hash::FxHashMap;
-
-macro_rules! last {
-    ($op:ident, $name:literal, $doc:literal) => {
-        /// See its `doc`.
-        pub static $op: Op = Op {
-            name: $name,
-            doc: $doc,
-            infer: |_| Err(Error::bug("its type is given")),
-            meaning: Meaning::Kernel(|_, _| Err(Error::bug("it is only made where a kernel computes it"))),
-            grad: Grad::Missing("it is put in after differentiation"),
-            ..Op::DEFAULT
-        };
-    };
-}
-last!(POOL, "max_pool_last", "The greatest element of each window of [N, H, W, C], and which of the window's it is.");
-last!(POOL_GRAD, "max_pool_grad_last", "The gradient of that, from which element it was and the result's gradient.");
-last!(SUM, "sum_places", "Sums of [N, H, W, C] over H and W.");
-last!(
-    SPACE_TO_DEPTH,
-    "to_depth",
-    "[N, C, H, W] as [N, h, w, D]: from place (2i + a − off, 2j + b − off) channel c goes to place (i, j) and channel \
-     (2a + b) C + c; places outside and further channels are zero."
-);
-last!(DEPTH_TO_SPACE, "from_depth", "The way back, for what is inside.");
 
 /// What a node is of a pooling, which is known by its node `max_pool_index`.
 pub enum Part {
@@ -68,13 +44,6 @@ pub fn parts(graph: &Graph) -> FxHashMap<usize, Part> {
         }
     }
     found
-}
-
-/// The sizes of a result and of the numbers of its elements in their windows.
-pub fn types(graph: &Graph, n: &FlatNode) -> Types {
-    let out = &n.outs[0].shape;
-    let shape: Shape = [out[0], out[2], out[3], out[1]].into_iter().collect();
-    [Type::new(graph.ty(n.inputs[0]).dtype, shape.clone()), Type::new(DType::U8, shape)].into_iter().collect()
 }
 
 fn users(graph: &Graph) -> Vec<Vec<usize>> {

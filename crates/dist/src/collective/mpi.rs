@@ -96,6 +96,7 @@ impl Mpi {
             let (ty, each) = (datatype(Element::U64), WORDS as c_int);
             // SAFETY: the words live until the request is done, or for good; the parts do not overlap.
             let all = unsafe { at.add(WORDS) };
+            // SAFETY: as above.
             let request =
                 begun(|r| unsafe { ffi::MPI_Iallgather(at.cast(), each, ty, all.cast(), each, ty, comm.0, r) })?;
             let words = kept(words, finish(request, deal.deadline), || format!("others to call {}", deal.signature))?;
@@ -143,6 +144,7 @@ impl Mpi {
             let (at, peer, ty) = (words.as_mut_ptr(), *other as c_int, datatype(Element::U64));
             // SAFETY: both words live until both requests are done, or for good.
             let come = begun(|r| unsafe { ffi::MPI_Irecv(at.add(1).cast(), 1, ty, peer, HELLO, all, r) })?;
+            // SAFETY: as above.
             let gone = begun(|r| unsafe { ffi::MPI_Isend(at.cast(), 1, ty, peer, HELLO, all, r) })?;
             let done = finish(come, deal.deadline) && finish(gone, deal.deadline);
             kept(words, done, || format!("rank {other} to use its group"))?;

@@ -13,7 +13,7 @@ use crate::{Attr, CONST, DType, FlatNode, Graph, INPUT, Meaning, Site, Slot, Typ
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Boxes drawn at most in one drawing; nobody reads more, and a browser would choke.
+/// Boxes drawn at most in one drawing; a browser would choke on more.
 const BOXES_MAX: usize = 1000;
 /// Longest line of text in a box, in characters.
 const LINE_MAX: usize = 44;

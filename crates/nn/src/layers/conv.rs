@@ -20,10 +20,22 @@ macro_rules! conv {
         impl $name {
             /// With bias, stride 1 and no padding; starts as in PyTorch.
             pub fn new(inputs: usize, outputs: usize, kernel: [usize; $rank]) -> Result<$name> {
-                $name::with(inputs, outputs, kernel, true, ConvOptions::default())
+                $name::with(inputs, outputs, kernel, ConvOptions::default())
             }
             /// With stride, padding, dilation or groups.
-            pub fn with(
+            pub fn with(inputs: usize, outputs: usize, kernel: [usize; $rank], options: ConvOptions) -> Result<$name> {
+                $name::made(inputs, outputs, kernel, true, options)
+            }
+            /// Without bias.
+            pub fn without_bias(
+                inputs: usize,
+                outputs: usize,
+                kernel: [usize; $rank],
+                options: ConvOptions,
+            ) -> Result<$name> {
+                $name::made(inputs, outputs, kernel, false, options)
+            }
+            fn made(
                 inputs: usize,
                 outputs: usize,
                 kernel: [usize; $rank],

@@ -30,4 +30,4 @@ pub use pool::{
 };
 pub use quantized::QuantizedLinear;
 pub use recurrent::{Gru, Lstm, RecurrentOptions, Rnn};
-pub use sequential::{Activation, Sequential};
+pub use sequential::{Activation, Gelu, Relu, Sequential, Sigmoid, Silu, Tanh};

@@ -6,11 +6,11 @@ use tensor::{Site, Tensor};
 /// Layers applied one after the other.
 ///
 /// ```
-/// # use talweg_nn::{Activation, Layer, Linear, Sequential};
+/// # use talweg_nn::{Layer, Linear, Relu, Sequential};
 /// # use tensor::Tensor;
 /// let model = Sequential::new()
 ///     .with(Linear::new(4, 8).unwrap())
-///     .with(Activation::new("relu", Tensor::relu))
+///     .with(Relu)
 ///     .with(Linear::new(8, 2).unwrap());
 /// assert_eq!(model.forward(&Tensor::ones([3, 4])).dims().unwrap(), [3, 2]);
 /// ```
@@ -43,8 +43,32 @@ impl Layer for Sequential {
     }
 }
 
+macro_rules! activations {
+    ($($name:ident $method:ident $doc:literal)*) => {$(
+        #[doc = $doc]
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name;
+        impl Module for $name {
+            fn visit(&self, _: &str, _: &mut dyn Visitor) {}
+        }
+        impl Layer for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Tensor {
+                x.$method()
+            }
+        }
+    )*};
+}
+activations! {
+    Gelu gelu "[`Tensor::gelu`] as a layer."
+    Relu relu "[`Tensor::relu`] as a layer."
+    Sigmoid sigmoid "[`Tensor::sigmoid`] as a layer."
+    Silu silu "[`Tensor::silu`] as a layer."
+    Tanh tanh "[`Tensor::tanh`] as a layer."
+}
+
 /// A function of one tensor as a layer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Activation {
     name: &'static str,
     f: fn(&Tensor) -> Tensor,

@@ -34,10 +34,20 @@ pub fn mean_gradients(params: &[Variable]) -> Result<()> {
     no_grad(|| means(params)?.iter().try_for_each(|(p, g)| replace(p, g)))
 }
 
+/// Makes gradients the means over workers, for a program that averages them itself (`parallel::set_local`). With a
+/// parameter store, which averages them, nothing happens.
+pub fn average_gradients(params: &[Variable]) -> Result<()> {
+    no_grad(|| averaged(params, parallel::mean_of_all)?.iter().try_for_each(|(p, g)| replace(p, g)))
+}
+
 /// The gradients that there are, as all workers see them.
 fn means(params: &[Variable]) -> Result<Vec<(&Variable, Tensor)>> {
+    averaged(params, parallel::mean)
+}
+type Mean = fn(&Tensor, &[Option<Tensor>]) -> Result<Option<Vec<Option<Tensor>>>>;
+fn averaged(params: &[Variable], mean: Mean) -> Result<Vec<(&Variable, Tensor)>> {
     let own: Vec<Option<Tensor>> = params.iter().map(Variable::grad).collect();
-    let all = parallel::mean(&Tensor::from(0.0f32), &own)?.unwrap_or(own);
+    let all = mean(&Tensor::from(0.0f32), &own)?.unwrap_or(own);
     Ok(params.iter().zip(all).filter_map(|(p, g)| Some((p, g?))).collect())
 }
 fn replace(p: &Variable, grad: &Tensor) -> Result<()> {

@@ -3,40 +3,29 @@
 //! It is no [`super::Rule`]: it looks at all parameters together, and at the loss several times a
 //! step, so it is given a function that computes the loss anew.
 
+use super::settings::settings;
 use super::wolfe::{Point, search};
 use crate::{Parameters, parallel};
 use tensor::control::{ScanOptions, scan_with};
 use tensor::{DType, Error, Result, Tensor, Variable, grad, no_grad};
 
-/// Settings of [`Lbfgs`]; PyTorch's, except for a shorter memory.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LbfgsOptions {
-    /// Length of a step, relative to the one the method finds.
-    pub lr: f64,
-    /// Directions tried in a step.
-    pub iterations: usize,
-    /// Losses computed in a step; 5/4 of the iterations if `None`.
-    pub evaluations: Option<usize>,
-    /// A step is over when no gradient is larger.
-    pub tolerance_grad: f64,
-    /// A step is over when parameters or loss change less.
-    pub tolerance_change: f64,
-    /// Changes of the gradient that are remembered; each takes twice the parameters' memory.
-    pub history: usize,
-    /// Searches along the direction for a point that satisfies the strong Wolfe conditions.
-    pub strong_wolfe: bool,
-}
-impl Default for LbfgsOptions {
-    fn default() -> LbfgsOptions {
-        LbfgsOptions {
-            lr: 1.0,
-            iterations: 20,
-            evaluations: None,
-            tolerance_grad: 1e-7,
-            tolerance_change: 1e-9,
-            history: 10,
-            strong_wolfe: false,
-        }
+settings! {
+    /// Settings of [`Lbfgs`], with PyTorch's names and defaults.
+    LbfgsOptions {
+        /// Length of a step, relative to the one the method finds.
+        lr: f64 = 1.0;
+        /// Directions tried in a step.
+        max_iter: usize = 20;
+        /// Losses computed in a step; 5/4 of the iterations if `None`.
+        max_eval: Option<usize> = None;
+        /// A step is over when no gradient is larger.
+        tolerance_grad: f64 = 1e-7;
+        /// A step is over when parameters or loss change less.
+        tolerance_change: f64 = 1e-9;
+        /// Changes of the gradient that are remembered; each takes twice the parameters' memory.
+        history_size: usize = 100;
+        /// Searches along the direction for a point that satisfies the strong Wolfe conditions.
+        strong_wolfe: bool = false;
     }
 }
 
@@ -86,7 +75,7 @@ struct Run {
 impl Lbfgs {
     /// For the parameters of a module, or a list of variables, all of one type.
     pub fn new(options: LbfgsOptions, params: &(impl Parameters + ?Sized)) -> Result<Lbfgs> {
-        if parallel::world()? > 1 {
+        if parallel::averages()? {
             let e = "it looks at the loss of all examples several times a step, which workers do not share: run it in one process";
             return Err(Error::value(e).in_op("Lbfgs"));
         }
@@ -96,11 +85,11 @@ impl Lbfgs {
             let e = format!("parameters must be of one type, but {} is {}, not {dtype}", p.name(), p.dtype());
             return Err(Error::dtype(e).in_op("lbfgs"));
         }
-        if params.is_empty() || options.history == 0 || options.iterations == 0 {
+        if params.is_empty() || options.history_size == 0 || options.max_iter == 0 {
             let e = "at least one parameter, a history of 1 and 1 iteration are needed";
             return Err(Error::value(e).in_op("lbfgs"));
         }
-        let (n, h) = (params.iter().map(numbers).sum::<usize>(), options.history);
+        let (n, h) = (params.iter().map(numbers).sum::<usize>(), options.history_size);
         let zeros = |name: &str, shape: &[usize]| Variable::buffer(name, Tensor::full_of(shape, 0.0, dtype.part()));
         Ok(Lbfgs {
             changes: zeros("old_dirs", &[h, n])?,
@@ -124,7 +113,7 @@ impl Lbfgs {
     #[track_caller]
     pub fn step(&self, mut loss: impl FnMut() -> Result<Tensor>) -> Result<f64> {
         let o = &self.options;
-        let evaluations_max = o.evaluations.unwrap_or(o.iterations * 5 / 4);
+        let evaluations_max = o.max_eval.unwrap_or(o.max_iter * 5 / 4);
         let (first, mut g) = self.evaluate(&mut loss)?;
         let (mut now, mut evaluations) = (first, 1usize);
         if largest(&g)? <= o.tolerance_grad {
@@ -140,7 +129,7 @@ impl Lbfgs {
             scale,
             iterations: iterations as u64,
         };
-        for i in 1..=o.iterations {
+        for i in 1..=o.max_iter {
             self.bend(&g, &mut run)?;
             let before = now;
             run.length = if run.iterations == 1 { (1.0 / total(&g)?).min(1.0) * o.lr } else { o.lr };
@@ -162,7 +151,7 @@ impl Lbfgs {
                 evaluations += calls;
             }
             self.move_to(&x, &run.direction, run.length)?;
-            if i == o.iterations {
+            if i == o.max_iter {
                 break;
             }
             if !o.strong_wolfe {
@@ -191,7 +180,7 @@ impl Lbfgs {
             let ys = dot(&y, &s)?;
             // Else the curvature is not positive, and the memory would point uphill.
             if ys > 1e-10 {
-                let kept = self.options.history - 1;
+                let kept = self.options.history_size - 1;
                 let pushed = |v: &Variable, x: &Tensor| {
                     v.assign(&Tensor::concat(&[v.tensor().narrow(0, 1, kept), x.unsqueeze(0)], 0))
                 };

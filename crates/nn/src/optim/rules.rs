@@ -1,25 +1,48 @@
-//! The rules: each the formula of its paper, with PyTorch's defaults.
+//! The rules: each the formula of its paper, with PyTorch's names and defaults of settings.
 
+use super::settings::{Row, Settings, settings};
 use super::{Rule, Step};
 use tensor::{DType, Shape, Tensor};
 
-/// Stochastic gradient descent, with momentum (Polyak) or Nesterov's, and L2 decay.
-#[derive(Clone, Debug)]
-pub struct Sgd {
-    /// Learning rate.
-    pub lr: f64,
-    /// Momentum; 0 for none.
-    pub momentum: f64,
-    /// How much of the gradient does not enter the momentum.
-    pub dampening: f64,
-    /// Nesterov's look-ahead.
-    pub nesterov: bool,
-    /// L2 decay, added to the gradient.
-    pub weight_decay: f64,
+/// All rules of this file: those listed here are known to Python by their rows.
+macro_rules! rows {
+    ($($name:ident),* $(,)?) => {
+        /// The optimizers that other languages make by name.
+        pub static ROWS: &[Row] = &[$(Row {
+            name: stringify!($name),
+            doc: $name::DOC,
+            settings: <$name as Settings>::settings,
+            make: |values| Ok(Box::new($name::given(values)?)),
+        }),*];
+    };
 }
-impl Default for Sgd {
-    fn default() -> Sgd {
-        Sgd { lr: 0.01, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 }
+rows![Sgd, Adagrad, Adam, AdamW, RmsProp, Adadelta, NAdam, Lion, Adafactor];
+
+/// Where a rule keeps its first learning rate and weight decay.
+macro_rules! rates {
+    () => {
+        fn lr(&self) -> f64 {
+            self.lr
+        }
+        fn weight_decay(&self) -> f64 {
+            self.weight_decay
+        }
+    };
+}
+
+settings! {
+    /// Stochastic gradient descent, with momentum (Polyak) or Nesterov's, and L2 decay.
+    Sgd {
+        /// Learning rate.
+        lr: f64 = 1e-3;
+        /// Momentum; 0 for none.
+        momentum: f64 = 0.0;
+        /// How much of the gradient does not enter the momentum.
+        dampening: f64 = 0.0;
+        /// L2 decay, added to the gradient.
+        weight_decay: f64 = 0.0;
+        /// Nesterov's look-ahead.
+        nesterov: bool = false;
     }
 }
 /// The gradient with L2 decay added.
@@ -35,12 +58,7 @@ fn shrunk(s: &Step) -> Tensor {
     if s.weight_decay == 0.0 { s.param.clone() } else { s.param * (1.0 - s.lr * s.weight_decay) }
 }
 impl Rule for Sgd {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
-    fn weight_decay(&self) -> f64 {
-        self.weight_decay
-    }
+    rates!();
     fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
         if self.momentum == 0.0 { vec![] } else { vec![("momentum_buffer", Tensor::zeros(shape))] }
     }
@@ -57,34 +75,25 @@ impl Rule for Sgd {
     }
 }
 
-/// Adagrad (Duchi, Hazan and Singer 2011): steps shrink with the sum of squared gradients.
-#[derive(Clone, Debug)]
-pub struct Adagrad {
-    /// Learning rate.
-    pub lr: f64,
-    /// Decay of the learning rate with the number of steps.
-    pub lr_decay: f64,
-    /// L2 decay, added to the gradient.
-    pub weight_decay: f64,
-    /// What the sums start with.
-    pub initial_accumulator: f64,
-    /// Added to the root.
-    pub eps: f64,
-}
-impl Default for Adagrad {
-    fn default() -> Adagrad {
-        Adagrad { lr: 0.01, lr_decay: 0.0, weight_decay: 0.0, initial_accumulator: 0.0, eps: 1e-10 }
+settings! {
+    /// Adagrad (Duchi, Hazan and Singer 2011): steps shrink with the sum of squared gradients.
+    Adagrad {
+        /// Learning rate.
+        lr: f64 = 0.01;
+        /// Decay of the learning rate with the number of steps.
+        lr_decay: f64 = 0.0;
+        /// L2 decay, added to the gradient.
+        weight_decay: f64 = 0.0;
+        /// What the sums start with.
+        initial_accumulator_value: f64 = 0.0;
+        /// Added to the root.
+        eps: f64 = 1e-10;
     }
 }
 impl Rule for Adagrad {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
-    fn weight_decay(&self) -> f64 {
-        self.weight_decay
-    }
+    rates!();
     fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
-        vec![("sum", Tensor::full(shape, self.initial_accumulator as f32))]
+        vec![("sum", Tensor::full(shape, self.initial_accumulator_value as f32))]
     }
     fn step(&self, s: &Step) -> (Tensor, Vec<Tensor>) {
         let g = decayed(s);
@@ -94,21 +103,17 @@ impl Rule for Adagrad {
     }
 }
 
-/// Adam (Kingma and Ba 2015), with L2 decay added to the gradient.
-#[derive(Clone, Debug)]
-pub struct Adam {
-    /// Learning rate.
-    pub lr: f64,
-    /// Decay of the two moments.
-    pub betas: (f64, f64),
-    /// Added to the root.
-    pub eps: f64,
-    /// L2 decay.
-    pub weight_decay: f64,
-}
-impl Default for Adam {
-    fn default() -> Adam {
-        Adam { lr: 1e-3, betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0 }
+settings! {
+    /// Adam (Kingma and Ba 2015), with L2 decay added to the gradient.
+    Adam {
+        /// Learning rate.
+        lr: f64 = 1e-3;
+        /// Decay of the two moments.
+        betas: (f64, f64) = (0.9, 0.999);
+        /// Added to the root.
+        eps: f64 = 1e-8;
+        /// L2 decay.
+        weight_decay: f64 = 0.0;
     }
 }
 /// The corrected step and both moments. Corrections and rate are single numbers and are put
@@ -128,12 +133,7 @@ fn two_moments(shape: &Shape) -> Vec<(&'static str, Tensor)> {
     vec![("exp_avg", Tensor::zeros(shape)), ("exp_avg_sq", Tensor::zeros(shape))]
 }
 impl Rule for Adam {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
-    fn weight_decay(&self) -> f64 {
-        self.weight_decay
-    }
+    rates!();
     fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
         two_moments(shape)
     }
@@ -143,30 +143,21 @@ impl Rule for Adam {
     }
 }
 
-/// AdamW (Loshchilov and Hutter 2019): Adam with decay apart from the gradient.
-#[derive(Clone, Debug)]
-pub struct AdamW {
-    /// Learning rate.
-    pub lr: f64,
-    /// Decay of the two moments.
-    pub betas: (f64, f64),
-    /// Added to the root.
-    pub eps: f64,
-    /// Decay of the parameter itself.
-    pub weight_decay: f64,
-}
-impl Default for AdamW {
-    fn default() -> AdamW {
-        AdamW { lr: 1e-3, betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.01 }
+settings! {
+    /// AdamW (Loshchilov and Hutter 2019): Adam with decay apart from the gradient.
+    AdamW {
+        /// Learning rate.
+        lr: f64 = 1e-3;
+        /// Decay of the two moments.
+        betas: (f64, f64) = (0.9, 0.999);
+        /// Added to the root.
+        eps: f64 = 1e-8;
+        /// Decay of the parameter itself.
+        weight_decay: f64 = 0.01;
     }
 }
 impl Rule for AdamW {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
-    fn weight_decay(&self) -> f64 {
-        self.weight_decay
-    }
+    rates!();
     fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
         two_moments(shape)
     }
@@ -176,34 +167,25 @@ impl Rule for AdamW {
     }
 }
 
-/// RMSProp (Hinton 2012): steps divided by a running root mean square of the gradient.
-#[derive(Clone, Debug)]
-pub struct RmsProp {
-    /// Learning rate.
-    pub lr: f64,
-    /// Decay of the mean square.
-    pub alpha: f64,
-    /// Added to the root.
-    pub eps: f64,
-    /// L2 decay, added to the gradient.
-    pub weight_decay: f64,
-    /// Momentum; 0 for none.
-    pub momentum: f64,
-    /// Divides by the deviation from the running mean instead.
-    pub centered: bool,
-}
-impl Default for RmsProp {
-    fn default() -> RmsProp {
-        RmsProp { lr: 0.01, alpha: 0.99, eps: 1e-8, weight_decay: 0.0, momentum: 0.0, centered: false }
+settings! {
+    /// RMSProp (Hinton 2012): steps divided by a running root mean square of the gradient.
+    RmsProp {
+        /// Learning rate.
+        lr: f64 = 0.01;
+        /// Decay of the mean square.
+        alpha: f64 = 0.99;
+        /// Added to the root.
+        eps: f64 = 1e-8;
+        /// L2 decay, added to the gradient.
+        weight_decay: f64 = 0.0;
+        /// Momentum; 0 for none.
+        momentum: f64 = 0.0;
+        /// Divides by the deviation from the running mean instead.
+        centered: bool = false;
     }
 }
 impl Rule for RmsProp {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
-    fn weight_decay(&self) -> f64 {
-        self.weight_decay
-    }
+    rates!();
     fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
         let mut slots = vec![("square_avg", Tensor::zeros(shape))];
         if self.momentum != 0.0 {
@@ -230,31 +212,22 @@ impl Rule for RmsProp {
     }
 }
 
-/// Adadelta (Zeiler 2012): steps in units of earlier steps, so that hardly any learning rate is
-/// left to choose.
-#[derive(Clone, Debug)]
-pub struct Adadelta {
-    /// Learning rate.
-    pub lr: f64,
-    /// Decay of both mean squares.
-    pub rho: f64,
-    /// Added to the mean squares before their roots.
-    pub eps: f64,
-    /// L2 decay, added to the gradient.
-    pub weight_decay: f64,
-}
-impl Default for Adadelta {
-    fn default() -> Adadelta {
-        Adadelta { lr: 1.0, rho: 0.9, eps: 1e-6, weight_decay: 0.0 }
+settings! {
+    /// Adadelta (Zeiler 2012): steps in units of earlier steps, so that hardly any learning rate is
+    /// left to choose.
+    Adadelta {
+        /// Learning rate.
+        lr: f64 = 1.0;
+        /// Decay of both mean squares.
+        rho: f64 = 0.9;
+        /// Added to the mean squares before their roots.
+        eps: f64 = 1e-6;
+        /// L2 decay, added to the gradient.
+        weight_decay: f64 = 0.0;
     }
 }
 impl Rule for Adadelta {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
-    fn weight_decay(&self) -> f64 {
-        self.weight_decay
-    }
+    rates!();
     fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
         vec![("square_avg", Tensor::zeros(shape)), ("acc_delta", Tensor::zeros(shape))]
     }
@@ -267,32 +240,23 @@ impl Rule for Adadelta {
     }
 }
 
-/// NAdam (Dozat 2016): Adam with Nesterov's look-ahead.
-#[derive(Clone, Debug)]
-pub struct NAdam {
-    /// Learning rate.
-    pub lr: f64,
-    /// Decay of the two moments.
-    pub betas: (f64, f64),
-    /// Added to the root.
-    pub eps: f64,
-    /// L2 decay.
-    pub weight_decay: f64,
-    /// How fast the momentum grows to its full size.
-    pub momentum_decay: f64,
-}
-impl Default for NAdam {
-    fn default() -> NAdam {
-        NAdam { lr: 2e-3, betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0, momentum_decay: 4e-3 }
+settings! {
+    /// NAdam (Dozat 2016): Adam with Nesterov's look-ahead.
+    NAdam {
+        /// Learning rate.
+        lr: f64 = 2e-3;
+        /// Decay of the two moments.
+        betas: (f64, f64) = (0.9, 0.999);
+        /// Added to the root.
+        eps: f64 = 1e-8;
+        /// L2 decay.
+        weight_decay: f64 = 0.0;
+        /// How fast the momentum grows to its full size.
+        momentum_decay: f64 = 4e-3;
     }
 }
 impl Rule for NAdam {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
-    fn weight_decay(&self) -> f64 {
-        self.weight_decay
-    }
+    rates!();
     fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
         let mut slots = two_moments(shape);
         slots.push(("mu_product", Tensor::ones(())));
@@ -313,29 +277,20 @@ impl Rule for NAdam {
     }
 }
 
-/// Lion (Chen and others 2023): the sign of a momentum, with decay apart from the gradient. Learning
-/// rates are three to ten times smaller than Adam's.
-#[derive(Clone, Debug)]
-pub struct Lion {
-    /// Learning rate.
-    pub lr: f64,
-    /// Decay of the momentum as it is used, and as it is kept.
-    pub betas: (f64, f64),
-    /// Decay of the parameter itself.
-    pub weight_decay: f64,
-}
-impl Default for Lion {
-    fn default() -> Lion {
-        Lion { lr: 1e-4, betas: (0.9, 0.99), weight_decay: 0.0 }
+settings! {
+    /// Lion (Chen and others 2023): the sign of a momentum, with decay apart from the gradient. Learning
+    /// rates are three to ten times smaller than Adam's.
+    Lion {
+        /// Learning rate.
+        lr: f64 = 1e-4;
+        /// Decay of the momentum as it is used, and as it is kept.
+        betas: (f64, f64) = (0.9, 0.99);
+        /// Decay of the parameter itself.
+        weight_decay: f64 = 0.0;
     }
 }
 impl Rule for Lion {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
-    fn weight_decay(&self) -> f64 {
-        self.weight_decay
-    }
+    rates!();
     fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
         vec![("exp_avg", Tensor::zeros(shape))]
     }
@@ -345,35 +300,24 @@ impl Rule for Lion {
     }
 }
 
-/// Adafactor (Shazeer and Stern 2018) without momentum: second moments of matrices kept as a row and
-/// a column only, steps relative to the size of the parameter.
-#[derive(Clone, Debug)]
-pub struct Adafactor {
-    /// Largest learning rate; steps are at most 1/√t times the parameter's size.
-    pub lr: f64,
-    /// The second moment forgets by t to this power.
-    pub beta2_decay: f64,
-    /// Smallest second moment (its root); the smallest difference of the parameter's type if `None`.
-    pub eps: Option<f64>,
-    /// Smallest size a parameter counts with.
-    pub scale_min: f64,
-    /// Root mean square above which a step is scaled down.
-    pub clip: f64,
-    /// Decay of the parameter itself.
-    pub weight_decay: f64,
-}
-impl Default for Adafactor {
-    fn default() -> Adafactor {
-        Adafactor { lr: 0.01, beta2_decay: -0.8, eps: None, scale_min: 1e-3, clip: 1.0, weight_decay: 0.0 }
+settings! {
+    /// Adafactor (Shazeer and Stern 2018) without momentum: second moments of matrices kept as a row and
+    /// a column only, steps relative to the size of the parameter.
+    Adafactor {
+        /// Largest learning rate; steps are at most 1/√t times the parameter's size.
+        lr: f64 = 0.01;
+        /// The second moment forgets by t to this power.
+        beta2_decay: f64 = -0.8;
+        /// Smallest root of a second moment (`None`: the parameter type's epsilon), and smallest scale of a parameter.
+        eps: (Option<f64>, f64) = (None, 1e-3);
+        /// Root mean square above which a step is scaled down.
+        d: f64 = 1.0;
+        /// Decay of the parameter itself.
+        weight_decay: f64 = 0.0;
     }
 }
 impl Rule for Adafactor {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
-    fn weight_decay(&self) -> f64 {
-        self.weight_decay
-    }
+    rates!();
     fn slots(&self, shape: &Shape) -> Vec<(&'static str, Tensor)> {
         let rank = shape.rank();
         if rank < 2 {
@@ -385,7 +329,7 @@ impl Rule for Adafactor {
         vec![("row_var", Tensor::zeros(row)), ("col_var", Tensor::zeros(column))]
     }
     fn step(&self, s: &Step) -> (Tensor, Vec<Tensor>) {
-        let eps = self.eps.unwrap_or_else(|| spacing(s.param));
+        let eps = self.eps.0.unwrap_or_else(|| spacing(s.param));
         let newest = (s.t.log() * self.beta2_decay).exp();
         let mix = |old: &Tensor, new: Tensor| old + (new - old) * &newest;
         let squares = s.grad * s.grad;
@@ -399,8 +343,8 @@ impl Rule for Adafactor {
         };
         let direction = s.grad / variance.maximum(eps * eps).sqrt();
         let size = |x: &Tensor| (x * x).mean(..).sqrt();
-        let rate = s.lr.minimum(1.0 / s.t.sqrt()) * size(s.param).maximum(self.scale_min);
-        let clipped = (size(&direction) / self.clip).maximum(1.0);
+        let rate = s.lr.minimum(1.0 / s.t.sqrt()) * size(s.param).maximum(self.eps.1);
+        let clipped = (size(&direction) / self.d).maximum(1.0);
         (shrunk(s) - direction * (rate / clipped), slots)
     }
 }

@@ -40,6 +40,7 @@ use dist::{
 use ir::{Node, Shape, Value};
 use pulse::exchange;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tensor::{Error, Result, Tensor, Variable, generator};
@@ -97,6 +98,8 @@ struct Shared {
     given: Option<Vec<u8>>,
 }
 
+/// Whether optimizers leave gradients and parameters alone, because the program averages them itself.
+static IS_LOCAL: AtomicBool = AtomicBool::new(false);
 /// Gradients that are means over all workers already, as clipped ones are.
 static MEANS: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
 static JOB: OnceLock<Result<Option<Job>>> = OnceLock::new();
@@ -123,6 +126,19 @@ pub fn rank() -> Result<usize> {
 pub fn world() -> Result<usize> {
     Ok(job()?.map_or(1, |j| j.place.world as usize))
 }
+/// Sets whether optimizers step with this process's gradients alone, as in a program that averages them itself with
+/// collectives. With a parameter store nothing changes.
+pub fn set_local(yes: bool) {
+    IS_LOCAL.store(yes, Ordering::Relaxed);
+}
+/// True if optimizers average gradients over the workers, or the store does.
+pub fn averages() -> Result<bool> {
+    Ok(job()?.is_some_and(|j| j.place.world > 1 && (matches!(j.how, How::Store(_)) || !is_local())))
+}
+fn is_local() -> bool {
+    IS_LOCAL.load(Ordering::Relaxed)
+}
+
 /// Where a worker of a parameter store begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begin {
@@ -268,7 +284,7 @@ fn join_at(place: WorkerConfig, timeout: Duration) -> dist::Result<Job> {
     let deadline = Instant::now() + timeout;
     let (workers, servers, copies) = (place.world as usize, place.servers as usize, place.copies);
     let controller = move || Controller::new(workers, servers, copies);
-    let report = |text: &str| eprintln!("{text}");
+    let report = |text: &str| tensor::log::info(text);
     let coordinator: Option<Arc<dyn Coordinator>> = if place.keeps {
         let at = place.coordinator.address()?;
         Some(Arc::new(EmbeddedCoordinator::start(&at, place.secret.clone(), controller(), report)?))
@@ -327,6 +343,9 @@ pub(crate) fn share(params: &[Variable], rule: &dyn Rule, weight_decay: f64) -> 
     let nowhere = || params.iter().map(|_| None).collect();
     // An optimizer of no parameters is none's affair.
     let Some(job) = (if params.is_empty() { None } else { job()? }) else { return Ok(nowhere()) };
+    if matches!(job.how, How::Reduce(..)) && is_local() {
+        return Ok(nowhere());
+    }
     if let Some(p) = params.iter().find(|p| p.dtype() != tensor::DType::F32) {
         let e = format!("parameter {} is {}; several workers train f32 parameters", p.name(), p.dtype());
         return Err(Error::dtype(e).in_op("optimizer"));
@@ -413,8 +432,12 @@ impl Shared {
 }
 
 /// The mean of each gradient over all workers, of those that are none yet; `None` if this process is
-/// alone or the store takes the gradients.
+/// alone, the store takes the gradients or the program averages them itself.
 pub(crate) fn mean(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Option<Vec<Option<Tensor>>>> {
+    if is_local() { Ok(None) } else { mean_of_all(t, grads) }
+}
+/// The same, whoever averages.
+pub(crate) fn mean_of_all(t: &Tensor, grads: &[Option<Tensor>]) -> Result<Option<Vec<Option<Tensor>>>> {
     let Some(How::Reduce(..)) = job()?.map(|j| &j.how) else { return Ok(None) };
     let known = lock(&MEANS);
     let is_mean = |g: &Tensor| g.value().is_ok_and(|v| known.iter().any(|m| m.as_ptr() == Arc::as_ptr(v.node())));

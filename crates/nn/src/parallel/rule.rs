@@ -362,7 +362,7 @@ mod tests {
             Box::new(Adam::default()),
             Box::new(NAdam::default()),
             Box::new(Adafactor::default()),
-            Box::new(Adagrad { initial_accumulator: 0.5, ..Adagrad::default() }),
+            Box::new(Adagrad { initial_accumulator_value: 0.5, ..Adagrad::default() }),
         ];
         for rule in rules {
             let text = RuleText::of(&*rule, &Shape::from([2usize, 3]), 0.1).unwrap();

@@ -316,10 +316,7 @@ mod tests {
             (Box::new(Adadelta::default()), Box::new(Adadelta { rho: 0.6, eps: 1e-2, ..Adadelta::default() })),
             (Box::new(NAdam::default()), Box::new(NAdam { betas: (0.7, 0.9), eps: 1e-2, ..NAdam::default() })),
             (Box::new(Lion::default()), Box::new(Lion { betas: (0.7, 0.9), ..Lion::default() })),
-            (
-                Box::new(Adafactor::default()),
-                Box::new(Adafactor { beta2_decay: -0.5, clip: 0.3, ..Adafactor::default() }),
-            ),
+            (Box::new(Adafactor::default()), Box::new(Adafactor { beta2_decay: -0.5, d: 0.3, ..Adafactor::default() })),
         ];
         for (i, (one, other)) in pairs.iter().enumerate() {
             let text = |rule: &dyn Rule, decay: f64| RuleText::of(rule, &Shape::from([4usize, 3]), decay).unwrap();

@@ -257,7 +257,8 @@ mod tests {
         let mut saved = Checkpoint::new(u64::MAX).with("x", &[("v".into(), v)]).unwrap().note("a b", 0.1 + 0.2);
         saved.generator = (u64::MAX, u64::MAX - 1);
         saved.score = Some(1.0 / 3.0);
-        saved.position = Some(Position { epoch: 1, batch: 2, samples: 3, len: 4, seed: Some(u64::MAX) });
+        saved.position =
+            Some(Position { epoch: 1, batch: 2, samples: 3, len: 4, seed: Some(u64::MAX), by_generator: true });
         let read = Checkpoint::decode(&saved.encode().unwrap()).unwrap();
         assert_eq!((read.step, read.generator, read.position), (saved.step, saved.generator, saved.position));
         assert_eq!(read.score, saved.score);

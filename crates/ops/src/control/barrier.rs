@@ -1,7 +1,7 @@
 //! `barrier`: values as they are, through which no pass looks.
 
-use crate::pairs;
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, maybe_grads};
 use ir::{Attrs, Batch, Case, Error, Grad, Meaning, Op, Result, Site, Value};
 

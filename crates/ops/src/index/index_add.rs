@@ -2,9 +2,9 @@
 
 use super::{inside, is_index};
 use crate::kernel::batched_input;
-use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, floats, i64s, maybe_grads, number, same};
 use crate::{Error, Result, Tensor};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Batch, BatchCall, Call, Case, Grad, Literal, Meaning, Op, Shape};
 
 /// The row of `index_add`.

@@ -1,9 +1,9 @@
 //! `sort`: the elements along an axis in order, and where each came from.
 
 use crate::kernel::BATCH_AXIS;
-use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, floats, grads, i64s, number};
 use crate::{DType, Result, Tensor};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op, Type};
 use std::cmp::Ordering;
 

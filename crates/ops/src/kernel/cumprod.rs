@@ -1,10 +1,10 @@
 //! `cumprod`: running products along an axis.
 
-use crate::pairs;
 use super::{BATCH_AXIS, advance, delay, recur_back};
-use ir::AxisSplit;
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, number, same};
 use crate::{Result, Tensor};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 
 /// The row of `cumprod`.

@@ -1,9 +1,9 @@
 //! `cumsum`: running sums along an axis.
 
 use super::BATCH_AXIS;
-use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, floats, grads, number, same};
 use crate::{Result, Tensor, axis};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 
 /// The row of `cumsum`.

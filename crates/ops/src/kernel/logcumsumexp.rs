@@ -1,9 +1,9 @@
 //! `logcumsumexp`: the logarithm of running sums of exponentials.
 
 use super::{BATCH_AXIS, advance, recur_back};
-use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, float, floats, grads, same};
 use crate::{Result, Tensor};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op};
 
 /// The row of `logcumsumexp`.

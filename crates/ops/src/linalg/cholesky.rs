@@ -1,8 +1,8 @@
 //! `cholesky`: the triangular square root of a positive definite matrix.
 
-use crate::pairs;
 use super::unitary::Number;
 use super::{dense, each, halved, hermitian, like, square};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, grads};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, Literal, Meaning, Op};

@@ -1,7 +1,7 @@
 //! `eigh`: eigenvalues and eigenvectors of a symmetric or Hermitian matrix.
 
-use crate::pairs;
 use super::{Triangle, adjoint, diagonal_matrix, each, hermitian, like, square, unitary};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, grads};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, GradCall, Meaning, Op, Value};

@@ -4,9 +4,9 @@
 //! count. The methods take and give complex tensors.
 
 use crate::kernel::BATCH_AXIS;
-use ir::AxisSplit;
 use crate::rules::{GradTensors, f64s, floats, grads, same};
 use crate::{DType, Error, Result, Tensor, axis};
+use ir::AxisSplit;
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op, Site, Type, Value};
 use std::f64::consts::PI;
 

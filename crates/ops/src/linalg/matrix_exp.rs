@@ -1,8 +1,8 @@
 //! `matrix_exp`: the exponential of a matrix.
 
-use crate::pairs;
 use super::{dense, each, like, square};
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use ir::{Attrs, Case, Grad, Meaning, Op};
 use smallvec::SmallVec;

@@ -1,7 +1,7 @@
 //! `pinv`: the pseudo-inverse.
 
-use crate::pairs;
 use super::{dense, each, like, matrix, unitary};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use crate::{DType, Tensor};
 use ir::{AttrKind, Attrs, Case, Grad, Meaning, Op};

@@ -1,7 +1,7 @@
 //! `qr`: an orthogonal and a triangular factor.
 
-use crate::pairs;
 use super::{adjoint, complemented, diagonal_matrix, each, like, matrix, unitary, upper};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, GradCall, Meaning, Op, Value};

@@ -1,8 +1,8 @@
 //! `slogdet`: sign and logarithm of the determinant.
 
-use crate::pairs;
 use super::{dense, each, like, per_matrix, square};
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use ir::{Attrs, Case, Grad, Meaning, Op};
 use smallvec::SmallVec;

@@ -1,8 +1,8 @@
 //! `solve`: linear equations.
 
-use crate::pairs;
 use super::triangular_solve::broadcast_batches;
 use super::{dense, lead, matrix, square, with};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, one_dtype};
 use crate::{Error, Result, Tensor};
 use ir::{Attrs, Call, Case, Grad, Literal, Meaning, Op, Type};

@@ -1,8 +1,8 @@
 //! `svd`: the singular value decomposition.
 
-use crate::pairs;
 use super::eigh::divided;
 use super::{adjoint, complemented, diagonal_matrix, each, like, matrix, unitary};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads};
 use crate::{Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, GradCall, Meaning, Op, Value};

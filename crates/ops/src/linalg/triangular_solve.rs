@@ -1,7 +1,7 @@
 //! `triangular_solve`: linear equations with a triangular matrix.
 
-use crate::pairs;
 use super::{dense, lead, lower, matrix, square, upper, with};
+use crate::pairs;
 use crate::rules::{GradTensors, f64s, floats, grads, one_dtype};
 use crate::{Error, Result, Tensor};
 use ir::{AttrKind, Attrs, Call, Case, Grad, Literal, Meaning, Op, Type};

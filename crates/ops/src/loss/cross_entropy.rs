@@ -117,7 +117,7 @@ fn mixed(p: &Tensor, weight: Option<&Tensor>, smoothing: f64, axis: usize) -> Re
     })
 }
 
-/// What [`Tensor::cross_entropy`] takes beside its operands.
+/// What [`Tensor::cross_entropy_with`] takes beside its operands.
 #[derive(Clone, Debug)]
 pub struct CrossEntropyOptions {
     /// A weight for each class.
@@ -140,13 +140,20 @@ impl Tensor {
     /// probabilities `[N, C, *D]`.
     ///
     /// ```
-    /// # use talweg_ops::{Tensor, loss::CrossEntropyOptions};
+    /// # use talweg_ops::Tensor;
     /// let logits = Tensor::from([[0.0f64, 0.0], [0.0, 0.0]]);
-    /// let y = logits.cross_entropy(&Tensor::from([0i64, 1]), CrossEntropyOptions::default());
+    /// let y = logits.cross_entropy(&Tensor::from([0i64, 1]));
     /// assert!((y.item::<f64>().unwrap() - 2f64.ln()).abs() < 1e-12);
     /// ```
     #[track_caller]
-    pub fn cross_entropy(&self, target: &Tensor, options: CrossEntropyOptions) -> Tensor {
+    pub fn cross_entropy(&self, target: &Tensor) -> Tensor {
+        self.cross_entropy_with(target, CrossEntropyOptions::default())
+    }
+
+    /// Cross entropy of these logits `[N, C, *D]` (or `[C]`) with class numbers `[N, *D]` or class probabilities
+    /// `[N, C, *D]`; options weight classes, ignore one, smooth labels, or choose a reduction other than the mean.
+    #[track_caller]
+    pub fn cross_entropy_with(&self, target: &Tensor, options: CrossEntropyOptions) -> Tensor {
         let attrs = Attrs::new()
             .with("ignore_index", options.ignore_index)
             .with("label_smoothing", options.label_smoothing)

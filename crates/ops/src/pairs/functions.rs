@@ -61,7 +61,8 @@ pub(crate) fn log(z: &Pair) -> Pair {
     let near = Tensor::where_(&is_near, &large, large.ones_like());
     let off = (&near - 1.0) * (near + 1.0) + small.square();
     let by_distance = Tensor::where_(&is_near, &off, off.zeros_like()).log1p() * 0.5;
-    let is_zero = large.eq(0.0);
+    // A NaN real part is the smaller of the two.
+    let is_zero = large.eq(0.0).and(small.eq(0.0));
     let by_size = Tensor::where_(&is_zero, &size, z.abs()).log();
     Pair::new(Tensor::where_(&is_near, &by_distance, by_size), z.angle())
 }

@@ -1,7 +1,7 @@
 //! `cast`: another element type.
 
-use crate::pairs;
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::{f64s, unary_grad};
 use ir::{AttrKind, Attrs, Case, DType, Grad, Meaning, Op, Out, Scalar};
 

@@ -1,7 +1,7 @@
 //! `not`: logical not.
 
-use crate::pairs;
 use crate::Tensor;
+use crate::pairs;
 use crate::rules::scalar_cases;
 use ir::{Attrs, Case, Grad, Literal, Meaning, Op, Out, Scalar};
 

@@ -1,14 +1,10 @@
 //! `talweg certificates`: an authority for one's jobs, and a certificate of it for their processes.
 
 use crate::{Error, Result};
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use time::{Duration, OffsetDateTime};
 
 /// Where, and for how long.
 #[derive(clap::Args)]
@@ -28,11 +24,21 @@ pub fn run(o: &Options) -> Result<()> {
         write(&o.folder.join(name), text)?;
     }
     println!("{}: ca.crt, tls.crt and tls.key, good for {} days", o.folder.display(), o.days);
-    println!("talweg launch --tls {} … uses them; whoever has tls.key can join", o.folder.display());
+    println!("talweg launch --tls {} … uses them; any process with tls.key can join", o.folder.display());
     Ok(())
 }
 
+#[cfg(not(feature = "tls"))]
+fn make(_: u32) -> std::result::Result<[(&'static str, String); 3], &'static str> {
+    Err("this program was built without TLS: build it with `--features tls`")
+}
+
+#[cfg(feature = "tls")]
 fn make(days: u32) -> std::result::Result<[(&'static str, String); 3], rcgen::Error> {
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    };
+    use time::{Duration, OffsetDateTime};
     let params = |names: &[String], what: &str| {
         let mut p = CertificateParams::new(names)?;
         let now = OffsetDateTime::now_utc();

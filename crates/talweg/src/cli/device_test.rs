@@ -253,10 +253,8 @@ pub fn run(o: &Options) -> Result<()> {
 
 /// Prints the kernels of a graph.
 fn sources(engine: &Engine, g: &Graph) -> Result<()> {
-    let plan =
-        cuda::plan::Plan::new(&engine.optimize(g)?, cuda::plan::Chip { major: 9, has: &|_| true, wins: &|_| true })?;
-    for (region, k) in plan.kernels() {
-        println!("// region {region}, {} blocks of {} threads, {:?}\n{}", k.grid, k.block, k.args, k.source);
-    }
+    let gpu = cuda::target::Gpu { major: 9, supports: &|_| true, is_faster: &|_| true };
+    let lowered = cuda::lower::Lowered::new(engine.optimize(g)?, gpu, &mut passes::Watch::none())?;
+    println!("{}", lowered.sources());
     Ok(())
 }

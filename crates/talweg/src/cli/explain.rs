@@ -4,6 +4,7 @@ use super::bench::{peak_mb, resident_mb};
 use crate::ir::{Buffer, Collect, Graph, Literal};
 use crate::{DType, Error, Fetch, Result, Tensor, Variable, engine, find, placeholder};
 use nn::optim::{Adagrad, Optimizer};
+use runtime::Engine;
 use std::path::PathBuf;
 
 /// What to explain.
@@ -11,13 +12,19 @@ use std::path::PathBuf;
 pub struct Options {
     /// A graph in text or binary form; without it, the training step of a small perceptron.
     file: Option<PathBuf>,
+    /// The device: `cpu`, `cuda`. Without a GPU, `cuda` shows the plan and its kernels, and says what it assumed.
+    #[arg(long)]
+    device: Option<String>,
+    /// Prints the source of the GPU's kernels after the plan.
+    #[arg(long)]
+    sources: bool,
     /// Runs it this many times and shows where the time goes, by region and by line.
     #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "100")]
     profile: Option<usize>,
-    /// Writes a picture of the graph as SVG.
+    /// Writes a drawing of the graph as SVG.
     #[arg(long)]
     svg: Option<PathBuf>,
-    /// Writes a picture of the graph in DOT.
+    /// Writes the graph in DOT.
     #[arg(long)]
     dot: Option<PathBuf>,
     /// Writes the graph's text form.
@@ -44,7 +51,7 @@ fn perceptron() -> Result<Graph> {
     let (w1, b1) = (variable("W_1", &[784, 100])?, variable("b_1", &[100])?);
     let (w2, b2) = (variable("W_2", &[100, 10])?, variable("b_2", &[10])?);
     let hidden = (x.matmul(&w1) + &b1).relu();
-    let loss = (hidden.matmul(&w2) + &b2).cross_entropy(&y, Default::default());
+    let loss = (hidden.matmul(&w2) + &b2).cross_entropy(&y);
     let optimizer = Optimizer::new(Adagrad::default(), [w1, b1, w2, b2].as_slice())?;
     let step = optimizer.minimize(&loss)?;
     let (mut values, mut assigned) = (Vec::new(), Vec::new());
@@ -73,16 +80,30 @@ fn profile(program: &dyn runtime::Program, graph: &Graph, runs: usize) -> Result
     done.map(|()| profile)
 }
 
-/// Prints the stages and writes the pictures.
+/// The engine of a device. A kind of device that this machine lacks may still plan and explain programs.
+fn engine_for(device: Option<&str>) -> Result<&'static Engine> {
+    let Some(name) = device else { return Ok(engine()) };
+    match (crate::engine_named(name), crate::runtime::open_offline(name)) {
+        (Ok(engine), _) => Ok(engine),
+        (Err(_), Some(device)) => Ok(Box::leak(Box::new(Engine::new(device).with_patterns(tensor::patterns())))),
+        (Err(e), None) => Err(e),
+    }
+}
+
+/// Prints the stages and writes the drawings.
 pub fn run(o: &Options) -> Result<()> {
     let graph = match &o.file {
         Some(path) => read(path)?,
         None => perceptron()?,
     };
-    print!("{}", crate::explain(&graph, true)?);
+    let engine = engine_for(o.device.as_deref())?;
+    print!("{}", crate::explain::explain_on(engine, &graph, true)?);
+    if o.sources {
+        println!("{}", engine.compile(&graph)?.sources());
+    }
     if let Some(runs) = o.profile {
-        let last = engine().optimize(&graph)?;
-        let program = engine().device().compile(last.clone())?;
+        let last = engine.optimize(&graph)?;
+        let program = engine.device().compile(last.clone())?;
         let before = resident_mb();
         println!("== {runs} runs\n{}", profile(program.as_ref(), &last, runs)?);
         // Only Linux says how much that is.

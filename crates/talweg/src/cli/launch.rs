@@ -22,58 +22,57 @@ const SIGNALED: i32 = 128;
 /// How many processes, and how they work together.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Worker processes, each of which takes its part of every batch: N, all of which must do
-    /// their part, or MIN:MAX to go on, and succeed, while at least MIN are left.
+    /// Worker processes; each takes its shard of every batch. N: all must finish; MIN:MAX: the job
+    /// succeeds while at least MIN are left.
     #[arg(long, default_value = "1", value_parser = workers)]
     workers: (u32, u32),
-    /// A file with the number of workers. Whoever writes another number into it changes the job's size while
-    /// it runs: it stops after a common step and goes on from there with so many workers. The program must
-    /// keep checkpoints and resume from them.
+    /// A file with the number of workers. Writing another number into it resizes the running job: it stops
+    /// after a common step and resumes with that many workers. The program must write checkpoints and
+    /// resume from them.
     #[arg(long, value_name = "FILE")]
     resize: Option<PathBuf>,
-    /// Servers that hold the parameters; without any, workers reduce gradients among themselves.
+    /// Servers that hold the parameters; without any, workers all-reduce gradients.
     #[arg(long, default_value_t = 0)]
     servers: u32,
-    /// How far workers may be apart: bsp, ssp:S, async or backup:B; or a rule of one's own, FILE.py:FUNCTION, which
-    /// gets the step of a read and the steps that each worker has done, and says whether the read is answered.
+    /// Consistency model: bsp, ssp:S, async or backup:B; or a custom rule, FILE.py:FUNCTION, which gets the step
+    /// of a read and the steps that each worker has settled, and returns whether the read is admitted.
     #[arg(long, default_value = "bsp")]
     consistency: Chosen,
-    /// Send gradients in fewer bytes: bf16, int8, 1bit or top:SHARE. What that leaves out is added to
-    /// the next ones.
+    /// Compress gradients: bf16, int8, 1bit or top:SHARE, with error feedback.
     #[arg(long, value_name = "FORM")]
     wire: Option<Filter>,
     /// Servers that hold a copy of each parameter.
     #[arg(long, default_value_t = 2)]
     copies: usize,
-    /// When a lost worker or server is started again.
+    /// When a lost worker or server is restarted.
     #[arg(long, value_enum, default_value = "failure")]
     restart: When,
-    /// How often each is started again.
+    /// Restarts of each process.
     #[arg(long, default_value_t = 3)]
     max_restarts: u32,
-    /// How often the whole job is started again from its newest checkpoint, or from the servers'
-    /// disks, when all copies of a part of the parameters are lost.
+    /// Restarts of the whole job from its newest checkpoint, or from the servers' disks, after all
+    /// copies of a partition are lost.
     #[arg(long, default_value_t = 1)]
     max_job_restarts: u32,
-    /// Seconds of silence after which a process is taken for dead.
+    /// Seconds of silence after which a process is declared dead.
     #[arg(long, default_value_t = 5.0, value_parser = seconds)]
     heartbeat_timeout: f64,
-    /// Seconds after which a worker that does not move is ended and started again; 0: never.
-    /// Without it, 20 median steps, a minute at least, and only if others wait for it.
+    /// Seconds without progress after which a worker is killed and replaced; 0: never.
+    /// Default: 20 median steps, at least a minute, and only if others wait for it.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     hang_timeout: Option<f64>,
-    /// Seconds that a worker may neither end nor print anything after its training is done; then it is
-    /// ended, and the job fails. 0: for ever. Without it, those of --hang-timeout, otherwise an hour.
+    /// Seconds that a worker may stay silent after its training is done; then it is killed, and the job
+    /// fails. 0: no limit. Default: --hang-timeout if given, else an hour.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     exit_timeout: Option<f64>,
-    /// A file of machines, a line for each: NAME, or NAME slots=N. Others than this are called
-    /// with ssh and need the same program in the same folder.
+    /// A file of machines, one line each: NAME, or NAME slots=N. Other machines are reached by ssh and
+    /// need the program in the same folder.
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
-    /// What to call other machines with.
+    /// The program that reaches other machines.
     #[arg(long, default_value = "ssh", value_name = "PROGRAM")]
     ssh: OsString,
-    /// Keep membership in an etcd cluster, so that the job goes on when this launcher dies:
+    /// Host the membership store in an etcd cluster, so that the job survives this launcher:
     /// etcd://HOST:PORT[,HOST:PORT…]/JOB.
     #[arg(long, value_name = "URL")]
     membership: Option<String>,
@@ -81,14 +80,13 @@ pub struct Options {
     /// the same on every machine. `talweg certificates` makes one.
     #[arg(long, value_name = "FOLDER")]
     tls: Option<PathBuf>,
-    /// Seconds between lines that sum the job up; 0: none.
+    /// Seconds between progress lines; 0: none.
     #[arg(long, default_value_t = 10.0, value_parser = seconds)]
     progress: f64,
-    /// Show the job on a page at this port of this machine; 0 takes a free one.
+    /// Serve a dashboard of the job at this port of localhost; 0 takes a free one.
     #[arg(long, value_name = "PORT")]
     dashboard: Option<u16>,
-    /// The program and its arguments; a `.py` file is given to Python: the interpreter that this command
-    /// runs in, or python3.
+    /// The program and its arguments; a `.py` file runs under the interpreter of this command, or python3.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     program: Vec<OsString>,
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub use dist::Consistency;
 
-/// A machine-learning system: train, look inside, measure.
+/// A machine-learning system: train, inspect, measure, launch.
 #[derive(Parser)]
 #[command(name = "talweg", version)]
 struct Cli {
@@ -37,9 +37,9 @@ struct Cli {
 enum Command {
     /// Train a small model on built-in handwritten digits, in under a minute.
     Quickstart(quickstart::Options),
-    /// Show what becomes of a graph: every pass, the compiled program, a picture.
+    /// Show a graph at every stage: each pass, the compiled program, a drawing.
     Explain(explain::Options),
-    /// Show what is in a file: tensors (safetensors), or a graph (text or binary form).
+    /// Show the content of a file: tensors (safetensors) or a graph (text or binary form).
     Inspect {
         /// The file.
         file: PathBuf,
@@ -51,13 +51,13 @@ enum Command {
     },
     /// Measure a workload and print one JSON line.
     Bench(bench::Options),
-    /// Measure how a training step's time and memory grow with batch, width, depth and threads.
+    /// Measure how time and memory of a training step scale with batch, width, depth and threads.
     Scale(scale::Options),
     /// Check every op in every element type on a device against the reference.
     DeviceTest(device_test::Options),
     /// Run a training program on several processes, with all-reduce or with a parameter store.
     Launch(launch::Options),
-    /// Make certificates for `launch --tls`, so that processes prove themselves and encrypt.
+    /// Make certificates for `launch --tls`.
     Certificates(certificates::Options),
     /// Run a command that ends with the process that started it; `launch` starts workers so.
     #[command(hide = true)]
@@ -110,7 +110,7 @@ pub fn main(program: &Program, args: impl IntoIterator<Item = OsString>) -> u8 {
             })
         }
         Err(e) => {
-            // Nobody is left to tell if the terminal is gone.
+            // The terminal may be gone.
             let _ = e.print();
             e.exit_code() as u8
         }

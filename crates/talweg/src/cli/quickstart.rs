@@ -3,8 +3,8 @@
 use crate::{Bar, DType, Error, INTERRUPTED, Result, Tensor, interrupt, manual_seed, no_grad};
 use data::{Digits, Loader, picture};
 use nn::optim::{Adam, Optimizer};
-use nn::train::{Checkpoints, Stop, Trainer};
-use nn::{Activation, Layer, Linear, Module, Sequential, column};
+use nn::train::{Checkpoints, Every, Stop, Trainer};
+use nn::{Columns, Layer, Linear, Module, Relu, Sequential};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ const TEST_SEED: u64 = 1_000_003;
 pub struct Options {
     /// Passes over the training pictures.
     #[arg(long, default_value_t = 16)]
-    epochs: u64,
+    epochs: usize,
     /// Pictures a step.
     #[arg(long, default_value_t = 128)]
     batch: usize,
@@ -50,10 +50,7 @@ pub fn run(o: &Options, args: &[OsString]) -> Result<u8> {
         return Err(Error::value(format!("{e}, or begin another with --dir FOLDER")));
     }
     manual_seed(o.seed);
-    let model = Sequential::new()
-        .with(Linear::new(784, 256)?)
-        .with(Activation::new("relu", Tensor::relu))
-        .with(Linear::new(256, 10)?);
+    let model = Sequential::new().with(Linear::new(784, 256)?).with(Relu).with(Linear::new(256, 10)?);
     let count = model.parameter_count();
     println!("A multilayer perceptron, 784-256-10, {count} parameters, learns {} drawn digits.", o.pictures);
     let optimizer = Optimizer::new(Adam { lr: o.lr, ..Adam::default() }, &model)?;
@@ -62,8 +59,8 @@ pub fn run(o: &Options, args: &[OsString]) -> Result<u8> {
     let test = Test::new()?;
     let mut trainer = Trainer::new(&model, &optimizer, &mut batches)
         .epochs(o.epochs)
-        .evaluate(0, || Ok(vec![("accuracy".to_string(), test.accuracy(&model)?)]))
-        .checkpoints(folder, 0)
+        .evaluate(Every::Epoch, || Ok(vec![("accuracy".to_string(), test.accuracy(&model)?)]))
+        .checkpoints(folder, Every::Epoch)
         .journal(o.dir.join("log.jsonl"))
         .events(o.dir.join("events"))
         .report(Bar::new())
@@ -72,9 +69,8 @@ pub fn run(o: &Options, args: &[OsString]) -> Result<u8> {
         println!("There is no checkpoint in {} yet: this is the beginning.", o.dir.display());
     }
     let start = std::time::Instant::now();
-    let outcome = trainer.fit_jit(&["image", "label"], |batch| {
-        Ok(model.forward(&pixels(&batch[0])).cross_entropy(&batch[1], Default::default()))
-    })?;
+    let outcome =
+        trainer.fit_jit(&["image", "label"], |batch| Ok(model.forward(&pixels(&batch[0])).cross_entropy(&batch[1])))?;
     drop(trainer);
     if outcome.stop == Stop::Interrupted {
         println!("Go on with: {}", again(args, None));
@@ -92,7 +88,7 @@ pub fn run(o: &Options, args: &[OsString]) -> Result<u8> {
 }
 
 /// The command as it was given, to go on with `--resume` and perhaps another number of epochs.
-fn again(args: &[OsString], epochs: Option<u64>) -> String {
+fn again(args: &[OsString], epochs: Option<usize>) -> String {
     let mut said: Vec<String> =
         args.iter().skip(1).map(|a| a.to_string_lossy().into_owned()).filter(|a| a != "--resume").collect();
     if let Some(epochs) = epochs {
@@ -121,7 +117,7 @@ impl Test {
         let mut batches = Loader::builder(digits).batch(TEST).build()?;
         let Some(batch) = batches.next() else { return Err(Error::bug("no test pictures")) };
         let batch = batch?;
-        let (images, labels) = (pixels(&column(&batch, "image")?), column(&batch, "label")?);
+        let (images, labels) = (pixels(&batch.column("image")?), batch.column("label")?);
         images.eval()?;
         Ok(Test { digits, images, labels })
     }

@@ -45,7 +45,7 @@ pub fn run(consistency: Option<&str>, program: &Program) -> Result<()> {
         Service::Coordinator { at, workers, servers, secret } => {
             let controller = Controller::new(workers as usize, servers as usize, 2);
             let _serving = EmbeddedCoordinator::start(&at, secret, controller, |text| eprintln!("{text}"))?;
-            // As DMLC's scheduler does, it serves until whoever started it ends it.
+            // As DMLC's scheduler does, it serves until its parent ends it.
             loop {
                 std::thread::park();
             }

@@ -50,6 +50,7 @@ fn a_job_ends_when_too_few_are_left() {
     assert!(!launch(&["--workers", "3:2", "true"]).status.success());
 }
 
+#[cfg(feature = "tls")]
 #[test]
 fn links_speak_tls() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-use talweg::data::{Digits, Loader};
-use talweg::nn::column;
+use talweg::data::Digits;
 use talweg::nn::optim::{Rule, clip_grad_norm};
 use talweg::prelude::*;
 
@@ -133,10 +132,7 @@ pub fn alone(workers: usize, steps: usize) -> Result<String> {
 /// The same with another rule, and gradients whose common length is bounded.
 pub fn alone_by(rule: impl Rule + 'static, workers: usize, steps: usize, clip: Option<f64>) -> Result<String> {
     manual_seed(0);
-    let model = Sequential::new()
-        .with(Linear::new(784, 32)?)
-        .with(Activation::new("relu", Tensor::relu))
-        .with(Linear::new(32, 10)?);
+    let model = Sequential::new().with(Linear::new(784, 32)?).with(Relu).with(Linear::new(32, 10)?);
     let optimizer = Optimizer::new(rule, &model)?;
     let loader = |rank| {
         let batch = 64 / workers;
@@ -147,8 +143,8 @@ pub fn alone_by(rule: impl Rule + 'static, workers: usize, steps: usize, clip: O
         let mut parts: Vec<Vec<Vec<f32>>> = Vec::new();
         for l in &mut loaders {
             let batch = l.next().expect("fewer steps than batches")?;
-            let x = column(&batch, "image")?.cast(DType::F32).flatten(1, -1) / 255.0;
-            model.forward(&x).cross_entropy(&column(&batch, "label")?, Default::default()).backward()?;
+            let x = batch.column("image")?.cast(DType::F32).flatten(1, -1) / 255.0;
+            model.forward(&x).cross_entropy(&batch.column("label")?).backward()?;
             let params = optimizer.parameters();
             let grads = params.iter().map(|p| p.grad().unwrap().to_vec::<f32>());
             parts.push(grads.collect::<Result<_>>()?);

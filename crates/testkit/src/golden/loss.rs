@@ -22,7 +22,10 @@ pub fn call(c: &GoldenCase) -> Option<Result<Vec<Tensor>>> {
         "kl_div" => x.kl_div(t(), c.bool("log_target", false), reduction),
         "cross_entropy" => {
             let label_smoothing = c.float("label_smoothing", 0.0);
-            x.cross_entropy(&t(), CrossEntropyOptions { weight: weight(), ignore_index, label_smoothing, reduction })
+            x.cross_entropy_with(
+                &t(),
+                CrossEntropyOptions { weight: weight(), ignore_index, label_smoothing, reduction },
+            )
         }
         "nll_loss" => x.nll_loss(&t(), NllOptions { weight: weight(), ignore_index, reduction }),
         "binary_cross_entropy" => x.binary_cross_entropy(&t(), weight().as_ref(), reduction),

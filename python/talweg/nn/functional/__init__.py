@@ -9,10 +9,17 @@ from .loss import *  # noqa: F403
 from .normalization import *  # noqa: F403
 from .vision import *  # noqa: F403
 
-__all__ = sorted(n for part in (activation, attention, convolution, fractional, loss, normalization, vision) for n in part.__all__)
+__all__: list[str] = []
+__all__ += activation.__all__
+__all__ += attention.__all__
+__all__ += convolution.__all__
+__all__ += fractional.__all__
+__all__ += loss.__all__
+__all__ += normalization.__all__
+__all__ += vision.__all__
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     from ..._differences import missing
 
     raise missing(".nn.functional", name)

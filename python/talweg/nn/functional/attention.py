@@ -1,24 +1,33 @@
 """Attention."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ... import _native
 from ..._checked import check, value_error
 from ..._native import Tensor
 from .common import probability
 from .convolution import dropout, linear
 
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 
 def scaled_dot_product_attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *, query_lengths=None, key_lengths=None
-):  # fmt: skip
+    query: Tensor, key: Any, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False, *,
+    query_lengths: Tensor | None = None, key_lengths: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Attention of queries ``[..., H, L, E]`` with keys and values. In a bool mask, true takes part; others are added
     to the scores. Of sequences of several lengths, ``query_lengths`` and ``key_lengths`` say how much of each counts.
 
     >>> import talweg as tw
     >>> q = tw.randn(2, 2, 5, 4)
     >>> tw.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True, key_lengths=tw.tensor([5, 3])).shape
-    (2, 2, 5, 4)
+    talweg.Size([2, 2, 5, 4])
     """
     if not 0.0 <= dropout_p <= 1.0:
         raise value_error(f"scaled_dot_product_attention: dropout_p must lie between 0 and 1, not {dropout_p}")
@@ -101,11 +110,14 @@ def attend(q, k, v, mask, causal, lengths, dropout_p, need_weights):
 
 
 def multi_head_attention_forward(
-    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
-    dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
-    use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None,
-    static_v=None, average_attn_weights=True, is_causal=False,
-):  # fmt: skip
+    query: Tensor, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor,
+    in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
+    out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None,
+    need_weights: bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention of several heads over ``[L, N, E]``, or ``[L, E]`` without a batch: the result, and the weights or None.
 
     In bool masks, true is left out; others are added to the scores.

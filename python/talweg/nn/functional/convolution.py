@@ -1,14 +1,31 @@
 """Linear maps, convolutions, pooling, dropout."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ... import _native
 from ..._checked import check, value_error
 from ..._native import Tensor
 from .common import in_place, probability, sizes, tensor
 
-__all__ = ["bilinear", "fold", "linear", "unfold"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "alpha_dropout", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "bilinear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "dropout",
+    "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout", "fold", "linear", "lp_pool1d", "lp_pool2d",
+    "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
+    "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d", "unfold",
+]  # fmt: skip
 
 
-def linear(input, weight, bias=None):
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = x Wᵀ + b on the last dimension.
 
     >>> import talweg as tw
@@ -18,19 +35,18 @@ def linear(input, weight, bias=None):
     return tensor(input).linear(weight, bias)
 
 
-def bilinear(input1, input2, weight, bias=None):
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = x₁ᵀ W x₂ + b."""
     return tensor(input1).bilinear(input2, weight, bias)
 
 
-def _public(f, name, doc):
+def _public(f: _F, name: str, doc: str) -> _F:
     f.__name__ = f.__qualname__ = name
     f.__doc__ = doc
-    __all__.append(name)
     return f
 
 
-def _conv(n):
+def _conv(n: int) -> Callable[..., Tensor]:
     call = getattr(Tensor, f"conv{n}d")
 
     def f(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
@@ -39,7 +55,7 @@ def _conv(n):
     return _public(f, f"conv{n}d", f"Convolution of {n} dimensions with weights ``[out, in / groups, *kernel]``.")
 
 
-def _conv_transpose(n):
+def _conv_transpose(n: int) -> Callable[..., Tensor]:
     call = getattr(Tensor, f"conv_transpose{n}d")
 
     def f(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
@@ -58,7 +74,7 @@ def _indexed(pair):
     return pair[0], pair[1].detach()
 
 
-def _max_pool(n):
+def _max_pool(n: int) -> Callable[..., Any]:
     plain, with_index = getattr(Tensor, f"max_pool{n}d"), getattr(Tensor, f"max_pool{n}d_index")
 
     def f(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
@@ -67,10 +83,10 @@ def _max_pool(n):
             return plain(tensor(input), kernel_size, **settings)
         return _indexed(with_index(tensor(input), kernel_size, **settings))
 
-    return _public(f, f"max_pool{n}d", "The largest element of each window; with ``return_indices`` also where it is.")
+    return _public(f, f"max_pool{n}d", "The largest element of each window; with ``return_indices`` also its index.")
 
 
-def _avg_pool(n):
+def _avg_pool(n: int) -> Callable[..., Tensor]:
     call = getattr(Tensor, f"avg_pool{n}d")
 
     def f(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
@@ -87,7 +103,7 @@ def _adaptive_sizes(x, n, output_size):
     return tuple(x.shape[x.ndim - n + i] if s is None else s for i, s in enumerate(sizes(output_size, n)))
 
 
-def _adaptive_avg(n):
+def _adaptive_avg(n: int) -> Callable[..., Tensor]:
     call = getattr(Tensor, f"adaptive_avg_pool{n}d")
 
     def f(input, output_size):
@@ -97,7 +113,7 @@ def _adaptive_avg(n):
     return _public(f, f"adaptive_avg_pool{n}d", "Means of as many windows as asked for; ``None``: as many as elements.")
 
 
-def _adaptive_max(n):
+def _adaptive_max(n: int) -> Callable[..., Any]:
     plain, with_index = getattr(Tensor, f"adaptive_max_pool{n}d"), getattr(Tensor, f"adaptive_max_pool{n}d_index")
 
     def f(input, output_size, return_indices=False):
@@ -108,7 +124,7 @@ def _adaptive_max(n):
     return _public(f, f"adaptive_max_pool{n}d", "The largest elements of as many windows as asked for.")
 
 
-def _with_indices(pool):
+def _with_indices(pool: Callable[..., Any]) -> Callable[..., tuple[Tensor, Tensor]]:
     def f(*args, **kwargs):
         return pool(*args, **{**kwargs, "return_indices": True})
 
@@ -122,7 +138,7 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_av
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
 
 
-def _lp_pool(n):
+def _lp_pool(n: int) -> Callable[..., Tensor]:
     pool = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}[n]
 
     def f(input, norm_type, kernel_size, stride=None, ceil_mode=False):
@@ -139,7 +155,7 @@ def _lp_pool(n):
 lp_pool1d, lp_pool2d, lp_pool3d = map(_lp_pool, (1, 2, 3))
 
 
-def _max_unpool(n):
+def _max_unpool(n: int) -> Callable[..., Tensor]:
     def f(input, indices, kernel_size, stride=None, padding=0, output_size=None):
         x = tensor(input)
         kernel = sizes(kernel_size, n)
@@ -156,18 +172,21 @@ def _max_unpool(n):
         filled = flat.scatter(-1, indices.reshape(*lead, -1).astype("int64"), x.reshape(*lead, -1))
         return filled.reshape(*lead, *out)
 
-    return _public(f, f"max_unpool{n}d", "Elements back at the places ``max_pool`` has taken them from, zeros elsewhere.")
+    return _public(f, f"max_unpool{n}d", "Elements back at the indices that ``max_pool`` returned, zeros elsewhere.")
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = map(_max_unpool, (1, 2, 3))
 
 
-def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
-    """Windows of pictures ``[N, C, H, W]`` as columns ``[N, C kernel, windows]``.
+def unfold(
+    input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
+    padding: int | str | Sequence[int] = 0, stride: int | Sequence[int] | None = 1,
+) -> Tensor:  # fmt: skip
+    """Windows of images ``[N, C, H, W]`` as columns ``[N, C kernel, windows]``.
 
     >>> import talweg as tw
     >>> tw.nn.functional.unfold(tw.ones(1, 2, 4, 4), kernel_size=2, stride=2).shape
-    (1, 8, 4)
+    talweg.Size([1, 8, 4])
     """
     x = tensor(input)
     if x.ndim == 3:
@@ -175,8 +194,11 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     return x.im2col(sizes(kernel_size, 2), stride=sizes(stride, 2), padding=sizes(padding, 2), dilation=sizes(dilation, 2))
 
 
-def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Columns added up to pictures: the transpose of ``unfold``."""
+def fold(
+    input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
+    padding: int | str | Sequence[int] = 0, stride: int | Sequence[int] | None = 1,
+) -> Tensor:  # fmt: skip
+    """Columns added up to images: the transpose of ``unfold``."""
     x = tensor(input)
     if x.ndim == 2:
         return fold(x.unsqueeze(0), output_size, kernel_size, dilation, padding, stride).squeeze(0)
@@ -184,7 +206,7 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     return x.col2im(sizes(output_size, 2), sizes(kernel_size, 2), **places)
 
 
-def dropout(input, p=0.5, training=True, inplace=False):
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Elements set to zero with probability ``p``, the others scaled up.
 
     >>> import talweg as tw
@@ -196,7 +218,7 @@ def dropout(input, p=0.5, training=True, inplace=False):
     return in_place(input, x.dropout(p, _native.batch_key(x)), inplace) if training and p > 0.0 else x
 
 
-def _dropout(n):
+def _dropout(n: int) -> Callable[..., Tensor]:
     def f(input, p=0.5, training=True, inplace=False):
         name, x = f"dropout{n}d", tensor(input)
         probability(name, p)
@@ -228,21 +250,19 @@ def _alpha(name, x, p, shape):
     return Tensor.where(kept, x, low) * a - a * low * p
 
 
-def alpha_dropout(input, p=0.5, training=False, inplace=False):
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps mean and variance of what ``selu`` returns."""
     x = tensor(input)
     probability("alpha_dropout", p)
     return in_place(input, _alpha("alpha_dropout", x, p, x.shape), inplace) if training and p > 0.0 else x
 
 
-def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``alpha_dropout`` of whole channels."""
     x = tensor(input)
     probability("feature_alpha_dropout", p)
     shape = x.shape[:2] + (1,) * (x.ndim - 2)
     return in_place(input, _alpha("feature_alpha_dropout", x, p, shape), inplace) if training and p > 0.0 else x
 
-
-__all__ += ["alpha_dropout", "dropout", "feature_alpha_dropout"]
 
 check(globals(), __all__)

@@ -1,14 +1,23 @@
 """Max pooling over windows of random places (Graham 2015)."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 from ... import _native, _ops
 from ..._checked import check, value_error
 from .common import sizes, tensor
 
-__all__ = """
-fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d fractional_max_pool3d_with_indices
-""".split()
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ... import Tensor
+
+__all__ = [
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+]  # fmt: skip
 
 
 def _starts(samples, size, window, out):
@@ -58,15 +67,19 @@ def _pooled(name, rank, input, kernel_size, output_size, output_ratio, samples):
 
 
 def fractional_max_pool2d_with_indices(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+    input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The greatest element of windows at random places, and its index in the flat plane."""
     return _pooled("fractional_max_pool2d", 2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
 def fractional_max_pool2d(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+    input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The greatest element of windows at random places.
 
     >>> import talweg as tw
@@ -78,20 +91,24 @@ def fractional_max_pool2d(
 
 
 def fractional_max_pool3d_with_indices(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+    input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The greatest element of windows at random places of a volume, and its index in the flat volume."""
     return _pooled("fractional_max_pool3d", 3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
 def fractional_max_pool3d(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+    input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The greatest element of windows at random places of a volume.
 
     >>> import talweg as tw
     >>> tw.nn.functional.fractional_max_pool3d(tw.ones(1, 1, 4, 4, 4), 2, output_size=2).shape
-    (1, 1, 2, 2, 2)
+    talweg.Size([1, 1, 2, 2, 2])
     """
     found = fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
     return found if return_indices else found[0]

@@ -1,22 +1,31 @@
 """Losses, with PyTorch's arguments; ``size_average`` and ``reduce``, which PyTorch has deprecated, are refused."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ... import _native
 from ..._checked import check, value_error
 from ..._native import Tensor
 from .common import reduced, refuse_old, tensor
 
-__all__ = []
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy",
+    "ctc_loss", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss",
+    "linear_cross_entropy", "margin_ranking_loss", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss",
+]  # fmt: skip
 
 
-def _public(f):
-    __all__.append(f.__name__)
-    return f
-
-
-@_public
 def cross_entropy(
-    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
-):
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
+    reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
     """How unlikely classes are under scores: ``input [N, C, ...]``, ``target`` classes ``[N, ...]`` or probabilities.
 
     >>> import talweg as tw
@@ -28,8 +37,10 @@ def cross_entropy(
     return tensor(input).cross_entropy(target, weight=weight, **settings)
 
 
-@_public
-def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Minus the log-probability of classes: ``input [N, C, ...]`` are log-probabilities."""
     refuse_old("nll_loss", size_average, reduce)
     return tensor(input).nll_loss(target, weight=weight, ignore_index=ignore_index, reduction=reduction)
@@ -45,8 +56,10 @@ def _weighted(loss, weight, reduction, name):
     return loss.sum() / tensor(weight).broadcast_to(loss.shape).sum()
 
 
-@_public
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def mse_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Squares of differences."""
     refuse_old("mse_loss", size_average, reduce)
     if weight is None:
@@ -54,8 +67,10 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return _weighted(tensor(input).mse_loss(target, reduction="none"), weight, reduction, "mse_loss")
 
 
-@_public
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def l1_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Absolute differences."""
     refuse_old("l1_loss", size_average, reduce)
     if weight is None:
@@ -63,8 +78,10 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return _weighted(tensor(input).l1_loss(target, reduction="none"), weight, reduction, "l1_loss")
 
 
-@_public
-def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:  # fmt: skip
     """Squares of differences below ``beta``, absolute differences above."""
     refuse_old("smooth_l1_loss", size_average, reduce)
     if beta == 0:
@@ -72,49 +89,55 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return tensor(input).smooth_l1_loss(target, beta, reduction)
 
 
-@_public
-def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None,
+) -> Tensor:
     """Squares of differences below ``delta``, straight lines above."""
     if weight is None:
         return tensor(input).huber_loss(target, delta, reduction)
     return _weighted(tensor(input).huber_loss(target, delta, "none"), weight, reduction, "huber_loss")
 
 
-@_public
-def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Of probabilities."""
     refuse_old("binary_cross_entropy", size_average, reduce)
     return tensor(input).binary_cross_entropy(target, weight=weight, reduction=reduction)
 
 
-@_public
 def binary_cross_entropy_with_logits(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
-):
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Of scores before the sigmoid."""
     refuse_old("binary_cross_entropy_with_logits", size_average, reduce)
     settings = dict(weight=weight, pos_weight=pos_weight, reduction=reduction)
     return tensor(input).binary_cross_entropy_with_logits(target, **settings)
 
 
-@_public
-def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+def kl_div(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:  # fmt: skip
     """Kullback-Leibler divergence; ``input`` are log-probabilities. Its mathematical mean is ``reduction="batchmean"``."""
     refuse_old("kl_div", size_average, reduce)
     return tensor(input).kl_div(target, log_target, reduction)
 
 
-@_public
 def poisson_nll_loss(
-    input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"
-):
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: Any = None,
+    eps: float = 1e-8, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Of counts under a Poisson distribution."""
     refuse_old("poisson_nll_loss", size_average, reduce)
     return tensor(input).poisson_nll_loss(target, log_input=log_input, full=full, eps=eps, reduction=reduction)
 
 
-@_public
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean",
+) -> Tensor:
     """Of numbers under a normal distribution with mean ``input`` and variance ``var``."""
     x = tensor(input)
     var = tensor(var) if isinstance(var, Tensor) else x.full_like(var)
@@ -123,42 +146,49 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     return x.gaussian_nll_loss(target, var, full, eps, reduction)
 
 
-@_public
-def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """x where the target is 1, max(0, margin - x) where it is -1."""
     refuse_old("hinge_embedding_loss", size_average, reduce)
     return tensor(input).hinge_embedding_loss(target, margin, reduction)
 
 
-@_public
-def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """max(0, -target (input1 - input2) + margin)."""
     refuse_old("margin_ranking_loss", size_average, reduce)
     return tensor(input1).margin_ranking_loss(input2, target, margin, reduction)
 
 
-@_public
-def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """1 - cosine where the target is 1, max(0, cosine - margin) where it is -1."""
     refuse_old("cosine_embedding_loss", size_average, reduce)
     return tensor(input1).cosine_embedding_loss(input2, target, margin, reduction)
 
 
-@_public
 def triplet_margin_loss(
-    anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"
-):
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
+    swap: bool = False, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """max(0, |anchor - positive| - |anchor - negative| + margin)."""
     refuse_old("triplet_margin_loss", size_average, reduce)
     settings = dict(margin=margin, norm=float(p), eps=eps, swap=swap, reduction=reduction)
     return tensor(anchor).triplet_margin_loss(positive, negative, **settings)
 
 
-@_public
 def triplet_margin_with_distance_loss(
-    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
-):
-    """``triplet_margin_loss`` with a distance of one's own."""
+    anchor: Tensor, positive: Tensor, negative: Tensor, *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``triplet_margin_loss`` with a custom distance."""
     if distance_function is None:
         return triplet_margin_loss(anchor, positive, negative, margin, swap=swap, reduction=reduction)
     near, far = distance_function(anchor, positive), distance_function(anchor, negative)
@@ -167,15 +197,18 @@ def triplet_margin_with_distance_loss(
     return reduced((near - far + margin).relu(), reduction, "triplet_margin_with_distance_loss")
 
 
-@_public
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:
     """log(1 + exp(-target x))."""
     refuse_old("soft_margin_loss", size_average, reduce)
     return reduced((-target * tensor(input)).exp().log1p(), reduction, "soft_margin_loss")
 
 
-@_public
-def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Binary cross entropy of each class, averaged over classes."""
     refuse_old("multilabel_soft_margin_loss", size_average, reduce)
     x = tensor(input)
@@ -184,10 +217,10 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     return reduced(loss.mean(-1), reduction, "multilabel_soft_margin_loss")
 
 
-@_public
 def multi_margin_loss(
-    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
-):
+    input: Tensor, target: Tensor, p: float = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """max(0, margin - x[class] + x[i])^p, averaged over classes."""
     refuse_old("multi_margin_loss", size_average, reduce)
     x, y = tensor(input), tensor(target).astype("int64")
@@ -205,8 +238,9 @@ def multi_margin_loss(
     return reduced(loss.squeeze(0) if is_single else loss, reduction, "multi_margin_loss")
 
 
-@_public
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:
     """max(0, 1 - (x[label] - x[i])) over labels and other classes; labels end at the first -1."""
     refuse_old("multilabel_margin_loss", size_average, reduce)
     x, y = tensor(input), tensor(target).astype("int64")
@@ -221,11 +255,11 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     return reduced(loss.squeeze(0) if is_single else loss, reduction, "multilabel_margin_loss")
 
 
-@_public
 def linear_cross_entropy(
-    input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None,
-    label_smoothing=0.0, options=None,
-):  # fmt: skip
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:  # fmt: skip
     """Cross entropy of ``linear(input, linear_weight, linear_bias)``, whose weight is ``[C, ..., features]``.
 
     ``options`` says in PyTorch how the product is cut; here the compiler decides, and they change nothing.
@@ -246,8 +280,10 @@ def linear_cross_entropy(
     )
 
 
-@_public
-def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
     """Connectionist temporal classification: how unlikely ``targets`` ``[N, S]``, or all of them one after the other,
     are under ``log_probs`` ``[T, N, C]``, whichever way they are stretched over time.
 

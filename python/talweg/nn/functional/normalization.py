@@ -1,5 +1,9 @@
 """Normalizations, embeddings, distances."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ... import _native
 from ..._checked import check, value_error
 from ..._native import Tensor
@@ -7,10 +11,14 @@ from ..._state import no_grad
 from ...errors import ShapeError
 from .common import sizes, tensor
 
-__all__ = """
-batch_norm cosine_similarity embedding embedding_bag group_norm instance_norm layer_norm local_response_norm normalize
-one_hot pairwise_distance pdist rms_norm
-""".split()
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import IO
+
+__all__ = [
+    "batch_norm", "cosine_similarity", "embedding", "embedding_bag", "group_norm", "instance_norm", "layer_norm",
+    "local_response_norm", "normalize", "one_hot", "pairwise_distance", "pdist", "rms_norm",
+]  # fmt: skip
 
 
 def _shape_error(what):
@@ -27,7 +35,10 @@ def _normalized(name, x, normalized_shape, *weights):
     return len(shape)
 
 
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+def layer_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
     """Mean 0 and variance 1 over the last dimensions, then scaled and shifted.
 
     >>> import talweg as tw
@@ -38,7 +49,9 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     return x.layer_norm(_normalized("layer_norm", x, normalized_shape, weight, bias), weight, bias, eps)
 
 
-def rms_norm(input, normalized_shape, weight=None, eps=None):
+def rms_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None,
+) -> Tensor:
     """Divided by the root of the mean square over the last dimensions, then scaled. Without ``eps``, the type's epsilon."""
     x = tensor(input)
     axes = _normalized("rms_norm", x, normalized_shape, weight)
@@ -50,12 +63,17 @@ def _epsilon(x):
     return 2.0 ** -bits.get(str(x.dtype).rpartition(".")[2], 23)
 
 
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
+) -> Tensor:
     """Mean 0 and variance 1 over groups of channels, then scaled and shifted."""
     return tensor(input).group_norm(num_groups, weight, bias, eps)
 
 
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def batch_norm(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
     """Batch normalization of channels at axis 1. In training by the batch's own statistics, and the running averages
     are updated; else by the running averages.
 
@@ -87,8 +105,9 @@ def _moved(running, new, momentum):
 
 
 def instance_norm(
-    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
-):
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
     """Mean 0 and variance 1 of each channel of each example; by the running averages without ``use_input_stats``."""
     x = tensor(input)
     if not use_input_stats:
@@ -103,12 +122,14 @@ def instance_norm(
     return x.instance_norm(weight, bias, eps)
 
 
-def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+def local_response_norm(
+    input: Tensor, size: int | Sequence[int], alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0,
+) -> Tensor:
     """Divided by a power of the mean square of neighboring channels."""
     return tensor(input).local_response_norm(size, alpha, beta, k)
 
 
-def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+def normalize(input: Tensor, p: float = 2.0, dim: int | None = 1, eps: float = 1e-12, out: IO[str] | None = None) -> Tensor:
     """Divided by the p-norm along a dimension.
 
     >>> import talweg as tw
@@ -123,17 +144,17 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     return x.normalize(p, dim, eps)
 
 
-def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int | None = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along a dimension."""
     return tensor(x1).cosine_similarity(x2, dim, eps)
 
 
-def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of the difference along the last dimension."""
     return tensor(x1).pairwise_distance(x2, p, eps, keepdim)
 
 
-def pdist(input, p=2.0):
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The distances between all pairs of rows."""
     x = tensor(input)
     n = x.shape[0]
@@ -143,7 +164,7 @@ def pdist(input, p=2.0):
     return difference.vector_norm(p, -1)
 
 
-def one_hot(tensor, num_classes=-1):
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A vector of zeros with a one at each class.
 
     >>> import talweg as tw
@@ -174,7 +195,10 @@ def _by_frequency(rows, index):
     return share + (rows - share).stop_gradient()
 
 
-def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
     """Row i of ``weight`` for each whole number i. Gradients are dense, also with ``sparse``.
 
     >>> import talweg as tw
@@ -192,9 +216,10 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
 
 
 def embedding_bag(
-    input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
-    per_sample_weights=None, include_last_offset=False, padding_idx=None,
-):  # fmt: skip
+    input: Tensor, weight: Tensor | None, offsets: Tensor | None = None, max_norm: float | None = None,
+    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
     """Sums, means or maxima of rows of ``weight``: of each row of ``input [B, L]``, or of the bags of a flat ``input``
     that begin at ``offsets``.
 

@@ -1,16 +1,26 @@
 """Padding, resizing and sampling of pictures."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ... import _native
 from ..._checked import check, value_error
 from .common import sizes, tensor
 
-__all__ = """
-affine_grid channel_shuffle grid_sample interpolate pad pixel_shuffle pixel_unshuffle upsample upsample_bilinear
-upsample_nearest
-""".split()
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ... import Tensor
+
+__all__ = [
+    "affine_grid", "channel_shuffle", "grid_sample", "interpolate", "pad", "pixel_shuffle", "pixel_unshuffle",
+    "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
 
 
-def pad(input, pad, mode="constant", value=None):
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """Padded at the edges of the last dimensions: ``pad`` are before and after, last dimension first.
 
     >>> import talweg as tw
@@ -23,8 +33,9 @@ def pad(input, pad, mode="constant", value=None):
 
 
 def interpolate(
-    input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False
-):
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Tensor:  # fmt: skip
     """Resized pictures: to ``size``, or by ``scale_factor``."""
     if antialias and mode not in ("bilinear", "bicubic"):
         raise value_error(f"interpolate: antialias is for bilinear and bicubic modes, not {mode!r}")
@@ -85,22 +96,27 @@ def _antialiased(x, size, scale_factor, mode, align_corners):
     return weights[0] @ x @ weights[1].mT
 
 
-def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+def upsample(
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
     """The old name of ``interpolate``."""
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input, size=None, scale_factor=None):
+def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Any = None) -> Tensor:
     """The old name of ``interpolate(mode="nearest")``."""
     return interpolate(input, size, scale_factor, "nearest")
 
 
-def upsample_bilinear(input, size=None, scale_factor=None):
+def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Any = None) -> Tensor:
     """The old name of ``interpolate(mode="bilinear", align_corners=True)``."""
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
-def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None,
+) -> Tensor:
     """Pictures read at places ``grid [N, H, W, 2]`` between -1 and 1."""
     return tensor(input).grid_sample(grid, mode, padding_mode, bool(align_corners))
 
@@ -111,7 +127,7 @@ def _line(count, align_corners, dtype):
     return ((_native.arange(count).astype(dtype) * 2 + 1) / count) - 1
 
 
-def affine_grid(theta, size, align_corners=None):
+def affine_grid(theta: Tensor, size: int | Sequence[int], align_corners: bool | None = None) -> Tensor:
     """Places for ``grid_sample``: those of a picture of ``size [N, C, H, W]`` after the affine map ``theta [N, 2, 3]``.
 
     >>> import talweg as tw
@@ -136,17 +152,17 @@ def affine_grid(theta, size, align_corners=None):
     return out.reshape(theta.shape[0], *spatial, rank)
 
 
-def pixel_shuffle(input, upscale_factor):
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Channels to places: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``."""
     return tensor(input).pixel_shuffle(upscale_factor)
 
 
-def pixel_unshuffle(input, downscale_factor):
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Places to channels: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``."""
     return tensor(input).pixel_unshuffle(downscale_factor)
 
 
-def channel_shuffle(input, groups):
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of several groups interleaved."""
     x = tensor(input)
     n, c, *rest = x.shape

@@ -1,82 +1,313 @@
 """Activations, dropout and softmax as modules: each holds the settings of its function."""
 
-import inspect
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from ..._checked import check, value_error
 from .. import functional as F
 from ..init import constant_
 from ..module import Module
-from .common import bound, parameter, placed, probability, shown
+from .common import Function, parameter, placed, probability, shown
 
-__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout", "PReLU", "RReLU", "Softmax2d"]
+if TYPE_CHECKING:
+    from typing import Any
 
+    from ... import DTypeLike, Tensor
 
-def _module(name, f, defaults, hidden=()):
-    """The function ``f`` as a module; ``defaults`` are its settings in order. Those without a default are needed."""
-
-    def __init__(self, *args, **kwargs):
-        Module.__init__(self)
-        given = bound(name, signature, self, args, kwargs)
-        given.apply_defaults()
-        self.__dict__.update({k: v for k, v in given.arguments.items() if k != "self"})
-
-    kinds = inspect.Parameter
-    parts = [kinds("self", kinds.POSITIONAL_OR_KEYWORD)]
-    parts += [kinds(k, kinds.POSITIONAL_OR_KEYWORD, default=v) for k, v in defaults.items()]
-    signature = inspect.Signature(parts)
-    __init__.__signature__ = signature
-
-    def forward(self, input):
-        return f(input, **{k: self.__dict__[k] for k in defaults})
-
-    def extra_repr(self):
-        values = {k: self.__dict__[k] for k in defaults}
-        if values.get("inplace") is False:
-            del values["inplace"]
-        return f"{values['lambd']}" if "lambd" in values else shown(**values)
-
-    doc = (f.__doc__ or "").split(">>>")[0].strip() or f"The function {f.__name__} as a module."
-    body = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__doc__": doc, "__module__": __name__}
-    __all__.append(name)
-    return type(name, (Module,), body)
+__all__ = [
+    "AlphaDropout", "CELU", "ChannelShuffle", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "ELU",
+    "FeatureAlphaDropout", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+    "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "PixelShuffle", "PixelUnshuffle", "RReLU", "ReLU", "ReLU6", "SELU",
+    "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
+    "Tanhshrink", "Threshold",
+]  # fmt: skip
 
 
-_needed = inspect.Parameter.empty
-_in_place = {"inplace": False}
-ReLU = _module("ReLU", F.relu, _in_place)
-ReLU6 = _module("ReLU6", F.relu6, _in_place)
-SELU = _module("SELU", F.selu, _in_place)
-SiLU = _module("SiLU", F.silu, _in_place)
-Mish = _module("Mish", F.mish, _in_place)
-Hardsigmoid = _module("Hardsigmoid", F.hardsigmoid, _in_place)
-Hardswish = _module("Hardswish", F.hardswish, _in_place)
-ELU = _module("ELU", F.elu, {"alpha": 1.0, **_in_place})
-CELU = _module("CELU", F.celu, {"alpha": 1.0, **_in_place})
-LeakyReLU = _module("LeakyReLU", F.leaky_relu, {"negative_slope": 0.01, **_in_place})
-Hardtanh = _module("Hardtanh", F.hardtanh, {"min_val": -1.0, "max_val": 1.0, **_in_place})
-Threshold = _module("Threshold", F.threshold, {"threshold": _needed, "value": _needed, **_in_place})
-GELU = _module("GELU", F.gelu, {"approximate": "none"})
-GLU = _module("GLU", F.glu, {"dim": -1})
-Tanh = _module("Tanh", F.tanh, {})
-Sigmoid = _module("Sigmoid", F.sigmoid, {})
-LogSigmoid = _module("LogSigmoid", F.logsigmoid, {})
-Softsign = _module("Softsign", F.softsign, {})
-Tanhshrink = _module("Tanhshrink", F.tanhshrink, {})
-Softplus = _module("Softplus", F.softplus, {"beta": 1.0, "threshold": 20.0})
-Softshrink = _module("Softshrink", F.softshrink, {"lambd": 0.5})
-Hardshrink = _module("Hardshrink", F.hardshrink, {"lambd": 0.5})
-Softmax = _module("Softmax", F.softmax, {"dim": None})
-Softmin = _module("Softmin", F.softmin, {"dim": None})
-LogSoftmax = _module("LogSoftmax", F.log_softmax, {"dim": None})
-PixelShuffle = _module("PixelShuffle", F.pixel_shuffle, {"upscale_factor": _needed})
-PixelUnshuffle = _module("PixelUnshuffle", F.pixel_unshuffle, {"downscale_factor": _needed})
-ChannelShuffle = _module("ChannelShuffle", F.channel_shuffle, {"groups": _needed})
+class ReLU(Function):
+    """max(x, 0), elementwise."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.relu, input)
+
+
+class ReLU6(Function):
+    """x held in [0, 6], elementwise; the slope at the ends is 0."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.relu6, input)
+
+
+class SELU(Function):
+    """`elu` with the slope and scale of Klambauer and others (2017), which keep mean 0 and variance 1 from layer to layer."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.selu, input)
+
+
+class SiLU(Function):
+    """x sigmoid(x), elementwise; also known as swish."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.silu, input)
+
+
+class Mish(Function):
+    """x tanh(softplus(x)), elementwise."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.mish, input)
+
+
+class Hardsigmoid(Function):
+    """(x + 3) / 6 held in [0, 1], elementwise."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.hardsigmoid, input)
+
+
+class Hardswish(Function):
+    """x times (x + 3) / 6 held in [0, 1], elementwise."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.hardswish, input)
+
+
+class ELU(Function):
+    """x, and alpha (exp(x) - 1) below zero."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.elu, input)
+
+
+class CELU(Function):
+    """x, and alpha (exp(x / alpha) - 1) below zero."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.celu, input)
+
+
+class LeakyReLU(Function):
+    """x, and ``negative_slope`` x below zero."""
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.leaky_relu, input)
+
+
+class Hardtanh(Function):
+    """x between ``min_val`` and ``max_val``."""
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.hardtanh, input)
+
+
+class Threshold(Function):
+    """x where it is above ``threshold``, else ``value``."""
+
+    def __init__(self, threshold: float, value: Any, inplace: bool = False) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.threshold, input)
+
+
+class GELU(Function):
+    """x Φ(x), with the normal distribution function Φ; ``approximate="tanh"``: its approximation by tanh."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.gelu, input)
+
+
+class GLU(Function):
+    """The first half of a dimension times the sigmoid of the second."""
+
+    def __init__(self, dim: int | None = -1) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.glu, input)
+
+
+class Tanh(Function):
+    """Hyperbolic tangent, elementwise."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.tanh, input)
+
+
+class Sigmoid(Function):
+    """1 / (1 + exp(-x)), elementwise."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.sigmoid, input)
+
+
+class LogSigmoid(Function):
+    """log(sigmoid(x)) without overflow, elementwise."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.logsigmoid, input)
+
+
+class Softsign(Function):
+    """x / (1 + |x|), elementwise."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.softsign, input)
+
+
+class Tanhshrink(Function):
+    """x - tanh(x), elementwise."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.tanhshrink, input)
+
+
+class Softplus(Function):
+    """log(1 + exp(beta x)) / beta; x where beta x is above ``threshold``."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.softplus, input)
+
+
+class Softshrink(Function):
+    """x moved towards zero by ``lambd``."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.softshrink, input)
+
+
+class Hardshrink(Function):
+    """x, and zero within ±``lambd``."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.hardshrink, input)
+
+
+class Softmax(Function):
+    """exp(x) divided by its sum along a dimension; with ``dtype``, computed in that type."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.softmax, input)
+
+
+class Softmin(Function):
+    """``softmax`` of -x."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.softmin, input)
+
+
+class LogSoftmax(Function):
+    """The logarithm of ``softmax``."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.log_softmax, input)
+
+
+class PixelShuffle(Function):
+    """Channels to places: ``[N, C r², H, W]`` to ``[N, C, r H, r W]``."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.pixel_shuffle, input)
+
+
+class PixelUnshuffle(Function):
+    """Places to channels: ``[N, C, r H, r W]`` to ``[N, C r², H, W]``."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.pixel_unshuffle, input)
+
+
+class ChannelShuffle(Function):
+    """Channels of several groups interleaved."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__(locals())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._of(F.channel_shuffle, input)
 
 
 class Softmax2d(Module):
     """``softmax`` over the channels of pictures."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in (3, 4):
             raise value_error(f"Softmax2d: expected 3 or 4 dimensions, not {input.ndim}")
         return F.softmax(input, -3)
@@ -90,7 +321,9 @@ class PReLU(Module):
     [-1.0, 2.0]
     """
 
-    def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
+    def __init__(
+        self, num_parameters: int = 1, init: Any = 0.25, device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:
         super().__init__()
         # ``num_parameters`` is also the method that counts elements: here it is PyTorch's attribute.
         self.__dict__["num_parameters"] = num_parameters
@@ -99,42 +332,42 @@ class PReLU(Module):
         self.reset_parameters()
         placed(self, device, dtype)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """All slopes as at the beginning."""
         constant_(self.weight, self.init)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"num_parameters={self.__dict__['num_parameters']}"
 
 
 class RReLU(Module):
     """A leaky ReLU whose slope is drawn anew for each element in training."""
 
-    def __init__(self, lower=1.0 / 8, upper=1.0 / 3, inplace=False):
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
         self.lower, self.upper, self.inplace = lower, upper, inplace
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return shown(lower=self.lower, upper=self.upper)
 
 
 class _DropoutNd(Module):
     _call = None
 
-    def __init__(self, p=0.5, inplace=False):
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         self.p, self.inplace = probability(self, p), inplace
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return type(self)._call(input, self.p, self.training, self.inplace)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
 
 

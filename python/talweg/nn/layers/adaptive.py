@@ -1,6 +1,8 @@
 """Softmax over many classes of which few are frequent, and what PyTorch has that is elsewhere here."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..._checked import check, value_error
 from ..._devices import devices
@@ -10,6 +12,12 @@ from ..containers import ModuleList, Sequential
 from ..module import Module
 from .common import placed, size
 from .linear import Linear
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ... import DTypeLike
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss", "DataParallel"]
 
@@ -27,10 +35,13 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     >>> m = tw.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[4, 10])
     >>> output, loss = m(tw.randn(3, 8), tw.tensor([0, 5, 19]))
     >>> output.shape, m.log_prob(tw.randn(3, 8)).shape
-    ((3,), (3, 20))
+    (talweg.Size([3]), talweg.Size([3, 20]))
     """
 
-    def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):
+    def __init__(
+        self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False,
+        device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs or cutoffs != sorted(set(cutoffs)) or cutoffs[0] <= 0 or cutoffs[-1] > n_classes - 1:
@@ -46,14 +57,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             self.tail.append(Sequential(Linear(self.in_features, hidden, bias=False), Linear(hidden, out, bias=False)))
         placed(self, device, dtype)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """All parts as at the beginning."""
         self.head.reset_parameters()
         for a, b in self.tail:
             a.reset_parameters()
             b.reset_parameters()
 
-    def log_prob(self, input):
+    def log_prob(self, input: Tensor) -> Tensor:
         """The log-probabilities of all classes."""
         head = F.log_softmax(self.head(input), dim=1)
         parts = [head[:, : self.shortlist_size]]
@@ -61,11 +72,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             parts.append(F.log_softmax(tail(input), dim=1) + head[:, self.shortlist_size + i].unsqueeze(1))
         return Tensor.concat(parts, 1)
 
-    def predict(self, input):
+    def predict(self, input: Tensor) -> Tensor:
         """The most likely classes."""
         return self.log_prob(input).argmax(1)
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         is_single = input.ndim == 1
         x, y = (input.unsqueeze(0), target.reshape(1)) if is_single else (input, target)
         if x.ndim != 2 or tuple(y.shape) != (x.shape[0],):
@@ -83,7 +94,7 @@ class DataParallel(Module):
     ['module.bias', 'module.weight']
     """
 
-    def __init__(self, module, device_ids=None, output_device=None, dim=0):
+    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int | None = 0) -> None:
         super().__init__()
         count = len([d for d in devices() if d.startswith("cuda")]) if device_ids is None else len(device_ids)
         if count > 1:
@@ -95,7 +106,7 @@ class DataParallel(Module):
             raise value_error(f"DataParallel: batches lie along dim 0, not {dim}")
         self.module = module
 
-    def forward(self, *inputs, **kwargs):
+    def forward(self, *inputs: Any, **kwargs: Any) -> Tensor:
         return self.module(*inputs, **kwargs)
 
 

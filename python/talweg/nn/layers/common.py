@@ -1,9 +1,12 @@
 """What layers share: checks of their settings, and parameters on a device in a type."""
 
 import operator
+from collections.abc import Callable
+from typing import Any
 
 from ... import _native
 from ..._checked import type_error, value_error
+from ..module import Module
 from ..parameter import Parameter
 
 SIZE_MAX = 2**48
@@ -50,14 +53,26 @@ def placed(layer, device, dtype):
         layer.to(device=device, dtype=dtype)
 
 
-def bound(name, signature, layer, args, kwargs):
-    """The arguments of a constructor by name."""
-    try:
-        return signature.bind(layer, *args, **kwargs)
-    except TypeError as e:
-        raise type_error(f"{name}: {e}; it takes {[p for p in signature.parameters if p != 'self']}") from None
-
-
 def shown(**settings):
     """Settings as ``repr`` shows them."""
     return ", ".join(f"{k}={v!r}" for k, v in settings.items())
+
+
+class Function(Module):
+    """A function with its settings: ``locals()`` of the constructor. Tensors among them are buffers."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__()
+        settings = {k: v for k, v in settings.items() if k not in ("self", "__class__")}
+        self.__dict__["_settings"] = tuple(settings)
+        for k, v in settings.items():
+            self.register_buffer(k, v) if k in ("weight", "pos_weight") else self.__dict__.__setitem__(k, v)
+
+    def _of(self, f: Callable[..., Any], *tensors: Any) -> Any:
+        return f(*tensors, **{k: getattr(self, k) for k in self._settings})
+
+    def extra_repr(self) -> str:
+        values = {k: self.__dict__[k] for k in self._settings}
+        if values.get("inplace") is False:
+            del values["inplace"]
+        return f"{values['lambd']}" if "lambd" in values else shown(**values)

@@ -1,21 +1,28 @@
-"""Convolutions, pooling, windows."""
+"""Convolutions."""
+
+from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from ..._checked import check, type_error, value_error
 from .. import functional as F
 from .. import init
 from ..module import Module
 from ..parameter import UninitializedParameter
-from .common import parameter, placed, shown, size, window
+from .common import parameter, placed, size, window
 from .linear import LazyModule
 
-__all__ = ["Fold", "Unfold"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
+    from ... import DTypeLike, Tensor
 
-def _public(cls):
-    __all__.append(cls.__name__)
-    return cls
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d",
+    "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
+]  # fmt: skip
 
 
 class _ConvNd(Module):
@@ -23,6 +30,25 @@ class _ConvNd(Module):
 
     _rank = 0
     _is_transposed = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | str | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        super().__init__()
+        self._settings(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, padding_mode)
+        self._make(bias)
+        placed(self, device, dtype)
 
     def _settings(self, in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, padding_mode):
         name, n = type(self).__name__, self._rank
@@ -52,7 +78,7 @@ class _ConvNd(Module):
         self.register_parameter("bias", parameter(self.out_channels) if bias else None)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Uniform in ±1/√fan_in."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
@@ -69,14 +95,14 @@ class _ConvNd(Module):
             pairs = [(p, p) for p in ((0,) * self._rank if self.padding == "valid" else self.padding)]
         return [w for pair in reversed(pairs) for w in pair]
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._widths(), self.padding_mode), 0
         conv = getattr(F, f"conv{self._rank}d")
         return conv(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         if self.padding != (0,) * self._rank:
             text += f", padding={self.padding}"
@@ -91,33 +117,53 @@ class _ConvNd(Module):
         return text if self.padding_mode == "zeros" else text + f", padding_mode={self.padding_mode}"
 
 
-def _named(base, name, rank, doc, **body):
-    made = type(name, base, {"_rank": rank, "__doc__": doc, "__module__": __name__, **body})
-    return _public(made)
+class Conv1d(_ConvNd):
+    """Convolution of signals ``[N, C, L]``."""
+
+    _rank = 1
 
 
-def _conv(rank, what):
-    def __init__(
-        self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-        padding_mode="zeros", device=None, dtype=None,
-    ):  # fmt: skip
-        Module.__init__(self)
-        self._settings(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, padding_mode)
-        self._make(bias)
-        placed(self, device, dtype)
+class Conv2d(_ConvNd):
+    """Convolution of images ``[N, C, H, W]``."""
 
-    return _named((_ConvNd,), f"Conv{rank}d", rank, f"Convolution of {what}.", __init__=__init__)
+    _rank = 2
 
 
-Conv1d = _conv(1, "signals ``[N, C, L]``")
-Conv2d = _conv(2, "pictures ``[N, C, H, W]``")
-Conv3d = _conv(3, "volumes ``[N, C, D, H, W]``")
+class Conv3d(_ConvNd):
+    """Convolution of volumes ``[N, C, D, H, W]``."""
+
+    _rank = 3
 
 
 class _ConvTransposeNd(_ConvNd):
     _is_transposed = True
 
-    def forward(self, input, output_size=None):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Sequence[int] = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        Module.__init__(self)
+        name = type(self).__name__
+        if padding_mode != "zeros":
+            raise value_error(f"{name}: padding_mode is 'zeros' for transposed convolutions, not {padding_mode!r}")
+        if isinstance(padding, str):
+            raise type_error(f"{name}: padding is a size, not {padding!r}")
+        self._settings(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, "zeros")
+        self._make(bias)
+        placed(self, device, dtype)
+
+    def forward(self, input: Tensor, output_size: int | Sequence[int] | None = None) -> Tensor:
         """With ``output_size``, the output padding is what makes the result so large."""
         extra = self.output_padding if output_size is None else self._output_padding(input, output_size)
         conv = getattr(F, f"conv_transpose{self._rank}d")
@@ -134,28 +180,22 @@ class _ConvTransposeNd(_ConvNd):
         return extra
 
 
-def _conv_transpose(rank, what):
-    def __init__(
-        self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
-        dilation=1, padding_mode="zeros", device=None, dtype=None,
-    ):  # fmt: skip
-        Module.__init__(self)
-        name = type(self).__name__
-        if padding_mode != "zeros":
-            raise value_error(f"{name}: padding_mode is 'zeros' for transposed convolutions, not {padding_mode!r}")
-        if isinstance(padding, str):
-            raise type_error(f"{name}: padding is a size, not {padding!r}")
-        self._settings(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, "zeros")
-        self._make(bias)
-        placed(self, device, dtype)
+class ConvTranspose1d(_ConvTransposeNd):
+    """Transposed convolution of signals."""
 
-    doc = f"Transposed convolution of {what}."
-    return _named((_ConvTransposeNd,), f"ConvTranspose{rank}d", rank, doc, __init__=__init__)
+    _rank = 1
 
 
-ConvTranspose1d = _conv_transpose(1, "signals")
-ConvTranspose2d = _conv_transpose(2, "pictures")
-ConvTranspose3d = _conv_transpose(3, "volumes")
+class ConvTranspose2d(_ConvTransposeNd):
+    """Transposed convolution of images."""
+
+    _rank = 2
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """Transposed convolution of volumes."""
+
+    _rank = 3
 
 
 class _LazyConv(LazyModule):
@@ -168,7 +208,7 @@ class _LazyConv(LazyModule):
         self.register_parameter("bias", UninitializedParameter() if bias else None)
         self.__dict__["_place"] = (device, dtype)
 
-    def initialize_parameters(self, input, *_args, **_kwargs):
+    def initialize_parameters(self, input: Tensor, *_args: Any, **_kwargs: Any) -> None:
         """Makes the parameters for an input."""
         self.in_channels = input.shape[input.ndim - self._rank - 1]
         if self.in_channels % self.groups:
@@ -177,238 +217,77 @@ class _LazyConv(LazyModule):
         self._make(has_bias)
 
 
-def _lazy_conv(rank, cls):
-    def __init__(
-        self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros",
-        device=None, dtype=None,
-    ):  # fmt: skip
-        self._lazy((out_channels, kernel_size, stride, padding, dilation, 0, groups, padding_mode), bias, device, dtype)
+class _LazyConvNd(_LazyConv):
+    def __init__(  # type: ignore[override]
+        self,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | str | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        settings = (out_channels, kernel_size, stride, padding, dilation, 0, groups, padding_mode)
+        self._lazy(settings, bias, device, dtype)
 
-    doc = f"A ``Conv{rank}d`` whose ``in_channels`` are those of its first input."
-    return _named((_LazyConv, cls), f"LazyConv{rank}d", rank, doc, __init__=__init__, cls_to_become=cls)
 
-
-def _lazy_conv_transpose(rank, cls):
-    def __init__(
-        self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1,
-        padding_mode="zeros", device=None, dtype=None,
-    ):  # fmt: skip
+class _LazyConvTransposeNd(_LazyConv):
+    def __init__(  # type: ignore[override]
+        self,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Sequence[int] = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
         settings = (out_channels, kernel_size, stride, padding, dilation, output_padding, groups, padding_mode)
         self._lazy(settings, bias, device, dtype)
 
-    doc = f"A ``ConvTranspose{rank}d`` whose ``in_channels`` are those of its first input."
-    return _named((_LazyConv, cls), f"LazyConvTranspose{rank}d", rank, doc, __init__=__init__, cls_to_become=cls)
+
+class LazyConv1d(_LazyConvNd, Conv1d):
+    """A ``Conv1d`` whose ``in_channels`` are those of its first input."""
+
+    cls_to_become = Conv1d
 
 
-LazyConv1d, LazyConv2d, LazyConv3d = (_lazy_conv(n, c) for n, c in [(1, Conv1d), (2, Conv2d), (3, Conv3d)])
-LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
-    _lazy_conv_transpose(n, c) for n, c in [(1, ConvTranspose1d), (2, ConvTranspose2d), (3, ConvTranspose3d)]
-)
+class LazyConv2d(_LazyConvNd, Conv2d):
+    """A ``Conv2d`` whose ``in_channels`` are those of its first input."""
+
+    cls_to_become = Conv2d
 
 
-class _Pool(Module):
-    """A pooling layer: its settings are the function's arguments."""
+class LazyConv3d(_LazyConvNd, Conv3d):
+    """A ``Conv3d`` whose ``in_channels`` are those of its first input."""
 
-    _names = ()
-
-    def extra_repr(self):
-        return shown(**{n: getattr(self, n) for n in self._names})
+    cls_to_become = Conv3d
 
 
-def _max_pool(rank):
-    def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False):
-        Module.__init__(self)
-        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        window(self, "kernel_size", kernel_size, rank, 1), window(self, "stride", self.stride, rank, 1)
-        window(self, "padding", padding, rank), window(self, "dilation", dilation, rank, 1)
-        self.padding, self.dilation, self.return_indices, self.ceil_mode = padding, dilation, return_indices, ceil_mode
+class LazyConvTranspose1d(_LazyConvTransposeNd, ConvTranspose1d):
+    """A ``ConvTranspose1d`` whose ``in_channels`` are those of its first input."""
 
-    pool = getattr(F, f"max_pool{rank}d")
-
-    def forward(self, input):
-        return pool(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices)
-
-    doc = "The largest element of each window; with ``return_indices`` also where it is."
-    names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-    return _named((_Pool,), f"MaxPool{rank}d", rank, doc, __init__=__init__, forward=forward, _names=names)
+    cls_to_become = ConvTranspose1d
 
 
-def _max_unpool(rank):
-    def __init__(self, kernel_size, stride=None, padding=0):
-        Module.__init__(self)
-        self.kernel_size, self.stride, self.padding = kernel_size, kernel_size if stride is None else stride, padding
-        window(self, "kernel_size", kernel_size, rank, 1), window(self, "stride", self.stride, rank, 1)
-        window(self, "padding", padding, rank)
+class LazyConvTranspose2d(_LazyConvTransposeNd, ConvTranspose2d):
+    """A ``ConvTranspose2d`` whose ``in_channels`` are those of its first input."""
 
-    pool = getattr(F, f"max_unpool{rank}d")
-
-    def forward(self, input, indices, output_size=None):
-        return pool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
-
-    doc = "Elements back at the places that ``MaxPool`` with ``return_indices`` has taken them from."
-    names = ("kernel_size", "stride", "padding")
-    return _named((_Pool,), f"MaxUnpool{rank}d", rank, doc, __init__=__init__, forward=forward, _names=names)
+    cls_to_become = ConvTranspose2d
 
 
-def _avg_pool(rank):
-    pool = getattr(F, f"avg_pool{rank}d")
+class LazyConvTranspose3d(_LazyConvTransposeNd, ConvTranspose3d):
+    """A ``ConvTranspose3d`` whose ``in_channels`` are those of its first input."""
 
-    def keep(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
-        Module.__init__(self)
-        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        window(self, "kernel_size", kernel_size, rank, 1), window(self, "stride", self.stride, rank, 1)
-        window(self, "padding", padding, rank)
-        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
-
-    def init1(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
-        stride = kernel_size if stride is None else stride
-        sizes = [(n,) if isinstance(n, int) else n for n in (kernel_size, stride, padding)]
-        keep(self, *sizes, ceil_mode, count_include_pad)
-
-    def init(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
-        keep(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
-        self.divisor_override = divisor_override
-
-    def forward(self, input):
-        divisor = () if rank == 1 else (self.divisor_override,)
-        return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, *divisor)
-
-    made = init1 if rank == 1 else init
-    made.__name__ = "__init__"
-    names = ("kernel_size", "stride", "padding")
-    doc = "The mean of each window."
-    return _named((_Pool,), f"AvgPool{rank}d", rank, doc, __init__=made, forward=forward, _names=names)
-
-
-def _lp_pool(rank):
-    def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
-        Module.__init__(self)
-        window(self, "kernel_size", kernel_size, rank, 1)
-        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
-
-    pool = getattr(F, f"lp_pool{rank}d")
-
-    def forward(self, input):
-        return pool(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
-
-    names = ("norm_type", "kernel_size", "stride", "ceil_mode")
-    doc = "The p-th root of the sum of p-th powers of each window."
-    return _named((_Pool,), f"LPPool{rank}d", rank, doc, __init__=__init__, forward=forward, _names=names)
-
-
-def _fractional(rank):
-    def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
-        Module.__init__(self)
-        window(self, "kernel_size", kernel_size, rank, 1)
-        if (output_size is None) == (output_ratio is None):
-            raise value_error(f"FractionalMaxPool{rank}d: give output_size or output_ratio")
-        self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
-        self.return_indices, self._random_samples = return_indices, _random_samples
-
-    pool = getattr(F, f"fractional_max_pool{rank}d")
-
-    def forward(self, input):
-        settings = (self.output_size, self.output_ratio, self.return_indices, self._random_samples)
-        return pool(input, self.kernel_size, *settings)
-
-    names = ("kernel_size", "output_size", "output_ratio", "return_indices")
-    doc = "The largest element of windows at random places."
-    return _named((_Pool,), f"FractionalMaxPool{rank}d", rank, doc, __init__=__init__, forward=forward, _names=names)
-
-
-def _checked_output(layer, output_size, rank):
-    values = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
-    if len(values) != rank:
-        raise value_error(f"{type(layer).__name__}: output_size has {len(values)} sizes, not {rank}")
-    for v in values:
-        if v is not None:
-            size(layer, "output_size", v)
-
-
-def _adaptive_avg(rank):
-    def __init__(self, output_size):
-        Module.__init__(self)
-        _checked_output(self, output_size, rank)
-        self.output_size = output_size
-
-    pool = getattr(F, f"adaptive_avg_pool{rank}d")
-
-    def forward(self, input):
-        return pool(input, self.output_size)
-
-    def extra_repr(self):
-        return f"output_size={self.output_size}"
-
-    doc = "Means of as many windows as asked for."
-    body = dict(__init__=__init__, forward=forward, extra_repr=extra_repr)
-    return _named((_Pool,), f"AdaptiveAvgPool{rank}d", rank, doc, **body)
-
-
-def _adaptive_max(rank):
-    def __init__(self, output_size, return_indices=False):
-        Module.__init__(self)
-        _checked_output(self, output_size, rank)
-        self.output_size, self.return_indices = output_size, return_indices
-
-    pool = getattr(F, f"adaptive_max_pool{rank}d")
-
-    def forward(self, input):
-        return pool(input, self.output_size, self.return_indices)
-
-    def extra_repr(self):
-        return f"output_size={self.output_size}"
-
-    doc = "The largest elements of as many windows as asked for."
-    body = dict(__init__=__init__, forward=forward, extra_repr=extra_repr)
-    return _named((_Pool,), f"AdaptiveMaxPool{rank}d", rank, doc, **body)
-
-
-MaxPool1d, MaxPool2d, MaxPool3d = map(_max_pool, (1, 2, 3))
-MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = map(_max_unpool, (1, 2, 3))
-AvgPool1d, AvgPool2d, AvgPool3d = map(_avg_pool, (1, 2, 3))
-FractionalMaxPool2d, FractionalMaxPool3d = map(_fractional, (2, 3))
-LPPool1d, LPPool2d, LPPool3d = map(_lp_pool, (1, 2, 3))
-AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = map(_adaptive_avg, (1, 2, 3))
-AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = map(_adaptive_max, (1, 2, 3))
-
-
-class Unfold(_Pool):
-    """Windows of pictures as columns.
-
-    >>> import talweg as tw
-    >>> tw.nn.Unfold(2, stride=2)(tw.ones(1, 3, 4, 4)).shape
-    (1, 12, 4)
-    """
-
-    _names = ("kernel_size", "dilation", "padding", "stride")
-
-    def __init__(self, kernel_size, dilation=1, padding=0, stride=1):
-        super().__init__()
-        window(self, "kernel_size", kernel_size, 2, 1), window(self, "dilation", dilation, 2, 1)
-        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
-
-    def forward(self, input):
-        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
-
-
-class Fold(_Pool):
-    """Columns added up to pictures.
-
-    >>> import talweg as tw
-    >>> tw.nn.Fold((4, 4), 2, stride=2)(tw.ones(1, 12, 4)).shape
-    (1, 3, 4, 4)
-    """
-
-    _names = ("output_size", "kernel_size", "dilation", "padding", "stride")
-
-    def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):
-        super().__init__()
-        window(self, "output_size", output_size, 2), window(self, "kernel_size", kernel_size, 2, 1)
-        self.output_size, self.kernel_size = output_size, kernel_size
-        self.dilation, self.padding, self.stride = dilation, padding, stride
-
-    def forward(self, input):
-        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+    cls_to_become = ConvTranspose3d
 
 
 check(globals(), __all__)

@@ -1,5 +1,9 @@
 """Tables of vectors, and distances between vectors."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ..._checked import check, value_error
 from .. import functional as F
 from .. import init
@@ -7,6 +11,9 @@ from ..._state import no_grad
 from ..module import Module
 from ..parameter import Parameter
 from .common import parameter, placed, shown, size
+
+if TYPE_CHECKING:
+    from ... import DTypeLike, Tensor
 
 __all__ = ["CosineSimilarity", "Embedding", "EmbeddingBag", "PairwiseDistance"]
 
@@ -27,7 +34,7 @@ class _Table(Module):
                 raise value_error(f"{name}: the weight is {tuple(weight.shape)}, not {(num_embeddings, embedding_dim)}")
             self.weight = weight if isinstance(weight, Parameter) else Parameter(weight)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Normal numbers, and zeros at ``padding_idx``."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
@@ -42,7 +49,7 @@ class _Table(Module):
         made.weight.requires_grad = not freeze
         return made
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         settings = {k: getattr(self, k) for k, plain in self._shown.items() if getattr(self, k) != plain}
         return f"{text}, {shown(**settings)}" if settings else text
@@ -53,15 +60,16 @@ class Embedding(_Table):
 
     >>> import talweg as tw
     >>> tw.nn.Embedding(10, 4)(tw.tensor([[1, 2], [3, 4]])).shape
-    (2, 2, 4)
+    talweg.Size([2, 2, 4])
     """
 
     _shown = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
 
     def __init__(
-        self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
-        sparse=False, _weight=None, _freeze=False, device=None, dtype=None,
-    ):  # fmt: skip
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
+        _freeze: bool = False, device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
@@ -72,8 +80,9 @@ class Embedding(_Table):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
-    ):
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+    ) -> Embedding:  # fmt: skip
         """A layer with a table that is there already, not trained unless ``freeze`` is false.
 
         >>> import talweg as tw
@@ -83,7 +92,7 @@ class Embedding(_Table):
         settings = dict(padding_idx=padding_idx, max_norm=max_norm, norm_type=norm_type)
         return cls._of(embeddings, freeze, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse, **settings)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         settings = (self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
         return F.embedding(input, self.weight, *settings)
 
@@ -94,15 +103,17 @@ class EmbeddingBag(_Table):
     >>> import talweg as tw
     >>> bag = tw.nn.EmbeddingBag(10, 3, mode="sum")
     >>> bag(tw.tensor([1, 2, 4, 5]), tw.tensor([0, 2])).shape
-    (2, 3)
+    talweg.Size([2, 3])
     """
 
     _shown = {"max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "mode": None, "padding_idx": None}
 
     def __init__(
-        self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
-        sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None,
-    ):  # fmt: skip
+        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None,
+        include_last_offset: bool = False, padding_idx: int | None = None, device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         if mode not in ("sum", "mean", "max"):
             raise value_error(f"EmbeddingBag: mode is 'sum', 'mean' or 'max', not {mode!r}")
@@ -113,15 +124,16 @@ class EmbeddingBag(_Table):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
-        include_last_offset=False, padding_idx=None,
-    ):  # fmt: skip
+        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:  # fmt: skip
         """A layer with a table that is there already, not trained unless ``freeze`` is false."""
         settings = dict(max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, mode=mode)
         settings |= dict(sparse=sparse, include_last_offset=include_last_offset, padding_idx=padding_idx)
         return cls._of(embeddings, freeze, **settings)
 
-    def forward(self, input, offsets=None, per_sample_weights=None):
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
             input,
             self.weight,
@@ -145,11 +157,11 @@ class CosineSimilarity(Module):
     1.0
     """
 
-    def __init__(self, dim=1, eps=1e-8):
+    def __init__(self, dim: int | None = 1, eps: float = 1e-8) -> None:
         super().__init__()
         self.dim, self.eps = dim, eps
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
@@ -161,11 +173,11 @@ class PairwiseDistance(Module):
     5.0
     """
 
-    def __init__(self, p=2.0, eps=1e-6, keepdim=False):
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
         self.norm, self.eps, self.keepdim = p, eps, keepdim
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 

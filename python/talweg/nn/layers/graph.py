@@ -1,6 +1,8 @@
 """Layers over graphs: nodes ``[N, inputs]`` and edges ``[2, E]``, whose first row is where an edge comes from and whose
 second where it goes to. Parameters have PyTorch Geometric's names."""
 
+from __future__ import annotations
+
 from ... import _native
 from ..._checked import check
 from ..._native import Tensor
@@ -33,22 +35,22 @@ class GCN(Module):
 
     >>> import talweg as tw
     >>> tw.nn.GCN(3, 4)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
-    (3, 4)
+    talweg.Size([3, 4])
     """
 
-    def __init__(self, in_channels, out_channels):
+    def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
         self.in_channels, self.out_channels = size(self, "in_channels", in_channels), size(self, "out_channels", out_channels)
         self.lin = Linear(self.in_channels, self.out_channels, bias=False)
         self.bias = parameter(self.out_channels)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Glorot's weights and no bias."""
         init.xavier_uniform_(self.lin.weight)
         init.zeros_(self.bias)
 
-    def forward(self, x, edges):
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         source, to, nodes = _looped(x, edges)
         h = self.lin(x)
         degree = _sent_to(to, nodes, _native.ones(to.shape[0], dtype=h.dtype))
@@ -56,7 +58,7 @@ class GCN(Module):
         # Both square roots belong to nodes, so they are applied to nodes, not to edges.
         return _sent_to(to, nodes, (h * scale).take(source, 0)) * scale + self.bias
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}"
 
 
@@ -66,10 +68,10 @@ class GAT(Module):
 
     >>> import talweg as tw
     >>> tw.nn.GAT(3, 4, heads=2)(tw.randn(3, 3), tw.tensor([[0, 1], [1, 2]])).shape
-    (3, 8)
+    talweg.Size([3, 8])
     """
 
-    def __init__(self, in_channels, out_channels, heads=1, concat=True):
+    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, concat: bool = True) -> None:
         super().__init__()
         self.in_channels, self.out_channels = size(self, "in_channels", in_channels), size(self, "out_channels", out_channels)
         self.heads, self.concat = size(self, "heads", heads, 1), concat
@@ -78,7 +80,7 @@ class GAT(Module):
         self.bias = parameter(self.heads * self.out_channels if concat else self.out_channels)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Glorot's weights and no bias."""
         bound = (6.0 / (self.heads + self.out_channels)) ** 0.5
         init.xavier_uniform_(self.lin.weight)
@@ -86,7 +88,7 @@ class GAT(Module):
         init.uniform_(self.att_dst, -bound, bound)
         init.zeros_(self.bias)
 
-    def forward(self, x, edges):
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         source, to, nodes = _looped(x, edges)
         h = self.lin(x).reshape(nodes, self.heads, self.out_channels)
         raw = (h * self.att_src).sum(-1).take(source, 0) + (h * self.att_dst).sum(-1).take(to, 0)
@@ -100,7 +102,7 @@ class GAT(Module):
         y = y.reshape(nodes, -1) if self.concat else y.mean(1)
         return y + self.bias
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
 
 

@@ -1,6 +1,9 @@
 """Linear maps, and layers that only move elements."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 from ... import _native
 from ..._checked import check, type_error
@@ -9,6 +12,12 @@ from .. import init
 from ..module import Module
 from ..parameter import UninitializedParameter
 from .common import parameter, placed, shown, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ... import DTypeLike, Tensor
 
 __all__ = ["Bilinear", "Flatten", "Identity", "LazyLinear", "Linear", "QuantizedLinear", "Unflatten"]
 
@@ -21,10 +30,10 @@ class Identity(Module):
     [1.0, 1.0]
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return input
 
 
@@ -33,10 +42,13 @@ class Linear(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Linear(4, 2)(tw.ones(3, 4)).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
 
-    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.in_features = size(self, "in_features", in_features)
         self.out_features = size(self, "out_features", out_features)
@@ -45,17 +57,17 @@ class Linear(Module):
         self.reset_parameters()
         placed(self, device, dtype)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Uniform in ±1/√in_features."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.linear(input, self.weight, self.bias)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return shown(in_features=self.in_features, out_features=self.out_features, bias=self.bias is not None)
 
 
@@ -64,14 +76,14 @@ class LazyModule(Module):
 
     cls_to_become = None
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.has_uninitialized_params():
             self.initialize_parameters(*args, **kwargs)
             placed(self, *self.__dict__.pop("_place"))
         self.__class__ = self.cls_to_become
         return self(*args, **kwargs)
 
-    def has_uninitialized_params(self):
+    def has_uninitialized_params(self) -> Tensor:
         """True before the first call."""
         return any(isinstance(p, UninitializedParameter) for p in self.parameters(recurse=False))
 
@@ -82,23 +94,23 @@ class LazyLinear(LazyModule, Linear):
     >>> import talweg as tw
     >>> layer = tw.nn.LazyLinear(3)
     >>> layer(tw.ones(2, 5)).shape, layer
-    ((2, 3), Linear(in_features=5, out_features=3, bias=True))
+    (talweg.Size([2, 3]), Linear(in_features=5, out_features=3, bias=True))
     """
 
     cls_to_become = Linear
 
-    def __init__(self, out_features, bias=True, device=None, dtype=None):
+    def __init__(self, out_features: int, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None) -> None:
         Module.__init__(self)
         self.in_features, self.out_features = 0, size(self, "out_features", out_features)
         self.weight = UninitializedParameter()
         self.register_parameter("bias", UninitializedParameter() if bias else None)
         self.__dict__["_place"] = (device, dtype)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         if not self.has_uninitialized_params():
             super().reset_parameters()
 
-    def initialize_parameters(self, input):
+    def initialize_parameters(self, input: Tensor) -> None:
         """Makes the parameters for an input."""
         self.in_features = input.shape[-1]
         self.weight = parameter(self.out_features, self.in_features)
@@ -113,10 +125,10 @@ class QuantizedLinear(Module):
 
     >>> import talweg as tw
     >>> tw.nn.QuantizedLinear(tw.nn.Linear(4, 2))(tw.ones(3, 4)).shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
 
-    def __init__(self, linear):
+    def __init__(self, linear: Linear) -> None:
         super().__init__()
         if not isinstance(linear, Linear):
             raise type_error(f"QuantizedLinear: expected a Linear, not {type(linear).__name__}")
@@ -125,7 +137,7 @@ class QuantizedLinear(Module):
         self.register_buffer("scale", scale)
         self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         return x.quantized_linear(self.weight, self.scale, self.bias)
 
 
@@ -134,10 +146,13 @@ class Bilinear(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Bilinear(3, 4, 2)(tw.ones(5, 3), tw.ones(5, 4)).shape
-    (5, 2)
+    talweg.Size([5, 2])
     """
 
-    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.in1_features, self.in2_features = size(self, "in1_features", in1_features, 1), size(self, "in2_features", in2_features)
         self.out_features = size(self, "out_features", out_features)
@@ -146,17 +161,17 @@ class Bilinear(Module):
         self.reset_parameters()
         placed(self, device, dtype)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Uniform in ±1/√in1_features."""
         bound = 1 / math.sqrt(self.in1_features)
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input1, input2):
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return F.bilinear(input1, input2, self.weight, self.bias)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         sizes = dict(in1_features=self.in1_features, in2_features=self.in2_features, out_features=self.out_features)
         return shown(**sizes, bias=self.bias is not None)
 
@@ -166,18 +181,18 @@ class Flatten(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Flatten()(tw.ones(2, 3, 4)).shape
-    (2, 12)
+    talweg.Size([2, 12])
     """
 
-    def __init__(self, start_dim=1, end_dim=-1):
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         x = input if isinstance(input, _native.Tensor) else _native.tensor(input)
         return x.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return shown(start_dim=self.start_dim, end_dim=self.end_dim)
 
 
@@ -186,19 +201,19 @@ class Unflatten(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Unflatten(1, (2, 3))(tw.ones(4, 6)).shape
-    (4, 2, 3)
+    talweg.Size([4, 2, 3])
     """
 
-    def __init__(self, dim, unflattened_size):
+    def __init__(self, dim: int | None, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         if not isinstance(dim, int):
             raise type_error("Unflatten: dimensions have no names: dim is a whole number")
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return shown(dim=self.dim, unflattened_size=self.unflattened_size)
 
 

@@ -1,5 +1,9 @@
 """Normalizations."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ... import _native, distributed
 from ..._checked import check, value_error
 from ..._native import Tensor
@@ -10,12 +14,17 @@ from ..parameter import UninitializedParameter
 from .common import parameter, placed, shown, size, window
 from .linear import LazyModule
 
-__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm", "SyncBatchNorm"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
+    from ... import DTypeLike
 
-def _public(cls):
-    __all__.append(cls.__name__)
-    return cls
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "LayerNorm", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LocalResponseNorm", "RMSNorm", "SyncBatchNorm",
+]  # fmt: skip
 
 
 class LayerNorm(Module):
@@ -23,10 +32,13 @@ class LayerNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.LayerNorm(4)(tw.randn(2, 4)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
 
-    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True,
+        bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         rank = len(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else 1
         self.normalized_shape = window(self, "normalized_shape", normalized_shape, rank)
@@ -36,17 +48,17 @@ class LayerNorm(Module):
         self.reset_parameters()
         placed(self, device, dtype)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Ones and zeros."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         settings = dict(eps=self.eps, elementwise_affine=self.elementwise_affine, bias=self.bias is not None)
         return f"{self.normalized_shape}, {shown(**settings)}"
 
@@ -56,10 +68,13 @@ class RMSNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.RMSNorm(4)(tw.randn(2, 4)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
 
-    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True,
+        device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         rank = len(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else 1
         self.normalized_shape = window(self, "normalized_shape", normalized_shape, rank)
@@ -68,15 +83,15 @@ class RMSNorm(Module):
         self.reset_parameters()
         placed(self, device, dtype)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Ones."""
         if self.weight is not None:
             init.ones_(self.weight)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
@@ -85,10 +100,13 @@ class GroupNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.GroupNorm(2, 4)(tw.randn(3, 4, 5)).shape
-    (3, 4, 5)
+    talweg.Size([3, 4, 5])
     """
 
-    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: str | None = None,
+        dtype: DTypeLike | None = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.num_groups, self.num_channels = size(self, "num_groups", num_groups, 1), size(self, "num_channels", num_channels)
         if self.num_channels % self.num_groups:
@@ -101,10 +119,10 @@ class GroupNorm(Module):
 
     reset_parameters = LayerNorm.reset_parameters
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         settings = dict(eps=self.eps, affine=self.affine, bias=self.bias is not None)
         return f"{self.num_groups}, {self.num_channels}, {shown(**settings)}"
 
@@ -126,14 +144,14 @@ class _NormBase(Module):
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()
 
-    def reset_running_stats(self):
+    def reset_running_stats(self) -> None:
         """Running averages as at the beginning."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Ones and zeros, and running averages as at the beginning."""
         self.reset_running_stats()
         LayerNorm.reset_parameters(self)
@@ -149,7 +167,7 @@ class _NormBase(Module):
             state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked.detach())
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         settings = dict(eps=self.eps, momentum=self.momentum, affine=self.affine, bias=self.bias is not None)
         return f"{self.num_features}, {shown(**settings)}, track_running_stats={self.track_running_stats}"
 
@@ -158,8 +176,10 @@ class _BatchNorm(_NormBase):
     """Batch normalization of channels at axis 1."""
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True
-    ):  # fmt: skip
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: str | None = None, dtype: DTypeLike | None = None, *,
+        bias: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._make(num_features, eps, momentum, affine, track_running_stats, bias)
         placed(self, device, dtype)
@@ -171,7 +191,7 @@ class _BatchNorm(_NormBase):
         self.num_batches_tracked.add_(1)
         return 1.0 / self.num_batches_tracked.astype("float32") if self.momentum is None else self.momentum
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_rank(input)
         by_batch = self.training or self.running_mean is None
         keeps = not self.training or self.track_running_stats
@@ -179,15 +199,22 @@ class _BatchNorm(_NormBase):
         return F.batch_norm(input, *running, self.weight, self.bias, by_batch, self._factor(), self.eps)
 
 
-def _batch_norm(rank, shapes, ranks):
-    doc = f"Batch normalization of {shapes}: by the batch's statistics in training, by running averages in inference."
-    body = {"__doc__": doc, "_ranks": ranks, "__module__": __name__}
-    return _public(type(f"BatchNorm{rank}d", (_BatchNorm,), body))
+class BatchNorm1d(_BatchNorm):
+    """Batch normalization of ``[N, C]`` or ``[N, C, L]``: by the batch's statistics in training, by running averages in inference."""
+
+    _ranks = (2, 3)
 
 
-BatchNorm1d = _batch_norm(1, "``[N, C]`` or ``[N, C, L]``", (2, 3))
-BatchNorm2d = _batch_norm(2, "``[N, C, H, W]``", (4,))
-BatchNorm3d = _batch_norm(3, "``[N, C, D, H, W]``", (5,))
+class BatchNorm2d(_BatchNorm):
+    """Batch normalization of ``[N, C, H, W]``: by the batch's statistics in training, by running averages in inference."""
+
+    _ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalization of ``[N, C, D, H, W]``: by the batch's statistics in training, by running averages in inference."""
+
+    _ranks = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -202,14 +229,15 @@ class SyncBatchNorm(_BatchNorm):
     _ranks = (2, 3, 4, 5)
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None,
-        dtype=None, *, bias=True,
-    ):  # fmt: skip
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
+        track_running_stats: bool = True, process_group: Any = None, device: str | None = None,
+        dtype: DTypeLike | None = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
     @classmethod
-    def convert_sync_batchnorm(cls, module, process_group=None):
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """The module with every batch normalization in it replaced; parameters and buffers stay."""
         if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
             made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
@@ -221,18 +249,18 @@ class SyncBatchNorm(_BatchNorm):
             module._modules[name] = cls.convert_sync_batchnorm(child, process_group)
         return module
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         if not self.training or distributed.world_size() == 1:
             return super().forward(input)
         self._check_rank(input)
         axes = tuple(i for i in range(input.ndim) if i != 1)
         shape = [1, self.num_features] + [1] * (input.ndim - 2)
         count = _native.full((1,), input.numel() / self.num_features, dtype=input.dtype)
-        sums = distributed.all_reduce(Tensor.concat([input.sum(axes), count]), group=self.process_group)
+        sums = distributed.functional.all_reduce(Tensor.concat([input.sum(axes), count]), group=self.process_group)
         total = sums[-1]
         mean = sums[:-1] / total
         # Squares of differences from the mean of all, which the difference of two large sums would lose.
-        var = distributed.all_reduce((input - mean.reshape(shape)).square().sum(axes), group=self.process_group) / total
+        var = distributed.functional.all_reduce((input - mean.reshape(shape)).square().sum(axes), group=self.process_group) / total
         factor = self._factor()
         if self.track_running_stats:
             F.normalization._moved(self.running_mean, mean, factor)
@@ -244,13 +272,15 @@ class _InstanceNorm(_NormBase):
     """Normalization of each channel of each example."""
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None, *, bias=True
-    ):  # fmt: skip
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
+        track_running_stats: bool = False, device: str | None = None, dtype: DTypeLike | None = None, *,
+        bias: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._make(num_features, eps, momentum, affine, track_running_stats, bias)
         placed(self, device, dtype)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_rank(input)
         if input.ndim == self._ranks[0]:
             return self.forward(input.unsqueeze(0)).squeeze(0)
@@ -259,31 +289,36 @@ class _InstanceNorm(_NormBase):
         return F.instance_norm(input, self.running_mean, self.running_var, self.weight, self.bias, by_input, momentum, self.eps)
 
 
-def _instance_norm(rank, shapes):
-    doc = f"Mean 0 and variance 1 of each channel of each example of {shapes}."
-    body = {"__doc__": doc, "_ranks": (rank + 1, rank + 2), "__module__": __name__}
-    return _public(type(f"InstanceNorm{rank}d", (_InstanceNorm,), body))
+class InstanceNorm1d(_InstanceNorm):
+    """Mean 0 and variance 1 of each channel of each example of ``[N, C, L]``."""
+
+    _ranks = (2, 3)
 
 
-InstanceNorm1d = _instance_norm(1, "``[N, C, L]``")
-InstanceNorm2d = _instance_norm(2, "``[N, C, H, W]``")
-InstanceNorm3d = _instance_norm(3, "``[N, C, D, H, W]``")
+class InstanceNorm2d(_InstanceNorm):
+    """Mean 0 and variance 1 of each channel of each example of ``[N, C, H, W]``."""
+
+    _ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Mean 0 and variance 1 of each channel of each example of ``[N, C, D, H, W]``."""
+
+    _ranks = (4, 5)
 
 
 class _LazyNorm(LazyModule):
-    def initialize_parameters(self, input):
-        """Makes parameters and running averages for an input."""
-        channels = input.shape[1] if input.ndim == max(self._ranks) or 2 in self._ranks else input.shape[0]
-        settings = self.__dict__.pop("_lazy_settings")
-        for name in ("weight", "bias"):
-            self._parameters.pop(name, None)
-        self._make(channels, *settings)
-
-
-def _lazy(cls, affine, tracks):
     def __init__(
-        self, eps=1e-5, momentum=0.1, affine=affine, track_running_stats=tracks, device=None, dtype=None, *, bias=True
-    ):
+        self,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: DTypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         Module.__init__(self)
         self.num_features = 0
         self.eps, self.momentum, self.affine, self.track_running_stats = eps, momentum, affine, track_running_stats
@@ -292,19 +327,52 @@ def _lazy(cls, affine, tracks):
         self.__dict__["_lazy_settings"] = (eps, momentum, affine, track_running_stats, bias)
         self.__dict__["_place"] = (device, dtype)
 
-    def has_uninitialized_params(self):
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Makes parameters and running averages for an input."""
+        channels = input.shape[1] if input.ndim == max(self._ranks) or 2 in self._ranks else input.shape[0]
+        settings = self.__dict__.pop("_lazy_settings")
+        for name in ("weight", "bias"):
+            self._parameters.pop(name, None)
+        self._make(channels, *settings)
+
+    def has_uninitialized_params(self) -> bool:
         return "_lazy_settings" in self.__dict__
 
-    doc = f"A ``{cls.__name__}`` whose ``num_features`` are the channels of its first input."
-    body = {"__init__": __init__, "cls_to_become": cls, "__doc__": doc, "__module__": __name__}
-    body["has_uninitialized_params"] = has_uninitialized_params
-    return _public(type(f"Lazy{cls.__name__}", (_LazyNorm, cls), body))
+
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+    """A ``BatchNorm1d`` whose ``num_features`` are the channels of its first input."""
+
+    cls_to_become = BatchNorm1d
 
 
-LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (_lazy(c, True, True) for c in (BatchNorm1d, BatchNorm2d, BatchNorm3d))
-LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
-    _lazy(c, False, False) for c in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
-)
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+    """A ``BatchNorm2d`` whose ``num_features`` are the channels of its first input."""
+
+    cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+    """A ``BatchNorm3d`` whose ``num_features`` are the channels of its first input."""
+
+    cls_to_become = BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+    """A ``InstanceNorm1d`` whose ``num_features`` are the channels of its first input."""
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+    """A ``InstanceNorm2d`` whose ``num_features`` are the channels of its first input."""
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+    """A ``InstanceNorm3d`` whose ``num_features`` are the channels of its first input."""
+
+    cls_to_become = InstanceNorm3d
 
 
 class LocalResponseNorm(Module):
@@ -312,24 +380,24 @@ class LocalResponseNorm(Module):
 
     >>> import talweg as tw
     >>> tw.nn.LocalResponseNorm(2)(tw.ones(1, 4, 3, 3)).shape
-    (1, 4, 3, 3)
+    talweg.Size([1, 4, 3, 3])
     """
 
-    def __init__(self, size, alpha=1e-4, beta=0.75, k=1.0):
+    def __init__(self, size: int | Sequence[int], alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.size}, {shown(alpha=self.alpha, beta=self.beta, k=self.k)}"
 
 
 class CrossMapLRN2d(LocalResponseNorm):
     """``LocalResponseNorm`` of pictures."""
 
-    def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
+    def __init__(self, size: int | Sequence[int], alpha: float = 1e-4, beta: float = 0.75, k: int = 1) -> None:
         super().__init__(size, alpha, beta, k)
 
 

@@ -1,6 +1,9 @@
 """Recurrent layers and cells. Each way through a layer is one ``scan`` in the graph, whatever the length."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 from ... import _native
 from ..._checked import check, type_error, value_error
@@ -10,6 +13,11 @@ from .. import init
 from ..module import Module
 from ..utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from .common import parameter, placed, shown, size
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ... import DTypeLike
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
@@ -60,9 +68,10 @@ class RNNBase(Module):
     """Layers on top of each other, of any cell."""
 
     def __init__(
-        self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False,
-        proj_size=0, device=None, dtype=None,
-    ):  # fmt: skip
+        self, mode: bool, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
         if mode not in _CELLS:
@@ -99,17 +108,17 @@ class RNNBase(Module):
         for name, shape in shapes.items():
             setattr(self, name + suffix, parameter(*shape))
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Uniform in ±1/√hidden_size."""
         bound = 1.0 / math.sqrt(self.hidden_size)
         for p in self.parameters():
             init.uniform_(p, -bound, bound)
 
-    def flatten_parameters(self):
+    def flatten_parameters(self) -> None:
         """Nothing: weights need not lie one after the other here."""
 
     @property
-    def all_weights(self):
+    def all_weights(self) -> list[list[Tensor]]:
         """The parameters of each way through each layer."""
         return [self._weights(s) for layer in range(self.num_layers) for s in self._suffixes(layer)]
 
@@ -180,7 +189,7 @@ class RNNBase(Module):
             x = seen[0] if len(seen) == 1 else Tensor.concat(seen, -1)
         return x, tuple(Tensor.stack(e, 0) for e in ends)
 
-    def forward(self, input, hx=None, *, lengths=None):
+    def forward(self, input: Tensor, hx: Any = None, *, lengths: Any = None) -> Any:
         """The visible state at every step, and the last state.
 
         With ``lengths`` of sequences that are filled up at the end, results after a sequence's end are zero, and its
@@ -218,7 +227,7 @@ class RNNBase(Module):
         y = pack_padded_sequence(y, lengths, enforce_sorted=is_sorted)
         return y, last[0] if len(last) == 1 else last
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         plain = dict(proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False)
         settings = {k: getattr(self, k) for k, v in plain.items() if getattr(self, k) != v}
@@ -231,13 +240,18 @@ class RNN(RNNBase):
     >>> import talweg as tw
     >>> y, h = tw.nn.RNN(3, 4)(tw.randn(5, 2, 3))
     >>> y.shape, h.shape
-    ((5, 2, 4), (1, 2, 4))
+    (talweg.Size([5, 2, 4]), talweg.Size([1, 2, 4]))
     """
 
+    if TYPE_CHECKING:
+
+        def forward(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Tensor, Tensor]: ...
+
     def __init__(
-        self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0,
-        bidirectional=False, device=None, dtype=None,
-    ):  # fmt: skip
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise value_error(f"RNN: nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
         settings = (num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
@@ -251,13 +265,18 @@ class LSTM(RNNBase):
     >>> import talweg as tw
     >>> y, (h, c) = tw.nn.LSTM(3, 4, batch_first=True)(tw.randn(2, 5, 3))
     >>> y.shape, h.shape, c.shape
-    ((2, 5, 4), (1, 2, 4), (1, 2, 4))
+    (talweg.Size([2, 5, 4]), talweg.Size([1, 2, 4]), talweg.Size([1, 2, 4]))
     """
 
+    if TYPE_CHECKING:
+
+        def forward(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...
+
     def __init__(
-        self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False,
-        proj_size=0, device=None, dtype=None,
-    ):  # fmt: skip
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         settings = (num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
         super().__init__("LSTM", input_size, hidden_size, *settings)
 
@@ -268,13 +287,17 @@ class GRU(RNNBase):
     >>> import talweg as tw
     >>> y, h = tw.nn.GRU(3, 4, bidirectional=True)(tw.randn(5, 2, 3))
     >>> y.shape, h.shape
-    ((5, 2, 8), (2, 2, 4))
+    (talweg.Size([5, 2, 8]), talweg.Size([2, 2, 4]))
     """
 
+    if TYPE_CHECKING:
+
+        def forward(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Tensor, Tensor]: ...
+
     def __init__(
-        self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False,
-        device=None, dtype=None,
-    ):  # fmt: skip
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         settings = (num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
         super().__init__("GRU", input_size, hidden_size, *settings)
 
@@ -305,7 +328,7 @@ class RNNCellBase(Module):
         of_input, of_state = _biases(self._kind, self.bias_ih, self.bias_hh)
         return _CELLS[self._kind][0](input.linear(self.weight_ih, of_input), state, self.weight_hh, of_state, None)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         text = text if self.bias else f"{text}, bias={self.bias}"
         return text if getattr(self, "nonlinearity", "tanh") == "tanh" else f"{text}, nonlinearity={self.nonlinearity}"
@@ -316,17 +339,20 @@ class RNNCell(RNNCellBase):
 
     >>> import talweg as tw
     >>> tw.nn.RNNCell(3, 4)(tw.ones(2, 3)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
 
-    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
+        device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         if nonlinearity not in ("tanh", "relu"):
             raise value_error(f"RNNCell: nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
         self.nonlinearity = nonlinearity
         self._make(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, bias, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         return self._step(input, None if hx is None else (hx,))[0]
 
 
@@ -336,14 +362,17 @@ class LSTMCell(RNNCellBase):
     >>> import talweg as tw
     >>> h, c = tw.nn.LSTMCell(3, 4)(tw.ones(2, 3))
     >>> h.shape, c.shape
-    ((2, 4), (2, 4))
+    (talweg.Size([2, 4]), talweg.Size([2, 4]))
     """
 
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._make("LSTM", input_size, hidden_size, bias, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
         return self._step(input, hx)
 
 
@@ -352,14 +381,17 @@ class GRUCell(RNNCellBase):
 
     >>> import talweg as tw
     >>> tw.nn.GRUCell(3, 4)(tw.ones(2, 3)).shape
-    (2, 4)
+    talweg.Size([2, 4])
     """
 
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._make("GRU", input_size, hidden_size, bias, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         return self._step(input, None if hx is None else (hx,))[0]
 
 

@@ -1,6 +1,9 @@
 """Attention of several heads and the transformer, with PyTorch's masks: in a bool mask, true is left out."""
 
+from __future__ import annotations
+
 import copy
+from typing import TYPE_CHECKING
 
 from ... import _native
 from ..._checked import check, type_error, value_error
@@ -13,9 +16,16 @@ from .common import parameter, placed, probability, size
 from .linear import Linear
 from .norm import LayerNorm
 
-__all__ = """
-MultiheadAttention Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer
-""".split()
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ... import DTypeLike, Tensor
+
+__all__ = [
+    "MultiheadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
+]  # fmt: skip
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -29,13 +39,14 @@ class MultiheadAttention(Module):
     >>> x = tw.randn(2, 5, 8)
     >>> y, weights = tw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
     >>> y.shape, weights.shape
-    ((2, 5, 8), (2, 5, 5))
+    (talweg.Size([2, 5, 8]), talweg.Size([2, 5, 5]))
     """
 
     def __init__(
-        self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None,
-        batch_first=False, device=None, dtype=None,
-    ):  # fmt: skip
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
+        add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
+        device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.embed_dim, self.num_heads = size(self, "embed_dim", embed_dim, 1), size(self, "num_heads", num_heads, 1)
         if self.embed_dim % self.num_heads:
@@ -71,9 +82,10 @@ class MultiheadAttention(Module):
                 init.xavier_normal_(bias)
 
     def forward(
-        self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True,
-        is_causal=False, *, key_lengths=None,
-    ):  # fmt: skip
+        self, query: Tensor, key: Any, value: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = True,
+        attn_mask: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False, *,
+        key_lengths: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """The result, and the weights ``[N, L, S]`` (``[N, heads, L, S]`` if they are not averaged) or None.
 
         ``key_padding_mask [N, S]`` and ``attn_mask [L, S]`` or ``[N heads, L, S]``: true is left out; others are added to
@@ -131,20 +143,24 @@ class TransformerEncoderLayer(_Layer):
 
     >>> import talweg as tw
     >>> tw.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(tw.randn(2, 5, 8)).shape
-    (2, 5, 8)
+    talweg.Size([2, 5, 8])
     """
 
     _attentions = ("self_attn",)
 
     def __init__(
-        self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5,
-        batch_first=False, norm_first=False, bias=True, device=None, dtype=None,
-    ):  # fmt: skip
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._make(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
         placed(self, device, dtype)
 
-    def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False, *, src_lengths=None):
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False, *, src_lengths: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         """In bool masks, true is left out. ``src_lengths [N]``: how much of each sequence counts."""
         masks = dict(attn_mask=src_mask, key_padding_mask=src_key_padding_mask, is_causal=is_causal, key_lengths=src_lengths)
         attend = lambda x: self.dropout1(self.self_attn(x, x, x, need_weights=False, **masks)[0])  # noqa: E731
@@ -158,23 +174,26 @@ class TransformerDecoderLayer(_Layer):
     >>> import talweg as tw
     >>> x = tw.randn(5, 2, 8)
     >>> tw.nn.TransformerDecoderLayer(8, 2, 16)(x, x, tgt_is_causal=True).shape
-    (5, 2, 8)
+    talweg.Size([5, 2, 8])
     """
 
     _attentions = ("self_attn", "multihead_attn")
 
     def __init__(
-        self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5,
-        batch_first=False, norm_first=False, bias=True, device=None, dtype=None,
-    ):  # fmt: skip
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: str | None = None, dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._make(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
         placed(self, device, dtype)
 
     def forward(
-        self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
-        tgt_is_causal=False, memory_is_causal=False, *, tgt_lengths=None, memory_lengths=None,
-    ):  # fmt: skip
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False, memory_is_causal: bool = False, *, tgt_lengths: Tensor | None = None,
+        memory_lengths: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         """In bool masks, true is left out. ``tgt_lengths``, ``memory_lengths``: how much of each sequence counts."""
         own = dict(attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask, is_causal=tgt_is_causal, key_lengths=tgt_lengths)
         cross = dict(attn_mask=memory_mask, key_padding_mask=memory_key_padding_mask)
@@ -199,17 +218,23 @@ class TransformerEncoder(Module):
     >>> import talweg as tw
     >>> layer = tw.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
     >>> tw.nn.TransformerEncoder(layer, 3)(tw.randn(5, 2, 8)).shape
-    (5, 2, 8)
+    talweg.Size([5, 2, 8])
     """
 
-    def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
+    def __init__(
+        self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Any = None,
+        enable_nested_tensor: bool = True, mask_check: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         _copies(self, encoder_layer, num_layers)
         # PyTorch's hints for its nested tensors, which do not change results.
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
         self.norm = norm
 
-    def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None, *, src_lengths=None):
+    def forward(
+        self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None, *, src_lengths: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         masks = dict(src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
         if src_lengths is not None:
             masks["src_lengths"] = src_lengths
@@ -224,18 +249,20 @@ class TransformerDecoder(Module):
     >>> import talweg as tw
     >>> layer = tw.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
     >>> tw.nn.TransformerDecoder(layer, 2)(tw.randn(2, 5, 8), tw.randn(2, 7, 8)).shape
-    (2, 5, 8)
+    talweg.Size([2, 5, 8])
     """
 
-    def __init__(self, decoder_layer, num_layers, norm=None):
+    def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Any = None) -> None:
         super().__init__()
         _copies(self, decoder_layer, num_layers)
         self.norm = norm
 
     def forward(
-        self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
-        tgt_is_causal=None, memory_is_causal=False, *, tgt_lengths=None, memory_lengths=None,
-    ):  # fmt: skip
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None, memory_is_causal: bool = False, *, tgt_lengths: Tensor | None = None,
+        memory_lengths: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         masks = dict(tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask)
         masks |= dict(memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=bool(tgt_is_causal))
         lengths = dict(tgt_lengths=tgt_lengths, memory_lengths=memory_lengths)
@@ -251,14 +278,16 @@ class Transformer(Module):
     >>> import talweg as tw
     >>> model = tw.nn.Transformer(8, 2, 1, 1, dim_feedforward=16)
     >>> model(tw.randn(5, 2, 8), tw.randn(3, 2, 8)).shape
-    (3, 2, 8)
+    talweg.Size([3, 2, 8])
     """
 
     def __init__(
-        self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, dropout=0.1,
-        activation="relu", custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5, batch_first=False,
-        norm_first=False, bias=True, device=None, dtype=None,
-    ):  # fmt: skip
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048, dropout: float = 0.1, activation: str | Callable[[Tensor], Tensor] = "relu",
+        custom_encoder: Module | None = None, custom_decoder: Module | None = None, layer_norm_eps: float = 1e-5,
+        batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         settings = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
         norm = lambda: LayerNorm(d_model, layer_norm_eps, bias=bias)  # noqa: E731
@@ -277,10 +306,11 @@ class Transformer(Module):
                 init.xavier_uniform_(p)
 
     def forward(
-        self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None,
-        tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None,
-        memory_is_causal=False,
-    ):  # fmt: skip
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
         """In bool masks, true is left out."""
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise value_error(f"Transformer: expected {self.d_model} channels, not {src.shape[-1]} and {tgt.shape[-1]}")
@@ -289,7 +319,7 @@ class Transformer(Module):
         return self.decoder(tgt, memory, *masks)
 
     @staticmethod
-    def generate_square_subsequent_mask(sz, device=None, dtype=None):
+    def generate_square_subsequent_mask(sz: Any, device: str | None = None, dtype: DTypeLike | None = None) -> Tensor:
         """A mask in which nothing sees what follows it: -inf above the diagonal, zeros elsewhere.
 
         >>> import talweg as tw

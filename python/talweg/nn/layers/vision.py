@@ -1,17 +1,32 @@
 """Pads and resizing as modules."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ..._checked import check, value_error
 from .. import functional as F
 from ..module import Module
 from .common import shown
 
-__all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ... import Tensor
+
+__all__ = [
+    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
+    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d",
+    "ReplicationPad3d", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d",
+    "ZeroPad3d",
+]  # fmt: skip
 
 
 class _Pad(Module):
     _rank, _how = 0, ""
 
-    def __init__(self, padding):
+    def __init__(self, padding: int | str | Sequence[int]) -> None:
         super().__init__()
         self._keep(padding)
 
@@ -21,23 +36,23 @@ class _Pad(Module):
             raise value_error(f"{type(self).__name__}: padding has {len(widths)} widths, not {2 * self._rank}")
         self.padding = widths
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self._how)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.padding}"
 
 
 class _ConstantPad(_Pad):
-    def __init__(self, padding, value):
+    def __init__(self, padding: int | str | Sequence[int], value: Any) -> None:
         Module.__init__(self)
         self._keep(padding)
         self.value = value
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"padding={self.padding}, value={self.value}"
 
 
@@ -45,21 +60,94 @@ class _ZeroPad(_Pad):
     _how = "constant"
 
 
-def _pads(kind, base, mode, ranks, what):
-    made = []
-    for rank in ranks:
-        name = f"{kind}{rank}d"
-        body = {"_rank": rank, "_how": mode, "__doc__": f"Pads the last {rank} dimensions {what}.", "__module__": __name__}
-        made.append(type(name, (base,), body))
-        __all__.append(name)
-    return made
+class ConstantPad1d(_ConstantPad):
+    """Pads the last 1 dimensions with a number."""
+
+    _rank, _how = 1, "constant"
 
 
-ConstantPad1d, ConstantPad2d, ConstantPad3d = _pads("ConstantPad", _ConstantPad, "constant", (1, 2, 3), "with a number")
-ZeroPad1d, ZeroPad2d, ZeroPad3d = _pads("ZeroPad", _ZeroPad, "constant", (1, 2, 3), "with zeros")
-ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _pads("ReflectionPad", _Pad, "reflect", (1, 2, 3), "with their mirror image")
-ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _pads("ReplicationPad", _Pad, "replicate", (1, 2, 3), "with the edge")
-CircularPad1d, CircularPad2d, CircularPad3d = _pads("CircularPad", _Pad, "circular", (1, 2, 3), "with the other end")
+class ConstantPad2d(_ConstantPad):
+    """Pads the last 2 dimensions with a number."""
+
+    _rank, _how = 2, "constant"
+
+
+class ConstantPad3d(_ConstantPad):
+    """Pads the last 3 dimensions with a number."""
+
+    _rank, _how = 3, "constant"
+
+
+class ZeroPad1d(_ZeroPad):
+    """Pads the last 1 dimensions with zeros."""
+
+    _rank, _how = 1, "constant"
+
+
+class ZeroPad2d(_ZeroPad):
+    """Pads the last 2 dimensions with zeros."""
+
+    _rank, _how = 2, "constant"
+
+
+class ZeroPad3d(_ZeroPad):
+    """Pads the last 3 dimensions with zeros."""
+
+    _rank, _how = 3, "constant"
+
+
+class ReflectionPad1d(_Pad):
+    """Pads the last 1 dimensions with their mirror image."""
+
+    _rank, _how = 1, "reflect"
+
+
+class ReflectionPad2d(_Pad):
+    """Pads the last 2 dimensions with their mirror image."""
+
+    _rank, _how = 2, "reflect"
+
+
+class ReflectionPad3d(_Pad):
+    """Pads the last 3 dimensions with their mirror image."""
+
+    _rank, _how = 3, "reflect"
+
+
+class ReplicationPad1d(_Pad):
+    """Pads the last 1 dimensions with the edge."""
+
+    _rank, _how = 1, "replicate"
+
+
+class ReplicationPad2d(_Pad):
+    """Pads the last 2 dimensions with the edge."""
+
+    _rank, _how = 2, "replicate"
+
+
+class ReplicationPad3d(_Pad):
+    """Pads the last 3 dimensions with the edge."""
+
+    _rank, _how = 3, "replicate"
+
+
+class CircularPad1d(_Pad):
+    """Pads the last 1 dimensions with the other end."""
+
+    _rank, _how = 1, "circular"
+
+
+class CircularPad2d(_Pad):
+    """Pads the last 2 dimensions with the other end."""
+
+    _rank, _how = 2, "circular"
+
+
+class CircularPad3d(_Pad):
+    """Pads the last 3 dimensions with the other end."""
+
+    _rank, _how = 3, "circular"
 
 
 class Upsample(Module):
@@ -67,21 +155,24 @@ class Upsample(Module):
 
     >>> import talweg as tw
     >>> tw.nn.Upsample(scale_factor=2)(tw.ones(1, 1, 2, 2)).shape
-    (1, 1, 4, 4)
+    talweg.Size([1, 1, 4, 4])
     """
 
-    def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None):
+    def __init__(
+        self, size: int | Sequence[int] | None = None, scale_factor: Any = None, mode: str = "nearest",
+        align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         many = isinstance(scale_factor, (tuple, list))
         factor = tuple(map(float, scale_factor)) if many else None if scale_factor is None else float(scale_factor)
         self.size, self.scale_factor, self.mode = size, factor, mode
         self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         settings = (self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor)
         return F.interpolate(input, *settings)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         which = dict(size=self.size) if self.scale_factor is None else dict(scale_factor=self.scale_factor)
         return shown(**which, mode=self.mode)
 
@@ -89,14 +180,14 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """``Upsample(mode="nearest")``."""
 
-    def __init__(self, size=None, scale_factor=None):
+    def __init__(self, size: int | Sequence[int] | None = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
     """``Upsample(mode="bilinear", align_corners=True)``."""
 
-    def __init__(self, size=None, scale_factor=None):
+    def __init__(self, size: int | Sequence[int] | None = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "bilinear", True)
 
 

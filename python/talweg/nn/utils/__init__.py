@@ -1,5 +1,9 @@
 """Gradients cut off before a step, parameters as one vector, weights with a norm of their own."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ... import _native
 from ..._checked import check, type_error, value_error
 from ..._graph import has_grad
@@ -10,18 +14,23 @@ from . import fusion, parametrizations, parametrize, prune, rnn, stateless
 from .fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
 from .old_norms import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 
-__all__ = """
-clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ fuse_conv_bn_eval fuse_conv_bn_weights
-fuse_linear_bn_eval fuse_linear_bn_weights get_total_norm parameters_to_vector
-remove_spectral_norm remove_weight_norm skip_init spectral_norm vector_to_parameters weight_norm
-""".split()
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+__all__ = [
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm",
+    "parameters_to_vector", "remove_spectral_norm", "remove_weight_norm", "skip_init", "spectral_norm",
+    "vector_to_parameters", "weight_norm",
+]  # fmt: skip
 
 
 def _listed(parameters):
     return [parameters] if isinstance(parameters, Tensor) else list(parameters)
 
 
-def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """The norm of all tensors as if they were one vector.
 
     >>> import talweg as tw
@@ -39,7 +48,7 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     return total
 
 
-def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scales gradients by ``max_norm / total_norm`` where that is less than 1.
 
     >>> import talweg as tw
@@ -56,7 +65,10 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
                 p.grad = (p.grad * scale).astype(p.grad.dtype)
 
 
-def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+def clip_grad_norm_(
+    parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
     """Scales gradients so that their common norm is at most ``max_norm``; returns the norm before. ``foreach`` says how
     PyTorch computes it, and changes nothing.
 
@@ -77,7 +89,10 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     return total
 
 
-def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+def clip_grad_norm(
+    parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
     """PyTorch's old name of ``clip_grad_norm_``, which changes gradients as well.
 
     >>> import talweg as tw
@@ -87,7 +102,7 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
-def clip_grad_value_(parameters, clip_value, foreach=None):
+def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float | None, foreach: bool | None = None) -> None:
     """Cuts gradients off at ±``clip_value``.
 
     >>> import talweg as tw
@@ -100,17 +115,17 @@ def clip_grad_value_(parameters, clip_value, foreach=None):
     _native.clip_grad_value(_listed(parameters), clip_value)
 
 
-def parameters_to_vector(parameters):
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All parameters one after the other.
 
     >>> import talweg as tw
     >>> tw.nn.utils.parameters_to_vector(tw.nn.Linear(2, 3).parameters()).shape
-    (9,)
+    talweg.Size([9])
     """
     return Tensor.concat([p.reshape(-1) for p in _listed(parameters)])
 
 
-def vector_to_parameters(vec, parameters):
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """The parameters take their values from a vector.
 
     >>> import talweg as tw
@@ -132,13 +147,13 @@ def vector_to_parameters(vec, parameters):
             at += p.numel()
 
 
-def skip_init(module_cls, *args, **kwargs):
-    """A module whose parameters will be set later. Initial values are computed when somebody looks at them, so that those
-    that are replaced cost nothing.
+def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
+    """A module whose parameters will be set later. Initial values are lazy, so those that are
+    replaced cost nothing.
 
     >>> import talweg as tw
     >>> tw.nn.utils.skip_init(tw.nn.Linear, 2, 3).weight.shape
-    (3, 2)
+    talweg.Size([3, 2])
     """
     return module_cls(*args, **kwargs)
 

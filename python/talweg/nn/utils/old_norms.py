@@ -1,8 +1,15 @@
 """PyTorch's older ``weight_norm`` and ``spectral_norm``, whose parameters have other names in files."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ..._checked import check, value_error
 from ..parameter import Parameter
 from .parametrizations import _SpectralNorm, norm_except_dim
+
+if TYPE_CHECKING:
+    from ...nn.module import Module
 
 __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
 
@@ -15,7 +22,7 @@ def _split(module, name):
     return weight
 
 
-def weight_norm(module, name="weight", dim=0):
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """The weight as a length ``weight_g`` and a direction ``weight_v``; newer programs use
     ``nn.utils.parametrizations.weight_norm``.
 
@@ -48,7 +55,7 @@ def _removed(module, kind, name):
     return module.__dict__.pop(name).detach()
 
 
-def remove_weight_norm(module, name="weight"):
+def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """The weight is an ordinary parameter again.
 
     >>> import talweg as tw
@@ -62,7 +69,9 @@ def remove_weight_norm(module, name="weight"):
     return module
 
 
-def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None,
+) -> Module:
     """The weight divided by its largest singular value; newer programs use ``nn.utils.parametrizations.spectral_norm``.
 
     >>> import talweg as tw
@@ -86,7 +95,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     return module
 
 
-def remove_spectral_norm(module, name="weight"):
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """The weight is an ordinary parameter again.
 
     >>> import talweg as tw

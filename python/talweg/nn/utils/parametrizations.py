@@ -1,5 +1,7 @@
 """Weights with a norm or a spectral norm of their own."""
 
+from __future__ import annotations
+
 from ... import _native, _ops
 from ..._checked import check, value_error
 from ..._native import Tensor
@@ -83,7 +85,7 @@ class _Orthogonal(Module):
         return q if weight.shape[-2] >= weight.shape[-1] else q.transpose(-1, -2)
 
 
-def weight_norm(module, name="weight", dim=0):
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """The weight as a length and a direction: ``g v / |v|`` for each index of ``dim``.
 
     >>> import talweg as tw
@@ -94,7 +96,9 @@ def weight_norm(module, name="weight", dim=0):
     return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
 
-def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None,
+) -> Module:
     """The weight divided by its largest singular value, which is estimated by power iteration in training.
 
     >>> import talweg as tw
@@ -110,7 +114,9 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
 
 
-def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization=True):
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True,
+) -> Module:
     """The weight with orthogonal rows or columns, by a QR decomposition.
 
     >>> import talweg as tw

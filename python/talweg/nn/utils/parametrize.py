@@ -1,15 +1,24 @@
 """Parameters that are computed from others at each read: ``weight = f(original)``."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import TYPE_CHECKING
 
 from ..._checked import check, value_error
 from ..._native import Tensor
 from ..containers import ModuleDict, ModuleList
 from ..parameter import Parameter
 
-__all__ = """
-ParametrizationList cached is_parametrized register_parametrization remove_parametrizations type_before_parametrizations
-""".split()
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...nn.module import Module
+
+__all__ = [
+    "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
+    "type_before_parametrizations",
+]  # fmt: skip
 
 
 class ParametrizationList(ModuleList):
@@ -21,7 +30,7 @@ class ParametrizationList(ModuleList):
     ['original0', 'original1']
     """
 
-    def __init__(self, modules, original):
+    def __init__(self, modules: Any, original: Tensor) -> None:
         super().__init__(modules)
         value = original
         for m in reversed(list(self)):
@@ -37,7 +46,7 @@ class ParametrizationList(ModuleList):
             else:
                 self.register_buffer(name, v)
 
-    def forward(self):
+    def forward(self) -> Tensor:
         values = [getattr(self, n) for n in self._names]
         first, *rest = list(self)
         x = first(*values)
@@ -50,7 +59,7 @@ def _getter(name):
     return property(lambda self: self.parametrizations[name]())
 
 
-def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
+def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
     """``module.tensor_name`` becomes ``parametrization(original)``.
 
     >>> import talweg as tw
@@ -96,7 +105,7 @@ def _rebuild(cls, names, state):
     return module
 
 
-def is_parametrized(module, tensor_name=None):
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """True if a module, or one of its tensors, has parametrizations.
 
     >>> import talweg as tw
@@ -109,7 +118,7 @@ def is_parametrized(module, tensor_name=None):
     return True if tensor_name is None else tensor_name in own
 
 
-def type_before_parametrizations(module):
+def type_before_parametrizations(module: Module) -> type:
     """The class of a module as if it had no parametrizations.
 
     >>> import talweg as tw
@@ -121,7 +130,7 @@ def type_before_parametrizations(module):
 
 
 @contextlib.contextmanager
-def cached():
+def cached() -> Any:
     """A scope in which PyTorch computes each parametrization once; here equal expressions are computed once anyway.
 
     >>> import talweg as tw
@@ -131,7 +140,7 @@ def cached():
     yield
 
 
-def remove_parametrizations(module, tensor_name, leave_parametrized=True):
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """The tensor is an ordinary one again: with the value it has, or what it was made of.
 
     >>> import talweg as tw

@@ -1,4 +1,4 @@
-"""Pruning: parameters multiplied by masks of zeros and ones, chosen by magnitude, at random or by a rule of one's own.
+"""Pruning: parameters multiplied by masks of zeros and ones, chosen by magnitude, at random or by a custom rule.
 
 >>> import talweg as tw
 >>> from talweg.nn.utils import prune
@@ -20,11 +20,11 @@ from ..._native import Tensor
 from ..module import Module
 from ..parameter import Parameter
 
-__all__ = """
-BasePruningMethod CustomFromMask Identity L1Unstructured LnStructured RandomStructured RandomUnstructured
-custom_from_mask global_unstructured identity is_pruned l1_unstructured ln_structured random_structured
-random_unstructured remove
-""".split()
+__all__ = [
+    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "RandomStructured",
+    "RandomUnstructured", "custom_from_mask", "global_unstructured", "identity", "is_pruned", "l1_unstructured",
+    "ln_structured", "random_structured", "random_unstructured", "remove",
+]  # fmt: skip
 
 
 def _count(amount: float, size: int) -> int:
@@ -76,7 +76,9 @@ class BasePruningMethod:
         return _native.tensor(mask.astype(old.dtype))
 
     @classmethod
-    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> BasePruningMethod:
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
+    ) -> BasePruningMethod:
         """Prunes a parameter of a module: ``name_orig`` is trained, ``name_mask`` a buffer, ``name`` their product."""
         method = cls(*args, **kwargs)
         if name in module._parameters and name + "_orig" not in module._parameters:
@@ -221,7 +223,9 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
     return module
 
 
-def ln_structured(module: Module, name: str, amount: float, n: float, dim: int, importance_scores: Tensor | None = None) -> Module:
+def ln_structured(
+    module: Module, name: str, amount: float, n: float, dim: int, importance_scores: Tensor | None = None,
+) -> Module:
     """Prunes the slices along ``dim`` with the least norm of order ``n``.
 
     >>> import talweg as tw
@@ -243,7 +247,9 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
     return module
 
 
-def global_unstructured(parameters: Iterable[tuple[Module, str]], pruning_method: type, importance_scores: Any = None, **kwargs: Any) -> None:
+def global_unstructured(
+    parameters: Iterable[tuple[Module, str]], pruning_method: type, importance_scores: Any = None, **kwargs: Any
+) -> None:
     """Prunes an amount of the entries of several parameters together.
 
     >>> import talweg as tw

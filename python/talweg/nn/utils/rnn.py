@@ -1,10 +1,15 @@
 """Sequences of several lengths: padded, packed, and lists of them."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 from ... import _native
 from ..._checked import check, value_error
 from ..._native import Tensor
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence", "unpack_sequence",
@@ -18,7 +23,7 @@ class PackedSequence(NamedTuple):
     >>> import talweg as tw
     >>> packed = tw.nn.utils.rnn.pack_sequence([tw.ones(3, 2), tw.ones(1, 2)])
     >>> packed.data.shape, packed.batch_sizes.tolist()
-    ((4, 2), [2, 1, 1])
+    (talweg.Size([4, 2]), [2, 1, 1])
     """
 
     data: Tensor
@@ -26,27 +31,27 @@ class PackedSequence(NamedTuple):
     sorted_indices: Tensor | None = None
     unsorted_indices: Tensor | None = None
 
-    def to(self, *args, **kwargs):
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """With the data elsewhere or in another type."""
         return self._replace(data=self.data.to(*args, **kwargs))
 
-    def cpu(self):
+    def cpu(self) -> PackedSequence:
         """With the data on the host."""
         return self.to("cpu")
 
-    def cuda(self, device=None):
+    def cuda(self, device: Any = None) -> PackedSequence:
         """With the data on a GPU."""
         return self.to("cuda" if device is None else device)
 
-    def float(self):
+    def float(self) -> PackedSequence:
         """With ``float32`` data."""
         return self.to(_native.dtype("float32"))
 
-    def double(self):
+    def double(self) -> PackedSequence:
         """With ``float64`` data."""
         return self.to(_native.dtype("float64"))
 
-    def half(self):
+    def half(self) -> PackedSequence:
         """With ``float16`` data."""
         return self.to(_native.dtype("float16"))
 
@@ -57,7 +62,7 @@ def _padded(sequences, length, value, side):
     return [s.pad([*rest, *widths(s.shape[0])], "constant", value) for s in sequences]
 
 
-def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
     """Sequences ``[L, ...]`` side by side ``[L, N, ...]``, filled up to the longest.
 
     >>> import talweg as tw
@@ -73,7 +78,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     return Tensor.stack(_padded(sequences, length, padding_value, padding_side), 0 if batch_first else 1)
 
 
-def unpad_sequence(padded_sequences, lengths, batch_first=False):
+def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
     """The sequences of a padded tensor.
 
     >>> import talweg as tw
@@ -88,7 +93,7 @@ def _counts(lengths):
     return [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
 
 
-def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
+def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
     """Padded sequences packed, longest first.
 
     >>> import talweg as tw
@@ -119,7 +124,9 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     return PackedSequence(data, _native.tensor(sizes), _native.tensor(order), _native.tensor(back))
 
 
-def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:
     """Packed sequences padded again, in the order they had, and their lengths.
 
     >>> import talweg as tw
@@ -146,7 +153,7 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     return x.transpose(0, 1) if batch_first else x, _native.tensor([lengths[i] for i in order])
 
 
-def pack_sequence(sequences, enforce_sorted=True):
+def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
     """Sequences ``[L, ...]`` packed.
 
     >>> import talweg as tw
@@ -157,7 +164,7 @@ def pack_sequence(sequences, enforce_sorted=True):
     return pack_padded_sequence(pad_sequence(sequences), [s.shape[0] for s in sequences], enforce_sorted=enforce_sorted)
 
 
-def unpack_sequence(packed_sequences):
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The sequences of packed ones.
 
     >>> import talweg as tw

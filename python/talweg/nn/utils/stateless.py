@@ -1,9 +1,18 @@
 """Modules as functions of their parameters, for ``grad``, ``vmap`` and ``jacobian``."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import TYPE_CHECKING
 
 from ..._checked import check, key_error, type_error, value_error
 from ..._native import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ...nn.module import Module
 
 __all__ = ["functional_call", "stack_module_state"]
 
@@ -41,7 +50,10 @@ def _replaced(module, state, tie_weights, strict):
             entries[n][0][entries[n][1]] = old
 
 
-def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):
+def functional_call(
+    module: Module, parameters_and_buffers: Any, args: Any = None, kwargs: Any = None, *, tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:  # fmt: skip
     """``module(*args, **kwargs)`` with other tensors in the place of its parameters and buffers, by path.
 
     >>> import talweg as tw
@@ -66,13 +78,13 @@ def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, t
         return module(*args, **(kwargs or {}))
 
 
-def stack_module_state(models):
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and the buffers of models of one kind, each stacked along a new first axis: for ``vmap``.
 
     >>> import talweg as tw
     >>> params, buffers = tw.nn.utils.stateless.stack_module_state([tw.nn.Linear(2, 3) for _ in range(4)])
     >>> params["weight"].shape, buffers
-    ((4, 3, 2), {})
+    (talweg.Size([4, 3, 2]), {})
     """
     models = list(models)
     if not models or any(type(m) is not type(models[0]) for m in models):

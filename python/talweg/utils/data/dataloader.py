@@ -185,6 +185,7 @@ class DataLoader(Generic[T]):
         needs_seed = (shuffle and generator is None) or num_workers > 0
         self.seed = seed_of(generator) if needs_seed else None
         self._pass, self._at, self._pending = 0, None, None
+        self._permute = permutation
         self._pool: Workers | None = None
         if self._is_indexed:
             self._make = _Make(_Indexed, self.collate_fn, is_batched)
@@ -299,7 +300,7 @@ class DataLoader(Generic[T]):
         order = self.sampler if self.batch_sampler is None else self.batch_sampler
         if self._is_own_order:
             n = len(self.dataset)
-            whole = permutation(self.seed, number, n)
+            whole = self._permute(self.seed, number, n)
             if self.batch_size is None:
                 return iter(whole[start:])
             firsts = range(start * self.batch_size, n, self.batch_size)
@@ -420,7 +421,8 @@ class DataLoader(Generic[T]):
             return dict(self._pending)
         at = self._at or {"pass": self._pass, "batches": 0, "sampler": None, "stream": None}
         drawn = self.generator.get_state().tolist() if hasattr(self.generator, "get_state") else None
-        return {**at, "seed": self.seed, "generator": drawn}
+        own = {} if self._permute is permutation else {"order": "rust"}
+        return {**at, "seed": self.seed, "generator": drawn, **own}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Has the next pass go on where the loader of a state was."""
@@ -433,10 +435,31 @@ class DataLoader(Generic[T]):
             raise value_error(f"load_state_dict: the iterable was read by {have} workers, and this loader has {now}: make them as many")
         if state_dict["seed"] is not None:
             self.seed = state_dict["seed"]
+        self._permute = _native.loader_order if state_dict.get("order") == "rust" else permutation
         if state_dict.get("generator") is not None and hasattr(self.generator, "set_state"):
             self.generator.set_state(_native.tensor(state_dict["generator"], dtype="uint8"))
         self._pending = dict(state_dict)
         self._at, self._pass = None, state_dict["pass"]
+
+    # Where Rust's loader would be: epoch, batches and samples of it, samples in all, seed, whether Python shuffles.
+
+    def _position(self, number: int, batch: int) -> tuple[int, int, int, int, int | None, bool] | None:
+        is_ordered = self._is_own_order or type(self.sampler) is SequentialSampler
+        if not self._is_indexed or self.batch_size is None or not is_ordered:
+            return None
+        n = len(self.dataset)
+        seed = self.seed if self._is_own_order else None
+        return number, batch, min(batch * self.batch_size, n), n, seed, seed is not None and self._permute is permutation
+
+    def _take_position(self, at: tuple[int, int, int, int, int | None, bool]) -> None:
+        number, batch, samples, n, seed, by_generator = at
+        now = self._position(number, batch)
+        if now is None or now[2:4] != (samples, n) or (now[4] is None) != (seed is None):
+            was = f"{samples} of {n} samples, {'not ' if seed is None else ''}shuffled"
+            raise value_error(f"resume: the run was after batch {batch} of an epoch, {was}, which is no place of this loader")
+        if seed is not None:
+            self.seed, self._permute = seed, permutation if by_generator else _native.loader_order
+        self._at, self._pass, self._pending = None, number, None
 
 
 __all__ = ["DataLoader", "default_collate", "default_convert"]

@@ -548,8 +548,8 @@ mod neon {
         sum
     });
     // Products of 16 bits, added in pairs, and the pairs' sums of a word.
+    // SAFETY: every 64-bit ARM has the instructions.
     dot!(Pairs, tile_neon, "neon", |sum, a, b| unsafe {
-        // SAFETY: every 64-bit ARM has the instructions.
         let low = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
         let high = vpaddlq_s16(vmull_high_s8(a, b));
         vaddq_s32(sum, vpaddq_s32(low, high))
@@ -597,8 +597,8 @@ mod tests {
                     if transposed { Mat::row_major(p.as_ptr(), rows).t() } else { Mat::row_major(p.as_ptr(), cols) }
                 };
                 let (ma, mb) = (lie(&a, m, k, ta), lie(&b, k, n, tb));
-                // SAFETY: the slices hold the matrices.
                 let value = |p: *const u8, signed: bool| {
+                    // SAFETY: the slices hold the matrices.
                     let x = unsafe { *p };
                     if signed { x as i8 as i32 } else { x as i32 }
                 };

@@ -22,22 +22,12 @@ files! {
 
 pub use custom::CUSTOM;
 pub use moves::place;
+pub use passes::Operand;
 
 use super::{Arg, Kernel};
 use crate::claims::{Claim, claim};
 use crate::emit::scalar::stored;
-use ir::{Attrs, FlatNode, Layout, Slot, Type};
-
-/// An operand or result.
-#[derive(Clone, Debug)]
-pub struct Operand {
-    /// The stored value.
-    pub slot: Slot,
-    /// Element type and shape.
-    pub ty: Type,
-    /// Where its elements lie in the stored value.
-    pub layout: Layout,
-}
+use ir::{Attrs, FlatNode};
 
 /// One node as kernels.
 pub struct Call<'a> {

@@ -1,15 +1,11 @@
 //! Requests to etcd's JSON gateway: HTTP/1.1 over TCP or TLS, one request at a time on a connection,
 //! with a deadline on everything. It speaks no more of HTTP than the gateway does.
 
+use super::tls::{Session, Tls};
 use crate::{Error, Result};
 use net::Address;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A line of an answer is shorter: values of the membership store are, and lists of them.
@@ -26,7 +22,7 @@ pub(crate) const ETCD_VARS: [&str; 5] =
 pub(crate) struct Access {
     /// Name and password.
     pub user: Option<(String, String)>,
-    pub tls: Option<Arc<ClientConfig>>,
+    pub tls: Option<Tls>,
 }
 
 impl Access {
@@ -39,8 +35,8 @@ impl Access {
             _ => return Err(Error::value("TALWEG_ETCD_USER and TALWEG_ETCD_PASSWORD go together")),
         };
         let tls = match (ca, cert, key) {
-            (Some(ca), None, None) => Some(tls(&ca, None)?),
-            (Some(ca), Some(cert), Some(key)) => Some(tls(&ca, Some((&cert, &key)))?),
+            (Some(ca), None, None) => Some(Tls::load(&ca, None)?),
+            (Some(ca), Some(cert), Some(key)) => Some(Tls::load(&ca, Some((&cert, &key)))?),
             (None, None, None) => None,
             _ => {
                 let e = "TALWEG_ETCD_CERT and TALWEG_ETCD_KEY go together, and need TALWEG_ETCD_CA";
@@ -51,40 +47,15 @@ impl Access {
     }
 }
 
-fn tls(ca: &str, own: Option<(&str, &str)>) -> Result<Arc<ClientConfig>> {
-    let bad = |file: &str, e: &dyn std::fmt::Display| Error::value(format!("{file}: {e}"));
-    let certificates = |file: &str| {
-        let all = CertificateDer::pem_file_iter(Path::new(file)).map_err(|e| bad(file, &e))?;
-        all.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| bad(file, &e))
-    };
-    let mut roots = RootCertStore::empty();
-    for c in certificates(ca)? {
-        roots.add(c).map_err(|e| bad(ca, &e))?;
-    }
-    if roots.is_empty() {
-        return Err(bad(ca, &"there is no certificate in it"));
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
-    let config = config.map_err(|e| bad(ca, &e))?.with_root_certificates(roots);
-    Ok(Arc::new(match own {
-        None => config.with_no_client_auth(),
-        Some((cert, key)) => {
-            let private = PrivateKeyDer::from_pem_file(Path::new(key)).map_err(|e| bad(key, &e))?;
-            config.with_client_auth_cert(certificates(cert)?, private).map_err(|e| bad(cert, &e))?
-        }
-    }))
-}
-
 enum Stream {
     Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Tls(Box<Session>),
 }
 impl Stream {
     fn socket(&self) -> &TcpStream {
         match self {
             Stream::Plain(s) => s,
-            Stream::Tls(s) => &s.sock,
+            Stream::Tls(s) => s.socket(),
         }
     }
 }
@@ -132,11 +103,9 @@ impl Http {
         socket.set_nodelay(true)?;
         let stream = match &access.tls {
             None => Stream::Plain(socket),
-            Some(config) => {
+            Some(tls) => {
                 let name = member.rsplit_once(':').map_or(member, |(name, _)| name).trim_matches(['[', ']']);
-                let name = ServerName::try_from(name.to_string()).map_err(io::Error::other)?;
-                let member = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
-                Stream::Tls(Box::new(StreamOwned::new(member, socket)))
+                Stream::Tls(Box::new(tls.session(name, socket)?))
             }
         };
         Ok(Http { host: member.to_string(), stream, came: Vec::new(), chunk: 0 })

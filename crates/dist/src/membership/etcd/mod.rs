@@ -12,6 +12,8 @@
 
 mod client;
 mod http;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 
 use crate::membership::controller::{Controller, left_key, left_value};
 use crate::membership::kv::{KeyEvent, Kv, Reply, Request};

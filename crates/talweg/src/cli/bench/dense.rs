@@ -32,7 +32,7 @@ pub fn mlp(sizes: &[usize], batch: usize, rule: impl Rule + 'static, eager: bool
     let layers = layers(sizes)?;
     let optimizer = Optimizer::new(rule, &layers)?;
     let run = |a: &[Tensor]| {
-        let loss = perceptron(&layers, &a[0]).cross_entropy(&a[1], Default::default());
+        let loss = perceptron(&layers, &a[0]).cross_entropy(&a[1]);
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])

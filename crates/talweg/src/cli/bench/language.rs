@@ -28,7 +28,7 @@ pub fn lstm() -> Result<Measured> {
     let optimizer = Optimizer::new(Adam::default(), params.as_slice())?;
     let step = jit(|a: &[Tensor]| {
         let seen = rnn.forward(&a[0]).select(1, -1);
-        let loss = last.forward(&seen).cross_entropy(&a[1], Default::default());
+        let loss = last.forward(&seen).cross_entropy(&a[1]);
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])
@@ -178,7 +178,7 @@ pub fn gpt_step(size: Size) -> Result<Measured> {
     let (x, y) = (tokens.narrow(1, 0, context), tokens.narrow(1, 1, context));
     let step = jit(|a: &[Tensor]| {
         let logits = m.forward(&a[0])?.reshape([batch * context, VOCABULARY]);
-        let loss = logits.cross_entropy(&a[1].reshape([batch * context]), Default::default());
+        let loss = logits.cross_entropy(&a[1].reshape([batch * context]));
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])

@@ -20,7 +20,7 @@ struct LeNet {
 impl LeNet {
     fn new() -> Result<LeNet> {
         let wide = ConvOptions::new().padding(2);
-        let convs = vec![Conv2d::with(1, 6, [5, 5], true, wide)?, Conv2d::new(6, 16, [5, 5])?];
+        let convs = vec![Conv2d::with(1, 6, [5, 5], wide)?, Conv2d::new(6, 16, [5, 5])?];
         let dense = vec![Linear::new(400, 120)?, Linear::new(120, 84)?, Linear::new(84, 10)?];
         let mut init = Init::new();
         convs.iter().try_for_each(|c| init.affine(&c.weight, c.bias.as_ref()))?;
@@ -43,7 +43,7 @@ fn train(m: &impl Module, forward: impl Fn(&Tensor) -> Tensor, x: Tensor) -> Res
     let optimizer = Optimizer::new(momentum(), m.parameters().as_slice())?;
     let y = labels(2, &[x.shape()?[0]], 10);
     let step = jit(|a: &[Tensor]| {
-        let loss = forward(&a[0]).cross_entropy(&a[1], Default::default());
+        let loss = forward(&a[0]).cross_entropy(&a[1]);
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])
@@ -61,7 +61,7 @@ struct Normed {
 impl Normed {
     fn new(init: &mut Init, inputs: usize, outputs: usize, kernel: usize, stride: usize) -> Result<Normed> {
         let options = ConvOptions::new().stride(stride).padding(kernel / 2);
-        let conv = Conv2d::with(inputs, outputs, [kernel, kernel], false, options)?;
+        let conv = Conv2d::without_bias(inputs, outputs, [kernel, kernel], options)?;
         init.bound(&conv.weight, (6.0 / (inputs * kernel * kernel) as f64).sqrt() as f32)?;
         Ok(Normed { conv, norm: BatchNorm::new(outputs)? })
     }

@@ -32,9 +32,7 @@ fn pictures() -> Result<Vec<f64>> {
         let h = m.convs.iter().fold(x.clone(), |h, c| c.forward(&h).relu().max_pool2d(2, MaxPoolOptions::new()));
         m.last.forward(&h.flatten(1, -1))
     };
-    train(&m, fill(1, &[32, 1, 28, 28], 1.0), labels(2, &[32], 10), |x, y| {
-        Ok(forward(x).cross_entropy(y, Default::default()))
-    })
+    train(&m, fill(1, &[32, 1, 28, 28], 1.0), labels(2, &[32], 10), |x, y| Ok(forward(x).cross_entropy(y)))
 }
 
 fn small() -> Sizes {

@@ -80,7 +80,7 @@ impl Gpt {
         }
         let logits = self.ln.forward(&h).linear(&self.tokens.tensor(), None);
         let [batch, tokens, vocabulary] = logits.dims()?;
-        Ok(logits.reshape([batch * tokens, vocabulary]).cross_entropy(&y.reshape([batch * tokens]), Default::default()))
+        Ok(logits.reshape([batch * tokens, vocabulary]).cross_entropy(&y.reshape([batch * tokens])))
     }
 }
 

@@ -159,7 +159,7 @@ fn losses(at: &str, sizes: &[usize], steps: usize) -> Result<(Vec<f64>, f64, Str
             h = h.linear(&w.tensor(), Some(&b.tensor()));
             h = if i + 1 < layers.len() { h.relu() } else { h };
         }
-        let loss = h.cross_entropy(&a[1], Default::default());
+        let loss = h.cross_entropy(&a[1]);
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])

@@ -18,7 +18,7 @@ impl Normed {
     fn new(inputs: usize, outputs: usize, kernel: usize, stride: usize) -> Result<Normed> {
         let options = ConvOptions::new().stride(stride).padding(kernel / 2);
         Ok(Normed {
-            conv: Conv2d::with(inputs, outputs, [kernel, kernel], false, options)?,
+            conv: Conv2d::without_bias(inputs, outputs, [kernel, kernel], options)?,
             norm: BatchNorm::new(outputs)?,
         })
     }
@@ -80,7 +80,7 @@ pub fn train(at: &str) -> Result<()> {
     let m = ResNet::new()?;
     let optimizer = Optimizer::new(Sgd { lr: 0.1, momentum: 0.9, ..Sgd::default() }, m.parameters().as_slice())?;
     let step = jit(|a: &[Tensor]| {
-        let loss = autocast(DType::BF16, || m.forward(&a[0]).cross_entropy(&a[1], Default::default()))?;
+        let loss = autocast(DType::BF16, || m.forward(&a[0]).cross_entropy(&a[1]))?;
         loss.backward()?;
         optimizer.step()?;
         Ok(vec![loss])

@@ -1,0 +1,264 @@
+//! From logits to a token. A draw is a function of the request's seed and the position alone, so a request gets the
+//! same tokens alone and in any company.
+
+use ir::{Error, Result};
+
+/// How tokens are drawn. The defaults change nothing and draw from the model's distribution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampling {
+    /// Divides the logits; 0 is greedy.
+    pub temperature: f32,
+    /// Only so many of the most likely tokens; 0 for all.
+    pub top_k: usize,
+    /// Only the most likely tokens whose probabilities sum up to this.
+    pub top_p: f32,
+    /// Only tokens at least this times as likely as the most likely one.
+    pub min_p: f32,
+    /// Divides positive and multiplies negative logits of tokens that are in the prompt or were generated.
+    pub repetition_penalty: f32,
+    /// Subtracted from the logits of tokens that were generated.
+    pub presence_penalty: f32,
+    /// Subtracted for each time a token was generated.
+    pub frequency_penalty: f32,
+    /// Added to the logits of these tokens.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// The most likely tokens to report with their log probabilities.
+    pub logprobs: usize,
+    /// The seed of the request.
+    pub seed: u64,
+}
+
+impl Default for Sampling {
+    fn default() -> Sampling {
+        Sampling {
+            temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            logit_bias: Vec::new(),
+            logprobs: 0,
+            seed: 0,
+        }
+    }
+}
+
+/// A token and how likely it was.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampled {
+    /// The token.
+    pub token: u32,
+    /// Its log probability under the model, before temperature and cuts.
+    pub logprob: f32,
+    /// The most likely tokens with theirs, if they were asked for.
+    pub top: Vec<(u32, f32)>,
+}
+
+impl Sampling {
+    /// Fails unless every number is in its range.
+    pub fn check(&self, vocabulary: usize) -> Result<()> {
+        let within = |name: &str, x: f32, is_ok: bool, range: &str| {
+            if is_ok { Ok(()) } else { Err(Error::value(format!("{name} is {x}, but must be {range}"))) }
+        };
+        within("temperature", self.temperature, self.temperature >= 0.0 && self.temperature.is_finite(), "at least 0")?;
+        within("top_p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0 and at most 1")?;
+        within("min_p", self.min_p, (0.0..=1.0).contains(&self.min_p), "between 0 and 1")?;
+        let penalty = self.repetition_penalty;
+        within("repetition_penalty", penalty, penalty > 0.0 && penalty.is_finite(), "above 0")?;
+        for (name, x) in [("presence_penalty", self.presence_penalty), ("frequency_penalty", self.frequency_penalty)] {
+            within(name, x, (-2.0..=2.0).contains(&x), "between -2 and 2")?;
+        }
+        if let Some((token, _)) = self.logit_bias.iter().find(|(t, _)| *t as usize >= vocabulary) {
+            return Err(Error::value(format!("logit_bias names token {token}, but there are {vocabulary}")));
+        }
+        Ok(())
+    }
+
+    /// The token after `generated`, which came after `prompt`. Logits that are NaN everywhere, or +∞, are an error.
+    pub fn sample(&self, logits: &[f32], prompt: &[u32], generated: &[u32]) -> Result<Sampled> {
+        let z = self.penalized(logits, prompt, generated);
+        let greatest = most(&z).ok_or_else(|| Error::value("the logits hold no number"))?;
+        if z[greatest as usize] == f32::INFINITY {
+            return Err(Error::value(format!("the logit of token {greatest} is infinite")));
+        }
+        let token = if self.temperature == 0.0 { greatest } else { self.drawn(&z, greatest, generated.len()) };
+        let base = log_sum_exp(logits);
+        let top = likeliest(logits, self.logprobs).into_iter().map(|t| (t, logits[t as usize] - base)).collect();
+        Ok(Sampled { token, logprob: logits[token as usize] - base, top })
+    }
+
+    fn penalized(&self, logits: &[f32], prompt: &[u32], generated: &[u32]) -> Vec<f32> {
+        let mut z = logits.to_vec();
+        if self.repetition_penalty != 1.0 {
+            let mut seen: Vec<u32> = prompt.iter().chain(generated).copied().collect();
+            seen.sort_unstable();
+            seen.dedup();
+            for x in seen.into_iter().filter_map(|t| logits.get(t as usize).map(|_| t as usize)) {
+                z[x] = if z[x] > 0.0 { z[x] / self.repetition_penalty } else { z[x] * self.repetition_penalty };
+            }
+        }
+        if self.presence_penalty != 0.0 || self.frequency_penalty != 0.0 {
+            let mut seen = generated.to_vec();
+            seen.sort_unstable();
+            for run in seen.chunk_by(|a, b| a == b) {
+                if let Some(x) = z.get_mut(run[0] as usize) {
+                    *x -= self.presence_penalty + self.frequency_penalty * run.len() as f32;
+                }
+            }
+        }
+        for (token, bias) in &self.logit_bias {
+            z[*token as usize] += bias;
+        }
+        z
+    }
+
+    /// A draw from what the cuts leave. Tokens are ordered by probability, then by number.
+    fn drawn(&self, z: &[f32], greatest: u32, position: usize) -> u32 {
+        let max = z[greatest as usize];
+        let weight = |t: u32| ((z[t as usize] - max) as f64 / self.temperature as f64).exp();
+        let least = if self.min_p > 0.0 { self.min_p as f64 } else { 0.0 };
+        let mut kept: Vec<(u32, f64)> =
+            (0..z.len() as u32).map(|t| (t, weight(t))).filter(|(_, w)| *w > 0.0 && *w >= least).collect();
+        let by_weight = |a: &(u32, f64), b: &(u32, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if self.top_k > 0 && self.top_k < kept.len() {
+            kept.select_nth_unstable_by(self.top_k - 1, by_weight);
+            kept.truncate(self.top_k);
+        }
+        kept.sort_unstable_by(by_weight);
+        if self.top_p < 1.0 {
+            let total: f64 = kept.iter().map(|k| k.1).sum();
+            let mut sum = 0.0;
+            let enough = |k: &(u32, f64)| {
+                sum += k.1;
+                sum >= self.top_p as f64 * total
+            };
+            let n = kept.iter().position(enough).map_or(kept.len(), |i| i + 1);
+            kept.truncate(n);
+        }
+        let total: f64 = kept.iter().map(|k| k.1).sum();
+        let mut left = uniform(self.seed, position as u64) * total;
+        for (token, w) in &kept {
+            left -= w;
+            if left < 0.0 {
+                return *token;
+            }
+        }
+        kept.last().map_or(greatest, |k| k.0)
+    }
+}
+
+/// The greatest, the first of equals; `None` if all are NaN or −∞.
+fn most(z: &[f32]) -> Option<u32> {
+    let mut best: Option<u32> = None;
+    for (t, x) in z.iter().enumerate() {
+        if *x > best.map_or(f32::NEG_INFINITY, |b| z[b as usize]) {
+            best = Some(t as u32);
+        }
+    }
+    best
+}
+
+/// The `n` greatest, in order.
+fn likeliest(z: &[f32], n: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..z.len() as u32).collect();
+    let by_logit = |a: &u32, b: &u32| z[*b as usize].total_cmp(&z[*a as usize]).then(a.cmp(b));
+    let n = n.min(order.len());
+    if n == 0 {
+        return Vec::new();
+    }
+    order.select_nth_unstable_by(n - 1, by_logit);
+    order.truncate(n);
+    order.sort_unstable_by(by_logit);
+    order
+}
+
+fn log_sum_exp(z: &[f32]) -> f32 {
+    let max = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = z.iter().map(|x| ((x - max) as f64).exp()).sum();
+    max + sum.ln() as f32
+}
+
+/// A number in [0, 1) that depends on the seed and the position alone.
+fn uniform(seed: u64, position: u64) -> f64 {
+    let mut x = seed ^ position.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..2 {
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x = (x ^ (x >> 31)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    }
+    (x >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOGITS: [f32; 5] = [1.0, 3.0, 2.0, -1.0, 0.0];
+
+    /// How often each token is drawn.
+    fn shares(s: &Sampling, logits: &[f32], generated: &[u32]) -> Vec<f64> {
+        let mut counts = vec![0.0; logits.len()];
+        for seed in 0..20_000 {
+            let s = Sampling { seed, ..s.clone() };
+            counts[s.sample(logits, &[], generated).unwrap().token as usize] += 1.0 / 20_000.0;
+        }
+        counts
+    }
+    fn softmax(z: &[f64]) -> Vec<f64> {
+        let sum: f64 = z.iter().map(|x| x.exp()).sum();
+        z.iter().map(|x| x.exp() / sum).collect()
+    }
+    fn near(got: &[f64], want: &[f64]) {
+        assert!(got.iter().zip(want).all(|(a, b)| (a - b).abs() < 0.015), "{got:?} ≠ {want:?}");
+    }
+
+    #[test]
+    fn draws_follow_the_distribution() {
+        near(&shares(&Sampling::default(), &LOGITS, &[]), &softmax(&LOGITS.map(f64::from)));
+        let hot = Sampling { temperature: 2.0, ..Sampling::default() };
+        near(&shares(&hot, &LOGITS, &[]), &softmax(&LOGITS.map(|x| x as f64 / 2.0)));
+    }
+
+    #[test]
+    fn cuts_leave_the_likeliest() {
+        let two = softmax(&[3.0, 2.0]);
+        let want = [0.0, two[0], two[1], 0.0, 0.0];
+        near(&shares(&Sampling { top_k: 2, ..Sampling::default() }, &LOGITS, &[]), &want);
+        // The likeliest two have 0.64 + 0.24 of the whole.
+        near(&shares(&Sampling { top_p: 0.8, ..Sampling::default() }, &LOGITS, &[]), &want);
+        near(&shares(&Sampling { min_p: 0.3, ..Sampling::default() }, &LOGITS, &[]), &want);
+    }
+
+    #[test]
+    fn penalties_and_biases_move_logits() {
+        let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
+        let token = |s: Sampling, generated: &[u32]| s.sample(&LOGITS, &[1], generated).unwrap().token;
+        assert_eq!(token(greedy.clone(), &[]), 1);
+        assert_eq!(token(Sampling { repetition_penalty: 2.0, ..greedy.clone() }, &[]), 2, "token 1 is in the prompt");
+        assert_eq!(token(Sampling { presence_penalty: 1.5, ..greedy.clone() }, &[1, 1]), 2);
+        assert_eq!(token(Sampling { frequency_penalty: 0.4, ..greedy.clone() }, &[1, 1]), 1);
+        assert_eq!(token(Sampling { frequency_penalty: 0.4, ..greedy.clone() }, &[1, 1, 1]), 2);
+        assert_eq!(token(Sampling { logit_bias: vec![(4, 100.0)], ..greedy }, &[]), 4);
+    }
+
+    #[test]
+    fn log_probabilities_are_the_models() {
+        let s = Sampling { temperature: 0.0, logprobs: 2, ..Sampling::default() };
+        let got = s.sample(&LOGITS, &[], &[]).unwrap();
+        let want = softmax(&LOGITS.map(f64::from));
+        assert_eq!((got.top[0].0, got.top[1].0), (1, 2));
+        assert!((got.logprob as f64 - want[1].ln()).abs() < 1e-6 && (got.top[1].1 as f64 - want[2].ln()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_from_is_an_error() {
+        let s = Sampling::default();
+        assert!(s.sample(&[f32::NAN; 3], &[], &[]).is_err());
+        assert!(s.sample(&[f32::INFINITY, 0.0], &[], &[]).is_err());
+        assert_eq!(s.sample(&[f32::NEG_INFINITY, 0.0], &[], &[]).unwrap().token, 1);
+        assert!(Sampling { top_p: 0.0, ..s.clone() }.check(5).unwrap_err().message.contains("top_p is 0"));
+        assert!(Sampling { logit_bias: vec![(5, 1.0)], ..s }.check(5).unwrap_err().message.contains("token 5"));
+    }
+}

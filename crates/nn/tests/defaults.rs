@@ -1,0 +1,109 @@
+//! Defaults are PyTorch's: those of optimizers, layers and schedules, against what `scripts/torch_defaults.py` wrote.
+//! `python/tests/test_mirror.py` compares Python's with the same file, so that the two languages cannot part.
+
+use cpu as _;
+use serde_json::{Map, Value as Json, json};
+use talweg_nn::optim::{Hyperparameter, LbfgsOptions, ROWS, Settings, Value};
+use talweg_nn::schedule::{OneCycle, Plateau};
+use talweg_nn::{
+    AvgPoolOptions, BatchNorm, ConvOptions, GroupNorm, LayerNorm, MaxPoolOptions, RecurrentOptions, TransformerOptions,
+};
+
+/// PyTorch has no such optimizer.
+const OWN: &[&str] = &["Lion"];
+
+fn stored() -> Map<String, Json> {
+    serde_json::from_str(include_str!("../../../python/tests/torch_defaults.json")).unwrap()
+}
+/// PyTorch's name, which differs by the case of letters only.
+fn find<'a>(all: &'a Map<String, Json>, name: &str) -> Option<&'a Json> {
+    all.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v)
+}
+fn value(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::None,
+        Json::Bool(b) => Value::Bool(*b),
+        Json::Array(all) => Value::Tuple(all.iter().map(value).collect()),
+        n => Value::Float(n.as_f64().unwrap()),
+    }
+}
+fn assert_settings(name: &str, theirs: &Json, settings: Vec<Hyperparameter>) {
+    for s in settings {
+        let given = theirs.get(s.name).unwrap_or_else(|| panic!("{name}: PyTorch has no {}", s.name));
+        assert_eq!(s.default, value(given), "{name}.{}", s.name);
+        assert!(!s.doc.trim().is_empty(), "{name}.{} has no documentation", s.name);
+    }
+}
+
+#[test]
+fn optimizers_have_pytorchs() {
+    let all = stored();
+    for row in ROWS.iter().filter(|r| !OWN.contains(&r.name)) {
+        let theirs = find(&all, &format!("optim.{}", row.name)).unwrap_or_else(|| panic!("no {}", row.name));
+        assert_settings(row.name, theirs, (row.settings)());
+        assert!(!row.doc.trim().is_empty());
+    }
+    // PyTorch names the search instead of switching it on.
+    let settings = LbfgsOptions::settings().into_iter().filter(|s| s.name != "strong_wolfe").collect();
+    assert_settings("LBFGS", find(&all, "optim.LBFGS").unwrap(), settings);
+    assert!(!LbfgsOptions::default().strong_wolfe);
+}
+
+#[test]
+fn settings_are_given_by_name_and_checked() {
+    let row = ROWS.iter().find(|r| r.name == "Sgd").unwrap();
+    let given = |name: &str, value: Value| (row.make)(&[(name.to_string(), value)]);
+    assert_eq!(given("lr", Value::Float(0.5)).unwrap().lr(), 0.5);
+    let e = given("speed", Value::Float(1.0)).err().unwrap().message;
+    assert!(e.contains(r#"no setting "speed", only ["lr", "momentum""#), "{e}");
+    let e = given("nesterov", Value::Float(1.0)).err().unwrap().message;
+    assert!(e.contains("nesterov: expected bool, not Float(1.0)"), "{e}");
+}
+
+#[test]
+fn layers_and_schedules_have_pytorchs() {
+    let all = stored();
+    let r = RecurrentOptions::default();
+    let t = TransformerOptions::default();
+    let (batch, group, layer) =
+        (BatchNorm::new(2).unwrap(), GroupNorm::new(1, 2).unwrap(), LayerNorm::new(&[2]).unwrap());
+    let (c, max, avg) = (ConvOptions::default(), MaxPoolOptions::default(), AvgPoolOptions::default());
+    let one = |sizes: &talweg_nn::PerAxis| sizes.resolve(1, "").unwrap()[0];
+    assert!(max.stride.is_none() && avg.stride.is_none() && avg.divisor_override.is_none());
+    let (cycle, plateau) = (OneCycle::new(0.1, 10), Plateau::new(0.1));
+    let ours = [
+        ("nn.LayerNorm", json!({"eps": layer.eps, "bias": layer.bias.is_some()})),
+        ("nn.GroupNorm", json!({"eps": group.eps})),
+        ("nn.BatchNorm2d", json!({"eps": batch.eps, "momentum": batch.momentum})),
+        ("nn.Conv2d", json!({"stride": one(&c.stride), "dilation": one(&c.dilation), "groups": c.groups})),
+        ("nn.ConvTranspose2d", json!({"output_padding": one(&c.output_padding)})),
+        (
+            "nn.MaxPool2d",
+            json!({"padding": one(&max.padding), "dilation": one(&max.dilation), "ceil_mode": max.ceil_mode}),
+        ),
+        ("nn.AvgPool2d", json!({"ceil_mode": avg.ceil_mode, "count_include_pad": avg.count_include_pad})),
+        (
+            "nn.TransformerEncoderLayer",
+            json!({"dim_feedforward": t.inner, "dropout": t.dropout, "norm_first": t.norm_first}),
+        ),
+        (
+            "optim.lr_scheduler.OneCycleLR",
+            json!({"pct_start": cycle.rise, "div_factor": cycle.div, "final_div_factor": cycle.final_div}),
+        ),
+        (
+            "optim.lr_scheduler.ReduceLROnPlateau",
+            json!({"factor": plateau.factor, "patience": plateau.patience, "threshold": plateau.threshold,
+                   "cooldown": plateau.cooldown, "min_lr": plateau.lr_min}),
+        ),
+    ];
+    for (name, ours) in ours {
+        let theirs = find(&all, name).unwrap_or_else(|| panic!("no {name}"));
+        for (setting, default) in ours.as_object().unwrap() {
+            // The settings that PyTorch documents without a default in the signature are compared elsewhere.
+            let given = theirs.get(setting).unwrap_or_else(|| panic!("{name} has no {setting}"));
+            assert_eq!(value(default), value(given), "{name}.{setting}");
+        }
+    }
+    // PyTorch's recurrent layers take these as keywords of one base.
+    assert_eq!((r.layers, r.batch_first, r.bias, r.bidirectional, r.dropout), (1, false, true, false, 0.0));
+}
