@@ -11,7 +11,6 @@ mod driver;
 pub mod emit;
 mod failure_guard;
 pub mod flags;
-mod flops;
 mod fuse_launches;
 mod launch_order;
 mod library;

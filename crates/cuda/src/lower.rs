@@ -133,7 +133,7 @@ pub fn select(fused: &Fused, region: usize, gpu: Gpu) -> Result<Option<Code>> {
         let around = dnn::around(n.op.name, &args, &outs).unwrap_or_default();
         return Ok(Some(Code::Network { network, given, around }));
     }
-    // Loops compute such elements without reading them.
+    // Loops compute indices without reading them.
     if claim(n.op.name).is_some_and(|c| c.is_index) && is_only_in_loops(fused, Slot::new(node, 0)) {
         return Ok(Some(Code::Kernels(Vec::new())));
     }

@@ -5,10 +5,9 @@ use crate::dnn::{self, Network};
 use crate::emit::kernels::attention;
 use crate::emit::{self, Arg};
 use crate::failure_guard;
-use crate::flops::flops;
 use crate::fuse_launches::fuse_launches;
 use crate::launch_order::launch_order;
-use crate::library::cublas::{self, Gemm};
+use crate::library::cublas::{self, Gemm, gemm_flops};
 use crate::library::epilogue::Epilogue;
 use crate::lower::{Code, lower, select};
 use crate::rewrite::attention_layout::{heads_last, join_gradients};
@@ -97,7 +96,11 @@ impl Target for GpuTarget<'_> {
         claim(n.op.name).and_then(|c| c.in_place)
     }
     fn flops(&self, n: &FlatNode, args: &[View]) -> usize {
-        flops(n, args)
+        match claim(n.op.name) {
+            Some(c) => (c.flops)(n, args),
+            None if Epilogue::of(n.op.name, n.outs.len()).is_some() => gemm_flops(n, args),
+            None => n.outs[0].shape.count(),
+        }
     }
     /// A call of the host may fail. Kernels report bad indices later, see [`failure_guard`].
     fn may_fail(&self, _: &Fused, region: usize) -> bool {

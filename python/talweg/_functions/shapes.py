@@ -66,19 +66,19 @@ def flip(input: "Tensor", dims: Dims, *more: int) -> "Tensor":
     [[3, 4], [1, 2]]
     """
     dims = _spread(dims, more)
-    return ops.flip(input, dims) if dims else input
+    return ops.flip(input, dims) if dims else input.clone()
 
 
 @public(function=False, name="flip")
 def _flip(self: "Tensor", *dims: Any, axis: Any = None, **named: Any) -> "Tensor":
     """The order reversed along dimensions."""
-    dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
     if set(named) - {"dims", "dim"} or (named or axis is not None) and dims:
         raise type_error("flip: expected dims")
-    dims = next(iter(named.values()), axis) if named or axis is not None else dims
-    if dims == ():
+    if not (dims or named or axis is not None):
         raise type_error("flip: say along which dimensions, as in x.flip(0) or x.flip(dims=(0, 1))")
-    return ops.flip(self, dims)
+    dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    dims = next(iter(named.values()), axis) if named or axis is not None else dims
+    return ops.flip(self, dims) if not isinstance(dims, (tuple, list)) or dims else self.clone()
 
 
 @public

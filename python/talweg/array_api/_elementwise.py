@@ -48,8 +48,14 @@ def _floor_divide(x1: Any, x2: Any) -> Any:
     return ops.where(is_zero, -0.0, y).astype(y.dtype)
 
 
+def _expm1(x: Any) -> Any:
+    """exp(x) - 1. The real part of a complex zero is +0."""
+    y = ops.expm1(x)
+    return ops.complex(y.real + 0.0, y.imag) if y.dtype.is_complex else y
+
+
 # Functions whose special cases are not the rows'.
-_OWN = {"floor_divide": _floor_divide, "nextafter": elementwise.nextafter}
+_OWN = {"expm1": _expm1, "floor_divide": _floor_divide, "nextafter": elementwise.nextafter}
 
 
 def _array(x: Any) -> Any:
@@ -57,7 +63,7 @@ def _array(x: Any) -> Any:
 
 
 def _one(name: str) -> Any:
-    op = getattr(ops, _ROWS.get(name, name))
+    op = _OWN.get(name) or getattr(ops, _ROWS.get(name, name))
 
     def call(x: Any, /) -> Any:
         return op(_array(x))

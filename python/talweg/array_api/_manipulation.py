@@ -66,7 +66,7 @@ def expand_dims(x: "Array", /, axis: "int | tuple[int, ...]") -> "Array":
 
 def flip(x: "Array", /, *, axis: Any = None) -> "Array":
     """The order reversed along axes."""
-    return ops.flip(x, axis)
+    return ops.flip(x, axis) if axis != () else x
 
 
 def matrix_transpose(x: "Array", /) -> "Array":

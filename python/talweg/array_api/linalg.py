@@ -51,6 +51,9 @@ def svdvals(x: "Array", /) -> "Array":
 
 def vector_norm(x: "Array", /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> "Array":
     """The norm of vectors along axes."""
+    if axis == ():
+        # Every element is a vector of its own.
+        return ops.ne(x, 0).astype(ops.abs(x).dtype) if ord == 0 else ops.abs(x)
     return ops.vector_norm(x, ord, axis, keepdims)
 
 
@@ -160,6 +163,8 @@ def matrix_rank(x: "Array", /, *, rtol: Any = None) -> "Array":
     s = ops.svdvals(x)
     if rtol is None:
         rtol = max(x.shape[-2:]) * (2.0**-52 if x.dtype.name in ("float64", "complex128") else 2.0**-23)
+    # A tolerance for each matrix, or one for all.
+    rtol = rtol[..., None] if getattr(rtol, "ndim", 0) else rtol
     return ops.sum((s > ops.amax(s, -1, True) * rtol).astype("int64"), -1)
 
 

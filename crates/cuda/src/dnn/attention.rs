@@ -9,8 +9,8 @@ use crate::claims::Claim;
 use crate::emit::Kernel;
 use crate::emit::kernels::attention::attention as decode;
 use crate::emit::kernels::{Operand, attention_inputs};
-use crate::flops;
-use ir::{Attrs, DType, Shape, Type};
+use ir::{Attrs, DType, FlatNode, Shape, Type};
+use passes::View;
 
 /// Attention and its gradient, whose results may have heads next to each other or be parts of one result.
 pub static CLAIMS: &[Claim] = &[
@@ -45,15 +45,24 @@ const FORWARD: Claim = Claim {
     accepts: |n, i, l| i < 3 && accepts(l, n.outs[0].dtype.size()),
     // One query needs no library.
     is_kernel_first: true,
-    flops: flops::attention,
+    flops,
     ..Claim::new("attention", decode)
 };
 const BACKWARD: Claim = Claim {
     accepts: |n, i, l| i < 6 && i != 4 && accepts(l, n.outs[0].dtype.size()),
     around: |args, _| around(args, None),
-    flops: flops::attention_grad,
+    // Scores, and the gradients of weights, values, keys and queries: five GEMM for two.
+    flops: |n, args| flops(n, args) * 5 / 2,
     ..Claim::new("attention_grad", |_| None)
 };
+
+/// Two GEMM over every query and key that meet.
+fn flops(n: &FlatNode, args: &[View]) -> usize {
+    let [q, k, v] = [0, 1, 2].map(|i| &args[i].layout.shape);
+    let [width, keys, outs] = [q.last(), k.iter().nth_back(1), v.last()].map(|d| d.copied().unwrap_or(1));
+    let all = 2 * q.count() / width.max(1) * keys * (width + outs);
+    if n.attrs.bool("causal").unwrap_or(false) { all / 2 } else { all }
+}
 
 /// Longest rows of queries, keys and values.
 const WIDTH_MAX: usize = 128;

@@ -131,7 +131,7 @@ impl<'a> EpilogueFinder<'a> {
             Some(Part::Made { op, .. }) if std::ptr::eq(*op, &MATMUL_RELU) && s.out == 1 => {
                 Slot { node: made[&(s.node as usize)].node, out: 1 }
             }
-            // A view of what is made elsewhere stands behind the place where it is needed.
+            // The transposed view of a new value may not exist yet here.
             _ if self.graph.node(s).op.name == op::PERMUTE => {
                 let v = self.graph.node(s);
                 let x = rw.at(v.inputs[0]);
@@ -173,7 +173,7 @@ impl<'a> EpilogueFinder<'a> {
         (fits && !self.parts.contains_key(&(root.node as usize))).then_some(m)
     }
 
-    /// The GEMM behind a chain of reshapes, if nothing else uses it or them.
+    /// The GEMM before a chain of reshapes, if nothing else uses it or them.
     fn only(&self, s: Slot) -> Option<(Slot, Vec<usize>)> {
         let (root, views) = behind(self.graph, s);
         let is_alone = |n: usize| self.users[n].len() == 1;
@@ -365,7 +365,7 @@ fn again(rw: &mut Rewriter, graph: &Graph, views: &[usize], mut at: Slot) -> Slo
     at
 }
 
-/// What a value has another shape of, and the views up to it, the last first.
+/// The value before a chain of reshapes, and the chain, the last first.
 fn behind(graph: &Graph, mut s: Slot) -> (Slot, Vec<usize>) {
     let mut views = Vec::new();
     while graph.node(s).op.name == op::RESHAPE {

@@ -64,7 +64,7 @@ fn is_index(graph: &Graph, n: &FlatNode) -> bool {
     is_short && is_small && ty.shape[1].is_multiple_of(8) && n.outs[0].shape.count() > 0
 }
 
-/// The value that a node gives another shape.
+/// The operand of a reshape.
 fn behind(graph: &Graph, s: Slot) -> Option<Slot> {
     let n = graph.node(s);
     (n.op.name == op::RESHAPE).then(|| n.inputs[0])

@@ -4,7 +4,6 @@ use super::{Call, Text, split};
 use crate::claims::Claim;
 use crate::emit::Kernel;
 use crate::emit::scalar::Class;
-use crate::flops;
 use crate::library::cublas;
 use std::fmt::Write;
 
@@ -12,10 +11,10 @@ use std::fmt::Write;
 pub static CLAIMS: &[Claim] = &[
     Claim {
         accepts: |n, _, l| !cublas::has(n.outs[0].dtype) || cublas::accepts(l, &n.outs[0].shape),
-        flops: flops::gemm,
+        flops: cublas::gemm_flops,
         ..Claim::new("matmul", matmul)
     },
-    Claim { flops: flops::gemm, ..Claim::new("int_matmul", matmul) },
+    Claim { flops: cublas::gemm_flops, ..Claim::new("int_matmul", matmul) },
 ];
 
 /// A GEMM with operands of any strides.
