@@ -174,6 +174,8 @@ def test_tritonclient(served, protocol, is_binary):
         assert client.infer("net", [tensor], **packing).as_numpy("label").shape == (3,)
         index = client.get_model_repository_index()
         assert (index[0]["state"] if protocol == "http" else index.models[0].state) == "READY"
+        statistics = client.get_inference_statistics("net")
+        assert (statistics["model_stats"][0]["inference_count"] if protocol == "http" else statistics.model_stats[0].inference_count) > 0
         client.load_model("net")
         from tritonclient.utils import InferenceServerException
 

@@ -1,7 +1,10 @@
 //! Collectives by NCCL, where there is a GPU: a group of one rank, and what is said when ranks share a
 //! GPU or the library is missing. Several GPUs need several processes.
 
-use ir::{AttrKind, Attrs, Buffer, Call, DType, Grad, Graph, Literal, Meaning, ORDERED, Op, Site, Type, Types};
+use ir::{
+    AttrKind, Attrs, Buffer, Call, DType, DevicePeers, Grad, Graph, Literal, Meaning, ORDERED, Op, Peers, PeersHandle,
+    Site, Type, Types,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use talweg_cuda as _;
@@ -19,34 +22,42 @@ const fn row(name: &'static str, attrs: &'static [(&'static str, AttrKind)]) -> 
     }
 }
 static ALL_REDUCE: Op =
-    row("all_reduce", &[("how", AttrKind::Str), ("group", AttrKind::Int), (ORDERED, AttrKind::Bool)]);
+    row("all_reduce", &[("how", AttrKind::Str), ("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)]);
 static REDUCE: Op = row(
     "reduce",
-    &[("how", AttrKind::Str), ("root", AttrKind::Int), ("group", AttrKind::Int), (ORDERED, AttrKind::Bool)],
+    &[("how", AttrKind::Str), ("root", AttrKind::Int), ("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)],
 );
 static REDUCE_SCATTER: Op =
-    row("reduce_scatter", &[("how", AttrKind::Str), ("group", AttrKind::Int), (ORDERED, AttrKind::Bool)]);
+    row("reduce_scatter", &[("how", AttrKind::Str), ("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)]);
 static BROADCAST: Op =
-    row("broadcast_from", &[("root", AttrKind::Int), ("group", AttrKind::Int), (ORDERED, AttrKind::Bool)]);
-static ALL_GATHER: Op = row("all_gather", &[("group", AttrKind::Int), (ORDERED, AttrKind::Bool)]);
-static ALL_TO_ALL: Op = row("all_to_all", &[("group", AttrKind::Int), (ORDERED, AttrKind::Bool)]);
+    row("broadcast_from", &[("root", AttrKind::Int), ("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)]);
+static ALL_GATHER: Op = row("all_gather", &[("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)]);
+static ALL_TO_ALL: Op = row("all_to_all", &[("group", AttrKind::Peers), (ORDERED, AttrKind::Bool)]);
 
 /// Group 0 is this process alone; in group 1 there is another that says the same of itself.
 struct Fake(usize);
-impl runtime::Peers for Fake {
+impl Peers for Fake {
     fn rank(&self) -> usize {
         0
     }
     fn size(&self) -> usize {
         self.0
     }
+    fn run(&self, _: &'static str, _: &Call, _: &[Literal]) -> ir::Result<Vec<Literal>> {
+        Err(ir::Error::value("it went through the host"))
+    }
+    fn devices(&self) -> ir::Result<Option<&dyn DevicePeers>> {
+        Ok(Some(self))
+    }
+}
+impl DevicePeers for Fake {
     fn gather(&self, mine: &[u8]) -> ir::Result<Vec<Vec<u8>>> {
         Ok(vec![mine.to_vec(); self.0])
     }
     fn agree(&self, _: &str, _: &Call) -> ir::Result<()> {
         Ok(())
     }
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         Duration::from_secs(20)
     }
 }
@@ -65,9 +76,9 @@ fn collectives_stay_on_the_gpu() {
     if runtime::devices().iter().all(|d| d != "cuda:0") {
         return eprintln!("skipped: there is no GPU");
     }
-    runtime::offer_peers(|group| Ok(Some(Arc::new(Fake(group as usize + 1)))));
+    let groups = [1, 2].map(|size| PeersHandle(Arc::new(Fake(size))));
     let device = runtime::open("cuda:0").unwrap();
-    let of = |group: i64| Attrs::new().with("group", group);
+    let of = |group: usize| Attrs::new().with("group", groups[group].clone());
     for dtype in [DType::F32, DType::BF16, DType::I64, DType::U8] {
         let x = Literal::from_f64(dtype, [4], &[1.0, 2.0, 3.0, 4.0]);
         for how in ["sum", "max"] {

@@ -34,13 +34,13 @@ fn main() -> Result<()> {
     } else {
         None
     };
-    let team = Group::new(&(0..world).collect::<Vec<_>>(), rank, world)?;
+    let group = Group::new(&(0..world).collect::<Vec<_>>(), rank, world)?;
     for by in [Backend::MeshCommunicator, Backend::Mpi, Backend::MeshCommunicator, Backend::Mpi] {
         let member = Member::connect(&at, &Hello::new("worker", rank as u32), None, soon())?;
         let listen = "127.0.0.1:0".parse()?;
-        let mut carrier = join(by, JoinOptions { rank, world, listen, member, secret: None, deadline: soon() })?;
+        let mut communicator = join(by, JoinOptions { rank, world, listen, member, secret: None, deadline: soon() })?;
         for (bytes, times) in TIMES {
-            let t = median(&mut *carrier, &team, bytes, times)?;
+            let t = median(&mut *communicator, &group, bytes, times)?;
             if rank == 0 {
                 let (us, speed) = (t.as_secs_f64() * 1e6, bytes as f64 / t.as_secs_f64() / 1e9);
                 println!("{by:?}: all-reduce of {bytes} bytes, {world} ranks: {us:.1} µs, {speed:.2} GB/s");
@@ -50,13 +50,14 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn median(carrier: &mut dyn Communicator, team: &Group, bytes: usize, times: usize) -> Result<Duration> {
+fn median(communicator: &mut dyn Communicator, group: &Group, bytes: usize, times: usize) -> Result<Duration> {
     let mut words = vec![0u32; bytes / 4];
     let signature = Signature::new(Kind::AllReduce, Element::F32, &[bytes / 4]).by(Combine::Sum);
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times + 2 {
-        let (start, deal) = (Instant::now(), Operation { team, signature, element: Element::F32, deadline: soon() });
-        carrier.all_reduce(&deal, bytemuck::cast_slice_mut(&mut words), Combine::Sum)?;
+        let (start, operation) =
+            (Instant::now(), Operation { group, signature, element: Element::F32, deadline: soon() });
+        communicator.all_reduce(&operation, bytemuck::cast_slice_mut(&mut words), Combine::Sum)?;
         taken.push(start.elapsed());
     }
     taken.drain(..2);

@@ -17,6 +17,7 @@
 pub mod collective;
 mod error;
 mod filter;
+mod kinds;
 pub mod launch;
 mod membership;
 pub mod merge;

@@ -1,5 +1,5 @@
-//! Buffers that are used again: memory fresh from the system costs as much as sending it does, and
-//! a step that repeats itself should ask for none.
+//! A buffer pool: memory fresh from the system costs as much as sending it, and a repeated step should
+//! allocate none.
 
 use parking_lot::Mutex;
 use std::fmt;
@@ -14,16 +14,16 @@ const SMALL_MAX: usize = 1024;
 /// Elements that lie idle at most.
 const IDLE_MAX: usize = 64 << 20;
 
-/// Buffers of one kind of elements that lie idle.
+/// Idle buffers of one element type.
 pub struct Pool<T> {
     small: [Vec<Arc<Vec<T>>>; SMALL_CLASSES],
     large: Vec<Arc<Vec<T>>>,
     idle: usize,
 }
 
-/// Elements whose buffers are used again.
+/// Element types with a pool.
 pub trait Pooled: Copy + Default + fmt::Debug + PartialEq + 'static {
-    /// Where they lie meanwhile.
+    /// Their pool.
     fn pool() -> &'static Mutex<Pool<Self>>;
 }
 macro_rules! pooled {
@@ -51,6 +51,7 @@ impl<T> Pool<T> {
             let i = self.large.iter().rposition(fits)?;
             self.large.remove(i)
         };
+        assert!(self.idle >= b.capacity() && b.capacity() >= len, "a pooled buffer has the size of its class");
         self.idle -= b.capacity();
         Some(b)
     }
@@ -61,6 +62,7 @@ impl<T> Pool<T> {
         } else {
             (&mut self.large, usize::MAX)
         };
+        assert!(self.idle <= IDLE_MAX, "idle memory is bounded");
         if list.len() < most && self.idle + len <= IDLE_MAX {
             self.idle += len;
             list.push(b);

@@ -53,7 +53,7 @@ fn inside() {
         };
         let mut data = one.repeat(1000);
         let signature = signed(Kind::AllReduce, element, 1000).by(Combine::Sum);
-        mpi.all_reduce(&Operation { team: &all, signature, element, deadline: soon() }, &mut data, Combine::Sum)
+        mpi.all_reduce(&Operation { group: &all, signature, element, deadline: soon() }, &mut data, Combine::Sum)
             .unwrap();
         let total = world * (world + 1) / 2;
         let first = match element {
@@ -66,49 +66,49 @@ fn inside() {
         assert!(data.chunks(size).all(|x| x == &data[..size]), "{element:?}");
     }
 
-    let deal = |kind| Operation {
-        team: &all,
+    let operation = |kind| Operation {
+        group: &all,
         signature: signed(kind, Element::U8, 6),
         element: Element::U8,
         deadline: soon(),
     };
     let mut data = vec![rank as u8; 6];
-    let mine = mpi.reduce_scatter(&deal(Kind::ReduceScatter), &mut data, Combine::Max).unwrap();
+    let mine = mpi.reduce_scatter(&operation(Kind::ReduceScatter), &mut data, Combine::Max).unwrap();
     assert_eq!(data[mine], vec![world as u8 - 1; 6 / world]);
     let mut data = vec![0; 2 * world];
     data[2 * rank..][..2].fill(rank as u8 + 5);
-    mpi.all_gather(&deal(Kind::AllGather), &mut data).unwrap();
+    mpi.all_gather(&operation(Kind::AllGather), &mut data).unwrap();
     assert_eq!(data, (0..world).flat_map(|r| [r as u8 + 5; 2]).collect::<Vec<_>>());
     let mut data = [rank as u8; 3];
-    mpi.broadcast(&deal(Kind::Broadcast), &mut data, 1).unwrap();
+    mpi.broadcast(&operation(Kind::Broadcast), &mut data, 1).unwrap();
     assert_eq!(data, [1; 3]);
     let (send, mut receive) = ((0..world).map(|to| (10 * rank + to) as u8).collect::<Vec<_>>(), vec![0; world]);
-    mpi.all_to_all(&deal(Kind::AllToAll), &send, &mut receive).unwrap();
+    mpi.all_to_all(&operation(Kind::AllToAll), &send, &mut receive).unwrap();
     assert_eq!(receive, (0..world).map(|from| (10 * from + rank) as u8).collect::<Vec<_>>());
 
-    // A team of two, in another order, that sends to each other.
+    // A group of two, in another order, that sends to each other.
     if rank < 2 {
-        let team = Group::new(&[1, 0], rank, world).unwrap();
-        let deal = Operation {
-            team: &team,
+        let group = Group::new(&[1, 0], rank, world).unwrap();
+        let operation = Operation {
+            group: &group,
             signature: signed(Kind::Send, Element::U8, 4),
             element: Element::U8,
             deadline: soon(),
         };
         if rank == 0 {
-            mpi.send(&deal, &[1, 2, 3, 4], 0).unwrap();
+            mpi.send(&operation, &[1, 2, 3, 4], 0).unwrap();
         } else {
             let mut data = [0; 4];
-            mpi.receive(&deal, &mut data, 1).unwrap();
+            mpi.receive(&operation, &mut data, 1).unwrap();
             assert_eq!(data, [1, 2, 3, 4]);
         }
     }
 
     // Ranks that do not do the same all know.
     let signature = signed(Kind::AllReduce, Element::F32, 3 + rank.min(1)).by(Combine::Sum);
-    let deal = Operation { team: &all, signature, element: Element::F32, deadline: soon() };
-    let e = mpi.all_reduce(&deal, &mut vec![0; 4 * (3 + rank.min(1))], Combine::Sum).unwrap_err().to_string();
+    let operation = Operation { group: &all, signature, element: Element::F32, deadline: soon() };
+    let e = mpi.all_reduce(&operation, &mut vec![0; 4 * (3 + rank.min(1))], Combine::Sum).unwrap_err().to_string();
     assert!(e.contains("of 3 elements") && e.contains("of 4 elements"), "{e}");
-    assert!(mpi.broadcast(&deal, &mut [0], 0).is_err(), "after an error there is nothing more");
+    assert!(mpi.broadcast(&operation, &mut [0], 0).is_err(), "after an error there is nothing more");
     println!("all of it");
 }

@@ -1,6 +1,6 @@
 //! Attributes: the arguments of an op that are fixed when its node is made.
 
-use crate::{Custom, DType, Error, Graph, Literal, Result};
+use crate::{Custom, DType, Error, Graph, Literal, PeersHandle, Result};
 use smallvec::SmallVec;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -27,6 +27,8 @@ pub enum Attr {
     Graph(Arc<Graph>),
     /// The rules of an op of the program's own. It lives in this process only: files cannot hold it.
     Custom(Custom),
+    /// The ranks that a communication op exchanges with. It lives in this process only.
+    Peers(PeersHandle),
 }
 
 /// What an attribute must be; the op table states it, the verifier and the parsers check it.
@@ -50,6 +52,8 @@ pub enum AttrKind {
     Graph,
     /// [`Attr::Custom`]
     Custom,
+    /// [`Attr::Peers`]
+    Peers,
 }
 
 impl Attr {
@@ -65,6 +69,7 @@ impl Attr {
             Attr::Literal(_) => AttrKind::Literal,
             Attr::Graph(_) => AttrKind::Graph,
             Attr::Custom(_) => AttrKind::Custom,
+            Attr::Peers(_) => AttrKind::Peers,
         }
     }
 }
@@ -82,6 +87,7 @@ impl PartialEq for Attr {
             (Attr::Literal(a), Attr::Literal(b)) => a == b,
             (Attr::Graph(a), Attr::Graph(b)) => a == b,
             (Attr::Custom(a), Attr::Custom(b)) => a == b,
+            (Attr::Peers(a), Attr::Peers(b)) => a == b,
             _ => false,
         }
     }
@@ -99,6 +105,7 @@ impl Hash for Attr {
             Attr::Literal(x) => (x.dtype(), x.shape(), x.bytes()).hash(h),
             Attr::Graph(x) => x.hash(h),
             Attr::Custom(x) => x.hash(h),
+            Attr::Peers(x) => x.hash(h),
         }
     }
 }
@@ -145,6 +152,11 @@ impl From<Arc<Graph>> for Attr {
 impl From<Custom> for Attr {
     fn from(x: Custom) -> Attr {
         Attr::Custom(x)
+    }
+}
+impl From<PeersHandle> for Attr {
+    fn from(x: PeersHandle) -> Attr {
+        Attr::Peers(x)
     }
 }
 impl From<&[i64]> for Attr {
@@ -261,6 +273,10 @@ impl Attrs {
     /// A sub-graph.
     pub fn graph(&self, name: &str) -> Result<&Arc<Graph>> {
         if let Some(Attr::Graph(x)) = self.get(name) { Ok(x) } else { self.bad(name, "a graph") }
+    }
+    /// The ranks that a communication op exchanges with.
+    pub fn peers(&self, name: &str) -> Result<&PeersHandle> {
+        if let Some(Attr::Peers(x)) = self.get(name) { Ok(x) } else { self.bad(name, "a group of ranks") }
     }
     /// Rules of the program's own.
     pub fn custom(&self, name: &str) -> Result<&Custom> {

@@ -175,6 +175,7 @@ impl<'a> Writer<'a> {
             Attr::Graph(g) => self.graph(g),
             // The reader refuses it: the rules are in this process.
             Attr::Custom(c) => self.word(c.0.name()),
+            Attr::Peers(_) => self.word("ranks"),
         }
     }
 }
@@ -349,6 +350,7 @@ impl<'a> Reader<'a, '_> {
                 Attr::Literal(Literal::from_bytes(t.dtype, t.shape, bytes).map_err(|e| self.bad(e.message))?)
             }
             AttrKind::Graph => Attr::Graph(Arc::new(self.graph(depth + 1)?)),
+            AttrKind::Peers => return Err(self.bad("ranks that a process exchanges with, not a file")),
             AttrKind::Custom => return Err(self.bad("an op that is defined in a process, not in a file")),
         })
     }

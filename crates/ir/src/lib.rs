@@ -17,6 +17,7 @@ mod graph;
 mod literal;
 mod node;
 mod op;
+mod peers;
 mod rewrite;
 mod setting;
 mod shape;
@@ -41,6 +42,7 @@ pub use op::{
     Autocast, Batch, BatchCall, CONST, Call, Case, ComplexCall, Cost, Grad, GradCall, INPUT, Meaning, Monoid, ORDERED,
     OnComplex, Op, Out, RunGraph, SOON, Scalar, Type, Types,
 };
+pub use peers::{Alone, DevicePeers, Peers, PeersHandle};
 pub use setting::{Setting, SettingRead, record_settings};
 pub use shape::{AxisSplit, Layout, Shape};
 pub use text::Find;

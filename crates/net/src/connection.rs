@@ -7,7 +7,7 @@ use crate::seal::{self, Seal, TAG_BYTES, Tag};
 use crate::shared::{Offer, Rings};
 use crate::stream::Stream;
 use crate::tls::{Session, Tls};
-use crate::{Address, Error, HEADER_BYTES, Header, PAYLOAD_MAX, Result};
+use crate::{Address, Error, HANDSHAKE_KINDS, HEADER_BYTES, Header, PAYLOAD_MAX, Result};
 use smallvec::SmallVec;
 use std::io::{self, IoSlice};
 use std::net::{TcpListener, TcpStream};
@@ -15,10 +15,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 /// Kinds of the handshake; applications use others.
-const HELLO: u8 = 0xF4;
-const CHALLENGE: u8 = 0xF1;
-const PROOF: u8 = 0xF2;
-const WELCOME: u8 = 0xF3;
+const CHALLENGE: u8 = HANDSHAKE_KINDS + 1;
+const PROOF: u8 = HANDSHAKE_KINDS + 2;
+const WELCOME: u8 = HANDSHAKE_KINDS + 3;
+const HELLO: u8 = HANDSHAKE_KINDS + 4;
 /// What a listener says who has taken the memory that the caller offered.
 const SHARES: &[u8] = &[1];
 /// A greeting is short; anything longer is not one.

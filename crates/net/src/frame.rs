@@ -26,6 +26,9 @@ pub const VERSION: u8 = 1;
 /// Longest payload of one frame.
 pub const PAYLOAD_MAX: usize = 1 << 30;
 
+/// Kinds from here on belong to the handshake; applications use smaller ones.
+pub const HANDSHAKE_KINDS: u8 = 0xF0;
+
 const MAGIC: [u8; 4] = *b"TLWG";
 /// The payload has a checksum.
 pub(crate) const CHECKED: u16 = 1;
@@ -64,6 +67,7 @@ impl Header {
     }
     /// Its bytes.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        assert!(self.length as usize <= PAYLOAD_MAX || cfg!(test), "the link refuses longer payloads before");
         let mut b = [0; HEADER_BYTES];
         b[0..4].copy_from_slice(&MAGIC);
         b[4] = VERSION;

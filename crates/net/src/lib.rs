@@ -28,7 +28,7 @@ pub use auth::{Hello, Secret};
 pub use callers::HANDSHAKES_MAX;
 pub use connection::{Connection, Listener, Pending, Receiver, Sender, TOGETHER};
 pub use error::{Error, Result};
-pub use frame::{HEADER_BYTES, Header, PAYLOAD_MAX, VERSION};
+pub use frame::{HANDSHAKE_KINDS, HEADER_BYTES, Header, PAYLOAD_MAX, VERSION};
 pub use pump::Pump;
 pub use shared::copy_past_caches;
 pub use tls::NAME;

@@ -8,6 +8,7 @@ pub mod rules;
 mod arith;
 mod autocast;
 mod batch;
+pub mod collective;
 pub mod composite;
 pub mod control;
 pub mod custom;
@@ -57,7 +58,7 @@ use cpu as _;
 
 /// Every row of the op table.
 pub fn table() -> impl Iterator<Item = &'static Op> {
-    let parts: [&'static [&'static Op]; 13] = [
+    let parts: [&'static [&'static Op]; 14] = [
         scalar::ROWS,
         view::ROWS,
         reduce::ROWS,
@@ -71,6 +72,7 @@ pub fn table() -> impl Iterator<Item = &'static Op> {
         random::ROWS,
         control::ROWS,
         pairs::ROWS,
+        collective::ROWS,
     ];
     parts.into_iter().flatten().copied()
 }

@@ -4,7 +4,7 @@
 //! `TALWEG_BLESS=1` rewrites the kept texts.
 
 use cpu as _;
-use ir::{Attr, Attrs, CONST, Case, Collect, Graph, Literal, Op, Site, Type, bf16, collect, f16};
+use ir::{Attr, AttrKind, Attrs, CONST, Case, Collect, Graph, Literal, Op, Site, Type, bf16, collect, f16};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::sync::LazyLock;
@@ -27,9 +27,16 @@ fn graph_of(op: &'static Op, case: &Case) -> Graph {
     g
 }
 
-/// One graph for every case of every row.
+/// Whether a row exchanges with other processes, which live in no file.
+fn communicates(op: &&'static Op) -> bool {
+    op.attrs.iter().any(|(_, kind)| *kind == AttrKind::Peers)
+}
+
+/// One graph for every case of every other row.
 static GRAPHS: LazyLock<Vec<Graph>> = LazyLock::new(|| {
-    let rows = table().flat_map(|op| (op.cases)().into_iter().map(move |case| graph_of(op, &case)));
+    let rows = table()
+        .filter(|op| !communicates(op))
+        .flat_map(|op| (op.cases)().into_iter().map(move |case| graph_of(op, &case)));
     rows.collect()
 });
 
@@ -50,6 +57,19 @@ fn goes_round(g: &Graph) {
 fn every_row_goes_through_both_forms() {
     assert!(GRAPHS.len() > 40);
     GRAPHS.iter().for_each(goes_round);
+}
+
+#[test]
+fn files_refuse_other_processes() {
+    let rows: Vec<&'static Op> = table().filter(communicates).collect();
+    assert_eq!(rows.len(), 12);
+    for op in rows {
+        let g = graph_of(op, &(op.cases)()[0]);
+        g.verify().unwrap_or_else(|e| panic!("{e}\n{g}"));
+        let text = Graph::parse(&g.to_string(), KNOWN).unwrap_err().to_string();
+        let bytes = Graph::from_bytes(&g.to_bytes(), KNOWN).unwrap_err().to_string();
+        assert!([text, bytes].iter().all(|e| e.contains("ranks that a process exchanges with")), "{}", op.name);
+    }
 }
 
 #[test]

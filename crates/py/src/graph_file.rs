@@ -28,6 +28,10 @@ fn check(graph: &Graph) -> Result<()> {
                     let e = format!("{} is a callback or an op of this process: a file cannot hold it", c.0.name());
                     return Err(Error::value(e).at(n.site));
                 }
+                Attr::Peers(p) => {
+                    let e = format!("{} exchanges with other processes ({p:?}): a file cannot hold it", n.op.name);
+                    return Err(Error::value(e).at(n.site));
+                }
                 Attr::Graph(g) => check(g)?,
                 _ => {}
             }

@@ -6,10 +6,10 @@ use crate::error::{OrRaise, index_error, value_error};
 use crate::optim::PyOptimizer;
 use crate::tensor::{Out, PyTensor, run};
 use ::tensor::{Combine, Error, Tensor};
-use nn::parallel::{Group, Wire};
 use nn::train::Progress;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use talweg::distributed::{Group, Wire};
 
 /// Ranks that exchange tensors: all workers, or some of them.
 #[pyclass(name = "Group", module = "talweg.distributed", frozen)]
@@ -78,7 +78,7 @@ fn combine(op: &str) -> PyResult<Combine> {
 #[pyfunction]
 fn group_all_reduce(py: Python<'_>, group: &PyGroup, x: &PyTensor, op: &str, wire: &str) -> PyResult<Py<PyAny>> {
     let (x, how, wire) = (x.tensor(), combine(op)?, form(wire)?);
-    exchange(py, || group.0.packed(wire).all_reduce(&x, how))
+    exchange(py, || group.0.compressed(wire).all_reduce(&x, how))
 }
 #[pyfunction]
 fn group_reduce(
@@ -101,12 +101,12 @@ fn group_reduce_scatter(
     wire: &str,
 ) -> PyResult<Py<PyAny>> {
     let (x, how, wire) = (x.tensor(), combine(op)?, form(wire)?);
-    exchange(py, || group.0.packed(wire).reduce_scatter(&x, how, axis))
+    exchange(py, || group.0.compressed(wire).reduce_scatter(&x, how, axis))
 }
 #[pyfunction]
 fn group_all_gather(py: Python<'_>, group: &PyGroup, x: &PyTensor, axis: i64, wire: &str) -> PyResult<Py<PyAny>> {
     let (x, wire) = (x.tensor(), form(wire)?);
-    exchange(py, || group.0.packed(wire).all_gather(&x, axis))
+    exchange(py, || group.0.compressed(wire).all_gather(&x, axis))
 }
 #[pyfunction]
 fn group_broadcast(
@@ -160,8 +160,8 @@ fn worker_count(py: Python<'_>) -> PyResult<usize> {
 }
 /// Sets whether optimizers step with this process's gradients alone.
 #[pyfunction]
-fn worker_set_local(yes: bool) {
-    nn::parallel::set_local(yes);
+fn worker_set_local(py: Python<'_>, yes: bool) -> PyResult<()> {
+    py.detach(|| nn::parallel::set_local(yes)).or_raise(py)
 }
 /// Which rows of a batch of so many are this worker's: the first, and the one after the last.
 #[pyfunction]
@@ -274,7 +274,7 @@ fn worker_done(py: Python<'_>) -> PyResult<()> {
 /// The program ends.
 #[pyfunction]
 fn worker_leave(py: Python<'_>) {
-    py.detach(nn::parallel::leave);
+    py.detach(talweg::distributed::leave);
 }
 /// Tells the launcher how far this worker is.
 #[pyfunction]

@@ -64,6 +64,7 @@ fn object(py: Python<'_>, attr: &Attr) -> PyResult<Py<PyAny>> {
         Attr::Ints(l) => PyTuple::new(py, l.iter())?.into_any().unbind(),
         Attr::DType(d) => dtype_object(py, *d)?.into_any(),
         Attr::Literal(l) => wrap(py, Tensor::from(l.clone()))?.into_any(),
+        Attr::Peers(p) => format!("{p:?}").into_pyobject(py)?.into_any().unbind(),
         Attr::Custom(c) => c.0.name().into_pyobject(py)?.into_any().unbind(),
         Attr::Graph(g) => crate::display::PyGraph((**g).clone()).into_pyobject(py)?.into_any().unbind(),
     })

@@ -6,9 +6,9 @@ use crate::tensor::{Out, PyTensor, run, wrap};
 use crate::transform::traced;
 use crate::tree::{Tree, flatten};
 use ::tensor::{Result, Tensor};
-use nn::parallel::{self, Table, Takes};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use talweg::distributed::{self as parallel, Table, Takes};
 
 /// Rows of float32 that all workers share.
 #[pyclass(name = "Table", module = "talweg._native", frozen)]

@@ -10,7 +10,6 @@ pub mod interrupt;
 mod lift_constants;
 pub mod log;
 mod numerics;
-mod peers;
 mod placement;
 mod profile;
 pub mod reference;
@@ -22,6 +21,5 @@ pub use engine::{Engine, FindEngine, Reference, Revision, note_assigned};
 pub use explain::{describe, explain};
 pub use inventory; // a device outside of this repository offers itself with `inventory::submit!`
 pub use numerics::check_numerics;
-pub use peers::{FindPeers, Peers, offer_peers, peers};
 pub use placement::{Placement, place_of, placement};
 pub use profile::{Profile, Share, profile};

@@ -79,7 +79,7 @@ impl Drop for Ticket {
     }
 }
 
-/// What an engine tells everybody.
+/// What an engine publishes.
 #[derive(Default)]
 struct Shared {
     /// Work of all models that waits.
@@ -499,7 +499,7 @@ fn execute(queue: &mut Queue, batch: &Batch, shared: &Shared, lane: usize) {
         }
         queue.batcher.record_latency(now_us().saturating_sub(job.arrived_us));
         let Job { reply, ticket, .. } = *job;
-        // Who has the answer finds its place in the queue free.
+        // A client that has its answer finds its place in the queue free.
         drop(ticket);
         let _ = reply.send(answer);
     }

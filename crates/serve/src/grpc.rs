@@ -73,6 +73,7 @@ pub async fn call(State(app): State<Arc<App>>, request: Request) -> Response {
         }
         "ModelMetadata" => unary(app, request, |app, q: ModelRequest, _| metadata(app, q)).await,
         "ModelInfer" => unary(app, request, infer).await,
+        "ModelStatistics" => unary(app, request, |app, q: ModelRequest, _| statistics(app, q)).await,
         "RepositoryIndex" => unary(app, request, |app, q: RepositoryIndexRequest, _| index(app, q)).await,
         "RepositoryModelLoad" => {
             unary(app, request, |app, q: RepositoryModelRequest, _| async move {
@@ -111,6 +112,36 @@ async fn metadata(app: Arc<App>, q: ModelRequest) -> Answered<ModelMetadataRespo
         inputs: signature.inputs.iter().map(tensor).collect(),
         outputs: signature.outputs.iter().map(tensor).collect(),
     })
+}
+
+async fn statistics(app: Arc<App>, q: ModelRequest) -> Answered<ModelStatisticsResponse> {
+    let of = |s: Arc<Served>| {
+        let t = s.stats.totals();
+        let duration = |count: u64, us: u64| Some(StatisticDuration { count, ns: us * 1000 });
+        let inference_stats = InferStatistics {
+            success: duration(t.success, t.request_us),
+            fail: duration(t.failures, 0),
+            queue: duration(t.success, t.queue_us),
+            compute_input: duration(t.success, t.input_us),
+            compute_infer: duration(t.success, t.infer_us),
+            compute_output: duration(t.success, t.output_us),
+            cache_hit: duration(t.cache_hits, 0),
+            cache_miss: duration(t.cache_misses, 0),
+        };
+        ModelStatistics {
+            name: s.name.clone(),
+            version: s.version.to_string(),
+            inference_count: t.rows,
+            execution_count: t.executions,
+            inference_stats: Some(inference_stats),
+        }
+    };
+    let named = app.repository.ready().into_iter().filter(|s| q.name.is_empty() || s.name == q.name);
+    let model_stats: Vec<ModelStatistics> = named.map(of).collect();
+    if model_stats.is_empty() && !q.name.is_empty() {
+        return Err(Failure::not_found(format!("there is no model {:?}", q.name)));
+    }
+    Ok(ModelStatisticsResponse { model_stats })
 }
 
 async fn index(app: Arc<App>, q: RepositoryIndexRequest) -> Answered<RepositoryIndexResponse> {

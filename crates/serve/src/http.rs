@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Extensions of the protocol that the server knows.
 pub const EXTENSIONS: [&str; 5] =
@@ -138,21 +137,19 @@ async fn config(State(app): Held, Path(names): Names) -> Answered<Response> {
 async fn stats(State(app): Held, Path(names): Names) -> Answered<Response> {
     let name = names.get("name");
     let of = |s: &crate::served::Served| {
-        let (t, n) = (&s.stats, |x: &std::sync::atomic::AtomicU64| x.load(Relaxed));
-        let duration = |ns: u64| json!({ "count": n(&t.success), "ns": ns * 1000 });
-        let failed: u64 = t.failures.lock().values().sum();
+        let t = s.stats.totals();
+        let duration = |count: u64, us: u64| json!({ "count": count, "ns": us * 1000 });
         json!({
             "name": s.name, "version": s.version.to_string(), "last_inference": 0,
-            "inference_count": n(&t.rows), "execution_count": n(&t.executions),
+            "inference_count": t.rows, "execution_count": t.executions,
             "inference_stats": {
-                "success": duration(n(&t.request_us)), "fail": { "count": failed, "ns": 0 },
-                "queue": duration(n(&t.queue_us)), "compute_input": duration(n(&t.input_us)),
-                "compute_infer": duration(n(&t.infer_us)), "compute_output": duration(n(&t.output_us)),
-                "cache_hit": { "count": n(&t.cache_hits), "ns": 0 },
-                "cache_miss": { "count": n(&t.cache_misses), "ns": 0 },
+                "success": duration(t.success, t.request_us), "fail": duration(t.failures, 0),
+                "queue": duration(t.success, t.queue_us), "compute_input": duration(t.success, t.input_us),
+                "compute_infer": duration(t.success, t.infer_us), "compute_output": duration(t.success, t.output_us),
+                "cache_hit": duration(t.cache_hits, 0), "cache_miss": duration(t.cache_misses, 0),
             },
             "batch_stats": [],
-            "pending": s.pending(), "latency_us": t.latency.buckets(), "batch_size": t.sizes.buckets(),
+            "pending": s.pending(), "latency_us": s.stats.latency.buckets(), "batch_size": s.stats.sizes.buckets(),
         })
     };
     let all = app.repository.ready();

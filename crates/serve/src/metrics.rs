@@ -118,6 +118,43 @@ impl Stats {
     }
 }
 
+/// Counters at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // As in [`Stats`].
+pub struct Totals {
+    pub success: u64,
+    pub failures: u64,
+    pub rows: u64,
+    pub executions: u64,
+    pub request_us: u64,
+    pub queue_us: u64,
+    pub input_us: u64,
+    pub infer_us: u64,
+    pub output_us: u64,
+    pub cache_hits: u64,
+    pub cache_misses: u64,
+}
+
+impl Stats {
+    /// All counters.
+    pub fn totals(&self) -> Totals {
+        let n = |x: &AtomicU64| x.load(Relaxed);
+        Totals {
+            success: n(&self.success),
+            failures: self.failures.lock().values().sum(),
+            rows: n(&self.rows),
+            executions: n(&self.executions),
+            request_us: n(&self.request_us),
+            queue_us: n(&self.queue_us),
+            input_us: n(&self.input_us),
+            infer_us: n(&self.infer_us),
+            output_us: n(&self.output_us),
+            cache_hits: n(&self.cache_hits),
+            cache_misses: n(&self.cache_misses),
+        }
+    }
+}
+
 /// A model's counters with what labels them.
 pub struct Labeled {
     /// The model.

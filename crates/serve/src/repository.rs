@@ -17,7 +17,7 @@ type Stamp = (SystemTime, u64);
 /// What there is of a version.
 enum State {
     Ready(Arc<Served>),
-    /// Unloaded because nobody used it; the next request loads it again.
+    /// Unloaded because no request used it; the next one loads it again.
     Idle,
     Unavailable(String),
 }
@@ -262,7 +262,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Whether somebody unloaded it: it stays so until somebody loads it.
+    /// Whether it was unloaded by request: it stays so until it is loaded by request.
     fn is_unloaded(&self, name: &str) -> bool {
         let is_out = |v: &Version| matches!(&v.state, State::Unavailable(why) if why == "unloaded");
         self.models.read().get(name).is_some_and(|e| e.versions.values().all(is_out))

@@ -20,7 +20,7 @@ pub use ir::Setting;
 pub use jit::{Jit, Traces, jit};
 pub use ops::*;
 pub use runtime::log;
-pub use runtime::{Peers, Profile, Program, check_numerics, offer_peers, profile};
+pub use runtime::{Profile, Program, check_numerics, profile};
 pub use session::{Fetch, Session, placeholder};
 pub use trace::{assignments, is_tracing, note_effect};
 pub use variable::{Update, Variable};

@@ -14,12 +14,14 @@ const HOMONYMS: &[(&str, &[&str])] = &[
     ("crates/cuda/src/library/nccl.rs", &["prod", "max", "min"]),
     ("crates/cuda/src/rewrite/rows.rs", &["dropout"]),
     ("crates/ir/src/dtype.rs", &["complex"]),
+    ("crates/ops/src/collective/", &["sum", "prod", "max", "min", "mean"]),
     ("crates/ops/src/loss/mod.rs", &["mean", "sum"]),
     ("crates/passes/src/", &["fold"]),
 ];
 
-/// Where claims are: the names of the ops a device looks for, and what it knows about its kernels.
-const CLAIMS: &[&str] = &["crates/cuda/src/claims.rs"];
+/// Where claims are (the names of the ops a device looks for, and what it knows about its kernels), and rows of a
+/// device's own.
+const CLAIMS: &[&str] = &["crates/cuda/src/claims.rs", "crates/cuda/src/rewrite/rows.rs"];
 
 /// The names of all rows, from the lists of the op table.
 pub fn rows(list_of: &[(String, String)]) -> BTreeSet<String> {

@@ -9,9 +9,8 @@
 use crate::driver::context::{Context, failed};
 use cudarc::driver::{result as cu, sys as driver};
 use cudarc::nccl::{result as nccl, sys};
-use ir::{Call, DType, Error, ErrorKind, FlatNode, Result, Type};
+use ir::{Call, DType, DevicePeers, Error, ErrorKind, FlatNode, Peers, PeersHandle, Result, Type};
 use parking_lot::Mutex;
-use runtime::Peers;
 use std::ffi::{c_char, c_int, c_void};
 use std::time::{Duration, Instant};
 
@@ -28,7 +27,8 @@ struct Comm(sys::ncclComm_t);
 // SAFETY: used only while the context's order is held.
 unsafe impl Send for Comm {}
 
-static COMMS: Mutex<Vec<((String, i64), Comm)>> = Mutex::new(Vec::new());
+/// Communicators by GPU and group. The handle keeps the group, and so its identity.
+static COMMS: Mutex<Vec<((String, PeersHandle), Comm)>> = Mutex::new(Vec::new());
 
 /// A failure of the library.
 fn wrong(what: &str, e: impl std::fmt::Debug) -> Error {
@@ -41,14 +41,14 @@ fn device(text: String) -> Error {
 /// Runs a collective whose operands lie at these addresses. False if it has to go through the host:
 /// nobody wants it otherwise, or NCCL does not know the elements or how they are to be sent.
 pub fn run(context: &Context, n: &FlatNode, input: (&Type, u64), output: (&Type, u64)) -> Result<bool> {
-    let Ok(group) = n.attrs.int("group") else { return Ok(false) };
-    let Some(peers) = runtime::peers(group)? else { return Ok(false) };
-    let Some(deal) = Deal::of(n, input.0, &*peers)? else { return Ok(false) };
-    let comm = comm(context, group, &*peers)?;
+    let Ok(group) = n.attrs.peers("group") else { return Ok(false) };
+    let Some(peers) = group.0.devices()? else { return Ok(false) };
+    let Some(deal) = Deal::of(n, input.0, &*group.0)? else { return Ok(false) };
+    let comm = comm(context, group, peers)?;
     peers.agree(n.op.name, &Call { types: std::slice::from_ref(input.0), attrs: &n.attrs })?;
     context.enter()?;
     deal.begin(context, comm, (input.1, output.1), output.0)?;
-    wait(context, comm, group, peers.patience())?;
+    wait(context, comm, group, peers.timeout())?;
     Ok(true)
 }
 
@@ -151,7 +151,7 @@ impl Deal {
 }
 
 /// Waits until the stream is done; past the deadline the communicator is given up.
-fn wait(context: &Context, comm: Comm, group: i64, patience: Duration) -> Result<()> {
+fn wait(context: &Context, comm: Comm, group: &PeersHandle, patience: Duration) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
         // SAFETY: the stream lives as long as the context.
@@ -159,7 +159,7 @@ fn wait(context: &Context, comm: Comm, group: i64, patience: Duration) -> Result
             driver::CUresult::CUDA_SUCCESS => return Ok(()),
             driver::CUresult::CUDA_ERROR_NOT_READY if Instant::now() < deadline => std::thread::sleep(REST),
             driver::CUresult::CUDA_ERROR_NOT_READY => {
-                COMMS.lock().retain(|((name, g), _)| (name, *g) != (&context.name, group));
+                COMMS.lock().retain(|((name, g), _)| (name, g) != (&context.name, group));
                 // SAFETY: nobody uses it any more.
                 let _ = unsafe { nccl::comm_abort(comm.0) };
                 return Err(device(format!("NCCL: other ranks did not take part within {} s", patience.as_secs())));
@@ -170,35 +170,36 @@ fn wait(context: &Context, comm: Comm, group: i64, patience: Duration) -> Result
 }
 
 /// The communicator of a group, made when it is first needed.
-fn comm(context: &Context, group: i64, peers: &dyn Peers) -> Result<Comm> {
-    let key = (context.name.clone(), group);
+fn comm(context: &Context, group: &PeersHandle, peers: &dyn DevicePeers) -> Result<Comm> {
+    let key = (context.name.clone(), group.clone());
     if let Some((_, c)) = COMMS.lock().iter().find(|(k, _)| *k == key) {
         return Ok(*c);
     }
-    let id = meet(context, peers)?;
+    let (rank, size) = (group.0.rank(), group.0.size());
+    let id = meet(context, peers, rank)?;
     let mut comm: sys::ncclComm_t = std::ptr::null_mut();
     context.enter()?;
     // SAFETY: the place for the answer outlives the call; every rank has the same name.
-    let made = unsafe { nccl::comm_init_rank(&mut comm, peers.size() as c_int, id, peers.rank() as c_int) };
+    let made = unsafe { nccl::comm_init_rank(&mut comm, size as c_int, id, rank as c_int) };
     made.map_err(|e| wrong("joining the other ranks", e))?;
     COMMS.lock().push((key, Comm(comm)));
     Ok(Comm(comm))
 }
 
 /// Agrees on the name of a new communicator, once every rank has the library and a GPU of its own.
-fn meet(context: &Context, peers: &dyn Peers) -> Result<sys::ncclUniqueId> {
+fn meet(context: &Context, peers: &dyn DevicePeers, rank: usize) -> Result<sys::ncclUniqueId> {
     // SAFETY: looks whether the library can be loaded.
     let has = unsafe { sys::is_culib_present() };
     let mut mine = vec![u8::from(has)];
     mine.extend(gpu(context)?);
     mine.extend(host());
-    let id = if has && peers.rank() == 0 {
+    let id = if has && rank == 0 {
         nccl::get_uniqueid().map_err(|e| wrong("naming a communicator", e))?.internal
     } else {
         [0; NAME_BYTES]
     };
     mine.extend(id.map(|c| c as u8));
-    let name = checked(&peers.gather(&mine)?, peers.rank())?;
+    let name = checked(&peers.gather(&mine)?, rank)?;
     Ok(sys::ncclUniqueId { internal: name.map(|b| b as c_char) })
 }
 /// The name that rank 0 has said, if every rank has the library and a GPU of its own.
@@ -242,20 +243,14 @@ mod tests {
 
     /// A process alone.
     struct Alone;
-    impl Peers for Alone {
-        fn rank(&self) -> usize {
-            0
-        }
-        fn size(&self) -> usize {
-            1
-        }
+    impl DevicePeers for Alone {
         fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
             Ok(vec![mine.to_vec()])
         }
         fn agree(&self, _: &str, _: &Call) -> Result<()> {
             Ok(())
         }
-        fn patience(&self) -> Duration {
+        fn timeout(&self) -> Duration {
             Duration::from_secs(20)
         }
     }
@@ -264,7 +259,8 @@ mod tests {
     #[test]
     fn a_rank_sends_to_itself_and_receives() {
         let Ok(context) = Context::open(0) else { return eprintln!("skipped: there is no GPU") };
-        let comm = match comm(&context, 0, &Alone) {
+        let group = PeersHandle(std::sync::Arc::new(ir::Alone));
+        let comm = match comm(&context, &group, &Alone) {
             Err(e) if e.to_string().contains("libnccl.so") => return eprintln!("skipped: {e}"),
             made => made.unwrap(),
         };
@@ -290,7 +286,7 @@ mod tests {
             deal("send").begin(&context, comm, (from, stands), &zero).unwrap();
             deal("recv").begin(&context, comm, (from, to), &numbers).unwrap();
             nccl::group_end().unwrap();
-            wait(&context, comm, 0, Alone.patience()).unwrap();
+            wait(&context, comm, &group, Alone.timeout()).unwrap();
             cu::memcpy_dtoh_sync(&mut got[..4], to).unwrap();
             cu::memcpy_dtoh_sync(&mut got[4..], stands).unwrap();
             [from, to, stands].into_iter().for_each(|at| cu::free_sync(at).unwrap());

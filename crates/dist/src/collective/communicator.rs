@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
-/// Ranks of the job that work together, in their order; every job has the team of all.
+/// Ranks of the job that work together, in their order; every job has the group of all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Group {
     /// Numbers in the job.
@@ -19,7 +19,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The team of these ranks, seen from rank `me` of `world`.
+    /// The group of these ranks, seen from rank `me` of `world`.
     pub fn new(ranks: &[usize], me: usize, world: usize) -> Result<Group> {
         if let Some(r) = ranks.iter().find(|r| **r >= world) {
             return Err(Error::value(format!("there is no rank {r} among {world}")));
@@ -179,7 +179,7 @@ impl std::fmt::Display for Signature {
 #[derive(Clone, Copy)]
 pub struct Operation<'a> {
     /// Who takes part.
-    pub team: &'a Group,
+    pub group: &'a Group,
     /// What it is.
     pub signature: Signature,
     /// Elements.
@@ -188,31 +188,31 @@ pub struct Operation<'a> {
     pub deadline: Instant,
 }
 
-/// Carries collectives. All members of a team call the same ones in the same order; ranks are
-/// those of the team. After an error nothing more can be carried.
+/// Carries collectives. All members of a group call the same ones in the same order; ranks are
+/// those of the group. After an error nothing more can be carried.
 pub trait Communicator: Send {
     /// Everybody ends with the combination of everybody's data.
-    fn all_reduce(&mut self, deal: &Operation, data: &mut [u8], how: Combine) -> Result<()>;
+    fn all_reduce(&mut self, operation: &Operation, data: &mut [u8], how: Combine) -> Result<()>;
     /// Each rank ends with its part of the combination, in place; answers which bytes that is. The
     /// data are as many equal parts as there are ranks.
-    fn reduce_scatter(&mut self, deal: &Operation, data: &mut [u8], how: Combine) -> Result<Range<usize>>;
+    fn reduce_scatter(&mut self, operation: &Operation, data: &mut [u8], how: Combine) -> Result<Range<usize>>;
     /// Rank `i` brings part `i` of as many equal parts; everybody ends with all.
-    fn all_gather(&mut self, deal: &Operation, data: &mut [u8]) -> Result<()>;
+    fn all_gather(&mut self, operation: &Operation, data: &mut [u8]) -> Result<()>;
     /// Everybody ends with the root's data.
-    fn broadcast(&mut self, deal: &Operation, data: &mut [u8], root: usize) -> Result<()>;
+    fn broadcast(&mut self, operation: &Operation, data: &mut [u8], root: usize) -> Result<()>;
     /// Rank `i`'s part `j` becomes rank `j`'s part `i`.
-    fn all_to_all(&mut self, deal: &Operation, send: &[u8], receive: &mut [u8]) -> Result<()>;
+    fn all_to_all(&mut self, operation: &Operation, send: &[u8], receive: &mut [u8]) -> Result<()>;
     /// Sends to one rank, which must receive.
-    fn send(&mut self, deal: &Operation, data: &[u8], to: usize) -> Result<()>;
+    fn send(&mut self, operation: &Operation, data: &[u8], to: usize) -> Result<()>;
     /// Receives from one rank.
-    fn receive(&mut self, deal: &Operation, data: &mut [u8], from: usize) -> Result<()>;
+    fn receive(&mut self, operation: &Operation, data: &mut [u8], from: usize) -> Result<()>;
 }
 
 /// Collectives over this crate's links. Teams share the links of the job: as every process calls
 /// its collectives in program order, so do both ends of each link.
 pub struct MeshCommunicator {
     all: Mesh,
-    /// How many operations each team has done.
+    /// How many operations each group has done.
     counts: BTreeMap<Group, u64>,
     /// Kept: what this process has said in the membership store hangs on it.
     _line: Option<Member>,
@@ -226,44 +226,44 @@ impl MeshCommunicator {
     pub(super) fn with_line(self, line: Member) -> MeshCommunicator {
         MeshCommunicator { _line: Some(line), ..self }
     }
-    /// Runs an operation in the group of a team.
-    fn within<T>(&mut self, deal: &Operation, f: impl FnOnce(&mut Mesh) -> Result<T>) -> Result<T> {
-        let team = deal.team;
-        if team.size() == self.all.ranks() && team.ranks.is_sorted() {
-            self.all.sign(deal.signature);
+    /// Runs an operation in the group of a group.
+    fn within<T>(&mut self, operation: &Operation, f: impl FnOnce(&mut Mesh) -> Result<T>) -> Result<T> {
+        let group = operation.group;
+        if group.size() == self.all.ranks() && group.ranks.is_sorted() {
+            self.all.sign(operation.signature);
             return f(&mut self.all);
         }
-        let count = self.counts.entry(team.clone()).or_insert(0);
-        let mut part = self.all.part(team.ranks(), team.me, team.mark(), *count)?;
-        part.sign(deal.signature);
+        let count = self.counts.entry(group.clone()).or_insert(0);
+        let mut part = self.all.part(group.ranks(), group.me, group.mark(), *count)?;
+        part.sign(operation.signature);
         let done = f(&mut part);
         *count = part.operations();
-        self.all.rejoin(part, team.ranks());
+        self.all.rejoin(part, group.ranks());
         done
     }
 }
 
 impl Communicator for MeshCommunicator {
-    fn all_reduce(&mut self, deal: &Operation, data: &mut [u8], how: Combine) -> Result<()> {
-        self.within(deal, |g| g.all_reduce(data, deal.element, how, deal.deadline))
+    fn all_reduce(&mut self, operation: &Operation, data: &mut [u8], how: Combine) -> Result<()> {
+        self.within(operation, |g| g.all_reduce(data, operation.element, how, operation.deadline))
     }
-    fn reduce_scatter(&mut self, deal: &Operation, data: &mut [u8], how: Combine) -> Result<Range<usize>> {
-        self.within(deal, |g| g.reduce_scatter(data, deal.element, how, deal.deadline))
+    fn reduce_scatter(&mut self, operation: &Operation, data: &mut [u8], how: Combine) -> Result<Range<usize>> {
+        self.within(operation, |g| g.reduce_scatter(data, operation.element, how, operation.deadline))
     }
-    fn all_gather(&mut self, deal: &Operation, data: &mut [u8]) -> Result<()> {
-        self.within(deal, |g| g.all_gather(data, deal.element.size(), deal.deadline))
+    fn all_gather(&mut self, operation: &Operation, data: &mut [u8]) -> Result<()> {
+        self.within(operation, |g| g.all_gather(data, operation.element.size(), operation.deadline))
     }
-    fn broadcast(&mut self, deal: &Operation, data: &mut [u8], root: usize) -> Result<()> {
-        self.within(deal, |g| g.broadcast(data, root, deal.deadline))
+    fn broadcast(&mut self, operation: &Operation, data: &mut [u8], root: usize) -> Result<()> {
+        self.within(operation, |g| g.broadcast(data, root, operation.deadline))
     }
-    fn all_to_all(&mut self, deal: &Operation, send: &[u8], receive: &mut [u8]) -> Result<()> {
-        self.within(deal, |g| g.all_to_all(send, receive, deal.deadline))
+    fn all_to_all(&mut self, operation: &Operation, send: &[u8], receive: &mut [u8]) -> Result<()> {
+        self.within(operation, |g| g.all_to_all(send, receive, operation.deadline))
     }
-    fn send(&mut self, deal: &Operation, data: &[u8], to: usize) -> Result<()> {
-        self.within(deal, |g| g.send(to, data, deal.deadline))
+    fn send(&mut self, operation: &Operation, data: &[u8], to: usize) -> Result<()> {
+        self.within(operation, |g| g.send(to, data, operation.deadline))
     }
-    fn receive(&mut self, deal: &Operation, data: &mut [u8], from: usize) -> Result<()> {
-        self.within(deal, |g| g.receive(from, data, deal.deadline))
+    fn receive(&mut self, operation: &Operation, data: &mut [u8], from: usize) -> Result<()> {
+        self.within(operation, |g| g.receive(from, data, operation.deadline))
     }
 }
 

@@ -3,15 +3,12 @@
 
 use super::element::{Combine, Element};
 use super::{Mesh, Signature};
+use crate::kinds::collective::{ABORT, DATA};
 use crate::{Error, Result};
 use net::{Connection, Header, Pump, copy_past_caches};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Kind of every message of a collective.
-const DATA: u8 = 64;
-/// Kind of the message that says why a rank gives up.
-const ABORT: u8 = 65;
 /// How long telling that may take, and the longest text.
 const TELLING: Duration = Duration::from_millis(100);
 const TEXT_MAX: usize = 4096;

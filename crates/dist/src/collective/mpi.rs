@@ -24,7 +24,7 @@ const SPINS: usize = 500;
 const REST: Duration = Duration::from_micros(10);
 /// Elements of one call at most: MPI counts in C's `int`.
 const COUNT_MAX: usize = 1 << 30;
-/// Tags of messages: who forms a team, what is about to be sent, and what is sent.
+/// Tags of messages: who forms a group, what is about to be sent, and what is sent.
 const HELLO: c_int = 1;
 const ABOUT: c_int = 2;
 const DATA: c_int = 3;
@@ -79,19 +79,19 @@ impl Mpi {
     }
 
     /// Runs an operation; an error breaks everything.
-    fn operation<T>(&mut self, deal: &Operation, f: impl FnOnce(&mut Mpi, Comm) -> Result<T>) -> Result<T> {
+    fn operation<T>(&mut self, operation: &Operation, f: impl FnOnce(&mut Mpi, Comm) -> Result<T>) -> Result<T> {
         if self.is_broken {
             return Err(Error::value("collectives by MPI have failed before"));
         }
-        let done = self.comm(deal).and_then(|c| f(self, c));
+        let done = self.comm(operation).and_then(|c| f(self, c));
         self.is_broken = done.is_err();
         done
     }
     /// As [`Mpi::operation`], of everybody: first they agree on what it is.
-    fn collective<T>(&mut self, deal: &Operation, f: impl FnOnce(&mut Mpi, Comm) -> Result<T>) -> Result<T> {
-        self.operation(deal, |m, comm| {
-            let mut words = vec![0u64; WORDS * (deal.team.size() + 1)];
-            words[..WORDS].copy_from_slice(&deal.signature.encode());
+    fn collective<T>(&mut self, operation: &Operation, f: impl FnOnce(&mut Mpi, Comm) -> Result<T>) -> Result<T> {
+        self.operation(operation, |m, comm| {
+            let mut words = vec![0u64; WORDS * (operation.group.size() + 1)];
+            words[..WORDS].copy_from_slice(&operation.signature.encode());
             let at = words.as_mut_ptr();
             let (ty, each) = (datatype(Element::U64), WORDS as c_int);
             // SAFETY: the words live until the request is done, or for good; the parts do not overlap.
@@ -99,28 +99,29 @@ impl Mpi {
             // SAFETY: as above.
             let request =
                 begun(|r| unsafe { ffi::MPI_Iallgather(at.cast(), each, ty, all.cast(), each, ty, comm.0, r) })?;
-            let words = kept(words, finish(request, deal.deadline), || format!("others to call {}", deal.signature))?;
+            let words =
+                kept(words, finish(request, operation.deadline), || format!("others to call {}", operation.signature))?;
             for (rank, theirs) in words[WORDS..].chunks_exact(WORDS).enumerate() {
-                deal.signature.check(rank, &Signature::decode([theirs[0], theirs[1], theirs[2]]))?;
+                operation.signature.check(rank, &Signature::decode([theirs[0], theirs[1], theirs[2]]))?;
             }
             f(m, comm)
         })
     }
 
-    /// The communicator of a team, made when it is first needed.
-    fn comm(&mut self, deal: &Operation) -> Result<Comm> {
-        let team = deal.team;
+    /// The communicator of a group, made when it is first needed.
+    fn comm(&mut self, operation: &Operation) -> Result<Comm> {
+        let group = operation.group;
         // SAFETY: a constant of MPI.
         let all = unsafe { ffi::RSMPI_COMM_WORLD };
-        if team.size() == self.world && team.ranks().is_sorted() {
+        if group.size() == self.world && group.ranks().is_sorted() {
             return Ok(Comm(all));
         }
-        if let Some(c) = self.teams.get(team.ranks()) {
+        if let Some(c) = self.teams.get(group.ranks()) {
             return Ok(*c);
         }
         // Making one has no deadline: first see that everybody has come.
-        self.greet(deal)?;
-        let ranks: Vec<c_int> = team.ranks().iter().map(|r| *r as c_int).collect();
+        self.greet(operation)?;
+        let ranks: Vec<c_int> = group.ranks().iter().map(|r| *r as c_int).collect();
         let tag = ranks.iter().fold(17, |h: c_int, r| (h.wrapping_mul(31) ^ r) & 0x3fff);
         // SAFETY: handles are made, used and given back here; the list outlives the calls.
         let comm = unsafe {
@@ -132,21 +133,21 @@ impl Mpi {
             said(ffi::MPI_Group_free(&mut whole))?;
             Comm(comm)
         };
-        self.teams.insert(team.ranks().to_vec(), comm);
+        self.teams.insert(group.ranks().to_vec(), comm);
         Ok(comm)
     }
-    /// Every member of a team says to every other that it is there.
-    fn greet(&self, deal: &Operation) -> Result<()> {
+    /// Every member of a group says to every other that it is there.
+    fn greet(&self, operation: &Operation) -> Result<()> {
         // SAFETY: a constant of MPI.
         let all = unsafe { ffi::RSMPI_COMM_WORLD };
-        for other in deal.team.ranks().iter().filter(|r| **r != self.rank) {
+        for other in operation.group.ranks().iter().filter(|r| **r != self.rank) {
             let mut words = vec![0u64; 2];
             let (at, peer, ty) = (words.as_mut_ptr(), *other as c_int, datatype(Element::U64));
             // SAFETY: both words live until both requests are done, or for good.
             let come = begun(|r| unsafe { ffi::MPI_Irecv(at.add(1).cast(), 1, ty, peer, HELLO, all, r) })?;
             // SAFETY: as above.
             let gone = begun(|r| unsafe { ffi::MPI_Isend(at.cast(), 1, ty, peer, HELLO, all, r) })?;
-            let done = finish(come, deal.deadline) && finish(gone, deal.deadline);
+            let done = finish(come, operation.deadline) && finish(gone, operation.deadline);
             kept(words, done, || format!("rank {other} to use its group"))?;
         }
         Ok(())
@@ -157,7 +158,14 @@ impl Mpi {
         &mut bytemuck::cast_slice_mut(&mut self.spare)[..bytes]
     }
     /// Combines elements that MPI knows, in calls that are not too long.
-    fn combine(&mut self, deal: &Operation, comm: Comm, data: &mut [u8], element: Element, how: Combine) -> Result<()> {
+    fn combine(
+        &mut self,
+        operation: &Operation,
+        comm: Comm,
+        data: &mut [u8],
+        element: Element,
+        how: Combine,
+    ) -> Result<()> {
         let (ty, op) = (datatype(element), operator(how));
         for part in data.chunks_mut(COUNT_MAX * element.size()) {
             let count = (part.len() / element.size()) as c_int;
@@ -167,110 +175,110 @@ impl Mpi {
             let request = begun(|r| unsafe {
                 ffi::MPI_Iallreduce(room.as_ptr().cast(), part.as_mut_ptr().cast(), count, ty, op, comm.0, r)
             })?;
-            surely(request, deal);
+            surely(request, operation);
         }
         Ok(())
     }
 }
 
 impl Communicator for Mpi {
-    fn all_reduce(&mut self, deal: &Operation, data: &mut [u8], how: Combine) -> Result<()> {
-        self.collective(deal, |m, comm| match deal.element {
+    fn all_reduce(&mut self, operation: &Operation, data: &mut [u8], how: Combine) -> Result<()> {
+        self.collective(operation, |m, comm| match operation.element {
             // MPI does not know them: combined in f32, rounded once.
             Element::Bf16 | Element::F16 => {
-                let mut wide = widened(deal.element, data);
-                m.combine(deal, comm, bytemuck::cast_slice_mut(&mut wide), Element::F32, how)?;
-                rounded(deal.element, &wide, data);
+                let mut wide = widened(operation.element, data);
+                m.combine(operation, comm, bytemuck::cast_slice_mut(&mut wide), Element::F32, how)?;
+                rounded(operation.element, &wide, data);
                 Ok(())
             }
-            element => m.combine(deal, comm, data, element, how),
+            element => m.combine(operation, comm, data, element, how),
         })
     }
-    fn reduce_scatter(&mut self, deal: &Operation, data: &mut [u8], how: Combine) -> Result<Range<usize>> {
-        let (n, size) = (deal.team.size(), deal.element.size());
-        if matches!(deal.element, Element::Bf16 | Element::F16) || data.len() / size > COUNT_MAX {
-            self.all_reduce(deal, data, how)?;
+    fn reduce_scatter(&mut self, operation: &Operation, data: &mut [u8], how: Combine) -> Result<Range<usize>> {
+        let (n, size) = (operation.group.size(), operation.element.size());
+        if matches!(operation.element, Element::Bf16 | Element::F16) || data.len() / size > COUNT_MAX {
+            self.all_reduce(operation, data, how)?;
             let part = data.len() / n;
-            return Ok(deal.team.me() * part..(deal.team.me() + 1) * part);
+            return Ok(operation.group.me() * part..(operation.group.me() + 1) * part);
         }
-        self.collective(deal, |m, comm| {
-            let (part, ty, op) = (data.len() / n, datatype(deal.element), operator(how));
+        self.collective(operation, |m, comm| {
+            let (part, ty, op) = (data.len() / n, datatype(operation.element), operator(how));
             let room = m.room(part);
             // SAFETY: both are borrowed until the request is done.
             let request = begun(|r| unsafe {
                 let (from, to) = (data.as_ptr().cast(), room.as_mut_ptr().cast());
                 ffi::MPI_Ireduce_scatter_block(from, to, (part / size) as c_int, ty, op, comm.0, r)
             })?;
-            surely(request, deal);
+            surely(request, operation);
             data[..part].copy_from_slice(room);
             Ok(0..part)
         })
     }
-    fn all_gather(&mut self, deal: &Operation, data: &mut [u8]) -> Result<()> {
-        self.collective(deal, |m, comm| {
-            let part = data.len() / deal.team.size();
-            let (count, ty, me) = (short(part)?, datatype(Element::U8), deal.team.me());
+    fn all_gather(&mut self, operation: &Operation, data: &mut [u8]) -> Result<()> {
+        self.collective(operation, |m, comm| {
+            let part = data.len() / operation.group.size();
+            let (count, ty, me) = (short(part)?, datatype(Element::U8), operation.group.me());
             let room = m.room(part);
             room.copy_from_slice(&data[me * part..][..part]);
             // SAFETY: both are borrowed until the request is done.
             let request = begun(|r| unsafe {
                 ffi::MPI_Iallgather(room.as_ptr().cast(), count, ty, data.as_mut_ptr().cast(), count, ty, comm.0, r)
             })?;
-            surely(request, deal);
+            surely(request, operation);
             Ok(())
         })
     }
-    fn broadcast(&mut self, deal: &Operation, data: &mut [u8], root: usize) -> Result<()> {
-        self.collective(deal, |_, comm| {
+    fn broadcast(&mut self, operation: &Operation, data: &mut [u8], root: usize) -> Result<()> {
+        self.collective(operation, |_, comm| {
             for part in data.chunks_mut(COUNT_MAX) {
                 let (at, count, ty) = (part.as_mut_ptr(), part.len() as c_int, datatype(Element::U8));
                 // SAFETY: the bytes are borrowed until the request is done.
                 let request = begun(|r| unsafe { ffi::MPI_Ibcast(at.cast(), count, ty, root as c_int, comm.0, r) })?;
-                surely(request, deal);
+                surely(request, operation);
             }
             Ok(())
         })
     }
-    fn all_to_all(&mut self, deal: &Operation, send: &[u8], receive: &mut [u8]) -> Result<()> {
-        self.collective(deal, |_, comm| {
-            let (count, ty) = (short(send.len() / deal.team.size())?, datatype(Element::U8));
+    fn all_to_all(&mut self, operation: &Operation, send: &[u8], receive: &mut [u8]) -> Result<()> {
+        self.collective(operation, |_, comm| {
+            let (count, ty) = (short(send.len() / operation.group.size())?, datatype(Element::U8));
             let (from, to) = (send.as_ptr(), receive.as_mut_ptr());
             // SAFETY: both are borrowed until the request is done.
             let request =
                 begun(|r| unsafe { ffi::MPI_Ialltoall(from.cast(), count, ty, to.cast(), count, ty, comm.0, r) })?;
-            surely(request, deal);
+            surely(request, operation);
             Ok(())
         })
     }
-    fn send(&mut self, deal: &Operation, data: &[u8], to: usize) -> Result<()> {
-        self.operation(deal, |_, comm| {
-            let words = deal.signature.encode().to_vec();
+    fn send(&mut self, operation: &Operation, data: &[u8], to: usize) -> Result<()> {
+        self.operation(operation, |_, comm| {
+            let words = operation.signature.encode().to_vec();
             let (at, peer, ty) = (words.as_ptr(), to as c_int, datatype(Element::U64));
             // SAFETY: the words live until the request is done, or for good.
             let request = begun(|r| unsafe { ffi::MPI_Isend(at.cast(), WORDS as c_int, ty, peer, ABOUT, comm.0, r) })?;
-            kept(words, finish(request, deal.deadline), || format!("rank {to} to receive"))?;
+            kept(words, finish(request, operation.deadline), || format!("rank {to} to receive"))?;
             for part in data.chunks(COUNT_MAX) {
                 let (at, count, ty) = (part.as_ptr(), part.len() as c_int, datatype(Element::U8));
                 // SAFETY: the bytes are borrowed until the request is done.
                 let request = begun(|r| unsafe { ffi::MPI_Isend(at.cast(), count, ty, peer, DATA, comm.0, r) })?;
-                surely(request, deal);
+                surely(request, operation);
             }
             Ok(())
         })
     }
-    fn receive(&mut self, deal: &Operation, data: &mut [u8], from: usize) -> Result<()> {
-        self.operation(deal, |_, comm| {
+    fn receive(&mut self, operation: &Operation, data: &mut [u8], from: usize) -> Result<()> {
+        self.operation(operation, |_, comm| {
             let mut words = vec![0u64; WORDS];
             let (at, peer, ty) = (words.as_mut_ptr(), from as c_int, datatype(Element::U64));
             // SAFETY: the words live until the request is done, or for good.
             let request = begun(|r| unsafe { ffi::MPI_Irecv(at.cast(), WORDS as c_int, ty, peer, ABOUT, comm.0, r) })?;
-            let words = kept(words, finish(request, deal.deadline), || format!("rank {from} to send"))?;
-            deal.signature.check(from, &Signature::decode([words[0], words[1], words[2]]))?;
+            let words = kept(words, finish(request, operation.deadline), || format!("rank {from} to send"))?;
+            operation.signature.check(from, &Signature::decode([words[0], words[1], words[2]]))?;
             for part in data.chunks_mut(COUNT_MAX) {
                 let (at, count, ty) = (part.as_mut_ptr(), part.len() as c_int, datatype(Element::U8));
                 // SAFETY: the bytes are borrowed until the request is done.
                 let request = begun(|r| unsafe { ffi::MPI_Irecv(at.cast(), count, ty, peer, DATA, comm.0, r) })?;
-                surely(request, deal);
+                surely(request, operation);
             }
             Ok(())
         })
@@ -313,9 +321,9 @@ fn kept(words: Vec<u64>, is_done: bool, what: impl FnOnce() -> String) -> Result
     Err(Error::Deadline(format!("waiting for {}", what())))
 }
 /// Waits for a request that has the caller's memory.
-fn surely(request: MPI_Request, deal: &Operation) {
-    if !finish(request, deal.deadline) {
-        eprintln!("talweg: the deadline passed in the middle of {}: MPI cannot take that back", deal.signature);
+fn surely(request: MPI_Request, operation: &Operation) {
+    if !finish(request, operation.deadline) {
+        eprintln!("talweg: the deadline passed in the middle of {}: MPI cannot take that back", operation.signature);
         // SAFETY: ends every process of the job.
         unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, 1) };
         std::process::abort();

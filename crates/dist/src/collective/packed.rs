@@ -34,7 +34,7 @@ impl Words for (&mut Mesh, Instant) {
 }
 impl<'c> Words for (&mut (dyn Communicator + 'c), &Operation<'_>) {
     fn ranks(&self) -> (usize, usize) {
-        (self.1.team.size(), self.1.team.me())
+        (self.1.group.size(), self.1.group.me())
     }
     fn to_each(&mut self, send: &[f32], receive: &mut [f32]) -> Result<()> {
         self.0.all_to_all(self.1, bytemuck::cast_slice(send), bytemuck::cast_slice_mut(receive))
@@ -138,25 +138,31 @@ pub(super) fn all_reduce(
 
 impl dyn Communicator + '_ {
     /// Everybody ends with the sum of everybody's elements, packed on the wire.
-    pub fn all_reduce_packed(&mut self, deal: &Operation, data: &mut [f32], filter: Filter) -> Result<()> {
-        all_reduce(&mut (self, deal), data, filter, None)
+    pub fn all_reduce_packed(&mut self, operation: &Operation, data: &mut [f32], filter: Filter) -> Result<()> {
+        all_reduce(&mut (self, operation), data, filter, None)
     }
     /// This rank's part of the sum of everybody's elements, which are as many equal parts as there
     /// are ranks, packed on the wire.
     pub fn reduce_scatter_packed(
         &mut self,
-        deal: &Operation,
+        operation: &Operation,
         data: &[f32],
         filter: Filter,
         out: &mut [f32],
     ) -> Result<()> {
-        let sum = scattered(&mut (self, deal), data, filter, None)?;
+        let sum = scattered(&mut (self, operation), data, filter, None)?;
         out.copy_from_slice(&sum);
         pool::give(sum);
         Ok(())
     }
     /// Everybody's elements one after the other, packed on the wire; this rank's own as well.
-    pub fn all_gather_packed(&mut self, deal: &Operation, mine: &[f32], filter: Filter, out: &mut [f32]) -> Result<()> {
-        gathered(&mut (self, deal), mine, filter, out)
+    pub fn all_gather_packed(
+        &mut self,
+        operation: &Operation,
+        mine: &[f32],
+        filter: Filter,
+        out: &mut [f32],
+    ) -> Result<()> {
+        gathered(&mut (self, operation), mine, filter, out)
     }
 }

@@ -50,7 +50,7 @@ const RANKS: [[&str; 3]; 8] = [
     ["JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", "LOCAL_RANK"],
 ];
 
-/// Replies the value of an environment variable.
+/// Returns the value of an environment variable.
 pub trait Vars: Fn(&str) -> Option<String> {}
 impl<F: Fn(&str) -> Option<String>> Vars for F {}
 

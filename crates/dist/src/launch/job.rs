@@ -245,7 +245,7 @@ impl<'a> Job<'a> {
             ("TALWEG_COORDINATOR", self.meeting.to_string()),
             ("TALWEG_COPIES", o.copies.to_string()),
             ("TALWEG_SERVERS", o.servers.to_string()),
-            ("TALWEG_CONSISTENCY", o.rule.to_string()),
+            ("TALWEG_CONSISTENCY", o.rule.worker_rule().to_string()),
             ("TALWEG_SECRET", self.secret.clone()),
             ("TALWEG_HEARTBEAT", o.silence.as_secs_f64().to_string()),
         ];

@@ -19,7 +19,7 @@ pub use health::Hang;
 pub use process::Machine;
 
 use crate::membership::Endpoint;
-use crate::{Error, Filter, Result, Rule};
+use crate::{Consistency, Error, Filter, Result, Rule};
 use job::Job;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -63,8 +63,8 @@ pub struct Launch {
     pub servers: u32,
     /// Copies of each partition.
     pub copies: usize,
-    /// Consistency of the parameter store.
-    pub rule: Rule,
+    /// Consistency of the parameter store: a built-in rule, or one that the servers' command knows.
+    pub rule: Arc<dyn Consistency>,
     /// How gradients are packed on the wire, if they are.
     pub wire: Option<Filter>,
     /// When a lost process is started again,
@@ -177,14 +177,14 @@ impl Launch {
         if slots < self.workers {
             return Err(Error::value(format!("{} workers, but the machines take {slots}", self.workers)));
         }
-        if self.servers == 0 && self.rule != Rule::BSP {
+        if self.servers == 0 && self.rule.text() != Rule::BSP.text() {
             let e = format!(
                 "--consistency {} needs --servers: workers that reduce among themselves wait for each other",
-                self.rule
+                self.rule.text()
             );
             return Err(Error::value(e));
         }
-        self.rule.check(self.workers as usize)
+        self.rule.worker_rule().check(self.workers as usize)
     }
 
     /// The machine of a worker, its number there, how many there are, and the machine's number.
@@ -200,7 +200,7 @@ impl Launch {
 }
 
 /// Becomes a command that ends with the process `parent`, which has started this one: by SIGKILL, and
-/// also if that has ended already. Replies only if the command cannot be run.
+/// also if that has ended already. Returns only if the command cannot be run.
 pub fn guarded(parent: u32, command: &[OsString]) -> Error {
     #[cfg(target_os = "linux")]
     {

@@ -1,5 +1,5 @@
-//! Who is in the job: a state machine that watches the membership store and publishes, for each
-//! epoch, the group of workers that reduce together and the map of the parameter store.
+//! The controller: a state machine that watches the membership store and publishes, for each epoch, the
+//! view (the workers that all-reduce together) and the partition map of the parameter store.
 
 use crate::membership::kv::{KeyEvent, Kv, Replies};
 use crate::membership::status::{End, done_key};
@@ -32,22 +32,21 @@ pub fn disk_key(server: ServerId) -> String {
 pub fn copied_key(server: ServerId) -> String {
     format!("copied/{server}")
 }
-/// Key by which anybody asks a server to hand over what it holds and leave.
+/// Key that asks a server to hand over its partitions and leave.
 pub fn leave_key(server: ServerId) -> String {
     format!("leave/{server}")
 }
-/// Key by which a launcher that does not keep the membership store says that a worker will not
-/// come back; `done` if that is because it is done.
+/// Key by which a launcher says that a worker will not come back; `done` if it has finished.
 pub fn left_key(rank: u32) -> String {
     format!("left/{rank}")
 }
-/// What that key says.
+/// The value of that key.
 pub fn left_value(is_done: bool) -> Vec<u8> {
     if is_done { b"done".to_vec() } else { b"lost".to_vec() }
 }
 /// Key of the present group.
 pub const GROUP: &str = "group";
-/// Key of the step at which servers take up what their disks hold, if it is not the last of each.
+/// Key of the step that servers recover from disk, if it is not the last of each.
 pub const RECOVERY_STEP: &str = "take-up";
 /// Key of the present map.
 pub const MAP: &str = "map";
@@ -59,7 +58,7 @@ pub const ADMIT: &str = "admit";
 /// may still come, in words.
 pub const NEWS: &str = "news";
 
-/// Workers that reduce together in one epoch.
+/// A view: the workers that all-reduce together in one epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// Grows with every change.
@@ -131,8 +130,7 @@ impl Controller {
             notes: Vec::new(),
         }
     }
-    /// Takes over from a keeper that is gone: what it had published, and what has changed since,
-    /// to be reacted to.
+    /// Takes over from a lost coordinator: its published state, and the events since, to react to.
     pub fn resume(mut self, kv: &Kv) -> Result<(Controller, Vec<KeyEvent>)> {
         let published = |key: &str| kv.get(key).1;
         self.group = published(GROUP).map_or(Ok(View::default()), |b| View::decode(&b))?;
@@ -154,7 +152,7 @@ impl Controller {
         changes.extend(servers.iter().filter(is_new).map(set));
         Ok((self, changes))
     }
-    /// What has happened, in words.
+    /// Log lines since the last call.
     pub fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
@@ -227,6 +225,7 @@ impl Controller {
             let is_news = gone.iter().any(|r| !is_done(r)) || workers.iter().any(|w| !self.group.workers.contains(w));
             let new = workers.iter().filter(|w| self.group.epoch > 0 && !self.group.workers.contains(w));
             new.for_each(|(r, _)| self.notes.push(format!("worker {r} is let in")));
+            assert!(workers.is_sorted_by(|a, b| a.0 < b.0), "a view names each rank once, in order");
             self.group = View { epoch: self.group.epoch + 1, workers };
             out.extend(kv.publish(GROUP, &self.group.encode())?);
             let (epoch, n) = (self.group.epoch, self.group.workers.len());
@@ -297,9 +296,8 @@ impl Controller {
                 next
             }
         };
-        out.extend(kv.publish(MAP, &next.encode())?);
         self.notes.push(format!("epoch {}: {} servers hold the store", next.epoch, present.len()));
-        self.map = Some(next);
+        out.extend(self.publish(kv, next)?);
         Ok(out)
     }
 
@@ -339,6 +337,14 @@ impl Controller {
         };
         let held = |m: &Map| present.iter().filter(|s| m.names(**s)).count();
         self.notes.push(format!("epoch {}: partitions move, {} servers hold the store", next.epoch, held(&next)));
+        self.publish(kv, next)
+    }
+
+    /// Publishes the map of a new epoch.
+    fn publish(&mut self, kv: &mut Kv, next: Map) -> Result<Replies> {
+        assert!(self.map.as_ref().is_none_or(|old| old.epoch < next.epoch), "epochs grow with every map");
+        let is_once = |list: &Vec<ServerId>| list.iter().enumerate().all(|(i, s)| !list[..i].contains(s));
+        assert!(next.replicas.iter().all(is_once), "a server holds one copy of a partition at most");
         let out = kv.publish(MAP, &next.encode())?;
         self.map = Some(next);
         Ok(out)
@@ -356,9 +362,7 @@ impl Controller {
         };
         let next = map.with_worker(rank, false);
         self.notes.push(format!("worker {rank} will not come back: the others go on"));
-        let out = kv.publish(MAP, &next.encode())?;
-        self.map = Some(next);
-        Ok(out)
+        self.publish(kv, next)
     }
 }
 

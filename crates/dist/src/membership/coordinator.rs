@@ -1,11 +1,11 @@
-//! The process that keeps the membership store: a thread for each connection around the state
-//! machines [`Kv`] and [`Controller`].
+//! The embedded coordinator: a thread for each session around the state machines [`Kv`] and
+//! [`Controller`].
 
 use crate::membership::controller::{self, Controller};
 use crate::membership::kv::{self, KeyEvent, Kv, Replies, Request, SessionId};
 use crate::membership::publisher::FOREVER;
 use crate::membership::{Coordinator, Expired, Transport};
-use crate::{Error, Result};
+use crate::{Error, Result, kinds};
 use net::{Address, Connection, Hello, Listener, Receiver, Secret, Sender};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// How long a handshake or an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a process says that it is alive.
+/// How often a session sends a heartbeat.
 const BEAT: Duration = Duration::from_millis(200);
-/// A process that was silent for so long is taken for dead, unless said otherwise.
+/// How long a lease lasts without a heartbeat, by default.
 pub const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the network may deliver nothing on a link between workers and servers: as long as a
 /// process may be silent, which `talweg launch` says in `TALWEG_HEARTBEAT`. (Lines to the coordinator
@@ -29,7 +29,7 @@ pub(crate) fn cut_max() -> Duration {
     });
     *CUT
 }
-/// Silence of everybody at once is more likely the coordinator's own: so many times as long is waited.
+/// If all sessions are silent at once, the coordinator itself was probably cut off: it waits this many times longer.
 const GRACE: u32 = 5;
 /// Longest value of the membership store; update rules and state travel through it.
 const VALUE_MAX: usize = 16 << 20;
@@ -42,13 +42,13 @@ struct State {
     controller: Controller,
     senders: HashMap<SessionId, Client>,
     silence: Duration,
-    /// Processes that were taken for dead because they said nothing.
+    /// Processes whose leases have expired.
     hung: Vec<Expired>,
     /// What the controller reacts to, in memory that is used again.
     changes: Vec<KeyEvent>,
 }
 
-/// A connection of a process.
+/// A session of a process.
 struct Client {
     hello: Hello,
     began: Instant,
@@ -61,7 +61,7 @@ struct Shared {
     report: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// A running membership store.
+/// A running coordinator.
 pub struct EmbeddedCoordinator {
     address: Address,
     shared: Arc<Shared>,
@@ -105,7 +105,7 @@ impl EmbeddedCoordinator {
     pub fn address(&self) -> &Address {
         &self.address
     }
-    /// How long a process may be silent before it is taken for dead.
+    /// How long a lease lasts without a heartbeat.
     pub fn set_lease_timeout(&self, silence: Duration) {
         self.shared.state.lock().silence = silence;
     }
@@ -164,7 +164,7 @@ impl Shared {
         let answers = state.kv.lost(caller);
         self.answer(&mut state, answers);
     }
-    /// Lets the controller react, then sends every answer.
+    /// Lets the controller react, then sends every reply.
     fn answer(&self, state: &mut State, mut answers: Replies) {
         let State { kv, controller, changes, .. } = &mut *state;
         kv.changes_into(changes);
@@ -205,18 +205,18 @@ impl Shared {
     }
 }
 
-/// Replies, the number of the last question, and memory for what comes.
+/// Replies, the number of the last request, and a buffer for payloads.
 struct Calls {
     answers: Receiver,
     last: u64,
     payload: Vec<u8>,
 }
 
-/// A process's line to a coordinator.
+/// A session with an embedded coordinator.
 pub(crate) struct EmbeddedTransport {
     calls: Mutex<Calls>,
     sender: Arc<Mutex<Sender>>,
-    /// Another handle, to end the line while somebody waits for room in it.
+    /// Another handle, to end the session while a thread blocks on sending.
     closer: Sender,
     address: Address,
     hello: Hello,
@@ -225,7 +225,7 @@ pub(crate) struct EmbeddedTransport {
 }
 
 impl EmbeddedTransport {
-    /// Calls the coordinator and keeps saying that this process is alive.
+    /// Opens a session and keeps its lease alive with heartbeats.
     pub fn connect(
         at: &Address,
         hello: &Hello,
@@ -240,7 +240,7 @@ impl EmbeddedTransport {
         let (pulse, beating) = (sender.clone(), alive.clone());
         let (beat, _) = Request::Heartbeat.encode(0);
         std::thread::spawn(move || {
-            // A coordinator that is stopped takes nothing; when it goes on, so does this.
+            // A stopped coordinator reads nothing; when it resumes, so does this thread.
             while beating.load(Ordering::Relaxed) && pulse.lock().send(&beat, &[], Instant::now() + FOREVER).is_ok() {
                 std::thread::sleep(BEAT);
             }
@@ -267,7 +267,7 @@ impl Transport for EmbeddedTransport {
             let h = answers.header(deadline)?;
             answers.payload_to(payload, VALUE_MAX, deadline)?;
             // An answer to a question that was given up is passed over.
-            if h.kind == kv::ANSWER && h.request == request {
+            if h.kind == kinds::membership::REPLY && h.request == request {
                 return Ok(kv::decode_reply(&h, payload));
             }
         }

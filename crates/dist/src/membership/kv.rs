@@ -1,10 +1,11 @@
-//! The membership store: a few keys that everybody sees, with leases. One process keeps it (the
-//! launcher); the names are those of PyTorch's store.
+//! The membership store: a small key-value store with leases and watches. Operations are named as in
+//! PyTorch's store.
 //!
 //! A state machine like the rest: it is given the time and what arrived, and says what to answer.
 //! A key that hangs on a lease vanishes with it: when its owner's connection ends, or when the
 //! owner has not been heard of for the lease's time.
 
+use crate::kinds::membership::*;
 use crate::{Error, Result};
 use net::Header;
 use smallvec::SmallVec;
@@ -13,10 +14,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of a connection.
+/// Number of a session.
 pub type SessionId = u64;
 
-/// What a caller may ask.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// The value of a key, if there is one.
@@ -28,13 +29,13 @@ pub enum Request<'a> {
     Set(&'a str, &'a [u8]),
     /// Sets a key that vanishes with the caller.
     Lease(&'a str, &'a [u8]),
-    /// Adds to a number and answers the sum; a key that is not there counts as 0.
+    /// Adds to a number and returns the sum; a key that is not there counts as 0.
     Add(&'a str, i64),
-    /// Sets a key if it has the expected value (none: if it does not exist); answers its value.
+    /// Sets a key if it has the expected value (none: if it does not exist); returns its value.
     CompareSet(&'a str, Option<&'a [u8]>, &'a [u8]),
     /// Removes a key.
     Delete(&'a str),
-    /// The caller is alive.
+    /// The session is alive.
     Heartbeat,
 }
 
@@ -48,7 +49,7 @@ struct Entry {
     owner: Option<SessionId>,
 }
 
-/// A change that the keeper may want to react to.
+/// A change that the controller may react to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyEvent {
     /// A key has a new value.
@@ -62,13 +63,13 @@ pub enum KeyEvent {
 pub struct Kv {
     entries: BTreeMap<Arc<str>, Entry>,
     version: u64,
-    /// Who waits, with the number of the question, for which key and after which version.
+    /// Pending waits: session, number of the request, key, and the version to exceed.
     waiting: Vec<(SessionId, u64, String, u64)>,
     heard: BTreeMap<SessionId, Duration>,
     changes: Vec<KeyEvent>,
 }
 
-/// Replies: to whom, to which request, what.
+/// Replies: to which session and request, and the value.
 pub type Replies = SmallVec<[(SessionId, u64, Reply); 4]>;
 
 /// Longest key and most keys; a store of a job is small.
@@ -76,7 +77,7 @@ const KEY_MAX: usize = 256;
 const KEYS_MAX: usize = 100_000;
 
 impl Kv {
-    /// Takes a request and answers what can be answered now.
+    /// Takes a request and returns the replies that are due.
     pub fn handle(&mut self, now: Duration, from: SessionId, request: u64, ask: Request<'_>) -> Result<Replies> {
         self.heard.insert(from, now);
         let mut out = Replies::new();
@@ -111,13 +112,13 @@ impl Kv {
         self.wake(&mut out);
         Ok(out)
     }
-    /// Replies if the key is newer than that, or remembers who waits for it.
+    /// Replies if the key is newer than that, or parks the request.
     fn wait(&mut self, from: SessionId, request: u64, key: &str, after: u64, out: &mut Replies) {
         let is_same = |w: &&mut (SessionId, u64, String, u64)| w.0 == from && w.2 == key;
         if self.entries.get(key).is_some_and(|e| e.version > after) {
             out.push((from, request, self.get(key)));
         } else if let Some(w) = self.waiting.iter_mut().find(is_same) {
-            // Whoever asks again has given the last question up.
+            // A repeated wait replaces the last one.
             (w.1, w.3) = (request, after);
         } else {
             self.waiting.push((from, request, key.to_string(), after));
@@ -132,37 +133,38 @@ impl Kv {
         let from = self.entries.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
         from.take_while(|(k, _)| k.starts_with(prefix)).map(|(k, e)| (&**k, e.value.as_slice())).collect()
     }
-    /// Sets a key, as the keeper itself; answers who was waiting for it.
+    /// Sets a key on behalf of the coordinator; returns replies to pending waits.
     pub fn publish(&mut self, key: &str, value: &[u8]) -> Result<Replies> {
         self.set(key, value, None)?;
         let mut out = Replies::new();
         self.wake(&mut out);
         Ok(out)
     }
-    /// A connection has ended: its leases end with it.
+    /// A session has ended: its leases end with it.
     pub fn lost(&mut self, caller: SessionId) -> Replies {
         self.heard.remove(&caller);
         self.waiting.retain(|w| w.0 != caller);
         let keys: Vec<Arc<str>> =
             self.entries.values().filter(|e| e.owner == Some(caller)).map(|e| e.key.clone()).collect();
         keys.iter().for_each(|k| self.remove(k));
+        assert!(self.waiting.iter().all(|w| w.0 != caller), "a lost session waits for nothing");
         let mut out = Replies::new();
         self.wake(&mut out);
         out
     }
-    /// Callers not heard of for `silence`: they hang, or their machine does. If nobody at all was
-    /// heard of, it is the keeper that is cut off, and they have until `grace`.
+    /// Sessions without a heartbeat for `silence`. If all of them are silent, the coordinator itself is cut
+    /// off, and they have until `grace`.
     pub fn silent(&self, now: Duration, silence: Duration, grace: Duration) -> Vec<SessionId> {
         let is_silent = |at: &Duration, limit: Duration| now.saturating_sub(*at) > limit;
         let is_cut_off = self.heard.values().all(|at| is_silent(at, silence));
         let limit = if is_cut_off { grace.max(silence) } else { silence };
         self.heard.iter().filter(|(_, at)| is_silent(at, limit)).map(|(c, _)| *c).collect()
     }
-    /// Everybody counts as heard of now: it was the keeper that was away.
+    /// Renews every lease: it was the coordinator that was stopped.
     pub fn forgive(&mut self, now: Duration) {
         self.heard.values_mut().for_each(|at| *at = now);
     }
-    /// What has changed since the last question.
+    /// The events since the last call.
     pub fn changes(&mut self) -> Vec<KeyEvent> {
         std::mem::take(&mut self.changes)
     }
@@ -176,6 +178,7 @@ impl Kv {
         if key.len() > KEY_MAX || (self.entries.len() >= KEYS_MAX && !self.entries.contains_key(key)) {
             return Err(Error::refused("too long a key, or too many"));
         }
+        assert!(self.entries.len() <= KEYS_MAX, "a key was admitted beyond the limit");
         self.version += 1;
         let key = match self.entries.get_mut(key) {
             Some(e) => {
@@ -200,7 +203,7 @@ impl Kv {
             self.changes.push(KeyEvent::Gone(e.key));
         }
     }
-    /// Replies everybody whose key has come.
+    /// Replies to every session whose key has come.
     fn wake(&mut self, out: &mut Replies) {
         let entries = &self.entries;
         self.waiting.retain(|(caller, request, key, after)| {
@@ -211,16 +214,6 @@ impl Kv {
     }
 }
 
-const GET: u8 = 80;
-const WAIT: u8 = 81;
-const SET: u8 = 82;
-const LEASE: u8 = 83;
-const ADD: u8 = 84;
-const COMPARE_SET: u8 = 85;
-const DELETE: u8 = 86;
-const BEAT: u8 = 87;
-/// Kind of an answer.
-pub(crate) const ANSWER: u8 = 88;
 /// Of an answer or an expectation: there is a value.
 const SOME: u16 = 2;
 
@@ -262,7 +255,7 @@ impl<'a> Request<'a> {
                 (k, none, none)
             }
             Request::Heartbeat => {
-                h.kind = BEAT;
+                h.kind = HEARTBEAT;
                 ("", none, none)
             }
         };
@@ -286,7 +279,7 @@ impl<'a> Request<'a> {
                 Request::CompareSet(key, (h.flags & SOME != 0).then_some(expected), value)
             }
             DELETE => Request::Delete(key),
-            BEAT => Request::Heartbeat,
+            HEARTBEAT => Request::Heartbeat,
             _ => return Err(bad()),
         })
     }
@@ -295,7 +288,7 @@ impl<'a> Request<'a> {
 /// Header and payload of an answer.
 pub(crate) fn encode_reply(request: u64, (version, value): &Reply) -> (Header, &[u8]) {
     let flags = if value.is_some() { SOME } else { 0 };
-    (Header { request, clock: *version, flags, ..Header::new(ANSWER) }, value.as_deref().unwrap_or_default())
+    (Header { request, clock: *version, flags, ..Header::new(REPLY) }, value.as_deref().unwrap_or_default())
 }
 /// Reads an answer.
 pub(crate) fn decode_reply(h: &Header, payload: &[u8]) -> Reply {

@@ -1,7 +1,8 @@
-//! Where the membership store is, and a process's line to it.
+//! Membership: a key-value store with leases ([`kv`]), the [`controller`] that publishes views and maps
+//! from it, and a process's session with it, a [`Member`].
 //!
-//! There are two: the embedded one, which the launcher or rank 0 keeps and which ends with it, and
-//! etcd, which outlives every process of a job. To everybody else they are the same [`Member`].
+//! There are two stores: the embedded one, which the launcher or rank 0 serves and which ends with it,
+//! and etcd, which outlives every process of a job. A [`Member`] is the same for both.
 
 pub(crate) mod controller;
 pub(crate) mod coordinator;
@@ -21,29 +22,28 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A line to a membership store: asks, answers, and leases that end with it.
+/// A session with a membership store: requests, replies, and leases that end with it.
 pub trait Transport: Send + Sync {
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the reply.
     fn call(&self, ask: &Request<'_>, deadline: Instant) -> Result<Reply>;
-    /// A second line, for a thread that waits.
+    /// A second session, for a thread that waits.
     fn duplicate(&self, deadline: Instant) -> Result<Box<dyn Transport>>;
-    /// Ends the line and its leases: whoever waits on it gets an error.
+    /// Ends the session and its leases; pending requests fail.
     fn close(&self);
 }
 
-/// A process that was taken for dead because it said nothing.
+/// A process whose lease expired: it sent no heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expired {
     /// Worker or server.
     pub role: String,
     /// Its number.
     pub id: u32,
-    /// When the connection began on which it is silent: a process that was started later is not
-    /// the one.
+    /// When its session began: a process that was started later is another one.
     pub since: Instant,
 }
 
-/// What a launcher wants of the membership store, whoever keeps it.
+/// The process that runs the controller, as a launcher sees it.
 pub trait Coordinator: Send + Sync {
     /// Keys that start with `prefix`, with their values.
     fn list(&self, prefix: &str) -> Vec<(String, Vec<u8>)>;
@@ -53,14 +53,14 @@ pub trait Coordinator: Send + Sync {
     fn set(&self, key: &str, value: &[u8]) -> Result<()>;
     /// A worker will not come back, perhaps because it is done.
     fn left(&self, rank: u32, is_done: bool) -> Result<()>;
-    /// Processes that have been taken for dead since the last question, because they said nothing.
+    /// Processes whose leases have expired since the last call.
     fn expired(&self) -> Vec<Expired>;
     /// The job is over.
     fn end(&self);
 }
 
-/// Takes part in keeping a membership store that no process of the job keeps alone: whichever of
-/// them is elected watches the job. `None` for the embedded one, which somebody keeps already.
+/// Takes part in the election of the coordinator, where no process of the job is it by itself. `None` for the
+/// embedded store, which has one already.
 pub fn coordinate(
     at: &Endpoint,
     controller: impl Fn() -> Controller + Send + Sync + 'static,
@@ -84,9 +84,9 @@ pub fn coordinate(
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A process of the job keeps it there.
+    /// A process of the job serves it there.
     Embedded(Address),
-    /// An etcd cluster keeps it.
+    /// It is in an etcd cluster.
     Etcd(Cluster),
 }
 
@@ -97,7 +97,7 @@ pub struct Cluster {
     pub endpoints: Vec<String>,
     /// Name of the job; its keys begin with `talweg/NAME/`.
     pub job: String,
-    /// A process that was silent for so long is taken for dead.
+    /// How long a lease lasts without a heartbeat.
     pub ttl: Duration,
 }
 
@@ -161,11 +161,11 @@ impl Endpoint {
     }
 }
 
-/// A process's line to the membership store.
+/// A process's session with the membership store.
 pub struct Member(Box<dyn Transport>);
 
 impl Member {
-    /// Calls the membership store and keeps saying that this process is alive.
+    /// Opens a session and keeps its lease alive with heartbeats.
     pub fn connect(
         at: impl Into<Endpoint>,
         hello: &Hello,
@@ -185,17 +185,17 @@ impl Member {
     pub fn set(&self, key: &str, value: &[u8], deadline: Instant) -> Result<()> {
         self.0.call(&Request::Set(key, value), deadline).map(|_| ())
     }
-    /// Sets a key that vanishes when this process dies.
+    /// Sets a key that vanishes with this session's lease.
     pub fn lease(&self, key: &str, value: &[u8], deadline: Instant) -> Result<()> {
         self.0.call(&Request::Lease(key, value), deadline).map(|_| ())
     }
-    /// Adds to a number and answers the sum.
+    /// Adds to a number and returns the sum.
     pub fn add(&self, key: &str, n: i64, deadline: Instant) -> Result<i64> {
         let (_, value) = self.0.call(&Request::Add(key, n), deadline)?;
         let text = value.and_then(|v| String::from_utf8(v).ok());
         text.and_then(|t| t.parse().ok()).ok_or_else(|| Error::refused(format!("{key} is not a number")))
     }
-    /// Sets a key if it has the expected value; answers the value it has then.
+    /// Sets a key if it has the expected value; returns the value it has then.
     pub fn compare_set(
         &self,
         key: &str,
@@ -216,11 +216,11 @@ impl Member {
             _ => Err(Error::refused(format!("{key} was answered without a value"))),
         }
     }
-    /// A second line, for a thread that waits.
+    /// A second session, for a thread that waits.
     pub fn duplicate(&self, deadline: Instant) -> Result<Member> {
         self.0.duplicate(deadline).map(Member)
     }
-    /// Ends the line: whoever waits on it gets an error.
+    /// Ends the session; pending requests fail.
     pub fn close(&self) {
         self.0.close();
     }

@@ -1,6 +1,6 @@
-//! Publishes keys from a thread of its own: whoever has something to say never waits for a
-//! membership store that does not answer. Of each key only the newest value is sent, one request
-//! at a time, so that a pause of the store costs neither memory nor a backlog.
+//! Publishes keys from a background thread, so that callers never block on a membership store that is
+//! slow or stopped. Only the newest value of each key is sent, one request at a time, so a pause costs
+//! neither memory nor a backlog.
 
 use crate::membership::Member;
 use crate::{Error, Result};
@@ -22,10 +22,10 @@ struct Word {
 #[derive(Default)]
 struct State {
     words: Vec<Word>,
-    /// Since when the store has owed an answer.
+    /// When the pending request was sent.
     asked: Option<Instant>,
     is_over: bool,
-    /// Why the line has ended, if it has.
+    /// Why the session has ended, if it has.
     lost: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Starts the thread; the line is its own.
+    /// Starts the thread; it owns the session.
     pub fn start(line: Member) -> Result<Publisher> {
         let (shared, line) = (Arc::new((Mutex::new(State::default()), Condvar::new())), Arc::new(line));
         let (inside, speaks) = (shared.clone(), line.clone());
@@ -57,7 +57,7 @@ impl Publisher {
     pub fn set(&self, key: &str, value: &[u8]) -> Result<()> {
         self.say(key, value, false)
     }
-    /// Sets a key that vanishes when this process dies, soon.
+    /// Sets a key with this session's lease, soon.
     pub fn lease(&self, key: &str, value: &[u8]) -> Result<()> {
         self.say(key, value, true)
     }
@@ -86,7 +86,7 @@ impl Publisher {
         }
         state.check()
     }
-    /// How long the store has owed an answer.
+    /// How long the pending request has waited.
     pub fn waits(&self) -> Duration {
         self.shared.0.lock().asked.map_or(Duration::ZERO, |at| at.elapsed())
     }

@@ -317,6 +317,7 @@ impl Client {
             let held = self.parts[p as usize].held.take();
             self.send_push(p, held, true, out);
         }
+        assert!(self.parts.iter().all(|p| p.held.is_none() && p.index == 0), "a settled step holds nothing back");
         self.step += 1;
         self.settled = self.step;
         if self.drops {

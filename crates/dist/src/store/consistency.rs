@@ -39,6 +39,19 @@ pub trait Consistency: Send + Sync + fmt::Debug {
     fn pushes(&self) -> bool {
         false
     }
+    /// Its name, for messages and the dashboard.
+    fn text(&self) -> String {
+        format!("{self:?}")
+    }
+    /// The built-in rule by which workers behave. They need not know when reads are admitted, only whether
+    /// steps are gathered and whether some may be dropped.
+    fn worker_rule(&self) -> Rule {
+        match (self.gathers(), self.drops()) {
+            (_, true) => Rule::backup(1),
+            (true, false) => Rule::BSP,
+            (false, false) => Rule::ASYNC,
+        }
+    }
 }
 
 /// Where a worker's reads come from.
@@ -116,6 +129,12 @@ impl Consistency for Rule {
     }
     fn pushes(&self) -> bool {
         self.reads == Reads::Eager
+    }
+    fn text(&self) -> String {
+        self.to_string()
+    }
+    fn worker_rule(&self) -> Rule {
+        *self
     }
 }
 

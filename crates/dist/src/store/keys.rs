@@ -5,7 +5,8 @@
 //! arrive in order, so both ends remember the same lists, and forget the oldest at the same message;
 //! a new link begins with none.
 
-use crate::store::message::{PULL, PUSH, Rows};
+use crate::kinds::store::{PULL, PUSH};
+use crate::store::message::Rows;
 use crate::store::wire::Parts;
 use crate::{Error, Result, pool};
 use net::Header;

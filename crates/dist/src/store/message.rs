@@ -1,6 +1,7 @@
 //! What workers and servers of the store say to each other, and how it is framed.
 
 use crate::filter::{self, Filter};
+use crate::kinds::store::*;
 use crate::pool::{self, PooledVec};
 use crate::store::map::{Map, WorkerId};
 use crate::store::wire::Parts;
@@ -156,7 +157,7 @@ pub enum Message {
         /// What a dump was answered.
         data: Arc<Vec<f32>>,
     },
-    /// Replies a pull.
+    /// Reply to a pull.
     Value {
         /// Number of the question.
         request: u64,
@@ -272,29 +273,6 @@ const COUNT_MASK: u32 = (1 << COUNT_BITS) - 1;
 
 /// Arrays that belong to a block at most: the value and the state of its rule.
 const ARRAYS_MAX: usize = 256;
-
-const MAP: u8 = 1;
-const CREATE: u8 = 2;
-const CREATED: u8 = 3;
-pub(crate) const PUSH: u8 = 4;
-const SETTLED: u8 = 5;
-pub(crate) const PULL: u8 = 6;
-pub(crate) const VALUE: u8 = 7;
-const JOIN: u8 = 8;
-const JOINED: u8 = 9;
-const RECORD_RESET: u8 = 10;
-const RECORD_BLOCK: u8 = 11;
-const RECORD_UPDATE: u8 = 12;
-const RECORD_COMMIT: u8 = 13;
-const RECORD_ACK: u8 = 14;
-const MOVED: u8 = 15;
-const LOST: u8 = 16;
-const DISK_FULL: u8 = 17;
-const FRESH: u8 = 18;
-const DUMP: u8 = 19;
-const RESTORE: u8 = 20;
-const SAVE: u8 = 21;
-const SNAPPED: u8 = 22;
 
 /// Bytes of a path or URL at most.
 const NAME_MAX: usize = 4096;

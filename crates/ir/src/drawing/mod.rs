@@ -145,6 +145,7 @@ fn attribute(name: &str, a: &Attr) -> String {
         Attr::Ints(x) => format!("{name}: {:?}", x.as_slice()),
         Attr::DType(x) => format!("{name}: {x}"),
         Attr::Custom(x) => format!("{name}: {x:?}"),
+        Attr::Peers(x) => format!("{name}: {x:?}"),
     }
 }
 

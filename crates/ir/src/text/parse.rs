@@ -265,6 +265,7 @@ impl<'a, 'f> Parser<'a, 'f> {
                 let words = self.until(']', Self::element)?;
                 Attr::Literal(literal(&t, &words)?.ok_or_else(|| at.error(wrong_count(&t, words.len())))?)
             }
+            AttrKind::Peers => return Err(self.expected("ranks that a process exchanges with, not a file")),
             AttrKind::Custom => return Err(self.expected("an op that is defined in a process, not in a file")),
             AttrKind::Graph => {
                 if depth >= DEPTH_MAX {

@@ -92,6 +92,7 @@ fn attr(f: &mut dyn Write, a: &Attr, indent: usize) -> fmt::Result {
             elements(f, l)
         }
         Attr::Custom(c) => quoted(f, c.0.name()),
+        Attr::Peers(p) => quoted(f, &format!("{p:?}")),
         Attr::Graph(g) => {
             f.write_str("graph {\n")?;
             body(f, g, indent + 2)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tensor::{Error, Result, Shape, Tensor};
 
 /// A parameter's table in the store.
-pub(crate) struct Home {
+pub struct Home {
     /// Its number.
     pub table: u32,
     /// The rule that servers have.
@@ -17,7 +17,8 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    pub(super) fn new(table: u32, text: RuleText) -> Home {
+    /// A parameter in a table whose servers have this rule.
+    pub fn new(table: u32, text: RuleText) -> Home {
         Home { table, text, constants: None }
     }
     /// The numbers of a rule that takes the place of the one that servers have; an error if it is another one.

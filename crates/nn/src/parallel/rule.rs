@@ -209,7 +209,7 @@ impl RuleText {
 }
 
 /// How the inputs of a graph are called that are numbers.
-pub(super) const NUMBER: &str = "number";
+pub const NUMBER: &str = "number";
 
 /// The value of a node that is a number.
 fn constant(n: &FlatNode) -> Option<f32> {
@@ -218,7 +218,7 @@ fn constant(n: &FlatNode) -> Option<f32> {
     is_number.then(|| value.to_vec::<f32>().ok()?.first().copied()).flatten()
 }
 /// The graph with inputs in the places of its constants, numbered from `first` on.
-pub(super) fn numbered(graph: &Graph, first: usize) -> Graph {
+pub fn numbered(graph: &Graph, first: usize) -> Graph {
     let (mut out, mut next) = (graph.clone(), first);
     for n in out.nodes.iter_mut().filter(|n| constant(n).is_some()) {
         (n.op, n.attrs) = (&INPUT, number_attrs(next));

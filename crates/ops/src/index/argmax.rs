@@ -7,7 +7,7 @@ use ir::{Attrs, Case, Meaning, Op};
 /// The row of `argmax`.
 pub static OP: Op = Op {
     name: "argmax",
-    doc: "The place of the greatest element along `axis`, which stays as size 1; the first of equal ones, the first NaN \
+    doc: "The index of the largest element along `axis`, which keeps size 1; the first of equal ones, the first NaN \
           if there is one.",
     meaning: Meaning::Kernel(|c, args| super::extreme(c, args, true)),
     cases: || {
@@ -25,7 +25,7 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// The place of the greatest element along an axis, which disappears, or in the flattened tensor
+    /// The index of the largest element along an axis, which is removed, or in the flattened tensor
     /// for `..`; the first of equal ones.
     ///
     /// ```
@@ -39,7 +39,7 @@ impl Tensor {
         let axes = axes.into();
         self.place_of(&OP, &axes, false)
     }
-    /// The place of the greatest element along an axis, which stays as size 1.
+    /// The index of the largest element along an axis, which keeps size 1.
     #[track_caller]
     pub fn argmax_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

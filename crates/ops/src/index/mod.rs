@@ -131,7 +131,7 @@ fn infer_place(c: &Call) -> Result<ir::Types> {
     crate::rules::one(DType::I64, out)
 }
 
-/// The first place of each lane's greatest or least element.
+/// The first place of each lane's largest or smallest element.
 fn extreme(c: &Call, args: &[Literal], greatest: bool) -> Result<Vec<Literal>> {
     let at = c.axis("axis")?;
     let lanes = AxisSplit::new(c.shape(0), at);

@@ -7,7 +7,7 @@ use ir::{Attrs, Case, Meaning, Op};
 /// The row of `cummax`.
 pub static OP: Op = Op {
     name: "cummax",
-    doc: "The greatest element so far along `axis` and its place; the last of equal ones, NaN from the first NaN on.",
+    doc: "The largest element so far along `axis` and its index; the last of equal ones, NaN from the first NaN on.",
     meaning: Meaning::Kernel(|c, args| super::running_extreme(c, args, true)),
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
@@ -26,7 +26,7 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// The greatest element so far along an axis and its place: the last of equal ones, NaN from the
+    /// The largest element so far along an axis and its index: the last of equal ones, NaN from the
     /// first NaN on.
     #[track_caller]
     pub fn cummax(&self, along: i64) -> [Tensor; 2] {

@@ -7,7 +7,8 @@ use ir::{Attrs, Case, Meaning, Op};
 /// The row of `cummin`.
 pub static OP: Op = Op {
     name: "cummin",
-    doc: "The least element so far along `axis` and its place; the last of equal ones, NaN from the first NaN on.",
+    doc: "The smallest element so far along `axis` and its index; the last of equal ones, NaN from the first NaN \
+          on.",
     meaning: Meaning::Kernel(|c, args| super::running_extreme(c, args, false)),
     cases: || {
         let along = |a: i64| Attrs::new().with("axis", a);
@@ -26,7 +27,7 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// The least element so far along an axis and its place: the last of equal ones, NaN from the
+    /// The smallest element so far along an axis and its index: the last of equal ones, NaN from the
     /// first NaN on.
     #[track_caller]
     pub fn cummin(&self, along: i64) -> [Tensor; 2] {

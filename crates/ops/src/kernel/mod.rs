@@ -93,7 +93,7 @@ pub(crate) fn infer_values_and_places(c: &Call) -> Result<Types> {
     Ok([c.types[0].clone(), Type::new(DType::I64, c.shape(0))].into_iter().collect())
 }
 
-/// The greatest or least element so far in each lane, and its place.
+/// The largest or smallest element so far in each lane, and its index.
 fn running_extreme(c: &Call, args: &[Literal], greatest: bool) -> Result<Vec<Literal>> {
     let lanes = AxisSplit::new(c.shape(0), c.axis("axis")?);
     let float = c.dtype(0).is_float();

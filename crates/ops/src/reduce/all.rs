@@ -7,7 +7,7 @@ use ir::{Attrs, Case, Literal, Meaning, Op, Site};
 /// The row of `all`.
 pub static OP: Op = Op {
     name: "all",
-    doc: "Whether every element is not zero along axes, which stay as size 1. Of nothing, true.",
+    doc: "Whether every element is not zero along axes, which keep size 1. Of nothing, true.",
     meaning: Meaning::Composite(|c, x| super::truth(c, x, true, |x, axes| x.min_keep(axes))),
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
@@ -23,13 +23,13 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// Whether every element is not zero along axes (`..` for all), which disappear.
+    /// Whether every element is not zero along axes (`..` for all), which are removed.
     #[track_caller]
     pub fn all(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.all_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// Whether every element is not zero along axes, which stay as size 1.
+    /// Whether every element is not zero along axes, which keep size 1.
     #[track_caller]
     pub fn all_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

@@ -7,7 +7,7 @@ use ir::{Attrs, Case, Literal, Meaning, Op, Site};
 /// The row of `any`.
 pub static OP: Op = Op {
     name: "any",
-    doc: "Whether some element is not zero along axes, which stay as size 1. Of nothing, false.",
+    doc: "Whether some element is not zero along axes, which keep size 1. Of nothing, false.",
     meaning: Meaning::Composite(|c, x| super::truth(c, x, false, |x, axes| x.max_keep(axes))),
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
@@ -23,13 +23,13 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// Whether some element is not zero along axes (`..` for all), which disappear.
+    /// Whether some element is not zero along axes (`..` for all), which are removed.
     #[track_caller]
     pub fn any(&self, axes: impl Into<Axes>) -> Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.any_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// Whether some element is not zero along axes, which stay as size 1.
+    /// Whether some element is not zero along axes, which keep size 1.
     #[track_caller]
     pub fn any_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();

@@ -7,8 +7,8 @@ use ir::{Attrs, Case, Meaning, Monoid, Op, Site};
 /// The row of `min`.
 pub static OP: Op = Op {
     name: "min",
-    doc: "The least element along axes, which stay as size 1; NaN if there is one. Equal elements share the gradient \
-          evenly.",
+    doc: "The smallest element along axes, which keep size 1; NaN if there is one. Equal elements share the \
+          gradient evenly.",
     meaning: Meaning::Reduce(Monoid::Min),
     cases: || {
         let over = |a: &[i64]| Attrs::new().with("axes", a);
@@ -23,8 +23,8 @@ pub static OP: Op = Op {
 };
 
 impl Tensor {
-    /// The least element along axes (`..` for all), which disappear; NaN if there is one. Equal
-    /// elements share the gradient evenly; see `min_index` for the place.
+    /// The smallest element along axes (`..` for all), which are removed; NaN if there is one. Equal
+    /// elements share the gradient evenly; see `min_index` for the index.
     ///
     /// ```
     /// # use talweg_ops::Tensor;
@@ -36,13 +36,13 @@ impl Tensor {
         let (site, axes) = (Site::here(), axes.into());
         site.scope(|| self.min_keep(axes.clone()).squeezed_after(self, &axes))
     }
-    /// The least element along axes, which stay as size 1.
+    /// The smallest element along axes, which keep size 1.
     #[track_caller]
     pub fn min_keep(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
         self.reduce(&OP, &axes)
     }
-    /// The least element along one axis, which disappears, and its place: the first of equal ones,
+    /// The smallest element along one axis, which is removed, and its index: the first of equal ones,
     /// which alone gets the gradient.
     #[track_caller]
     pub fn min_index(&self, along: i64) -> [Tensor; 2] {

@@ -87,7 +87,7 @@ pub(crate) const BATCH: Batch = Batch::Rule(|c| {
     Ok(vec![Tensor::apply1(c.op, &[&x], c.attrs.clone().set("axes", &axes)).value()?.clone()])
 });
 
-/// The gradient of the greatest or least element: equal ones share it evenly.
+/// The gradient of the largest or smallest element: equal ones share it evenly.
 pub(crate) const SHARED_BY_EQUALS: Grad = Grad::Rule(|c| {
     let (x, g, axes) = (c.x(0), c.g(0), c.attrs.ints("axes")?);
     let hit = x.eq(c.y(0)).cast_like(&g);
@@ -117,7 +117,7 @@ impl Tensor {
             Ok(self.reshape(shape.reduce(&axes.resolve(shape.rank())?, false)))
         })
     }
-    /// The element along one axis whose place `find` gives, and that place, both without the axis.
+    /// The element along one axis whose place `find` gives, and that index, both without the axis.
     #[track_caller]
     pub(crate) fn with_place(&self, op: &'static Op, along: i64, find: fn(&Tensor, usize) -> Tensor) -> [Tensor; 2] {
         self.then2(|t| {

@@ -78,7 +78,7 @@ fn cot_pi_derivative(n: usize, x: f64) -> f64 {
     PI.powi(n as i32) * p.iter().rev().fold(0.0, |s, a| s * c + a)
 }
 
-/// The n-th derivative of the digamma function; NaN unless n is a whole number from 0 to 150.
+/// The n-th derivative of the digamma function; NaN unless n is an integer from 0 to 150.
 pub fn polygamma(n: f64, x: f64) -> f64 {
     if n == 0.0 {
         return digamma(x);

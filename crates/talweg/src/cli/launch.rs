@@ -1,9 +1,9 @@
 //! `talweg launch`: an unchanged training program on several processes.
 
 use super::{Program, SUCCESS, page};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use dist::launch::{Dashboard, Hang, Launch, Machine, Outcome, Restart};
-use dist::{Cluster, Endpoint, Filter, Rule};
+use dist::{Cluster, Consistency, Endpoint, Filter, Rule};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown, register_usize};
 use std::ffi::OsString;
@@ -34,10 +34,11 @@ pub struct Options {
     /// Servers that hold the parameters; without any, workers all-reduce gradients.
     #[arg(long, default_value_t = 0)]
     servers: u32,
-    /// Consistency model: bsp, ssp:S, async or backup:B; or a custom rule, FILE.py:FUNCTION, which gets the step
-    /// of a read and the steps that each worker has settled, and returns whether the read is admitted.
+    /// Consistency model: bsp, ssp:S, async or backup:B; or a custom rule. In Python it is FILE.py:FUNCTION, which
+    /// gets the step of a read and the steps that each worker has settled, and returns whether the read is admitted.
+    /// In Rust it is a name that the calling program knows.
     #[arg(long, default_value = "bsp")]
-    consistency: Chosen,
+    consistency: String,
     /// Compress gradients: bf16, int8, 1bit or top:SHARE, with error feedback.
     #[arg(long, value_name = "FORM")]
     wire: Option<Filter>,
@@ -89,23 +90,6 @@ pub struct Options {
     /// The program and its arguments; a `.py` file runs under the interpreter of this command, or python3.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     program: Vec<OsString>,
-}
-
-/// A rule of consistency.
-#[derive(Clone)]
-enum Chosen {
-    Rule(Rule),
-    /// One in Python, which servers of the store ask.
-    Python(String),
-}
-impl std::str::FromStr for Chosen {
-    type Err = dist::Error;
-    fn from_str(text: &str) -> std::result::Result<Chosen, dist::Error> {
-        match text.rsplit_once(':') {
-            Some((file, _)) if file.ends_with(".py") => Ok(Chosen::Python(text.to_string())),
-            _ => text.parse().map(Chosen::Rule),
-        }
-    }
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -172,7 +156,7 @@ fn signals() -> std::io::Result<(Arc<AtomicBool>, Arc<AtomicUsize>)> {
 
 /// Becomes the command, which ends with the launcher.
 pub fn guard(parent: u32, command: &[OsString]) -> Result<()> {
-    Err(Error::value(dist::launch::guarded(parent, command).to_string()))
+    Err(parallel::error(dist::launch::guarded(parent, command)))
 }
 
 /// Starts the processes and waits for them.
@@ -182,21 +166,20 @@ pub fn run(o: &Options, own: &Program) -> Result<u8> {
         program.insert(0, own.python.clone());
     }
     let again = |words: &[&str]| own.own.iter().cloned().chain(words.iter().map(OsString::from)).collect();
-    let failed = |e: dist::Error| Error::value(e.to_string());
     let machines = match &o.hosts {
         Some(file) => {
             let text = std::fs::read_to_string(file);
-            let text = text.map_err(|e| Error::value(format!("reading {}: {e}", file.display())))?;
-            Machine::parse_all(&text).map_err(failed)?
+            let text = text.map_err(|e| Error::new(ErrorKind::Io, format!("reading {}: {e}", file.display())))?;
+            Machine::parse_all(&text).map_err(parallel::error)?
         }
         None => vec![Machine::here(if o.resize.is_some() { u32::MAX } else { o.workers.1 })],
     };
-    // To workers a rule in Python is one that the store knows: they ask it at each read.
-    let (rule, server) = match &o.consistency {
-        Chosen::Rule(rule) => (*rule, again(&["store-server"])),
-        Chosen::Python(text) => {
-            super::store::found(text, own)?;
-            (Rule::ASYNC, again(&["store-server", "--consistency", text]))
+    // Servers are told a rule of one's own by its name; workers only how to behave under it.
+    let (rule, server): (Arc<dyn Consistency>, _) = match o.consistency.parse::<Rule>() {
+        Ok(rule) => (Arc::new(rule), again(&["store-server"])),
+        Err(e) => {
+            let rule = super::store::found(&o.consistency, own, e)?;
+            (rule, again(&["store-server", "--consistency", &o.consistency]))
         }
     };
     let launch = Launch {
@@ -205,7 +188,7 @@ pub fn run(o: &Options, own: &Program) -> Result<u8> {
         resize: o.resize.clone(),
         servers: o.servers,
         copies: o.copies,
-        rule,
+        rule: rule.clone(),
         wire: o.wire,
         restart: match o.restart {
             When::Failure => Restart::Failure,
@@ -234,8 +217,8 @@ pub fn run(o: &Options, own: &Program) -> Result<u8> {
     if o.servers > 0 && o.copies.min(o.servers as usize) == 1 {
         board.note("each parameter is on one server only: if that is lost, so is what it holds");
     }
-    let (stop, which) = signals().map_err(|e| Error::value(format!("listening to signals: {e}")))?;
-    match launch.run(&board, &stop).map_err(failed)? {
+    let (stop, which) = signals().map_err(|e| Error::new(ErrorKind::Io, format!("listening to signals: {e}")))?;
+    match launch.run(&board, &stop).map_err(parallel::error)? {
         Outcome::Done => Ok(SUCCESS),
         Outcome::Stopped => Ok((SIGNALED as usize + which.load(Ordering::Relaxed)) as u8),
         Outcome::Failed(_) => Err(Error::value("the job failed: see what the workers said")),

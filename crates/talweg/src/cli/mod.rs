@@ -9,7 +9,6 @@ mod launch;
 mod page;
 mod plot;
 mod quickstart;
-mod rules;
 mod scale;
 #[cfg(feature = "serve")]
 mod serve;
@@ -79,7 +78,7 @@ enum Command {
     /// Run one server of a parameter store; `launch` starts it.
     #[command(hide = true)]
     StoreServer {
-        /// A rule in Python that decides when reads are answered: FILE.py:FUNCTION.
+        /// A rule of one's own that decides when reads are answered: its name, or FILE.py:FUNCTION.
         #[arg(long)]
         consistency: Option<String>,
     },
@@ -99,7 +98,8 @@ pub struct Program {
     pub own: Vec<OsString>,
     /// The interpreter that `launch` gives `.py` files to.
     pub python: OsString,
-    /// Finds a rule of consistency that is written in Python, where there is an interpreter: `FILE.py:FUNCTION`.
+    /// Finds a consistency rule that is not built in by the text of `--consistency`. The Python package knows
+    /// `FILE.py:FUNCTION`; a program of one's own knows its own names (see the example `custom_consistency`).
     pub consistency: Option<FindRule>,
 }
 

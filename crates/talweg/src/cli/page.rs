@@ -2,7 +2,7 @@
 //! that asks it for the job's state twice a second, nothing else.
 
 use crate::{Error, Result};
-use dist::Rule;
+use dist::Consistency;
 use dist::launch::{Dashboard, Snapshot};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Serves the page from threads of its own until the process ends.
-pub fn serve(port: u16, board: Arc<Dashboard>, rule: Rule) -> Result<()> {
+pub fn serve(port: u16, board: Arc<Dashboard>, rule: Arc<dyn Consistency>) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .and_then(|l| l.local_addr().map(|at| (l, at)))
         .map_err(|e| Error::value(format!("the dashboard cannot listen at port {port}: {e}")));
@@ -46,10 +46,10 @@ pub fn serve(port: u16, board: Arc<Dashboard>, rule: Rule) -> Result<()> {
                 refuse(&stream);
                 continue;
             }
-            let (board, counted) = (board.clone(), asked.clone());
+            let (board, counted, rule) = (board.clone(), asked.clone(), rule.clone());
             let answering = move || {
                 // A browser that went away is no reason to say anything.
-                let _ = answer(&stream, &board, rule);
+                let _ = answer(&stream, &board, &*rule);
                 counted.fetch_sub(1, Ordering::Relaxed);
             };
             if std::thread::Builder::new().spawn(answering).is_err() {
@@ -87,7 +87,7 @@ fn request(mut stream: &TcpStream) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn answer(stream: &TcpStream, board: &Dashboard, rule: Rule) -> std::io::Result<()> {
+fn answer(stream: &TcpStream, board: &Dashboard, rule: &dyn Consistency) -> std::io::Result<()> {
     let text = request(stream)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut lines = text.lines();
@@ -155,12 +155,12 @@ fn metrics(s: &Snapshot) -> String {
     out
 }
 
-fn state(s: &Snapshot, rule: Rule) -> Value {
+fn state(s: &Snapshot, rule: &dyn Consistency) -> Value {
     // JSON has no NaN: what is not a number is null.
     json!({
         "seconds": s.seconds,
-        "consistency": rule.to_string(),
-        "bound": rule.bound,
+        "consistency": rule.text(),
+        "bound": rule.worker_rule().bound,
         "workers": s.workers.iter().map(|w| json!({
             "rank": w.rank, "step": w.step, "steps": w.steps, "loss": w.loss,
             "samples": w.samples, "samples_per_second": w.samples_per_second, "staleness": w.staleness,

@@ -65,6 +65,22 @@ fn other_consistencies_finish() {
 }
 
 #[test]
+fn a_rule_of_ones_own_is_launched() {
+    let own = digits().with_file_name("custom_consistency");
+    let launch = |rule: &str, program: &std::path::Path| {
+        let mut c = std::process::Command::new(&own);
+        c.args(["launch", "--workers", "2", "--servers", "1", "--consistency", rule]).arg(program);
+        c.env("STEPS", "12").env("PAUSE_MS", "0").env("TALWEG_THREADS", "1");
+        c
+    };
+    let weights = Job::of(launch("every:2", &digits())).weights();
+    // At their own pace until the last step, and then with everybody's updates.
+    assert!(weights.len() == 2 && weights[0] == weights[1], "{weights:?}");
+    let bad = launch("every:0", &digits()).output().unwrap();
+    assert!(String::from_utf8_lossy(&bad.stderr).contains("every:K or a built-in rule"), "{bad:?}");
+}
+
+#[test]
 fn a_checkpoint_of_one_job_is_the_beginning_of_another() {
     let expected = alone(2, 60).unwrap();
     let two_servers = &["--workers", "2", "--servers", "2"][..];

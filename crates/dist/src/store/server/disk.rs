@@ -169,6 +169,7 @@ impl Journal {
         if *stream != self.stream || *seq != self.next {
             return Ok(self.next);
         }
+        assert!(self.is_new || self.whole <= self.good, "the content precedes the log");
         match self.write(e) {
             Ok(n) => self.good += n,
             Err(e) => {

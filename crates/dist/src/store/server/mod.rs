@@ -358,7 +358,7 @@ impl StoreServer {
         self.route(out, from, replies);
         true
     }
-    /// Replies a worker; false if it is gone.
+    /// Replies to a worker; false if it is gone.
     fn reply(&self, replies: &mut Vec<Envelope>, line: Option<&Line>) -> bool {
         let Some(line) = line else { return true };
         if self.pushes {

@@ -372,7 +372,7 @@ impl Partition {
         by_rule && (!self.rule.gathers() || clock <= self.applied_safe)
     }
 
-    /// Replies a read, or parks it.
+    /// Replies to a read, or parks it.
     fn read(&mut self, r: Parked, out: &mut Outbox) -> Result<(), String> {
         self.check_read(&r)?;
         if self.admits(r.clock) {
@@ -481,6 +481,7 @@ impl Partition {
     }
 
     fn settle(&mut self, w: WorkerId, clock: u64, mut updates: Vec<Update>, out: &mut Outbox) -> Result<(), String> {
+        assert!(self.role == Role::Primary && clock < CLOCK_MAX, "only a primary settles steps");
         self.settled[w as usize] = clock + 1;
         self.recount();
         if !self.rule.gathers() {
@@ -521,6 +522,7 @@ impl Partition {
             }
             self.closing = closing;
             self.applied += 1;
+            assert!(self.open.iter().all(|o| o.clock >= self.applied), "a closed step takes all of its updates");
             self.commit(None);
         }
         Ok(())
@@ -533,7 +535,9 @@ impl Partition {
         let (version, width) = (b.version, b.width);
         let to = Target { value: &mut b.value, state: &mut b.state, version, width };
         self.counters.applied += 1;
+        let len = to.len();
         let done = if is_worker_state(u.table) { to.set_rows(u) } else { self.apply.apply(to, u) };
+        assert_eq!(b.value.len(), len, "an update rule keeps the size of a block");
         self.changes((u.table, u.block));
         done
     }
@@ -566,7 +570,7 @@ impl Partition {
         }
         self.blocks = blocks;
     }
-    /// Replies reads that are admitted now.
+    /// Replies to reads that are admitted now.
     pub(crate) fn release(&mut self, out: &mut Outbox) {
         self.refresh(out);
         self.take_snapshots(out);

@@ -1,8 +1,8 @@
-//! Taking a store up from disk: which copy of each partition, and at which step.
+//! Recovery of a store from disk: which copy of each partition, and at which step.
 //!
 //! Copies are written by each server for itself, so after a power cut files may end at different
 //! steps. Partitions at different steps are never mixed: where steps are applied together all of them
-//! are taken up at the newest step that every partition still has; if some file begins after it, or
+//! are recovered at the newest step that every partition still has; if some file begins after it, or
 //! where workers go their own pace, the store is refused.
 
 use crate::membership::kv::Kv;
@@ -44,7 +44,7 @@ impl DiskReport {
     }
 }
 
-/// From which server each partition is taken up, and at which step if not at its last.
+/// From which server each partition is recovered, and at which step if not at its last.
 pub(crate) struct Recovery {
     pub best: BTreeMap<u32, (Position, ServerId)>,
     pub step: Option<u64>,

@@ -234,6 +234,7 @@ impl Partition {
     /// Makes everything so far final; `then` is said when all backups have it.
     pub(crate) fn commit(&mut self, then: Option<(WorkerId, Message)>) {
         let settled = self.durable();
+        assert!(settled.iter().zip(&self.settled).all(|(d, s)| d <= s), "only settled steps are durable");
         let now = Record::Commit { settled: settled.clone(), applied: self.applied };
         // What has been said already need not be said again, only waited for.
         let is_said = |t: &Stream| t.queue.back().is_some_and(|r| *r == now);
@@ -285,11 +286,13 @@ impl Partition {
     fn send_records(&mut self, out: &mut Outbox, to: Option<Peer>) {
         let (partition, epoch) = (self.id, self.epoch);
         for (server, t) in self.outgoing.streams.iter_mut().filter(|(s, _)| to.is_none_or(|to| to == **s)) {
+            let end = t.first + t.queue.len() as u64;
+            assert!(t.first <= t.unsent && t.unsent <= end, "records are sent once each, in order");
             for (i, record) in t.queue.iter().enumerate().skip((t.unsent - t.first) as usize) {
                 let message = Message::Record { stream: t.id, seq: t.first + i as u64, record: record.clone() };
                 out.push((*server, Envelope { partition, epoch, message }));
             }
-            t.unsent = t.first + t.queue.len() as u64;
+            t.unsent = end;
         }
     }
     /// A backup says how far it is.
@@ -342,6 +345,8 @@ impl Partition {
             }
             self.repeat(record)?;
         }
+        let early = self.incoming.early.first_key_value();
+        assert!(early.is_none_or(|(seq, _)| *seq > self.incoming.next), "records are repeated in order");
         // Workers wait for commits only; a record out of order says that something was lost.
         if is_commit || !is_next {
             let next = self.incoming.next;

@@ -39,7 +39,7 @@ impl Store {
     }
     /// Lets the servers write everything that the store holds, each partition to its file (`to`
     /// names it), as this worker's step sees it where steps are gathered; otherwise each block is
-    /// whole, but others may be further. Replies when they hold it; training goes on while they
+    /// whole, but others may be further. Returns when they hold it; training goes on while they
     /// write. Memory: what is updated meanwhile is there twice.
     pub fn save(&mut self, to: impl Fn(u32) -> String) -> Result<Saving> {
         let deadline = self.deadline();

@@ -1,7 +1,6 @@
-//! Watches the map for a worker, from a thread of its own: the newest one is there without asking,
-//! also while the membership store does not answer. Links to servers that are no longer in the map
-//! are ended: whoever is writing to one that hangs, or reading from one that was cut off, must not
-//! wait for it until its deadline.
+//! Watches the partition map for a worker, in a background thread: the newest map is known without a
+//! request, also while the membership store is slow. Links to servers that left the map are closed, so
+//! that no read or write blocks on them until its deadline.
 
 use crate::membership::Member;
 use crate::membership::controller;
@@ -33,7 +32,7 @@ impl Links {
 /// The newest map with its version, or why there will be none.
 type Newest = std::result::Result<(u64, Vec<u8>), String>;
 
-/// Hears at once when the map changes.
+/// Learns at once when the map changes.
 pub(crate) struct MapWatcher {
     links: Links,
     line: Arc<Member>,
@@ -61,7 +60,7 @@ impl MapWatcher {
                     Err(e) => break e.to_string(),
                 }
             };
-            // Without the membership store nobody can say who took over.
+            // Without the membership store no successor is known.
             *heard.lock() = Err(why);
             watched.keep(|_| false);
         });

@@ -311,6 +311,7 @@ impl Store {
                     return Err(Error::refused("a block came with another length than it has"));
                 }
             }
+            assert!(places.spots.iter().all(Option::is_none), "every read has its reply");
         }
         Ok(())
     }

@@ -6,10 +6,10 @@ use crate::membership::controller;
 use crate::membership::coordinator::cut_max;
 use crate::store::client::{Client, Servers};
 use crate::store::keys::Told;
-use crate::store::message::{self, Envelope, Message, Peer, Update};
+use crate::store::message::{Envelope, Message, Peer, Update};
 use crate::store::server::partition::Outbox;
 use crate::store::wire;
-use crate::{Error, Map, Result};
+use crate::{Error, Map, Result, kinds};
 use net::{Address, Connection, Hello};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -231,7 +231,7 @@ impl Store {
                 return Ok(false);
             }
         };
-        if h.kind == message::VALUE
+        if h.kind == kinds::store::VALUE
             && !self.client.keeps()
             && let Some(place) = places.get(h.request).filter(|p| 4 * p.len() == h.length as usize)
         {

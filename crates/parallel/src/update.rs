@@ -1,10 +1,10 @@
 //! Carrying out updates of tables: on the servers of the parameter store, and in a process that is
 //! alone.
 
-use super::rule::{NUMBER, RuleText, SlotText, Takes, numbered};
 use dist::Update;
 use dist::merge::{add, add_rows};
 use ir::{Buffer, DType, Graph, Literal, Shape};
+use nn::parallel::{NUMBER, RuleText, SlotText, Takes, numbered};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -275,7 +275,7 @@ fn named(graph: &Graph, node: u32) -> Result<Input> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optim::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, RmsProp, Rule, Sgd};
+    use nn::optim::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lion, NAdam, RmsProp, Rule, Sgd};
 
     /// Some steps of a rule, with numbers for each from another text.
     fn steps(text: RuleText, told: Option<&RuleText>) -> Vec<Vec<f32>> {

@@ -2,17 +2,15 @@
 //! same rule does in one process. A test file of its own with one test, as it counts what the whole
 //! process allocates.
 
-#[path = "../src/cli/rules.rs"]
-mod rules;
-
+use cpu as _;
 use dist::{Apply, Controller, EmbeddedCoordinator, Hello, Member, ServerOptions, Store, StoreServer, Table};
 use nn::optim::{Adam, Rule, Sgd};
-use nn::parallel::{RuleText, rule_key};
-use rules::Rules;
+
+use ir::Shape;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use talweg::ir::Shape;
+use talweg_parallel::{RuleText, Rules, rule_key};
 use testkit::allocations::{Counting, least};
 
 #[global_allocator]

@@ -3,12 +3,12 @@
 //! A process that is alone has them in its own memory, so that a program can be tried without
 //! servers; it is then the only worker, and every step closes at its `clock`.
 
-use super::pulse::exchange;
-use super::rule::{RuleText, Takes};
-use super::update::{Compiled, Pushed};
-use super::{BLOCK_BYTES, How, failed, job, lock};
+use crate::job::{BLOCK_BYTES, Job, Mode, current};
+use crate::status::{failed, lock};
+use crate::update::{Compiled, Pushed};
 use dist::Update;
 use dist::merge::add;
+use nn::parallel::{RuleText, Takes};
 use std::sync::{Arc, Mutex, Weak};
 use tensor::{DType, Error, Result, Shape, Tensor};
 
@@ -23,25 +23,25 @@ const AT_ONCE: usize = 4096;
 /// `backup:B`) and change the table once; rows change it one worker's after the other's.
 ///
 /// ```
-/// # use talweg_nn::parallel::{self, Table};
+/// # use talweg_parallel::{self as parallel, Table};
 /// # use tensor::Tensor;
-/// # fn main() -> tensor::Result<()> {
+/// # parallel::Job::alone().scope(|| {
 /// let counts = Table::new(&Tensor::zeros([3, 2]))?;
 /// counts.push_rows(&[2, 0], &Tensor::ones([2, 2]))?;
 /// assert_eq!(counts.pull()?.sum(..).item::<f32>()?, 0.0, "the step has not ended");
 /// parallel::clock()?;
 /// assert_eq!(counts.pull_rows(&[1, 2])?.to_vec::<f32>()?, [0.0, 0.0, 1.0, 1.0]);
-/// # Ok(())
-/// # }
+/// # Ok::<(), tensor::Error>(())
+/// # })?;
+/// # Ok::<(), tensor::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Table {
     shape: Shape,
     takes: Takes,
     place: Place,
+    job: Job,
 }
 
-#[derive(Debug)]
 enum Place {
     Store(dist::Table),
     Alone(Arc<Mutex<Own>>),
@@ -59,9 +59,9 @@ impl Table {
     /// [`Takes::Rows`] is given some rows at a time.
     ///
     /// ```
-    /// # use talweg_nn::parallel::{self, Table, Takes};
+    /// # use talweg_parallel::{self as parallel, Table, Takes};
     /// # use tensor::Tensor;
-    /// # fn main() -> tensor::Result<()> {
+    /// # parallel::Job::alone().scope(|| {
     /// let values = Tensor::ones([4]);
     /// let adagrad = Table::with_update(&values, Takes::Rows, &[0.0], |w, g, s| {
     ///     let squares = &s[0] + g.square();
@@ -70,8 +70,9 @@ impl Table {
     /// adagrad.push_rows(&[1], &Tensor::from([2.0f32]))?;
     /// parallel::clock()?;
     /// assert_eq!(adagrad.pull()?.to_vec::<f32>()?, [1.0, 0.5, 1.0, 1.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), tensor::Error>(())
+    /// # })?;
+    /// # Ok::<(), tensor::Error>(())
     /// ```
     pub fn with_update(
         values: &Tensor,
@@ -90,15 +91,16 @@ impl Table {
     fn made(values: &Tensor, text: RuleText) -> Result<Table> {
         let (shape, takes) = (checked(values)?, text.takes);
         let (rows, width, values) = (shape[0], width(&shape), values.to_vec::<f32>()?);
-        let place = match job()?.map(|j| &j.how) {
-            None => Place::Alone(Own::new(values, width, text)?),
-            Some(How::Store(shared)) => {
+        let job = current()?;
+        let place = match &job.0.mode {
+            Mode::Alone(local) => Place::Alone(Own::new(&mut lock(local), values, width, text)?),
+            Mode::Store(shared) => {
                 let block = if takes == Takes::Whole { usize::MAX } else { BLOCK_BYTES };
                 Place::Store(lock(shared).add(rows, width, block, &values, |_| Ok(text.encode()))?)
             }
-            Some(How::Reduce(..)) => return Err(no_servers()),
+            Mode::Reduce(..) => return Err(no_servers()),
         };
-        Ok(Table { shape, takes, place })
+        Ok(Table { shape, takes, place, job })
     }
 
     /// Its shape.
@@ -111,7 +113,7 @@ impl Table {
         self.check(x, &self.shape)?;
         let values = x.to_vec::<f32>()?;
         match &self.place {
-            Place::Store(table) => with_store(|s| s.push(table, &values, 0.0))?,
+            Place::Store(table) => with_store(&self.job, |s| s.push(table, &values, 0.0))?,
             Place::Alone(own) => lock(own).push(Vec::new(), values),
         }
         Ok(())
@@ -126,7 +128,7 @@ impl Table {
         self.check(x, &self.of(rows.len()))?;
         let values = x.to_vec::<f32>()?;
         match &self.place {
-            Place::Store(table) => with_store(|s| s.push_rows(table, rows, &values, 0.0))?,
+            Place::Store(table) => with_store(&self.job, |s| s.push_rows(table, rows, &values, 0.0))?,
             // No rows at all would stand for the whole table.
             Place::Alone(_) if rows.is_empty() => {}
             Place::Alone(own) => lock(own).push(rows.iter().map(|r| *r as u32).collect(), values),
@@ -137,7 +139,7 @@ impl Table {
     /// Reads it, as fresh as the job's consistency demands.
     pub fn pull(&self) -> Result<Tensor> {
         let values = match &self.place {
-            Place::Store(table) => with_store(|s| s.pull(&[*table]))?.remove(0),
+            Place::Store(table) => with_store(&self.job, |s| s.pull(&[*table]))?.remove(0),
             Place::Alone(own) => lock(own).arrays[0].clone(),
         };
         Ok(Tensor::new(self.shape.clone(), &values))
@@ -147,7 +149,7 @@ impl Table {
     pub fn pull_rows(&self, rows: &[usize]) -> Result<Tensor> {
         self.check_rows(rows)?;
         let values = match &self.place {
-            Place::Store(table) => with_store(|s| s.pull_rows(table, rows))?,
+            Place::Store(table) => with_store(&self.job, |s| s.pull_rows(table, rows))?,
             Place::Alone(own) => {
                 let own = lock(own);
                 rows.iter().flat_map(|r| &own.arrays[0][r * own.width..][..own.width]).copied().collect()
@@ -197,12 +199,18 @@ fn width(shape: &Shape) -> usize {
     shape[1..].iter().product()
 }
 
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").field("shape", &self.shape).field("takes", &self.takes).finish_non_exhaustive()
+    }
+}
+
 fn no_servers() -> Error {
     Error::value("the workers of this job reduce among themselves: tables need servers (talweg launch --servers)")
 }
-fn with_store<T>(f: impl FnOnce(&mut dist::Store) -> dist::Result<T>) -> Result<T> {
-    match job()?.map(|j| &j.how) {
-        Some(How::Store(shared)) => f(&mut exchange(shared).store).map_err(failed),
+fn with_store<T>(job: &Job, f: impl FnOnce(&mut dist::Store) -> dist::Result<T>) -> Result<T> {
+    match &job.0.mode {
+        Mode::Store(shared) => f(&mut job.0.counters.exchange(shared).store).map_err(failed),
         _ => Err(no_servers()),
     }
 }
@@ -210,36 +218,44 @@ fn with_store<T>(f: impl FnOnce(&mut dist::Store) -> dist::Result<T>) -> Result<
 /// Ends this worker's step: what it has pushed counts from now on. An optimizer's step in the store
 /// ends one too.
 pub fn clock() -> Result<()> {
-    match job()? {
-        None => lock(&ALONE).clock(),
-        Some(job) => match &job.how {
-            How::Store(shared) => exchange(shared).clock().map_err(failed),
-            How::Reduce(..) => Err(no_servers()),
-        },
+    let job = current()?;
+    match &job.0.mode {
+        Mode::Alone(local) => lock(local).clock(),
+        Mode::Store(shared) => {
+            let counters = &job.0.counters;
+            counters.exchange(shared).clock(counters).map_err(failed)
+        }
+        Mode::Reduce(..) => Err(no_servers()),
     }
 }
 /// Waits until every step so far would survive the loss of a server.
 pub fn wait() -> Result<()> {
-    if job()?.is_none() { Ok(()) } else { with_store(dist::Store::wait) }
+    let job = current()?;
+    if let Mode::Alone(_) = job.0.mode { Ok(()) } else { with_store(&job, dist::Store::wait) }
 }
 /// The step this worker is in: 0 at first, more if it takes the place of one that was lost.
 pub fn step() -> Result<u64> {
-    if job()?.is_none() { Ok(lock(&ALONE).step) } else { with_store(|s| Ok(s.step())) }
+    let job = current()?;
+    if let Mode::Alone(local) = &job.0.mode { Ok(lock(local).step) } else { with_store(&job, |s| Ok(s.step())) }
 }
 /// How many reads were so many steps ahead of the slowest worker in what they saw; the last counts
 /// all beyond.
 pub fn staleness_counts() -> Result<Vec<u64>> {
-    if job()?.is_none() { Ok(Vec::new()) } else { with_store(|s| Ok(s.staleness_counts().to_vec())) }
+    let job = current()?;
+    if let Mode::Alone(_) = job.0.mode {
+        Ok(Vec::new())
+    } else {
+        with_store(&job, |s| Ok(s.staleness_counts().to_vec()))
+    }
 }
 
-/// The tables of a process that is alone.
-static ALONE: Mutex<Alone> = Mutex::new(Alone { step: 0, tables: Vec::new() });
-
-struct Alone {
+/// The tables of a process alone.
+#[derive(Default)]
+pub(crate) struct Local {
     step: u64,
     tables: Vec<Weak<Mutex<Own>>>,
 }
-impl Alone {
+impl Local {
     fn clock(&mut self) -> Result<()> {
         self.step += 1;
         self.tables.retain(|t| t.strong_count() > 0);
@@ -256,18 +272,13 @@ struct Own {
     /// What counts at the end of the step.
     pushed: Vec<Update>,
 }
-impl std::fmt::Debug for Own {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Own").field("version", &self.version).finish_non_exhaustive()
-    }
-}
 impl Own {
-    fn new(value: Vec<f32>, width: usize, text: RuleText) -> Result<Arc<Mutex<Own>>> {
+    fn new(local: &mut Local, value: Vec<f32>, width: usize, text: RuleText) -> Result<Arc<Mutex<Own>>> {
         let rule = Compiled::new(text)?;
         let state = rule.state(value.len())?;
         let arrays = std::iter::once(value).chain(state).collect();
         let own = Arc::new(Mutex::new(Own { arrays, width, version: 0, rule, pushed: Vec::new() }));
-        lock(&ALONE).tables.push(Arc::downgrade(&own));
+        local.tables.push(Arc::downgrade(&own));
         Ok(own)
     }
     fn push(&mut self, rows: Vec<u32>, data: Vec<f32>) {

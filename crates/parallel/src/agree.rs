@@ -1,38 +1,19 @@
 //! Before the first step: whether all workers are about to do the same.
 
-use super::pulse::exchange;
-use super::{How, failed, job, lock};
-use dist::Reducer;
-use tensor::Result;
+use dist::{Reducer, Store};
 
 /// Bytes that a worker says at most; what is longer is cut.
 const BYTES: usize = 4096;
 
-/// Fails, on every worker, unless all workers of the job say the same settings: the step they begin at, the
-/// optimizer, the batches. The error names the workers and both values. A worker that replaces a lost one has
-/// nobody to compare with under all-reduce. `Trainer` calls it.
-///
-/// ```
-/// # use talweg_nn::parallel;
-/// parallel::agree(&[("step", "35".to_string()), ("batch size", "64".to_string())])?; // alone
-/// # Ok::<(), tensor::Error>(())
-/// ```
-pub fn agree(settings: &[(&str, String)]) -> Result<()> {
-    let Some(job) = job()? else { return Ok(()) };
-    let done = match &job.how {
-        How::Reduce(r, _) if lock(r).is_late() => Ok(()),
-        How::Reduce(r, _) => compare(&mut exchange(r), job.place.rank, settings),
-        How::Store(s) => {
-            let own = words(&said(job.place.rank, settings));
-            let first = exchange(s).store.note(&own);
-            first.and_then(|first| are_same(&[first, own]))
-        }
-    };
-    done.map_err(|e| failed(e).in_op("train"))
-}
-/// As [`agree`], under all-reduce.
-pub(super) fn compare(reducer: &mut Reducer, rank: u32, settings: &[(&str, String)]) -> dist::Result<()> {
+/// Fails, on every worker, unless all workers say the same settings; under all-reduce.
+pub(crate) fn compare(reducer: &mut Reducer, rank: u32, settings: &[(&str, String)]) -> dist::Result<()> {
     are_same(&reducer.gather(&words(&said(rank, settings)))?)
+}
+/// The same with a parameter store, where the first worker's settings stay.
+pub(crate) fn compare_in_store(store: &mut Store, rank: u32, settings: &[(&str, String)]) -> dist::Result<()> {
+    let own = words(&said(rank, settings));
+    let first = store.note(&own)?;
+    are_same(&[first, own])
 }
 fn are_same(all: &[Vec<f32>]) -> dist::Result<()> {
     let all: Vec<String> = all.iter().map(|w| text(w)).collect();

@@ -4,7 +4,7 @@
 use cpu as _;
 use std::sync::Arc;
 use std::thread;
-use talweg_nn::parallel::{Group, Wire};
+use talweg_parallel::{Group, Wire};
 use tensor::{Combine, DType, Session, Tensor, grad, jit, placeholder, vmap};
 
 /// Runs `f` on every rank and answers what each returned.
@@ -268,7 +268,7 @@ fn elements_travel_in_fewer_bytes() {
     for (wire, off) in [(Wire::Bf16, 1.0 / 128.0), (Wire::Int8, 1.0 / 60.0)] {
         for ranks in [1, 2, 3] {
             let got = on_all(ranks, move |g| {
-                let (n, by) = (g.size(), g.packed(wire));
+                let (n, by) = (g.size(), g.compressed(wire));
                 let x = input(g.rank(), &[6, 5]).cast(DType::F32).requires_grad();
                 let list = |t: &Tensor| t.to_vec::<f32>().unwrap();
                 let near = |a: &Tensor, b: &Tensor, what: &str| {
@@ -286,7 +286,7 @@ fn elements_travel_in_fewer_bytes() {
                 near(&slope(by.all_gather(&x, 0)), &Tensor::full([6, 5], n as f32), "gradient of all");
                 let again = jit({
                     let g = g.clone();
-                    move |a: &[Tensor]| Ok(vec![g.packed(wire).all_reduce(&a[0], Combine::Sum)])
+                    move |a: &[Tensor]| Ok(vec![g.compressed(wire).all_reduce(&a[0], Combine::Sum)])
                 });
                 assert_eq!(list(&again.call(&[&x]).unwrap()[0]), list(&sum), "jit");
                 assert_eq!(by.all_reduce(&Tensor::zeros([0]), Combine::Sum).shape().unwrap().to_vec(), [0]);
@@ -301,7 +301,7 @@ fn elements_travel_in_fewer_bytes() {
     }
     let said = on_all(2, |g| {
         let wire = if g.rank() == 0 { Wire::Bf16 } else { Wire::Int8 };
-        g.packed(wire).all_reduce(&Tensor::ones([3]), Combine::Sum).error().unwrap().to_string()
+        g.compressed(wire).all_reduce(&Tensor::ones([3]), Combine::Sum).error().unwrap().to_string()
     });
     assert!(said.iter().any(|e| e.contains("sent as int8") && e.contains("sent as bf16")), "{said:?}");
 }
